@@ -1,0 +1,1 @@
+//! Placeholder, replaced by the first real commit of this crate.
