@@ -1,0 +1,65 @@
+//! Why a store did not answer a verb.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+/// What kind of trouble a [`Fault`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// No answer: the link, a time limit, a server that is loading, full or read-only. It may
+    /// pass by itself, and whether the request took effect is not known.
+    Transient,
+    /// The server refuses, and will go on refusing: a password, a missing right, its version.
+    Refused,
+    /// Something of another kind is stored where the lock would be. Nothing was overwritten.
+    ForeignValue,
+}
+
+/// A verb without a definite answer of the store. It never extends a lease and never proves a
+/// release.
+#[derive(Debug, Clone)]
+pub struct Fault {
+    kind: FaultKind,
+    what: String,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+impl Fault {
+    /// A fault with a text for people: no URL, no password.
+    pub fn new(kind: FaultKind, what: impl Into<String>) -> Self {
+        Self { kind, what: what.into(), source: None }
+    }
+
+    /// Adds the error behind it.
+    #[must_use]
+    pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
+        self
+    }
+
+    /// The kind of trouble.
+    #[must_use]
+    pub fn kind(&self) -> FaultKind {
+        self.kind
+    }
+
+    /// Whether it may pass by itself.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        self.kind == FaultKind::Transient
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl StdError for Fault {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_ref().map(|source| &**source as &(dyn StdError + 'static))
+    }
+}

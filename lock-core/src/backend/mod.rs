@@ -1,0 +1,201 @@
+//! The seam between the engine and a store.
+//!
+//! A backend is a lock service seen through four verbs. `withdraw` is unlock and give-up in one,
+//! as every store that queues deletes the same thing for both. `changed` beside the `recheck` of
+//! an [`Attempt::Blocked`] makes push and poll one loop. All validity counts from the instant a
+//! request was sent. A claim's id is chosen by the caller, so that a claim whose reply was lost
+//! can be found again and withdrawn.
+//!
+//! The engine runs `attempt`, `renew` and `withdraw` to their end, so a caller's drop never cuts
+//! a request in half; in return a backend bounds its own I/O in time.
+
+mod erased;
+mod fault;
+
+use std::fmt::{self, Debug};
+use std::future::{Future, pending};
+use std::time::Duration;
+
+pub(crate) use erased::{DynBackend, DynClaim};
+pub use fault::{Fault, FaultKind};
+
+use crate::inspect::Inspection;
+use crate::key::Key;
+use crate::proto::FenceRange;
+
+/// A lock service.
+pub trait Backend: Send + Sync + Debug + 'static {
+    /// One process's place in one key's contention.
+    type Claim: Claim;
+
+    /// What this backend can do. Never changes.
+    fn promises(&self) -> Promises;
+
+    /// Opens a claim. No I/O, cannot fail.
+    fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Self::Claim;
+
+    /// Who holds a key and who waits, as the store sees it.
+    fn inspect(&self, key: &Key) -> impl Future<Output = Result<Inspection, Fault>> + Send;
+
+    /// Requests sent to the store so far; 0 for a store in this process.
+    fn requests(&self) -> u64 {
+        0
+    }
+}
+
+/// One process's place in one key's contention, waiting or held.
+pub trait Claim: Send + 'static {
+    /// Joins the line if need be, and reports where the claim stands. Asked again after a lost
+    /// reply, it gives the same answer with the same tokens.
+    fn attempt(&mut self) -> impl Future<Output = Result<Attempt, Fault>> + Send;
+
+    /// Resolves when `attempt` or `renew` may answer differently. Cancel safe, level-triggered
+    /// (it goes on resolving until one of them was asked), may be spurious.
+    fn changed(&mut self) -> impl Future<Output = ()> + Send {
+        pending()
+    }
+
+    /// Extends a granted claim, and reserves further tokens. Never re-acquires a lost one.
+    fn renew(&mut self) -> impl Future<Output = Result<Renewal, Fault>> + Send;
+
+    /// Leaves the line, held or not. Idempotent. A dropped claim that was not withdrawn ends with
+    /// its lease.
+    fn withdraw(&mut self) -> impl Future<Output = Result<Withdrawal, Fault>> + Send;
+}
+
+/// 128 random bits that name a claim.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClaimId(u128);
+
+impl ClaimId {
+    /// Takes the bits; the caller sees to it that they are random.
+    #[must_use]
+    pub const fn from_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    /// The bits.
+    #[must_use]
+    pub const fn bits(self) -> u128 {
+        self.0
+    }
+}
+
+impl fmt::Display for ClaimId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl Debug for ClaimId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClaimId({:032x})", self.0)
+    }
+}
+
+/// What a backend can do, as data that a user can ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Promises {
+    /// Every grant carries a token greater than all before it.
+    pub fencing: bool,
+    /// Claims are granted in their order of arrival at the store.
+    pub fifo: bool,
+    /// A grant is pushed to its claim, so that it need not poll.
+    pub push: bool,
+    /// [`Mode::Shared`] is served.
+    pub shared: bool,
+    /// [`Mode::Permit`] is served.
+    pub permits: bool,
+    /// The shortest lease that the backend can renew in time.
+    pub lease_min: Duration,
+}
+
+impl Promises {
+    /// Promises nothing, with leases from 10 ms on; set the fields that hold.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self {
+            fencing: false,
+            fifo: false,
+            push: false,
+            shared: false,
+            permits: false,
+            lease_min: Duration::from_millis(10),
+        }
+    }
+}
+
+/// On which terms a claim is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// How long a grant lives at the store without a renewal.
+    pub lease: Duration,
+    /// How the key is shared.
+    pub mode: Mode,
+    /// The most tokens worth reserving with one grant.
+    pub fences: u32,
+    /// How long the claim may wait; `Some(ZERO)` never joins the line, `None` has no bound.
+    pub patience: Option<Duration>,
+}
+
+/// How a key is shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// One holder.
+    Exclusive,
+    /// Many readers. No backend serves it yet, see [`Promises::shared`].
+    Shared,
+    /// Up to `of` holders. No backend serves it yet, see [`Promises::permits`].
+    Permit {
+        /// The number of holders.
+        of: u32,
+    },
+}
+
+/// Where a claim stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempt {
+    /// It holds the key.
+    Granted(Grant),
+    /// It waits, or stands outside the line if its patience is zero.
+    Blocked {
+        /// Claims ahead, the holder included, where the store tells.
+        ahead: Option<u32>,
+        /// Ask again after this time at the latest, even if nothing was pushed.
+        recheck: Duration,
+    },
+}
+
+/// A hold on a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    /// The tokens reserved for it.
+    pub fences: FenceRange,
+    /// How long it lasts, from the instant the request was sent (or, for a grant found by push,
+    /// from the call: the backend has taken off what had passed).
+    pub valid_for: Duration,
+    /// Whether other claims wait for the key.
+    pub wanted: bool,
+    /// Whether another claim handed the key on to this one directly.
+    pub handed_on: bool,
+}
+
+/// What became of a renewal. "Don't know" is a [`Fault`], and never extends the lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Renewal {
+    /// Still held, for another lease.
+    Held(Grant),
+    /// Not held any more. Final.
+    Lost,
+}
+
+/// What became of a withdrawal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Withdrawal {
+    /// It held the key, and gave it up or handed it on.
+    Released,
+    /// It held nothing; its place in the line is gone.
+    NotHeld,
+}

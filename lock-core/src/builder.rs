@@ -1,0 +1,163 @@
+//! One acquire: what to lock, on which terms, and in which manner.
+
+use std::future::{Future, IntoFuture};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::{Acquire, Shared};
+use crate::error::{AcquireError, LostError, RunError};
+use crate::guard::{LockGuard, LockHandle};
+use crate::key::{Key, KeyError};
+use crate::options::{Fairness, LockOptions};
+
+/// An acquire in the making; see [`LockOptions`] for the defaults and bounds. Await it, or call
+/// [`acquire`](Self::acquire), [`try_acquire`](Self::try_acquire) or [`run`](Self::run).
+#[derive(Debug, Clone)]
+#[must_use = "nothing is locked until this is awaited"]
+pub struct LockBuilder {
+    shared: Arc<Shared>,
+    key: Result<Key, KeyError>,
+    options: LockOptions,
+}
+
+impl LockBuilder {
+    pub(crate) fn new(shared: Arc<Shared>, key: Result<Key, KeyError>) -> Self {
+        Self { options: shared.defaults, shared, key }
+    }
+
+    /// How long one try may wait; zero never waits.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.options.wait = wait;
+        self
+    }
+
+    /// How many further tries follow one whose wait ran out, each after a jittered pause of 25 ms
+    /// to 1 s. The budget is `wait * (1 + retries)` and the pauses.
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.options.retries = retries;
+        self
+    }
+
+    /// How long the grant lives at the store without a renewal; it is renewed at a third of this.
+    /// A process has one claim on a key: it has the lease of the waiter that opened it.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.options.lease = lease;
+        self
+    }
+
+    /// How long the guard may live at all; then it is told that it is lost, and the lock is handed
+    /// on. The work may still be running: see [`LockGuard::token`].
+    pub fn hold_limit(mut self, limit: Duration) -> Self {
+        self.options.hold_limit = Some(limit);
+        self
+    }
+
+    /// How long an idle lease is kept after the release, so that this process can have it again
+    /// without a round trip. It is given back at once when another process wants it.
+    pub fn linger(mut self, linger: Duration) -> Self {
+        self.options.linger = linger;
+        self
+    }
+
+    /// How to share the key with other processes.
+    pub fn fairness(mut self, fairness: Fairness) -> Self {
+        self.options.fairness = fairness;
+        self
+    }
+
+    /// Whether to re-enter a hold of the running task's scope.
+    pub fn reentrant(mut self, reentrant: bool) -> Self {
+        self.options.reentrant = reentrant;
+        self
+    }
+
+    /// Replaces all choices at once.
+    pub fn options(mut self, options: LockOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Waits for the lock, within the budget.
+    ///
+    /// # Errors
+    ///
+    /// See [`AcquireError`]; the input is checked at the first poll, before anything is sent.
+    ///
+    /// # Cancel safety
+    ///
+    /// See [`Acquire`].
+    pub fn acquire(self) -> Acquire {
+        Acquire::new(self.shared, self.key, self.options)
+    }
+
+    /// Takes the lock if it is free, without standing in line; `None` if it is not. The store is
+    /// asked at most once, and has 2 s to answer. `wait` and `retries` do not count.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire), without the time-out.
+    ///
+    /// # Cancel safety
+    ///
+    /// A grant that was made meanwhile is given back.
+    pub async fn try_acquire(mut self) -> Result<Option<LockGuard>, AcquireError> {
+        self.options.wait = Duration::ZERO;
+        self.options.retries = 0;
+        match self.acquire().await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(AcquireError::Timeout(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits for the lock, then runs `work` under it. When the lock is lost, the work is dropped
+    /// at its next await, before it does anything more; then the lock is released.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::Acquire`] when the work never began, [`RunError::Lost`] when the lock was lost
+    /// before the work had ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it drops the work, then releases the lock in the background.
+    pub async fn run<F, Fut, T>(self, work: F) -> Result<T, RunError>
+    where
+        F: FnOnce(LockHandle) -> Fut,
+        Fut: Future<Output = T>,
+    {
+        let guard = self.acquire().await?;
+        let output = until_lost(guard.handle(), work(guard.handle())).await?;
+        // The work is done; what the store answers cannot change that any more.
+        drop(guard.release().await);
+        Ok(output)
+    }
+}
+
+impl IntoFuture for LockBuilder {
+    type Output = Result<LockGuard, AcquireError>;
+    type IntoFuture = Acquire;
+
+    fn into_future(self) -> Acquire {
+        self.acquire()
+    }
+}
+
+/// Runs `work` as long as the hold is good. The loss is looked for first at every poll, so that
+/// work which was stopped past its lease does not go on.
+pub(crate) async fn until_lost<T>(
+    handle: LockHandle,
+    work: impl Future<Output = T>,
+) -> Result<T, LostError> {
+    let lost = handle.lost();
+    let output = tokio::select! {
+        biased;
+        lost = lost => return Err(lost),
+        output = work => output,
+    };
+    // The last stretch of the work may have blocked past the lease.
+    match handle.why_lost() {
+        Some(lost) => Err(lost),
+        None => Ok(output),
+    }
+}

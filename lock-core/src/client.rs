@@ -1,0 +1,237 @@
+//! The handle that a service keeps.
+
+use std::future::Future;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use crate::backend::{Backend, DynBackend, Promises};
+use crate::builder::LockBuilder;
+use crate::connect;
+use crate::engine::{LockScope, Scoped, Shared, clock};
+use crate::error::{AlreadyInstalled, ConnectError, InspectError, UnavailableError};
+use crate::inspect::Inspection;
+use crate::key::IntoKey;
+use crate::memory::Memory;
+use crate::options::LockOptions;
+use crate::stats::{ShutdownReport, Stats};
+
+/// How many may wait for one key in one process, unless [`ClientBuilder`] says otherwise.
+const WAITERS_PER_KEY_MAX: usize = 10_000;
+
+static GLOBAL: OnceLock<LockClient> = OnceLock::new();
+
+/// A client of one lock store. Cheap to clone; all clones share one connection and one line per
+/// key.
+#[derive(Debug, Clone)]
+pub struct LockClient {
+    shared: Arc<Shared>,
+}
+
+impl LockClient {
+    /// Connects to the store that a URL names.
+    ///
+    /// | URL | store |
+    /// |---|---|
+    /// | `memory:` | in this process, private to this client |
+    /// | `memory:name` | in this process, shared by all clients that use the name |
+    /// | `redis://[user:password@]host[:port][/db]` | Redis 6.2 or later; feature `redis` |
+    /// | `rediss://…` | the same over TLS; feature `redis-tls` |
+    /// | `redis+unix:///path/to/socket[?db=0]` | the same over a unix socket; feature `redis` |
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`] for an unknown or malformed URL, and when the store refuses or cannot be
+    /// reached. No error repeats the URL, as it may hold a password.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is left behind when it is dropped.
+    pub async fn connect(url: &str) -> Result<Self, ConnectError> {
+        Self::builder(url).connect().await
+    }
+
+    /// Connects with choices of your own.
+    pub fn builder(url: impl Into<String>) -> ClientBuilder {
+        ClientBuilder {
+            url: url.into(),
+            defaults: LockOptions::default(),
+            waiters_per_key_max: WAITERS_PER_KEY_MAX,
+            #[cfg(feature = "deadpool")]
+            pool: None,
+        }
+    }
+
+    /// A store of its own in this process: nobody else can share its locks.
+    #[must_use]
+    pub fn memory() -> Self {
+        Self::with_backend(Memory::new())
+    }
+
+    /// A client of a backend of your own.
+    #[must_use]
+    pub fn with_backend(backend: impl Backend) -> Self {
+        Self::make(Arc::new(backend), LockOptions::default(), WAITERS_PER_KEY_MAX)
+    }
+
+    fn make(backend: Arc<dyn DynBackend>, defaults: LockOptions, waiters: usize) -> Self {
+        Self { shared: Arc::new(Shared::new(backend, defaults, waiters)) }
+    }
+
+    /// Begins an acquire of `key`. A bad key is reported when the acquire is awaited.
+    pub fn lock<K: IntoKey>(&self, key: K) -> LockBuilder {
+        LockBuilder::new(self.shared.clone(), key.into_key())
+    }
+
+    /// Asks the store who holds a key and who waits for it.
+    ///
+    /// # Errors
+    ///
+    /// [`InspectError`] for a bad key, or when the store does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only reads.
+    pub async fn inspect<K: IntoKey>(&self, key: K) -> Result<Inspection, InspectError> {
+        let key = key.into_key()?;
+        let answer = self.shared.backend.inspect(&key).await;
+        answer.map_err(|fault| UnavailableError::new(key, fault).into())
+    }
+
+    /// Runs a future as one logical task: inside it, acquiring a key again that it holds already
+    /// re-enters. A scope inside another joins the outer one. See [`LockScope`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As that of the future.
+    pub fn scope<F: Future>(&self, future: F) -> Scoped<F> {
+        LockScope::current().unwrap_or_default().run(future)
+    }
+
+    /// Refuses new acquires, ends all waits with [`Closed`](crate::AcquireError::Closed), and
+    /// waits up to `deadline` for the guards to be released. Holds that are left then are told
+    /// that they are lost and withdrawn, which takes 2 s more at most.
+    ///
+    /// # Cancel safety
+    ///
+    /// The client stays closed; guards that are still held release as ever.
+    pub async fn shutdown(&self, deadline: Duration) -> ShutdownReport {
+        self.shared.close();
+        let begun: Instant = clock::now();
+        let mut abandoned = 0;
+        let mut quiet = self.shared.quiet(deadline).await;
+        if !quiet {
+            abandoned = self.shared.abandon();
+            quiet = self.shared.quiet(crate::engine::RELEASE_WITHIN).await;
+        }
+        let took = clock::now().saturating_duration_since(begun);
+        ShutdownReport { abandoned, complete: quiet, took }
+    }
+
+    /// What was counted since the client was made, and what is busy now.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let (counters, keys, waiters, held) = self.shared.counters();
+        Stats {
+            acquired: counters.acquired,
+            handoffs_local: counters.handoffs_local,
+            handoffs_remote: counters.handoffs_remote,
+            timeouts: counters.timeouts,
+            lost: counters.lost,
+            renewals: counters.renewals,
+            store_requests: self.shared.backend.requests(),
+            keys,
+            waiters,
+            held,
+        }
+    }
+
+    /// What the store behind this client can do.
+    #[must_use]
+    pub fn promises(&self) -> Promises {
+        self.shared.promises
+    }
+
+    /// The options that an acquire starts from.
+    #[must_use]
+    pub fn defaults(&self) -> LockOptions {
+        self.shared.defaults
+    }
+
+    /// Makes this the client that `#[distributed_lock]` uses where none is named.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyInstalled`] when there is one; it stays.
+    pub fn install_global(self) -> Result<(), AlreadyInstalled> {
+        GLOBAL.set(self).map_err(|_| AlreadyInstalled)
+    }
+
+    /// The client that [`install_global`](Self::install_global) set.
+    #[must_use]
+    pub fn global() -> Option<Self> {
+        GLOBAL.get().cloned()
+    }
+}
+
+/// A client in the making.
+#[must_use = "nothing is connected until `connect` is awaited"]
+pub struct ClientBuilder {
+    url: String,
+    defaults: LockOptions,
+    waiters_per_key_max: usize,
+    #[cfg(feature = "deadpool")]
+    pool: Option<deadpool_redis::Pool>,
+}
+
+impl ClientBuilder {
+    /// The options that every acquire of this client starts from.
+    pub fn defaults(mut self, defaults: LockOptions) -> Self {
+        self.defaults = defaults;
+        self
+    }
+
+    /// How many may wait for one key in this process (default 10,000, at least 1); the next is
+    /// refused with [`Overloaded`](crate::AcquireError::Overloaded).
+    pub fn waiters_per_key_max(mut self, waiters: usize) -> Self {
+        self.waiters_per_key_max = waiters.max(1);
+        self
+    }
+
+    /// Sends commands through the application's own pool. Pushes and renewals keep connections
+    /// of their own, made from the URL, which must name the same server and database; this is
+    /// checked at connect.
+    #[cfg(feature = "deadpool")]
+    pub fn redis_pool(mut self, pool: deadpool_redis::Pool) -> Self {
+        self.pool = Some(pool);
+        self
+    }
+
+    /// Connects; see [`LockClient::connect`].
+    ///
+    /// # Errors
+    ///
+    /// As [`LockClient::connect`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is left behind when it is dropped.
+    pub async fn connect(self) -> Result<LockClient, ConnectError> {
+        let backend = connect::backend(
+            &self.url,
+            #[cfg(feature = "deadpool")]
+            self.pool,
+        )
+        .await?;
+        Ok(LockClient::make(backend, self.defaults, self.waiters_per_key_max))
+    }
+}
+
+impl std::fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The URL may hold a password.
+        f.debug_struct("ClientBuilder")
+            .field("defaults", &self.defaults)
+            .field("waiters_per_key_max", &self.waiters_per_key_max)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,242 @@
+//! The future that waits for a lock.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use tokio::time::Sleep;
+
+use super::cell::{Hold, KeyCell};
+use super::scope::LockScope;
+use super::{Shared, clock};
+use crate::backend::Fault;
+use crate::error::{
+    AcquireError, BlockedBy, ClosedError, OverloadedError, TimeoutError, UnavailableError,
+};
+use crate::guard::LockGuard;
+use crate::key::{Key, KeyError};
+use crate::options::LockOptions;
+use crate::proto::{Ask, Effects, Entry, RETRY_PAUSES, SeatId, Verdict};
+
+/// What a try that must not wait is given for its one round trip.
+pub(crate) const TRY_WITHIN: Duration = Duration::from_secs(2);
+
+/// Waits for a lock; made by [`LockBuilder::acquire`](crate::LockBuilder::acquire).
+///
+/// # Cancel safety
+///
+/// Dropping it leaves the line. A grant that was made meanwhile is passed on, and the last waiter
+/// of a process takes its place in the store's line with it.
+#[must_use = "futures do nothing unless awaited"]
+pub struct Acquire {
+    shared: Arc<Shared>,
+    key: Result<Key, KeyError>,
+    options: LockOptions,
+    started: Option<Instant>,
+    tries: u32,
+    state: State,
+}
+
+enum State {
+    // ## Start => (Seated | Done)
+    Start,
+    // ## Seated => (Pausing | Done)
+    Seated { cell: Arc<KeyCell>, seat: SeatId, deadline: Instant },
+    // ## Pausing => Start
+    Pausing(Pin<Box<Sleep>>),
+    Done,
+}
+
+impl Acquire {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        key: Result<Key, KeyError>,
+        options: LockOptions,
+    ) -> Self {
+        Self { shared, key, options, started: None, tries: 0, state: State::Start }
+    }
+
+    fn ask(&self, now: Instant, deadline: Option<Instant>) -> Ask {
+        let LockOptions { wait, lease, hold_limit, linger, fairness, .. } = self.options;
+        let patient = !wait.is_zero();
+        let (handoffs_max, slice) = fairness.bounds();
+        let budget = if patient { wait } else { TRY_WITHIN };
+        let deadline = deadline.unwrap_or(now + budget);
+        Ask { deadline, patient, lease, hold_limit, linger, handoffs_max, slice }
+    }
+
+    /// Checks the input once, then enters the line, again with the same deadline if a grant came
+    /// too late to be of use.
+    fn start(
+        &mut self,
+        deadline: Option<Instant>,
+        cx: &Context<'_>,
+    ) -> Poll<Result<LockGuard, AcquireError>> {
+        let key = match &self.key {
+            Ok(key) => key.clone(),
+            Err(error) => return Poll::Ready(Err(error.clone().into())),
+        };
+        let now = clock::now();
+        if self.started.is_none() {
+            self.options.check(&key, self.shared.promises.lease_min)?;
+            self.started = Some(now);
+            if self.options.reentrant
+                && let Some(hold) = LockScope::holds(&self.shared, &key)
+            {
+                return Poll::Ready(Ok(LockGuard::shared(hold)));
+            }
+        }
+        let ask = self.ask(now, deadline);
+        let (cell, entry) = KeyCell::enter(&self.shared, &key, ask, cx);
+        match entry {
+            Entry::Granted(token) => Poll::Ready(Ok(self.guard(cell, token))),
+            Entry::Seated(seat) => {
+                self.state = State::Seated { cell, seat, deadline: ask.deadline };
+                Poll::Pending
+            }
+            Entry::Full(waiters) => Poll::Ready(Err(OverloadedError {
+                key,
+                waiters,
+                waiters_max: self.shared.waiters_per_key_max,
+                estimated_wait: None,
+            }
+            .into())),
+            Entry::Closed | Entry::Retired => Poll::Ready(Err(ClosedError { key }.into())),
+        }
+    }
+
+    fn guard(&self, cell: Arc<KeyCell>, token: u64) -> LockGuard {
+        let hold = Hold::new(cell, token);
+        if !self.options.reentrant {
+            return LockGuard::sole(hold);
+        }
+        match LockScope::current() {
+            Some(scope) => {
+                let hold = Arc::new(hold);
+                scope.enter_hold(&self.shared, &hold);
+                LockGuard::shared(hold)
+            }
+            None => LockGuard::sole(hold),
+        }
+    }
+
+    /// A try is over: pauses before the next, or fails for good.
+    fn next_try(&mut self, key: Key, why: TryOver) -> Result<(), AcquireError> {
+        self.tries += 1;
+        let now = clock::now();
+        if self.tries > self.options.retries || !why.is_retryable() {
+            let waited = now.saturating_duration_since(self.started.unwrap_or(now));
+            return Err(why.into_error(key, self.options.wait, waited, self.tries));
+        }
+        let pause = RETRY_PAUSES.pause(self.tries, clock::random_bits());
+        self.state = State::Pausing(Box::pin(tokio::time::sleep(pause)));
+        Ok(())
+    }
+}
+
+enum TryOver {
+    Timeout(BlockedBy),
+    Unavailable(Fault),
+}
+
+impl TryOver {
+    fn is_retryable(&self) -> bool {
+        match self {
+            Self::Timeout(_) => true,
+            Self::Unavailable(fault) => fault.is_transient(),
+        }
+    }
+
+    fn into_error(self, key: Key, wait: Duration, waited: Duration, tries: u32) -> AcquireError {
+        match self {
+            Self::Timeout(blocked_by) => {
+                TimeoutError { key, wait, waited, tries, blocked_by }.into()
+            }
+            Self::Unavailable(fault) => UnavailableError::new(key, fault).into(),
+        }
+    }
+}
+
+impl Future for Acquire {
+    type Output = Result<LockGuard, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        loop {
+            match std::mem::replace(&mut this.state, State::Done) {
+                State::Start => {
+                    if let Poll::Ready(result) = this.start(None, cx) {
+                        return Poll::Ready(result);
+                    }
+                }
+                State::Seated { cell, seat, deadline } => {
+                    let verdict = cell.cohort().poll(seat, |waker| waker.clone_from(cx.waker()));
+                    match verdict {
+                        Verdict::Waiting => {
+                            this.state = State::Seated { cell, seat, deadline };
+                            return Poll::Pending;
+                        }
+                        Verdict::Granted(token) => {
+                            let guard = this.guard(cell, token);
+                            if guard.is_held() || clock::now() >= deadline {
+                                return Poll::Ready(Ok(guard));
+                            }
+                            // Lost before this task came to run: stand in line again.
+                            drop(guard);
+                            if let Poll::Ready(result) = this.start(Some(deadline), cx) {
+                                return Poll::Ready(result);
+                            }
+                        }
+                        Verdict::TimedOut(blocked_by) => {
+                            this.next_try(cell.key().clone(), TryOver::Timeout(blocked_by))?;
+                        }
+                        Verdict::Unavailable(fault) => {
+                            this.next_try(cell.key().clone(), TryOver::Unavailable(fault))?;
+                        }
+                        Verdict::Closed => {
+                            let key = cell.key().clone();
+                            return Poll::Ready(Err(ClosedError { key }.into()));
+                        }
+                    }
+                }
+                State::Pausing(mut pause) => {
+                    if pause.as_mut().poll(cx).is_pending() {
+                        this.state = State::Pausing(pause);
+                        return Poll::Pending;
+                    }
+                    this.state = State::Start;
+                }
+                State::Done => panic!("`Acquire` was polled after it had completed"),
+            }
+        }
+    }
+}
+
+impl Drop for Acquire {
+    fn drop(&mut self) {
+        if let State::Seated { cell, seat, .. } = &self.state {
+            let mut fx = Effects::none();
+            cell.cohort().cancel(*seat, clock::now(), &mut fx);
+            cell.apply(fx);
+        }
+    }
+}
+
+impl fmt::Debug for Acquire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state {
+            State::Start => "start",
+            State::Seated { .. } => "waiting",
+            State::Pausing(_) => "pausing",
+            State::Done => "done",
+        };
+        f.debug_struct("Acquire")
+            .field("key", &self.key)
+            .field("tries", &self.tries)
+            .field("state", &state)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,199 @@
+//! One busy key: its cohort behind a short mutex, and what a guard does with it.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot};
+
+use super::shared::{Shared, lock};
+use super::{clock, driver};
+use crate::backend::Fault;
+use crate::error::{LostCause, LostError, ReleaseError, UnavailableError};
+use crate::key::Key;
+use crate::proto::{Ask, Cohort, Effects, Entry, ReleaseAnswer};
+use crate::token::FencingToken;
+
+pub(super) type ReleaseReply = oneshot::Sender<ReleaseAnswer>;
+pub(super) type KeyCohort = Cohort<Waker, ReleaseReply>;
+pub(super) type KeyEffects = Effects<Waker, ReleaseReply>;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct KeyCell {
+    key: Key,
+    cohort: Mutex<KeyCohort>,
+    /// Makes the driver look again.
+    pub(super) poke: Notify,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl KeyCell {
+    pub(super) fn new(key: Key, shared: Arc<Shared>) -> Self {
+        Self { key, cohort: Mutex::new(Cohort::new()), poke: Notify::new(), shared }
+    }
+
+    pub(crate) fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// Never held across an await, a wake or a call into foreign code.
+    pub(super) fn cohort(&self) -> MutexGuard<'_, KeyCohort> {
+        lock(&self.cohort)
+    }
+
+    /// Finds or makes the cell of `key`, and enters it.
+    pub(super) fn enter(
+        shared: &Arc<Shared>,
+        key: &Key,
+        ask: Ask,
+        cx: &Context<'_>,
+    ) -> (Arc<Self>, Entry) {
+        loop {
+            let make = || Arc::new(Self::new(key.clone(), shared.clone()));
+            let cell = shared.registry.cell(key, make);
+            let mut fx = Effects::none();
+            let max = shared.waiters_per_key_max;
+            let waker = || cx.waker().clone();
+            let mut cohort = cell.cohort();
+            let entry = cohort.enter(ask, max, clock::now(), waker, &mut fx);
+            drop(cohort);
+            if shared.is_closed() {
+                // A cell that was made after `close` had closed all that it found.
+                cell.cohort().close(&mut fx);
+            }
+            cell.apply(fx);
+            if !matches!(entry, Entry::Seated(_) | Entry::Granted(_)) {
+                // A cell made for nothing must not stay behind.
+                shared.retire(&cell, false);
+            }
+            if !matches!(entry, Entry::Retired) {
+                return (cell, entry);
+            }
+        }
+    }
+
+    /// Does what the cohort left to do outside its mutex.
+    pub(super) fn apply(self: &Arc<Self>, fx: KeyEffects) {
+        if fx.spawn {
+            match self.shared.runtime() {
+                Ok(runtime) => drop(runtime.spawn(driver::drive(self.clone()))),
+                Err(fault) => self.orphaned(fault),
+            }
+        }
+        if fx.poke {
+            self.poke.notify_one();
+        }
+        if let Some(waker) = fx.wake {
+            waker.wake();
+        }
+        for waker in fx.wake_more {
+            waker.wake();
+        }
+        if let Some((reply, answer)) = fx.reply {
+            // The releasing task may be gone; the release is done all the same.
+            drop(reply.send(answer));
+        }
+    }
+
+    /// Nobody drives this key any more.
+    pub(super) fn orphaned(self: &Arc<Self>, why: Fault) {
+        let mut fx = Effects::none();
+        self.cohort().orphan(why, &mut fx);
+        self.apply(fx);
+        self.shared.retire(self, false);
+    }
+
+    pub(super) fn why_lost(&self, token: u64, cause: LostCause) -> LostError {
+        LostError { key: self.key.clone(), token: FencingToken::new(token), cause }
+    }
+}
+
+/// A hold on a key; dropping it gives the lock up in the background.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    cell: Arc<KeyCell>,
+    token: u64,
+    armed: bool,
+}
+
+impl Hold {
+    pub(super) fn new(cell: Arc<KeyCell>, token: u64) -> Self {
+        Self { cell, token, armed: true }
+    }
+
+    pub(crate) fn cell(&self) -> &Arc<KeyCell> {
+        &self.cell
+    }
+
+    pub(crate) fn token(&self) -> FencingToken {
+        FencingToken::new(self.token)
+    }
+
+    /// Gives the lock up, and waits for the answer.
+    pub(crate) async fn release(mut self) -> Result<(), ReleaseError> {
+        let (reply, answer) = oneshot::channel();
+        let mut fx = Effects::none();
+        // From here on the drop has nothing left to do: the release is on its way.
+        self.armed = false;
+        self.cell.cohort().release(self.token, Some(reply), clock::now(), &mut fx);
+        self.cell.apply(fx);
+        match answer.await {
+            Ok(ReleaseAnswer::Released) => Ok(()),
+            Ok(ReleaseAnswer::Unknown(fault)) => {
+                Err(ReleaseError::Unavailable(UnavailableError::new(self.cell.key.clone(), fault)))
+            }
+            // Without an answer the driver is gone with its runtime, and the hold with it.
+            Ok(ReleaseAnswer::NotHeld) | Err(_) => Err(ReleaseError::NotHeld {
+                key: self.cell.key.clone(),
+                token: FencingToken::new(self.token),
+            }),
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.armed {
+            let mut fx = Effects::none();
+            self.cell.cohort().release(self.token, None, clock::now(), &mut fx);
+            self.cell.apply(fx);
+        }
+    }
+}
+
+/// The state of a hold, for its guard and for views of it.
+#[derive(Debug, Clone)]
+pub(crate) struct HoldView {
+    pub(super) cell: Arc<KeyCell>,
+    pub(super) token: u64,
+}
+
+impl HoldView {
+    pub(crate) fn of(hold: &Hold) -> Self {
+        Self { cell: hold.cell.clone(), token: hold.token }
+    }
+
+    pub(crate) fn key(&self) -> &Key {
+        &self.cell.key
+    }
+
+    pub(crate) fn token(&self) -> FencingToken {
+        FencingToken::new(self.token)
+    }
+
+    pub(crate) fn left(&self) -> Duration {
+        let now = clock::now();
+        let until = self.cell.cohort().held_until(self.token, now);
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
+    }
+
+    /// Why the hold is over; `None` while it is good, and after its release.
+    pub(crate) fn lost_now(&self) -> Option<LostError> {
+        let mut fx = Effects::none();
+        let cause =
+            self.cell.cohort().lost(self.token, clock::now(), None, Waker::will_wake, &mut fx);
+        self.cell.apply(fx);
+        cause.map(|cause| self.cell.why_lost(self.token, cause))
+    }
+}

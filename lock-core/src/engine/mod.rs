@@ -1,0 +1,27 @@
+//! The engine: the only place that spawns, selects and sleeps.
+//!
+//! - [`client`](shared): what all keys of one client share.
+//! - [`registry`]: the busy keys.
+//! - [`cell`]: one busy key, its [`Cohort`](crate::proto::Cohort) behind a short mutex.
+//! - [`driver`]: the one task of a busy key, which talks to the store.
+//! - [`leave`]: withdrawals that were not answered, tried again in the background.
+//! - [`acquire`], [`lost`]: the futures that callers hold.
+//! - [`scope`]: reentrancy by logical task.
+//! - [`clock`]: the one place that reads the time.
+
+mod acquire;
+mod cell;
+pub(crate) mod clock;
+mod driver;
+mod leave;
+mod lost;
+mod registry;
+mod scope;
+mod shared;
+
+pub use acquire::Acquire;
+pub(crate) use cell::{Hold, HoldView};
+pub(crate) use leave::RELEASE_WITHIN;
+pub use lost::Lost;
+pub use scope::{LockScope, Scoped};
+pub(crate) use shared::Shared;

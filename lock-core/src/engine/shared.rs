@@ -1,0 +1,158 @@
+//! What all keys of one client share.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+
+use super::cell::KeyCell;
+use super::registry::Registry;
+use crate::backend::{DynBackend, Fault, FaultKind, Promises};
+use crate::options::LockOptions;
+use crate::proto::{Counters, Effects};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) backend: Arc<dyn DynBackend>,
+    pub(crate) promises: Promises,
+    pub(crate) defaults: LockOptions,
+    pub(crate) waiters_per_key_max: usize,
+    pub(super) registry: Registry,
+    /// Where drivers run when the caller has no runtime of its own.
+    runtime: Option<Handle>,
+    closed: AtomicBool,
+    /// What keys that are idle again have counted.
+    totals: Mutex<Counters>,
+    /// Withdrawals under way in the background.
+    leaving: AtomicUsize,
+    /// Poked when a key or a background withdrawal is done.
+    quiet: Notify,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        backend: Arc<dyn DynBackend>,
+        defaults: LockOptions,
+        waiters_per_key_max: usize,
+    ) -> Self {
+        Self {
+            promises: backend.promises(),
+            backend,
+            defaults,
+            waiters_per_key_max,
+            registry: Registry::new(),
+            runtime: Handle::try_current().ok(),
+            closed: AtomicBool::new(false),
+            totals: Mutex::new(Counters::default()),
+            leaving: AtomicUsize::new(0),
+            quiet: Notify::new(),
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// The runtime for a new driver: the caller's, or the one that the client was made in.
+    pub(super) fn runtime(&self) -> Result<Handle, Fault> {
+        Handle::try_current().ok().or_else(|| self.runtime.clone()).ok_or_else(|| {
+            Fault::new(FaultKind::Refused, "no Tokio runtime here to talk to the lock store")
+        })
+    }
+
+    pub(super) fn retired(&self, counters: Counters) {
+        let mut totals = lock(&self.totals);
+        *totals = sum(*totals, counters);
+        drop(totals);
+        self.quiet.notify_waiters();
+    }
+
+    pub(super) fn leave_begins(&self) {
+        self.leaving.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn leave_ends(&self) {
+        self.leaving.fetch_sub(1, Ordering::AcqRel);
+        self.quiet.notify_waiters();
+    }
+
+    /// What was counted so far, the busy keys, their waiters and their holders.
+    pub(crate) fn counters(&self) -> (Counters, usize, usize, usize) {
+        let mut total = *lock(&self.totals);
+        let (mut waiters, mut held) = (0, 0);
+        let cells = self.registry.cells();
+        for cell in &cells {
+            let cohort = cell.cohort();
+            total = sum(total, cohort.counters());
+            waiters += cohort.waiters();
+            held += usize::from(cohort.holder().is_some());
+        }
+        (total, cells.len(), waiters, held)
+    }
+
+    /// Refuses new claims, and ends all waits.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        for cell in self.registry.cells() {
+            let mut fx = Effects::none();
+            cell.cohort().close(&mut fx);
+            cell.apply(fx);
+        }
+    }
+
+    /// Ends all holds, and says how many there were.
+    pub(crate) fn abandon(&self) -> usize {
+        let mut abandoned = 0;
+        for cell in self.registry.cells() {
+            let mut fx = Effects::none();
+            abandoned += usize::from(cell.cohort().abandon(&mut fx));
+            cell.apply(fx);
+        }
+        abandoned
+    }
+
+    /// Waits until no key is busy and no withdrawal is under way, at most `within`.
+    pub(crate) async fn quiet(&self, within: Duration) -> bool {
+        let wait = async {
+            loop {
+                let mut poked = std::pin::pin!(self.quiet.notified());
+                poked.as_mut().enable();
+                if self.registry.is_empty() && self.leaving.load(Ordering::Acquire) == 0 {
+                    return;
+                }
+                poked.await;
+            }
+        };
+        tokio::time::timeout(within, wait).await.is_ok()
+    }
+
+    pub(super) fn retire(&self, cell: &Arc<KeyCell>, by_driver: bool) -> bool {
+        match self.registry.retire(cell, by_driver) {
+            Some(counters) => {
+                self.retired(counters);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+fn sum(a: Counters, b: Counters) -> Counters {
+    Counters {
+        acquired: a.acquired + b.acquired,
+        handoffs_local: a.handoffs_local + b.handoffs_local,
+        handoffs_remote: a.handoffs_remote + b.handoffs_remote,
+        timeouts: a.timeouts + b.timeouts,
+        lost: a.lost + b.lost,
+        renewals: a.renewals + b.renewals,
+    }
+}
+
+/// A panic under one of our mutexes leaves data that is good enough: nothing in there is half
+/// done at a point where foreign code runs.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

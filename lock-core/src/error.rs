@@ -1,0 +1,451 @@
+//! What can go wrong, one type per operation. Nothing is ever mixed up: a bound that was hit, a
+//! full line, a store out of reach, bad input and a closed client are different variants.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::Fault;
+use crate::key::{Key, KeyError};
+use crate::token::FencingToken;
+
+/// Why an acquire gave no guard.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// The budget `wait * (1 + retries)` ran out while others held the lock.
+    #[error(transparent)]
+    Timeout(#[from] TimeoutError),
+    /// The line is full, so waiting was refused at once.
+    #[error(transparent)]
+    Overloaded(#[from] OverloadedError),
+    /// The store could not be asked, or its answer is unknown. A grant that was made all the same
+    /// is given back in the background.
+    #[error(transparent)]
+    Unavailable(#[from] UnavailableError),
+    /// The key or an option is out of bounds; nothing was sent.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// The client was shut down.
+    #[error(transparent)]
+    Closed(#[from] ClosedError),
+}
+
+impl AcquireError {
+    /// Whether the budget ran out.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Timeout(_))
+    }
+
+    /// Whether the line was full.
+    #[must_use]
+    pub fn is_overloaded(&self) -> bool {
+        matches!(self, Self::Overloaded(_))
+    }
+
+    /// Whether the store was out of reach.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
+
+    /// Whether the input was refused.
+    #[must_use]
+    pub fn is_rejected(&self) -> bool {
+        matches!(self, Self::Rejected(_))
+    }
+
+    /// Whether the client was shut down.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed(_))
+    }
+
+    /// Whether the same call may succeed later without a change by the caller.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Timeout(_) | Self::Overloaded(_) => true,
+            Self::Unavailable(error) => error.is_retryable(),
+            Self::Rejected(_) | Self::Closed(_) => false,
+        }
+    }
+
+    /// The key that was asked for, where the input was good enough to make one.
+    #[must_use]
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            Self::Timeout(error) => Some(error.key()),
+            Self::Overloaded(error) => Some(error.key()),
+            Self::Unavailable(error) => Some(error.key()),
+            Self::Rejected(error) => error.key(),
+            Self::Closed(error) => Some(error.key()),
+        }
+    }
+}
+
+/// What stood in the way when a wait ran out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BlockedBy {
+    /// A guard of this very client: perhaps of the same task, see [`LockClient::scope`](crate::LockClient::scope).
+    ThisClient {
+        /// The token of the guard that held the lock.
+        token: FencingToken,
+    },
+    /// Claims of other clients, as many as the store reported ahead.
+    Others {
+        /// Claims ahead, the holder included, where the store tells.
+        ahead: Option<u32>,
+    },
+}
+
+impl fmt::Display for BlockedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ThisClient { token } => {
+                write!(f, "this client holds it under token {token}")
+            }
+            Self::Others { ahead: Some(ahead) } => {
+                write!(f, "{ahead} claims of other clients were ahead")
+            }
+            Self::Others { ahead: None } => f.write_str("another client holds it"),
+        }
+    }
+}
+
+/// The budget ran out while others held the lock.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("lock `{key}` not acquired within {wait:?} x {tries} tries: {blocked_by}")]
+pub struct TimeoutError {
+    pub(crate) key: Key,
+    pub(crate) wait: Duration,
+    pub(crate) waited: Duration,
+    pub(crate) tries: u32,
+    pub(crate) blocked_by: BlockedBy,
+}
+
+impl TimeoutError {
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The bound of one try.
+    #[must_use]
+    pub fn wait(&self) -> Duration {
+        self.wait
+    }
+
+    /// The time from the call to this error.
+    #[must_use]
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// How many tries were made.
+    #[must_use]
+    pub fn tries(&self) -> u32 {
+        self.tries
+    }
+
+    /// What stood in the way at the end.
+    #[must_use]
+    pub fn blocked_by(&self) -> &BlockedBy {
+        &self.blocked_by
+    }
+}
+
+/// The line for a key is full in this process.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("lock `{key}` has {waiters} waiters in this process, at most {waiters_max} are allowed")]
+pub struct OverloadedError {
+    pub(crate) key: Key,
+    pub(crate) waiters: usize,
+    pub(crate) waiters_max: usize,
+    pub(crate) estimated_wait: Option<Duration>,
+}
+
+impl OverloadedError {
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// How long the line would have taken, where that is known.
+    #[must_use]
+    pub fn estimated_wait(&self) -> Option<Duration> {
+        self.estimated_wait
+    }
+
+    /// When to come back: the estimate, at least one second.
+    #[must_use]
+    pub fn retry_after(&self) -> Duration {
+        self.estimated_wait.unwrap_or_default().max(Duration::from_secs(1))
+    }
+}
+
+/// The store could not be asked, or its answer is unknown.
+#[derive(Debug, Clone)]
+pub struct UnavailableError {
+    key: Key,
+    retryable: bool,
+    source: Arc<dyn StdError + Send + Sync>,
+}
+
+impl UnavailableError {
+    pub(crate) fn new(key: Key, fault: Fault) -> Self {
+        Self { key, retryable: fault.is_transient(), source: Arc::new(fault) }
+    }
+
+    /// A lock that was lost while the work under it ran, for callers whose error type knows only
+    /// [`AcquireError`].
+    #[must_use]
+    pub fn lost(error: LostError) -> Self {
+        Self { key: error.key.clone(), retryable: true, source: Arc::new(error) }
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// Whether the fault may pass by itself: false for a refused password, a missing right or a
+    /// foreign value at the key.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        self.retryable
+    }
+}
+
+impl fmt::Display for UnavailableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lock `{}` unavailable: {}", self.key, self.source)
+    }
+}
+
+impl StdError for UnavailableError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&*self.source)
+    }
+}
+
+/// Input that no acquire can serve. Nothing was sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Rejection {
+    /// The key is empty or too long.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A duration is outside its bounds.
+    #[error("lock `{key}`: {option} is {given:?}, it must be from {min:?} to {max:?}")]
+    OutOfBounds {
+        /// The key.
+        key: Key,
+        /// The name of the option.
+        option: &'static str,
+        /// What was given.
+        given: Duration,
+        /// The least that is allowed.
+        min: Duration,
+        /// The most that is allowed.
+        max: Duration,
+    },
+    /// More retries than anyone can mean.
+    #[error("lock `{key}`: {given} retries, at most {max} are allowed")]
+    TooManyRetries {
+        /// The key.
+        key: Key,
+        /// What was given.
+        given: u32,
+        /// The most that is allowed.
+        max: u32,
+    },
+    /// `#[distributed_lock]` found no client: none named, no axum state, none installed.
+    #[error("no lock client: name one with `client = …` or call `LockClient::install_global`")]
+    NoClient,
+}
+
+impl Rejection {
+    /// The key, where the input was good enough to make one.
+    #[must_use]
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            Self::OutOfBounds { key, .. } | Self::TooManyRetries { key, .. } => Some(key),
+            Self::Key(_) | Self::NoClient => None,
+        }
+    }
+}
+
+impl From<KeyError> for AcquireError {
+    fn from(error: KeyError) -> Self {
+        Self::Rejected(error.into())
+    }
+}
+
+/// The client was shut down.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("lock `{key}` not acquired: the client is shut down")]
+pub struct ClosedError {
+    pub(crate) key: Key,
+}
+
+impl ClosedError {
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+}
+
+/// Why a release could not say that the lock was given back by it.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReleaseError {
+    /// The lock had been lost before: somebody else may have held it meanwhile.
+    #[error("lock `{key}` was not held any more under token {token}")]
+    NotHeld {
+        /// The key.
+        key: Key,
+        /// The token of the guard.
+        token: FencingToken,
+    },
+    /// The store did not answer in time, so whether the lock is free already is not known. The
+    /// release is tried again in the background until the lease has ended.
+    #[error("lock `{}` may not be released yet: {}", .0.key(), .0)]
+    Unavailable(#[source] UnavailableError),
+}
+
+impl ReleaseError {
+    /// Whether the lock had been lost before.
+    #[must_use]
+    pub fn is_not_held(&self) -> bool {
+        matches!(self, Self::NotHeld { .. })
+    }
+
+    /// Whether the outcome is not known.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        match self {
+            Self::NotHeld { key, .. } => key,
+            Self::Unavailable(error) => error.key(),
+        }
+    }
+}
+
+/// What ended a hold before its release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LostCause {
+    /// The lease ran out by this process's own clock: no renewal was answered in time.
+    Expired,
+    /// The store answered that the claim holds nothing any more.
+    Taken,
+    /// The guard lived longer than its `hold_limit`.
+    HoldLimit,
+    /// The client was shut down and the deadline passed.
+    Shutdown,
+}
+
+/// A hold was over before it was released. Another holder with a greater token may be at work:
+/// stop, and let the resource refuse what was written under the old token.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("lock `{key}` lost under token {token}: {}", self.reason())]
+pub struct LostError {
+    pub(crate) key: Key,
+    pub(crate) token: FencingToken,
+    pub(crate) cause: LostCause,
+}
+
+impl LostError {
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The token of the hold that is over.
+    #[must_use]
+    pub fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// What ended it.
+    #[must_use]
+    pub fn cause(&self) -> LostCause {
+        self.cause
+    }
+
+    fn reason(&self) -> &'static str {
+        match self.cause {
+            LostCause::Expired => "the lease ended without a renewal",
+            LostCause::Taken => "the store does not know the claim any more",
+            LostCause::HoldLimit => "held longer than the hold limit",
+            LostCause::Shutdown => "the client was shut down",
+        }
+    }
+}
+
+/// Why [`LockBuilder::run`](crate::LockBuilder::run) has no result of the work.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The work never began.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+    /// The lock was lost, so the work was stopped at its next await.
+    #[error(transparent)]
+    Lost(#[from] LostError),
+}
+
+/// Why no client could be made.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The text is no URL of a backend that this build knows. The text is not repeated, as it may
+    /// hold a password.
+    #[error("no lock backend for the scheme `{scheme}`: use {known}")]
+    Scheme {
+        /// What stood before the colon, escaped.
+        scheme: String,
+        /// The schemes of this build.
+        known: &'static str,
+    },
+    /// The URL is of a known scheme but not well formed.
+    #[error("bad lock URL: {reason}")]
+    Url {
+        /// What is wrong, without the URL itself.
+        reason: String,
+    },
+    /// The store refused or could not be reached.
+    #[error("lock store unavailable: {0}")]
+    Store(#[source] Fault),
+}
+
+/// Why a key could not be inspected.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum InspectError {
+    /// The key is empty or too long.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The store could not be asked.
+    #[error(transparent)]
+    Unavailable(#[from] UnavailableError),
+}
+
+/// A global client was installed before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a global lock client is installed already")]
+pub struct AlreadyInstalled;

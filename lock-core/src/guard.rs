@@ -1,0 +1,164 @@
+//! A held lock in hand.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::{Hold, HoldView, Lost};
+use crate::error::{LostError, ReleaseError};
+use crate::key::Key;
+use crate::token::FencingToken;
+
+/// A held lock. Dropping it gives the lock up in the background; [`release`](Self::release) waits
+/// for the answer.
+///
+/// A hold can be lost before its release: the process was stopped past its lease, the store lost
+/// its data, the hold limit was reached. [`lost`](Self::lost) tells no later than the lease end
+/// by this process's own clock, even when the network swallows everything; the
+/// [`token`](Self::token) lets a resource refuse what a stale holder still writes.
+#[must_use = "a lock that is not kept is given up at once"]
+pub struct LockGuard {
+    hold: GuardHold,
+}
+
+enum GuardHold {
+    /// Outside a scope.
+    Sole(Hold),
+    /// Inside a scope, with the guards that re-entered it.
+    Shared(Arc<Hold>),
+}
+
+impl LockGuard {
+    pub(crate) fn sole(hold: Hold) -> Self {
+        Self { hold: GuardHold::Sole(hold) }
+    }
+
+    pub(crate) fn shared(hold: Arc<Hold>) -> Self {
+        Self { hold: GuardHold::Shared(hold) }
+    }
+
+    fn hold(&self) -> &Hold {
+        match &self.hold {
+            GuardHold::Sole(hold) => hold,
+            GuardHold::Shared(hold) => hold,
+        }
+    }
+
+    /// What is locked.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        self.hold().cell().key()
+    }
+
+    /// The fencing token of this hold. Send it with every write.
+    #[must_use]
+    pub fn token(&self) -> FencingToken {
+        self.hold().token()
+    }
+
+    /// Whether the hold is still good by this process's own clock. Reads the clock each time.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        !self.lease_left().is_zero()
+    }
+
+    /// How long the hold is good without a further renewal; zero once it is over. Ends a safety
+    /// margin (1 % of the lease and 2 ms) before the lease does at the store.
+    #[must_use]
+    pub fn lease_left(&self) -> Duration {
+        HoldView::of(self.hold()).left()
+    }
+
+    /// Resolves when the hold is over without a release.
+    pub fn lost(&self) -> Lost {
+        Lost::new(HoldView::of(self.hold()))
+    }
+
+    /// A view of this hold that can be cloned and sent along, and cannot release it.
+    #[must_use]
+    pub fn handle(&self) -> LockHandle {
+        LockHandle { view: HoldView::of(self.hold()) }
+    }
+
+    /// Gives the lock up: hands it to the next waiter, or frees it at the store, and waits for
+    /// the answer. Of several guards that re-entered one hold, the last one gives it up.
+    ///
+    /// # Errors
+    ///
+    /// [`ReleaseError::NotHeld`] when the hold had been lost before, so others may have held the
+    /// lock meanwhile; [`ReleaseError::Unavailable`] when the store did not answer within 2 s. The
+    /// release then goes on in the background until the lease has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// The release is under way with the first poll and goes on when this future is dropped; only
+    /// the answer is lost. Dropped before its first poll, it drops the guard, which releases too.
+    pub async fn release(self) -> Result<(), ReleaseError> {
+        match self.hold {
+            GuardHold::Sole(hold) => hold.release().await,
+            GuardHold::Shared(hold) => {
+                let view = HoldView::of(&hold);
+                match Arc::into_inner(hold) {
+                    Some(hold) => hold.release().await,
+                    None if view.left().is_zero() => {
+                        Err(ReleaseError::NotHeld { key: view.key().clone(), token: view.token() })
+                    }
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockGuard")
+            .field("key", self.key())
+            .field("token", &self.token())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A view of a held lock: it tells the key, the token and whether the hold is still good, and
+/// cannot release it. It does not keep the lock either.
+#[derive(Debug, Clone)]
+pub struct LockHandle {
+    view: HoldView,
+}
+
+impl LockHandle {
+    /// What is locked.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        self.view.key()
+    }
+
+    /// The fencing token of the hold. Send it with every write.
+    #[must_use]
+    pub fn token(&self) -> FencingToken {
+        self.view.token()
+    }
+
+    /// Whether the hold is still good, see [`LockGuard::is_held`]; false after its release.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        !self.view.left().is_zero()
+    }
+
+    /// How long the hold is good without a further renewal, see [`LockGuard::lease_left`].
+    #[must_use]
+    pub fn lease_left(&self) -> Duration {
+        self.view.left()
+    }
+
+    /// Resolves when the hold is over without a release.
+    pub fn lost(&self) -> Lost {
+        Lost::new(self.view.clone())
+    }
+
+    /// Why the hold is over; `None` while it is good, and after its release.
+    #[must_use]
+    pub fn why_lost(&self) -> Option<LostError> {
+        self.view.lost_now()
+    }
+}

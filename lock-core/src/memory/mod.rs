@@ -1,0 +1,85 @@
+//! A lock store in this process: for tests, for development without a server, for services that
+//! run as one process, and as the model that the other backends are measured against.
+//!
+//! It keeps every promise but survival: the line is FIFO, grants carry fencing tokens and are
+//! pushed, a lease that ends is taken over at once by the next in line. Tokens start at the wall
+//! clock in microseconds, so that they grow across restarts of the process as well.
+
+mod claim;
+mod store;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use claim::MemoryClaim;
+use store::Store;
+
+use crate::backend::{Backend, ClaimId, Fault, Promises, Terms};
+use crate::inspect::Inspection;
+use crate::key::Key;
+
+/// Stores by name, as long as a client of theirs lives.
+static NAMED: OnceLock<Mutex<HashMap<String, Weak<Store>>>> = OnceLock::new();
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct Memory {
+    store: Arc<Store>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Memory {
+    /// A store that nobody else can share.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { store: Arc::new(Store::new()) }
+    }
+
+    /// The store of this name, shared by all who use it in this process.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        let stores = NAMED.get_or_init(Mutex::default);
+        let mut stores = stores.lock().unwrap_or_else(PoisonError::into_inner);
+        stores.retain(|_, store| store.strong_count() > 0);
+        if let Some(store) = stores.get(name).and_then(Weak::upgrade) {
+            return Self { store };
+        }
+        let store = Arc::new(Store::new());
+        stores.insert(name.to_owned(), Arc::downgrade(&store));
+        Self { store }
+    }
+
+    /// How many keys the store knows of: held, or waited for.
+    #[must_use]
+    pub fn keys(&self) -> usize {
+        self.store.keys()
+    }
+}
+
+impl Backend for Memory {
+    type Claim = MemoryClaim;
+
+    fn promises(&self) -> Promises {
+        Promises {
+            fencing: true,
+            fifo: true,
+            push: true,
+            lease_min: Duration::from_millis(10),
+            ..Promises::none()
+        }
+    }
+
+    fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> MemoryClaim {
+        MemoryClaim::new(self.store.clone(), key.clone(), id, terms)
+    }
+
+    async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
+        Ok(self.store.inspect(key))
+    }
+}

@@ -1,0 +1,254 @@
+//! The keys of a store in this process.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use crate::backend::{Attempt, ClaimId, Grant, Renewal, Withdrawal};
+use crate::engine::clock;
+use crate::inspect::{Holder, Inspection};
+use crate::key::Key;
+use crate::proto::{FenceRange, reserve};
+use crate::token::FencingToken;
+
+/// A claim as the store knows it.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) claim: ClaimId,
+    pub(super) lease: Duration,
+    pub(super) news: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct Owner {
+    place: Place,
+    until: Instant,
+    fences: FenceRange,
+    handed_on: bool,
+}
+
+/// Held, waited for, or both; a key that is neither is not in the map.
+#[derive(Debug, Default)]
+struct Entry {
+    owner: Option<Owner>,
+    queue: VecDeque<Place>,
+    /// The last token that was reserved for this key.
+    last: Option<u64>,
+}
+
+#[derive(Debug)]
+struct State {
+    keys: HashMap<Key, Entry>,
+    tokens: Tokens,
+    /// At how many keys to look for those whose owner is gone.
+    sweep_at: usize,
+}
+
+/// Below this many keys nothing is swept.
+const SWEEP_FROM: usize = 1_024;
+
+/// Where the tokens come from: see [`reserve`].
+#[derive(Debug)]
+struct Tokens {
+    /// The wall clock when the store was made, in microseconds, and the instant of it.
+    epoch_us: u64,
+    epoch: Instant,
+    /// No key that is not in the map ever had a token above this.
+    floor: u64,
+}
+
+impl Tokens {
+    fn block(&self, last: Option<u64>, fences: u32, now: Instant) -> FenceRange {
+        let since = now.saturating_duration_since(self.epoch).as_micros();
+        let now_us = self.epoch_us + u64::try_from(since).unwrap_or(0);
+        match last {
+            None => reserve(None, now_us.max(self.floor + 1), fences),
+            last => reserve(last, now_us, fences),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Store {
+    state: Mutex<State>,
+}
+
+impl Store {
+    pub(super) fn new() -> Self {
+        let tokens = Tokens { epoch_us: wall_clock_us(), epoch: clock::now(), floor: 0 };
+        let state = State { keys: HashMap::new(), tokens, sweep_at: SWEEP_FROM };
+        Self { state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn keys(&self) -> usize {
+        self.state().keys.len()
+    }
+
+    pub(super) fn attempt(
+        &self,
+        key: &Key,
+        place: Place,
+        fences: u32,
+        join: bool,
+        now: Instant,
+    ) -> Attempt {
+        let mut state = self.state();
+        state.sweep(now);
+        let State { keys, tokens, .. } = &mut *state;
+        let entry = keys.entry(key.clone()).or_default();
+        entry.expire(tokens, fences, now);
+        if let Some(owner) = &entry.owner
+            && owner.place.claim == place.claim
+        {
+            return Attempt::Granted(entry.grant(now));
+        }
+        if entry.owner.is_none() {
+            // Nobody waits either, or the head of the line would own the key now.
+            entry.own(place, tokens, fences, now, false);
+            return Attempt::Granted(entry.grant(now));
+        }
+        let at = entry.queue.iter().position(|other| other.claim == place.claim);
+        let ahead = at.unwrap_or(entry.queue.len());
+        if at.is_none() && join {
+            entry.queue.push_back(place);
+            if let (1, Some(owner)) = (entry.queue.len(), &entry.owner) {
+                owner.place.news.notify_one();
+            }
+        }
+        let until = entry.owner.as_ref().map_or(now, |owner| owner.until);
+        let ahead = Some(u32::try_from(ahead + 1).unwrap_or(u32::MAX));
+        Attempt::Blocked { ahead, recheck: until.saturating_duration_since(now) }
+    }
+
+    pub(super) fn renew(&self, key: &Key, place: &Place, fences: u32, now: Instant) -> Renewal {
+        let mut state = self.state();
+        let State { keys, tokens, .. } = &mut *state;
+        let Some(entry) = keys.get_mut(key) else { return Renewal::Lost };
+        entry.expire(tokens, fences, now);
+        match &mut entry.owner {
+            Some(owner) if owner.place.claim == place.claim => {
+                owner.until = now + place.lease;
+                owner.fences = tokens.block(entry.last, fences, now);
+                entry.last = owner.fences.last();
+                Renewal::Held(entry.grant(now))
+            }
+            _ => Renewal::Lost,
+        }
+    }
+
+    pub(super) fn withdraw(
+        &self,
+        key: &Key,
+        claim: ClaimId,
+        fences: u32,
+        now: Instant,
+    ) -> Withdrawal {
+        let mut state = self.state();
+        let State { keys, tokens, .. } = &mut *state;
+        let Some(entry) = keys.get_mut(key) else { return Withdrawal::NotHeld };
+        entry.expire(tokens, fences, now);
+        let held = entry.owner.as_ref().is_some_and(|owner| owner.place.claim == claim);
+        if held {
+            entry.owner = None;
+            entry.promote(tokens, fences, now, true);
+        } else {
+            entry.queue.retain(|other| other.claim != claim);
+        }
+        if entry.owner.is_none() && entry.queue.is_empty() {
+            tokens.floor = tokens.floor.max(entry.last.unwrap_or(0));
+            keys.remove(key);
+            if keys.is_empty() {
+                keys.shrink_to(64);
+            }
+        }
+        if held { Withdrawal::Released } else { Withdrawal::NotHeld }
+    }
+
+    pub(super) fn inspect(&self, key: &Key) -> Inspection {
+        let now = clock::now();
+        let state = self.state();
+        let Some(entry) = state.keys.get(key) else { return Inspection::default() };
+        let owner = entry.owner.as_ref().filter(|owner| now < owner.until);
+        let holder = owner.map(|owner| {
+            let token = owner.fences.first().map(FencingToken::new);
+            let left = owner.until.saturating_duration_since(now);
+            Holder::new(owner.place.claim.to_string(), token, Some(left))
+        });
+        let waiters = entry.queue.iter().map(|place| place.claim.to_string()).collect();
+        Inspection::new(holder, waiters)
+    }
+}
+
+impl State {
+    /// Forgets keys whose owner's lease ended with nobody in line, now and then.
+    fn sweep(&mut self, now: Instant) {
+        if self.keys.len() < self.sweep_at {
+            return;
+        }
+        let floor = &mut self.tokens.floor;
+        self.keys.retain(|_, entry| {
+            let owned = entry.owner.as_ref().is_some_and(|owner| now < owner.until);
+            let keep = owned || !entry.queue.is_empty();
+            if !keep {
+                *floor = (*floor).max(entry.last.unwrap_or(0));
+            }
+            keep
+        });
+        self.sweep_at = SWEEP_FROM.max(self.keys.len() * 2);
+    }
+}
+
+impl Entry {
+    /// The lease of the owner ended: the next in line takes over.
+    fn expire(&mut self, tokens: &Tokens, fences: u32, now: Instant) {
+        if self.owner.as_ref().is_some_and(|owner| now >= owner.until) {
+            self.owner = None;
+            self.promote(tokens, fences, now, false);
+        }
+    }
+
+    fn promote(&mut self, tokens: &Tokens, fences: u32, now: Instant, handed_on: bool) {
+        if let Some(place) = self.queue.pop_front() {
+            place.news.notify_one();
+            self.own(place, tokens, fences, now, handed_on);
+        }
+    }
+
+    fn own(&mut self, place: Place, tokens: &Tokens, fences: u32, now: Instant, handed_on: bool) {
+        let until = now + place.lease;
+        let fences = tokens.block(self.last, fences, now);
+        self.last = fences.last();
+        self.owner = Some(Owner { place, until, fences, handed_on });
+    }
+
+    fn grant(&self, now: Instant) -> Grant {
+        let wanted = !self.queue.is_empty();
+        match &self.owner {
+            Some(owner) => Grant {
+                fences: owner.fences,
+                valid_for: owner.until.saturating_duration_since(now),
+                wanted,
+                handed_on: owner.handed_on,
+            },
+            None => Grant {
+                fences: FenceRange::empty(),
+                valid_for: Duration::ZERO,
+                wanted,
+                handed_on: false,
+            },
+        }
+    }
+}
+
+#[allow(clippy::disallowed_methods)] // the first token, not a time
+fn wall_clock_us() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(1, |since| u64::try_from(since.as_micros()).unwrap_or(1))
+}

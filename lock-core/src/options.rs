@@ -1,0 +1,201 @@
+//! What a caller may choose for one acquire, and the bounds of it.
+
+use std::time::Duration;
+
+use crate::error::Rejection;
+use crate::key::Key;
+
+/// The longest `wait`, `lease`, `hold_limit` and `linger`: 24 hours.
+pub const DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The most `retries`.
+pub const RETRIES_MAX: u32 = 1_000;
+
+/// How a process shares a key that other processes wait for.
+///
+/// As long as nobody else waits, a process passes the lock on between its own tasks in their
+/// order of arrival, whatever is chosen here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fairness {
+    /// Once another process waits, at most this many more hand-offs inside this process, and
+    /// none that starts later than `slice` after the wish became known.
+    Batched {
+        /// Hand-offs inside this process (default 64).
+        handoffs: u32,
+        /// Time for them (default 20 ms).
+        slice: Duration,
+    },
+    /// Every release goes to the longest waiting process: the order of arrival over all
+    /// processes, as far as the store promises one ([`Promises::fifo`](crate::Promises)).
+    Strict,
+}
+
+impl Default for Fairness {
+    fn default() -> Self {
+        Self::Batched { handoffs: 64, slice: Duration::from_millis(20) }
+    }
+}
+
+impl Fairness {
+    /// The bounds as numbers: hand-offs, and the time for them.
+    pub(crate) fn bounds(self) -> (u32, Duration) {
+        match self {
+            Self::Batched { handoffs, slice } => (handoffs, slice),
+            Self::Strict => (0, Duration::ZERO),
+        }
+    }
+}
+
+/// The choices of one acquire, with the defaults of this crate.
+///
+/// | option | default | bounds |
+/// |---|---|---|
+/// | `wait` | 10 s | 0 (never wait) to 24 h |
+/// | `retries` | 0 | at most 1,000 |
+/// | `lease` | 10 s | what the store can renew ([`Promises::lease_min`](crate::Promises)) to 24 h |
+/// | `hold_limit` | none | over 0, to 24 h |
+/// | `linger` | 0 | to 24 h |
+/// | `fairness` | 64 hand-offs or 20 ms | |
+/// | `reentrant` | true | counts only inside a [`scope`](crate::LockClient::scope) |
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockOptions {
+    /// How long one try may wait for the lock.
+    pub wait: Duration,
+    /// How many further tries follow a try whose `wait` ran out, each after a jittered pause.
+    pub retries: u32,
+    /// How long a grant lives at the store without a renewal; renewed at a third of it.
+    pub lease: Duration,
+    /// How long one guard may live at all; then it is told that it is lost.
+    pub hold_limit: Option<Duration>,
+    /// How long an idle lease is kept after the last release in this process.
+    pub linger: Duration,
+    /// How to share the key with other processes.
+    pub fairness: Fairness,
+    /// Whether an acquire inside a scope re-enters a lock which that scope holds.
+    pub reentrant: bool,
+}
+
+impl Default for LockOptions {
+    fn default() -> Self {
+        Self {
+            wait: Duration::from_secs(10),
+            retries: 0,
+            lease: Duration::from_secs(10),
+            hold_limit: None,
+            linger: Duration::ZERO,
+            fairness: Fairness::default(),
+            reentrant: true,
+        }
+    }
+}
+
+impl LockOptions {
+    /// The defaults, see the table at [`LockOptions`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Replaces [`wait`](Self::wait).
+    #[must_use]
+    pub fn with_wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Replaces [`retries`](Self::retries).
+    #[must_use]
+    pub fn with_retries(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// Replaces [`lease`](Self::lease).
+    #[must_use]
+    pub fn with_lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Sets [`hold_limit`](Self::hold_limit).
+    #[must_use]
+    pub fn with_hold_limit(mut self, limit: Duration) -> Self {
+        self.hold_limit = Some(limit);
+        self
+    }
+
+    /// Replaces [`linger`](Self::linger).
+    #[must_use]
+    pub fn with_linger(mut self, linger: Duration) -> Self {
+        self.linger = linger;
+        self
+    }
+
+    /// Replaces [`fairness`](Self::fairness).
+    #[must_use]
+    pub fn with_fairness(mut self, fairness: Fairness) -> Self {
+        self.fairness = fairness;
+        self
+    }
+
+    /// Replaces [`reentrant`](Self::reentrant).
+    #[must_use]
+    pub fn with_reentrant(mut self, reentrant: bool) -> Self {
+        self.reentrant = reentrant;
+        self
+    }
+
+    /// Refuses what no backend could keep, before anything is sent.
+    pub(crate) fn check(&self, key: &Key, lease_min: Duration) -> Result<(), Rejection> {
+        let refuse = |option, given, min, max| {
+            Err(Rejection::OutOfBounds { key: key.clone(), option, given, min, max })
+        };
+        if self.lease < lease_min || self.lease > DURATION_MAX {
+            return refuse("lease", self.lease, lease_min, DURATION_MAX);
+        }
+        if self.wait > DURATION_MAX {
+            return refuse("wait", self.wait, Duration::ZERO, DURATION_MAX);
+        }
+        if self.linger > DURATION_MAX {
+            return refuse("linger", self.linger, Duration::ZERO, DURATION_MAX);
+        }
+        if let Some(limit) = self.hold_limit
+            && (limit.is_zero() || limit > DURATION_MAX)
+        {
+            return refuse("hold_limit", limit, Duration::from_nanos(1), DURATION_MAX);
+        }
+        if self.retries > RETRIES_MAX {
+            let key = key.clone();
+            return Err(Rejection::TooManyRetries { key, given: self.retries, max: RETRIES_MAX });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bound_is_refused_by_name_with_the_key_and_the_limit() {
+        let key = Key::new("order:42").unwrap();
+        let day = DURATION_MAX + Duration::from_nanos(1);
+        let cases = [
+            (LockOptions::new().with_lease(Duration::ZERO), "lease"),
+            (LockOptions::new().with_lease(Duration::from_millis(9)), "lease"),
+            (LockOptions::new().with_lease(day), "lease"),
+            (LockOptions::new().with_wait(day), "wait"),
+            (LockOptions::new().with_linger(day), "linger"),
+            (LockOptions::new().with_hold_limit(Duration::ZERO), "hold_limit"),
+            (LockOptions::new().with_hold_limit(day), "hold_limit"),
+            (LockOptions::new().with_retries(RETRIES_MAX + 1), "retries"),
+        ];
+        for (options, name) in cases {
+            let error = options.check(&key, Duration::from_millis(10)).unwrap_err().to_string();
+            assert!(error.contains("order:42") && error.contains(name), "{error}");
+        }
+        assert!(LockOptions::new().check(&key, Duration::from_millis(10)).is_ok());
+    }
+}

@@ -1,0 +1,50 @@
+//! Jittered pauses that double: "equal jitter" of Marc Brooker, "Exponential Backoff And Jitter"
+//! (2015), so that a pause is never shorter than half of its bound and no two clients stay in
+//! step.
+
+use std::time::Duration;
+
+/// Pauses between the tries of one acquire.
+pub(crate) const RETRY_PAUSES: Backoff =
+    Backoff { first: Duration::from_millis(50), longest: Duration::from_secs(1) };
+
+/// Pauses between requests to a store that does not answer.
+pub(crate) const FAULT_PAUSES: Backoff =
+    Backoff { first: Duration::from_millis(20), longest: Duration::from_secs(1) };
+
+/// A sequence of growing pauses.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Backoff {
+    first: Duration,
+    longest: Duration,
+}
+
+impl Backoff {
+    /// The pause after `failures` failures (1 is the first), with `random` bits for the jitter.
+    pub(crate) fn pause(self, failures: u32, random: u32) -> Duration {
+        let doubled = self.first.saturating_mul(1 << failures.saturating_sub(1).min(16));
+        let half = doubled.min(self.longest) / 2;
+        half + half.mul_f64(f64::from(random) / f64::from(u32::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_pause_is_between_half_its_bound_and_its_bound(failures: u32, random: u32) {
+            let pause = RETRY_PAUSES.pause(failures, random);
+            prop_assert!(pause >= RETRY_PAUSES.first / 2);
+            prop_assert!(pause <= RETRY_PAUSES.longest);
+        }
+    }
+
+    #[test]
+    fn pauses_double_until_the_longest() {
+        let bounds: Vec<_> = (1..8).map(|n| RETRY_PAUSES.pause(n, u32::MAX).as_millis()).collect();
+        assert_eq!(bounds, [50, 100, 200, 400, 800, 1000, 1000]);
+    }
+}

@@ -1,0 +1,262 @@
+//! The waiters of one process for one key, and the one claim that talks to the store for them.
+//!
+//! The machine, as [`Place`] has it:
+//!
+//! - `Vacant`: no claim. With somebody in line, [`Step::Open`] opens one.
+//! - `Asking`: a claim is open and not granted. The store is asked again when it pushed
+//!   something, or when its recheck time has come.
+//! - `Held`: the claim is granted. A *release* passes the lock to the head of the line without
+//!   any I/O as long as the lease is good, a token is left, and the fairness bounds allow it;
+//!   else the claim is withdrawn, and opened anew for those who still wait.
+//!
+//! Every method takes the time, and leaves in [`Effects`] what the caller must do once it has
+//! dropped the mutex around the machine: wake tasks, answer a release, poke the driver.
+//!
+//! `W` wakes a task, `R` answers a release.
+
+mod held;
+mod seats;
+mod step;
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant};
+
+use super::fence::FenceRange;
+use super::lease::LeaseClock;
+use super::line::Line;
+pub(crate) use super::line::SeatId;
+use crate::backend::Fault;
+use crate::error::{BlockedBy, LostCause};
+
+/// What one waiter asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ask {
+    /// When this try is over.
+    pub(crate) deadline: Instant,
+    /// False for a try that must not stand in line behind anybody.
+    pub(crate) patient: bool,
+    pub(crate) lease: Duration,
+    pub(crate) hold_limit: Option<Duration>,
+    pub(crate) linger: Duration,
+    /// Hand-offs inside this process once others want the key, and the time for them.
+    pub(crate) handoffs_max: u32,
+    pub(crate) slice: Duration,
+}
+
+/// What became of a waiter's arrival.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    /// The lock was idle here: it is granted under this token.
+    Granted(u64),
+    /// In line; [`Cohort::poll`] tells more.
+    Seated(SeatId),
+    /// The line is full; so many wait.
+    Full(usize),
+    /// The client is shut down.
+    Closed,
+    /// This cohort was taken off the registry; look the key up again.
+    Retired,
+}
+
+/// What became of a waiter.
+#[derive(Debug, Clone)]
+pub(crate) enum Verdict {
+    Waiting,
+    Granted(u64),
+    TimedOut(BlockedBy),
+    Unavailable(Fault),
+    Closed,
+}
+
+/// What a release is told.
+#[derive(Debug, Clone)]
+pub(crate) enum ReleaseAnswer {
+    Released,
+    NotHeld,
+    Unknown(Fault),
+}
+
+/// What the driver does next.
+#[derive(Debug)]
+pub(crate) enum Step<R> {
+    /// Open a claim on these terms and ask for the lock.
+    Open { lease: Duration, patient: bool },
+    /// Ask again with the open claim.
+    Attempt,
+    /// Renew the granted claim.
+    Renew,
+    /// Withdraw the open claim, in the background of whatever comes next, and answer.
+    Leave { reply: Option<R>, lease: Duration },
+    /// Drop the open claim: the store knows nothing of it.
+    Forget,
+    /// Wait for an answer, a push, a poke, or this instant.
+    Wait(Option<Instant>),
+    /// Nothing is left to do: take the cohort off the registry.
+    Stop,
+}
+
+/// What the caller must do after it has dropped the mutex.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Effects<W, R> {
+    /// The task that was granted the lock.
+    pub(crate) wake: Option<W>,
+    /// Tasks whose wait or hold is over.
+    pub(crate) wake_more: Vec<W>,
+    /// A release that is done.
+    pub(crate) reply: Option<(R, ReleaseAnswer)>,
+    /// The driver must look again.
+    pub(crate) poke: bool,
+    /// A driver must be started.
+    pub(crate) spawn: bool,
+}
+
+impl<W, R> Effects<W, R> {
+    pub(crate) const fn none() -> Self {
+        Self { wake: None, wake_more: Vec::new(), reply: None, poke: false, spawn: false }
+    }
+}
+
+/// What was done so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counters {
+    pub(crate) acquired: u64,
+    pub(crate) handoffs_local: u64,
+    pub(crate) handoffs_remote: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) lost: u64,
+    pub(crate) renewals: u64,
+}
+
+#[derive(Debug)]
+struct Seat<W> {
+    ask: Ask,
+    state: SeatState<W>,
+}
+
+#[derive(Debug)]
+enum SeatState<W> {
+    Waiting(W),
+    Over(Verdict),
+}
+
+#[derive(Debug)]
+enum Place<R> {
+    Vacant,
+    Asking(Asking),
+    Held(Held<R>),
+}
+
+#[derive(Debug)]
+struct Asking {
+    lease: Duration,
+    patient: bool,
+    /// When to ask again; the first attempt is part of [`Step::Open`].
+    ask_at: Instant,
+    answered: bool,
+}
+
+#[derive(Debug)]
+struct Held<R> {
+    lease: Duration,
+    clock: LeaseClock,
+    fences: FenceRange,
+    /// A renewal is due now, for tokens or to learn who waits.
+    renew_now: bool,
+    /// No renewal before this, after one that failed.
+    renew_not_before: Option<Instant>,
+    /// Since when other claims wait, and the hand-offs here since.
+    wanted: Option<(Instant, u32)>,
+    holder: Option<Holder>,
+    /// When a claim without a holder is given back, unless `wanted` comes first.
+    linger_until: Option<Instant>,
+    linger: Duration,
+    /// Who is told when the claim was withdrawn.
+    reply: Option<R>,
+    /// The lease ended by our clock; a late answer does not revive it.
+    over: bool,
+}
+
+#[derive(Debug)]
+struct Holder {
+    token: u64,
+    until: Option<Instant>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Cohort<W, R> {
+    line: Line<Seat<W>>,
+    place: Place<R>,
+    /// No deadline in the line is earlier than this.
+    earliest: Option<Instant>,
+    /// Claims ahead of ours at the last answer.
+    ahead: Option<Option<u32>>,
+    /// Why the store did not answer the last time, and how often in a row.
+    trouble: Option<Fault>,
+    failures: u32,
+    /// Pause before the store is asked again after trouble.
+    ask_not_before: Option<Instant>,
+    /// Holds that ended before their release, until their guards are gone.
+    lost: Vec<(u64, LostCause)>,
+    /// Who wants to know when the hold under a token is lost.
+    watchers: Vec<(u64, W)>,
+    counters: Counters,
+    has_driver: bool,
+    retired: bool,
+    closed: bool,
+}
+
+impl<W, R> Cohort<W, R> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            line: Line::new(),
+            place: Place::Vacant,
+            earliest: None,
+            ahead: None,
+            trouble: None,
+            failures: 0,
+            ask_not_before: None,
+            lost: Vec::new(),
+            watchers: Vec::new(),
+            counters: Counters {
+                acquired: 0,
+                handoffs_local: 0,
+                handoffs_remote: 0,
+                timeouts: 0,
+                lost: 0,
+                renewals: 0,
+            },
+            has_driver: false,
+            retired: false,
+            closed: false,
+        }
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// How many wait in line.
+    pub(crate) fn waiters(&self) -> usize {
+        self.line.len()
+    }
+
+    /// The token of the guard that holds the lock here.
+    pub(crate) fn holder(&self) -> Option<u64> {
+        match &self.place {
+            Place::Held(held) => held.holder.as_ref().map(|holder| holder.token),
+            _ => None,
+        }
+    }
+
+    /// Until when the hold under `token` is good, if it is.
+    pub(crate) fn held_until(&self, token: u64, now: Instant) -> Option<Instant> {
+        let Place::Held(held) = &self.place else { return None };
+        let holder = held.holder.as_ref().filter(|holder| holder.token == token)?;
+        let end =
+            holder.until.map_or(held.clock.valid_until(), |at| at.min(held.clock.valid_until()));
+        (!held.over && now < end).then_some(end)
+    }
+}

@@ -1,0 +1,203 @@
+//! Arriving, waiting, giving up.
+
+use super::*;
+use crate::backend::FaultKind;
+
+impl<W, R> Cohort<W, R> {
+    /// A waiter arrives. `waker` is asked for only if it has to wait.
+    pub(crate) fn enter(
+        &mut self,
+        ask: Ask,
+        waiters_max: usize,
+        now: Instant,
+        waker: impl FnOnce() -> W,
+        fx: &mut Effects<W, R>,
+    ) -> Entry {
+        if self.retired {
+            return Entry::Retired;
+        }
+        if self.closed {
+            return Entry::Closed;
+        }
+        if let Some(token) = self.take_idle(&ask, now, fx) {
+            return Entry::Granted(token);
+        }
+        if self.line.len() >= waiters_max {
+            return Entry::Full(self.line.len());
+        }
+        let state = match self.refusal(&ask) {
+            Some(blocked) => SeatState::Over(Verdict::TimedOut(blocked)),
+            None => SeatState::Waiting(waker()),
+        };
+        let over = matches!(state, SeatState::Over(_));
+        let seat = self.line.push(Seat { ask, state });
+        if over {
+            self.line.leave(seat);
+            return Entry::Seated(seat);
+        }
+        if self.earliest.is_none_or(|earliest| ask.deadline < earliest) {
+            self.earliest = Some(ask.deadline);
+            fx.poke = true;
+        }
+        let idle = matches!(&self.place, Place::Held(held) if held.holder.is_none());
+        fx.poke |= idle || matches!(self.place, Place::Vacant);
+        if !std::mem::replace(&mut self.has_driver, true) {
+            fx.spawn = true;
+        }
+        Entry::Seated(seat)
+    }
+
+    /// Why a try that may not stand in line is over before it began.
+    fn refusal(&self, ask: &Ask) -> Option<BlockedBy> {
+        if ask.patient {
+            return None;
+        }
+        match &self.place {
+            Place::Held(Held { holder: Some(_), .. }) => Some(self.blocked_by()),
+            Place::Asking(asking) if asking.patient => Some(self.blocked_by()),
+            _ => {
+                let head = self.line.head().and_then(|id| self.line.get(id));
+                head.filter(|seat| seat.ask.patient).map(|_| self.blocked_by())
+            }
+        }
+    }
+
+    /// The lock is granted and nobody uses it: no I/O is needed.
+    fn take_idle(&mut self, ask: &Ask, now: Instant, fx: &mut Effects<W, R>) -> Option<u64> {
+        if !self.line.is_empty() {
+            return None;
+        }
+        let Place::Held(held) = &mut self.place else { return None };
+        if held.holder.is_some() || held.wanted.is_some() || held.over || !held.clock.is_valid(now)
+        {
+            return None;
+        }
+        let token = held.fences.take()?;
+        if let Some(reply) = held.reply.take() {
+            fx.reply = Some((reply, ReleaseAnswer::Released));
+        }
+        held.hold(token, ask, now);
+        held.ask_for_tokens(0, fx);
+        if held.holder.as_ref().is_some_and(|holder| holder.until.is_some()) {
+            fx.poke = true;
+        }
+        self.counters.acquired += 1;
+        self.counters.handoffs_local += 1;
+        Some(token)
+    }
+
+    /// Reads what became of a seat; anything but [`Verdict::Waiting`] gives the seat up.
+    pub(crate) fn poll(&mut self, seat: SeatId, refresh: impl FnOnce(&mut W)) -> Verdict {
+        match self.line.get_mut(seat).map(|seat| &mut seat.state) {
+            Some(SeatState::Waiting(waker)) => {
+                refresh(waker);
+                return Verdict::Waiting;
+            }
+            Some(SeatState::Over(_)) => {}
+            None => return Verdict::Closed,
+        }
+        match self.line.remove(seat) {
+            Some(Seat { state: SeatState::Over(verdict), .. }) => verdict,
+            _ => Verdict::Closed,
+        }
+    }
+
+    /// A waiter goes away without reading what became of it. A grant that it did not take is
+    /// passed on.
+    pub(crate) fn cancel(&mut self, seat: SeatId, now: Instant, fx: &mut Effects<W, R>) {
+        let Some(gone) = self.line.remove(seat) else { return };
+        if let SeatState::Over(Verdict::Granted(token)) = gone.state {
+            self.release(token, None, now, fx);
+        }
+        // The last one out gives the claim's place in the store's line back.
+        fx.poke |= self.line.is_empty();
+    }
+
+    /// Ends the tries whose time is over.
+    pub(super) fn expire_seats(&mut self, now: Instant, fx: &mut Effects<W, R>) {
+        if self.earliest.is_none_or(|earliest| now < earliest) {
+            return;
+        }
+        self.earliest = None;
+        let mut at = self.line.head();
+        while let Some(id) = at {
+            at = self.line.after(id);
+            let Some(seat) = self.line.get(id) else { continue };
+            let deadline = seat.ask.deadline;
+            if deadline > now {
+                self.earliest = Some(self.earliest.map_or(deadline, |other| other.min(deadline)));
+            } else {
+                let verdict = self.expiry();
+                self.counters.timeouts += u64::from(matches!(verdict, Verdict::TimedOut(_)));
+                self.fail(id, verdict, fx);
+            }
+        }
+    }
+
+    /// What to tell a waiter whose time is over: a store that never answered is no rival.
+    fn expiry(&self) -> Verdict {
+        match (&self.place, &self.trouble, self.ahead) {
+            (Place::Held(Held { holder: Some(_), .. }), ..) => Verdict::TimedOut(self.blocked_by()),
+            (_, Some(fault), _) => Verdict::Unavailable(fault.clone()),
+            (_, None, Some(_)) => Verdict::TimedOut(self.blocked_by()),
+            (_, None, None) => Verdict::Unavailable(Fault::new(
+                FaultKind::Transient,
+                "the store did not answer within the wait",
+            )),
+        }
+    }
+
+    pub(super) fn blocked_by(&self) -> BlockedBy {
+        match self.holder() {
+            Some(token) => BlockedBy::ThisClient { token: crate::FencingToken::new(token) },
+            None => BlockedBy::Others { ahead: self.ahead.flatten() },
+        }
+    }
+
+    /// Ends the tries that must not stand in line.
+    pub(super) fn fail_impatient(&mut self, verdict: &Verdict, fx: &mut Effects<W, R>) {
+        let mut at = self.line.head();
+        while let Some(id) = at {
+            at = self.line.after(id);
+            if self.line.get(id).is_some_and(|seat| !seat.ask.patient) {
+                self.fail(id, verdict.clone(), fx);
+            }
+        }
+    }
+
+    /// Ends every try.
+    pub(super) fn fail_all(&mut self, verdict: &Verdict, fx: &mut Effects<W, R>) {
+        while let Some(id) = self.line.head() {
+            self.fail(id, verdict.clone(), fx);
+        }
+    }
+
+    fn fail(&mut self, id: SeatId, verdict: Verdict, fx: &mut Effects<W, R>) {
+        self.line.leave(id);
+        if let Some(seat) = self.line.get_mut(id)
+            && let SeatState::Waiting(waker) =
+                std::mem::replace(&mut seat.state, SeatState::Over(verdict))
+        {
+            fx.wake_more.push(waker);
+        }
+    }
+
+    /// Whether somebody in line may stand in the store's line too.
+    pub(super) fn has_patient(&self) -> bool {
+        let mut at = self.line.head();
+        while let Some(id) = at {
+            if self.line.get(id).is_some_and(|seat| seat.ask.patient) {
+                return true;
+            }
+            at = self.line.after(id);
+        }
+        false
+    }
+
+    /// Refuses all who come and all who wait.
+    pub(crate) fn close(&mut self, fx: &mut Effects<W, R>) {
+        self.closed = true;
+        self.fail_all(&Verdict::Closed, fx);
+        fx.poke = true;
+    }
+}

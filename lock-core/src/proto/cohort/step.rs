@@ -1,0 +1,203 @@
+//! What the driver does next, and what it was answered.
+
+use super::held::Idle;
+use super::*;
+use crate::backend::{Attempt, FaultKind};
+
+impl<W, R> Cohort<W, R> {
+    /// Ends what is over by now, then says what to do. `asking` and `leaving` tell whether a
+    /// request of the open claim, or the withdrawal of an earlier one, is under way.
+    pub(crate) fn step(
+        &mut self,
+        now: Instant,
+        asking: bool,
+        leaving: bool,
+        fx: &mut Effects<W, R>,
+    ) -> Step<R> {
+        self.expire_seats(now, fx);
+        self.expire_hold(now, fx);
+        match self.place {
+            Place::Vacant => self.step_vacant(now, leaving),
+            Place::Asking(_) => self.step_asking(now, asking, leaving),
+            Place::Held(_) => self.step_held(now, asking, leaving, fx),
+        }
+    }
+
+    fn wait_until(&self, at: Option<Instant>) -> Step<R> {
+        Step::Wait(match (at, self.earliest) {
+            (Some(at), Some(earliest)) => Some(at.min(earliest)),
+            (at, earliest) => at.or(earliest),
+        })
+    }
+
+    // ## Vacant => (Vacant | Asking)
+    fn step_vacant(&mut self, now: Instant, leaving: bool) -> Step<R> {
+        let Some(head) = self.line.head().and_then(|id| self.line.get(id)) else {
+            return if leaving { Step::Wait(None) } else { Step::Stop };
+        };
+        let lease = head.ask.lease;
+        let patient = self.has_patient();
+        if leaving && !patient {
+            // A try that does not wait must not find the place of our own former claim taken.
+            return self.wait_until(None);
+        }
+        if let Some(at) = self.ask_not_before
+            && now < at
+        {
+            return self.wait_until(Some(at));
+        }
+        self.place = Place::Asking(Asking { lease, patient, ask_at: now, answered: false });
+        Step::Open { lease, patient }
+    }
+
+    // ## Asking => (Asking | Vacant)
+    fn step_asking(&mut self, now: Instant, asking: bool, leaving: bool) -> Step<R> {
+        let Place::Asking(place) = &self.place else { return self.wait_until(None) };
+        if asking {
+            return self.wait_until(None);
+        }
+        let (ask_at, lease) = (place.ask_at, place.lease);
+        let unjoined = !place.patient && place.answered;
+        if unjoined {
+            self.place = Place::Vacant;
+            return Step::Forget;
+        }
+        if self.line.is_empty() || !place.patient {
+            if leaving {
+                return self.wait_until(None);
+            }
+            self.place = Place::Vacant;
+            return Step::Leave { reply: None, lease };
+        }
+        if now >= ask_at {
+            return Step::Attempt;
+        }
+        self.wait_until(Some(ask_at))
+    }
+
+    // ## Held => (Held | Vacant)
+    fn step_held(
+        &mut self,
+        now: Instant,
+        asking: bool,
+        leaving: bool,
+        fx: &mut Effects<W, R>,
+    ) -> Step<R> {
+        let mut wake_at = None;
+        if self.holder().is_none() {
+            self.pass(now, fx);
+        }
+        if self.holder().is_none() {
+            match self.idle(now) {
+                Idle::Withdraw if asking || leaving => return self.wait_until(None),
+                Idle::Withdraw => return self.give_back(),
+                Idle::LingerUntil(until) => wake_at = Some(until),
+                Idle::Refill => {
+                    if let Place::Held(held) = &mut self.place {
+                        held.renew_now = true;
+                    }
+                }
+                Idle::Pass => {}
+            }
+        }
+        let Place::Held(held) = &self.place else { return self.wait_until(wake_at) };
+        let ready = held.renew_not_before.is_none_or(|at| now >= at);
+        if !asking && ((held.renew_now && ready) || now >= held.clock.renew_at()) {
+            return Step::Renew;
+        }
+        let mut wake_at =
+            wake_at.map_or(held.clock.valid_until(), |at| at.min(held.clock.valid_until()));
+        if !asking {
+            wake_at = wake_at.min(held.clock.renew_at());
+        }
+        if let Some(until) = held.holder.as_ref().and_then(|holder| holder.until) {
+            wake_at = wake_at.min(until);
+        }
+        self.wait_until(Some(wake_at))
+    }
+
+    fn give_back(&mut self) -> Step<R> {
+        match std::mem::replace(&mut self.place, Place::Vacant) {
+            Place::Held(held) => Step::Leave { reply: held.reply, lease: held.lease },
+            _ => Step::Forget,
+        }
+    }
+
+    /// An attempt that was sent at `sent` was answered, or not; `pause` is how long to leave a
+    /// store alone that did not.
+    pub(crate) fn attempted(
+        &mut self,
+        sent: Instant,
+        answer: Result<Attempt, Fault>,
+        now: Instant,
+        pause: impl FnOnce(u32) -> Duration,
+        fx: &mut Effects<W, R>,
+    ) {
+        let Place::Asking(asking) = &mut self.place else { return };
+        asking.answered = answer.is_ok();
+        match answer {
+            Ok(Attempt::Granted(grant)) => {
+                let lease = asking.lease;
+                self.answered(None);
+                self.granted(lease, sent, grant, now, fx);
+            }
+            Ok(Attempt::Blocked { ahead, recheck }) => {
+                asking.ask_at = now + recheck;
+                self.answered(Some(ahead));
+                let busy = Verdict::TimedOut(self.blocked_by());
+                self.fail_impatient(&busy, fx);
+            }
+            Err(fault) => {
+                self.failures += 1;
+                let again = now + pause(self.failures);
+                asking.ask_at = again;
+                self.ask_not_before = Some(again);
+                let verdict = Verdict::Unavailable(fault.clone());
+                if fault.kind() == FaultKind::Transient {
+                    self.fail_impatient(&verdict, fx);
+                } else {
+                    self.fail_all(&verdict, fx);
+                }
+                self.trouble = Some(fault);
+            }
+        }
+    }
+
+    fn answered(&mut self, ahead: Option<Option<u32>>) {
+        self.trouble = None;
+        self.failures = 0;
+        self.ask_not_before = None;
+        if ahead.is_some() {
+            self.ahead = ahead;
+        }
+    }
+
+    /// The backend pushed something.
+    pub(crate) fn changed(&mut self, now: Instant) {
+        match &mut self.place {
+            Place::Asking(asking) => asking.ask_at = now,
+            Place::Held(held) => held.renew_now = true,
+            Place::Vacant => {}
+        }
+    }
+
+    /// Takes the cohort off the registry if there is nothing left to do; only its driver may,
+    /// as long as it has one.
+    pub(crate) fn retire(&mut self, by_driver: bool) -> bool {
+        let busy = !self.line.is_empty() || !matches!(self.place, Place::Vacant);
+        if busy || self.retired || (self.has_driver && !by_driver) {
+            return false;
+        }
+        self.retired = true;
+        true
+    }
+
+    /// The driver is gone, with its runtime or by a panic: its claim dies at the store with the
+    /// lease. The hold is over for its guard, and those who wait are told why.
+    pub(crate) fn orphan(&mut self, why: Fault, fx: &mut Effects<W, R>) {
+        self.lose(LostCause::Shutdown, fx);
+        self.place = Place::Vacant;
+        self.has_driver = false;
+        self.fail_all(&Verdict::Unavailable(why), fx);
+    }
+}

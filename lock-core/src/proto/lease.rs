@@ -1,0 +1,112 @@
+//! The lease clock: when to renew, and when a hold is over whatever the store says.
+//!
+//! Validity counts from the instant the last lease-extending request was *sent* that the store
+//! answered. The holder gives up a safety margin earlier than the store does, to allow for clocks
+//! that run at different speeds and for the rounding of the store's timers.
+
+use std::time::{Duration, Instant};
+
+/// Clocks may differ in speed by one part in this many.
+const DRIFT_SHARE: u32 = 100;
+
+/// Rounding of the store's timers and of ours.
+const MARGIN_LEAST: Duration = Duration::from_millis(2);
+
+/// How much of a lease is left unused at its end.
+pub(crate) fn margin(lease: Duration) -> Duration {
+    lease / DRIFT_SHARE + MARGIN_LEAST
+}
+
+/// The clock of one granted claim.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LeaseClock {
+    valid_for: Duration,
+    valid_until: Instant,
+    renew_at: Instant,
+}
+
+impl LeaseClock {
+    /// Starts at a grant that was asked for at `sent`.
+    pub(crate) fn start(sent: Instant, valid_for: Duration) -> Self {
+        Self {
+            valid_for,
+            valid_until: sent + valid_for.saturating_sub(margin(valid_for)),
+            renew_at: sent + valid_for / 3,
+        }
+    }
+
+    /// A renewal that was sent at `sent` was answered. Never shortens the lease: an older answer
+    /// may come after a newer one.
+    pub(crate) fn renewed(&mut self, sent: Instant, valid_for: Duration) {
+        let renewed = Self::start(sent, valid_for);
+        if renewed.valid_until > self.valid_until {
+            *self = renewed;
+        } else {
+            self.renew_at = self.renew_at.max(renewed.renew_at);
+        }
+    }
+
+    /// A renewal was not answered: the next is due after a ninth of the lease.
+    pub(crate) fn renewal_failed(&mut self, now: Instant) {
+        self.renew_at = now + self.valid_for / 9;
+    }
+
+    /// Whether the hold is still good at `now`.
+    pub(crate) fn is_valid(&self, now: Instant) -> bool {
+        now < self.valid_until
+    }
+
+    /// When the hold is over unless renewed.
+    pub(crate) fn valid_until(&self) -> Instant {
+        self.valid_until
+    }
+
+    /// When the next renewal is due.
+    pub(crate) fn renew_at(&self) -> Instant {
+        self.renew_at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(9);
+
+    #[test]
+    fn a_lease_counts_from_the_send_and_ends_a_margin_early() {
+        let sent = Instant::now();
+        let clock = LeaseClock::start(sent, LEASE);
+        let end = sent + LEASE - Duration::from_millis(92);
+        assert_eq!(clock.valid_until(), end);
+        assert!(clock.is_valid(end - Duration::from_nanos(1)));
+        assert!(!clock.is_valid(end));
+        assert_eq!(clock.renew_at(), sent + LEASE / 3);
+    }
+
+    #[test]
+    fn an_unanswered_renewal_never_extends_and_is_tried_again_at_a_ninth() {
+        let sent = Instant::now();
+        let mut clock = LeaseClock::start(sent, LEASE);
+        let end = clock.valid_until();
+        clock.renewal_failed(sent + LEASE / 3);
+        assert_eq!(clock.valid_until(), end);
+        assert_eq!(clock.renew_at(), sent + LEASE / 3 + LEASE / 9);
+    }
+
+    #[test]
+    fn an_older_answer_does_not_shorten_the_lease() {
+        let sent = Instant::now();
+        let mut clock = LeaseClock::start(sent, LEASE);
+        clock.renewed(sent + LEASE / 3, LEASE);
+        let end = clock.valid_until();
+        clock.renewed(sent + LEASE / 9, LEASE);
+        assert_eq!(clock.valid_until(), end);
+    }
+
+    #[test]
+    fn a_lease_shorter_than_its_margin_is_over_at_once() {
+        let sent = Instant::now();
+        assert!(!LeaseClock::start(sent, Duration::from_millis(1)).is_valid(sent));
+    }
+}

@@ -1,0 +1,21 @@
+//! The rules of the lock as pure code: no I/O, no clock, no runtime, no randomness. Time and
+//! random bits are arguments.
+//!
+//! - [`cohort`]: who is next among the waiters of one process, and what to ask the store.
+//! - [`lease`]: when to renew, and when a hold is over whatever the store says.
+//! - [`fence`]: tokens reserved in blocks.
+//! - [`backoff`]: pauses between tries.
+//! - [`line`]: a FIFO whose members can leave from the middle.
+
+mod backoff;
+mod cohort;
+mod fence;
+mod lease;
+mod line;
+
+pub(crate) use backoff::{FAULT_PAUSES, RETRY_PAUSES};
+pub(crate) use cohort::{
+    Ask, Cohort, Counters, Effects, Entry, ReleaseAnswer, SeatId, Step, Verdict,
+};
+pub use fence::FenceRange;
+pub(crate) use fence::reserve;

@@ -1,0 +1,259 @@
+//! The public face over the memory backend.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use lock_core::{AcquireError, LockClient, LockScope, LostCause, Rejection, RunError};
+
+type Test = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+async fn settle(locks: &LockClient) {
+    while locks.stats().keys > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_of_one_process_exclude_each_other_in_their_order_of_arrival() -> Test {
+    let locks = LockClient::memory();
+    let inside = Arc::new(AtomicU32::new(0));
+    let (order, mut seen) = tokio::sync::mpsc::unbounded_channel();
+    let mut tasks = Vec::new();
+    for task in 0..50_u32 {
+        let (locks, inside, order) = (locks.clone(), inside.clone(), order.clone());
+        tasks.push(tokio::spawn(async move {
+            let guard = locks.lock("hot").await.unwrap();
+            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+            order.send((task, guard.token())).unwrap();
+            tokio::task::yield_now().await;
+            inside.fetch_sub(1, Ordering::SeqCst);
+            guard.release().await.unwrap();
+        }));
+        tokio::task::yield_now().await;
+    }
+    for task in tasks {
+        task.await?;
+    }
+    drop(order);
+    let mut last = None;
+    for task in 0..50 {
+        let (seen, token) = seen.recv().await.unwrap();
+        assert_eq!(seen, task);
+        assert!(last.is_none_or(|last| last < token));
+        last = Some(token);
+    }
+    settle(&locks).await;
+    assert_eq!(locks.stats().acquired, 50);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_of_one_named_store_exclude_each_other() -> Test {
+    let a = LockClient::connect("memory:face-exclude").await?;
+    let b = LockClient::connect("memory:face-exclude").await?;
+    let held = a.lock("k").await?;
+    assert!(b.lock("k").try_acquire().await?.is_none());
+    let waiting = tokio::spawn(b.lock("k").acquire());
+    tokio::time::sleep(ms(1)).await;
+    assert_eq!(a.inspect("k").await?.waiters.len(), 1);
+    let token = held.token();
+    held.release().await?;
+    let next = waiting.await??;
+    assert!(next.token() > token);
+    assert_eq!(b.stats().handoffs_remote, 1);
+    drop(next);
+    settle(&b).await;
+    settle(&a).await;
+    assert_eq!(a.inspect("k").await?, Default::default());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_at_its_budget_and_says_who_held() -> Test {
+    let locks = LockClient::memory();
+    let held = locks.lock("k").await?;
+    let begun = tokio::time::Instant::now();
+    let error = locks.lock("k").wait(ms(100)).retries(2).await.unwrap_err();
+    let took = begun.elapsed();
+    assert!(took >= ms(375) && took <= ms(300 + 50 + 100 + 20), "{took:?}");
+    assert!(error.is_timeout() && error.is_retryable());
+    assert!(error.to_string().contains(&held.token().to_string()), "{error}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_renewed_as_long_as_the_guard_lives() -> Test {
+    let locks = LockClient::memory();
+    let guard = locks.lock("k").lease(ms(300)).await?;
+    tokio::time::sleep(ms(5_000)).await;
+    assert!(guard.is_held());
+    assert!(locks.stats().renewals >= 40);
+    guard.release().await?;
+    settle(&locks).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_limit_tells_the_holder_first_and_hands_the_lock_on() -> Test {
+    let locks = LockClient::memory();
+    let guard = locks.lock("k").hold_limit(ms(50)).await?;
+    let next = tokio::spawn(locks.lock("k").acquire());
+    let lost = guard.lost().await;
+    assert_eq!((lost.cause(), lost.token()), (LostCause::HoldLimit, guard.token()));
+    let next = next.await??;
+    assert!(next.token() > guard.token() && next.is_held() && !guard.is_held());
+    assert!(guard.release().await.unwrap_err().is_not_held());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_under_a_lost_lock_is_stopped() -> Test {
+    let locks = LockClient::memory();
+    let endless = |_| std::future::pending::<()>();
+    let error = locks.lock("k").hold_limit(ms(50)).run(endless).await.unwrap_err();
+    assert!(matches!(error, RunError::Lost(lost) if lost.cause() == LostCause::HoldLimit));
+    settle(&locks).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_lease_lingers_and_is_given_back_when_wanted() -> Test {
+    let a = LockClient::connect("memory:face-linger").await?;
+    let b = LockClient::connect("memory:face-linger").await?;
+    drop(a.lock("k").linger(ms(1_000)).await?);
+    drop(a.lock("k").linger(ms(1_000)).await?);
+    assert_eq!(a.stats().handoffs_local, 1);
+    assert_eq!(a.stats().keys, 1);
+    let begun = tokio::time::Instant::now();
+    drop(b.lock("k").await?);
+    assert!(begun.elapsed() < ms(5), "{:?}", begun.elapsed());
+    settle(&a).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scope_re_enters_and_a_spawned_task_does_not() -> Test {
+    let locks = LockClient::memory();
+    locks
+        .scope(async {
+            let outer = locks.lock("k").await?;
+            let inner = locks.lock("k").try_acquire().await?.expect("re-entered");
+            assert_eq!(outer.token(), inner.token());
+            let outside = locks.clone();
+            let spawned = async move { outside.lock("k").try_acquire().await };
+            assert!(tokio::spawn(spawned).await??.is_none());
+            let given = locks.lock("k").acquire();
+            let scope = LockScope::current().expect("in a scope");
+            assert_eq!(tokio::spawn(scope.run(given)).await??.token(), outer.token());
+            outer.release().await?;
+            assert!(inner.is_held());
+            inner.release().await?;
+            settle(&locks).await;
+            Ok(())
+        })
+        .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_line_refuses_at_once() -> Test {
+    let locks = LockClient::builder("memory:").waiters_per_key_max(2).connect().await?;
+    let held = locks.lock("k").await?;
+    let waiting: Vec<_> = (0..2).map(|_| tokio::spawn(locks.lock("k").acquire())).collect();
+    tokio::time::sleep(ms(1)).await;
+    let error = locks.lock("k").await.unwrap_err();
+    assert!(error.is_overloaded(), "{error}");
+    drop(held);
+    for waiter in waiting {
+        waiter.await??.release().await?;
+    }
+    settle(&locks).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_input_is_refused_before_anything_is_sent() -> Test {
+    let locks = LockClient::memory();
+    let refused = |error: AcquireError| {
+        assert!(error.is_rejected() && !error.is_retryable(), "{error}");
+    };
+    refused(locks.lock("").await.unwrap_err());
+    refused(locks.lock("k".repeat(513)).await.unwrap_err());
+    refused(locks.lock("k").lease(Duration::ZERO).await.unwrap_err());
+    refused(locks.lock("k").wait(Duration::MAX).await.unwrap_err());
+    refused(Rejection::NoClient.into());
+    for url in ["", "nonsense", "ftp://user:secret@host", "memory:/x", "secret"] {
+        let error = LockClient::connect(url).await.unwrap_err().to_string();
+        assert!(!error.contains("secret"), "{error}");
+    }
+    assert_eq!(locks.stats().keys, 0);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_waits_and_waits_for_guards() -> Test {
+    let locks = LockClient::memory();
+    let held = locks.lock("k").await?;
+    let waiting = tokio::spawn(locks.lock("k").acquire());
+    tokio::time::sleep(ms(1)).await;
+    let ending = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.shutdown(ms(1_000)).await }
+    });
+    assert!(waiting.await?.unwrap_err().is_closed());
+    assert!(locks.lock("other").await.unwrap_err().is_closed());
+    assert!(held.is_held());
+    held.release().await?;
+    let report = ending.await?;
+    assert!(report.complete && report.abandoned == 0, "{report:?}");
+    assert_eq!(locks.stats().keys, 0);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_tells_those_who_do_not_let_go() -> Test {
+    let locks = LockClient::memory();
+    let held = locks.lock("k").await?;
+    let report = locks.shutdown(ms(100)).await;
+    assert!(report.complete && report.abandoned == 1, "{report:?}");
+    assert_eq!(held.lost().await.cause(), LostCause::Shutdown);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_acquire_leaves_nothing_behind() -> Test {
+    let locks = LockClient::memory();
+    let held = locks.lock("k").await?;
+    let mut waiting = Box::pin(locks.lock("k").acquire());
+    assert!(futures_poll(&mut waiting).await.is_none());
+    drop(waiting);
+    assert_eq!(locks.stats().waiters, 0);
+    drop(held);
+    settle(&locks).await;
+    Ok(())
+}
+
+async fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    std::future::poll_fn(|cx| match std::pin::Pin::new(&mut *future).poll(cx) {
+        std::task::Poll::Ready(output) => std::task::Poll::Ready(Some(output)),
+        std::task::Poll::Pending => std::task::Poll::Ready(None),
+    })
+    .await
+}
+
+#[test]
+fn a_guard_may_be_dropped_outside_a_runtime_and_after_it() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let locks = LockClient::memory();
+    let (a, b) = runtime
+        .block_on(async { (locks.lock("a").await.unwrap(), locks.lock("b").await.unwrap()) });
+    drop(a);
+    drop(runtime);
+    assert!(!b.is_held());
+    drop(b);
+    assert_eq!(locks.stats().keys, 0);
+}
