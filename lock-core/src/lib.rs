@@ -44,6 +44,8 @@ mod key;
 pub mod memory;
 mod options;
 mod proto;
+#[cfg(feature = "redis")]
+pub mod redis;
 mod stats;
 mod token;
 

@@ -1,0 +1,87 @@
+//! What an error of the server or the link means for a verb.
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+
+use crate::backend::{Fault, FaultKind};
+
+/// What the server says of a user without a right; inside a script the code is lost, so the text
+/// decides.
+const REFUSALS: [&str; 8] = [
+    "noauth",
+    "wrongpass",
+    "noperm",
+    "acl failure",
+    "no permissions",
+    "unknown command",
+    "unknown redis command",
+    "invalid username-password",
+];
+
+/// Sorts an error. Texts of the server name commands and keys, never a password.
+pub(super) fn fault(error: RedisError) -> Fault {
+    let text = error.to_string();
+    let lower = text.to_lowercase();
+    let kind = match error.kind() {
+        ErrorKind::AuthenticationFailed
+        | ErrorKind::InvalidClientConfig
+        | ErrorKind::RESP3NotSupported
+        | ErrorKind::Server(ServerErrorKind::NoPerm) => FaultKind::Refused,
+        _ if lower.contains("wrongtype") => FaultKind::ForeignValue,
+        _ if REFUSALS.iter().any(|refusal| lower.contains(refusal)) => FaultKind::Refused,
+        _ => FaultKind::Transient,
+    };
+    let what = match (kind, error.kind()) {
+        (FaultKind::ForeignValue, _) => {
+            "something that is no lock is stored at a key of this lock; it was left as it is".into()
+        }
+        (_, ErrorKind::RESP3NotSupported) => {
+            "the server is too old: HELLO 3 needs Redis 6.0 or later".into()
+        }
+        (FaultKind::Refused, _) => format!("redis refuses: {text}"),
+        _ => format!("redis did not serve the request: {text}"),
+    };
+    Fault::new(kind, what).with_source(error)
+}
+
+/// No answer in time.
+pub(super) fn timed_out() -> Fault {
+    Fault::new(FaultKind::Transient, "redis did not answer within 2 s")
+}
+
+/// An answer that no script of ours gives.
+pub(super) fn strange(what: &str) -> Fault {
+    Fault::new(FaultKind::Transient, format!("redis answered {what} in an unknown form"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_server(code: &str, detail: &str) -> Fault {
+        fault(redis::make_extension_error(code.into(), Some(detail.into())))
+    }
+
+    #[test]
+    fn errors_are_sorted_by_whether_they_can_pass() {
+        for (code, detail) in [
+            ("OOM", "command not allowed when used memory > 'maxmemory'."),
+            ("MISCONF", "Redis is configured to save RDB snapshots"),
+            ("LOADING", "Redis is loading the dataset in memory"),
+            ("READONLY", "You can't write against a read only replica."),
+            ("BUSY", "Redis is busy running a script."),
+        ] {
+            assert_eq!(of_server(code, detail).kind(), FaultKind::Transient, "{code}");
+        }
+        for (code, detail) in [
+            ("NOPERM", "this user has no permissions to run the 'evalsha' command"),
+            ("ERR", "ACL failure in script: User u has no permissions to run the 'time' command"),
+            ("NOAUTH", "Authentication required."),
+            ("WRONGPASS", "invalid username-password pair or user is disabled."),
+            ("ERR", "unknown command 'HELLO'"),
+        ] {
+            assert_eq!(of_server(code, detail).kind(), FaultKind::Refused, "{code} {detail}");
+        }
+        let foreign = of_server("WRONGTYPE", "Operation against a key holding the wrong kind");
+        assert_eq!(foreign.kind(), FaultKind::ForeignValue);
+    }
+}

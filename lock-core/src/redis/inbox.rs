@@ -1,0 +1,145 @@
+//! Pushes, by claim.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redis::{PushInfo, PushKind, Value};
+use tokio::sync::Notify;
+
+use super::names;
+use crate::backend::ClaimId;
+use crate::proto::FenceRange;
+
+/// What was pushed to one claim and not looked at yet.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    news: Mutex<News>,
+    poke: Notify,
+}
+
+/// A hand-off as it was pushed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Handed {
+    pub(super) fences: FenceRange,
+    pub(super) wanted: bool,
+}
+
+#[derive(Debug, Default)]
+struct News {
+    handed: Option<Handed>,
+    wanted: bool,
+}
+
+impl Inbox {
+    fn news(&self) -> MutexGuard<'_, News> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_news(&self, holding: bool) -> bool {
+        let news = self.news();
+        if holding { news.wanted } else { news.handed.is_some() }
+    }
+
+    /// Takes the hand-off that was pushed.
+    pub(super) fn handed(&self) -> Option<Handed> {
+        self.news().handed.take()
+    }
+
+    /// Forgets that others want the key: the store is about to be asked.
+    pub(super) fn clear_wanted(&self) {
+        self.news().wanted = false;
+    }
+
+    /// Resolves when there is something that `holding` claims or waiting ones care for.
+    pub(super) async fn changed(&self, holding: bool) {
+        loop {
+            // Pokes leave a permit behind, so none that comes between is missed.
+            if self.has_news(holding) {
+                return;
+            }
+            self.poke.notified().await;
+        }
+    }
+}
+
+/// The inboxes of a session.
+#[derive(Debug, Default)]
+pub(super) struct Inboxes {
+    claims: Mutex<HashMap<ClaimId, Arc<Inbox>>>,
+}
+
+impl Inboxes {
+    fn claims(&self) -> MutexGuard<'_, HashMap<ClaimId, Arc<Inbox>>> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn open(&self, claim: ClaimId) -> Arc<Inbox> {
+        self.claims().entry(claim).or_default().clone()
+    }
+
+    pub(super) fn close(&self, claim: ClaimId) {
+        let mut claims = self.claims();
+        claims.remove(&claim);
+        if claims.is_empty() {
+            claims.shrink_to(64);
+        }
+    }
+
+    /// Delivers a push. Runs on the task of the connection: short, and without waiting.
+    pub(super) fn deliver(&self, push: &PushInfo) {
+        if push.kind != PushKind::Message {
+            return;
+        }
+        if let [_, Value::BulkString(message)] = &push.data[..]
+            && let Some((claim, what)) = parse(message)
+        {
+            // Of a claim that is gone already: the store finds out by the lease.
+            let Some(inbox) = self.claims().get(&claim).cloned() else { return };
+            match what {
+                What::Handed(handed) => inbox.news().handed = Some(handed),
+                What::Wanted => inbox.news().wanted = true,
+            }
+            inbox.poke.notify_one();
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum What {
+    Handed(Handed),
+    Wanted,
+}
+
+/// `g <owner> <first> <last> <wanted>`, or `w <owner>`.
+fn parse(message: &[u8]) -> Option<(ClaimId, What)> {
+    let mut words = std::str::from_utf8(message).ok()?.split(' ');
+    let verb = words.next()?;
+    let claim = names::claim_of(words.next()?.as_bytes())?;
+    let what = match verb {
+        "g" => {
+            let fences = FenceRange::new(words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+            What::Handed(Handed { fences, wanted: words.next()? == "1" })
+        }
+        "w" => What::Wanted,
+        _ => return None,
+    };
+    Some((claim, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_read_and_others_passed_over() {
+        let claim = ClaimId::from_bits(5);
+        let owner = names::owner(claim, "ab");
+        let handed = Handed { fences: FenceRange::new(7, 9), wanted: true };
+        let message = format!("g {owner} 7 9 1");
+        assert_eq!(parse(message.as_bytes()), Some((claim, What::Handed(handed))));
+        assert_eq!(parse(format!("w {owner}").as_bytes()), Some((claim, What::Wanted)));
+        for other in ["", "g", "g x 1 2 0", "z y", "g \u{0} 1"] {
+            assert_eq!(parse(other.as_bytes()), None);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Locks on one Redis server (6.0 or later; tested with 7.0).
+//!
+//! The lock itself is the well-known layout `SET key random NX PX`, so any client of that pattern
+//! excludes us and we exclude it. Beside it there is a line in order of arrival, which lets a
+//! release hand the key to the next process in the same script that takes it from the last one:
+//!
+//! | key | type | holds | lives |
+//! |---|---|---|---|
+//! | `lock:{K}` | string | the claim that holds the key | its lease |
+//! | `lock:{K}:queue` | sorted set | waiting claims in order of arrival | 15 s past the last recheck |
+//! | `lock:{K}:due` | hash | per waiting claim, until when it counts as alive | the same |
+//! | `lock:{K}:fence` | string | the tokens reserved last, `first:last` | an hour past the last use |
+//!
+//! `K` is the encoded key. A claim is written `<claim id>.<session>`; the session names a client,
+//! and its channel `lock:push:<session>`, on which grants and wishes are pushed. All times are the
+//! server's.
+//!
+//! - `script/`: one script per verb. - `link`: a connection that comes back. - `inbox`: pushes,
+//!   by claim. - `renewals`: in batches, on a connection of their own. - `claim`: the verbs. -
+//!   `probe`: what is checked at connect. - `fault`: what an error means.
+
+mod claim;
+mod fault;
+mod inbox;
+mod link;
+mod names;
+mod node;
+mod probe;
+mod renewals;
+mod script;
+mod url;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use claim::RedisClaim;
+use node::Node;
+
+use crate::backend::{Backend, ClaimId, Fault, Promises, Terms};
+use crate::error::ConnectError;
+use crate::inspect::Inspection;
+use crate::key::Key;
+
+/// The shortest lease that is renewed in time over a network.
+const LEASE_MIN: Duration = Duration::from_millis(100);
+
+/// See the module.
+#[derive(Debug)]
+pub struct Redis {
+    node: Arc<Node>,
+}
+
+impl Redis {
+    /// Connects, and checks that the server will serve every verb.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Url`] for a malformed URL; [`ConnectError::Store`] when the server cannot
+    /// be reached within 2 s, refuses the password, lacks a right (each is named), is too old, or
+    /// when `pool` leads elsewhere.
+    pub async fn connect(
+        url: &str,
+        #[cfg(feature = "deadpool")] pool: Option<deadpool_redis::Pool>,
+    ) -> Result<Self, ConnectError> {
+        let client = url::client(url)?;
+        let node = Node::connect(
+            client,
+            #[cfg(feature = "deadpool")]
+            pool,
+        )
+        .await
+        .map_err(ConnectError::Store)?;
+        Ok(Self { node })
+    }
+}
+
+impl Backend for Redis {
+    type Claim = RedisClaim;
+
+    fn promises(&self) -> Promises {
+        Promises { fencing: true, fifo: true, push: true, lease_min: LEASE_MIN, ..Promises::none() }
+    }
+
+    fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> RedisClaim {
+        RedisClaim::new(self.node.clone(), key, id, terms)
+    }
+
+    async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
+        probe::inspect(&self.node, key).await
+    }
+
+    fn requests(&self) -> u64 {
+        self.node.requests()
+    }
+}

@@ -1,0 +1,123 @@
+//! What is asked of the server apart from the verbs: whether it will serve them, and who holds a
+//! key.
+
+use std::time::Duration;
+
+use redis::{Cmd, FromRedisValue, Value};
+
+use super::fault;
+use super::names::{self, Names};
+use super::node::Node;
+use super::script::{INSPECT, RIGHTS};
+use crate::backend::{Fault, FaultKind};
+use crate::inspect::{Holder, Inspection};
+use crate::key::Key;
+use crate::token::FencingToken;
+
+/// Waiting claims that an inspection lists at most.
+const WAITERS_SHOWN_MAX: usize = 100;
+
+/// The longest part of a foreign value that an inspection shows.
+const VALUE_SHOWN_MAX: usize = 64;
+
+/// Whether the user may run every command of the scripts; names those that it may not.
+pub(super) async fn rights(node: &Node) -> Result<(), Fault> {
+    let mut command = RIGHTS.evalsha(1);
+    command.arg(format!("lock:{{probe-{}}}", node.session)).arg(names::channel(&node.session));
+    let answer = node.call(&RIGHTS, command).await.map_err(|error| error.fault.into_fault())?;
+    let refused = Vec::<String>::from_redis_value(answer)
+        .map_err(|_| fault::strange("the check of its rights"))?;
+    if refused.is_empty() {
+        return Ok(());
+    }
+    let list: Vec<_> = refused.iter().map(|name| format!("+{name}")).collect();
+    Err(Fault::new(
+        FaultKind::Refused,
+        format!(
+            "the redis user lacks rights: {} on keys ~lock:* and channels &lock:push:*",
+            list.join(" ")
+        ),
+    ))
+}
+
+/// Warns when the server may throw a held lock away to make room.
+pub(super) async fn eviction(node: &Node) {
+    let mut command = Cmd::new();
+    command.arg("INFO").arg("memory");
+    let info = match node.send_main(&command).await {
+        Ok(answer) => String::from_redis_value(answer).unwrap_or_default(),
+        Err(_) => {
+            tracing::debug!("no right to INFO: not checked whether redis may evict a held lock");
+            return;
+        }
+    };
+    let field = |name: &str| {
+        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or("")
+    };
+    let policy = field("maxmemory_policy").trim();
+    if field("maxmemory").trim() != "0" && !matches!(policy, "" | "noeviction") {
+        tracing::warn!(
+            policy,
+            "redis may evict a held lock when its memory is full: use maxmemory-policy noeviction"
+        );
+    }
+}
+
+/// Whether the application's pool leads to the database that pushes and renewals use.
+#[cfg(feature = "deadpool")]
+pub(super) async fn pool(node: &Node) -> Result<(), Fault> {
+    let name = format!("lock:{{probe-{}}}", node.session);
+    let mut set = Cmd::new();
+    set.arg("SET").arg(&name).arg(&node.session).arg("PX").arg(1_000);
+    node.send(&set).await.map_err(|error| error.fault.into_fault())?;
+    let mut get = Cmd::new();
+    get.arg("GET").arg(&name);
+    let seen = node.send_main(&get).await.map_err(|error| error.fault.into_fault())?;
+    if seen == Value::BulkString(node.session.clone().into_bytes()) {
+        return Ok(());
+    }
+    Err(Fault::new(
+        FaultKind::Refused,
+        "the pool leads to another server or database than the URL: renewals would miss its locks",
+    ))
+}
+
+/// The pool gave no connection.
+#[cfg(feature = "deadpool")]
+pub(super) fn pool_fault(error: deadpool_redis::PoolError) -> Fault {
+    match error {
+        deadpool_redis::PoolError::Backend(error) => fault::fault(error),
+        error => Fault::new(FaultKind::Transient, format!("the application's pool: {error}")),
+    }
+}
+
+/// The pool gave no connection in time.
+#[cfg(feature = "deadpool")]
+pub(super) fn pool_exhausted() -> Fault {
+    Fault::new(FaultKind::Transient, "the application's pool had no connection within 2 s")
+}
+
+/// Who holds a key and who waits.
+pub(super) async fn inspect(node: &Node, key: &Key) -> Result<Inspection, Fault> {
+    let mut command = INSPECT.on(&Names::new(key));
+    command.arg(WAITERS_SHOWN_MAX);
+    let answer = node.call(&INSPECT, command).await.map_err(|error| error.fault.into_fault())?;
+    type Parts = (Option<Vec<u8>>, i64, Option<String>, Vec<Vec<u8>>);
+    let (holder, left_ms, fence, waiters) =
+        Parts::from_redis_value(answer).map_err(|_| fault::strange("an inspection"))?;
+    let holder = holder.map(|owner| {
+        let ours = names::claim_of(&owner).is_some();
+        let last = fence.and_then(|fence| fence.split_once(':')?.1.parse().ok());
+        let token = last.filter(|_| ours).map(FencingToken::new);
+        let left = u64::try_from(left_ms).ok().map(Duration::from_millis);
+        Holder::new(shown(&owner), token, left)
+    });
+    Ok(Inspection::new(holder, waiters.iter().map(|owner| shown(owner)).collect()))
+}
+
+fn shown(owner: &[u8]) -> String {
+    match names::claim_of(owner) {
+        Some(claim) => claim.to_string(),
+        None => owner.escape_ascii().map(char::from).take(VALUE_SHOWN_MAX).collect(),
+    }
+}

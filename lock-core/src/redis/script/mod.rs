@@ -1,0 +1,65 @@
+//! One script per verb, each with the shared functions in front.
+
+use std::sync::LazyLock;
+
+use redis::Cmd;
+
+use super::names::Names;
+
+/// A script and its name at the server.
+#[derive(Debug)]
+pub(super) struct Script {
+    source: String,
+    sha: String,
+}
+
+impl Script {
+    fn new(source: String) -> Self {
+        let sha = redis::Script::new(&source).get_hash().to_owned();
+        Self { source, sha }
+    }
+
+    /// `tokens` is where a script finds how many tokens to reserve for the claim it promotes.
+    fn with_shared(tokens: &str, body: &str) -> Self {
+        let shared = include_str!("shared.lua");
+        Self::new(format!("local TOKENS = {tokens}\n{shared}\n{body}"))
+    }
+
+    /// A call of the script by its hash; the caller adds keys and arguments.
+    pub(super) fn evalsha(&self, keys: usize) -> Cmd {
+        let mut command = Cmd::with_capacity(12, 512);
+        command.arg("EVALSHA").arg(&self.sha).arg(keys);
+        command
+    }
+
+    /// The same call with the source, for a server that does not know the hash. It does from then
+    /// on.
+    pub(super) fn eval(&self, evalsha: &Cmd) -> Cmd {
+        let mut command = Cmd::with_capacity(12, 4096);
+        command.arg("EVAL").arg(&self.source);
+        for arg in evalsha.args_iter().skip(2) {
+            if let redis::Arg::Simple(arg) = arg {
+                command.arg(arg);
+            }
+        }
+        command
+    }
+
+    /// A call for one lock.
+    pub(super) fn on(&self, names: &Names) -> Cmd {
+        let mut command = self.evalsha(Names::count());
+        names.add_to(&mut command);
+        command
+    }
+}
+
+pub(super) static ATTEMPT: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared("ARGV[3]", include_str!("attempt.lua")));
+pub(super) static RENEW: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared("1", include_str!("renew.lua")));
+pub(super) static WITHDRAW: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared("ARGV[2]", include_str!("withdraw.lua")));
+pub(super) static INSPECT: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("inspect.lua").to_owned()));
+pub(super) static RIGHTS: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("rights.lua").to_owned()));
