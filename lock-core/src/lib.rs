@@ -45,7 +45,7 @@ pub mod memory;
 mod options;
 mod proto;
 #[cfg(feature = "redis")]
-pub mod redis;
+mod redis;
 mod stats;
 mod token;
 
