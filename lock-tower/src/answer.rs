@@ -234,7 +234,7 @@ impl<'a> Refusal<'a> {
 
 /// `Retry-After` in seconds: see the module.
 fn retry_after_s(estimate: Duration, random: u32) -> u64 {
-    let whole = estimate.as_secs() + u64::from(estimate.subsec_nanos() > 0);
+    let whole = estimate.as_secs().saturating_add((estimate.subsec_nanos() > 0).into());
     let whole = whole.max(1);
     let spread = (whole / 4).max(1);
     whole.saturating_add(u64::from(random) % (spread + 1))

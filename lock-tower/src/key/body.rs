@@ -51,9 +51,9 @@ impl<B: Body> Body for BufferedBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project().state.project() {
-            StateProj::Untouched { body } => body.poll_frame(cx).map_ok(|frame| {
-                frame.map_data(|mut data| data.copy_to_bytes(data.remaining()))
-            }),
+            StateProj::Untouched { body } => body
+                .poll_frame(cx)
+                .map_ok(|frame| frame.map_data(|mut data| data.copy_to_bytes(data.remaining()))),
             StateProj::Buffered { data, trailers } => {
                 let frame = data.take().map(Frame::data);
                 Poll::Ready(frame.or_else(|| trailers.take().map(Frame::trailers)).map(Ok))

@@ -84,8 +84,7 @@ impl JsonPointerKey {
             Err(error) => {
                 // Only the place: the text of the error may repeat what the client sent.
                 let (line, column) = (error.line(), error.column());
-                let detail =
-                    format!("the body is no JSON: error at line {line}, column {column}");
+                let detail = format!("the body is no JSON: error at line {line}, column {column}");
                 return KeyReject::bad("lock_body_invalid", detail).into();
             }
         };
@@ -177,8 +176,14 @@ where
 
 /// Whether our bound was hit, or that of a body limit around us.
 fn is_too_large(error: &(dyn StdError + 'static)) -> bool {
-    std::iter::successors(Some(error), |error| error.source())
-        .any(|error| error.is::<LengthLimitError>())
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.is::<LengthLimitError>() {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 impl<B> fmt::Debug for JsonPointerFuture<B>

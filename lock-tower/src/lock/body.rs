@@ -30,7 +30,6 @@ pin_project! {
 
 pin_project! {
     #[project = StateProj]
-    #[project_replace = StateOwn]
     enum State<R> {
         // ## Held => (Free | Ended)
         // The body is declared before the guard, so it is dropped first.

@@ -80,6 +80,9 @@ pin_project! {
 impl<S, K, B, R> LockFuture<S, K, B, R>
 where
     S: Service<Request<K::Body>, Response = Response<R>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    R: Body + Send + 'static,
     K: KeyExtractor<B>,
 {
     pub(super) fn new(service: S, key: K::Future, config: Arc<Config>) -> Self {

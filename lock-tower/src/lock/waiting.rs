@@ -57,9 +57,7 @@ impl Waiting {
 
     fn may_retry(&self, error: &AcquireError) -> bool {
         let worth_it = error.is_timeout() || (error.is_unavailable() && error.is_retryable());
-        worth_it
-            && self.tries <= self.config.options.retries
-            && self.config.retry_budget.withdraw()
+        worth_it && self.tries <= self.config.options.retries && self.config.retry_budget.withdraw()
     }
 }
 
