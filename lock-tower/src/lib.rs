@@ -74,6 +74,7 @@
 //! it has seen.
 
 pub mod answer;
+mod clock;
 #[cfg(feature = "axum")]
 pub mod extract;
 pub mod key;

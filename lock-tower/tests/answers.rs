@@ -3,7 +3,7 @@
 mod common;
 
 use axum::response::IntoResponse;
-use common::{Answer, Probe, buy, ms, send, settle, shop, spawn};
+use common::{Answer, Probe, buy, ms, now, send, settle, shop, spawn};
 use http::StatusCode;
 use lock_core::backend::{
     Attempt, Backend, Claim, ClaimId, Fault, FaultKind, Promises, Renewal, Terms, Withdrawal,
@@ -12,7 +12,6 @@ use lock_core::{Inspection, Key, LockClient};
 use lock_tower::LockLayer;
 use lock_tower::answer::Cause;
 use std::time::Duration;
-use tokio::time::Instant;
 
 #[track_caller]
 fn assert_come_back(answer: &Answer, seconds: std::ops::RangeInclusive<u64>) {
@@ -25,7 +24,7 @@ async fn a_busy_lock_is_answered_with_409_when_the_budget_is_used_up() {
     let locks = LockClient::memory();
     let _held = locks.lock("buy:42").await.unwrap();
     let app = shop(LockLayer::new(locks), &Probe::open());
-    let begun = Instant::now();
+    let begun = now();
     let answer = send(&app, buy("42")).await;
     answer.assert_problem(409, "lock_timeout");
     assert_come_back(&answer, 1..=2);
@@ -41,7 +40,7 @@ async fn the_status_of_busy_is_configurable() {
     let _held = locks.lock("buy:42").await.unwrap();
     let layer = LockLayer::new(locks).busy_status(StatusCode::SERVICE_UNAVAILABLE);
     let app = shop(layer.wait(Duration::ZERO).retries(0), &Probe::open());
-    let begun = Instant::now();
+    let begun = now();
     send(&app, buy("42")).await.assert_problem(503, "lock_timeout");
     assert!(begun.elapsed() <= ms(1), "without a wait there is none");
 }

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use common::{Probe, buy, ms, send, settle, shop, spawn};
+use common::{Probe, buy, ms, now, send, settle, shop, spawn};
 use futures_util::poll;
 use http::{Request, Response};
 use http_body_util::Full;
 use lock_core::LockClient;
 use lock_tower::LockLayer;
 use lock_tower::key::fixed;
-use tokio::time::Instant;
 use tower::limit::ConcurrencyLimitLayer;
 use tower::retry::budget::TpsBudget;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
@@ -27,7 +26,7 @@ async fn one_waiter_too_many_on_a_key_is_answered_with_429_at_once() {
     served.extend([spawn(&app, buy("42")), spawn(&app, buy("42"))]);
     settle().await;
 
-    let begun = Instant::now();
+    let begun = now();
     let answer = send(&app, buy("42")).await;
     answer.assert_problem(429, "lock_waiters_per_key");
     assert!((1..=2).contains(&answer.retry_after().unwrap()));
@@ -91,7 +90,7 @@ async fn retries_end_when_their_budget_is_used_up() {
     let app = shop(layer, &Probe::open());
     let mut took = Vec::new();
     for _ in 0..3 {
-        let begun = Instant::now();
+        let begun = now();
         send(&app, buy("42")).await.assert_problem(409, "lock_timeout");
         took.push(begun.elapsed());
     }

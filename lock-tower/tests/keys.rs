@@ -3,6 +3,8 @@
 mod common;
 
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use axum::Router;
 use axum::body::Body;
@@ -82,7 +84,11 @@ async fn a_path_key_works_on_a_method_router_and_in_a_nested_router() {
 async fn a_path_key_around_the_whole_router_is_a_clear_error() {
     let router = Router::new().route("/buy/{sku}", any(echo));
     let service = layer().key(path("buy:{sku}")).layer(router);
+    let errors = Errors::default();
+    let listening = tracing::subscriber::set_default(errors.clone());
     let response = service.oneshot(get("/buy/42")).await.unwrap();
+    drop(listening);
+    assert_eq!(errors.0.load(SeqCst), 1, "error events");
     assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
     let body = response.into_body().collect().await.unwrap().to_bytes();
     let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
@@ -289,4 +295,30 @@ impl<B: http_body::Body + Unpin> http_body::Body for Announced<B> {
     fn size_hint(&self) -> http_body::SizeHint {
         http_body::SizeHint::with_exact(1 << 40)
     }
+}
+
+/// Counts the error events of this crate.
+#[derive(Clone, Default)]
+struct Errors(Arc<AtomicUsize>);
+
+impl tracing::Subscriber for Errors {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::ERROR && metadata.target().starts_with("lock_tower")
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
 }

@@ -2,6 +2,9 @@
 
 mod common;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Path;
@@ -142,4 +145,24 @@ async fn a_handler_that_locks_its_own_key_again_does_not_wait_for_itself() {
     }
     settle().await;
     assert_eq!((locks.stats().held, locks.stats().keys), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nobody_oversells_on_several_threads() {
+    let (locks, sold) = (LockClient::memory(), Arc::new(AtomicUsize::new(0)));
+    let stock = sold.clone();
+    let buy_it = async move || {
+        // Without a lock around it, two would read the same number.
+        let seen = stock.load(SeqCst);
+        tokio::task::yield_now().await;
+        stock.store(seen + 1, SeqCst);
+    };
+    let layer = LockLayer::new(locks.clone()).key(path("buy:{sku}"));
+    let layer = layer.wait(std::time::Duration::from_secs(60));
+    let app = Router::new().route("/buy/{sku}", post(buy_it)).route_layer(layer);
+    let all: Vec<_> = (0..500).map(|_| spawn(&app, buy("42"))).collect();
+    for one in all {
+        assert_eq!(one.await.unwrap().status, StatusCode::OK);
+    }
+    assert_eq!(sold.load(SeqCst), 500);
 }

@@ -28,6 +28,7 @@ type Inner = BoxCloneService<Request<B>, Response<B>, std::convert::Infallible>;
 macro_rules! has {
     ($type:ty: $($bound:tt)+) => {{
         struct Probe<T: ?Sized>(std::marker::PhantomData<T>);
+        #[allow(dead_code)]
         trait No { const HAS: bool = false; }
         impl<T: ?Sized> No for Probe<T> {}
         #[allow(dead_code)]

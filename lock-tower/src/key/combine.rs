@@ -11,6 +11,7 @@ use lock_core::Key;
 use pin_project_lite::pin_project;
 
 use super::extractor::{Extracted, KeyExtractor, KeyReject};
+use super::when::When;
 
 /// Combines extractors. Implemented for those of this module; give your own an empty `impl`.
 pub trait Combine: Sized {
@@ -36,7 +37,7 @@ pub trait Combine: Sized {
     where
         P: Fn(&Parts) -> bool + Clone + Send + Sync + 'static,
     {
-        When { key: self, predicate }
+        When::new(self, predicate)
     }
 }
 
@@ -63,13 +64,6 @@ pub struct And<A, C> {
 pub struct Or<A, C> {
     first: A,
     second: C,
-}
-
-/// See [`Combine::when`].
-#[derive(Clone)]
-pub struct When<K, P> {
-    key: K,
-    predicate: P,
 }
 
 impl<A, C, B> KeyExtractor<B> for And<A, C>
@@ -105,30 +99,6 @@ where
 
     fn pass(&self, request: Request<B>) -> Request<Self::Body> {
         self.second.pass(self.first.pass(request))
-    }
-}
-
-impl<K, P, B> KeyExtractor<B> for When<K, P>
-where
-    K: KeyExtractor<B>,
-    P: Fn(&Parts) -> bool + Clone + Send + Sync + 'static,
-{
-    type Body = K::Body;
-    type Future = WhenFuture<K::Future, K::Body>;
-
-    fn extract(&self, request: Request<B>) -> Self::Future {
-        let (parts, body) = request.into_parts();
-        let wanted = (self.predicate)(&parts);
-        let request = Request::from_parts(parts, body);
-        if wanted {
-            WhenFuture { asked: Some(self.key.extract(request)), skipped: None }
-        } else {
-            WhenFuture { asked: None, skipped: Some(self.key.pass(request)) }
-        }
-    }
-
-    fn pass(&self, request: Request<B>) -> Request<Self::Body> {
-        self.key.pass(request)
     }
 }
 
@@ -229,40 +199,6 @@ where
     }
 }
 
-pin_project! {
-    /// The work of [`When`].
-    pub struct WhenFuture<F, B> {
-        #[pin]
-        asked: Option<F>,
-        // Some where the key is not asked for.
-        skipped: Option<Request<B>>,
-    }
-}
-
-impl<F, B> Future for WhenFuture<F, B>
-where
-    F: Future<Output = Extracted<B>>,
-{
-    type Output = Extracted<B>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        match this.asked.as_pin_mut() {
-            Some(asked) => asked.poll(cx),
-            None => {
-                let request = this.skipped.take().expect("polled again after it was ready");
-                Poll::Ready(Extracted::Skip(request))
-            }
-        }
-    }
-}
-
-impl<K: fmt::Debug, P> fmt::Debug for When<K, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("When").field("key", &self.key).finish_non_exhaustive()
-    }
-}
-
 impl<F, C, G> fmt::Debug for AndFuture<F, C, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AndFuture").finish_non_exhaustive()
@@ -272,11 +208,5 @@ impl<F, C, G> fmt::Debug for AndFuture<F, C, G> {
 impl<F, C, G> fmt::Debug for OrFuture<F, C, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OrFuture").finish_non_exhaustive()
-    }
-}
-
-impl<F, B> fmt::Debug for WhenFuture<F, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WhenFuture").finish_non_exhaustive()
     }
 }

@@ -38,11 +38,13 @@ mod json;
 mod path;
 #[cfg(feature = "axum")]
 mod template;
+mod when;
 
 pub use body::BufferedBody;
-pub use combine::{And, AndFuture, Combine, Or, OrFuture, When, WhenFuture};
+pub use combine::{And, AndFuture, Combine, Or, OrFuture};
 pub use extractor::{Extracted, KeyExtractor, KeyOutcome, KeyReject};
 pub use head::{FixedKey, FnKey, HeaderKey, QueryKey, fixed, header, key_fn, query};
 pub use json::{BODY_BYTES_MAX, JsonPointerFuture, JsonPointerKey, json_pointer};
 #[cfg(feature = "axum")]
 pub use path::{PathKey, path};
+pub use when::{When, WhenFuture};

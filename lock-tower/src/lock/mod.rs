@@ -3,7 +3,6 @@
 
 mod arrival;
 mod body;
-mod clock;
 mod config;
 mod future;
 mod held;

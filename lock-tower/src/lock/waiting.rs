@@ -12,8 +12,8 @@ use tokio::time::{Instant, Sleep};
 use tower::retry::budget::Budget;
 
 use super::arrival::Place;
-use super::clock;
 use super::config::Config;
+use crate::clock;
 
 /// The pause before the first retry, before its jitter.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
@@ -70,9 +70,9 @@ fn one_try(config: &Config, key: &Key) -> Acquire {
 
 /// Half of a bound that doubles, and the other half at random: clients that failed together do
 /// not come back together.
-fn pause(tries: u32, random: f64) -> Duration {
+fn pause(tries: u32, random: u32) -> Duration {
     let bound = PAUSE_FIRST.saturating_mul(1 << (tries - 1).min(8)).min(PAUSE_MAX);
-    bound / 2 + (bound / 2).mul_f64(random)
+    bound / 2 + (bound / 2).mul_f64(f64::from(random) / f64::from(u32::MAX))
 }
 
 impl Future for Waiting {
@@ -85,7 +85,7 @@ impl Future for Waiting {
                 Step::Trying(acquire) => match ready!(Pin::new(acquire).poll(cx)) {
                     Ok(guard) => return Poll::Ready(Ok(guard)),
                     Err(error) if this.may_retry(&error) => {
-                        let pause = pause(this.tries, fastrand::f64());
+                        let pause = pause(this.tries, clock::random_bits());
                         this.step = Step::Pausing(Box::pin(tokio::time::sleep(pause)));
                     }
                     Err(error) => {
@@ -118,8 +118,8 @@ mod tests {
     fn pauses_double_and_stay_between_half_their_bound_and_their_bound() {
         for (tries, bound_ms) in [(1, 50), (2, 100), (5, 800), (6, 1_000), (1_000, 1_000)] {
             let bound = Duration::from_millis(bound_ms);
-            assert_eq!(pause(tries, 0.0), bound / 2);
-            assert_eq!(pause(tries, 1.0), bound);
+            assert_eq!(pause(tries, 0), bound / 2);
+            assert_eq!(pause(tries, u32::MAX), bound);
         }
     }
 }

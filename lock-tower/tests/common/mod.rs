@@ -156,3 +156,9 @@ pub(crate) async fn settle() {
 pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
+
+/// The paused clock.
+#[allow(clippy::disallowed_methods)]
+pub(crate) fn now() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}

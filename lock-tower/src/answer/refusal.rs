@@ -1,35 +1,17 @@
-//! What the layer answers when the handler did not run to its end.
-//!
-//! Every answer is `application/problem+json` (RFC 9457) with a `code` that stays the same over
-//! versions, and with `Retry-After` where coming back may help:
-//!
-//! | cause | status | `code` | `Retry-After` |
-//! |---|---|---|---|
-//! | others held the lock for the whole budget | 409, or as [`busy_status`](crate::LockLayer::busy_status) says | `lock_timeout` | yes |
-//! | the line of this process is full | 503 | `lock_overloaded` | yes |
-//! | the cap on waiters per key | 429 | `lock_waiters_per_key` | yes |
-//! | the cap on waiters in total | 429 | `lock_waiters` | yes |
-//! | the store is out of reach | 503 | `lock_unavailable` | yes |
-//! | the lock was lost while the handler ran | 503 | `lock_lost` | yes |
-//! | the client is shut down | 503 | `lock_closed` | yes |
-//! | the request gives no good key | 400, or as the extractor says | `lock_key_…`, `lock_body_…` | no |
-//! | the layer is set up wrongly | 500 | `lock_path_…`, `lock_misconfigured` | no |
-//!
-//! `Retry-After` is the estimated wait in whole seconds, rounded up, at least 1, plus up to a
-//! quarter of it (at least up to 1 s) at random, so that those who were refused together do not
-//! come back together. The key is not repeated to the client.
+//! Why a request is refused, with all that is known.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::request::Parts;
-use http::{HeaderValue, Response, StatusCode};
+use http::{Response, StatusCode};
 use http_body_util::Full;
 use lock_core::{AcquireError, Key, LostError, Rejection};
 
+use super::problem::{problem, retry_after_s};
+use crate::clock;
 use crate::key::KeyReject;
 
 /// Why the handler did not run, or not to its end.
@@ -164,7 +146,7 @@ impl<'a> Refusal<'a> {
 
     fn come_back(mut self, estimated_wait: Option<Duration>) -> Self {
         self.estimated_wait = estimated_wait;
-        let seconds = retry_after_s(estimated_wait.unwrap_or_default(), fastrand::u32(..));
+        let seconds = retry_after_s(estimated_wait.unwrap_or_default(), clock::random_bits());
         self.retry_after = Some(Duration::from_secs(seconds));
         self
     }
@@ -229,62 +211,5 @@ impl<'a> Refusal<'a> {
         let detail = "this server is shutting down";
         Self::new(Cause::Closed, StatusCode::SERVICE_UNAVAILABLE, "lock_closed", detail)
             .come_back(None)
-    }
-}
-
-/// `Retry-After` in seconds: see the module.
-fn retry_after_s(estimate: Duration, random: u32) -> u64 {
-    let whole = estimate.as_secs().saturating_add((estimate.subsec_nanos() > 0).into());
-    let whole = whole.max(1);
-    let spread = (whole / 4).max(1);
-    whole.saturating_add(u64::from(random) % (spread + 1))
-}
-
-/// A problem document.
-pub(crate) fn problem(
-    status: StatusCode,
-    code: &'static str,
-    detail: &str,
-    retry_after: Option<Duration>,
-) -> Response<Full<Bytes>> {
-    let mut document = serde_json::json!({
-        "type": "about:blank",
-        "title": status.canonical_reason().unwrap_or("Refused"),
-        "status": status.as_u16(),
-        "code": code,
-        "detail": detail,
-    });
-    let mut response = Response::new(Full::default());
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let Some(after) = retry_after {
-        document["retry_after"] = after.as_secs().into();
-        headers.insert(RETRY_AFTER, after.as_secs().into());
-    }
-    *response.body_mut() = Full::from(document.to_string());
-    response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn retry_after_is_the_estimate_rounded_up_with_a_quarter_of_jitter() {
-        for (estimate_ms, least, most) in
-            [(0, 1, 2), (1, 1, 2), (1_000, 1, 2), (1_001, 2, 3), (8_000, 8, 10), (60_000, 60, 75)]
-        {
-            let estimate = Duration::from_millis(estimate_ms);
-            let all: Vec<_> = (0..1_000).map(|random| retry_after_s(estimate, random)).collect();
-            assert_eq!(all.iter().min(), Some(&least));
-            assert_eq!(all.iter().max(), Some(&most));
-        }
-    }
-
-    #[test]
-    fn an_endless_estimate_does_not_overflow() {
-        assert_eq!(retry_after_s(Duration::MAX, u32::MAX), u64::MAX);
     }
 }
