@@ -4,14 +4,13 @@ use std::future::ready;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use tests::clock::now_ns;
 use tests::redis::RedisServer;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::rivals::{Contender, Rival};
-use crate::series::{Series, jain};
+use crate::series::{Latencies, Series, jain};
 
 /// The time, on the machine's monotonic clock, whose grants count.
 #[derive(Clone, Copy, Debug)]
@@ -136,27 +135,27 @@ pub(crate) fn note(
 ) {
     let shares: Vec<u64> = logs.iter().map(|log| log.grants.len() as u64).collect();
     let total: u64 = shares.iter().sum();
-    let mut waits = Histogram::<u64>::new(3).expect("three digits");
+    let mut waits = Latencies::new();
     for log in logs {
         for grant in &log.grants {
-            waits.saturating_record(grant.wait_ns);
+            waits.record(grant.wait_ns);
         }
         // Who still waits at the end has waited at least until then.
         if let Some(since_ns) = log.waiting_since_ns.filter(|since| *since < window.end_ns) {
-            waits.saturating_record(window.end_ns - since_ns);
+            waits.record(window.end_ns - since_ns);
         }
     }
     let name = contender.name();
-    let ms = |ns: u64| ns as f64 / 1e6;
+    let ms = |quantile| waits.ns(quantile) / 1e6;
     series.push(name, RATE, total as f64 / window.seconds());
     if !contender.verbs().is_empty() {
         series.push(name, COMMANDS, commands as f64 / total.max(1) as f64);
     }
     series.push(name, JAIN, jain(&shares));
     series.push(name, STARVED, shares.iter().filter(|share| **share == 0).count() as f64);
-    series.push(name, WAIT_P50, ms(waits.value_at_quantile(0.5)));
-    series.push(name, WAIT_P99, ms(waits.value_at_quantile(0.99)));
-    series.push(name, WAIT_MAX, ms(waits.max()));
+    series.push(name, WAIT_P50, ms(0.5));
+    series.push(name, WAIT_P99, ms(0.99));
+    series.push(name, WAIT_MAX, ms(1.0));
 }
 
 pub(crate) const RATE: &str = "acquisitions/s";

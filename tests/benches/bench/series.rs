@@ -1,5 +1,6 @@
 //! Figures over repeats.
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
 /// The middle and the ends of some repeats.
@@ -88,4 +89,28 @@ pub(crate) fn jain(shares: &[u64]) -> f64 {
     let sum: f64 = shares.iter().map(|&share| share as f64).sum();
     let squares: f64 = shares.iter().map(|&share| (share as f64).powi(2)).sum();
     if squares == 0.0 { 0.0 } else { sum * sum / (shares.len() as f64 * squares) }
+}
+
+/// Times in nanoseconds, to three digits, of any length.
+#[derive(Clone, Debug)]
+pub(crate) struct Latencies(Histogram<u64>);
+
+impl Latencies {
+    pub(crate) fn new() -> Self {
+        Latencies(Histogram::new(3).expect("three digits"))
+    }
+
+    pub(crate) fn record(&mut self, ns: u64) {
+        // It grows as it must; a saturating record would not.
+        self.0.record(ns).expect("a histogram that resizes");
+    }
+
+    /// The value that the `quantile` (0 to 1) of all does not exceed; 1 is the largest.
+    pub(crate) fn ns(&self, quantile: f64) -> f64 {
+        self.0.value_at_quantile(quantile) as f64
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.0.len()
+    }
 }

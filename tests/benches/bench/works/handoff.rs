@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use tests::clock::now_ns;
 use tests::redis::RedisServer;
 use tokio::time::sleep;
@@ -14,7 +13,7 @@ use crate::measure::Window;
 use crate::report::{Target, Work};
 use crate::rivals::Contender::{self, Ours, Poller, Rslock};
 use crate::rivals::{Connected, Evalsha};
-use crate::series::Series;
+use crate::series::{Latencies, Series};
 
 const P50: &str = "p50 µs";
 const P99: &str = "p99 µs";
@@ -98,9 +97,9 @@ async fn between_processes(
         turns.extend(read_numbers(path).chunks_exact(2).map(|t| (t[0], t[1], process)));
     }
     turns.sort_unstable();
-    let mut latencies = Histogram::<u64>::new(3).expect("three digits");
+    let mut latencies = Latencies::new();
     for pair in turns.windows(2).filter(|pair| pair[0].2 != pair[1].2) {
-        latencies.saturating_record(pair[1].0.saturating_sub(pair[0].1));
+        latencies.record(pair[1].0.saturating_sub(pair[0].1));
     }
     push(series, contender.name(), &latencies);
 }
@@ -114,21 +113,21 @@ async fn round_trips(
 ) {
     let evalsha = Evalsha::empty(&server.url()).await;
     let end_ns = now_ns() + span.as_nanos() as u64;
-    let mut latencies = Histogram::<u64>::new(3).expect("three digits");
+    let mut latencies = Latencies::new();
     while now_ns() < end_ns {
         if !pause.is_zero() {
             sleep(pause).await;
         }
         let start_ns = now_ns();
         evalsha.round_trip(0, "bench:handoff").await;
-        latencies.saturating_record(now_ns() - start_ns);
+        latencies.record(now_ns() - start_ns);
     }
     push(series, name, &latencies);
 }
 
-fn push(series: &mut Series, name: &str, latencies: &Histogram<u64>) {
-    let us = |quantile| latencies.value_at_quantile(quantile) as f64 / 1e3;
+fn push(series: &mut Series, name: &str, latencies: &Latencies) {
+    let us = |quantile| latencies.ns(quantile) / 1e3;
     series.push(name, P50, us(0.5));
     series.push(name, P99, us(0.99));
-    series.push(name, COUNT, latencies.len() as f64);
+    series.push(name, COUNT, latencies.count() as f64);
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use tests::clock::now_ns;
 use tests::redis::RedisServer;
 use tokio::sync::Mutex;
@@ -12,7 +11,7 @@ use crate::measure::COMMANDS;
 use crate::report::{Target, Work};
 use crate::rivals::Contender::{Ours, TokioMutex};
 use crate::rivals::{client, options};
-use crate::series::Series;
+use crate::series::{Latencies, Series};
 
 const ACQUIRE: &str = "acquire p50 ns";
 const CYCLE: &str = "acquire + release p50 ns";
@@ -75,24 +74,23 @@ async fn mutex(series: &mut Series, cycles: usize) {
 }
 
 struct Times {
-    acquire: Histogram<u64>,
-    cycle: Histogram<u64>,
+    acquire: Latencies,
+    cycle: Latencies,
 }
 
 impl Times {
     fn new() -> Self {
-        let histogram = || Histogram::new(3).expect("three digits");
-        Times { acquire: histogram(), cycle: histogram() }
+        Times { acquire: Latencies::new(), cycle: Latencies::new() }
     }
 
     fn record(&mut self, start_ns: u64, held_ns: u64) {
         let end_ns = now_ns();
-        self.acquire.saturating_record(held_ns - start_ns);
-        self.cycle.saturating_record(end_ns - start_ns);
+        self.acquire.record(held_ns - start_ns);
+        self.cycle.record(end_ns - start_ns);
     }
 
     fn push(&self, series: &mut Series, name: &str) {
-        series.push(name, ACQUIRE, self.acquire.value_at_quantile(0.5) as f64);
-        series.push(name, CYCLE, self.cycle.value_at_quantile(0.5) as f64);
+        series.push(name, ACQUIRE, self.acquire.ns(0.5));
+        series.push(name, CYCLE, self.cycle.ns(0.5));
     }
 }

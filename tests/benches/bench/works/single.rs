@@ -2,7 +2,6 @@
 
 use std::future::ready;
 
-use hdrhistogram::Histogram;
 use tests::clock::now_ns;
 use tests::redis::RedisServer;
 
@@ -10,7 +9,7 @@ use crate::arguments::Arguments;
 use crate::measure::COMMANDS;
 use crate::report::{Target, Work};
 use crate::rivals::Contender::{self, EvalshaEmpty, EvalshaSet, Ours, Poller, Rslock};
-use crate::series::Series;
+use crate::series::{Latencies, Series};
 
 const P50: &str = "cycle p50 µs";
 const P99: &str = "cycle p99 µs";
@@ -49,7 +48,7 @@ async fn repeat(
     let mut runs = Vec::new();
     for &contender in contenders {
         let rival = contender.connect(&server.url()).await;
-        let cycles = Histogram::<u64>::new(3).expect("three digits");
+        let cycles = Latencies::new();
         runs.push((contender, rival, cycles, 0));
     }
     for block in 0..=cycles / BLOCK {
@@ -61,7 +60,7 @@ async fn repeat(
                 rival.cycle(&key, || ready(())).await;
                 // The first block warms connections and caches up.
                 if block > 0 {
-                    histogram.saturating_record(now_ns() - start_ns);
+                    histogram.record(now_ns() - start_ns);
                 }
             }
             if block > 0 {
@@ -70,9 +69,9 @@ async fn repeat(
         }
     }
     for (contender, _, histogram, commands) in runs {
-        let us = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+        let us = |quantile| histogram.ns(quantile) / 1e3;
         series.push(contender.name(), P50, us(0.5));
         series.push(contender.name(), P99, us(0.99));
-        series.push(contender.name(), COMMANDS, commands as f64 / histogram.len() as f64);
+        series.push(contender.name(), COMMANDS, commands as f64 / histogram.count() as f64);
     }
 }
