@@ -266,6 +266,14 @@ pub enum Rejection {
         /// The most that is allowed.
         max: u32,
     },
+    /// `#[distributed_lock(keys = ..)]` was given no key at all, or more than it takes.
+    #[error("{given} keys to lock at once, it must be from 1 to {max}")]
+    KeyCount {
+        /// How many different keys were given.
+        given: usize,
+        /// The most that is allowed.
+        max: usize,
+    },
     /// `#[distributed_lock]` found no client: none named, no axum state, none installed.
     #[error("no lock client: name one with `client = …` or call `LockClient::install_global`")]
     NoClient,
@@ -277,7 +285,7 @@ impl Rejection {
     pub fn key(&self) -> Option<&Key> {
         match self {
             Self::OutOfBounds { key, .. } | Self::TooManyRetries { key, .. } => Some(key),
-            Self::Key(_) | Self::NoClient => None,
+            Self::Key(_) | Self::KeyCount { .. } | Self::NoClient => None,
         }
     }
 }

@@ -177,6 +177,12 @@ pub enum KeyError {
         /// The beginning of the key, escaped.
         key: String,
     },
+    /// The `Display` of a value in a key template returned an error.
+    #[error("the key `{key}` is not whole: a value in it could not be displayed")]
+    Display {
+        /// What there is of the key, encoded.
+        key: String,
+    },
 }
 
 /// What can be given where a key is wanted: text (see [`Key::new`]), a [`Key`], or the result of

@@ -45,7 +45,7 @@ pub mod memory;
 mod options;
 mod proto;
 #[cfg(feature = "redis")]
-pub mod redis;
+mod redis;
 mod stats;
 #[cfg(feature = "test-util")]
 pub mod test_util;
@@ -66,3 +66,18 @@ pub use options::{DURATION_MAX, Fairness, LockOptions, RETRIES_MAX};
 pub use proto::FenceRange;
 pub use stats::{ShutdownReport, Stats};
 pub use token::FencingToken;
+
+#[cfg(feature = "macros")]
+mod macro_support;
+
+#[cfg(feature = "macros")]
+pub use lock_macros::distributed_lock;
+#[cfg(feature = "macros")]
+pub use macro_support::{FromLockError, LockFailure};
+
+/// For the code that [`macro@distributed_lock`] generates; not for users.
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::macro_support::*;
+}

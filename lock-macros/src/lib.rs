@@ -1,1 +1,153 @@
-//! Placeholder, replaced by the first real commit of this crate.
+//! `#[distributed_lock]`: run an `async fn` under a distributed lock. See [`distributed_lock`].
+
+mod args;
+mod duration;
+mod expand;
+mod rules;
+mod self_name;
+mod target;
+mod template;
+mod valid;
+
+use proc_macro2::TokenStream;
+
+/// Runs an `async fn` under a distributed lock: the body starts when the lock is held, and never
+/// without it.
+///
+/// Use it as `lock_core::distributed_lock` (feature `macros`; `axum` for handlers).
+///
+/// ```
+/// use axum::Json;
+/// use axum::extract::{FromRef, Path, State};
+/// use lock_core::{AcquireError, LockClient, distributed_lock};
+///
+/// #[derive(Clone, FromRef)]
+/// struct App {
+///     locks: LockClient,
+/// }
+///
+/// #[derive(serde::Deserialize)]
+/// struct Pay {
+///     sku: String,
+/// }
+///
+/// #[distributed_lock(key = "order:{id}:{req.sku}", wait = "2s", lease = "10s")]
+/// async fn pay(
+///     State(app): State<App>,
+///     Path(id): Path<u64>,
+///     Json(req): Json<Pay>,
+/// ) -> Result<String, AcquireError> {
+///     Ok(format!("{} paid once", req.sku))
+/// }
+/// # let _: axum::Router<App> = axum::Router::new().route("/{id}", axum::routing::post(pay));
+/// ```
+///
+/// The signature stays as it is. The attribute works on functions, methods with any receiver,
+/// `async fn` in traits, methods under `#[async_trait]`, and above or below `#[debug_handler]` and
+/// `#[instrument]`. Above `#[instrument]` the span is of the whole call, below it of the body alone.
+/// With `guard`, write it above `#[debug_handler]`, which otherwise copies the body and does not know
+/// the name.
+///
+/// # Options
+///
+/// | option | value | default |
+/// |---|---|---|
+/// | `key` | what is locked, see below | the function's path, if it has no parameters |
+/// | `keys` | `[..]` of keys, or an expression that iterates over them | |
+/// | `client` | an expression: a `LockClient`, or an `Option`, `&` or `Arc` of one | see below |
+/// | `wait` | how long one try waits, over 0 to 24 h | `"2s"` |
+/// | `retries` | how many tries follow the first, 0 to 1000 | `1` |
+/// | `lease` | how long the store keeps the lock without a renewal, to 24 h | the client's, 10 s |
+/// | `hold` | how long the body may hold the lock at all, to 24 h | the client's, no limit |
+/// | `guard` | the name under which the body sees its lock | |
+/// | `on_busy` | makes the function's value when the lock is not had, see below | |
+/// | `on_lost` | `"cancel"` or `"report"` | `"cancel"` |
+/// | `when` | a `bool`: where it is false, the body runs without a lock | `true` |
+/// | `reentrant` | a `bool`: whether a call inside of another for the same key goes on | the client's, `true` |
+/// | `crate` | the path of lock-core, where it is re-exported | `::lock_core` |
+///
+/// A duration is a literal such as `"250ms"` or `"1m 30s"`, checked by the compiler, or an
+/// expression of type `Duration`, checked by the acquire (`wait = Duration::ZERO` tries once and
+/// does not wait). Expressions see the arguments and `self`. They are evaluated once, before the
+/// body: `when`, `client`, the key, the rest; where `when` is false, nothing else is.
+///
+/// # Keys
+///
+/// - `key = "order:{id}:{req.sku}"`: `{name}` is an argument or a constant generic, by its
+///   `Display`, and `{name.field.0}` a part of one. `{{` and `}}` stand for the characters.
+/// - `key = ("order:{}:{}", id, req.sku.len())`: values as in `format!`, each used once.
+/// - `key = expr`: whatever lock-core's `IntoKey` takes. In text, ':' separates segments.
+///
+/// Values are encoded: whatever a value contains, it can't end its segment, so a user who sends
+/// `1:paid` does not lock order `1`. For the same reason two values need a ':' between them. A key
+/// is at most 512 bytes, and not empty; anything else is a rejection, and the body does not run.
+///
+/// With `keys` (at most 64) the locks are taken one after the other in the order of their names,
+/// each once, so that two functions with the same keys can't block each other; the waiting for all
+/// of them together is bounded as for one.
+///
+/// # The client
+///
+/// `client` if given; else axum's state, if an argument is written `State(name): State<S>` and
+/// `LockClient: FromRef<S>`; else the client given to `LockClient::install_global`. If there is
+/// none, the call fails with `Rejection::NoClient`. A macro sees names only: a `State` behind a type
+/// alias, or of another framework, needs `client`.
+///
+/// # When there is no lock
+///
+/// The return type has to say so, which is the trait `FromLockError`: any `Result<T, E>` with
+/// `E: From<AcquireError>`, and axum's `Response`. For `impl IntoResponse` the failure is a response
+/// of its own. For anything else, or another answer, give `on_busy`: a closure or the path of a
+/// function is called with the `AcquireError` and returns the function's value (with
+/// `impl IntoResponse`: any response); any other expression is the value.
+///
+/// # When the lock is lost
+///
+/// A process that pauses, or is cut off from the store, can lose a lock that it thought it had.
+/// - `on_lost = "cancel"`: the body is dropped at the `.await` it is at, and the function returns as
+///   above, with `AcquireError::Unavailable` (or `LockFailure::Lost`) that says so. An `on_busy` that
+///   uses an argument is not asked then, as the arguments are gone: `FromLockError` is.
+/// - `on_lost = "report"`: the body runs on, and can ask `guard`.
+///
+/// A body that does not await can't be stopped; if it blocked past its lease, the function fails
+/// when it is done. Give the fencing token of `guard` to what the body writes to, so that writes
+/// under an old lock can be refused.
+///
+/// # The guard
+///
+/// `guard = g` binds a `LockHandle`: the token, whether the lock is held, a future of its loss. With
+/// `keys` it is a `Vec` of them in the order of the keys, and with `when` an `Option`. The lock itself
+/// is released when the body has returned, panicked or been dropped. The function does not wait for
+/// the store's answer to that, so a program that ends right after should call
+/// `LockClient::shutdown`.
+///
+/// Within the body, a call for the same key of the same client goes on with the same token
+/// (`reentrant`), also through other functions; a spawned task is outside.
+///
+/// # Cancel safety
+///
+/// Dropping the future gives up the wait, or drops the body and then releases the lock. Arguments
+/// are moved into the body, so none of them outlives the lock; but what a pattern leaves unnamed
+/// (`_`, `..`) stays with the function's own future, and is dropped after the release.
+#[proc_macro_attribute]
+pub fn distributed_lock(
+    args: proc_macro::TokenStream,
+    item: proc_macro::TokenStream,
+) -> proc_macro::TokenStream {
+    let item = TokenStream::from(item);
+    match generate(args.into(), item.clone()) {
+        Ok(tokens) => tokens.into(),
+        // The function is given back as it is, so that an editor can go on reading it.
+        Err(error) => {
+            let mut tokens = error.into_compile_error();
+            tokens.extend(item);
+            tokens.into()
+        }
+    }
+}
+
+fn generate(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+    let target = target::Target::parse(item)?;
+    let plan = valid::plan(syn::parse2(args)?, &target)?;
+    Ok(expand::expand(target, &plan))
+}

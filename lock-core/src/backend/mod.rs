@@ -19,6 +19,9 @@ use std::time::Duration;
 pub(crate) use erased::{DynBackend, DynClaim};
 pub use fault::{Fault, FaultKind};
 
+#[cfg(feature = "redis")]
+pub use crate::redis::Redis;
+
 use crate::inspect::Inspection;
 use crate::key::Key;
 use crate::proto::FenceRange;

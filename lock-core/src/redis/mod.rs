@@ -9,7 +9,7 @@
 //! | `lock:{K}` | string | the claim that holds the key | its lease |
 //! | `lock:{K}:queue` | sorted set | waiting claims in order of arrival | 15 s past the last recheck |
 //! | `lock:{K}:due` | hash | per waiting claim, until when it counts as alive | the same |
-//! | `lock:{K}:fence` | string | the tokens reserved last, `first:last` | an hour past the last use |
+//! | `lock:{K}:fence` | string | the last token reserved, and how many with it: `last:count` | an hour past the last use |
 //!
 //! `K` is the encoded key. A claim is written `<claim id>.<session>`; the session names a client,
 //! and its channel `lock:push:<session>`, on which grants and wishes are pushed. All times are the

@@ -107,7 +107,7 @@ pub(super) async fn inspect(node: &Node, key: &Key) -> Result<Inspection, Fault>
         Parts::from_redis_value(answer).map_err(|_| fault::strange("an inspection"))?;
     let holder = holder.map(|owner| {
         let ours = names::claim_of(&owner).is_some();
-        let last = fence.and_then(|fence| fence.split_once(':')?.1.parse().ok());
+        let last = fence.and_then(|fence| fence.split_once(':')?.0.parse().ok());
         let token = last.filter(|_| ours).map(FencingToken::new);
         let left = u64::try_from(left_ms).ok().map(Duration::from_millis);
         Holder::new(shown(&owner), token, left)

@@ -1,41 +1,65 @@
--- KEYS lock queue due fence
 -- ARGV me, lease ms, tokens, join (1 or 0), due in ms, claim lease ms
 -- -> {1, first, last, wanted} granted | {0, ahead, ms left, foreign} blocked
 local me = ARGV[1]
-local holder = redis.call('GET', KEYS[1])
+local values = call('MGET', K[1], K[4])
+local holder = values[1]
+
+local function take(fence, wanted)
+  local first, last = reserve(fence, tonumber(ARGV[3]), tonumber(ARGV[2]))
+  -- MGET shows a key of another type as free; NX does not.
+  if not call('SET', K[1], me, 'PX', ARGV[2], 'NX') then
+    foreign(K[1])
+  end
+  return {1, first, last, wanted}
+end
+
+if not holder and call('EXISTS', K[2]) == 0 then
+  return take(values[2], 0)
+end
 
 if holder == me then
   -- The answer to an earlier attempt was lost, or the push of a hand-off: the tokens stay.
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  local first, last = fence_read()
-  return {1, first, last, redis.call('EXISTS', KEYS[2])}
+  call('PEXPIRE', K[1], ARGV[2])
+  local first, last
+  if values[2] then
+    last = last_of(values[2])
+    first = last - tonumber(string.sub(values[2], 18)) + 1
+  else
+    -- The fence was deleted by hand.
+    first, last = reserve(nil, 1, tonumber(ARGV[2]))
+  end
+  return {1, first, last, call('EXISTS', K[2])}
 end
+
+--PROMOTE
 
 if not holder then
   -- Nobody is woken when a lease ends, so whoever comes by hands the key to the head of the line.
-  if redis.call('EXISTS', KEYS[2]) == 0 or not promote(me) then
-    local first, last = reserve(ARGV[3], tonumber(ARGV[2]))
-    redis.call('SET', KEYS[1], me, 'PX', ARGV[2])
-    return {1, first, last, redis.call('EXISTS', KEYS[2])}
+  if call('EXISTS', K[1]) == 1 then
+    foreign(K[1])
   end
-  holder = redis.call('GET', KEYS[1])
+  if not promote(me, values[2], tonumber(ARGV[3])) then
+    return take(call('GET', K[4]), call('EXISTS', K[2]))
+  end
+  holder = call('GET', K[1])
 end
 
-local left = redis.call('PTTL', KEYS[1])
+local left = call('PTTL', K[1])
 local session = string.match(holder, '^%x+%.(%x+)$')
+local alien = session and 0 or 1
 if ARGV[4] == '0' then
-  return {0, redis.call('ZCARD', KEYS[2]) + 1, left, session and 0 or 1}
+  return {0, call('ZCARD', K[2]) + 1, left, alien}
 end
-if not redis.call('ZSCORE', KEYS[2], me) then
-  local tail = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')
-  redis.call('ZADD', KEYS[2], (tail[2] or 0) + 1, me)
+if not call('ZSCORE', K[2], me) then
+  local tail = call('ZRANGE', K[2], -1, -1, 'WITHSCORES')
+  call('ZADD', K[2], (tail[2] or 0) + 1, me)
 end
-redis.call('HSET', KEYS[3], me, (now_ms() + ARGV[5]) .. ':' .. ARGV[6])
+call('HSET', K[3], me, (now_ms() + ARGV[5]) .. ':' .. ARGV[6])
 -- Ten times as long as any waiter counts as alive.
-redis.call('PEXPIRE', KEYS[2], ARGV[5] * 10)
-redis.call('PEXPIRE', KEYS[3], ARGV[5] * 10)
-local rank = redis.call('ZRANK', KEYS[2], me)
+call('PEXPIRE', K[2], ARGV[5] * 10)
+call('PEXPIRE', K[3], ARGV[5] * 10)
+local rank = call('ZRANK', K[2], me)
 if rank == 0 and session then
-  redis.call('PUBLISH', 'lock:push:' .. session, 'w ' .. holder)
+  call('PUBLISH', 'lock:push:' .. session, 'w ' .. holder)
 end
-return {0, rank + 1, left, session and 0 or 1}
+return {0, rank + 1, left, alien}

@@ -1,4 +1,5 @@
-//! One script per verb, each with the shared functions in front.
+//! One script per verb, with shared functions. `KEYS` are always the lock, the queue, the due
+//! times and the fence of one lock (of each lock in turn, for renewals).
 
 use std::sync::LazyLock;
 
@@ -19,10 +20,11 @@ impl Script {
         Self { source, sha }
     }
 
-    /// `tokens` is where a script finds how many tokens to reserve for the claim it promotes.
-    fn with_shared(tokens: &str, body: &str) -> Self {
-        let shared = include_str!("shared.lua");
-        Self::new(format!("local TOKENS = {tokens}\n{shared}\n{body}"))
+    /// Puts the shared functions in: those for tokens in front, those that hand the key on where
+    /// the body asks for them, behind the paths that are taken most.
+    fn with_shared(body: &str) -> Self {
+        let fence = include_str!("fence.lua");
+        Self::new(format!("{fence}{}", body.replace("--PROMOTE", include_str!("promote.lua"))))
     }
 
     /// A call of the script by its hash; the caller adds keys and arguments.
@@ -54,11 +56,11 @@ impl Script {
 }
 
 pub(super) static ATTEMPT: LazyLock<Script> =
-    LazyLock::new(|| Script::with_shared("ARGV[3]", include_str!("attempt.lua")));
+    LazyLock::new(|| Script::with_shared(include_str!("attempt.lua")));
 pub(super) static RENEW: LazyLock<Script> =
-    LazyLock::new(|| Script::with_shared("1", include_str!("renew.lua")));
+    LazyLock::new(|| Script::with_shared(include_str!("renew.lua")));
 pub(super) static WITHDRAW: LazyLock<Script> =
-    LazyLock::new(|| Script::with_shared("ARGV[2]", include_str!("withdraw.lua")));
+    LazyLock::new(|| Script::with_shared(include_str!("withdraw.lua")));
 pub(super) static INSPECT: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("inspect.lua").to_owned()));
 pub(super) static RIGHTS: LazyLock<Script> =

@@ -1,18 +1,21 @@
 -- KEYS (lock queue due fence) per claim
 -- ARGV (me, lease ms, tokens) per claim
--- -> per claim {1, first, last, wanted} held | {0} lost | {-1, error}
+-- -> per claim {1, first, last, wanted} held | {0} lost | {-1} a foreign value at the key
 local answers = {}
 for n = 1, #KEYS / 4 do
   K = {KEYS[n * 4 - 3], KEYS[n * 4 - 2], KEYS[n * 4 - 1], KEYS[n * 4]}
-  local me, lease, tokens = ARGV[n * 3 - 2], ARGV[n * 3 - 1], ARGV[n * 3]
+  local me, lease, tokens = ARGV[n * 3 - 2], ARGV[n * 3 - 1], tonumber(ARGV[n * 3])
   local holder = redis.pcall('GET', K[1])
   if type(holder) == 'table' then
-    answers[n] = {-1, holder.err}
+    answers[n] = {-1}
   elseif holder == me then
-    -- First of all, so that a server without memory still renews; tokens can wait.
-    redis.call('PEXPIRE', K[1], lease)
-    local first, last = reserve(tokens, tonumber(lease))
-    answers[n] = {1, first, last, redis.call('EXISTS', K[2])}
+    -- The lease first, and whatever becomes of the tokens: a server without memory still renews.
+    call('PEXPIRE', K[1], lease)
+    local done, first, last = pcall(reserve, call('GET', K[4]), tokens, tonumber(lease))
+    if not done then
+      first, last = 1, 0
+    end
+    answers[n] = {1, first, last, call('EXISTS', K[2])}
   else
     answers[n] = {0}
   end

@@ -1,0 +1,98 @@
+//! What a call holds while its body runs: one guard, several, or none where `when` said so.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::{LockGuard, LockHandle, Lost, LostError};
+
+/// Guards, and what the body gets to see of them.
+pub trait Held {
+    /// What `guard = name` binds.
+    type Handle;
+    /// Resolves when a lock is lost.
+    type Lost: Future<Output = LostError> + Unpin;
+    /// A view that can't release.
+    fn handle(&self) -> Self::Handle;
+    /// Resolves when one of the locks is lost.
+    fn lost(&self) -> Self::Lost;
+}
+
+impl Held for LockGuard {
+    type Handle = LockHandle;
+    type Lost = Lost;
+
+    fn handle(&self) -> LockHandle {
+        self.handle()
+    }
+
+    fn lost(&self) -> Lost {
+        self.lost()
+    }
+}
+
+/// `keys = [..]`: in the order of the keys.
+impl Held for Vec<LockGuard> {
+    type Handle = Vec<LockHandle>;
+    type Lost = AnyLost;
+
+    fn handle(&self) -> Vec<LockHandle> {
+        self.iter().map(LockGuard::handle).collect()
+    }
+
+    fn lost(&self) -> AnyLost {
+        AnyLost { each: self.iter().map(LockGuard::lost).collect() }
+    }
+}
+
+/// `when = expr`: no guard where it was false.
+impl<H: Held> Held for Option<H> {
+    type Handle = Option<H::Handle>;
+    type Lost = MaybeLost<H::Lost>;
+
+    fn handle(&self) -> Self::Handle {
+        self.as_ref().map(H::handle)
+    }
+
+    fn lost(&self) -> Self::Lost {
+        MaybeLost { lost: self.as_ref().map(H::lost) }
+    }
+}
+
+/// Resolves when the first of several locks is lost.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct AnyLost {
+    each: Vec<Lost>,
+}
+
+impl Future for AnyLost {
+    type Output = LostError;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostError> {
+        for lost in &mut self.each {
+            if let Poll::Ready(error) = Pin::new(lost).poll(cx) {
+                return Poll::Ready(error);
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// Resolves when the lock is lost, if there is one.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct MaybeLost<L> {
+    lost: Option<L>,
+}
+
+impl<L: Future<Output = LostError> + Unpin> Future for MaybeLost<L> {
+    type Output = LostError;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostError> {
+        match &mut self.lost {
+            Some(lost) => Pin::new(lost).poll(cx),
+            None => Poll::Pending,
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What `#[distributed_lock]` expands to.
+//!
+//! The generated code should be small, readable in `cargo expand`, and free of decisions, so the
+//! decisions are here: where the client comes from ([`ClientSource`]), what is locked ([`OneKey`],
+//! [`KeySet`]), how it is acquired ([`Call`]), what happens while the body runs ([`Cancelled`],
+//! [`Reported`]), and what the function returns when there is no lock ([`FromLockError`]).
+//!
+//! Only [`FromLockError`] and [`LockFailure`] are for users. The rest is reachable as
+//! `lock_core::__private` because generated code has to reach it; it may change in any release.
+
+#[cfg(feature = "axum")]
+mod axum;
+mod body;
+mod call;
+mod client;
+mod failure;
+mod held;
+mod key;
+mod scope;
+
+#[cfg(feature = "axum")]
+pub use self::axum::{Answer, client_of_state};
+pub use self::body::{Cancelled, Reported};
+pub use self::call::{Acquire, Call};
+pub use self::client::ClientSource;
+pub use self::failure::{FromLockError, LockFailure, answer, lost_as_acquire_error};
+pub use self::held::Held;
+pub use self::key::{KeyParts, KeySet, OneKey, function_key, key};
+pub use self::scope::Scope;

@@ -1,0 +1,141 @@
+//! Generating: the body is wrapped, everything else of the function stays.
+
+mod call;
+mod failure;
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote};
+use syn::{Block, Stmt, parse_quote};
+
+use self::failure::Failure;
+use crate::self_name;
+use crate::target::{Binding, Returns, Target};
+use crate::valid::{OnLost, Plan};
+
+/// The function with its body under the lock.
+pub(crate) fn expand(mut target: Target, plan: &Plan) -> TokenStream {
+    let stmts = std::mem::take(&mut target.body().stmts);
+    let wrapped = wrap(stmts, &target, plan);
+    target.body().stmts = wrapped;
+    target.function.into_token_stream()
+}
+
+/// A name that the user's code can't see.
+fn hidden(name: &str) -> Ident {
+    Ident::new(name, Span::mixed_site())
+}
+
+/// The statements that take the lock and run `body`.
+///
+/// The order matters. The call (client, keys, options) is evaluated while the arguments are only
+/// borrowed. The outer `async move` takes the arguments to where the guard will live, and the inner
+/// one takes them on, so that whatever drops the function drops the arguments before the guard.
+fn wrap(body: Vec<Stmt>, target: &Target, plan: &Plan) -> Vec<Stmt> {
+    let krate = &plan.krate;
+    let private = quote!(#krate::__private);
+    let (call, held, locked) = (hidden("__call"), hidden("__held"), hidden("__locked"));
+    let (scope, handle, error) = (hidden("__scope"), hidden("__handle"), hidden("__error"));
+    let (value, lost) = (hidden("__value"), hidden("__lost"));
+
+    let call_expr = call::expr(target, plan, &private);
+    let failure = Failure { plan, returns: &target.returns, private: &private };
+    let on_acquire = failure.acquire(&error);
+    let body = user_block(body, target, plan, &call_expr, &handle);
+    let success = failure.success(&value);
+    let guarded = match plan.on_lost {
+        OnLost::Cancel => {
+            let on_lost = failure.lost(&lost);
+            quote! {
+                match #private::Cancelled::new(#held, #body).await {
+                    ::core::result::Result::Ok(#value) => #success,
+                    ::core::result::Result::Err(#lost) => #on_lost,
+                }
+            }
+        }
+        OnLost::Report => quote!({
+            let #value = #private::Reported::new(#held, #body).await;
+            #success
+        }),
+    };
+    let bind_handle =
+        plan.guard.is_some().then(|| quote!(let #handle = #private::Held::handle(&#held);));
+    let result_type = failure.result_type();
+    let wrapped: Block = parse_quote!({
+        let #call = #call_expr;
+        let #scope = #private::Scope::of(&#call);
+        #scope
+            .run(async move {
+                #[allow(clippy::let_unit_value)]
+                let #locked: #result_type = match #private::Acquire::acquire(#call).await {
+                    ::core::result::Result::Err(#error) => #on_acquire,
+                    ::core::result::Result::Ok(#held) => {
+                        #bind_handle
+                        #guarded
+                    }
+                };
+                #locked
+            })
+            .await
+    });
+    wrapped.stmts
+}
+
+/// The user's block as a future that owns the named arguments.
+fn user_block(
+    body: Vec<Stmt>,
+    target: &Target,
+    plan: &Plan,
+    call: &TokenStream,
+    handle: &Ident,
+) -> TokenStream {
+    let receiver =
+        target.receiver.as_ref().filter(|receiver| *receiver == "self").map(|receiver| {
+            // Naming it is what captures it; `self` can't be bound again.
+            quote!(let _ = &#receiver;)
+        });
+    let arguments = target.bindings.iter().map(|Binding { name, mutability, cfgs }| {
+        // What an option uses is not unused, even if the body does not mention it.
+        let used = uses(call, plan, name).then(|| quote!(#(#cfgs)* let _ = &#name;));
+        quote! {
+            #(#cfgs)*
+            #[allow(
+                clippy::no_effect_underscore_binding,
+                clippy::shadow_same,
+                clippy::used_underscore_binding
+            )]
+            let #mutability #name = #name;
+            #used
+        }
+    });
+    let guard = plan.guard.as_ref().map(|guard| quote!(let #guard = #handle;));
+    let (fake, result) = (hidden("__fake"), hidden("__result"));
+    let ty = target.returns.body_type();
+    // Tells the compiler what `return` and `?` yield before it reads them, as a signature would.
+    let hint = matches!(target.returns, Returns::Value(_)).then(|| {
+        quote! {
+            if let ::core::option::Option::Some(#fake) = ::core::option::Option::None::<#ty> {
+                return #fake;
+            }
+        }
+    });
+    // The `let` ends the body's temporaries while the arguments still live, as in a plain function.
+    quote! {
+        async move {
+            #hint
+            #receiver
+            #(#arguments)*
+            #guard
+            #[allow(clippy::diverging_sub_expression, clippy::let_unit_value)]
+            let #result: #ty = { #(#body)* };
+            #[allow(unreachable_code)]
+            #result
+        }
+    }
+}
+
+fn uses(call: &TokenStream, plan: &Plan, name: &Ident) -> bool {
+    let name = [name.to_string()];
+    let on_busy = plan.on_busy.as_ref().map(|on_busy| on_busy.expr.to_token_stream());
+    self_name::mentions(call.clone(), &name)
+        || on_busy.is_some_and(|tokens| self_name::mentions(tokens, &name))
+}

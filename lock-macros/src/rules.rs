@@ -1,0 +1,144 @@
+//! The text of every refusal, one per rule, so that an error reads the same wherever it is found.
+
+use std::time::Duration;
+
+/// The options in the order in which errors list them.
+pub(crate) const OPTIONS: [&str; 13] = [
+    "key",
+    "keys",
+    "client",
+    "wait",
+    "retries",
+    "lease",
+    "hold",
+    "guard",
+    "on_busy",
+    "on_lost",
+    "when",
+    "reentrant",
+    "crate",
+];
+
+// The bounds are lock-core's, which a macro crate can't depend on; a test below compares them.
+
+/// lock-core's longest key. A template whose fixed text alone is longer can never work.
+pub(crate) const KEY_BYTES_MAX: usize = 512;
+
+/// lock-core's longest `wait`, `lease` and `hold`.
+pub(crate) const DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// lock-core's most retries.
+pub(crate) const RETRIES_MAX: u32 = 1_000;
+
+pub(crate) const NOT_A_FUNCTION: &str = "#[distributed_lock] stands on an `async fn` with a body";
+pub(crate) const NOT_ASYNC: &str = "#[distributed_lock] needs an `async fn`: taking a lock waits, \
+     and a plain function would have to block its thread";
+pub(crate) const NO_BODY: &str = "#[distributed_lock] needs a body to run under the lock: put it \
+     on the implementation, not on the declaration";
+pub(crate) const OPTION_FORM: &str =
+    "expected `option = value`, as in `key = \"order:{id}\"` or `wait = \"2s\"`";
+pub(crate) const KEY_MISSING: &str = "this function has parameters, so say what is locked: \
+     `key = \"order:{id}\"`, or a constant key if every call shares one lock";
+pub(crate) const KEY_AND_KEYS: &str = "give either `key` or `keys`, not both";
+pub(crate) const KEY_EMPTY: &str = "a key can't be empty";
+pub(crate) const KEYS_EMPTY: &str = "`keys` is empty: the body would run without a lock";
+pub(crate) const KEY_TUPLE: &str =
+    "a key tuple starts with its template, as in `(\"order:{}:{}\", id, req.sku)`";
+pub(crate) const GUARD_NAME: &str = "`guard` takes the name to bind, as in `guard = g`";
+pub(crate) const ON_LOST: &str = "`on_lost` is \"cancel\" (the body is dropped when the lock is \
+     lost; the default) or \"report\" (the body runs on and can ask `guard`)";
+pub(crate) const CRATE_PATH: &str = "`crate` takes the path of lock-core, as in `crate = my::lock`";
+pub(crate) const RETRIES: &str = "`retries` is a whole number from 0 to 1000";
+pub(crate) const REENTRANT: &str = "`reentrant` is true or false";
+pub(crate) const STATES: &str = "several `State` arguments: say which one has the client, as in \
+     `client = state.locks`";
+pub(crate) const STATE_PATTERN: &str = "the lock client comes from this argument, which needs a \
+     name for that: write `State(state)`, or give `client = ...`";
+
+pub(crate) fn unknown_option(name: &str) -> String {
+    format!("unknown option `{name}`; the options are {}", list(&OPTIONS))
+}
+
+pub(crate) fn twice(name: &str) -> String {
+    format!("`{name}` is given twice")
+}
+
+pub(crate) fn duration_unit(option: &str) -> String {
+    format!("`{option}` needs a unit, as in \"2s\" or \"500ms\"; a `Duration` expression works too")
+}
+
+pub(crate) fn duration_text(option: &str, text: &str, why: &str) -> String {
+    format!("`{option}` = \"{text}\" is not a duration ({why}); write it as in \"2s\" or \"500ms\"")
+}
+
+pub(crate) fn duration_zero(option: &str) -> String {
+    let hint = match option {
+        "wait" => "; for one try that does not wait, write `wait = std::time::Duration::ZERO`",
+        _ => "",
+    };
+    format!("`{option}` must be longer than zero{hint}")
+}
+
+pub(crate) fn duration_too_long(option: &str) -> String {
+    format!("`{option}` must be at most 24h")
+}
+
+pub(crate) fn duration_negative(option: &str) -> String {
+    format!("`{option}` can't be negative")
+}
+
+pub(crate) fn key_too_long(bytes: usize) -> String {
+    format!("the fixed text of this key has {bytes} bytes; a key has at most {KEY_BYTES_MAX}")
+}
+
+pub(crate) fn unknown_name(name: &str, known: &[String]) -> String {
+    let names: Vec<&str> = known.iter().map(String::as_str).collect();
+    match names.as_slice() {
+        [] => format!("no argument is named `{name}`: the function has no named arguments"),
+        [one] => format!("no argument is named `{name}`; the key can use `{one}`"),
+        many => format!("no argument is named `{name}`; the key can use {}", list(many)),
+    }
+}
+
+pub(crate) fn shared_segment(first: &str, second: &str) -> String {
+    format!(
+        "`{{{first}}}` and `{{{second}}}` share one segment, so different values could give the \
+         same key: put a ':' between them"
+    )
+}
+
+pub(crate) fn hole_count(holes: usize, values: usize) -> String {
+    format!("the template has places for {holes} values, but {values} are given")
+}
+
+pub(crate) fn hole_twice(index: usize) -> String {
+    format!("value {index} has two places in the key; give it twice if that is meant")
+}
+
+pub(crate) fn positional(hole: &str) -> String {
+    format!(
+        "`{{{hole}}}` names no argument; write `{{name}}`, or give the values as in \
+         `key = (\"order:{{}}\", id)`"
+    )
+}
+
+pub(crate) fn hole_unused(index: usize) -> String {
+    format!("the template has no place for value {index}")
+}
+
+fn list(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bounds_are_those_of_lock_core() {
+        assert_eq!(KEY_BYTES_MAX, lock_core::KEY_BYTES_MAX);
+        assert_eq!(DURATION_MAX, lock_core::DURATION_MAX);
+        assert_eq!(RETRIES_MAX, lock_core::RETRIES_MAX);
+        assert!(RETRIES.contains(&RETRIES_MAX.to_string()));
+        assert_eq!(humantime::parse_duration("24h"), Ok(DURATION_MAX));
+    }
+}

@@ -1,0 +1,138 @@
+//! What the attribute stands on: the function, what its body can name, and where the body is.
+
+mod boxed;
+mod names;
+mod returns;
+
+use proc_macro2::{Ident, TokenStream};
+use syn::ext::IdentExt as _;
+use syn::{Block, FnArg, GenericParam, Item, ItemFn, Pat, Type};
+
+pub(crate) use self::names::Binding;
+pub(crate) use self::returns::Returns;
+use crate::rules;
+
+/// The function and what was found out about it.
+pub(crate) struct Target {
+    pub(crate) function: ItemFn,
+    pub(crate) shape: Shape,
+    /// What the body owns and must be dropped with: the named arguments.
+    pub(crate) bindings: Vec<Binding>,
+    /// How the receiver is called where the key is evaluated: `self`, or async_trait's `__self`.
+    pub(crate) receiver: Option<Ident>,
+    /// Constant generics, which a key may name too.
+    pub(crate) constants: Vec<Ident>,
+    pub(crate) returns: Returns,
+}
+
+/// Where the body is.
+pub(crate) enum Shape {
+    /// `async fn f(..) { body }`
+    Async,
+    /// `fn f(..) -> Pin<Box<dyn Future<..>>> { Box::pin(async move { .. }) }`, which is what
+    /// `#[async_trait]` has made of an `async fn` by the time an attribute of the method runs.
+    /// `rebound` if the arguments are bound again in front of the user's own block.
+    Boxed { rebound: bool },
+}
+
+impl Target {
+    pub(crate) fn parse(item: TokenStream) -> syn::Result<Self> {
+        let mut function = parse_function(item)?;
+        let constants = function
+            .sig
+            .generics
+            .params
+            .iter()
+            .filter_map(|param| match param {
+                GenericParam::Const(param) => Some(param.ident.clone()),
+                _ => None,
+            })
+            .collect();
+        let (shape, returns) = if function.sig.asyncness.is_some() {
+            (Shape::Async, Returns::of_async(&function.sig))
+        } else {
+            let output = boxed::output(&function.sig).cloned();
+            match (output, boxed::async_block(&mut function.block)) {
+                (Some(output), Some(block)) => {
+                    let rebound = boxed::user_body(block).is_some();
+                    (Shape::Boxed { rebound }, Returns::of(output))
+                }
+                _ => return Err(syn::Error::new_spanned(function.sig.fn_token, rules::NOT_ASYNC)),
+            }
+        };
+        let rebound = matches!(shape, Shape::Boxed { rebound: true });
+        let mut bindings = Vec::new();
+        let mut receiver = None;
+        for arg in &mut function.sig.inputs {
+            match arg {
+                FnArg::Receiver(arg) => receiver = Some(Ident::new("self", arg.self_token.span)),
+                // async_trait moves every other argument into a local of the same name.
+                FnArg::Typed(arg) if rebound && !matches!(*arg.ty, Type::Reference(_)) => {}
+                FnArg::Typed(arg) => names::take(&mut arg.pat, &arg.attrs, &mut bindings),
+            }
+        }
+        if rebound && let Some(block) = boxed::async_block(&mut function.block) {
+            boxed::take_locals(block, &mut bindings, &mut receiver);
+        }
+        Ok(Self { function, shape, bindings, receiver, constants, returns })
+    }
+
+    /// The block that is to run under the lock. It is to be replaced by one that does so.
+    pub(crate) fn body(&mut self) -> &mut Block {
+        match self.shape {
+            Shape::Async => &mut self.function.block,
+            Shape::Boxed { rebound } => {
+                let block = boxed::async_block(&mut self.function.block).expect("seen by parse");
+                if rebound { boxed::user_body(block).expect("seen by parse") } else { block }
+            }
+        }
+    }
+
+    /// Arguments by type, for the search for `State`.
+    pub(crate) fn typed_args(&self) -> impl Iterator<Item = (&Pat, &Type)> {
+        self.function.sig.inputs.iter().filter_map(|arg| match arg {
+            FnArg::Typed(arg) => Some((&*arg.pat, &*arg.ty)),
+            FnArg::Receiver(_) => None,
+        })
+    }
+
+    /// The argument, receiver or constant that a key calls `name`.
+    pub(crate) fn named(&self, name: &str) -> Option<Ident> {
+        if name == "self" {
+            return self.receiver.clone();
+        }
+        let name = name.trim_start_matches("r#");
+        self.arguments().find(|known| known.unraw() == name).cloned()
+    }
+
+    /// Everything that a key can name.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let receiver = self.receiver.iter().map(|_| "self".to_owned());
+        receiver.chain(self.arguments().map(Ident::to_string)).collect()
+    }
+
+    fn arguments(&self) -> impl Iterator<Item = &Ident> {
+        let boxed = matches!(self.shape, Shape::Boxed { .. });
+        let arguments = self.bindings.iter().map(|binding| &binding.name);
+        arguments.chain(&self.constants).filter(move |name| !(boxed && boxed::is_made_up(name)))
+    }
+
+    /// Whether the body can tell one call from another.
+    pub(crate) fn has_parameters(&self) -> bool {
+        !self.function.sig.inputs.is_empty()
+    }
+}
+
+fn parse_function(item: TokenStream) -> syn::Result<ItemFn> {
+    match syn::parse2::<ItemFn>(item.clone()) {
+        Ok(function) => Ok(function),
+        Err(error) => Err(match syn::parse2::<syn::TraitItemFn>(item.clone()) {
+            Ok(declared) => syn::Error::new_spanned(declared.sig, rules::NO_BODY),
+            // A function that syn can't read has an error of its own, which says more than ours.
+            Err(_) => match syn::parse2::<Item>(item.clone()) {
+                Ok(_) => syn::Error::new_spanned(item, rules::NOT_A_FUNCTION),
+                Err(_) => error,
+            },
+        }),
+    }
+}

@@ -1,0 +1,212 @@
+//! Judging: options and function become a [`Plan`], or every error that was found.
+
+mod client;
+mod key;
+mod uses;
+
+use proc_macro2::Ident;
+use syn::{Expr, ExprLit, Lit, Path, UnOp};
+
+pub(crate) use self::client::Client;
+pub(crate) use self::key::{Key, Keys, Part};
+use crate::args::Args;
+use crate::duration::{self, Time};
+use crate::rules;
+use crate::self_name;
+use crate::target::Target;
+
+/// What to generate; every rule has been checked.
+pub(crate) struct Plan {
+    pub(crate) krate: Path,
+    pub(crate) keys: Keys,
+    pub(crate) client: Client,
+    pub(crate) wait: Option<Time>,
+    pub(crate) retries: Option<Expr>,
+    pub(crate) lease: Option<Time>,
+    pub(crate) hold: Option<Time>,
+    pub(crate) guard: Option<Ident>,
+    pub(crate) on_busy: Option<OnBusy>,
+    pub(crate) on_lost: OnLost,
+    pub(crate) when: Option<Expr>,
+    pub(crate) reentrant: Option<Expr>,
+}
+
+/// What to return when the lock was not had.
+pub(crate) struct OnBusy {
+    pub(crate) expr: Expr,
+    /// A closure or a path is called with the error; anything else is the value.
+    pub(crate) called: bool,
+    /// It uses an argument, and so can't run once the body owned the arguments.
+    pub(crate) uses_arguments: bool,
+}
+
+/// What happens to the body when the lock is lost.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum OnLost {
+    Cancel,
+    Report,
+}
+
+#[derive(Default)]
+struct Options {
+    key: Option<(Ident, Expr)>,
+    keys: Option<(Ident, Expr)>,
+    client: Option<Expr>,
+    wait: Option<Time>,
+    retries: Option<Expr>,
+    lease: Option<Time>,
+    hold: Option<Time>,
+    guard: Option<Ident>,
+    on_busy: Option<Expr>,
+    on_lost: Option<OnLost>,
+    when: Option<Expr>,
+    reentrant: Option<Expr>,
+    krate: Option<Path>,
+}
+
+pub(crate) fn plan(args: Args, target: &Target) -> syn::Result<Plan> {
+    let mut errors = Errors::default();
+    let options = sort(args, target, &mut errors);
+    let keys = errors.keep(key::plan(options.key, options.keys, target));
+    // Where a client was given but refused, the error is there; the state is not asked in its place.
+    let client = errors.keep(client::plan(options.client, target));
+    let on_busy = options.on_busy.map(|expr| OnBusy {
+        called: matches!(expr, Expr::Closure(_) | Expr::Path(_)),
+        uses_arguments: uses_arguments(&expr, target),
+        expr,
+    });
+    errors.none()?;
+    let (Some(keys), Some(client)) = (keys, client) else {
+        unreachable!("what is missing has left an error");
+    };
+    Ok(Plan {
+        krate: options.krate.unwrap_or_else(|| syn::parse_quote!(::lock_core)),
+        keys,
+        client,
+        wait: options.wait,
+        retries: options.retries,
+        lease: options.lease,
+        hold: options.hold,
+        guard: options.guard,
+        on_busy,
+        on_lost: options.on_lost.unwrap_or(OnLost::Cancel),
+        when: options.when,
+        reentrant: options.reentrant,
+    })
+}
+
+/// Puts each value in its place, once.
+fn sort(args: Args, target: &Target, errors: &mut Errors) -> Options {
+    let mut options = Options::default();
+    let mut seen: Vec<String> = Vec::new();
+    for given in args.given {
+        let name = given.name.to_string();
+        if seen.contains(&name) {
+            errors.add(syn::Error::new(given.name.span(), rules::twice(&name)));
+            continue;
+        }
+        // `self` has another name where async_trait has rewritten the function.
+        let value = self_name::rename(ungroup(given.value), target.receiver.as_ref());
+        match name.as_str() {
+            "key" => options.key = Some((given.name, value)),
+            "keys" => options.keys = Some((given.name, value)),
+            "client" => options.client = Some(value),
+            "wait" => options.wait = errors.keep(duration::parse(&name, value)),
+            "lease" => options.lease = errors.keep(duration::parse(&name, value)),
+            "hold" => options.hold = errors.keep(duration::parse(&name, value)),
+            "retries" => options.retries = errors.keep(retries(value)),
+            "guard" => options.guard = errors.keep(guard(&value)),
+            "on_busy" => options.on_busy = Some(value),
+            "on_lost" => options.on_lost = errors.keep(on_lost(&value)),
+            "when" => options.when = Some(value),
+            "reentrant" => options.reentrant = errors.keep(reentrant(value)),
+            "crate" => options.krate = errors.keep(krate(value)),
+            other => unreachable!("`{other}` is refused by the parser"),
+        }
+        seen.push(name);
+    }
+    options
+}
+
+/// Takes off parentheses, and the invisible group in which a `macro_rules` macro hands on an
+/// expression.
+fn ungroup(value: Expr) -> Expr {
+    match value {
+        Expr::Group(group) => ungroup(*group.expr),
+        Expr::Paren(paren) => ungroup(*paren.expr),
+        other => other,
+    }
+}
+
+fn retries(value: Expr) -> syn::Result<Expr> {
+    let refused = match &value {
+        Expr::Lit(ExprLit { lit: Lit::Int(lit), .. }) => {
+            lit.base10_parse::<u32>().map_or(true, |retries| retries > rules::RETRIES_MAX)
+        }
+        Expr::Lit(_) => true,
+        Expr::Unary(unary) => matches!(unary.op, UnOp::Neg(_)),
+        _ => false,
+    };
+    if refused { Err(syn::Error::new_spanned(value, rules::RETRIES)) } else { Ok(value) }
+}
+
+fn reentrant(value: Expr) -> syn::Result<Expr> {
+    match &value {
+        Expr::Lit(ExprLit { lit: Lit::Bool(_), .. }) => Ok(value),
+        Expr::Lit(_) => Err(syn::Error::new_spanned(value, rules::REENTRANT)),
+        _ => Ok(value),
+    }
+}
+
+fn guard(value: &Expr) -> syn::Result<Ident> {
+    match value {
+        Expr::Path(path) => path.path.get_ident().filter(|name| *name != "self").cloned(),
+        _ => None,
+    }
+    .ok_or_else(|| syn::Error::new_spanned(value, rules::GUARD_NAME))
+}
+
+fn on_lost(value: &Expr) -> syn::Result<OnLost> {
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Str(lit), .. }) if lit.value() == "cancel" => {
+            Ok(OnLost::Cancel)
+        }
+        Expr::Lit(ExprLit { lit: Lit::Str(lit), .. }) if lit.value() == "report" => {
+            Ok(OnLost::Report)
+        }
+        other => Err(syn::Error::new_spanned(other, rules::ON_LOST)),
+    }
+}
+
+fn krate(value: Expr) -> syn::Result<Path> {
+    match value {
+        Expr::Path(path) if path.qself.is_none() => Ok(path.path),
+        other => Err(syn::Error::new_spanned(other, rules::CRATE_PATH)),
+    }
+}
+
+fn uses_arguments(expr: &Expr, target: &Target) -> bool {
+    let names = target.bindings.iter().map(|binding| &binding.name).chain(&target.receiver);
+    uses::uses(expr, names.map(Ident::to_string).collect())
+}
+
+/// The errors found so far: all are shown at once.
+#[derive(Default)]
+struct Errors(Option<syn::Error>);
+
+impl Errors {
+    fn add(&mut self, error: syn::Error) {
+        match &mut self.0 {
+            Some(errors) => errors.combine(error),
+            none => *none = Some(error),
+        }
+    }
+
+    fn keep<T>(&mut self, result: syn::Result<T>) -> Option<T> {
+        result.map_err(|error| self.add(error)).ok()
+    }
+
+    fn none(self) -> syn::Result<()> {
+        self.0.map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,22 @@
+#![allow(unused)]
+
+use lock_core::{AcquireError, distributed_lock};
+
+type Outcome = Result<(), AcquireError>;
+
+#[distributed_lock(retries = -1, guard = "g", on_lost = "ignore", reentrant = "yes", crate = "x")]
+async fn wrong() -> Outcome {
+    Ok(())
+}
+
+#[distributed_lock(retries = "one", guard = self, on_lost = cancel, crate = a.b)]
+async fn wrong_too() -> Outcome {
+    Ok(())
+}
+
+#[distributed_lock(retries = 1001)]
+async fn too_many() -> Outcome {
+    Ok(())
+}
+
+fn main() {}
