@@ -19,3 +19,5 @@ pub(crate) use cohort::{
 };
 pub use fence::FenceRange;
 pub(crate) use fence::{reserve, ticks};
+#[cfg(feature = "test-util")]
+pub(crate) use lease::margin;
