@@ -25,12 +25,20 @@ pub(crate) struct KeyCell {
     cohort: Mutex<KeyCohort>,
     /// Makes the driver look again.
     pub(super) poke: Notify,
+    /// Where the driver runs.
+    runtime: Mutex<Option<tokio::runtime::Id>>,
     pub(super) shared: Arc<Shared>,
 }
 
 impl KeyCell {
     pub(super) fn new(key: Key, shared: Arc<Shared>) -> Self {
-        Self { key, cohort: Mutex::new(Cohort::new()), poke: Notify::new(), shared }
+        Self {
+            key,
+            cohort: Mutex::new(Cohort::new()),
+            poke: Notify::new(),
+            runtime: Mutex::new(None),
+            shared,
+        }
     }
 
     pub(crate) fn key(&self) -> &Key {
@@ -77,7 +85,10 @@ impl KeyCell {
     pub(super) fn apply(self: &Arc<Self>, fx: KeyEffects) {
         if fx.spawn {
             match self.shared.runtime() {
-                Ok(runtime) => drop(runtime.spawn(driver::drive(self.clone()))),
+                Ok(runtime) => {
+                    *lock(&self.runtime) = Some(runtime.id());
+                    drop(runtime.spawn(driver::drive(self.clone())));
+                }
                 Err(fault) => self.orphaned(fault),
             }
         }
@@ -94,6 +105,13 @@ impl KeyCell {
             // The releasing task may be gone; the release is done all the same.
             drop(reply.send(answer));
         }
+    }
+
+    /// Whether the driver lives and dies with the runtime of the caller, so that its timers serve
+    /// the caller too.
+    pub(super) fn is_driven_here(&self) -> bool {
+        let here = tokio::runtime::Handle::try_current().ok().map(|here| here.id());
+        here.is_some() && *lock(&self.runtime) == here
     }
 
     /// Nobody drives this key any more.
@@ -191,8 +209,7 @@ impl HoldView {
     /// Why the hold is over; `None` while it is good, and after its release.
     pub(crate) fn lost_now(&self) -> Option<LostError> {
         let mut fx = Effects::none();
-        let cause =
-            self.cell.cohort().lost(self.token, clock::now(), None, Waker::will_wake, &mut fx);
+        let cause = self.cell.cohort().lost(self.token, clock::now(), &mut fx);
         self.cell.apply(fx);
         cause.map(|cause| self.cell.why_lost(self.token, cause))
     }

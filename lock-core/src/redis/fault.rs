@@ -1,12 +1,15 @@
 //! What an error of the server or the link means for a verb.
 
+use std::time::Duration;
+
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use crate::backend::{Fault, FaultKind};
 
 /// What the server says of a user without a right; inside a script the code is lost, so the text
 /// decides.
-const REFUSALS: [&str; 8] = [
+const REFUSALS: [&str; 9] = [
+    "the user executing the script can't",
     "noauth",
     "wrongpass",
     "noperm",
@@ -44,8 +47,8 @@ pub(super) fn fault(error: RedisError) -> Fault {
 }
 
 /// No answer in time.
-pub(super) fn timed_out() -> Fault {
-    Fault::new(FaultKind::Transient, "redis did not answer within 2 s")
+pub(super) fn timed_out(within: Duration) -> Fault {
+    Fault::new(FaultKind::Transient, format!("redis did not answer within {within:?}"))
 }
 
 /// An answer that no script of ours gives.
@@ -75,6 +78,7 @@ mod tests {
         for (code, detail) in [
             ("NOPERM", "this user has no permissions to run the 'evalsha' command"),
             ("ERR", "ACL failure in script: User u has no permissions to run the 'time' command"),
+            ("ERR", "The user executing the script can't publish to the channel mentioned"),
             ("NOAUTH", "Authentication required."),
             ("WRONGPASS", "invalid username-password pair or user is disabled."),
             ("ERR", "unknown command 'HELLO'"),

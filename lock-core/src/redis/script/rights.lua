@@ -6,7 +6,8 @@ local function try(...)
   local answer = redis.pcall(...)
   if type(answer) == 'table' and answer.err then
     local err = string.lower(answer.err)
-    if string.find(err, 'permission', 1, true) or string.find(err, 'noperm', 1, true) then
+    if string.find(err, 'permission', 1, true) or string.find(err, 'noperm', 1, true)
+        or string.find(err, "executing the script can't", 1, true) then
       refused[#refused + 1] = string.lower((...))
     end
   end
