@@ -78,8 +78,14 @@ fn happen(world: &mut World, event: Event) {
     }
 }
 
+/// At least a thousand; `PROPTEST_CASES` may ask for more.
+fn cases() -> ProptestConfig {
+    let config = ProptestConfig::default();
+    ProptestConfig { cases: config.cases.max(1_000), failure_persistence: None, ..config }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(cases())]
 
     #[test]
     fn whatever_happens_one_holds_tokens_grow_and_nobody_is_forgotten(

@@ -99,16 +99,16 @@ impl World {
         assert!(!(fx.spawn && self.driven), "a second driver");
         self.driven |= fx.spawn;
         self.poked |= fx.poke || fx.spawn;
+        for name in fx.wake_more {
+            let at = self.waiting.iter().position(|(other, ..)| *other == name);
+            let (name, seat, _) = self.waiting.remove(at.expect("in line")).expect("in line");
+            self.told.push((name, seat));
+        }
         if let Some(next) = fx.wake {
             let (name, seat, ask) = self.waiting.pop_front().expect("somebody in line was granted");
             assert_eq!(name, next, "the longest waiting is next");
             self.told.push((name, seat));
             self.handed_on(&ask);
-        }
-        for name in fx.wake_more {
-            let at = self.waiting.iter().position(|(other, ..)| *other == name);
-            let (name, seat, _) = self.waiting.remove(at.expect("in line")).expect("in line");
-            self.told.push((name, seat));
         }
         if let Some((release, _)) = fx.reply {
             self.answered(release);
