@@ -192,6 +192,20 @@ fn a_late_held_does_not_revive_a_hold() {
 }
 
 #[test]
+fn a_held_that_comes_before_the_driver_saw_the_end_of_the_lease_does_not_revive_it_either() {
+    let mut world = held(5, false, 0, 64, ms(20));
+    world.advance(LEASE / 3);
+    assert_eq!(world.asking.map(|asking| asking.0), Some(Request::Renew));
+    // The process was stopped: the answer and the end of the lease are there at once.
+    world.now += LEASE;
+    world.answer(Some((5, false)), true);
+    assert_eq!(world.cohort.holder(), None);
+    let cause = world.cohort.lost(1, world.now, None, |_, _| true, &mut Effects::none());
+    assert_eq!(cause, Some(LostCause::Expired));
+    world.finish();
+}
+
+#[test]
 fn an_orphaned_cohort_tells_its_holder_and_its_waiters() {
     let mut world = held(5, false, 2, 64, ms(20));
     let mut fx = Effects::none();

@@ -246,6 +246,8 @@ impl World {
             assert!(ask.deadline > self.now, "a seat without a verdict at its deadline");
             assert!(until.is_some_and(|until| until <= ask.deadline), "it oversleeps a deadline");
         }
+        let in_line = matches!(self.cohort.place, Place::Asking(_));
+        assert!(answer_due || !in_line || !self.waiting.is_empty(), "in line for nobody");
         if let Place::Held(held) = &self.cohort.place
             && held.holder.is_none()
             && !self.waiting.is_empty()
@@ -294,6 +296,10 @@ impl World {
         assert_eq!(self.cohort.waiters(), self.waiting.len());
         let busy = !self.waiting.is_empty() || !matches!(self.cohort.place, Place::Vacant);
         assert!(!busy || self.driven, "nobody drives");
+        if let (true, false, Some(until)) = (self.driven, self.poked, self.wait) {
+            // What happened since was no reason to wake the driver.
+            self.check_wait(until);
+        }
     }
 
     /// Time goes on, and the driver is woken at each instant that it waits for.
