@@ -70,12 +70,13 @@ impl LeaseClock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::clock;
 
     const LEASE: Duration = Duration::from_secs(9);
 
     #[test]
     fn a_lease_counts_from_the_send_and_ends_a_margin_early() {
-        let sent = Instant::now();
+        let sent = clock::now();
         let clock = LeaseClock::start(sent, LEASE);
         let end = sent + LEASE - Duration::from_millis(92);
         assert_eq!(clock.valid_until(), end);
@@ -86,7 +87,7 @@ mod tests {
 
     #[test]
     fn an_unanswered_renewal_never_extends_and_is_tried_again_at_a_ninth() {
-        let sent = Instant::now();
+        let sent = clock::now();
         let mut clock = LeaseClock::start(sent, LEASE);
         let end = clock.valid_until();
         clock.renewal_failed(sent + LEASE / 3);
@@ -96,7 +97,7 @@ mod tests {
 
     #[test]
     fn an_older_answer_does_not_shorten_the_lease() {
-        let sent = Instant::now();
+        let sent = clock::now();
         let mut clock = LeaseClock::start(sent, LEASE);
         clock.renewed(sent + LEASE / 3, LEASE);
         let end = clock.valid_until();
@@ -106,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_lease_shorter_than_its_margin_is_over_at_once() {
-        let sent = Instant::now();
+        let sent = clock::now();
         assert!(!LeaseClock::start(sent, Duration::from_millis(1)).is_valid(sent));
     }
 }

@@ -179,7 +179,8 @@ fn number(value: f64) -> String {
         _ if size == 0.0 || size >= 100.0 => 0,
         _ if size >= 10.0 => 1,
         _ if size >= 0.1 => 2,
-        _ => 4,
+        _ if size >= 0.001 => 4,
+        _ => 6,
     };
     format!("{value:.digits$}")
 }

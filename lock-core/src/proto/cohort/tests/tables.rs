@@ -104,7 +104,7 @@ fn an_idle_lease_lingers_until_its_time_or_until_wanted() {
         let ask = Ask { linger: ms(50), ..world.ask(ms(1_000)) };
         world.enter(ask, MAX);
         world.turn();
-        world.answer(Some((300, false)), true);
+        world.answer(Some((10_000, false)), true);
         world.turn();
         world.read(0);
         world.release(0);
@@ -116,7 +116,7 @@ fn an_idle_lease_lingers_until_its_time_or_until_wanted() {
         if wanted {
             world.push();
             world.turn();
-            world.answer(Some((300, true)), true);
+            world.answer(Some((10_000, true)), true);
             world.turn();
         } else {
             world.advance(ms(49));
