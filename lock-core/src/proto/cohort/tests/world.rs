@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use super::super::*;
 use crate::backend::{Attempt, FaultKind, Grant, Renewal};
+use crate::engine::clock;
 
 pub(super) const LEASE: Duration = Duration::from_millis(900);
 /// More turns than any step of the driver can need.
@@ -58,7 +59,7 @@ impl World {
     pub(super) fn new() -> Self {
         Self {
             cohort: Cohort::new(),
-            now: Instant::now(),
+            now: clock::now(),
             driven: false,
             poked: false,
             wait: None,
