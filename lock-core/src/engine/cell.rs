@@ -4,11 +4,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::error::Elapsed;
 
+use super::leave::RELEASE_WITHIN;
 use super::shared::{Shared, lock};
 use super::{clock, driver};
-use crate::backend::Fault;
+use crate::backend::{Fault, FaultKind};
 use crate::error::{LostCause, LostError, ReleaseError, UnavailableError};
 use crate::key::Key;
 use crate::proto::{Ask, Cohort, Effects, Entry, ReleaseAnswer};
@@ -156,17 +159,42 @@ impl Hold {
         self.armed = false;
         self.cell.cohort().release(self.token, Some(reply), clock::now(), &mut fx);
         self.cell.apply(fx);
-        match answer.await {
+        let unknown = |fault| {
+            Err(ReleaseError::Unavailable(UnavailableError::new(self.cell.key.clone(), fault)))
+        };
+        match self.in_time(answer).await {
+            Err(_) => unknown(Fault::new(
+                FaultKind::Transient,
+                format!("the store did not answer within {RELEASE_WITHIN:?}"),
+            )),
             Ok(ReleaseAnswer::Released) => Ok(()),
-            Ok(ReleaseAnswer::Unknown(fault)) => {
-                Err(ReleaseError::Unavailable(UnavailableError::new(self.cell.key.clone(), fault)))
-            }
-            // Without an answer the driver is gone with its runtime, and the hold with it.
-            Ok(ReleaseAnswer::NotHeld) | Err(_) => Err(ReleaseError::NotHeld {
+            Ok(ReleaseAnswer::Unknown(fault)) => unknown(fault),
+            Ok(ReleaseAnswer::NotHeld) => Err(ReleaseError::NotHeld {
                 key: self.cell.key.clone(),
                 token: FencingToken::new(self.token),
             }),
         }
+    }
+
+    /// The answer to a release, if it comes in time: a request that hangs, be it the withdrawal or
+    /// one before it, must not hang the caller too.
+    async fn in_time(
+        &self,
+        mut answer: oneshot::Receiver<ReleaseAnswer>,
+    ) -> Result<ReleaseAnswer, Elapsed> {
+        // A hand-off inside this process has answered already, and needs no timer.
+        let early = answer.try_recv();
+        let answer = match (early, self.cell.shared.runtime()) {
+            (Ok(early), _) => return Ok(early),
+            (Err(TryRecvError::Empty), Ok(runtime)) => {
+                // The caller may be on another executor.
+                let _timers = runtime.enter();
+                tokio::time::timeout(RELEASE_WITHIN, answer)
+            }
+            _ => return Ok(ReleaseAnswer::NotHeld),
+        };
+        // Without an answer the driver is gone with its runtime, and the hold with it.
+        Ok(answer.await?.unwrap_or(ReleaseAnswer::NotHeld))
     }
 }
 

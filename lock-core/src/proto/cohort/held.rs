@@ -44,6 +44,16 @@ impl<R> Held<R> {
         }
     }
 
+    /// How many waiters the fairness bounds of `ask` leave tokens worth asking for.
+    pub(super) fn row(&self, ask: &Ask) -> u64 {
+        match self.wanted {
+            None => u64::MAX,
+            Some((_, used)) => {
+                u64::from(ask.handoffs_max.saturating_sub(used)).div_ceil(TOKENS_PER_WAITER)
+            }
+        }
+    }
+
     /// Whether the fairness bounds of the next in line allow one more hand-off here.
     fn may_hand_off(&self, ask: &Ask, now: Instant) -> bool {
         match self.wanted {
@@ -92,12 +102,7 @@ impl<W, R> Cohort<W, R> {
                 fx.wake = Some(waker);
             }
             fx.poke |= seat.ask.hold_limit.is_some();
-            let row = match held.wanted {
-                None => u64::MAX,
-                Some((_, used)) => {
-                    u64::from(seat.ask.handoffs_max.saturating_sub(used)) / TOKENS_PER_WAITER
-                }
-            };
+            let row = held.row(&seat.ask);
             held.ask_for_tokens(row.min(self.line.len() as u64), fx);
         }
         self.counters.acquired += 1;

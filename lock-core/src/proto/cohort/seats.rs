@@ -39,6 +39,13 @@ impl<W, R> Cohort<W, R> {
             self.earliest = Some(ask.deadline);
             fx.poke = true;
         }
+        if let Place::Held(held) = &mut self.place
+            && held.holder.is_some()
+        {
+            // So that the release need not wait for one.
+            let row = held.row(&ask);
+            held.ask_for_tokens(row.min(self.line.len() as u64), fx);
+        }
         let idle = matches!(&self.place, Place::Held(held) if held.holder.is_none());
         fx.poke |= idle || matches!(self.place, Place::Vacant);
         if !std::mem::replace(&mut self.has_driver, true) {

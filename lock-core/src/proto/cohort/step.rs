@@ -46,6 +46,8 @@ impl<W, R> Cohort<W, R> {
         {
             return self.wait_until(Some(at));
         }
+        // What an earlier claim was told says nothing about this one.
+        self.ahead = None;
         self.place = Place::Asking(Asking { lease, patient, ask_at: now, answered: false });
         Step::Open { lease, patient }
     }
