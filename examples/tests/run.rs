@@ -120,6 +120,34 @@ fn the_table_names_every_figure_and_the_database_stays_where_it_was_asked_for() 
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_shop_that_keeps_serving_ends_well_when_it_is_told_to() {
+    use std::io::{BufRead as _, BufReader, Read as _};
+    use std::process::Stdio;
+
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    let mut shop = Command::new(env!("CARGO_BIN_EXE_flash-sale"))
+        .args(["--serve", "--json", "--buyers", "20", "--stock", "5"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(shop.stdout.take().unwrap());
+    let mut stderr = BufReader::new(shop.stderr.take().unwrap());
+    let (mut figures, mut serving, mut rest) = (String::new(), String::new(), String::new());
+    stdout.read_line(&mut figures).unwrap();
+    assert!(figures.starts_with('{'), "{figures}");
+    stderr.read_line(&mut serving).unwrap();
+    assert!(serving.contains("http://127.0.0.1:"), "{serving}");
+    kill(Pid::from_raw(shop.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+    assert!(shop.wait().unwrap().success());
+    stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "");
+}
+
 #[test]
 fn several_processes_on_a_memory_store_are_a_clear_error() {
     let output = flash_sale(&["--processes", "2"]);
