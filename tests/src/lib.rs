@@ -1,1 +1,35 @@
-//! Placeholder, replaced by the first real commit of this crate.
+//! Real servers, a faulty network and a checker, for the tests and benchmarks of the workspace.
+//!
+//! A distributed lock is tested by what is done to it: its server is stopped, its link is cut,
+//! its holder is frozen. This crate does these things on one machine and writes down what came
+//! of them:
+//!
+//! - [`redis::RedisServer`] runs a real `redis-server` on a free port and stops it by its pid.
+//! - [`proxy::Proxy`] stands between a client and a server, and cuts, delays or swallows.
+//! - [`worker::Worker`] drives a separate process (`src/bin/worker.rs`) that holds locks, so that
+//!   a holder can be stopped, continued and killed.
+//! - [`resource::FencedRegister`] is what a lock protects: it refuses the writes of stale holders.
+//! - [`history`] records what each process saw, and [`checker`] proves or refutes the invariants
+//!   on it.
+//!
+//! ```no_run
+//! use tests::redis::RedisServer;
+//!
+//! let server = RedisServer::start();
+//! println!("{} holds {} keys", server.url(), server.keys().len());
+//! ```
+//!
+//! Fixtures panic with a reason instead of returning errors: a test has nothing else to do with
+//! one. Whatever a fixture starts ends with it, also when the test panics.
+
+// A test crate owns its clocks: it measures what the library promises about time.
+#![allow(clippy::disallowed_methods)]
+
+pub mod checker;
+pub mod clock;
+pub mod history;
+pub mod proxy;
+pub mod redis;
+pub mod resource;
+pub mod wait;
+pub mod worker;

@@ -1,0 +1,45 @@
+//! The command line.
+
+use std::time::Duration;
+
+use clap::Parser;
+
+/// Measures the lock beside its rivals. Needs `redis-server`; takes about four minutes.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "bench")]
+pub(crate) struct Arguments {
+    /// Which works to run, by a part of their name: single, many-keys, hot-64, hot-1000,
+    /// processes, strict, handoff, linger, held. All by default.
+    pub(crate) names: Vec<String>,
+    /// How often each work measures each rival.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) repeats: usize,
+    /// A quarter of the time and of the keys, once. For a look, not for a claim.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Prints JSON instead of markdown.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Runs as one of the processes of a work; for the bench itself.
+    #[arg(long, hide = true)]
+    pub(crate) child: Option<String>,
+    /// What cargo says to a bench.
+    #[arg(long, hide = true)]
+    pub(crate) bench: bool,
+}
+
+impl Arguments {
+    pub(crate) fn repeats(&self) -> usize {
+        if self.quick { 1 } else { self.repeats.max(1) }
+    }
+
+    /// `full`, or a quarter of it for a quick run.
+    pub(crate) fn span(&self, full: Duration) -> Duration {
+        if self.quick { full / 4 } else { full }
+    }
+
+    /// `full`, or a quarter of it for a quick run.
+    pub(crate) fn count(&self, full: usize) -> usize {
+        if self.quick { full / 4 } else { full }
+    }
+}

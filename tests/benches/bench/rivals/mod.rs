@@ -1,0 +1,142 @@
+//! Who is measured.
+
+mod evalsha;
+mod mutex;
+mod ours;
+mod poller;
+mod rslock;
+
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use serde::{Deserialize, Serialize};
+
+use crate::measure::{TaskLog, Window, contend};
+pub(crate) use evalsha::Evalsha;
+pub(crate) use ours::{client, options};
+
+/// Something that can be taken and given back.
+pub(crate) trait Rival: Clone + Send + Sync + 'static {
+    /// Takes `key`, does `held` while it has it, and gives it back.
+    fn cycle<H: Future<Output = ()> + Send>(
+        &self,
+        key: &str,
+        held: impl FnOnce() -> H + Send,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+/// The rivals by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Contender {
+    Ours,
+    OursStrict,
+    Rslock,
+    Poller {
+        every_ms: u64,
+    },
+    TokioMutex,
+    /// Two round trips of a script that does nothing.
+    EvalshaEmpty,
+    /// Two round trips of the scripts of a `SET NX PX` lock.
+    EvalshaSet,
+}
+
+use Contender::{EvalshaEmpty, EvalshaSet, Ours, OursStrict, Poller, Rslock, TokioMutex};
+
+/// The three pollers that every contended work meets.
+pub(crate) const POLLERS: [Contender; 3] =
+    [Poller { every_ms: 1 }, Poller { every_ms: 50 }, Poller { every_ms: 100 }];
+
+impl Contender {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Ours => "ours",
+            OursStrict => "ours, strict",
+            Rslock => "rslock 0.10",
+            Poller { every_ms: 1 } => "poller, 1 ms",
+            Poller { every_ms: 50 } => "poller, 50 ms",
+            Poller { .. } => "poller, 100 ms",
+            TokioMutex => "tokio::sync::Mutex",
+            EvalshaEmpty => "2 × EVALSHA, empty script",
+            EvalshaSet => "2 × EVALSHA, set and delete",
+        }
+    }
+
+    /// The commands that its clients send. What scripts call inside is counted by the server
+    /// too, so these are chosen not to appear in the scripts of the same rival.
+    pub(crate) fn verbs(self) -> &'static [&'static str] {
+        match self {
+            Ours | OursStrict => {
+                &["evalsha", "eval", "script|load", "subscribe", "ssubscribe", "unsubscribe"]
+            }
+            Rslock | Poller { .. } => &["set", "evalsha", "eval"],
+            EvalshaEmpty | EvalshaSet => &["evalsha"],
+            TokioMutex => &[],
+        }
+    }
+
+    pub(crate) async fn connect(self, url: &str) -> Connected {
+        match self {
+            Ours | OursStrict => Connected::Ours(ours::Ours::connect(self, url).await),
+            Rslock => Connected::Rslock(rslock::Rslock::new(url)),
+            Poller { every_ms } => {
+                let every = Duration::from_millis(every_ms);
+                Connected::Poller(poller::Poller::connect(url, every).await)
+            }
+            TokioMutex => Connected::TokioMutex(mutex::TokioMutex::default()),
+            EvalshaEmpty => Connected::Evalsha(Evalsha::empty(url).await),
+            EvalshaSet => Connected::Evalsha(Evalsha::set_and_delete(url).await),
+        }
+    }
+}
+
+/// A rival that is ready to run.
+#[derive(Clone)]
+pub(crate) enum Connected {
+    Ours(ours::Ours),
+    Rslock(rslock::Rslock),
+    Poller(poller::Poller),
+    TokioMutex(mutex::TokioMutex),
+    Evalsha(Evalsha),
+}
+
+impl Connected {
+    pub(crate) async fn contend(self, keys: Vec<String>, window: Window) -> Vec<TaskLog> {
+        match self {
+            Connected::Ours(rival) => contend(rival, keys, window).await,
+            Connected::Rslock(rival) => contend(rival, keys, window).await,
+            Connected::Poller(rival) => contend(rival, keys, window).await,
+            Connected::TokioMutex(rival) => contend(rival, keys, window).await,
+            Connected::Evalsha(rival) => contend(rival, keys, window).await,
+        }
+    }
+
+    /// One cycle, for works that measure a single caller.
+    pub(crate) async fn cycle<H: Future<Output = ()> + Send>(
+        &self,
+        key: &str,
+        held: impl FnOnce() -> H + Send,
+    ) {
+        match self {
+            Connected::Ours(rival) => rival.cycle(key, held).await,
+            Connected::Rslock(rival) => rival.cycle(key, held).await,
+            Connected::Poller(rival) => rival.cycle(key, held).await,
+            Connected::TokioMutex(rival) => rival.cycle(key, held).await,
+            Connected::Evalsha(rival) => rival.cycle(key, held).await,
+        }
+    }
+}
+
+/// One multiplexed connection that never gives a slow answer up.
+pub(crate) async fn multiplexed(url: &str) -> MultiplexedConnection {
+    let client = redis::Client::open(url).expect("a URL");
+    let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+    client.get_multiplexed_async_connection_with_config(&config).await.expect("a server")
+}
+
+/// The lease of every rival that has one.
+pub(crate) const LEASE: Duration = Duration::from_secs(10);
+
+/// Deletes a key if it has this value.
+pub(crate) const DELETE_SCRIPT: &str =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";

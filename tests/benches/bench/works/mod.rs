@@ -1,0 +1,76 @@
+//! The works of the specification, each beside its rivals.
+
+pub(crate) mod handoff;
+pub(crate) mod held;
+mod linger;
+mod one_process;
+mod processes;
+mod single;
+
+use crate::arguments::Arguments;
+use crate::report::Work;
+
+/// The works in the order of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    Single,
+    ManyKeys,
+    Hot64,
+    Hot1000,
+    Processes,
+    Strict,
+    HandOff,
+    Linger,
+    Held,
+}
+
+const ALL: [Name; 9] = [
+    Name::Single,
+    Name::ManyKeys,
+    Name::Hot64,
+    Name::Hot1000,
+    Name::Processes,
+    Name::Strict,
+    Name::HandOff,
+    Name::Linger,
+    Name::Held,
+];
+
+/// The works whose name contains one of the wanted parts; all if none is wanted.
+pub(crate) fn selected(arguments: &Arguments) -> Vec<Name> {
+    let wanted = |name: &Name| {
+        let names = &arguments.names;
+        names.is_empty() || names.iter().any(|part| name.name().contains(part.as_str()))
+    };
+    ALL.into_iter().filter(wanted).collect()
+}
+
+impl Name {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Name::Single => "single",
+            Name::ManyKeys => "many-keys",
+            Name::Hot64 => "hot-64",
+            Name::Hot1000 => "hot-1000",
+            Name::Processes => "processes",
+            Name::Strict => "strict",
+            Name::HandOff => "handoff",
+            Name::Linger => "linger",
+            Name::Held => "held",
+        }
+    }
+
+    pub(crate) async fn run(self, arguments: &Arguments) -> Work {
+        match self {
+            Name::Single => single::run(arguments).await,
+            Name::ManyKeys => one_process::many_keys(arguments).await,
+            Name::Hot64 => one_process::hot_64(arguments).await,
+            Name::Hot1000 => one_process::hot_1000(arguments).await,
+            Name::Processes => processes::batched(arguments).await,
+            Name::Strict => processes::strict(arguments).await,
+            Name::HandOff => handoff::run(arguments).await,
+            Name::Linger => linger::run(arguments).await,
+            Name::Held => held::run(arguments).await,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! One hot key, four processes of 16 tasks.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tests::redis::RedisServer;
+
+use crate::arguments::Arguments;
+use crate::child::{Children, Plan, read_logs};
+use crate::measure::{COMMANDS, JAIN, RATE, TaskLog, WAIT_MAX, Window, commands_within, note};
+use crate::report::{Target, Work};
+use crate::rivals::Contender::{self, Ours, OursStrict, Rslock};
+use crate::rivals::POLLERS;
+use crate::series::{Series, jain};
+
+const PROCESSES: usize = 4;
+const TASKS: usize = 16;
+
+const JAIN_PROCESSES: &str = "Jain, processes";
+const CHANGES: &str = "changes of process/s";
+
+pub(crate) async fn batched(arguments: &Arguments) -> Work {
+    let contenders = [&[Ours, Rslock][..], &POLLERS].concat();
+    let series = measure(arguments, &contenders).await;
+    let ours = Ours.name();
+    let targets = vec![
+        Target::at_least("rate ÷ rslock", series.ratio(ours, Rslock.name(), RATE).median, 30.0),
+        Target::at_least("Jain over tasks, worst repeat", series.spread(ours, JAIN).min, 0.95),
+        Target::at_least(
+            "Jain over processes, worst repeat",
+            series.spread(ours, JAIN_PROCESSES).min,
+            0.95,
+        ),
+        Target::at_most("longest wait ms, all repeats", series.spread(ours, WAIT_MAX).max, 100.0),
+    ];
+    Work {
+        name: "processes",
+        title: "one hot key, 4 processes × 16 tasks, default fairness".to_owned(),
+        compared: Some((ours, RATE)),
+        series,
+        targets,
+        notes: Vec::new(),
+    }
+}
+
+pub(crate) async fn strict(arguments: &Arguments) -> Work {
+    let series = measure(arguments, &[OursStrict, Rslock]).await;
+    let ours = OursStrict.name();
+    let targets = vec![
+        Target::at_least("rate ÷ rslock", series.ratio(ours, Rslock.name(), RATE).median, 0.9),
+        Target::at_least(
+            "changes of process per acquisition, worst repeat",
+            series.ratio_of(ours, CHANGES, RATE).min,
+            0.99,
+        ),
+        Target::at_least("Jain over tasks, worst repeat", series.spread(ours, JAIN).min, 0.99),
+        Target::at_most(
+            "commands per acquisition, worst repeat",
+            series.spread(ours, COMMANDS).max,
+            2.05,
+        ),
+    ];
+    Work {
+        name: "strict",
+        title: "the same, `Fairness::Strict`".to_owned(),
+        compared: Some((ours, RATE)),
+        series,
+        targets,
+        notes: Vec::new(),
+    }
+}
+
+async fn measure(arguments: &Arguments, contenders: &[Contender]) -> Series {
+    let server = RedisServer::start();
+    let mut series = Series::default();
+    let mut run = 0;
+    for _ in 0..arguments.repeats() {
+        for &contender in contenders {
+            run += 1;
+            let span = arguments.span(Duration::from_secs(2));
+            one(&mut series, &server, contender, &format!("bench:processes:{run}"), span).await;
+        }
+    }
+    series
+}
+
+async fn one(
+    series: &mut Series,
+    server: &RedisServer,
+    contender: Contender,
+    key: &str,
+    span: Duration,
+) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out: Vec<PathBuf> = (0..PROCESSES).map(|n| folder.path().join(n.to_string())).collect();
+    let plan = |out: &PathBuf| Plan::Contend {
+        url: server.url(),
+        contender,
+        key: key.to_owned(),
+        tasks: TASKS,
+        out: out.clone(),
+    };
+    let mut children = Children::start(&out.iter().map(plan).collect::<Vec<_>>()).await;
+    let window = Window::soon(span);
+    children.go(window);
+    let commands = commands_within(server, contender, window).await;
+    children.ended().await;
+
+    let logs: Vec<Vec<TaskLog>> = out.iter().map(|path| read_logs(path)).collect();
+    let shares: Vec<u64> = logs.iter().map(|logs| total(logs)).collect();
+    let changes = changes_of_process(&logs);
+    let all: Vec<TaskLog> = logs.into_iter().flatten().collect();
+    note(series, contender, &all, window, commands);
+    series.push(contender.name(), JAIN_PROCESSES, jain(&shares));
+    series.push(contender.name(), CHANGES, changes as f64 / window.seconds());
+}
+
+fn total(logs: &[TaskLog]) -> u64 {
+    logs.iter().map(|log| log.grants.len() as u64).sum()
+}
+
+/// How often a grant follows one of another process.
+fn changes_of_process(logs: &[Vec<TaskLog>]) -> usize {
+    let mut grants: Vec<(u64, usize)> = Vec::new();
+    for (process, logs) in logs.iter().enumerate() {
+        let times = logs.iter().flat_map(|log| &log.grants).map(|grant| (grant.t_ns, process));
+        grants.extend(times);
+    }
+    grants.sort_unstable();
+    grants.windows(2).filter(|pair| pair[0].1 != pair[1].1).count()
+}

@@ -1,0 +1,142 @@
+//! A process that holds locks on command, to be frozen and killed by tests.
+//!
+//! One command per line of standard input, one line of JSON per command on standard output.
+//! Commands about a hold may leave out the key: the last one acquired is meant.
+//!
+//! ```text
+//! acquire KEY WAIT_MS [LEASE_MS]   try KEY [LEASE_MS]
+//! release [KEY]                    drop [KEY]
+//! is_held [KEY]                    lost [KEY]            (answers when the loss is told)
+//! write [KEY]                      block MS              (blocks the whole runtime)
+//! flood KEY N WAIT_MS              (N clients of this process begin to wait)
+//! contend KEY TASKS ROUNDS HOLD_US WAIT_MS
+//! stats   shutdown GRACE_MS   exit
+//! ```
+
+#![allow(clippy::disallowed_methods)]
+
+mod contend;
+mod session;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use lock_core::{Fairness, LockClient, LockOptions};
+use tests::history::Recorder;
+use tests::worker::Reply;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// Holds locks on command; see the file's head for the commands.
+#[derive(Clone, Debug, Parser)]
+struct Arguments {
+    /// The lock service, as `redis://127.0.0.1:6379`.
+    #[arg(long)]
+    url: String,
+    /// The Redis of the fenced resource, if it is not the lock service.
+    #[arg(long)]
+    resource: Option<String>,
+    /// This process's name in the history.
+    #[arg(long, default_value = "worker")]
+    process: String,
+    /// Appends the history of every call to this file.
+    #[arg(long)]
+    history: Option<PathBuf>,
+    /// The lease, in milliseconds.
+    #[arg(long, default_value_t = 10_000)]
+    lease_ms: u64,
+    /// How long an idle lease is kept, in milliseconds.
+    #[arg(long, default_value_t = 0)]
+    linger_ms: u64,
+    /// Which fairness the client uses.
+    #[arg(long, value_enum, default_value_t = FairnessName::Batched)]
+    fairness: FairnessName,
+    /// How long SIGTERM lets holds end, in milliseconds.
+    #[arg(long, default_value_t = 1_000)]
+    grace_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FairnessName {
+    Batched,
+    Strict,
+}
+
+impl Arguments {
+    fn options(&self) -> LockOptions {
+        let fairness = match self.fairness {
+            FairnessName::Batched => LockOptions::default().fairness,
+            FairnessName::Strict => Fairness::Strict,
+        };
+        LockOptions::default()
+            .with_lease(Duration::from_millis(self.lease_ms))
+            .with_linger(Duration::from_millis(self.linger_ms))
+            .with_fairness(fairness)
+    }
+
+    /// Where `write` goes: a Redis lock service is its own resource unless another is named.
+    fn resource_url(&self) -> Option<&str> {
+        let own = self.url.starts_with("redis").then_some(self.url.as_str());
+        self.resource.as_deref().or(own)
+    }
+
+    async fn client(&self) -> Result<LockClient, String> {
+        let builder = LockClient::builder(&self.url).defaults(self.options());
+        builder.connect().await.map_err(|error| error.to_string())
+    }
+}
+
+/// One thread, so that `block` blocks everything that the client does.
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let arguments = Arguments::parse();
+    match serve(&arguments).await {
+        Ok(()) => {}
+        Err(message) => {
+            answer(&Reply::failed("unavailable", message));
+            std::process::exit(1);
+        }
+    }
+}
+
+async fn serve(arguments: &Arguments) -> Result<(), String> {
+    let client = arguments.client().await?;
+    let history = match &arguments.history {
+        Some(path) => Recorder::to_file(path).map_err(|error| error.to_string())?,
+        None => Recorder::in_memory(),
+    };
+    // A task of its own, so that a command that waits does not put the end off.
+    tokio::spawn(end_when_told(client.clone(), Duration::from_millis(arguments.grace_ms)));
+    let mut session = session::Session::new(arguments.clone(), client, history);
+    let mut lines = lines();
+    // The end of the commands is the end of the test.
+    while let Some(line) = lines.recv().await {
+        if line.trim() == "exit" {
+            break;
+        }
+        answer(&session.command(&line).await);
+    }
+    Ok(())
+}
+
+async fn end_when_told(client: LockClient, grace: Duration) {
+    let mut terminated = signal(SignalKind::terminate()).expect("a runtime with signals");
+    terminated.recv().await;
+    answer(&session::shutdown(&client, grace).await);
+    std::process::exit(0);
+}
+
+/// The commands, read by a thread of its own: the runtime would wait at its end for a read of
+/// its own until the next line.
+fn lines() -> mpsc::UnboundedReceiver<String> {
+    let (sender, lines) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        std::io::stdin().lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+    });
+    lines
+}
+
+fn answer(reply: &Reply) {
+    println!("{}", serde_json::to_string(reply).expect("a reply is plain data"));
+}

@@ -1,0 +1,150 @@
+//! Judges a history.
+//!
+//! A test that asserts while it runs sees only what its author thought of. [`Checker`] takes the
+//! whole [`history`](crate::history) of a run and holds it against the invariants of a fenced
+//! lock:
+//!
+//! | what must hold | else |
+//! |---|---|
+//! | no token is granted twice for one key | [`Violation::TokenTwice`] |
+//! | a grant that ended before another was asked for has the lower token | [`Violation::OutOfOrder`] |
+//! | a write accepted after another carries no lower token | [`Violation::WriteWentBack`] |
+//! | releases and writes carry a token that was granted | [`Violation::UnknownToken`] |
+//! | an acquire answers within its budget and [`Checker::slack`] | [`Violation::LateAnswer`] |
+//! | with [`Checker::exclusive`]: holds do not overlap | [`Violation::Overlap`] |
+//!
+//! ```
+//! use tests::checker::Checker;
+//! use tests::history::{Fun, Recorder};
+//!
+//! let history = Recorder::in_memory();
+//! for (process, token) in [("a", 1), ("b", 2)] {
+//!     let process = history.process(process);
+//!     process.invoke(Fun::Acquire, "k").begin().ok(Some(token));
+//!     process.invoke(Fun::Release, "k").token(token).begin().ok(None);
+//! }
+//! let report = Checker::new().exclusive().check(&history.events()).unwrap();
+//! assert_eq!(report.grants, 2);
+//! ```
+
+mod calls;
+mod rules;
+#[cfg(test)]
+mod table;
+mod violation;
+
+use std::time::Duration;
+
+use crate::history::{Event, Kind};
+use calls::Calls;
+pub use violation::Violation;
+
+/// What is demanded of a history.
+#[derive(Clone, Debug)]
+pub struct Checker {
+    exclusive: bool,
+    slack: Duration,
+    killed: Vec<String>,
+}
+
+/// The figures of a history that holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Acquires that were granted.
+    pub grants: u64,
+    /// Acquires that certainly failed, or whose outcome nobody knows.
+    pub refusals: u64,
+    /// Fenced writes that were accepted.
+    pub writes_accepted: u64,
+    /// Fenced writes that were refused.
+    pub writes_refused: u64,
+    /// The longest time from an acquire to its answer, in nanoseconds.
+    pub longest_wait_ns: u64,
+}
+
+impl Default for Checker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Checker {
+    /// The invariants that hold under every fault, with 20 ms of slack above a wait budget.
+    #[must_use]
+    pub fn new() -> Self {
+        Checker { exclusive: false, slack: Duration::from_millis(20), killed: Vec::new() }
+    }
+
+    /// Also demands that no two holders overlap, as seen by themselves.
+    ///
+    /// For runs in which nobody is frozen or cut off: a frozen holder cannot know that its lease
+    /// has passed on, and only the fence protects against it.
+    #[must_use]
+    pub fn exclusive(mut self) -> Self {
+        self.exclusive = true;
+        self
+    }
+
+    /// How much later than its budget an acquire may answer; 20 ms by default.
+    #[must_use]
+    pub fn slack(mut self, slack: Duration) -> Self {
+        self.slack = slack;
+        self
+    }
+
+    /// Excuses what `process`, and its tasks `process/…`, never finished: it was killed.
+    #[must_use]
+    pub fn killed(mut self, process: impl Into<String>) -> Self {
+        self.killed.push(process.into());
+        self
+    }
+
+    /// Judges `events`, in any order.
+    ///
+    /// # Errors
+    ///
+    /// Everything that does not hold; a history that makes no sense is one
+    /// [`Violation::Malformed`].
+    pub fn check(&self, events: &[Event]) -> Result<Report, Vec<Violation>> {
+        let mut events: Vec<&Event> = events.iter().collect();
+        events.sort_by_key(|event| event.t_ns);
+        let calls = Calls::pair(&events).map_err(|violation| vec![violation])?;
+        let mut violations = Vec::new();
+        rules::tokens(&calls, &mut violations);
+        rules::writes(&calls, &mut violations);
+        rules::known_tokens(&calls, &mut violations);
+        rules::budgets(self, &calls, &mut violations);
+        if self.exclusive {
+            rules::overlaps(self, &calls, &mut violations);
+        }
+        if violations.is_empty() { Ok(report(&calls)) } else { Err(violations) }
+    }
+
+    fn was_killed(&self, process: &str) -> bool {
+        self.killed.iter().any(|killed| {
+            process
+                .strip_prefix(killed.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    }
+}
+
+fn report(calls: &Calls<'_>) -> Report {
+    let mut report = Report::default();
+    for acquire in &calls.acquires {
+        match acquire.outcome {
+            Some(end) if end.kind == Kind::Ok => report.grants += 1,
+            _ => report.refusals += 1,
+        }
+        let wait_ns = acquire.outcome.map_or(0, |end| end.t_ns - acquire.invoke.t_ns);
+        report.longest_wait_ns = report.longest_wait_ns.max(wait_ns);
+    }
+    for write in &calls.writes {
+        match write.outcome.map(|end| end.kind) {
+            Some(Kind::Ok) => report.writes_accepted += 1,
+            Some(Kind::Fail) => report.writes_refused += 1,
+            _ => {}
+        }
+    }
+    report
+}

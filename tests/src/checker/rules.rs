@@ -1,0 +1,134 @@
+//! One function for each demand.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::Checker;
+use super::calls::{Call, Calls, Hold};
+use super::violation::Violation;
+
+/// Tokens are unique, and grow in the order of real time.
+pub(super) fn tokens(calls: &Calls<'_>, violations: &mut Vec<Violation>) {
+    for holds in by_token(calls).values() {
+        for pair in holds.windows(2).filter(|pair| pair[0].token == pair[1].token) {
+            violations.push(Violation::TokenTwice {
+                key: pair[0].key().to_owned(),
+                token: pair[0].token,
+                processes: [pair[0].process().to_owned(), pair[1].process().to_owned()],
+            });
+        }
+        let spans = holds.iter().map(|hold| (hold.token, hold.grant.invoke.t_ns, hold.from_ns));
+        for (first, then) in backward(spans) {
+            let key = holds[0].key().to_owned();
+            violations.push(Violation::OutOfOrder { key, first, then });
+        }
+    }
+}
+
+/// Accepted writes never go back.
+pub(super) fn writes(calls: &Calls<'_>, violations: &mut Vec<Violation>) {
+    let mut by_key: BTreeMap<&str, Vec<(u64, u64, u64)>> = BTreeMap::new();
+    for write in &calls.writes {
+        if let (Some(end), Some(token)) = (write.ok(), write.invoke.token) {
+            let spans = by_key.entry(&write.invoke.key).or_default();
+            spans.push((token, write.invoke.t_ns, end.t_ns));
+        }
+    }
+    for (key, mut spans) in by_key {
+        spans.sort_unstable();
+        for (first, then) in backward(spans.into_iter()) {
+            violations.push(Violation::WriteWentBack { key: key.to_owned(), first, then });
+        }
+    }
+}
+
+/// Releases and writes carry a token that was granted.
+pub(super) fn known_tokens(calls: &Calls<'_>, violations: &mut Vec<Violation>) {
+    let granted: HashSet<(&str, u64)> =
+        calls.holds.iter().map(|hold| (hold.key(), hold.token)).collect();
+    let used = calls.releases.iter().chain(&calls.writes);
+    let unknown = |call: &&Call<'_>| {
+        let token = call.invoke.token;
+        token.is_none_or(|token| !granted.contains(&(call.invoke.key.as_str(), token)))
+    };
+    violations.extend(used.filter(unknown).map(|call| Violation::UnknownToken {
+        key: call.invoke.key.clone(),
+        token: call.invoke.token,
+        process: call.invoke.process.clone(),
+    }));
+}
+
+/// Every bounded acquire has answered in time.
+pub(super) fn budgets(checker: &Checker, calls: &Calls<'_>, violations: &mut Vec<Violation>) {
+    let slack_ns = u64::try_from(checker.slack.as_nanos()).unwrap_or(u64::MAX);
+    for acquire in &calls.acquires {
+        let Some(budget_ns) = acquire.invoke.budget_ns else { continue };
+        let took_ns = acquire.outcome.map(|end| end.t_ns - acquire.invoke.t_ns);
+        if took_ns.is_none() && checker.was_killed(&acquire.invoke.process) {
+            continue;
+        }
+        let lasted_ns = took_ns.unwrap_or(calls.end_ns - acquire.invoke.t_ns);
+        if lasted_ns > budget_ns.saturating_add(slack_ns) {
+            violations.push(Violation::LateAnswer {
+                key: acquire.invoke.key.clone(),
+                process: acquire.invoke.process.clone(),
+                budget_ns,
+                took_ns,
+            });
+        }
+    }
+}
+
+/// No grant is complete before the hold of the token before it has ended.
+pub(super) fn overlaps(checker: &Checker, calls: &Calls<'_>, violations: &mut Vec<Violation>) {
+    for holds in by_token(calls).values() {
+        for pair in holds.windows(2) {
+            let [before, next] = pair else { continue };
+            let until_ns = before.until_ns.unwrap_or_else(|| {
+                // A killed holder held until its death, which is not before its last event.
+                let killed = checker.was_killed(before.process());
+                if killed { calls.last_ns[before.process()] } else { u64::MAX }
+            });
+            if next.from_ns < until_ns {
+                violations.push(Violation::Overlap {
+                    key: before.key().to_owned(),
+                    held: before.token,
+                    granted: next.token,
+                });
+            }
+        }
+    }
+}
+
+/// The holds of each key, by rising token.
+fn by_token<'a>(calls: &Calls<'a>) -> HashMap<&'a str, Vec<Hold<'a>>> {
+    let mut by_key: HashMap<&str, Vec<Hold<'a>>> = HashMap::new();
+    for hold in &calls.holds {
+        by_key.entry(hold.key()).or_default().push(*hold);
+    }
+    for holds in by_key.values_mut() {
+        holds.sort_by_key(|hold| (hold.token, hold.from_ns));
+    }
+    by_key
+}
+
+/// Of spans `(token, invoked, done)` by rising token, the pairs of tokens `(higher, lower)` where
+/// the higher was done before the lower was invoked.
+fn backward(spans: impl Iterator<Item = (u64, u64, u64)>) -> Vec<(u64, u64)> {
+    let mut found = Vec::new();
+    // The latest invocation among strictly lower tokens, and among all so far.
+    let (mut lower, mut latest) = (None, None);
+    let mut current = None;
+    for (token, invoked, done) in spans {
+        if current != Some(token) {
+            lower = latest;
+            current = Some(token);
+        }
+        if let Some((invoked_lower, token_lower)) = lower
+            && done < invoked_lower
+        {
+            found.push((token, token_lower));
+        }
+        latest = latest.max(Some((invoked, token)));
+    }
+    found
+}

@@ -1,0 +1,199 @@
+//! Histories that must be refused, and their good twins.
+
+use super::{Checker, Violation};
+use crate::history::{Event, Fun, Kind};
+
+/// `(t_ns, process, kind, call, token)` on the key `k`.
+type Line = (u64, &'static str, Kind, Fun, Option<u64>);
+
+use Fun::{Acquire, Release, Renew, Write};
+use Kind::{Fail, Info, Invoke, Ok as Done};
+
+fn history(lines: &[Line]) -> Vec<Event> {
+    let event = |&(t_ns, process, kind, f, token): &Line| {
+        let budget = (kind == Invoke && f == Acquire).then_some(100);
+        let (process, key) = (process.to_owned(), "k".to_owned());
+        Event { t_ns, process, kind, f, key, token, budget_ns: budget }
+    };
+    lines.iter().map(event).collect()
+}
+
+fn strict() -> Checker {
+    Checker::new().exclusive().slack(std::time::Duration::ZERO)
+}
+
+fn verdict(checker: &Checker, lines: &[Line]) -> Vec<Violation> {
+    checker.check(&history(lines)).err().unwrap_or_default()
+}
+
+const A: &str = "a";
+const B: &str = "b";
+
+const GOOD: &[Line] = &[
+    (0, A, Invoke, Acquire, None),
+    (1, B, Invoke, Acquire, None),
+    (5, A, Done, Acquire, Some(1)),
+    (6, A, Invoke, Write, Some(1)),
+    (7, A, Done, Write, Some(1)),
+    (8, A, Invoke, Release, Some(1)),
+    (9, B, Done, Acquire, Some(2)),
+    (10, A, Done, Release, Some(1)),
+    (11, B, Invoke, Write, Some(2)),
+    (12, B, Done, Write, Some(2)),
+    (13, B, Invoke, Release, Some(2)),
+    (14, B, Done, Release, Some(2)),
+];
+
+#[test]
+fn a_good_history_is_accepted_in_any_order_of_lines() {
+    let report = strict().check(&history(GOOD)).unwrap();
+    assert_eq!((report.grants, report.writes_accepted, report.longest_wait_ns), (2, 2, 8));
+    let reversed: Vec<Line> = GOOD.iter().rev().copied().collect();
+    assert_eq!(verdict(&strict(), &reversed), []);
+}
+
+#[test]
+fn a_token_granted_twice_is_refused() {
+    let mut lines = GOOD.to_vec();
+    lines[6].4 = Some(1);
+    let found = verdict(&Checker::new(), &lines);
+    assert!(matches!(found[0], Violation::TokenTwice { token: 1, .. }), "{found:?}");
+}
+
+#[test]
+fn a_lower_token_after_a_higher_one_is_refused() {
+    let lines = [
+        (0, A, Invoke, Acquire, None),
+        (1, A, Done, Acquire, Some(9)),
+        (2, A, Invoke, Release, Some(9)),
+        (3, A, Done, Release, Some(9)),
+        (4, B, Invoke, Acquire, None),
+        (5, B, Done, Acquire, Some(8)),
+    ];
+    let key = "k".to_owned();
+    assert_eq!(
+        verdict(&Checker::new(), &lines),
+        [Violation::OutOfOrder { key, first: 9, then: 8 }]
+    );
+}
+
+#[test]
+fn tokens_of_acquires_that_ran_together_may_come_in_either_order() {
+    let lines = [
+        (0, A, Invoke, Acquire, None),
+        (1, B, Invoke, Acquire, None),
+        (2, A, Done, Acquire, Some(9)),
+        (3, B, Done, Acquire, Some(8)),
+    ];
+    assert_eq!(verdict(&Checker::new(), &lines), []);
+}
+
+#[test]
+fn a_lower_token_is_found_behind_others_that_are_in_order() {
+    let lines = [
+        (0, A, Invoke, Acquire, None),
+        (1, A, Done, Acquire, Some(5)),
+        (2, A, Invoke, Release, Some(5)),
+        (3, A, Done, Release, Some(5)),
+        (4, B, Invoke, Acquire, None),
+        (5, B, Done, Acquire, Some(2)),
+        (6, "c", Invoke, Acquire, None),
+        (7, "c", Done, Acquire, Some(3)),
+        (8, "d", Invoke, Acquire, None),
+        (9, "d", Done, Acquire, Some(6)),
+    ];
+    let found = verdict(&Checker::new(), &lines);
+    assert!(matches!(found[..], [Violation::OutOfOrder { first: 5, .. }]), "{found:?}");
+}
+
+#[test]
+fn an_accepted_write_of_a_stale_holder_is_refused() {
+    let mut lines = GOOD.to_vec();
+    lines.push((15, A, Invoke, Write, Some(1)));
+    lines.push((16, A, Done, Write, Some(1)));
+    let key = "k".to_owned();
+    assert_eq!(verdict(&strict(), &lines), [Violation::WriteWentBack { key, first: 2, then: 1 }]);
+    for harmless in [Fail, Info] {
+        *lines.last_mut().unwrap() = (16, A, harmless, Write, Some(1));
+        assert_eq!(verdict(&strict(), &lines), [], "a write that ended as {harmless:?}");
+    }
+}
+
+#[test]
+fn two_writes_with_one_token_are_no_step_back() {
+    let lines = [
+        (0, A, Invoke, Acquire, None),
+        (1, A, Done, Acquire, Some(1)),
+        (2, A, Invoke, Write, Some(1)),
+        (3, A, Done, Write, Some(1)),
+        (4, A, Invoke, Write, Some(1)),
+        (5, A, Done, Write, Some(1)),
+    ];
+    assert_eq!(verdict(&strict(), &lines), []);
+}
+
+#[test]
+fn a_token_that_nobody_was_granted_is_refused() {
+    for call in [Write, Release] {
+        for token in [None, Some(77)] {
+            let lines = [(0, A, Invoke, call, token), (1, A, Fail, call, token)];
+            let (key, process) = ("k".to_owned(), A.to_owned());
+            let expected = [Violation::UnknownToken { key, token, process }];
+            assert_eq!(verdict(&Checker::new(), &lines), expected);
+        }
+    }
+}
+
+#[test]
+fn overlapping_holds_are_refused_only_where_exclusion_is_demanded() {
+    let mut lines = GOOD.to_vec();
+    lines[5].0 = 10;
+    lines[7].0 = 10;
+    let key = "k".to_owned();
+    assert_eq!(verdict(&strict(), &lines), [Violation::Overlap { key, held: 1, granted: 2 }]);
+    assert_eq!(verdict(&Checker::new(), &lines), []);
+}
+
+#[test]
+fn a_hold_ends_where_its_loss_is_told_or_its_process_was_killed() {
+    let without_release: Vec<Line> =
+        GOOD.iter().filter(|line| line.1 == B || line.3 != Release).copied().collect();
+    let found = verdict(&strict(), &without_release);
+    assert!(matches!(found[..], [Violation::Overlap { .. }]), "{found:?}");
+    assert_eq!(verdict(&strict().killed(A), &without_release), []);
+    let mut told = without_release;
+    told.push((8, A, Fail, Renew, Some(1)));
+    assert_eq!(verdict(&strict(), &told), []);
+}
+
+#[test]
+fn an_answer_after_the_budget_is_refused_and_so_is_none_at_all() {
+    let late = [(0, A, Invoke, Acquire, None), (101, A, Fail, Acquire, None)];
+    let found = verdict(&strict(), &late);
+    assert!(matches!(found[..], [Violation::LateAnswer { took_ns: Some(101), .. }]), "{found:?}");
+    assert_eq!(verdict(&Checker::new(), &late), [], "20 ms of slack");
+
+    let never = [
+        (0, "a/1", Invoke, Acquire, None),
+        (200, B, Invoke, Acquire, None),
+        (201, B, Fail, Acquire, None),
+    ];
+    let found = verdict(&strict(), &never);
+    assert!(matches!(found[..], [Violation::LateAnswer { took_ns: None, .. }]), "{found:?}");
+    assert_eq!(verdict(&strict().killed("a"), &never), [], "a killed process answers no more");
+    assert_ne!(verdict(&strict().killed("a/"), &never), [], "names are matched whole");
+}
+
+#[test]
+fn a_history_that_does_not_pair_up_is_refused() {
+    let cases: [&[Line]; 4] = [
+        &[(0, A, Done, Acquire, Some(1))],
+        &[(0, A, Invoke, Acquire, None), (1, A, Invoke, Acquire, None)],
+        &[(0, A, Invoke, Acquire, None), (1, A, Done, Release, Some(1))],
+        &[(0, A, Invoke, Acquire, None), (1, A, Done, Acquire, None)],
+    ];
+    for lines in cases {
+        let found = verdict(&Checker::new(), lines);
+        assert!(matches!(found[..], [Violation::Malformed { .. }]), "{lines:?}: {found:?}");
+    }
+}

@@ -1,0 +1,289 @@
+//! What every process saw, and when.
+//!
+//! A run is judged by its history, not by its asserts: each process writes one line of JSON for
+//! each call and each answer, on a clock that all processes of the machine share, and
+//! [`checker`](crate::checker) reads them together afterwards. A line is written with one system
+//! call before the process goes on, so a killed process leaves all that it saw.
+//!
+//! ```
+//! use tests::history::{Fun, Recorder};
+//!
+//! let history = Recorder::in_memory();
+//! let call = history.process("p1").invoke(Fun::Acquire, "order:42").budget_ms(100).begin();
+//! call.ok(Some(7));
+//! assert_eq!(history.events().len(), 2);
+//! ```
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::now_ns;
+
+/// What was called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fun {
+    /// Taking the lock.
+    Acquire,
+    /// Giving it back.
+    Release,
+    /// Keeping it. A `fail` of this says that the holder was told that the lock is lost.
+    Renew,
+    /// A fenced write to what the lock protects. An `ok` says that it was accepted.
+    Write,
+}
+
+/// What is known about the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// It begins.
+    Invoke,
+    /// It took effect.
+    Ok,
+    /// It certainly took no effect.
+    Fail,
+    /// Whether it took effect is not known, as after a lost reply.
+    Info,
+}
+
+/// One line of a history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Nanoseconds of `CLOCK_MONOTONIC`.
+    pub t_ns: u64,
+    /// Who: one sequential caller, that has at most one call under way. Tasks of one operating
+    /// system process are `p1/0`, `p1/1` ….
+    pub process: String,
+    /// Begin or outcome.
+    pub kind: Kind,
+    /// The call.
+    pub f: Fun,
+    /// The lock's key.
+    pub key: String,
+    /// The fencing token, where one is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<u64>,
+    /// On the invocation of a bounded acquire: how long it may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_ns: Option<u64>,
+}
+
+/// Where events go. Clones write to the same place.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    sink: Arc<Sink>,
+}
+
+#[derive(Debug)]
+enum Sink {
+    Memory(Mutex<Vec<Event>>),
+    File(File),
+}
+
+impl Recorder {
+    /// Keeps the events for [`events`](Self::events).
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Recorder { sink: Arc::new(Sink::Memory(Mutex::default())) }
+    }
+
+    /// Appends lines to the file at `path`, which several processes may share.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be opened.
+    pub fn to_file(path: &Path) -> std::io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        Ok(Recorder { sink: Arc::new(Sink::File(file)) })
+    }
+
+    /// The events in the order they were written; none if they go to a file.
+    ///
+    /// # Panics
+    ///
+    /// If a thread panicked while it wrote.
+    #[must_use]
+    pub fn events(&self) -> Vec<Event> {
+        match &*self.sink {
+            Sink::Memory(events) => events.lock().expect("no writer panicked").clone(),
+            Sink::File(_) => Vec::new(),
+        }
+    }
+
+    /// Writes for one sequential caller.
+    #[must_use]
+    pub fn process(&self, name: impl Into<String>) -> Process {
+        Process { recorder: self.clone(), name: name.into() }
+    }
+
+    /// Writes one event.
+    ///
+    /// # Panics
+    ///
+    /// If the file cannot be written.
+    pub fn record(&self, event: Event) {
+        match &*self.sink {
+            Sink::Memory(events) => events.lock().expect("no writer panicked").push(event),
+            Sink::File(file) => {
+                let mut line = serde_json::to_vec(&event).expect("an event is plain data");
+                line.push(b'\n');
+                // One write to a file opened for appending: lines of processes do not mix.
+                let mut file = file;
+                file.write_all(&line).expect("the history can be written");
+            }
+        }
+    }
+}
+
+/// One sequential caller of a [`Recorder`].
+#[derive(Clone, Debug)]
+pub struct Process {
+    recorder: Recorder,
+    name: String,
+}
+
+impl Process {
+    /// A call that is about to begin.
+    pub fn invoke(&self, f: Fun, key: &str) -> Invocation<'_> {
+        Invocation { process: self, f, key: key.to_owned(), token: None, budget_ns: None }
+    }
+
+    /// Notes that the holder was told that its lock is lost.
+    pub fn lost(&self, key: &str, token: u64) {
+        self.write(Kind::Fail, Fun::Renew, key, Some(token), None);
+    }
+
+    fn write(&self, kind: Kind, f: Fun, key: &str, token: Option<u64>, budget_ns: Option<u64>) {
+        let (process, key) = (self.name.clone(), key.to_owned());
+        self.recorder.record(Event { t_ns: now_ns(), process, kind, f, key, token, budget_ns });
+    }
+}
+
+/// A call before its start.
+#[derive(Debug)]
+#[must_use = "the call is written by `begin`"]
+pub struct Invocation<'a> {
+    process: &'a Process,
+    f: Fun,
+    key: String,
+    token: Option<u64>,
+    budget_ns: Option<u64>,
+}
+
+impl Invocation<'_> {
+    /// The token that a release or a write carries.
+    pub fn token(mut self, token: u64) -> Self {
+        self.token = Some(token);
+        self
+    }
+
+    /// How long an acquire may take, in milliseconds.
+    pub fn budget_ms(mut self, budget_ms: u64) -> Self {
+        self.budget_ns = Some(budget_ms * 1_000_000);
+        self
+    }
+
+    /// Writes the invocation.
+    pub fn begin(self) -> Call {
+        self.process.write(Kind::Invoke, self.f, &self.key, self.token, self.budget_ns);
+        Call { process: self.process.clone(), f: self.f, key: self.key, token: self.token }
+    }
+}
+
+/// A call under way. Dropped without an outcome it stays open, as that of a killed process.
+#[derive(Debug)]
+pub struct Call {
+    process: Process,
+    f: Fun,
+    key: String,
+    token: Option<u64>,
+}
+
+impl Call {
+    /// It took effect; `token` is that of a grant.
+    pub fn ok(self, token: Option<u64>) {
+        self.end(Kind::Ok, token);
+    }
+
+    /// It took no effect.
+    pub fn fail(self) {
+        self.end(Kind::Fail, None);
+    }
+
+    /// Nobody knows.
+    pub fn info(self) {
+        self.end(Kind::Info, None);
+    }
+
+    fn end(self, kind: Kind, token: Option<u64>) {
+        self.process.write(kind, self.f, &self.key, token.or(self.token), None);
+    }
+}
+
+/// Reads a history file, in the order of time.
+///
+/// A last line without its end is what a killed process left, and is left out.
+///
+/// # Errors
+///
+/// If the file cannot be read, or a line is no event; the message has the line's number.
+pub fn read(path: &Path) -> Result<Vec<Event>, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path:?}: {error}"))?;
+    parse(&text)
+}
+
+/// Reads a history from text, in the order of time; see [`read`].
+///
+/// # Errors
+///
+/// If a line is no event; the message has the line's number.
+pub fn parse(text: &str) -> Result<Vec<Event>, String> {
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let line = |(number, line): (usize, &str)| {
+        serde_json::from_str(line).map_err(|error| format!("line {}: {error}", number + 1))
+    };
+    let mut events: Vec<Event> = whole.lines().enumerate().map(line).collect::<Result<_, _>>()?;
+    // Stable: what one process wrote at one nanosecond keeps its order.
+    events.sort_by_key(|event| event.t_ns);
+    Ok(events)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_file_is_read_back_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history.jsonl");
+        let process = Recorder::to_file(&path).unwrap().process("p1/0");
+        process.invoke(Fun::Acquire, "k").budget_ms(5).begin().ok(Some(3));
+        process.lost("k", 3);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.lines().next().unwrap().ends_with(
+            r#""process":"p1/0","kind":"invoke","f":"acquire","key":"k","budget_ns":5000000}"#
+        ));
+        let events = read(&path).unwrap();
+        let kinds: Vec<_> = events.iter().map(|event| (event.kind, event.f, event.token)).collect();
+        assert_eq!(
+            kinds,
+            [
+                (Kind::Invoke, Fun::Acquire, None),
+                (Kind::Ok, Fun::Acquire, Some(3)),
+                (Kind::Fail, Fun::Renew, Some(3)),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_torn_last_line_is_left_out_and_any_other_is_refused() {
+        let whole = r#"{"t_ns":1,"process":"p","kind":"invoke","f":"write","key":"k","token":1}"#;
+        assert_eq!(parse(&format!("{whole}\n{{\"t_ns\":2,")).unwrap().len(), 1);
+        assert!(parse(&format!("{{\"t_ns\":2,\n{whole}\n")).unwrap_err().starts_with("line 1"));
+    }
+}

@@ -1,0 +1,42 @@
+//! Reading whole frames off one direction.
+
+use std::time::Instant;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::mpsc;
+
+use super::resp::frame_len;
+
+/// One frame and the time that it came.
+pub(super) struct Frame {
+    pub(super) bytes: Vec<u8>,
+    pub(super) at: Instant,
+}
+
+/// Reads frames until the peer ends, each into `frames`, and calls `read` with each chunk's size.
+///
+/// The reader runs ahead of the writer, so that a delay adds to the latency of pipelined frames
+/// and not to their spacing; the channel's bound is what a kernel's buffer would be.
+pub(super) async fn read_frames<R: AsyncRead + Unpin>(
+    mut from: R,
+    frames: mpsc::Sender<Frame>,
+    mut read: impl FnMut(usize),
+) {
+    let mut buffer = Vec::new();
+    loop {
+        match from.read_buf(&mut buffer).await {
+            Ok(0) | Err(_) => return,
+            Ok(length) => read(length),
+        }
+        let at = Instant::now();
+        let mut done = 0;
+        while let Some(length) = frame_len(&buffer[done..]) {
+            let bytes = buffer[done..done + length].to_vec();
+            done += length;
+            if frames.send(Frame { bytes, at }).await.is_err() {
+                return;
+            }
+        }
+        buffer.drain(..done);
+    }
+}

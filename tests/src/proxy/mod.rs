@@ -1,0 +1,183 @@
+//! A loopback link that a test can break.
+//!
+//! Most faults of a distributed lock are faults of the link: a reply that never comes, a cut in
+//! the middle of a request, silence. [`Proxy`] stands between a client and one Redis server,
+//! reads the protocol's frames, and does to them what the test says:
+//!
+//! | the test says | what happens |
+//! |---|---|
+//! | [`cut`](Proxy::cut) / [`reset`](Proxy::reset) | every connection ends, by FIN or by RST |
+//! | [`refuse`](Proxy::refuse) | new connections are reset too |
+//! | [`set`](Proxy::set) with [`Flow::Delay`] | each frame of that direction takes longer |
+//! | [`set`](Proxy::set) with [`Flow::BlackHole`] | nothing arrives any more, nothing is closed |
+//! | [`drop_pushes`](Proxy::drop_pushes) | published messages are lost, all else arrives |
+//! | [`trap`](Proxy::trap) | one chosen request is held, lost, or loses its reply |
+//! | [`resume`](Proxy::resume) | all is well again; what a black hole kept arrives |
+//!
+//! A test waits for events, not for time: [`Proxy::wait_for_requests`] and [`Trap::sprung`].
+//!
+//! ```no_run
+//! # async fn example(server: tests::redis::RedisServer) {
+//! use tests::proxy::{Action, Match, Proxy};
+//!
+//! let proxy = Proxy::start(server.addr());
+//! let trap = proxy.trap(Match::verb("EVALSHA"), Action::SwallowReply);
+//! // … connect to proxy.url() and acquire …
+//! trap.sprung().await; // the server has granted, and nobody was told
+//! # }
+//! ```
+//!
+//! The proxy runs on a thread of its own, so it works while the test's runtime is blocked or its
+//! clock is paused.
+
+mod connection;
+mod control;
+mod frames;
+mod resp;
+mod trap;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio::sync::watch;
+
+use crate::wait::within;
+use control::{Control, Shared};
+pub use control::{Counters, Direction, Flow};
+pub use trap::{Action, Match, Trap};
+
+/// A TCP proxy on a port of its own; stopped, with every connection, when dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    shared: Arc<Shared>,
+    addr: SocketAddr,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Proxy {
+    /// Listens on a free loopback port and passes each connection on to `target`.
+    ///
+    /// # Panics
+    ///
+    /// If no port or thread can be had.
+    #[must_use]
+    pub fn start(target: SocketAddr) -> Self {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a loopback port");
+        let addr = listener.local_addr().expect("a bound port");
+        let shared = Arc::new(Shared::default());
+        let inside = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("fault-proxy".to_owned())
+            .spawn(move || connection::run(listener, target, &inside))
+            .expect("a thread");
+        Proxy { shared, addr, thread: Some(thread) }
+    }
+
+    /// Where the proxy listens.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// `redis://<addr>`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.addr)
+    }
+
+    /// Ends every connection in order (FIN). New ones are accepted.
+    pub fn cut(&self) {
+        self.shared.control.send_modify(|control| control.cuts += 1);
+    }
+
+    /// Ends every connection at once (RST). New ones are accepted.
+    pub fn reset(&self) {
+        self.shared.control.send_modify(|control| control.resets += 1);
+    }
+
+    /// Resets each new connection, and all that exist.
+    pub fn refuse(&self) {
+        self.shared.control.send_modify(|control| {
+            control.refusing = true;
+            control.resets += 1;
+        });
+    }
+
+    /// Sets how one direction flows from the next frame on.
+    pub fn set(&self, direction: Direction, flow: Flow) {
+        self.shared.control.send_modify(|control| match direction {
+            Direction::ToServer => control.to_server = flow,
+            Direction::ToClient => control.to_client = flow,
+        });
+    }
+
+    /// Swallows both directions: connections stay open and silent.
+    pub fn black_hole(&self) {
+        self.set(Direction::ToServer, Flow::BlackHole);
+        self.set(Direction::ToClient, Flow::BlackHole);
+    }
+
+    /// Loses published messages (`message`, `pmessage`, `smessage`) while `on`.
+    pub fn drop_pushes(&self, on: bool) {
+        self.shared.control.send_modify(|control| control.drop_pushes = on);
+    }
+
+    /// Passes everything on again, at once. Frames kept by a black hole arrive, as after a
+    /// routing fault; armed traps stay.
+    pub fn resume(&self) {
+        self.shared.control.send_modify(|control| {
+            *control = Control { cuts: control.cuts, resets: control.resets, ..Control::default() };
+        });
+    }
+
+    /// Lies in wait for one request that matches. The first armed trap that matches takes it.
+    ///
+    /// Dropping the [`Trap`] disarms it and lets go what it holds.
+    pub fn trap(&self, which: Match, action: Action) -> Trap {
+        self.shared.set_trap(which, action)
+    }
+
+    /// What has passed so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        *self.shared.counters.borrow()
+    }
+
+    /// Waits until `enough` says so.
+    ///
+    /// # Panics
+    ///
+    /// After [`PATIENCE`](crate::wait::PATIENCE), with `what` in the message.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn wait_until(&self, what: &str, enough: impl FnMut(&Counters) -> bool) {
+        let mut counters: watch::Receiver<Counters> = self.shared.counters.subscribe();
+        let reached = within(what, counters.wait_for(enough)).await;
+        drop(reached.expect("the proxy outlives its borrow"));
+    }
+
+    /// Waits until `n` requests in all have come from the clients, passed on or not.
+    ///
+    /// # Panics
+    ///
+    /// After [`PATIENCE`](crate::wait::PATIENCE).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn wait_for_requests(&self, n: u64) {
+        self.wait_until(&format!("{n} requests"), |counters| counters.requests >= n).await;
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.control.send_modify(|control| control.stopped = true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

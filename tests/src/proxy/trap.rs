@@ -1,0 +1,177 @@
+//! Faults for one chosen request.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::watch;
+
+use super::resp::verb_of;
+use crate::wait::within;
+
+/// Which request a [`Trap`] waits for.
+#[derive(Clone, Debug, Default)]
+pub struct Match {
+    verb: Option<String>,
+    parts: Vec<Vec<u8>>,
+    skip: u64,
+}
+
+impl Match {
+    /// Any request.
+    #[must_use]
+    pub fn any() -> Self {
+        Self::default()
+    }
+
+    /// Requests of one command, in any case: `EVALSHA`, `HELLO`.
+    #[must_use]
+    pub fn verb(verb: &str) -> Self {
+        Match { verb: Some(verb.to_ascii_uppercase()), ..Self::default() }
+    }
+
+    /// … whose bytes contain `part`: a key, a script's hash. Several must all be there.
+    #[must_use]
+    pub fn containing(mut self, part: impl AsRef<[u8]>) -> Self {
+        self.parts.push(part.as_ref().to_vec());
+        self
+    }
+
+    /// … but not the first `n` of them.
+    #[must_use]
+    pub fn after(mut self, n: u64) -> Self {
+        self.skip = n;
+        self
+    }
+
+    fn fits(&self, request: &[u8]) -> bool {
+        let verb = self.verb.as_ref().is_none_or(|verb| verb_of(request) == *verb);
+        verb && self.parts.iter().all(|part| {
+            part.is_empty() || request.windows(part.len()).any(|window| window == part.as_slice())
+        })
+    }
+}
+
+/// What happens to the request that a [`Trap`] catches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// It waits before the server until [`Trap::release`], and what comes behind it on its
+    /// connection waits too.
+    HoldRequest,
+    /// The server carries it out; its reply, and what follows, waits until [`Trap::release`].
+    HoldReply,
+    /// It never reaches the server, and its connection is cut.
+    DropRequest,
+    /// The server carries it out, its reply never reaches the client, and its connection is cut.
+    SwallowReply,
+}
+
+/// A fault that waits for its request; see [`Proxy::trap`](super::Proxy::trap).
+///
+/// It springs once. Dropped, it is disarmed and lets go.
+#[derive(Debug)]
+#[must_use = "a dropped trap is disarmed"]
+pub struct Trap {
+    slot: Arc<Slot>,
+}
+
+impl Trap {
+    pub(super) fn new(slot: Arc<Slot>) -> Self {
+        Trap { slot }
+    }
+
+    /// Waits until the trap has caught its request: for [`Action::HoldReply`] and
+    /// [`Action::SwallowReply`] until the server has answered it.
+    ///
+    /// # Panics
+    ///
+    /// After [`PATIENCE`](crate::wait::PATIENCE).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn sprung(&self) {
+        let mut stage = self.slot.stage.subscribe();
+        let what = format!("a request for {:?}", self.slot.which);
+        let reached = within(&what, stage.wait_for(|stage| *stage >= Stage::Sprung)).await;
+        drop(reached.expect("the trap keeps its own sender"));
+    }
+
+    /// True once [`sprung`](Self::sprung) would return at once.
+    #[must_use]
+    pub fn has_sprung(&self) -> bool {
+        *self.slot.stage.borrow() >= Stage::Sprung
+    }
+
+    /// Lets go what the trap holds, or what it will catch.
+    pub fn release(&self) {
+        self.slot.released.send_replace(true);
+    }
+}
+
+impl Drop for Trap {
+    fn drop(&mut self) {
+        self.slot.advance(Stage::Sprung);
+        self.release();
+    }
+}
+
+/// A trap is armed, then taken by its request, then sprung.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Armed,
+    Taken,
+    Sprung,
+}
+
+/// The proxy's side of a [`Trap`].
+#[derive(Debug)]
+pub(super) struct Slot {
+    which: Match,
+    pub(super) action: Action,
+    seen: AtomicU64,
+    stage: watch::Sender<Stage>,
+    released: watch::Sender<bool>,
+}
+
+impl Slot {
+    pub(super) fn new(which: Match, action: Action) -> Self {
+        Slot {
+            which,
+            action,
+            seen: AtomicU64::new(0),
+            stage: watch::Sender::new(Stage::Armed),
+            released: watch::Sender::new(false),
+        }
+    }
+
+    pub(super) fn is_armed(&self) -> bool {
+        *self.stage.borrow() == Stage::Armed
+    }
+
+    /// Takes `request` if it is the one, and is then armed no more.
+    pub(super) fn takes(&self, request: &[u8]) -> bool {
+        let wanted = self.which.fits(request)
+            && self.seen.fetch_add(1, Ordering::Relaxed) >= self.which.skip;
+        if wanted {
+            self.advance(Stage::Taken);
+        }
+        wanted
+    }
+
+    /// Tells the test. Returns false if the test has dropped its trap meanwhile.
+    pub(super) fn spring(&self) -> bool {
+        self.advance(Stage::Sprung)
+    }
+
+    pub(super) async fn wait_for_release(&self) {
+        let _ = self.released.subscribe().wait_for(|released| *released).await;
+    }
+
+    fn advance(&self, to: Stage) -> bool {
+        self.stage.send_if_modified(|stage| {
+            let advances = *stage < to;
+            *stage = (*stage).max(to);
+            advances
+        })
+    }
+}

@@ -1,0 +1,23 @@
+//! A real `redis-server` of a test's own.
+//!
+//! A test needs a server that nobody else uses, that it may freeze, kill and start again, and
+//! that is gone when the test ends, however it ends. [`RedisServer`] starts one on a free port of
+//! the loopback interface with its own temporary directory; [`RedisOptions`] says how.
+//!
+//! ```no_run
+//! use tests::redis::{RedisOptions, RedisServer};
+//!
+//! let mut server = RedisServer::with(RedisOptions::new().aof_everysec());
+//! server.kill();
+//! server.restart(); // same port, same directory
+//! assert_eq!(server.keys(), []);
+//! ```
+
+mod observe;
+mod options;
+mod process;
+mod server;
+
+pub use observe::{ClientInfo, CommandStat, CommandStats, KeyInfo};
+pub use options::RedisOptions;
+pub use server::RedisServer;

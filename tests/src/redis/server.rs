@@ -1,0 +1,225 @@
+//! Starting, stopping and freezing a server.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+use super::options::{FIXTURE_PASSWORD, RedisOptions};
+use super::process::Process;
+
+/// Ports below the range that the kernel takes for outgoing connections, so that a restart finds
+/// its port free.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+/// A `redis-server` on the loopback interface, stopped when dropped.
+#[derive(Debug)]
+pub struct RedisServer {
+    process: Option<Process>,
+    options: RedisOptions,
+    port: u16,
+    directory: TempDir,
+    pub(super) admin: Mutex<Option<Admin>>,
+}
+
+/// The fixture's own connection.
+pub(super) struct Admin(pub(super) redis::Connection);
+
+impl std::fmt::Debug for Admin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Admin")
+    }
+}
+
+impl RedisServer {
+    /// Starts a server without persistence and waits until it answers.
+    ///
+    /// # Panics
+    ///
+    /// If `redis-server` is not installed, with the package's name, or does not answer in 10 s,
+    /// with the end of its log.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::with(RedisOptions::new())
+    }
+
+    /// Starts a server with `options` and waits until it answers.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn with(options: RedisOptions) -> Self {
+        let directory =
+            tempfile::Builder::new().prefix("lock-redis-").tempdir().expect("a temporary folder");
+        let mut server =
+            RedisServer { process: None, options, port: 0, directory, admin: Mutex::new(None) };
+        // Between the choice of a port and the server's bind another process may take it.
+        for _ in 0..20 {
+            server.port = free_port();
+            match server.launch() {
+                Ok(()) => return server,
+                Err(log) if log.contains("Address already in use") => {}
+                Err(log) => panic!("redis-server did not start:\n{log}"),
+            }
+        }
+        panic!("redis-server found no free port in 20 tries");
+    }
+
+    /// The URL of the default user: `redis://127.0.0.1:<port>`, with the password if one is set.
+    #[must_use]
+    pub fn url(&self) -> String {
+        match &self.options.password {
+            Some(password) => format!("redis://:{password}@127.0.0.1:{}", self.port),
+            None => format!("redis://127.0.0.1:{}", self.port),
+        }
+    }
+
+    /// The URL for `user` and `password`.
+    #[must_use]
+    pub fn url_as(&self, user: &str, password: &str) -> String {
+        format!("redis://{user}:{password}@127.0.0.1:{}", self.port)
+    }
+
+    /// Where the server listens.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+
+    /// The TCP port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The unix socket, if [`RedisOptions::unix_socket`] asked for one.
+    #[must_use]
+    pub fn unix_socket(&self) -> Option<PathBuf> {
+        self.options.unix_socket.then(|| self.directory.path().join("redis.sock"))
+    }
+
+    /// The server's pid.
+    ///
+    /// # Panics
+    ///
+    /// If the server was killed.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.as_ref().expect("the server runs").id()
+    }
+
+    /// What the server has logged.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("redis.log")).unwrap_or_default()
+    }
+
+    /// Freezes the server (`SIGSTOP`): connections stay open and nothing is answered.
+    pub fn freeze(&self) {
+        if let Some(process) = &self.process {
+            process.signal(Signal::SIGSTOP);
+        }
+    }
+
+    /// Wakes a frozen server (`SIGCONT`).
+    pub fn thaw(&self) {
+        if let Some(process) = &self.process {
+            process.signal(Signal::SIGCONT);
+        }
+    }
+
+    /// Kills the server (`SIGKILL`) and waits for its end. The port refuses connections then.
+    pub fn kill(&mut self) {
+        *self.admin.get_mut().expect("no fixture panicked") = None;
+        self.process = None;
+    }
+
+    /// Kills the server if it runs, starts it on the same port and directory, and waits until it
+    /// answers. Without persistence it comes back empty.
+    ///
+    /// # Panics
+    ///
+    /// If it does not answer within 10 s.
+    pub fn restart(&mut self) {
+        self.kill();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while let Err(log) = self.launch() {
+            let in_use = log.contains("Address already in use");
+            assert!(in_use && Instant::now() < deadline, "redis-server did not restart:\n{log}");
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Starts the process and waits for its answer; the error is its log.
+    fn launch(&mut self) -> Result<(), String> {
+        let folder = self.directory.path();
+        let config = folder.join("redis.conf");
+        let _ = fs::remove_file(folder.join("redis.log"));
+        fs::write(&config, self.options.config_file(self.port, folder)).expect("a writable folder");
+        if let Some(acl) = self.options.acl_file() {
+            fs::write(folder.join("users.acl"), acl).expect("a writable folder");
+        }
+        let mut process = Process::start(&self.options.binary, &config);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            // The pid tells our server from one that took the port first.
+            if self.answering_pid() == Some(process.id()) {
+                self.process = Some(process);
+                return Ok(());
+            }
+            if process.has_ended() {
+                return Err(self.log());
+            }
+            assert!(
+                Instant::now() < deadline,
+                "redis-server does not answer on port {}:\n{}",
+                self.port,
+                self.log()
+            );
+            sleep(Duration::from_millis(3));
+        }
+    }
+
+    fn answering_pid(&self) -> Option<u32> {
+        let mut connection = self.connect().ok()?;
+        let info: String = redis::cmd("INFO").arg("server").query(&mut connection).ok()?;
+        let ping: Result<String, _> = redis::cmd("PING").query(&mut connection);
+        let line = info.lines().find_map(|line| line.strip_prefix("process_id:"))?;
+        ping.ok().and(line.trim().parse().ok())
+    }
+
+    /// A connection of the fixture's own, named `fixture`, bounded in time.
+    pub(super) fn connect(&self) -> redis::RedisResult<redis::Connection> {
+        let url = match &self.options.acl {
+            Some(_) => self.url_as("fixture", FIXTURE_PASSWORD),
+            None => self.url(),
+        };
+        let limit = Duration::from_secs(5);
+        let mut connection = redis::Client::open(url)?.get_connection_with_timeout(limit)?;
+        connection.set_read_timeout(Some(limit))?;
+        connection.set_write_timeout(Some(limit))?;
+        redis::cmd("CLIENT").arg("SETNAME").arg("fixture").exec(&mut connection)?;
+        Ok(connection)
+    }
+}
+
+/// A port that was free a moment ago, different for each call in this process.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let width = PORTS.end - PORTS.start;
+    let _ = NEXT.compare_exchange(0, fastrand::u16(1..width), Ordering::Relaxed, Ordering::Relaxed);
+    for _ in 0..width {
+        let port = PORTS.start + NEXT.fetch_add(1, Ordering::Relaxed) % width;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no free port in {PORTS:?}");
+}

@@ -1,0 +1,60 @@
+//! What a lock protects.
+//!
+//! A lock alone cannot stop a holder that was frozen past its lease: only the resource can, by
+//! refusing a write whose fencing token is below one that it has seen. [`FencedRegister`] is the
+//! smallest such resource, kept in a Redis that need not be the one of the lock.
+
+use redis::Script;
+use redis::aio::MultiplexedConnection;
+
+/// One step at the server: compare the token, remember it, count the write.
+const WRITE: &str = r"
+local seen = tonumber(redis.call('HGET', KEYS[1], 'token') or '0')
+if tonumber(ARGV[1]) < seen then return 0 end
+redis.call('HSET', KEYS[1], 'token', ARGV[1], 'writer', ARGV[2])
+redis.call('HINCRBY', KEYS[1], 'writes', 1)
+return 1";
+
+/// A register per key that refuses a token below the highest one it has seen.
+#[derive(Clone)]
+pub struct FencedRegister {
+    connection: MultiplexedConnection,
+    script: Script,
+}
+
+impl std::fmt::Debug for FencedRegister {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FencedRegister").finish_non_exhaustive()
+    }
+}
+
+impl FencedRegister {
+    /// Connects to the Redis at `url`.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe; a connection is closed.
+    pub async fn connect(url: &str) -> redis::RedisResult<Self> {
+        let connection = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
+        Ok(FencedRegister { connection, script: Script::new(WRITE) })
+    }
+
+    /// Writes as `writer` with `token`; false if the register has seen a higher one.
+    ///
+    /// # Errors
+    ///
+    /// If Redis does not answer; the write may have been made then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe: the write may or may not be made.
+    pub async fn write(&self, key: &str, token: u64, writer: &str) -> redis::RedisResult<bool> {
+        let mut connection = self.connection.clone();
+        let mut call = self.script.key(format!("resource:{key}"));
+        call.arg(token).arg(writer).invoke_async(&mut connection).await
+    }
+}

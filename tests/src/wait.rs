@@ -1,0 +1,44 @@
+//! Waiting for what must come true, instead of sleeping and hoping.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+/// How long the helpers of this crate wait before they give a test up: 10 s.
+///
+/// It bounds a broken test. No test may take it for a measure of anything.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Asks `holds` each 2 ms until it answers true.
+///
+/// # Panics
+///
+/// After [`PATIENCE`], with `what` in the message.
+///
+/// # Cancel safety
+///
+/// Cancel safe; it keeps no state.
+pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "after {PATIENCE:?} it still did not hold: {what}");
+        sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Awaits `future`, at most for [`PATIENCE`].
+///
+/// # Panics
+///
+/// After [`PATIENCE`], with `what` in the message.
+///
+/// # Cancel safety
+///
+/// As that of `future`.
+pub async fn within<F: Future>(what: &str, future: F) -> F::Output {
+    match timeout(PATIENCE, future).await {
+        Ok(output) => output,
+        Err(_) => panic!("after {PATIENCE:?} still waiting for: {what}"),
+    }
+}

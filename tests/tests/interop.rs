@@ -1,0 +1,98 @@
+//! redis-py's `Lock` and ours exclude each other on one key, both ways.
+//!
+//! Both keep the canonical layout, a random value under `SET key value NX PX`; ours is named
+//! `lock:{K}` for the key `K`.
+
+#![allow(clippy::disallowed_methods)]
+
+use std::path::Path;
+use std::time::Duration;
+
+use lock_core::LockClient;
+use tests::redis::RedisServer;
+use tests::wait::within;
+use tests::worker::Worker;
+
+const KEY: &str = "interop:a b";
+const NAME: &str = "lock:{interop:a%20b}";
+
+/// The redis-py side, driven as the Rust worker is.
+fn redis_py(server: &RedisServer) -> Worker {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let python = folder.join(".venv/bin/python");
+    assert!(
+        python.exists(),
+        "redis-py is not installed: run ./tests/run, which puts it into tests/.venv"
+    );
+    let script = folder.join("interop/redis_py.py");
+    Worker::spawn(python, &[script.to_str().expect("a path in UTF-8"), &server.url()])
+}
+
+async fn client(server: &RedisServer) -> LockClient {
+    LockClient::connect(&server.url()).await.expect("the server answers")
+}
+
+#[tokio::test]
+async fn a_key_held_by_redis_py_is_busy_for_us_until_it_is_released() {
+    let server = RedisServer::start();
+    let (mut python, locks) = (redis_py(&server), client(&server).await);
+    assert!(python.ask(&format!("acquire {NAME} 0 60000")).await.ok);
+    assert!(locks.lock(KEY).try_acquire().await.unwrap().is_none());
+    let error = locks.lock(KEY).wait(Duration::from_millis(50)).acquire().await.unwrap_err();
+    assert!(error.is_timeout(), "{error:?}");
+    assert_eq!(server.key(NAME).unwrap().kind, "string", "redis-py's value was overwritten");
+
+    let acquire = tokio::spawn(locks.lock(KEY).wait(Duration::from_secs(9)).acquire());
+    assert!(python.ask("release").await.ok, "our waiter took redis-py's lock");
+    let guard = within("a key that nobody holds", acquire).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_key_held_by_us_is_busy_for_redis_py_until_it_is_released() {
+    let server = RedisServer::start();
+    let (mut python, locks) = (redis_py(&server), client(&server).await);
+    let guard = locks.lock(KEY).await.unwrap();
+    assert_eq!(python.ask(&format!("acquire {NAME} 0 60000")).await.error(), "busy");
+    assert_eq!(python.ask(&format!("acquire {NAME} 50 60000")).await.error(), "busy");
+    assert!(guard.is_held());
+    python.send(&format!("acquire {NAME} 9000 60000"));
+    guard.release().await.unwrap();
+    assert!(python.reply().await.ok);
+}
+
+#[tokio::test]
+async fn a_key_of_a_killed_redis_py_is_ours_when_its_lease_ends() {
+    let server = RedisServer::start();
+    let (mut python, locks) = (redis_py(&server), client(&server).await);
+    let taken = python.ask(&format!("acquire {NAME} 0 400")).await;
+    python.kill();
+    let guard = within("the end of the lease", locks.lock(KEY).acquire()).await.unwrap();
+    let waited_ns = tests::clock::now_ns() - taken.t_ns;
+    // redis-py answered after the server had counted a part of the lease.
+    assert!(waited_ns > 300_000_000, "granted {waited_ns} ns after redis-py took it for 400 ms");
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn both_take_turns_and_are_never_inside_together() {
+    const ROUNDS: usize = 100;
+    let server = RedisServer::start();
+    let (mut python, locks) = (redis_py(&server), client(&server).await);
+    python.send(&format!("contend {NAME} {ROUNDS} inside"));
+    let redis = redis::Client::open(server.url()).unwrap();
+    let mut connection = redis.get_multiplexed_async_connection().await.unwrap();
+    let mut overlaps = 0;
+    for _ in 0..ROUNDS {
+        let guard = within("our turn", locks.lock(KEY).acquire()).await.unwrap();
+        let inside: i64 =
+            redis::cmd("INCR").arg("inside").query_async(&mut connection).await.unwrap();
+        overlaps += i64::from(inside != 1);
+        redis::cmd("DECR").arg("inside").exec_async(&mut connection).await.unwrap();
+        guard.release().await.unwrap();
+        // Lets redis-py in, which polls each 5 ms and does not stand in our line.
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let answer = within("redis-py's turns", python.reply()).await;
+    assert_eq!((overlaps, answer.value), (0, Some(0.into())), "{:?}", answer.message);
+}
