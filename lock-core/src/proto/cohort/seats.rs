@@ -150,14 +150,18 @@ impl<W, R> Cohort<W, R> {
         }
         match &self.trouble {
             Some(fault) => Verdict::Unavailable(fault.clone()),
-            None if self.answered_at.is_some_and(|at| at >= entered) => {
-                Verdict::TimedOut(self.blocked_by())
-            }
+            None if self.has_answered(entered) => Verdict::TimedOut(self.blocked_by()),
             None => Verdict::Unavailable(Fault::new(
                 FaultKind::Transient,
                 "the store did not answer within the wait",
             )),
         }
+    }
+
+    /// Whether the store has spoken since, or has put the open claim in line before.
+    fn has_answered(&self, since: Instant) -> bool {
+        matches!(&self.place, Place::Asking(asking) if asking.answered)
+            || self.answered_at.is_some_and(|at| at >= since)
     }
 
     /// Ends one try by its own clock: its driver may be on a runtime that stands still.

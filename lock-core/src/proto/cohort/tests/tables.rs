@@ -186,7 +186,7 @@ fn a_late_held_does_not_revive_a_hold() {
     world.answer(Some((5, false)), true);
     world.turn();
     assert!(world.leaving.is_some(), "the key is given back at once");
-    let cause = world.cohort.lost(1, world.now, None, |_, _| true, &mut Effects::none());
+    let cause = world.cohort.lost(1, world.now, &mut Effects::none());
     assert_eq!(cause, Some(LostCause::Expired));
     world.finish();
 }
@@ -200,7 +200,7 @@ fn a_held_that_comes_before_the_driver_saw_the_end_of_the_lease_does_not_revive_
     world.now += LEASE;
     world.answer(Some((5, false)), true);
     assert_eq!(world.cohort.holder(), None);
-    let cause = world.cohort.lost(1, world.now, None, |_, _| true, &mut Effects::none());
+    let cause = world.cohort.lost(1, world.now, &mut Effects::none());
     assert_eq!(cause, Some(LostCause::Expired));
     world.finish();
 }
@@ -211,7 +211,7 @@ fn an_orphaned_cohort_tells_its_holder_and_its_waiters() {
     let mut fx = Effects::none();
     world.cohort.orphan(super::world::fault(), &mut fx);
     assert_eq!(fx.wake_more.len(), 2);
-    let cause = world.cohort.lost(1, world.now, None, |_, _| true, &mut Effects::none());
+    let cause = world.cohort.lost(1, world.now, &mut Effects::none());
     assert_eq!(cause, Some(LostCause::Shutdown));
     assert!(world.cohort.retire(false));
 }
