@@ -41,6 +41,9 @@ pub struct RedisClaim {
     inbox: Option<Arc<Inbox>>,
     /// When the last attempt was sent that was answered with "blocked": a hand-off is later.
     blocked_at: Option<Instant>,
+    /// The mark of that answer: a hand-off with tokens up to it is older. A process that was
+    /// stopped can find a push of long ago behind a new answer.
+    mark: u64,
     held: bool,
     /// Where an attempt was sent whose effect is not known: it may take effect later still, and
     /// only there is a withdrawal sure to come after it.
@@ -58,6 +61,7 @@ impl RedisClaim {
             terms,
             inbox: None,
             blocked_at: None,
+            mark: 0,
             held: false,
             doubt: None,
         }
@@ -74,6 +78,9 @@ impl RedisClaim {
     /// A hand-off was pushed: it is good for what is left of the claim lease, counted from before
     /// it can have happened.
     fn handed_on(&self, handed: Handed) -> Option<Grant> {
+        if handed.fences.last().is_none_or(|last| last <= self.mark) {
+            return None;
+        }
         let since = clock::now().saturating_duration_since(self.blocked_at?);
         let valid_for = self.claim_lease().checked_sub(since)?;
         // Too little to be of use: ask, and have the full lease.
@@ -147,7 +154,10 @@ impl Claim for RedisClaim {
                 self.held = true;
                 Ok(Attempt::Granted(grant))
             }
-            [0, ahead, left, foreign] => Ok(self.blocked(sent, ahead, left, foreign == 1)),
+            [0, ahead, left, foreign, mark] => {
+                self.mark = u64::try_from(mark).map_err(|_| fault::strange("a token"))?;
+                Ok(self.blocked(sent, ahead, left, foreign == 1))
+            }
             _ => Err(fault::strange("an attempt")),
         }
     }

@@ -1,5 +1,6 @@
 -- ARGV me, lease ms, tokens, join (1 or 0), due in ms, claim lease ms
--- -> {1, first, last, wanted} granted | {0, ahead, ms left, foreign} blocked
+-- -> {1, first, last, wanted} granted | {0, ahead, ms left, foreign, mark} blocked: what was handed to
+-- this claim before has tokens up to the mark, what is handed to it from now on has greater ones
 local me = ARGV[1]
 local values = call('MGET', K[1], K[4])
 local holder = values[1]
@@ -48,7 +49,7 @@ local left = call('PTTL', K[1])
 local session = string.match(holder, '^%x+%.(%x+)$')
 local alien = session and 0 or 1
 if ARGV[4] == '0' then
-  return {0, call('ZCARD', K[2]) + 1, left, alien}
+  return {0, call('ZCARD', K[2]) + 1, left, alien, 0}
 end
 if not call('ZSCORE', K[2], me) then
   local tail = call('ZRANGE', K[2], -1, -1, 'WITHSCORES')
@@ -62,4 +63,4 @@ local rank = call('ZRANK', K[2], me)
 if rank == 0 and session then
   call('PUBLISH', 'lock:push:' .. session, 'w ' .. holder)
 end
-return {0, rank + 1, left, alien}
+return {0, rank + 1, left, alien, values[2] and last_of(values[2]) or now_us()}
