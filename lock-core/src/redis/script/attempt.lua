@@ -51,14 +51,16 @@ local alien = session and 0 or 1
 if ARGV[4] == '0' then
   return {0, call('ZCARD', K[2]) + 1, left, alien, 0}
 end
-if not call('ZSCORE', K[2], me) then
+local placed = call('ZSCORE', K[2], me)
+-- Each key expires with its first write: whichever call fails, nothing stays for good. Ten times
+-- as long as any waiter counts as alive.
+call('HSET', K[3], me, (now_ms() + ARGV[5]) .. ':' .. ARGV[6])
+call('PEXPIRE', K[3], ARGV[5] * 10)
+if not placed then
   local tail = call('ZRANGE', K[2], -1, -1, 'WITHSCORES')
   call('ZADD', K[2], (tail[2] or 0) + 1, me)
 end
-call('HSET', K[3], me, (now_ms() + ARGV[5]) .. ':' .. ARGV[6])
--- Ten times as long as any waiter counts as alive.
 call('PEXPIRE', K[2], ARGV[5] * 10)
-call('PEXPIRE', K[3], ARGV[5] * 10)
 local rank = call('ZRANK', K[2], me)
 if rank == 0 and session then
   call('PUBLISH', 'lock:push:' .. session, 'w ' .. holder)
