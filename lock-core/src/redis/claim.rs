@@ -9,8 +9,10 @@ use tokio::sync::oneshot;
 
 use super::fault;
 use super::inbox::{Handed, Inbox};
+use super::link::{Failure, Unserved};
 use super::names::{self, Names};
 use super::node::Node;
+use super::probe;
 use super::renewals::Due;
 use super::script::{ATTEMPT, WITHDRAW};
 use crate::backend::{
@@ -64,6 +66,17 @@ impl RedisClaim {
             mark: 0,
             held: false,
             doubt: None,
+        }
+    }
+
+    /// A refusal with the rights that are missing, which not every server tells by itself.
+    async fn named(&self, fault: Fault) -> Fault {
+        if fault.kind() != FaultKind::Refused {
+            return fault;
+        }
+        match probe::rights(&self.node).await {
+            Err(named) if named.kind() == FaultKind::Refused => named,
+            _ => fault,
         }
     }
 
@@ -143,7 +156,7 @@ impl Claim for RedisClaim {
                 if fault.is_transient() && unserved.sent.is_some() {
                     self.doubt = unserved.sent;
                 }
-                return Err(fault);
+                return Err(self.named(fault).await);
             }
         };
         match ints(&answer)[..] {
@@ -196,22 +209,36 @@ impl Claim for RedisClaim {
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         let mut command = WITHDRAW.on(&self.names);
         command.arg(&*self.owner).arg(self.terms.fences);
-        let behind = async {
-            match &mut self.doubt {
-                Some(connection) => Some(Node::call_over(connection, &WITHDRAW, &command).await),
-                None => None,
+        let answer = self.node.call(&WITHDRAW, command.clone());
+        let Some(connection) = &mut self.doubt else { return withdrawn(answer.await, None) };
+        let behind = Node::call_over(connection, &WITHDRAW, &command);
+        if self.held {
+            // It held the key by a later attempt, so the answer to this one is the true one: the
+            // other must not come first and take the key away from under it.
+            let answer = answer.await;
+            if answer.is_ok() {
+                drop(behind.await);
             }
-        };
-        let (behind, answer) = tokio::join!(behind, self.node.call(&WITHDRAW, command.clone()));
-        // Either answer is definite; that the claim held the key is the better one to know.
-        let released = |answer: &Value| matches!(answer, Value::Int(1 | 2));
-        match (answer, behind) {
-            (Ok(answer), _) if released(&answer) => Ok(Withdrawal::Released),
-            (_, Some(Ok(answer))) if released(&answer) => Ok(Withdrawal::Released),
-            (Ok(Value::Int(0)), _) | (_, Some(Ok(Value::Int(0)))) => Ok(Withdrawal::NotHeld),
-            (Err(unserved), _) => Err(unserved.fault.into_fault()),
-            (Ok(_), _) => Err(fault::strange("a withdrawal")),
+            return withdrawn(answer, None);
         }
+        let (behind, answer) = tokio::join!(behind, answer);
+        withdrawn(answer, Some(behind))
+    }
+}
+
+/// What the answers to a withdrawal mean, `behind` being that of the connection in doubt.
+fn withdrawn(
+    answer: Result<Value, Unserved>,
+    behind: Option<Result<Value, Failure>>,
+) -> Result<Withdrawal, Fault> {
+    // Either answer is definite; that the claim held the key is the better one to know.
+    let released = |answer: &Value| matches!(answer, Value::Int(1 | 2));
+    match (answer, behind) {
+        (Ok(answer), _) if released(&answer) => Ok(Withdrawal::Released),
+        (_, Some(Ok(answer))) if released(&answer) => Ok(Withdrawal::Released),
+        (Ok(Value::Int(0)), _) | (_, Some(Ok(Value::Int(0)))) => Ok(Withdrawal::NotHeld),
+        (Err(unserved), _) => Err(unserved.fault.into_fault()),
+        (Ok(_), _) => Err(fault::strange("a withdrawal")),
     }
 }
 

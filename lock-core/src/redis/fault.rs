@@ -6,12 +6,13 @@ use crate::backend::{Fault, FaultKind};
 
 /// What the server says of a user without a right; inside a script the code is lost, so the text
 /// decides.
-const REFUSALS: [&str; 8] = [
+const REFUSALS: [&str; 9] = [
     "noauth",
     "wrongpass",
     "noperm",
     "acl failure",
     "no permissions",
+    "the user executing the script",
     "unknown command",
     "unknown redis command",
     "invalid username-password",
@@ -36,6 +37,9 @@ pub(super) fn fault(error: RedisError) -> Fault {
         }
         (_, ErrorKind::RESP3NotSupported) => {
             "the server is too old: HELLO 3 needs Redis 6.0 or later".into()
+        }
+        (FaultKind::Refused, _) if lower.contains("one of the") => {
+            format!("redis refuses: {text}: a lock needs keys ~lock:* and channels &lock:push:*")
         }
         (FaultKind::Refused, _) => format!("redis refuses: {text}"),
         _ => format!("redis did not serve the request: {text}"),
@@ -75,6 +79,7 @@ mod tests {
         for (code, detail) in [
             ("NOPERM", "this user has no permissions to run the 'evalsha' command"),
             ("ERR", "ACL failure in script: User u has no permissions to run the 'time' command"),
+            ("ERR", "The user executing the script can't run this command or subcommand script: 1"),
             ("NOAUTH", "Authentication required."),
             ("WRONGPASS", "invalid username-password pair or user is disabled."),
             ("ERR", "unknown command 'HELLO'"),
