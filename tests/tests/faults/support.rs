@@ -45,11 +45,14 @@ pub(crate) async fn connect(url: &str, lease: Duration) -> LockClient {
 /// A client behind a proxy of its own, for which the server knows every script already.
 pub(crate) async fn behind_proxy(server: &RedisServer, lease: Duration) -> (Proxy, LockClient) {
     let proxy = Proxy::start(server.addr());
+    let others = server.channels().len();
     let locks = connect(&proxy.url(), lease).await;
     let held = locks.lock("warm-up").await.expect("a free key");
     let rival = connect(&server.url(), lease).await;
     assert!(rival.lock("warm-up").try_acquire().await.expect("an answer").is_none());
     held.release().await.expect("a release");
+    drop(rival);
+    eventually("the rival is gone", || server.channels().len() <= others + 1).await;
     (proxy, locks)
 }
 
