@@ -47,6 +47,8 @@ mod proto;
 #[cfg(feature = "redis")]
 mod redis;
 mod stats;
+#[cfg(feature = "test-util")]
+pub mod test_util;
 mod token;
 
 pub use backend::{Backend, Promises};

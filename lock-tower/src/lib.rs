@@ -1,1 +1,88 @@
-//! Placeholder, replaced by the first real commit of this crate.
+//! Runs the requests of one key one at a time, over all processes of a service.
+//!
+//! Some endpoints must not run twice at once for the same thing: the last item of a flash sale, a
+//! payment, a nightly job behind a webhook. [`LockLayer`] is a tower layer that derives a key from
+//! each request, takes the distributed lock of that key, and runs the handler under it. Requests
+//! of other keys are not held up. Waiting is bounded in time, in number and in retries, and who
+//! does not get the lock is told when to come back.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use axum::Router;
+//! use axum::routing::post;
+//! use lock_core::LockClient;
+//! use lock_tower::key::path;
+//! use lock_tower::{FencingToken, LockLayer};
+//!
+//! async fn buy(FencingToken(token): FencingToken) -> String {
+//!     // `UPDATE stock SET …, fence = :token WHERE sku = :sku AND fence <= :token`
+//!     format!("sold under token {token}")
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let locks = LockClient::connect("memory:").await?; // or "redis://127.0.0.1"
+//! let app: Router = Router::new().route("/buy/{sku}", post(buy)).route_layer(
+//!     LockLayer::new(locks)
+//!         .key(path("buy:{sku}"))
+//!         .wait(Duration::from_secs(2))
+//!         .retries(1)
+//!         .waiters_per_key(1_000),
+//! );
+//! # use tower::ServiceExt;
+//! # let request = http::Request::post("/buy/42").body(axum::body::Body::empty())?;
+//! # assert_eq!(app.oneshot(request).await?.status(), 200);
+//! # Ok(()) }
+//! ```
+//!
+//! It works with every tower service over `http::Request`, axum or not:
+//!
+//! ```
+//! use std::convert::Infallible;
+//!
+//! use http::{Request, Response};
+//! use http_body_util::Full;
+//! use lock_tower::LockLayer;
+//! use lock_tower::key::{Combine, fixed, header};
+//! use tower::{Layer, ServiceExt, service_fn};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let pay = service_fn(|_: Request<Full<bytes::Bytes>>| async {
+//!     Ok::<_, Infallible>(Response::new(Full::<bytes::Bytes>::from("paid")))
+//! });
+//! let key = fixed("account").and(header("x-account"));
+//! let pay = LockLayer::new(lock_core::LockClient::memory()).key(key).layer(pay);
+//!
+//! let request = Request::post("/pay").header("x-account", "42").body(Full::default())?;
+//! assert_eq!(pay.oneshot(request).await?.status(), 200);
+//! # Ok(()) }
+//! ```
+//!
+//! # Where things are
+//!
+//! - [`LockLayer`]: the options, their defaults and their bounds.
+//! - [`key`]: what requests are serialised by.
+//! - [`answer`]: what is answered when the lock was not to be had, as problem documents with
+//!   stable codes.
+//! - [`LockGuardExt`] and [`FencingToken`]: the lock inside the handler.
+//!
+//! # What it cannot promise
+//!
+//! A handler that is stopped for longer than its lease, or whose store loses its data, is no
+//! longer alone. It is stopped at its next await and answered with 503, but what it sent before
+//! may still arrive: let the resource refuse a write whose fencing token is smaller than one that
+//! it has seen.
+
+pub mod answer;
+mod clock;
+#[cfg(feature = "axum")]
+pub mod extract;
+pub mod key;
+mod lock;
+
+#[cfg(feature = "axum")]
+pub use extract::{FencingToken, LockGuardExt};
+pub use lock::{HoldUntil, LockBody, LockFuture, LockLayer, LockService, NoKey, OnLost};
+
+/// Any error of a body.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

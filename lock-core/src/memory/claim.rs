@@ -18,11 +18,13 @@ pub struct MemoryClaim {
     terms: Terms,
     /// The store pokes it when the claim stands elsewhere than it was told.
     news: Arc<Notify>,
+    /// It was poked, and has not asked since.
+    heard: bool,
 }
 
 impl MemoryClaim {
     pub(super) fn new(store: Arc<Store>, key: Key, id: ClaimId, terms: Terms) -> Self {
-        Self { store, key, id, terms, news: Arc::new(Notify::new()) }
+        Self { store, key, id, terms, news: Arc::new(Notify::new()), heard: false }
     }
 
     fn place(&self) -> Place {
@@ -35,20 +37,52 @@ impl Claim for MemoryClaim {
         if self.terms.mode != Mode::Exclusive {
             return Err(Fault::new(FaultKind::Refused, "`memory:` serves exclusive locks only"));
         }
+        self.heard = false;
         let join = self.terms.patience.is_none_or(|patience| !patience.is_zero());
         let place = self.place();
         Ok(self.store.attempt(&self.key, place, self.terms.fences, join, clock::now()))
     }
 
     async fn changed(&mut self) {
-        self.news.notified().await;
+        if !self.heard {
+            self.news.notified().await;
+            self.heard = true;
+        }
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
+        self.heard = false;
         Ok(self.store.renew(&self.key, &self.place(), self.terms.fences, clock::now()))
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         Ok(self.store.withdraw(&self.key, self.id, self.terms.fences, clock::now()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::backend::{Backend, Claim, ClaimId, Mode, Terms};
+    use crate::key::Key;
+    use crate::memory::Memory;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_is_told_until_the_store_was_asked() -> Result<(), Box<dyn std::error::Error>>
+    {
+        let (store, key) = (Memory::new(), Key::new("k")?);
+        let lease = Duration::from_secs(1);
+        let terms = Terms { lease, mode: Mode::Exclusive, fences: 1, patience: None };
+        let mut holder = store.claim(&key, ClaimId::from_bits(1), terms);
+        let mut waiter = store.claim(&key, ClaimId::from_bits(2), terms);
+        holder.attempt().await?;
+        waiter.attempt().await?;
+        for _ in 0..2 {
+            tokio::time::timeout(lease, holder.changed()).await?;
+        }
+        holder.renew().await?;
+        assert!(tokio::time::timeout(lease, holder.changed()).await.is_err());
+        Ok(())
     }
 }

@@ -2,8 +2,8 @@
 //! run as one process, and as the model that the other backends are measured against.
 //!
 //! It keeps every promise but survival: the line is FIFO, grants carry fencing tokens and are
-//! pushed, a lease that ends is taken over at once by the next in line. Tokens start at the wall
-//! clock in microseconds, so that they grow across restarts of the process as well.
+//! pushed, a lease that ends is taken over at once by the next in line. Tokens follow the wall
+//! clock, so that they grow across restarts of the process as well.
 
 mod claim;
 mod store;

@@ -10,7 +10,7 @@ use crate::backend::{Attempt, ClaimId, Grant, Renewal, Withdrawal};
 use crate::engine::clock;
 use crate::inspect::{Holder, Inspection};
 use crate::key::Key;
-use crate::proto::{FenceRange, reserve};
+use crate::proto::{FenceRange, reserve, ticks};
 use crate::token::FencingToken;
 
 /// A claim as the store knows it.
@@ -62,10 +62,10 @@ struct Tokens {
 impl Tokens {
     fn block(&self, last: Option<u64>, fences: u32, now: Instant) -> FenceRange {
         let since = now.saturating_duration_since(self.epoch).as_micros();
-        let now_us = self.epoch_us + u64::try_from(since).unwrap_or(0);
+        let clock = ticks(self.epoch_us + u64::try_from(since).unwrap_or(0));
         match last {
-            None => reserve(None, now_us.max(self.floor + 1), fences),
-            last => reserve(last, now_us, fences),
+            None => reserve(None, clock.max(self.floor + 1), fences),
+            last => reserve(last, clock, fences),
         }
     }
 }

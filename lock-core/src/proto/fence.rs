@@ -47,20 +47,35 @@ impl FenceRange {
     }
 }
 
+/// The wall clock at which tokens begin: 2020-01-01 in microseconds since 1970.
+const EPOCH_US: u64 = 1_577_836_800_000_000;
+
+/// Tokens per microsecond: more than a lock can be handed on in one process, and few enough that
+/// a token stays below 2^53 until the year 2055.
+const PER_US: u64 = 8;
+
+/// A block that is ahead of the clock by less is not taken for a clock that was set back.
+const AHEAD_MAX: u64 = 1_000_000 * PER_US;
+
+/// What a wall clock reads in tokens.
+pub(crate) fn ticks(wall_us: u64) -> u64 {
+    wall_us.saturating_sub(EPOCH_US) * PER_US
+}
+
 /// Reserves up to `count` tokens (at least one) after `last`, the last one ever reserved for this
-/// key as far as the store knows, by the store's wall clock in microseconds.
+/// key as far as the store knows, by the store's wall clock in [`ticks`].
 ///
-/// A block ends at `now`, never after it: so a store that lost its data, and begins at its clock
-/// again, begins above every token it ever gave. Tokens accrue at one per microsecond, which no
-/// lock is granted as often as. Only when the clock was set back do blocks run ahead of it.
-pub(crate) fn reserve(last: Option<u64>, now_us: u64, count: u32) -> FenceRange {
+/// A block ends at the clock, not after it: so a store that lost its data, and begins at its clock
+/// again, begins above every token it ever gave. Only when the clock was set back by over a second
+/// do blocks run ahead of it; by less, tokens come one by one until it has caught up.
+pub(crate) fn reserve(last: Option<u64>, clock: u64, count: u32) -> FenceRange {
     let count = u64::from(count.max(1));
     match last {
-        None => FenceRange::new(now_us, now_us),
-        Some(last) if last > now_us => FenceRange::new(last + 1, last + count),
+        None => FenceRange::new(clock, clock),
+        Some(last) if last > clock + AHEAD_MAX => FenceRange::new(last + 1, last + count),
         Some(last) => {
-            let first = (last + 1).max((now_us + 1).saturating_sub(count));
-            FenceRange::new(first, first.max(now_us))
+            let first = (last + 1).max((clock + 1).saturating_sub(count));
+            FenceRange::new(first, first.max(clock))
         }
     }
 }
@@ -89,10 +104,19 @@ mod tests {
         }
 
         #[test]
-        fn a_clock_that_was_set_back_does_not_take_tokens_back(back in 0_u64..2_000, count: u16) {
-            let block = reserve(Some(5_000), 5_000 - back, count.into());
-            prop_assert_eq!(block.next, 5_001);
+        fn a_clock_that_was_set_back_does_not_take_tokens_back(back in 1_u64..2_000, count: u16) {
+            let last = 2 * AHEAD_MAX;
+            let block = reserve(Some(last), last - back, count.into());
+            prop_assert_eq!((block.next, block.left()), (last + 1, 1));
+            let block = reserve(Some(last), back, count.into());
+            prop_assert_eq!((block.next, block.left()), (last + 1, u64::from(count.max(1))));
         }
+    }
+
+    #[test]
+    fn a_token_stays_below_2_to_the_53_for_decades() {
+        let in_2055_us = 85 * 365 * 24 * 3_600 * 1_000_000;
+        assert!(ticks(in_2055_us) < 1 << 53);
     }
 
     #[test]

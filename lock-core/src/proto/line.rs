@@ -21,11 +21,13 @@ pub(crate) struct Line<T> {
     head: u32,
     tail: u32,
     queued: u32,
+    /// Seats that were not removed, in the line or not.
+    taken: u32,
 }
 
 impl<T> Line<T> {
     pub(crate) const fn new() -> Self {
-        Self { slots: Vec::new(), free: NONE, head: NONE, tail: NONE, queued: 0 }
+        Self { slots: Vec::new(), free: NONE, head: NONE, tail: NONE, queued: 0, taken: 0 }
     }
 
     /// How many stand in the line; seats that left it but were not removed do not count.
@@ -40,6 +42,10 @@ impl<T> Line<T> {
     pub(crate) fn push(&mut self, value: T) -> SeatId {
         let slot = Slot::Taken { prev: self.tail, next: NONE, queued: true, value };
         let id = if self.free == NONE {
+            if self.slots.is_empty() {
+                // Most keys never have a second waiter.
+                self.slots.reserve_exact(1);
+            }
             self.slots.push(slot);
             // The line is bounded far below 2^32 by the client's `waiters_per_key_max`.
             u32::try_from(self.slots.len() - 1).unwrap_or(NONE)
@@ -57,6 +63,7 @@ impl<T> Line<T> {
         }
         self.tail = id;
         self.queued += 1;
+        self.taken += 1;
         SeatId(id)
     }
 
@@ -115,6 +122,12 @@ impl<T> Line<T> {
         }
         let taken = std::mem::replace(slot, Slot::Free { next: self.free });
         self.free = id.0;
+        self.taken -= 1;
+        if self.taken == 0 {
+            // A held key without waiters keeps no memory for them.
+            self.slots = Vec::new();
+            self.free = NONE;
+        }
         match taken {
             Slot::Taken { value, .. } => Some(value),
             Slot::Free { .. } => None,

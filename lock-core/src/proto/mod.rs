@@ -18,4 +18,6 @@ pub(crate) use cohort::{
     Ask, Cohort, Counters, Effects, Entry, ReleaseAnswer, SeatId, Step, Verdict,
 };
 pub use fence::FenceRange;
-pub(crate) use fence::reserve;
+pub(crate) use fence::{reserve, ticks};
+#[cfg(feature = "test-util")]
+pub(crate) use lease::margin;

@@ -49,7 +49,7 @@ pub struct RedisClaim {
     held: bool,
     /// Where an attempt was sent whose effect is not known: it may take effect later still, and
     /// only there is a withdrawal sure to come after it.
-    doubt: Option<MultiplexedConnection>,
+    doubt: Option<Box<MultiplexedConnection>>,
 }
 
 impl RedisClaim {
@@ -154,7 +154,7 @@ impl Claim for RedisClaim {
             Err(unserved) => {
                 let fault = unserved.fault.into_fault();
                 if fault.is_transient() && unserved.sent.is_some() {
-                    self.doubt = unserved.sent;
+                    self.doubt = unserved.sent.map(Box::new);
                 }
                 return Err(self.named(fault).await);
             }

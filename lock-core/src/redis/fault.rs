@@ -36,7 +36,7 @@ pub(super) fn fault(error: RedisError) -> Fault {
             "something that is no lock is stored at a key of this lock; it was left as it is".into()
         }
         (_, ErrorKind::RESP3NotSupported) => {
-            "the server is too old: HELLO 3 needs Redis 6.0 or later".into()
+            "the server is too old: this backend needs Redis 6.2 or later".into()
         }
         (FaultKind::Refused, _) if lower.contains("one of the") => {
             format!("redis refuses: {text}: a lock needs keys ~lock:* and channels &lock:push:*")

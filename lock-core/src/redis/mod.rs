@@ -1,4 +1,4 @@
-//! Locks on one Redis server (6.0 or later; tested with 7.0).
+//! Locks on one Redis server (6.2 or later; tested with 7.0).
 //!
 //! The lock itself is the well-known layout `SET key random NX PX`, so any client of that pattern
 //! excludes us and we exclude it. Beside it there is a line in order of arrival, which lets a
@@ -7,7 +7,7 @@
 //! | key | type | holds | lives |
 //! |---|---|---|---|
 //! | `lock:{K}` | string | the claim that holds the key | its lease |
-//! | `lock:{K}:queue` | sorted set | waiting claims in order of arrival | 15 s past the last recheck |
+//! | `lock:{K}:queue` | list | waiting claims in order of arrival | 15 s past the last recheck |
 //! | `lock:{K}:due` | hash | per waiting claim, until when it counts as alive | the same |
 //! | `lock:{K}:fence` | string | the last token reserved, and how many with it: `last:count` | an hour past the last use |
 //!

@@ -18,7 +18,8 @@ async fn strange_keys_are_encoded_and_no_two_of_them_are_one_lock() {
         "%", "%7B", "%2525", " ", "a b", "é", "e\u{301}", "😀", "\u{feff}", ":queue", ":fence",
         "a:b", "a::b", ":", "::", "lock:{a}", "*", "?", "[a]",
     ];
-    let segments = [&["a:b", "c"][..], &["a", "b:c"], &["a", "b", "c"], &["", "", "", ""], &["a", ""]];
+    let segments =
+        [&["a:b", "c"][..], &["a", "b:c"], &["a", "b", "c"], &["", "", "", ""], &["a", ""]];
     let keys: Vec<Key> = (text.iter().map(|text| text.into_key()))
         .chain(segments.iter().map(|list| Key::from_segments(*list)))
         .map(Result::unwrap)
@@ -99,7 +100,7 @@ async fn a_foreign_value_at_any_key_of_a_lock_is_a_clear_error_and_stays_as_it_i
     for suffix in ["", ":queue", ":due", ":fence"] {
         for (kind, command) in FOREIGN {
             // A string at the lock itself is the lock of another library, and no error.
-            let ours = [("", "string"), (":queue", "zset"), (":due", "hash")];
+            let ours = [("", "string"), (":queue", "list"), (":due", "hash")];
             if ours.contains(&(suffix, kind)) {
                 continue;
             }

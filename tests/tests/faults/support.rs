@@ -69,7 +69,7 @@ pub(crate) fn fence(server: &RedisServer, key: &str) -> Option<u64> {
 
 /// How many claims stand in the line for `key`.
 pub(crate) fn in_line(server: &RedisServer, key: &str) -> u64 {
-    server.command(&["ZCARD", &format!("lock:{{{key}}}:queue")])
+    server.command(&["LLEN", &format!("lock:{{{key}}}:queue")])
 }
 
 /// Waits until `n` claims stand in the line for `key`.

@@ -3,8 +3,12 @@
 use super::*;
 use crate::backend::{Grant, Renewal};
 
-/// Ask for more tokens when fewer are left than waiters, or than this.
-const TOKENS_LOW_MAX: u64 = 256;
+/// Ask for more tokens when fewer are left than would serve each waiter so often: as many as are
+/// used up while the store answers.
+const TOKENS_PER_WAITER: u64 = 16;
+
+/// No more than this many are asked for ahead.
+const TOKENS_LOW_MAX: u64 = 4_096;
 
 /// What to do with a granted claim that nobody in this process uses.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,7 +33,11 @@ impl<R> Held<R> {
     /// Pokes the driver for a renewal before the tokens run out. `line` waiters need one each,
     /// fewer if other claims cut the row of hand-offs short.
     pub(super) fn ask_for_tokens<W>(&mut self, line: u64, fx: &mut Effects<W, R>) {
-        let low = if self.linger.is_zero() { line.min(TOKENS_LOW_MAX) } else { TOKENS_LOW_MAX };
+        let low = if self.linger.is_zero() {
+            line.saturating_mul(TOKENS_PER_WAITER).min(TOKENS_LOW_MAX)
+        } else {
+            TOKENS_LOW_MAX
+        };
         if self.fences.left() < low && !self.renew_now && self.renew_not_before.is_none() {
             self.renew_now = true;
             fx.poke = true;
@@ -86,7 +94,9 @@ impl<W, R> Cohort<W, R> {
             fx.poke |= seat.ask.hold_limit.is_some();
             let row = match held.wanted {
                 None => u64::MAX,
-                Some((_, used)) => u64::from(seat.ask.handoffs_max.saturating_sub(used)),
+                Some((_, used)) => {
+                    u64::from(seat.ask.handoffs_max.saturating_sub(used)) / TOKENS_PER_WAITER
+                }
             };
             held.ask_for_tokens(row.min(self.line.len() as u64), fx);
         }

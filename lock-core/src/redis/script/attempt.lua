@@ -14,7 +14,8 @@ local function take(fence, wanted)
   return {1, first, last, wanted}
 end
 
-if not holder and call('EXISTS', K[2]) == 0 then
+local waiting = call('LLEN', K[2])
+if not holder and waiting == 0 then
   return take(values[2], 0)
 end
 
@@ -49,20 +50,15 @@ local left = call('PTTL', K[1])
 local session = string.match(holder, '^%x+%.(%x+)$')
 local alien = session and 0 or 1
 if ARGV[4] == '0' then
-  return {0, call('ZCARD', K[2]) + 1, left, alien, 0}
+  return {0, call('LLEN', K[2]) + 1, left, alien, 0}
 end
-local placed = call('ZSCORE', K[2], me)
--- Each key expires with its first write: whichever call fails, nothing stays for good. Ten times
--- as long as any waiter counts as alive.
-call('HSET', K[3], me, (now_ms() + ARGV[5]) .. ':' .. ARGV[6])
-call('PEXPIRE', K[3], ARGV[5] * 10)
-if not placed then
-  local tail = call('ZRANGE', K[2], -1, -1, 'WITHSCORES')
-  call('ZADD', K[2], (tail[2] or 0) + 1, me)
-end
+local new = call('HSET', K[3], me, (now_ms() + ARGV[5]) .. ':' .. ARGV[6]) == 1
+local at = not new and call('LPOS', K[2], me)
+local ahead = at and at + 1 or call('RPUSH', K[2], me)
+-- Ten times as long as any waiter counts as alive.
 call('PEXPIRE', K[2], ARGV[5] * 10)
-local rank = call('ZRANK', K[2], me)
-if rank == 0 and session then
+call('PEXPIRE', K[3], ARGV[5] * 10)
+if ahead == 1 and session then
   call('PUBLISH', 'lock:push:' .. session, 'w ' .. holder)
 end
-return {0, rank + 1, left, alien, values[2] and last_of(values[2]) or now_us()}
+return {0, ahead, left, alien, values[2] and last_of(values[2]) or clock_token()}

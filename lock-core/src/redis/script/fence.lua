@@ -5,13 +5,16 @@ local call = redis.call
 -- The keys of the lock at hand: lock, queue, due, fence.
 local K = KEYS
 
-local now
-local function now_us()
-  if not now then
-    local t = call('TIME')
-    now = t[1] * 1000000 + t[2]
-  end
-  return now
+-- Tokens begin with 2020, eight a microsecond: below 2^53 until 2055.
+local EPOCH_S = 1577836800
+local PER_US = 8
+-- A fence ahead by less than this second is not taken for a clock that was set back.
+local AHEAD_MAX = 8000000
+
+local time
+local function now_ms()
+  time = time or call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
 -- A key of another type, or a value that no script of ours wrote.
@@ -20,7 +23,7 @@ local function foreign(key)
   error('WRONGTYPE a foreign value is stored at a key of this lock')
 end
 
--- The last token of a fence value `last:count`; 16 digits until the year 2286.
+-- The last token of a fence value `last:count`; `last` has 16 digits.
 local function last_of(value)
   local last = tonumber(string.sub(value, 1, 16))
   if not last or string.byte(value, 17) ~= 58 then
@@ -29,22 +32,28 @@ local function last_of(value)
   return last
 end
 
+-- The token of this moment.
+local function clock_token()
+  time = time or call('TIME')
+  return ((time[1] - EPOCH_S) * 1000000 + time[2]) * PER_US
+end
+
 -- Reserves up to `count` tokens above all before them, none ahead of the clock unless it was set
 -- back: what a server that lost its data gives next is above all it ever gave. `value` is the
 -- fence as read.
 local function reserve(value, count, lease)
-  local last = now_us()
+  local last = clock_token()
   local first = last
   if value then
     local before = last_of(value)
-    if before > last then
+    if before > last + AHEAD_MAX then
       first, last = before + 1, before + count
     else
       first = math.max(before + 1, last - count + 1)
       last = math.max(first, last)
     end
-    call('SET', K[4], string.format('%.0f:%d', last, last - first + 1), 'PX', FENCE_MS + lease)
-  elseif not call('SET', K[4], string.format('%.0f:1', last), 'PX', FENCE_MS + lease, 'NX') then
+    call('SET', K[4], string.format('%016.0f:%d', last, last - first + 1), 'PX', FENCE_MS + lease)
+  elseif not call('SET', K[4], string.format('%016.0f:1', last), 'PX', FENCE_MS + lease, 'NX') then
     foreign(K[4])
   end
   return first, last

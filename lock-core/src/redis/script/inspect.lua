@@ -5,5 +5,5 @@ return {
   redis.call('GET', KEYS[1]),
   redis.call('PTTL', KEYS[1]),
   redis.call('GET', KEYS[4]),
-  redis.call('ZRANGE', KEYS[2], 0, ARGV[1] - 1)
+  redis.call('LRANGE', KEYS[2], 0, ARGV[1] - 1)
 }

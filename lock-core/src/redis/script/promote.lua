@@ -1,21 +1,16 @@
 -- Dead waiters skipped by one call at most, so that no call holds the server up.
 local SKIPS_MAX = 1000
 
-local function now_ms()
-  return math.floor(now_us() / 1000)
-end
-
 -- Gives the free key to the first waiter that is alive, and pushes the grant to it. True if
 -- somebody has the key now; false if it is the turn of `me`, or nobody waits.
 local function promote(me, fence, tokens)
   local first, last
   for _ = 1, SKIPS_MAX do
-    local head = call('ZRANGE', K[2], 0, 0)[1]
+    local head = call('LPOP', K[2])
     if not head then
       return false
     end
     local due, lease = string.match(call('HGET', K[3], head) or '', '^(%d+):(%d+)$')
-    call('ZREM', K[2], head)
     call('HDEL', K[3], head)
     if head == me then
       return false

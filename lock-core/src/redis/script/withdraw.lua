@@ -2,7 +2,7 @@
 -- -> 1 released, 2 handed on, 0 not held
 local me = ARGV[1]
 if call('GET', K[1]) == me then
-  if call('EXISTS', K[2]) == 0 then
+  if call('LLEN', K[2]) == 0 then
     call('DEL', K[1])
     return 1
   end
@@ -13,7 +13,7 @@ if call('GET', K[1]) == me then
   call('DEL', K[1])
   return 1
 end
-if call('ZREM', K[2], me) == 1 then
-  call('HDEL', K[3], me)
+if call('HDEL', K[3], me) == 1 then
+  call('LREM', K[2], 1, me)
 end
 return 0

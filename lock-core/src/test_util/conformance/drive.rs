@@ -1,0 +1,230 @@
+//! The verbs as the engine uses them.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::{sleep, timeout};
+
+use crate::backend::{
+    Attempt, Backend, Claim, ClaimId, Fault, Grant, Mode, Promises, Renewal, Terms, Withdrawal,
+};
+use crate::engine::clock;
+use crate::inspect::Inspection;
+use crate::key::Key;
+use crate::test_util::any::AnyBackend;
+use crate::test_util::subject::Subject;
+
+/// Tokens that a claim asks for.
+const FENCES: u32 = 16;
+
+/// A lease that does not end while a property looks on.
+const LONG: Duration = Duration::from_secs(60);
+
+/// More questions than any property needs: a `changed` that never stops resolving must not keep
+/// a paused clock from going on.
+const ATTEMPTS_MAX: u32 = 100_000;
+
+/// How often a condition is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// One property at work on one key.
+pub(super) struct Case<'a> {
+    pub(super) subject: &'a dyn Subject,
+    pub(super) key: Key,
+}
+
+impl<'a> Case<'a> {
+    pub(super) fn new(subject: &'a dyn Subject, property: &str) -> Self {
+        let id = clock::random_claim_id().to_string();
+        let key = Key::from_segments(["conformance", property, id.as_str()]);
+        Self { subject, key: key.expect("a short key") }
+    }
+
+    /// The same property on a further key.
+    pub(super) fn other(&self, number: usize) -> Self {
+        let text = format!("{}:{number}", self.key);
+        Self { subject: self.subject, key: Key::from_encoded(text).expect("a short key") }
+    }
+
+    pub(super) async fn process(&self) -> Process {
+        Process { backend: self.subject.open().await, key: self.key.clone() }
+    }
+
+    pub(super) fn lease(&self) -> Duration {
+        self.subject.lease()
+    }
+
+    /// A lease, and what the store may need on top.
+    pub(super) fn a_lease_later(&self) -> Duration {
+        self.lease() + self.subject.slack()
+    }
+
+    pub(super) fn soon(&self) -> Duration {
+        self.subject.slack()
+    }
+
+    /// Nobody holds or waits, soon.
+    pub(super) async fn is_free(&self, process: &Process) {
+        let what = "nobody holds the key or waits for it";
+        eventually(what, self.soon(), async || process.inspect().await == Inspection::default())
+            .await;
+    }
+}
+
+/// Asks until `holds`.
+pub(super) async fn eventually(what: &str, within: Duration, mut holds: impl AsyncFnMut() -> bool) {
+    let end = clock::now() + within;
+    while !holds().await {
+        assert!(clock::now() < end, "after {within:?} it still does not hold: {what}");
+        sleep(LOOK).await;
+    }
+}
+
+/// A process at the store.
+pub(super) struct Process {
+    pub(super) backend: AnyBackend,
+    key: Key,
+}
+
+impl Process {
+    pub(super) fn promises(&self) -> Promises {
+        Backend::promises(&self.backend)
+    }
+
+    /// A claim that waits, with a lease that does not end by itself here.
+    pub(super) fn claim(&self, name: &'static str) -> Asker<impl Claim + use<>> {
+        self.claim_for(LONG, name)
+    }
+
+    pub(super) fn claim_for(
+        &self,
+        lease: Duration,
+        name: &'static str,
+    ) -> Asker<impl Claim + use<>> {
+        Asker::new(&self.backend, &self.key, lease, None, name)
+    }
+
+    /// A claim that must not wait.
+    pub(super) fn impatient(&self, name: &'static str) -> Asker<impl Claim + use<>> {
+        Asker::new(&self.backend, &self.key, LONG, Some(Duration::ZERO), name)
+    }
+
+    pub(super) async fn inspect(&self) -> Inspection {
+        Backend::inspect(&self.backend, &self.key).await.expect("an inspection")
+    }
+
+    /// Ends without a farewell.
+    pub(super) fn dies(self, subject: &dyn Subject) {
+        subject.kill(self.backend);
+    }
+}
+
+/// A claim, and who it is in this property.
+pub(super) struct Asker<C> {
+    pub(super) claim: C,
+    pub(super) id: ClaimId,
+    name: &'static str,
+    /// When the last request was sent.
+    pub(super) sent: Instant,
+}
+
+impl<C: Claim> Asker<C> {
+    pub(super) fn new<B: Backend<Claim = C>>(
+        backend: &B,
+        key: &Key,
+        lease: Duration,
+        patience: Option<Duration>,
+        name: &'static str,
+    ) -> Self {
+        let id = clock::random_claim_id();
+        let terms = Terms { lease, mode: Mode::Exclusive, fences: FENCES, patience };
+        Self { claim: backend.claim(key, id, terms), id, name, sent: clock::now() }
+    }
+
+    pub(super) async fn attempt(&mut self) -> Attempt {
+        self.sent = clock::now();
+        self.claim.attempt().await.unwrap_or_else(|fault| panic!("{}: {fault}", self.name))
+    }
+
+    /// Asks once, and must be granted.
+    pub(super) async fn takes(&mut self) -> Grant {
+        match self.attempt().await {
+            Attempt::Granted(grant) => {
+                assert!(!grant.valid_for.is_zero(), "{}: {grant:?} is over at once", self.name);
+                grant
+            }
+            blocked => {
+                panic!("{} should be granted a free key at once, got {blocked:?}", self.name)
+            }
+        }
+    }
+
+    /// Asks once, and must be blocked; says how many are ahead.
+    pub(super) async fn is_blocked(&mut self) -> Option<u32> {
+        match self.attempt().await {
+            Attempt::Blocked { ahead, .. } => ahead,
+            granted => panic!("{} should be blocked, got {granted:?}", self.name),
+        }
+    }
+
+    /// Waits for its turn as the engine does: by push, and by asking again.
+    pub(super) async fn is_granted(&mut self, within: Duration) -> Grant {
+        let end = clock::now() + within;
+        for _ in 0..ATTEMPTS_MAX {
+            match self.attempt().await {
+                Attempt::Granted(grant) => return grant,
+                Attempt::Blocked { recheck, .. } => {
+                    let left = end.saturating_duration_since(clock::now());
+                    assert!(!left.is_zero(), "{} is not granted within {within:?}", self.name);
+                    drop(timeout(recheck.min(left), self.claim.changed()).await);
+                }
+            }
+        }
+        panic!("{} was told of changes {ATTEMPTS_MAX} times and is still blocked", self.name)
+    }
+
+    pub(super) async fn renewal(&mut self) -> Renewal {
+        self.sent = clock::now();
+        self.claim.renew().await.unwrap_or_else(|fault| panic!("{}: {fault}", self.name))
+    }
+
+    /// Renews, and must still hold.
+    pub(super) async fn renews(&mut self) -> Grant {
+        match self.renewal().await {
+            Renewal::Held(grant) => grant,
+            Renewal::Lost => panic!("{} should hold the key still", self.name),
+        }
+    }
+
+    pub(super) async fn withdrawal(&mut self) -> Withdrawal {
+        self.claim.withdraw().await.unwrap_or_else(|fault| panic!("{}: {fault}", self.name))
+    }
+
+    /// Gives up what it holds.
+    pub(super) async fn releases(&mut self) {
+        let answer = self.withdrawal().await;
+        assert_eq!(answer, Withdrawal::Released, "{} held the key", self.name);
+    }
+
+    /// Leaves without holding anything.
+    pub(super) async fn leaves(&mut self) {
+        let answer = self.withdrawal().await;
+        assert_eq!(answer, Withdrawal::NotHeld, "{} did not hold the key", self.name);
+    }
+
+    /// Whether `seen` names this claim.
+    pub(super) fn is(&self, seen: &str) -> bool {
+        seen.starts_with(&self.id.to_string())
+    }
+
+    pub(super) fn holds_in(&self, seen: &Inspection) -> bool {
+        seen.holder.as_ref().is_some_and(|holder| self.is(&holder.claim))
+    }
+}
+
+/// The reply must have been lost.
+pub(super) fn is_lost<T: std::fmt::Debug>(answer: Result<T, Fault>) {
+    match answer {
+        Err(fault) if fault.is_transient() => {}
+        other => panic!("the reply should have been lost, got {other:?}"),
+    }
+}

@@ -1,0 +1,100 @@
+//! What the engine relies on, one function per property, which panics with what it saw when the
+//! property does not hold. Each makes keys of its own, so they may run at the same time on one
+//! store; only [`nothing_is_left_behind`] wants it for itself.
+//!
+//! - `line`: one holder, the order of the line, giving up, dying.
+//! - `lease`: ending, renewing, and what is left then.
+//! - `lost`: replies that never came.
+//! - `tokens`: fencing.
+//! - `push`: being told.
+//! - `drive`: the verbs as the engine uses them, for the properties.
+
+mod drive;
+mod lease;
+mod line;
+mod lost;
+mod push;
+mod tokens;
+
+pub use lease::*;
+pub use line::*;
+pub use lost::*;
+pub use push::*;
+pub use tokens::*;
+
+use super::subject::Subject;
+
+/// Names every property to the macro `$run`, with `$args` before them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_properties {
+    ($run:path, $($args:tt)*) => {
+        $run! { $($args)*
+            one_claim_holds_a_key_at_a_time
+            claims_are_granted_in_their_order_of_arrival
+            a_withdrawal_hands_the_key_to_the_next_in_line
+            a_claim_that_comes_late_does_not_overtake_a_hand_off
+            a_waiter_that_gives_up_leaves_no_gap_in_the_line
+            a_waiter_whose_process_died_is_passed_over
+            a_waiter_that_hangs_is_passed_over
+            withdrawing_again_changes_nothing
+            without_patience_a_claim_never_joins_the_line
+            a_lease_that_nobody_renews_ends_and_the_next_in_line_is_granted
+            a_renewed_lease_goes_on
+            a_renewal_after_the_lease_ended_is_lost
+            a_holder_whose_process_died_is_followed
+            an_attempt_whose_reply_was_lost_is_given_the_same_tokens_when_it_asks_again
+            a_place_in_the_line_whose_reply_was_lost_is_taken_once
+            a_renewal_whose_reply_was_lost_can_be_repeated
+            a_withdrawal_whose_reply_was_lost_has_freed_the_key
+            an_attempt_whose_reply_was_lost_leaves_nothing_when_withdrawn
+            tokens_grow_with_every_grant_of_a_key
+            tokens_of_many_keys_grow_key_by_key
+            a_holder_learns_that_others_wait_and_that_they_are_gone
+            a_change_is_told_until_the_store_was_asked
+            nothing_is_left_behind
+        }
+    };
+}
+
+macro_rules! run_all {
+    ($subject:ident $($property:ident)*) => { $($property($subject).await;)* };
+}
+
+/// Runs every property, one after the other. In real time it takes some ten times
+/// [`Subject::lease`].
+///
+/// # Panics
+///
+/// At the first property that does not hold.
+pub async fn all(subject: &dyn Subject) {
+    __conformance_properties!(run_all, subject);
+}
+
+/// Makes a `#[tokio::test]` of every property of [`conformance`](crate::test_util::conformance).
+/// Its arguments are those of the attribute, in brackets, and an expression for the
+/// [`Subject`](crate::test_util::Subject), made anew for each test:
+///
+/// ```ignore
+/// lock_core::conformance_tests!([start_paused = true], InMemory::default());
+/// ```
+#[macro_export]
+macro_rules! conformance_tests {
+    ([$($runtime:tt)*], $subject:expr) => {
+        $crate::__conformance_properties! { $crate::__conformance_test, [$($runtime)*] $subject; }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_test {
+    ([$($runtime:tt)*] $subject:expr;) => {};
+    ([$($runtime:tt)*] $subject:expr; $property:ident $($rest:ident)*) => {
+        #[tokio::test($($runtime)*)]
+        async fn $property() {
+            $crate::test_util::conformance::$property(&$subject).await;
+        }
+
+        $crate::__conformance_test! { [$($runtime)*] $subject; $($rest)* }
+    };
+}

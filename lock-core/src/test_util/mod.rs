@@ -1,0 +1,37 @@
+//! For authors of backends: does a store keep what the engine relies on?
+//!
+//! A lock is as good as the store's worst moment: a reply that got lost, a waiter that died in
+//! the line, a lease that ended while nobody looked. The [`conformance`] suite puts each of these
+//! moments to a [`Subject`] and checks the answer; [`scripted`] makes any backend slow, silent or
+//! forgetful on command, to test what stands above it.
+//!
+//! ```
+//! use lock_core::memory::Memory;
+//! use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
+//!
+//! #[derive(Debug, Default)]
+//! struct InMemory(Memory);
+//!
+//! impl Subject for InMemory {
+//!     fn open(&self) -> BoxFuture<'_, AnyBackend> {
+//!         let backend = AnyBackend::new(self.0.clone());
+//!         Box::pin(async { backend })
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() {
+//! conformance::all(&InMemory::default()).await;
+//! # }
+//! ```
+//!
+//! [`conformance_tests!`](crate::conformance_tests) makes one test per property instead.
+
+mod any;
+pub mod conformance;
+pub mod scripted;
+mod subject;
+
+pub use any::{AnyBackend, AnyClaim};
+pub use scripted::{Act, Call, Reply, Script, Scripted, Verb};
+pub use subject::{BoxFuture, Subject};

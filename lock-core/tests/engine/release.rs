@@ -1,0 +1,119 @@
+//! Giving the lock up to a store that does not answer.
+
+use lock_core::backend::FaultKind;
+use lock_core::test_util::{Act, Verb};
+use tokio::time::{Instant, sleep};
+
+use crate::{Stage, Test, ms, secs};
+
+const FAULT: Act = Act::Err(FaultKind::Transient);
+
+#[tokio::test(start_paused = true)]
+async fn a_withdrawal_is_tried_again_until_the_store_has_answered() -> Test {
+    for act in [FAULT, Act::Lost] {
+        for by_drop in [false, true] {
+            let stage = Stage::new();
+            (0..4).for_each(|_| stage.script.next(Verb::Withdraw, act));
+            let guard = stage.locks.lock("k").lease(secs(60)).await?;
+            if by_drop {
+                drop(guard)
+            } else {
+                guard.release().await?
+            }
+            // By the withdrawal, not by the end of the lease.
+            stage.rival.lock("k").wait(secs(3)).await?.release().await?;
+            stage.is_clean(secs(3)).await;
+            let tries = stage.script.calls_of(Verb::Withdraw).len();
+            assert_eq!(tries, 5);
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_is_answered_within_two_seconds_whatever_the_store_does() -> Test {
+    for act in [FAULT, Act::Lost, Act::Never, Act::Stuck, Act::Slow(secs(20))] {
+        let stage = Stage::new();
+        stage.script.always(Verb::Withdraw, act);
+        let guard = stage.locks.lock("k").lease(secs(60)).await?;
+        let begun = Instant::now();
+        let answer = guard.release().await;
+        let took = begun.elapsed();
+        assert!(took <= secs(2) + ms(2), "{act:?}: answered after {took:?}");
+        match act {
+            // Asked again, the store says that the claim is gone: the first try had been served.
+            Act::Lost => assert!(answer.unwrap_err().is_unavailable()),
+            _ => assert!(answer.unwrap_err().is_unavailable(), "{act:?}"),
+        }
+        stage.script.heal();
+        stage.rival.lock("k").wait(secs(3)).await?.release().await?;
+        stage.is_clean(secs(30)).await;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_does_not_wait_for_a_renewal_that_hangs() -> Test {
+    let stage = Stage::new();
+    stage.script.always(Verb::Renew, Act::Never);
+    let guard = stage.locks.lock("k").lease(secs(60)).await?;
+    stage.script.called(Verb::Renew, 1).await;
+    let begun = Instant::now();
+    assert!(guard.release().await.unwrap_err().is_unavailable());
+    assert!(begun.elapsed() <= secs(2) + ms(2), "answered after {:?}", begun.elapsed());
+    stage.script.heal();
+    stage.rival.lock("k").wait(secs(1)).await?.release().await?;
+    stage.is_clean(secs(1)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_background_gives_a_withdrawal_up_at_the_end_of_the_lease() -> Test {
+    let stage = Stage::new();
+    stage.script.always(Verb::Withdraw, FAULT);
+    let guard = stage.locks.lock("k").lease(secs(9)).await?;
+    drop(guard);
+    let begun = Instant::now();
+    sleep(secs(11)).await;
+    let tries = stage.script.calls_of(Verb::Withdraw);
+    let last = tries[tries.len() - 1].at.duration_since(begun.into_std());
+    assert!(last > secs(8) && last <= secs(10), "the last try was after {last:?}");
+    assert!((10..30).contains(&tries.len()), "{} tries", tries.len());
+    stage.rival.lock("k").await?.release().await?;
+    stage.is_clean(ms(1)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_of_the_store_is_told_at_once_and_not_repeated() -> Test {
+    let stage = Stage::new();
+    stage.script.always(Verb::Withdraw, Act::Err(FaultKind::Refused));
+    let guard = stage.locks.lock("k").lease(secs(9)).await?;
+    let begun = Instant::now();
+    assert!(guard.release().await.unwrap_err().is_unavailable());
+    assert!(begun.elapsed() < ms(2));
+    sleep(secs(20)).await;
+    assert_eq!(stage.script.calls_of(Verb::Withdraw).len(), 1);
+    stage.rival.lock("k").await?.release().await?;
+    stage.is_clean(ms(1)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_with_a_waiter_in_line_needs_no_store() -> Test {
+    let stage = Stage::new();
+    let guard = stage.locks.lock("k").lease(secs(60)).await?;
+    let next = tokio::spawn(stage.locks.lock("k").acquire());
+    sleep(ms(1)).await;
+    for verb in Verb::ALL {
+        stage.script.always(verb, Act::Never);
+    }
+    let begun = Instant::now();
+    guard.release().await?;
+    let next = next.await??;
+    assert!(next.is_held() && begun.elapsed() < ms(2));
+    stage.script.heal();
+    next.release().await?;
+    stage.is_clean(secs(1)).await;
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! Ends: of the client, of the runtime.
+
+use std::time::Duration;
+
+use lock_core::backend::FaultKind;
+use lock_core::memory::Memory;
+use lock_core::test_util::{Act, Verb};
+use lock_core::{LockClient, LostCause};
+use tokio::runtime::Runtime;
+use tokio::time::{Instant, sleep};
+
+use crate::{Stage, Test, ms, secs, settle};
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_waits_and_lets_holders_finish() -> Test {
+    let stage = Stage::new();
+    let guard = stage.locks.lock("k").await?;
+    let waiting = tokio::spawn(stage.locks.lock("k").acquire());
+    settle().await;
+    let locks = stage.locks.clone();
+    let shutdown = tokio::spawn(async move { locks.shutdown(secs(5)).await });
+    assert!(waiting.await?.unwrap_err().is_closed());
+    assert!(stage.locks.lock("other").await.unwrap_err().is_closed());
+    assert!(stage.locks.lock("other").try_acquire().await.unwrap_err().is_closed());
+    sleep(secs(1)).await;
+    assert!(guard.is_held());
+    guard.release().await?;
+    let report = shutdown.await?;
+    assert!(report.complete && report.abandoned == 0, "{report:?}");
+    stage.rival.lock("k").try_acquire().await?.expect("a free key").release().await?;
+    stage.is_clean(ms(1)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_tells_holders_that_stay_and_takes_their_locks() -> Test {
+    let stage = Stage::new();
+    let guard = stage.locks.lock("k").await?;
+    let report = stage.locks.shutdown(secs(5)).await;
+    assert!(report.complete && report.abandoned == 1, "{report:?}");
+    assert_eq!(guard.lost().await.cause(), LostCause::Shutdown);
+    assert!(guard.release().await.unwrap_err().is_not_held());
+    stage.rival.lock("k").try_acquire().await?.expect("a free key").release().await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_in_time_over_a_store_that_hangs() -> Test {
+    for verb in Verb::ALL {
+        for act in [Act::Never, Act::Stuck, Act::Err(FaultKind::Transient)] {
+            let stage = Stage::new();
+            let guard = stage.locks.lock("k").lease(secs(60)).await?;
+            stage.script.always(verb, act);
+            let waiting = tokio::spawn(stage.locks.lock("other").acquire());
+            sleep(secs(25)).await;
+            let begun = Instant::now();
+            let report = stage.locks.shutdown(secs(3)).await;
+            let took = begun.elapsed();
+            assert!(took <= secs(5) + ms(5), "{verb:?} {act:?}: {took:?}");
+            assert_eq!(report.abandoned, 1 + usize::from(waiting.await?.is_ok()));
+            assert_eq!(guard.lost().await.cause(), LostCause::Shutdown);
+            stage.script.heal();
+            // What hung goes on, and leaves nothing.
+            assert!(stage.locks.shutdown(secs(2)).await.complete, "{verb:?} {act:?}");
+            for key in ["k", "other"] {
+                let free = stage.rival.lock(key).try_acquire().await?;
+                free.expect("a free key").release().await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+const LEASE: Duration = ms(400);
+
+#[test]
+fn when_the_runtime_that_served_a_key_is_gone_its_holder_and_its_waiters_are_told() -> Test {
+    let (first, second) = (runtime(), runtime());
+    let store = Memory::new();
+    let locks = LockClient::with_backend(store.clone());
+    let guard = first.block_on(async { locks.lock("k").lease(LEASE).await })?;
+    let waiting = second.spawn(locks.lock("k").acquire());
+    second.block_on(async {
+        while locks.stats().waiters == 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    drop(first);
+    assert!(!guard.is_held());
+    second.block_on(async {
+        assert_eq!(guard.lost().await.cause(), LostCause::Shutdown);
+        assert!(waiting.await?.unwrap_err().is_unavailable());
+        assert!(guard.release().await.unwrap_err().is_not_held());
+        // The claim was not withdrawn: it ends with its lease.
+        locks.lock("k").wait(LEASE * 50).await?.release().await?;
+        assert!(locks.shutdown(LEASE * 50).await.complete);
+        Test::Ok(())
+    })?;
+    assert_eq!(store.keys(), 0);
+    Ok(())
+}
+
+#[test]
+fn a_guard_dropped_outside_any_runtime_is_released() -> Test {
+    let runtime = runtime();
+    let locks = LockClient::memory();
+    let guard = runtime.block_on(async { locks.lock("k").await })?;
+    drop(guard);
+    runtime.block_on(async {
+        locks.lock("k").wait(LEASE).await?.release().await?;
+        Test::Ok(())
+    })
+}
+
+#[test]
+fn without_any_runtime_an_acquire_says_so() -> Test {
+    let locks = LockClient::memory();
+    let mut acquire = std::pin::pin!(locks.lock("k").acquire());
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match acquire.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(answer) => {
+            let error = answer.unwrap_err();
+            assert!(error.is_unavailable() && !error.is_retryable(), "{error}");
+        }
+        std::task::Poll::Pending => panic!("it waits for a runtime that is not there"),
+    }
+    assert_eq!(locks.stats().keys, 0);
+    Ok(())
+}

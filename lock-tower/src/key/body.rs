@@ -1,0 +1,89 @@
+//! A request body that was read for its key, and is given again.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::Collected;
+use pin_project_lite::pin_project;
+
+pin_project! {
+    /// The request body behind [`json_pointer`](super::json_pointer): what was read, as one data
+    /// frame and the trailers, or the untouched body where another extractor had decided before.
+    pub struct BufferedBody<B> {
+        #[pin]
+        state: State<B>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    enum State<B> {
+        Untouched { #[pin] body: B },
+        Buffered { data: Option<Bytes>, trailers: Option<HeaderMap> },
+    }
+}
+
+impl<B> BufferedBody<B> {
+    pub(super) fn untouched(body: B) -> Self {
+        Self { state: State::Untouched { body } }
+    }
+
+    /// Puts a collected body in one piece, and lends that piece for parsing.
+    pub(super) fn buffered<D: Buf>(collected: Collected<D>) -> (Self, Bytes) {
+        let trailers = collected.trailers().cloned();
+        let data = collected.to_bytes();
+        let state =
+            State::Buffered { data: Some(data.clone()).filter(|data| !data.is_empty()), trailers };
+        (Self { state }, data)
+    }
+}
+
+impl<B: Body> Body for BufferedBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        match self.project().state.project() {
+            StateProj::Untouched { body } => body
+                .poll_frame(cx)
+                .map_ok(|frame| frame.map_data(|mut data| data.copy_to_bytes(data.remaining()))),
+            StateProj::Buffered { data, trailers } => {
+                let frame = data.take().map(Frame::data);
+                Poll::Ready(frame.or_else(|| trailers.take().map(Frame::trailers)).map(Ok))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.state {
+            State::Untouched { body } => body.is_end_stream(),
+            State::Buffered { data, trailers } => data.is_none() && trailers.is_none(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.state {
+            State::Untouched { body } => body.size_hint(),
+            State::Buffered { data, .. } => {
+                SizeHint::with_exact(data.as_ref().map_or(0, Bytes::len) as u64)
+            }
+        }
+    }
+}
+
+impl<B> fmt::Debug for BufferedBody<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state {
+            State::Untouched { .. } => "untouched",
+            State::Buffered { .. } => "buffered",
+        };
+        f.debug_tuple("BufferedBody").field(&state).finish()
+    }
+}

@@ -1,0 +1,212 @@
+//! Keys made of others.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http::Request;
+use http::request::Parts;
+use lock_core::Key;
+use pin_project_lite::pin_project;
+
+use super::extractor::{Extracted, KeyExtractor, KeyReject};
+use super::when::When;
+
+/// Combines extractors. Implemented for those of this module; give your own an empty `impl`.
+pub trait Combine: Sized {
+    /// The segments of this key, then those of the other. The first of the two that skips or
+    /// refuses decides, and the other is not asked.
+    ///
+    /// Every extractor but [`key_fn`](super::key_fn) gives a fixed number of segments, so two
+    /// pairs never give one key.
+    #[must_use]
+    fn and<E>(self, other: E) -> And<Self, E> {
+        And { first: self, second: other }
+    }
+
+    /// The other key, where this one skips: `header("x-order").optional().or(query("order"))`.
+    #[must_use]
+    fn or<E>(self, other: E) -> Or<Self, E> {
+        Or { first: self, second: other }
+    }
+
+    /// Asks for a key only where the predicate holds; other requests run without a lock.
+    #[must_use]
+    fn when<P>(self, predicate: P) -> When<Self, P>
+    where
+        P: Fn(&Parts) -> bool + Clone + Send + Sync + 'static,
+    {
+        When::new(self, predicate)
+    }
+}
+
+#[cfg(feature = "axum")]
+impl Combine for super::PathKey {}
+impl Combine for super::FixedKey {}
+impl Combine for super::HeaderKey {}
+impl Combine for super::QueryKey {}
+impl Combine for super::JsonPointerKey {}
+impl<F> Combine for super::FnKey<F> {}
+impl<A, C> Combine for And<A, C> {}
+impl<A, C> Combine for Or<A, C> {}
+impl<K, P> Combine for When<K, P> {}
+
+/// See [`Combine::and`].
+#[derive(Debug, Clone)]
+pub struct And<A, C> {
+    first: A,
+    second: C,
+}
+
+/// See [`Combine::or`].
+#[derive(Debug, Clone)]
+pub struct Or<A, C> {
+    first: A,
+    second: C,
+}
+
+impl<A, C, B> KeyExtractor<B> for And<A, C>
+where
+    A: KeyExtractor<B>,
+    C: KeyExtractor<A::Body>,
+{
+    type Body = C::Body;
+    type Future = AndFuture<A::Future, C, C::Future>;
+
+    fn extract(&self, request: Request<B>) -> Self::Future {
+        let second = self.second.clone();
+        AndFuture { pair: Pair::First { first: self.first.extract(request), second } }
+    }
+
+    fn pass(&self, request: Request<B>) -> Request<Self::Body> {
+        self.second.pass(self.first.pass(request))
+    }
+}
+
+impl<A, C, B> KeyExtractor<B> for Or<A, C>
+where
+    A: KeyExtractor<B>,
+    C: KeyExtractor<A::Body>,
+{
+    type Body = C::Body;
+    type Future = OrFuture<A::Future, C, C::Future>;
+
+    fn extract(&self, request: Request<B>) -> Self::Future {
+        let second = self.second.clone();
+        OrFuture { pair: Pair::First { first: self.first.extract(request), second } }
+    }
+
+    fn pass(&self, request: Request<B>) -> Request<Self::Body> {
+        self.second.pass(self.first.pass(request))
+    }
+}
+
+pin_project! {
+    // ## First => Second, where the second is asked at all
+    #[project = PairProj]
+    enum Pair<F, C, G> {
+        First { #[pin] first: F, second: C },
+        Second { #[pin] second: G, key: Option<Key> },
+    }
+}
+
+pin_project! {
+    /// The work of [`And`].
+    pub struct AndFuture<F, C, G> {
+        #[pin]
+        pair: Pair<F, C, G>,
+    }
+}
+
+impl<F, C, G, B, D> Future for AndFuture<F, C, G>
+where
+    F: Future<Output = Extracted<B>>,
+    C: KeyExtractor<B, Body = D, Future = G>,
+    G: Future<Output = Extracted<D>>,
+{
+    type Output = Extracted<D>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut pair = self.project().pair;
+        loop {
+            let next = match pair.as_mut().project() {
+                PairProj::First { first, second } => match ready!(first.poll(cx)) {
+                    Extracted::Lock(key, request) => {
+                        Pair::Second { second: second.extract(request), key: Some(key) }
+                    }
+                    Extracted::Skip(request) => {
+                        return Poll::Ready(Extracted::Skip(second.pass(request)));
+                    }
+                    Extracted::Reject(reject, parts) => {
+                        return Poll::Ready(Extracted::Reject(reject, parts));
+                    }
+                },
+                PairProj::Second { second, key } => {
+                    return Poll::Ready(match (ready!(second.poll(cx)), key) {
+                        (Extracted::Lock(more, request), Some(key)) => joined(key, &more, request),
+                        (other, _) => other,
+                    });
+                }
+            };
+            pair.set(next);
+        }
+    }
+}
+
+fn joined<B>(first: &Key, second: &Key, request: Request<B>) -> Extracted<B> {
+    match Key::from_encoded(format!("{first}:{second}")) {
+        Ok(key) => Extracted::Lock(key, request),
+        Err(error) => Extracted::Reject(KeyReject::from(error), request.into_parts().0),
+    }
+}
+
+pin_project! {
+    /// The work of [`Or`].
+    pub struct OrFuture<F, C, G> {
+        #[pin]
+        pair: Pair<F, C, G>,
+    }
+}
+
+impl<F, C, G, B, D> Future for OrFuture<F, C, G>
+where
+    F: Future<Output = Extracted<B>>,
+    C: KeyExtractor<B, Body = D, Future = G>,
+    G: Future<Output = Extracted<D>>,
+{
+    type Output = Extracted<D>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut pair = self.project().pair;
+        loop {
+            let next = match pair.as_mut().project() {
+                PairProj::First { first, second } => match ready!(first.poll(cx)) {
+                    Extracted::Skip(request) => {
+                        Pair::Second { second: second.extract(request), key: None }
+                    }
+                    Extracted::Lock(key, request) => {
+                        return Poll::Ready(Extracted::Lock(key, second.pass(request)));
+                    }
+                    Extracted::Reject(reject, parts) => {
+                        return Poll::Ready(Extracted::Reject(reject, parts));
+                    }
+                },
+                PairProj::Second { second, .. } => return second.poll(cx),
+            };
+            pair.set(next);
+        }
+    }
+}
+
+impl<F, C, G> fmt::Debug for AndFuture<F, C, G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AndFuture").finish_non_exhaustive()
+    }
+}
+
+impl<F, C, G> fmt::Debug for OrFuture<F, C, G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OrFuture").finish_non_exhaustive()
+    }
+}

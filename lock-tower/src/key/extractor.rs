@@ -1,0 +1,194 @@
+//! The seam between a request and its key.
+
+use std::borrow::Cow;
+use std::future::Future;
+
+use http::request::Parts;
+use http::{Request, StatusCode};
+use lock_core::{Key, KeyError};
+
+/// Derives the key of a request.
+///
+/// The extractors of this module implement it for every body; [`key_fn`](super::key_fn) makes one
+/// of a closure. Implement it by hand where the key needs the body or an `.await`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` derives no key from a request with the body `{B}`",
+    label = "no key extractor",
+    note = "name a key: `LockLayer::new(locks).key(path(\"buy:{{sku}}\"))`; `json_pointer` wants a \
+            body whose error is `Into<BoxError>`"
+)]
+pub trait KeyExtractor<B>: Clone + Send + Sync + 'static {
+    /// The body that is passed on: `B`, or one that gives again what was read of it.
+    type Body;
+    /// The work of [`extract`](Self::extract).
+    type Future: Future<Output = Extracted<Self::Body>>;
+
+    /// Derives the key. Runs inside the response future, before any waiting.
+    fn extract(&self, request: Request<B>) -> Self::Future;
+
+    /// Passes a request on without looking at it, where another extractor has decided already.
+    fn pass(&self, request: Request<B>) -> Request<Self::Body>;
+}
+
+/// What a [`KeyExtractor`] found, with the request to pass on.
+#[derive(Debug)]
+pub enum Extracted<B> {
+    /// The request runs under the lock of this key.
+    Lock(Key, Request<B>),
+    /// The request runs without a lock.
+    Skip(Request<B>),
+    /// The request is answered without running it; its head is for the answer.
+    Reject(KeyReject, Parts),
+}
+
+impl<B> Extracted<B> {
+    pub(super) fn new(outcome: KeyOutcome, request: Request<B>) -> Self {
+        match outcome {
+            KeyOutcome::Lock(key) => Self::Lock(key, request),
+            KeyOutcome::Skip => Self::Skip(request),
+            KeyOutcome::Reject(reject) => Self::Reject(reject, request.into_parts().0),
+        }
+    }
+}
+
+/// What a closure says about a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyOutcome {
+    /// Runs under the lock of this key.
+    Lock(Key),
+    /// Runs without a lock.
+    Skip,
+    /// Is answered without running.
+    Reject(KeyReject),
+}
+
+impl From<Key> for KeyOutcome {
+    fn from(key: Key) -> Self {
+        Self::Lock(key)
+    }
+}
+
+/// `None` is [`KeyOutcome::Skip`].
+impl From<Option<Key>> for KeyOutcome {
+    fn from(key: Option<Key>) -> Self {
+        key.map_or(Self::Skip, Self::Lock)
+    }
+}
+
+/// An error is answered with 400 and the code `lock_key_rejected`.
+impl From<Result<Key, KeyError>> for KeyOutcome {
+    fn from(key: Result<Key, KeyError>) -> Self {
+        key.map_or_else(|error| Self::Reject(error.into()), Self::Lock)
+    }
+}
+
+impl From<StatusCode> for KeyOutcome {
+    fn from(status: StatusCode) -> Self {
+        Self::Reject(status.into())
+    }
+}
+
+impl From<KeyReject> for KeyOutcome {
+    fn from(reject: KeyReject) -> Self {
+        Self::Reject(reject)
+    }
+}
+
+/// Why a request has no key, as the client is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyReject {
+    status: StatusCode,
+    code: &'static str,
+    detail: Cow<'static, str>,
+}
+
+impl KeyReject {
+    /// A refusal with this status and the code `lock_key_rejected`.
+    #[must_use]
+    pub fn new(status: StatusCode) -> Self {
+        Self {
+            status,
+            code: "lock_key_rejected",
+            detail: Cow::Borrowed("the request names no lock key"),
+        }
+    }
+
+    /// Replaces the stable code that programs read.
+    #[must_use]
+    pub fn with_code(mut self, code: &'static str) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// Replaces the sentence that people read. It goes to the client.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
+        self.detail = detail.into();
+        self
+    }
+
+    /// The status of the answer.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// The sentence for people.
+    #[must_use]
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    pub(super) fn bad(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST).with_code(code).with_detail(detail)
+    }
+
+    #[cfg(feature = "axum")]
+    pub(super) fn misuse(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
+        let reject = Self::new(StatusCode::INTERNAL_SERVER_ERROR).with_code(code);
+        let reject = reject.with_detail(detail);
+        tracing::error!(code, "{}", reject.detail);
+        reject
+    }
+}
+
+impl From<StatusCode> for KeyReject {
+    fn from(status: StatusCode) -> Self {
+        Self::new(status)
+    }
+}
+
+impl From<KeyError> for KeyReject {
+    fn from(error: KeyError) -> Self {
+        Self::new(StatusCode::BAD_REQUEST).with_detail(error.to_string())
+    }
+}
+
+/// Implements [`KeyExtractor`] for a type whose `outcome(&self, &mut Parts) -> KeyOutcome` needs
+/// no more than the head of the request.
+macro_rules! extract_from_head {
+    ($name:ident) => {
+        impl<B> $crate::key::KeyExtractor<B> for $name {
+            type Body = B;
+            type Future = std::future::Ready<$crate::key::Extracted<B>>;
+
+            fn extract(&self, request: http::Request<B>) -> Self::Future {
+                let (mut parts, body) = request.into_parts();
+                let outcome = self.outcome(&mut parts);
+                let request = http::Request::from_parts(parts, body);
+                std::future::ready($crate::key::Extracted::new(outcome, request))
+            }
+
+            fn pass(&self, request: http::Request<B>) -> http::Request<B> {
+                request
+            }
+        }
+    };
+}
+pub(super) use extract_from_head;

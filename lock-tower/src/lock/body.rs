@@ -1,0 +1,139 @@
+//! The response body, which may hold the lock.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::Full;
+use lock_core::{LockGuard, Lost};
+use pin_project_lite::pin_project;
+
+use super::config::CustomBody;
+use crate::BoxError;
+
+pin_project! {
+    /// The response body behind a [`LockLayer`](crate::LockLayer): the handler's own, or the
+    /// layer's answer.
+    ///
+    /// Under [`HoldUntil::ResponseBody`](crate::HoldUntil::ResponseBody) it holds the lock until
+    /// its last frame was taken or it is dropped. When the lock is lost before that, it ends with
+    /// a [`LostError`](lock_core::LostError), so that the client sees a broken response and not
+    /// one that looks whole.
+    pub struct LockBody<R> {
+        #[pin]
+        state: State<R>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    enum State<R> {
+        // ## Held => (Free | Ended)
+        // The body is declared before the guard, so it is dropped first.
+        Held { #[pin] body: R, hold: Option<Hold> },
+        Answer { #[pin] body: Full<Bytes> },
+        Custom { #[pin] body: CustomBody },
+        Ended,
+    }
+}
+
+struct Hold {
+    // Taken out of its place by nothing but its drop.
+    _guard: LockGuard,
+    lost: Option<Lost>,
+}
+
+impl<R> LockBody<R> {
+    pub(super) fn answer(body: Full<Bytes>) -> Self {
+        Self { state: State::Answer { body } }
+    }
+
+    pub(super) fn custom(body: CustomBody) -> Self {
+        Self { state: State::Custom { body } }
+    }
+}
+
+impl<R: Body> LockBody<R> {
+    pub(super) fn free(body: R) -> Self {
+        Self { state: State::Held { body, hold: None } }
+    }
+
+    pub(super) fn held(body: R, guard: LockGuard, lost: Option<Lost>) -> Self {
+        // A server does not poll a body that says that it has ended.
+        let hold = (!body.is_end_stream()).then_some(Hold { _guard: guard, lost });
+        Self { state: State::Held { body, hold } }
+    }
+}
+
+impl<R> Body for LockBody<R>
+where
+    R: Body<Data = Bytes>,
+    R::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let mut state = self.project().state;
+        match state.as_mut().project() {
+            StateProj::Held { mut body, hold } => {
+                if let Some(Hold { lost: Some(lost), .. }) = hold
+                    && let Poll::Ready(error) = Pin::new(lost).poll(cx)
+                {
+                    tracing::warn!(%error, "a response was broken off");
+                    state.set(State::Ended);
+                    return Poll::Ready(Some(Err(error.into())));
+                }
+                let frame = body.as_mut().poll_frame(cx);
+                let ended = match &frame {
+                    Poll::Ready(Some(Ok(_))) => body.is_end_stream(),
+                    Poll::Ready(Some(Err(_)) | None) => true,
+                    Poll::Pending => false,
+                };
+                if ended {
+                    *hold = None;
+                }
+                frame.map_err(Into::into)
+            }
+            StateProj::Answer { body } => body.poll_frame(cx).map_err(|never| match never {}),
+            StateProj::Custom { body } => body.poll_frame(cx),
+            StateProj::Ended => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.state {
+            State::Held { body, .. } => body.is_end_stream(),
+            State::Answer { body } => body.is_end_stream(),
+            State::Custom { body } => body.is_end_stream(),
+            State::Ended => true,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.state {
+            State::Held { body, .. } => body.size_hint(),
+            State::Answer { body } => body.size_hint(),
+            State::Custom { body } => body.size_hint(),
+            State::Ended => SizeHint::with_exact(0),
+        }
+    }
+}
+
+impl<R> fmt::Debug for LockBody<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.state {
+            State::Held { hold: Some(_), .. } => "held",
+            State::Held { hold: None, .. } => "free",
+            State::Answer { .. } | State::Custom { .. } => "answer",
+            State::Ended => "ended",
+        };
+        f.debug_tuple("LockBody").field(&state).finish()
+    }
+}

@@ -1,0 +1,233 @@
+//! The response future: key, wait, handler.
+
+use std::fmt;
+use std::future::Future;
+use std::panic;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use http::{Request, Response};
+use http_body::Body;
+use lock_core::{Key, LockGuard, LockScope, Scoped};
+use pin_project_lite::pin_project;
+use tokio::task::JoinHandle;
+use tower_service::Service;
+use tracing::Instrument;
+
+use super::arrival::Full;
+use super::body::LockBody;
+use super::config::Config;
+use super::held::Held;
+use super::waiting::{GaveUp, Waiting};
+use crate::answer::Refusal;
+use crate::key::{Extracted, KeyExtractor};
+
+pin_project! {
+    /// The response future of a [`LockService`](crate::LockService).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it leaves the line, or drops the handler and then gives the lock up; with
+    /// [`detach_on_disconnect`](crate::LockLayer::detach_on_disconnect) a handler that has begun
+    /// runs on.
+    pub struct LockFuture<S, K, B, R>
+    where
+        S: Service<Request<K::Body>, Response = Response<R>>,
+        K: KeyExtractor<B>,
+    {
+        #[pin]
+        flow: Scoped<Flow<S, K, B, R>>,
+    }
+}
+
+pin_project! {
+    /// All of it runs inside one reentrancy scope, so that a handler that locks its own key again
+    /// does not wait for itself.
+    struct Flow<S, K, B, R>
+    where
+        S: Service<Request<K::Body>, Response = Response<R>>,
+        K: KeyExtractor<B>,
+    {
+        #[pin]
+        state: State<S, K, B, R>,
+        // Ready since before the key was derived; taken by the one call.
+        service: Option<S>,
+        config: Arc<Config>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    enum State<S, K, B, R>
+    where
+        S: Service<Request<K::Body>, Response = Response<R>>,
+        K: KeyExtractor<B>,
+    {
+        // ## Deriving => (Unlocked | Waiting | the end)
+        Deriving { #[pin] key: K::Future },
+        // ## Waiting => (Held | Detached | the end)
+        Waiting { waiting: Waiting, request: Option<Request<K::Body>> },
+        // ## Unlocked => the end
+        Unlocked { #[pin] inner: S::Future },
+        // ## Held => the end
+        Held { #[pin] held: Held<S::Future> },
+        // ## Detached => the end
+        Detached { task: JoinHandle<Result<Response<LockBody<R>>, S::Error>> },
+    }
+}
+
+impl<S, K, B, R> LockFuture<S, K, B, R>
+where
+    S: Service<Request<K::Body>, Response = Response<R>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    R: Body + Send + 'static,
+    K: KeyExtractor<B>,
+{
+    pub(super) fn new(service: S, key: K::Future, config: Arc<Config>) -> Self {
+        let locks = config.locks.clone();
+        let flow = Flow { state: State::Deriving { key }, service: Some(service), config };
+        Self { flow: locks.scope(flow) }
+    }
+}
+
+impl<S, K, B, R> Future for LockFuture<S, K, B, R>
+where
+    S: Service<Request<K::Body>, Response = Response<R>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    R: Body + Send + 'static,
+    K: KeyExtractor<B>,
+{
+    type Output = Result<Response<LockBody<R>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().flow.poll(cx)
+    }
+}
+
+impl<S, K, B, R> Future for Flow<S, K, B, R>
+where
+    S: Service<Request<K::Body>, Response = Response<R>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    R: Body + Send + 'static,
+    K: KeyExtractor<B>,
+{
+    type Output = Result<Response<LockBody<R>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let config = &*this.config;
+        loop {
+            let next = match this.state.as_mut().project() {
+                StateProj::Deriving { key } => match ready!(key.poll(cx)) {
+                    Extracted::Lock(key, request) => {
+                        match config.arrivals.arrive(&key, config.caps) {
+                            Ok(place) => State::Waiting {
+                                waiting: Waiting::new(Arc::clone(config), key, place),
+                                request: Some(request),
+                            },
+                            Err(full) => {
+                                return Poll::Ready(Ok(not_let_in(config, full, &key, request)));
+                            }
+                        }
+                    }
+                    Extracted::Skip(request) => {
+                        State::Unlocked { inner: call(this.service, request) }
+                    }
+                    Extracted::Reject(reject, head) => {
+                        let refusal = Refusal { request: Some(&head), ..Refusal::of_key(&reject) };
+                        return Poll::Ready(Ok(config.answer(&refusal)));
+                    }
+                },
+                StateProj::Waiting { waiting, request } => {
+                    let outcome = ready!(Pin::new(waiting).poll(cx));
+                    let request = request.take().expect("kept until the wait is over");
+                    match outcome {
+                        Ok(guard) => {
+                            let inner = call(this.service, with_lock(request, &guard));
+                            begin(Held::new(inner, guard, Arc::clone(config)), config.detach)
+                        }
+                        Err(gave_up) => {
+                            return Poll::Ready(Ok(not_granted(config, gave_up, request)));
+                        }
+                    }
+                }
+                StateProj::Unlocked { inner } => {
+                    let result = ready!(inner.poll(cx));
+                    return Poll::Ready(result.map(|response| response.map(LockBody::free)));
+                }
+                StateProj::Held { held } => return held.poll(cx),
+                StateProj::Detached { task } => {
+                    return Poll::Ready(match ready!(Pin::new(task).poll(cx)) {
+                        Ok(result) => result,
+                        // A panic takes the way that it would have taken without the task.
+                        Err(error) if error.is_panic() => panic::resume_unwind(error.into_panic()),
+                        Err(_) => Ok(config.answer(&Refusal::of_shutdown())),
+                    });
+                }
+            };
+            this.state.set(next);
+        }
+    }
+}
+
+fn call<S: Service<Q>, Q>(service: &mut Option<S>, request: Q) -> S::Future {
+    service.take().expect("one request, one call").call(request)
+}
+
+fn with_lock<B>(mut request: Request<B>, guard: &LockGuard) -> Request<B> {
+    let extensions = request.extensions_mut();
+    extensions.insert(guard.handle());
+    extensions.insert(guard.token());
+    request
+}
+
+/// Runs the handler here, or in a task that outlives this future.
+fn begin<S, K, B, R>(held: Held<S::Future>, detach: bool) -> State<S, K, B, R>
+where
+    S: Service<Request<K::Body>, Response = Response<R>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    R: Body + Send + 'static,
+    K: KeyExtractor<B>,
+{
+    if !detach {
+        return State::Held { held };
+    }
+    let scope = LockScope::current().unwrap_or_default();
+    State::Detached { task: tokio::spawn(scope.run(held.in_current_span())) }
+}
+
+fn not_let_in<B, R>(
+    config: &Config,
+    full: Full,
+    key: &Key,
+    request: Request<B>,
+) -> Response<LockBody<R>> {
+    let head = request.into_parts().0;
+    config.answer(&Refusal { request: Some(&head), ..full.refusal(key) })
+}
+
+fn not_granted<B, R>(
+    config: &Config,
+    gave_up: GaveUp,
+    request: Request<B>,
+) -> Response<LockBody<R>> {
+    let GaveUp { error, waited, tries } = gave_up;
+    let head = request.into_parts().0;
+    let refusal = Refusal::of_acquire(&error, config.busy_status);
+    config.answer(&Refusal { request: Some(&head), waited, tries, ..refusal })
+}
+
+impl<S, K, B, R> fmt::Debug for LockFuture<S, K, B, R>
+where
+    S: Service<Request<K::Body>, Response = Response<R>>,
+    K: KeyExtractor<B>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockFuture").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,75 @@
+//! The handler under its lock.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use http::Response;
+use http_body::Body;
+use lock_core::{LockGuard, Lost, LostError};
+use pin_project_lite::pin_project;
+
+use super::body::LockBody;
+use super::config::{Config, HoldUntil, OnLost};
+use crate::answer::Refusal;
+
+pin_project! {
+    /// Runs the inner future until it answers or, if so configured, the lock is lost.
+    ///
+    /// Fields drop in their order: what the handler owns is gone before the lock is given up.
+    pub(super) struct Held<F> {
+        #[pin]
+        inner: Option<F>,
+        guard: Option<LockGuard>,
+        // None where a loss is only reported.
+        lost: Option<Lost>,
+        config: Arc<Config>,
+    }
+}
+
+impl<F> Held<F> {
+    pub(super) fn new(inner: F, guard: LockGuard, config: Arc<Config>) -> Self {
+        let lost = (config.on_lost == OnLost::Cancel).then(|| guard.lost());
+        Self { inner: Some(inner), guard: Some(guard), lost, config }
+    }
+}
+
+impl<F, R, E> Future for Held<F>
+where
+    F: Future<Output = Result<Response<R>, E>>,
+    R: Body,
+{
+    type Output = Result<Response<LockBody<R>>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        // First, so that a handler that lost its lock is not run one step further.
+        if let Some(lost) = this.lost
+            && let Poll::Ready(error) = Pin::new(lost).poll(cx)
+        {
+            this.inner.set(None);
+            drop(this.guard.take());
+            return Poll::Ready(Ok(answer_lost(this.config, &error)));
+        }
+        let inner = this.inner.as_mut().as_pin_mut().expect("polled again after it was ready");
+        let result = ready!(inner.poll(cx));
+        this.inner.set(None);
+        let guard = this.guard.take();
+        let lost = this.lost.take();
+        if let Some(error) = guard.as_ref().and_then(|guard| guard.handle().why_lost()) {
+            tracing::warn!(%error, "a handler finished after its lock was lost");
+        }
+        Poll::Ready(result.map(|response| match (this.config.hold_until, guard) {
+            (HoldUntil::ResponseBody, Some(guard)) => {
+                response.map(|body| LockBody::held(body, guard, lost))
+            }
+            _ => response.map(LockBody::free),
+        }))
+    }
+}
+
+fn answer_lost<R>(config: &Config, error: &LostError) -> Response<LockBody<R>> {
+    tracing::warn!(%error, "a handler was stopped");
+    config.answer(&Refusal::of_lost(error))
+}

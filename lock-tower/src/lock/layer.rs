@@ -1,0 +1,219 @@
+//! The layer and its options.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use http_body::Body;
+use http_body_util::BodyExt;
+use lock_core::{Fairness, LockClient};
+use tower::retry::budget::TpsBudget;
+use tower_layer::Layer;
+
+use super::arrival::{Arrivals, Caps};
+use super::config::{Config, HoldUntil, OnLost};
+use super::service::LockService;
+use crate::BoxError;
+use crate::answer::Refusal;
+
+/// The layer has no key extractor yet; see [`LockLayer::key`].
+#[derive(Debug, Clone, Copy)]
+pub struct NoKey;
+
+/// Runs the requests of one key one at a time, over all processes that share the lock store.
+///
+/// | option | default | bounds |
+/// |---|---|---|
+/// | [`key`](Self::key) | none, must be given | |
+/// | [`wait`](Self::wait) | 2 s | 0 to 24 h |
+/// | [`retries`](Self::retries) | 1 | at most 1,000 |
+/// | [`lease`](Self::lease), [`hold_limit`](Self::hold_limit), [`linger`](Self::linger), [`fairness`](Self::fairness) | those of the client | as [`LockOptions`](lock_core::LockOptions) has them |
+/// | [`waiters_per_key`](Self::waiters_per_key) | 1,000 | at least 1 |
+/// | [`waiters`](Self::waiters) | 10,000 | at least 1 |
+/// | [`retry_budget`](Self::retry_budget) | 10 per s and 20 % of the requests of the last 10 s | |
+/// | [`busy_status`](Self::busy_status) | 409 | 400 to 599 |
+/// | [`hold_until`](Self::hold_until) | the head of the response | |
+/// | [`on_lost`](Self::on_lost) | stop the handler, 503 | |
+/// | [`detach_on_disconnect`](Self::detach_on_disconnect) | off | |
+///
+/// Clones of a layer, and all services that it makes, count waiters together and share the retry
+/// budget. An option out of its bounds is answered with 500 `lock_misconfigured`.
+///
+/// # Cancel safety
+///
+/// When the client goes away the response future is dropped: a waiter leaves the line, a running
+/// handler is dropped and then its lock given up, unless
+/// [`detach_on_disconnect`](Self::detach_on_disconnect) is set.
+#[derive(Debug, Clone)]
+#[must_use = "a layer does nothing until it is added to a service"]
+pub struct LockLayer<K = NoKey> {
+    key: K,
+    config: Config,
+}
+
+impl LockLayer {
+    /// A layer with the defaults and no key yet.
+    pub fn new(locks: LockClient) -> Self {
+        let options = locks.defaults().with_wait(Duration::from_secs(2)).with_retries(1);
+        let config = Config {
+            locks,
+            options,
+            caps: Caps { per_key: 1_000, total: 10_000 },
+            arrivals: Arc::new(Arrivals::default()),
+            retry_budget: Arc::new(TpsBudget::default()),
+            busy_status: StatusCode::CONFLICT,
+            on_busy: None,
+            hold_until: HoldUntil::default(),
+            on_lost: OnLost::default(),
+            detach: false,
+        };
+        Self { key: NoKey, config }
+    }
+}
+
+impl<K> LockLayer<K> {
+    /// What requests are serialised by: an extractor of [`key`](crate::key).
+    pub fn key<E>(self, key: E) -> LockLayer<E> {
+        LockLayer { key, config: self.config }
+    }
+
+    /// How long one try may wait for the lock. With zero, only a free lock is taken.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.config.options.wait = wait;
+        self
+    }
+
+    /// How many further tries follow one that failed, as far as the retry budget allows: after a
+    /// wait that ran out, or a fault of the store that may pass. Each follows a jittered pause of
+    /// 25 to 50 ms that doubles up to 1 s, so a request waits at most `wait * (1 + retries)` plus
+    /// the pauses.
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.config.options.retries = retries;
+        self
+    }
+
+    /// How long a grant lives at the store without a renewal.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.config.options.lease = lease;
+        self
+    }
+
+    /// How long one request may hold the lock at all; then it is lost, see
+    /// [`on_lost`](Self::on_lost).
+    pub fn hold_limit(mut self, limit: Duration) -> Self {
+        self.config.options.hold_limit = Some(limit);
+        self
+    }
+
+    /// How long an idle lease is kept after the last release in this process.
+    pub fn linger(mut self, linger: Duration) -> Self {
+        self.config.options.linger = linger;
+        self
+    }
+
+    /// How to share a key with other processes.
+    pub fn fairness(mut self, fairness: Fairness) -> Self {
+        self.config.options.fairness = fairness;
+        self
+    }
+
+    /// How many requests of one key may wait in this process, the one that is about to get a free
+    /// lock included; the next is answered with 429 at once. Those that hold the lock do not
+    /// count. Zero is taken for 1.
+    pub fn waiters_per_key(mut self, waiters: usize) -> Self {
+        self.config.caps.per_key = waiters.max(1);
+        self
+    }
+
+    /// How many requests may wait in this process over all keys of this layer, as
+    /// [`waiters_per_key`](Self::waiters_per_key) counts them.
+    pub fn waiters(mut self, waiters: usize) -> Self {
+        self.config.caps.total = waiters.max(1);
+        self
+    }
+
+    /// What retries are paid from. Every request deposits once and every retry withdraws once;
+    /// when the budget is used up, a try that failed is answered instead of repeated. Give several
+    /// layers one `Arc` to let them share it.
+    pub fn retry_budget(mut self, budget: impl Into<Arc<TpsBudget>>) -> Self {
+        self.config.retry_budget = budget.into();
+        self
+    }
+
+    /// The status of the answer when others held the lock for the whole budget: 409 (default) says
+    /// that the resource is busy, 503 that the server is.
+    ///
+    /// # Panics
+    ///
+    /// If it is no error status.
+    #[track_caller]
+    pub fn busy_status(mut self, status: StatusCode) -> Self {
+        assert!(
+            status.is_client_error() || status.is_server_error(),
+            "busy_status is {status}, it must be from 400 to 599"
+        );
+        self.config.busy_status = status;
+        self
+    }
+
+    /// Answers in the application's own way whenever the layer answers by itself, for any
+    /// [`Cause`](crate::answer::Cause). The closure runs in the task of the request: it must not
+    /// block.
+    ///
+    /// ```
+    /// use axum::http::StatusCode;
+    /// use axum::response::IntoResponse;
+    /// use lock_tower::LockLayer;
+    /// use lock_tower::answer::Cause;
+    ///
+    /// let layer = LockLayer::new(lock_core::LockClient::memory()).on_busy(|refusal| {
+    ///     match refusal.cause() {
+    ///         Cause::Timeout => (StatusCode::LOCKED, "somebody else buys this").into_response(),
+    ///         _ => refusal.default_response().into_response(),
+    ///     }
+    /// });
+    /// # let _ = layer;
+    /// ```
+    pub fn on_busy<F, B>(mut self, answer: F) -> Self
+    where
+        F: Fn(&Refusal<'_>) -> Response<B> + Send + Sync + 'static,
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        self.config.on_busy = Some(Arc::new(move |refusal| {
+            answer(refusal).map(|body| body.map_err(Into::into).boxed_unsync())
+        }));
+        self
+    }
+
+    /// How long a request keeps its lock.
+    pub fn hold_until(mut self, until: HoldUntil) -> Self {
+        self.config.hold_until = until;
+        self
+    }
+
+    /// What happens when the lock is lost while the handler runs.
+    pub fn on_lost(mut self, action: OnLost) -> Self {
+        self.config.on_lost = action;
+        self
+    }
+
+    /// Finishes a handler that has begun, with its lock, when the client goes away. A request
+    /// that still waits leaves the line as ever.
+    ///
+    /// Every handler then runs in a task of its own from the start, inside the reentrancy scope
+    /// and the tracing span of the request; task-local values of other middleware do not reach it.
+    pub fn detach_on_disconnect(mut self) -> Self {
+        self.config.detach = true;
+        self
+    }
+}
+
+impl<S, K: Clone> Layer<S> for LockLayer<K> {
+    type Service = LockService<S, K>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        LockService::new(inner, self.key.clone(), Arc::new(self.config.clone()))
+    }
+}

@@ -1,0 +1,173 @@
+//! Every answer of the layer: its status, its headers and its code.
+
+mod common;
+
+use axum::response::IntoResponse;
+use common::{Answer, Probe, buy, ms, now, send, settle, shop, spawn};
+use http::StatusCode;
+use lock_core::backend::{
+    Attempt, Backend, Claim, ClaimId, Fault, FaultKind, Promises, Renewal, Terms, Withdrawal,
+};
+use lock_core::{Inspection, Key, LockClient};
+use lock_tower::LockLayer;
+use lock_tower::answer::Cause;
+use std::time::Duration;
+
+#[track_caller]
+fn assert_come_back(answer: &Answer, seconds: std::ops::RangeInclusive<u64>) {
+    let after = answer.retry_after().expect("a Retry-After");
+    assert!(seconds.contains(&after), "Retry-After: {after}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_lock_is_answered_with_409_when_the_budget_is_used_up() {
+    let locks = LockClient::memory();
+    let _held = locks.lock("buy:42").await.unwrap();
+    let app = shop(LockLayer::new(locks), &Probe::open());
+    let begun = now();
+    let answer = send(&app, buy("42")).await;
+    answer.assert_problem(409, "lock_timeout");
+    assert_come_back(&answer, 1..=2);
+    // Two tries of 2 s and one pause, which is what the defaults say.
+    let took = begun.elapsed();
+    assert!(took >= ms(4_025) && took <= ms(4_060), "{took:?}");
+    assert!(!answer.text.contains("42"), "the key is not repeated: {}", answer.text);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_of_busy_is_configurable() {
+    let locks = LockClient::memory();
+    let _held = locks.lock("buy:42").await.unwrap();
+    let layer = LockLayer::new(locks).busy_status(StatusCode::SERVICE_UNAVAILABLE);
+    let app = shop(layer.wait(Duration::ZERO).retries(0), &Probe::open());
+    let begun = now();
+    send(&app, buy("42")).await.assert_problem(503, "lock_timeout");
+    assert!(begun.elapsed() <= ms(1), "without a wait there is none");
+}
+
+#[test]
+#[should_panic(expected = "busy_status is 200 OK")]
+fn a_busy_status_that_is_no_error_is_refused_at_once() {
+    let _ = LockLayer::new(LockClient::memory()).busy_status(StatusCode::OK);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_line_of_the_client_is_answered_with_503() {
+    let locks = LockClient::builder("memory:").waiters_per_key_max(1).connect().await.unwrap();
+    let held = locks.lock("buy:42").await.unwrap();
+    let app = shop(LockLayer::new(locks), &Probe::open());
+    let waiting = spawn(&app, buy("42"));
+    settle().await;
+    let answer = send(&app, buy("42")).await;
+    answer.assert_problem(503, "lock_overloaded");
+    assert_come_back(&answer, 1..=2);
+    drop(held);
+    assert_eq!(waiting.await.unwrap().text, "done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_out_of_reach_is_answered_with_503() {
+    let locks = LockClient::with_backend(Broken);
+    let probe = Probe::open();
+    let answer = send(&shop(LockLayer::new(locks), &probe), buy("42")).await;
+    answer.assert_problem(503, "lock_unavailable");
+    assert_come_back(&answer, 1..=2);
+    assert_eq!(probe.entered(), 0);
+    assert!(!answer.text.contains("secret"), "{}", answer.text);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_client_is_answered_with_503() {
+    let locks = LockClient::memory();
+    let _ = locks.shutdown(Duration::ZERO).await;
+    let answer = send(&shop(LockLayer::new(locks), &Probe::open()), buy("42")).await;
+    answer.assert_problem(503, "lock_closed");
+    assert_come_back(&answer, 1..=2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_too_long_is_answered_with_400() {
+    let app = shop(LockLayer::new(LockClient::memory()), &Probe::open());
+    let answer = send(&app, buy(&"4".repeat(600))).await;
+    answer.assert_problem(400, "lock_key_rejected");
+    assert_eq!(answer.retry_after(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_option_out_of_its_bounds_is_answered_with_500() {
+    let layer = || LockLayer::new(LockClient::memory());
+    let day = Duration::from_secs(100_000);
+    for layer in [
+        layer().lease(Duration::ZERO),
+        layer().wait(day),
+        layer().linger(day),
+        layer().hold_limit(Duration::ZERO),
+        layer().retries(1_001),
+    ] {
+        let answer = send(&shop(layer, &Probe::open()), buy("42")).await;
+        answer.assert_problem(500, "lock_misconfigured");
+        assert_eq!(answer.retry_after(), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_busy_is_given_all_facts_and_its_answer_is_sent() {
+    let locks = LockClient::memory();
+    let _held = locks.lock("buy:42").await.unwrap();
+    let layer = LockLayer::new(locks).wait(ms(100)).on_busy(|refusal| {
+        assert_eq!(refusal.cause(), Cause::Timeout);
+        assert_eq!(refusal.status(), StatusCode::CONFLICT);
+        assert_eq!(refusal.code(), "lock_timeout");
+        assert_eq!(refusal.key().map(Key::as_str), Some("buy:42"));
+        assert_eq!(refusal.tries(), 2);
+        assert!(refusal.waited() >= ms(225) && refusal.waited() <= ms(255), "{refusal:?}");
+        assert_eq!(refusal.request().unwrap().uri.path(), "/buy/42");
+        assert!(refusal.error().unwrap().to_string().contains("buy:42"));
+        assert_eq!(refusal.estimated_wait(), None);
+        assert!(refusal.retry_after().is_some());
+        let mut response = refusal.default_response().into_response();
+        *response.status_mut() = StatusCode::LOCKED;
+        response
+    });
+    let answer = send(&shop(layer, &Probe::open()), buy("42")).await;
+    assert_eq!(answer.status, StatusCode::LOCKED);
+    assert_eq!(answer.code(), "lock_timeout");
+}
+
+/// A store that nobody can reach.
+#[derive(Debug)]
+struct Broken;
+
+fn fault<T>() -> Result<T, Fault> {
+    Err(Fault::new(FaultKind::Refused, "WRONGPASS secret"))
+}
+
+impl Backend for Broken {
+    type Claim = Self;
+
+    fn promises(&self) -> Promises {
+        Promises::none()
+    }
+
+    fn claim(&self, _: &Key, _: ClaimId, _: Terms) -> Self {
+        Self
+    }
+
+    async fn inspect(&self, _: &Key) -> Result<Inspection, Fault> {
+        fault()
+    }
+}
+
+impl Claim for Broken {
+    async fn attempt(&mut self) -> Result<Attempt, Fault> {
+        fault()
+    }
+
+    async fn renew(&mut self) -> Result<Renewal, Fault> {
+        fault()
+    }
+
+    async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
+        fault()
+    }
+}

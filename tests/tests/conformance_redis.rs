@@ -1,0 +1,50 @@
+//! The conformance suite over a real `redis-server`, in real time.
+
+use std::time::Duration;
+
+use lock_core::backend::Redis;
+use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
+use tests::redis::{KeyInfo, RedisServer};
+
+/// What a fence key may live on after its last use, and the longest lease of the suite.
+const FENCE_TTL_MAX: Duration = Duration::from_secs(2 * 60 * 60);
+
+#[derive(Debug)]
+struct OnRedis(RedisServer);
+
+impl OnRedis {
+    fn start() -> Self {
+        Self(RedisServer::start())
+    }
+}
+
+impl Subject for OnRedis {
+    fn open(&self) -> BoxFuture<'_, AnyBackend> {
+        Box::pin(async {
+            let backend = Redis::connect(&self.0.url(), None).await;
+            AnyBackend::new(backend.expect("a server that answers"))
+        })
+    }
+
+    fn slack(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+
+    fn left_behind(&self) -> BoxFuture<'_, Vec<String>> {
+        let documented = |key: &KeyInfo| {
+            key.name.ends_with(":fence")
+                && key.ttl_ms.is_some_and(|ttl| Duration::from_millis(ttl) < FENCE_TTL_MAX)
+        };
+        let keys = self.0.keys().into_iter().filter(|key| !documented(key));
+        let mut left: Vec<_> = keys.map(|key| format!("{key:?}")).collect();
+        left.extend(self.0.channels().into_iter().map(|channel| format!("channel {channel}")));
+        Box::pin(async move { left })
+    }
+}
+
+lock_core::conformance_tests!([flavor = "multi_thread", worker_threads = 2], OnRedis::start());
+
+#[tokio::test]
+async fn one_server_passes_all_of_it_in_a_row() {
+    conformance::all(&OnRedis::start()).await;
+}
