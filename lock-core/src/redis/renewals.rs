@@ -1,8 +1,8 @@
 //! Renewals: on a connection of their own, so that nothing an application does can hold them up,
 //! and in batches, as many claims at once as have come due.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use redis::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -29,22 +29,28 @@ pub(super) struct Due {
 /// Where claims that are due are sent.
 #[derive(Debug)]
 pub(super) struct Renewals {
-    due: mpsc::UnboundedSender<Due>,
+    link: Arc<Link>,
+    requests: Arc<AtomicU64>,
+    /// To the task, unless its runtime is gone.
+    due: Mutex<mpsc::UnboundedSender<Due>>,
 }
 
 impl Renewals {
     /// Starts the task; it ends with this value.
     pub(super) fn start(link: Arc<Link>, requests: Arc<AtomicU64>) -> Self {
-        let (due, mut queue) = mpsc::unbounded_channel();
-        drop(tokio::spawn(async move {
-            let mut batch = Vec::with_capacity(BATCH_MAX);
-            // Bounded: each claim has at most one renewal under way.
-            while queue.recv_many(&mut batch, BATCH_MAX).await > 0 {
-                requests.fetch_add(1, Ordering::Relaxed);
-                serve(&link, &mut batch).await;
-            }
-        }));
-        Self { due }
+        let due = Mutex::new(spawn(link.clone(), requests.clone()));
+        Self { link, requests, due }
+    }
+
+    /// Passes a claim to the task. A client may outlive the runtime that it was made in: the task
+    /// is then started anew in the one that asks.
+    fn send(&self, due: Due) {
+        let mut sender = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(mpsc::error::SendError(due)) = sender.send(due) {
+            *sender = spawn(self.link.clone(), self.requests.clone());
+            // If this runtime is ending too, the claim hears of it by its dropped reply.
+            drop(sender.send(due));
+        }
     }
 
     /// Renews one claim with the next batch.
@@ -53,11 +59,22 @@ impl Renewals {
         due: Due,
         answer: oneshot::Receiver<Result<Value, Fault>>,
     ) -> Result<Value, Fault> {
-        if self.due.send(due).is_err() {
-            return Err(fault::timed_out());
-        }
+        self.send(due);
         answer.await.unwrap_or_else(|_| Err(fault::timed_out()))
     }
+}
+
+fn spawn(link: Arc<Link>, requests: Arc<AtomicU64>) -> mpsc::UnboundedSender<Due> {
+    let (due, mut queue) = mpsc::unbounded_channel();
+    drop(tokio::spawn(async move {
+        let mut batch = Vec::with_capacity(BATCH_MAX);
+        // Bounded: each claim has at most one renewal under way.
+        while queue.recv_many(&mut batch, BATCH_MAX).await > 0 {
+            requests.fetch_add(1, Ordering::Relaxed);
+            serve(&link, &mut batch).await;
+        }
+    }));
+    due
 }
 
 async fn serve(link: &Link, batch: &mut Vec<Due>) {
