@@ -64,7 +64,7 @@ async fn an_acquire_dropped_in_line_leaves_the_line() {
     let holder = connect(&server.url(), ms(30_000)).await;
     let locks = connect(&server.url(), ms(30_000)).await;
     let held = holder.lock("k").await.unwrap();
-    let acquire = tokio::spawn(locks.lock("k").acquire());
+    let acquire = tokio::spawn(locks.lock("k").wait(ms(60_000)).acquire());
     line_of(&server, "k", 1).await;
     acquire.abort();
     line_of(&server, "k", 0).await;

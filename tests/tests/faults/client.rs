@@ -188,6 +188,23 @@ fn a_guard_that_outlives_its_runtime_is_lost_and_can_still_be_dropped() {
     assert_eq!(locks.stats().keys, 0);
 }
 
+/// F19 (V3): a client that outlives its runtime serves another one, renewals included.
+#[test]
+fn a_client_that_outlives_its_runtime_serves_another() {
+    let server = RedisServer::start();
+    let first = runtime();
+    let locks = first.block_on(connect(&server.url(), ms(600)));
+    first.block_on(async { locks.lock("k").await.unwrap().release().await.unwrap() });
+    drop(first);
+    runtime().block_on(async {
+        let guard = locks.lock("k").await.unwrap();
+        eventually("two leases of renewals", || locks.stats().renewals >= 6).await;
+        assert!(guard.is_held());
+        guard.release().await.unwrap();
+        nothing_left(&server, [locks]).await;
+    });
+}
+
 /// F36 (V4, V6, V8): one task that locks a key twice without a scope ends at its budget, and the
 /// error names its own hold.
 #[tokio::test]

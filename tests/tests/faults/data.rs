@@ -1,6 +1,7 @@
 //! Keys that are strange, foreign or many.
 
 use lock_core::{AcquireError, IntoKey, Key, KeyError, Rejection};
+use tests::checker::Checker;
 use tests::redis::RedisServer;
 use tests::wait::eventually;
 
@@ -234,4 +235,41 @@ async fn many_keys_used_once_each_leave_nothing_in_the_client() {
     assert!(keys.iter().all(|key| key.ttl_ms.is_some()));
     server.command::<()>(&["FLUSHALL"]);
     nothing_left(&server, [locks]).await;
+}
+
+/// How much of a process is in memory, in kB.
+fn resident_kb(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// F35 (V6): the memory of a process stays flat over keys that it uses once each. A hundred bytes
+/// kept per key would be 1 MB here.
+#[tokio::test]
+async fn the_memory_of_a_process_stays_flat_over_keys_used_once_each() {
+    let (server, history) = (RedisServer::start(), History::new());
+    let mut worker = history.worker("worker", &server.url(), &server, 10_000);
+    let mut used = 0;
+    let mut resident = Vec::new();
+    for _ in 0..3 {
+        for _ in 0..50 {
+            // In blocks, as one answer at a time would measure the pipe.
+            for n in 0..100 {
+                worker.send(&format!("contend k:{}:{n} 1 1 0 5000", used));
+            }
+            for _ in 0..100 {
+                assert!(worker.reply().await.ok);
+            }
+            used += 1;
+        }
+        resident.push(resident_kb(worker.pid()));
+    }
+    let stats = worker.ask("stats").await.value.unwrap();
+    assert_eq!((&stats["keys"], &stats["acquired"]), (&0.into(), &15_000.into()));
+    assert!(resident[2] <= resident[0] + 700, "kB after each 5,000 keys: {resident:?}");
+    worker.send("exit");
+    worker.ended().await;
+    history.check(Checker::new().exclusive());
+    nothing_left(&server, []).await;
 }
