@@ -12,6 +12,7 @@ use super::inbox::{Handed, Inbox};
 use super::link::REQUEST_WITHIN;
 use super::names::{self, Names};
 use super::node::Node;
+use super::probe;
 use super::renewals::Due;
 use super::script::{ATTEMPT, WITHDRAW};
 use crate::backend::{
@@ -81,6 +82,17 @@ impl RedisClaim {
             held: false,
             renewed: false,
             doubts: Vec::new(),
+        }
+    }
+
+    /// A refusal with the rights that are missing, which not every server tells by itself.
+    async fn named(&self, fault: Fault) -> Fault {
+        if fault.kind() != FaultKind::Refused {
+            return fault;
+        }
+        match probe::rights(&self.node).await {
+            Err(named) if named.kind() == FaultKind::Refused => named,
+            _ => fault,
         }
     }
 
@@ -169,7 +181,7 @@ impl Claim for RedisClaim {
                 if fault.is_transient() && self.doubts.len() < DOUBTS_MAX {
                     self.doubts.extend(unserved.sent);
                 }
-                return Err(fault);
+                return Err(self.named(fault).await);
             }
         };
         match ints(&answer)[..] {

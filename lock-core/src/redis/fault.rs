@@ -9,12 +9,12 @@ use crate::backend::{Fault, FaultKind};
 /// What the server says of a user without a right; inside a script the code is lost, so the text
 /// decides.
 const REFUSALS: [&str; 9] = [
-    "the user executing the script can't",
     "noauth",
     "wrongpass",
     "noperm",
     "acl failure",
     "no permissions",
+    "the user executing the script",
     "unknown command",
     "unknown redis command",
     "invalid username-password",
@@ -39,6 +39,9 @@ pub(super) fn fault(error: RedisError) -> Fault {
         }
         (_, ErrorKind::RESP3NotSupported) => {
             "the server is too old: this backend needs Redis 6.2 or later".into()
+        }
+        (FaultKind::Refused, _) if lower.contains("one of the") => {
+            format!("redis refuses: {text}: a lock needs keys ~lock:* and channels &lock:push:*")
         }
         (FaultKind::Refused, _) => format!("redis refuses: {text}"),
         _ => format!("redis did not serve the request: {text}"),

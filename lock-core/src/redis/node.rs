@@ -57,6 +57,11 @@ impl Node {
         Ok(Arc::new(node))
     }
 
+    #[cfg(feature = "deadpool")]
+    pub(super) fn has_pool(&self) -> bool {
+        self.pool.is_some()
+    }
+
     pub(super) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }

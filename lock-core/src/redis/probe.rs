@@ -66,6 +66,9 @@ pub(super) async fn eviction(node: &Node) {
 /// Whether the application's pool leads to the database that pushes and renewals use.
 #[cfg(feature = "deadpool")]
 pub(super) async fn pool(node: &Node) -> Result<(), Fault> {
+    if !node.has_pool() {
+        return Ok(());
+    }
     let name = format!("lock:{{probe-{}}}", node.session);
     let mut set = Cmd::new();
     set.arg("SET").arg(&name).arg(&node.session).arg("PX").arg(1_000);

@@ -223,6 +223,10 @@ impl<W, R> Cohort<W, R> {
                 held.clock.renewed(sent, grant.valid_for);
                 if grant.fences.left() > 0 {
                     held.fences = grant.fences;
+                } else if held.fences.left() == 0 {
+                    // Whoever is next needs one, and asking at once would be answered the same.
+                    held.clock.renewal_failed(now);
+                    held.renew_not_before = Some(held.clock.renew_at());
                 }
                 match (grant.wanted, held.wanted) {
                     (true, None) => held.wanted = Some((now, 0)),

@@ -1,6 +1,6 @@
 -- ARGV me, lease ms, tokens, join (1 or 0), due in ms, claim lease ms
 -- -> {1, first, last, wanted} granted
---    {0, ahead, ms left, foreign, last token of the key or -1} blocked
+--    {0, ahead, ms left, foreign, last token of the key, or of the clock} blocked
 local me = ARGV[1]
 local values = call('MGET', K[1], K[4])
 local holder = values[1]
@@ -50,7 +50,7 @@ end
 local left = call('PTTL', K[1])
 -- A hand-off that is pushed later carries greater tokens; an older push still on its way does not.
 local fence = values[2]
-local latest = fence and last_of(fence) or -1
+local latest = fence and last_of(fence) or clock_token()
 local session = string.match(holder, '^%x+%.(%x+)$')
 local alien = session and 0 or 1
 if ARGV[4] == '0' then

@@ -32,12 +32,17 @@ local function last_of(value)
   return last
 end
 
+-- The token of this moment.
+local function clock_token()
+  time = time or call('TIME')
+  return ((time[1] - EPOCH_S) * 1000000 + time[2]) * PER_US
+end
+
 -- Reserves up to `count` tokens above all before them, none ahead of the clock unless it was set
 -- back: what a server that lost its data gives next is above all it ever gave. `value` is the
 -- fence as read.
 local function reserve(value, count, lease)
-  time = time or call('TIME')
-  local last = ((time[1] - EPOCH_S) * 1000000 + time[2]) * PER_US
+  local last = clock_token()
   local first = last
   if value then
     local before = last_of(value)

@@ -1,14 +1,18 @@
 -- KEYS scratch
 -- ARGV channel
 -- -> the commands and channels that this user may not use, by name
-local refused = {}
+local refused, seen = {}, {}
 local function try(...)
+  local name = string.lower((...))
   local answer = redis.pcall(...)
-  if type(answer) == 'table' and answer.err then
+  if type(answer) == 'table' and answer.err and not seen[name] then
     local err = string.lower(answer.err)
-    if string.find(err, 'permission', 1, true) or string.find(err, 'noperm', 1, true)
-        or string.find(err, "executing the script can't", 1, true) then
-      refused[#refused + 1] = string.lower((...))
+    -- Redis 7.0 says "the user executing the script can't ...", others "... permissions ...".
+    for _, refusal in ipairs({'permission', 'noperm', 'user executing the script'}) do
+      if string.find(err, refusal, 1, true) then
+        refused[#refused + 1], seen[name] = name, true
+        break
+      end
     end
   end
 end

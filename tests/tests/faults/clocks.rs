@@ -1,0 +1,186 @@
+//! Wall clocks that jump.
+
+use std::path::Path;
+use std::time::Instant;
+
+use lock_core::LostCause;
+use tests::checker::Checker;
+use tests::redis::RedisServer;
+use tests::wait::within;
+
+use crate::support::*;
+
+/// The Rust files under `folder`.
+fn sources(folder: &Path, into: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a source folder") {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, into);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            into.push(path);
+        }
+    }
+}
+
+/// F15, and "wall-clock arithmetic in the wait loop": a jump of the client's wall clock has no
+/// effect, because no client reads one. `clippy.toml` bans the calls outside the files that own
+/// them; this looks for the names, so that no `allow` creeps in.
+///
+/// The one exception is the store in this process: its first token is the time at which it was
+/// made, as its tokens must grow across restarts like those of a server. No time is computed
+/// from it.
+#[test]
+fn no_client_code_reads_a_wall_clock() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    let mut files = Vec::new();
+    for krate in ["lock-core", "lock-tower", "lock-macros"] {
+        sources(&root.join(krate).join("src"), &mut files);
+    }
+    assert!(files.len() > 40, "the sources have moved");
+    for path in files {
+        if path.ends_with("lock-core/src/memory/store.rs") {
+            continue;
+        }
+        for (number, line) in std::fs::read_to_string(&path).unwrap().lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            for name in ["SystemTime", "UNIX_EPOCH", "chrono::", "time::OffsetDateTime"] {
+                assert!(!code.contains(name), "{}:{}: {line}", path.display(), number + 1);
+            }
+        }
+    }
+    let lint = std::fs::read_to_string(root.join("clippy.toml")).expect("clippy.toml");
+    assert!(lint.contains("std::time::SystemTime::now"), "the lint does not ban it");
+}
+
+// F16 without the right to set the machine's clock: a jump of the server's clock changes what is
+// left of every TTL, and the distance between its `TIME` and the times that are stored. So the
+// TTLs and the stored times are moved instead, by commands.
+
+/// F16 (V1, V2, V6): forward. Every lock and every waiter's deadline is over at once: the loss is
+/// noticed at the next renewal, and the waiters, taken for dead, are granted by their recheck.
+#[tokio::test]
+async fn a_server_clock_that_jumps_forward_is_noticed_at_the_next_renewal() {
+    let (server, history) = (RedisServer::start(), History::new());
+    let locks = connect(&server.url(), ms(3_000)).await;
+    let other = connect(&server.url(), ms(3_000)).await;
+    let holder = history.actor("holder", &locks, &server);
+    let waiter = history.actor("waiter", &other, &server);
+    let (guard, _) = holder.acquire("k", ms(1_000)).await;
+    let guard = guard.unwrap();
+    let waiting = tokio::spawn({
+        let waiter = waiter.clone();
+        async move { waiter.acquire("k", ms(9_000)).await.0 }
+    });
+    line_of(&server, "k", 1).await;
+    let claims: Vec<String> = server.command(&["HKEYS", "lock:{k}:due"]);
+    for claim in claims {
+        server.command::<u64>(&["HSET", "lock:{k}:due", &claim, "1000:1500"]);
+    }
+    server.command::<u64>(&["PEXPIRE", "lock:{k}", "1"]);
+    assert_eq!(holder.lost(&guard).await.cause(), LostCause::Taken);
+    let next = within("the waiter", waiting).await.unwrap().unwrap();
+    assert!(next.token() > guard.token());
+    assert!(waiter.write(&next).await && !holder.write(&guard).await);
+    assert!(holder.release(guard).await.unwrap_err().is_not_held());
+    waiter.release(next).await.unwrap();
+    history.check(Checker::new());
+    drop((holder, waiter));
+    nothing_left(&server, [locks, other]).await;
+}
+
+/// F16 (V2, V5): forward, while the key is held: a live waiter whose deadline is over is passed
+/// by, and has the free key at its next recheck.
+#[tokio::test]
+async fn a_waiter_that_a_jump_made_look_dead_is_granted_by_its_recheck() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(30_000)).await;
+    let other = connect(&server.url(), ms(30_000)).await;
+    let guard = locks.lock("k").await.unwrap();
+    let waiting = tokio::spawn(other.lock("k").acquire());
+    line_of(&server, "k", 1).await;
+    let claims: Vec<String> = server.command(&["HKEYS", "lock:{k}:due"]);
+    server.command::<u64>(&["HSET", "lock:{k}:due", &claims[0], "1000:1500"]);
+    let start = Instant::now();
+    guard.release().await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    assert!(start.elapsed() < RECHECK + SLACK, "{:?}", start.elapsed());
+    guard.release().await.unwrap();
+    nothing_left(&server, [locks, other]).await;
+}
+
+/// F16 (V4, V8): back by an hour. The lock of a dead holder lives an hour longer; waiters end
+/// with their budget, as `Timeout`.
+#[tokio::test]
+async fn waiters_stay_within_their_budget_when_a_server_clock_jumps_back() {
+    let (server, history) = (RedisServer::start(), History::new());
+    let locks = connect(&server.url(), ms(500)).await;
+    let waiter = history.actor("waiter", &locks, &server);
+    let mut holder = history.worker("holder", &server.url(), &server, 500);
+    assert!(holder.ask("acquire k 1000").await.ok);
+    holder.kill();
+    assert_eq!(server.command::<u64>(&["PEXPIRE", "lock:{k}", "3600000"]), 1);
+    let error = waiter.acquire("k", ms(700)).await.0.unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    history.check(Checker::new().killed("holder"));
+    server.command::<u64>(&["DEL", "lock:{k}"]);
+    drop(waiter);
+    nothing_left(&server, [locks]).await;
+}
+
+/// F16 (V1, V2): back by an hour. The last token is ahead of the clock: those after it go on from
+/// it, over grants, renewals and hand-offs.
+#[tokio::test]
+async fn tokens_go_on_growing_when_a_server_clock_jumps_back() {
+    let (server, history) = (RedisServer::start(), History::new());
+    let locks = connect(&server.url(), ms(900)).await;
+    let other = connect(&server.url(), ms(900)).await;
+    let a = history.actor("a", &locks, &server);
+    let b = history.actor("b", &other, &server);
+    a.locks.lock("k").await.unwrap().release().await.unwrap();
+    // Eight tokens a microsecond.
+    let mut last = fence(&server, "k").unwrap() + 8 * 3_600_000_000;
+    server.command::<()>(&["SET", "lock:{k}:fence", &format!("{last:016}:1"), "PX", "3600000"]);
+    for _ in 0..5 {
+        let (guard, _) = a.acquire("k", ms(2_000)).await;
+        let guard = guard.unwrap();
+        assert!(guard.token().get() > last);
+        assert!(a.write(&guard).await);
+        let waiting = tokio::spawn({
+            let b = b.clone();
+            async move { b.acquire("k", ms(5_000)).await.0 }
+        });
+        line_of(&server, "k", 1).await;
+        a.release(guard).await.unwrap();
+        let guard = waiting.await.unwrap().unwrap();
+        assert!(b.write(&guard).await);
+        last = guard.token().get();
+        b.release(guard).await.unwrap();
+    }
+    assert_eq!(history.check(Checker::new().exclusive()).writes_accepted, 10);
+    drop((a, b));
+    nothing_left(&server, [locks, other]).await;
+}
+
+/// F16 (V5): back by an hour. A dead waiter whose deadline lies an hour ahead is skipped, as
+/// nobody listens on its channel.
+#[tokio::test]
+async fn a_dead_waiter_with_a_deadline_far_ahead_holds_nobody_up() {
+    let (server, history) = (RedisServer::start(), History::new());
+    let locks = connect(&server.url(), ms(30_000)).await;
+    let other = connect(&server.url(), ms(30_000)).await;
+    let guard = locks.lock("k").await.unwrap();
+    let mut dead = history.worker("dead", &server.url(), &server, 30_000);
+    dead.send("acquire k 20000");
+    line_of(&server, "k", 1).await;
+    dead.kill();
+    let claims: Vec<String> = server.command(&["HKEYS", "lock:{k}:due"]);
+    server.command::<u64>(&["HSET", "lock:{k}:due", &claims[0], "9999999999999:1500"]);
+    let waiting = tokio::spawn(other.lock("k").acquire());
+    line_of(&server, "k", 2).await;
+    let start = Instant::now();
+    guard.release().await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    assert!(start.elapsed() < CLAIM_LEASE + RECHECK + SLACK, "{:?}", start.elapsed());
+    guard.release().await.unwrap();
+    nothing_left(&server, [locks, other]).await;
+}

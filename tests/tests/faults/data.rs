@@ -1,0 +1,275 @@
+//! Keys that are strange, foreign or many.
+
+use lock_core::{AcquireError, IntoKey, Key, KeyError, Rejection};
+use tests::checker::Checker;
+use tests::redis::RedisServer;
+use tests::wait::eventually;
+
+use crate::support::*;
+
+/// F33 (V6, V8): each strange key is a lock of its own, under names with one hash tag and no byte
+/// that a log or a tag could misread.
+#[tokio::test]
+async fn strange_keys_are_encoded_and_no_two_of_them_are_one_lock() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(10_000)).await;
+    let other = connect(&server.url(), ms(10_000)).await;
+    let text = [
+        "\0", "{", "}", "{}", "}{", "{a}b", "a{b}", "/", "a/b", "\n", "\r\n", ".", "..", "../..",
+        "%", "%7B", "%2525", " ", "a b", "é", "e\u{301}", "😀", "\u{feff}", ":queue", ":fence",
+        "a:b", "a::b", ":", "::", "lock:{a}", "*", "?", "[a]",
+    ];
+    let segments =
+        [&["a:b", "c"][..], &["a", "b:c"], &["a", "b", "c"], &["", "", "", ""], &["a", ""]];
+    let keys: Vec<Key> = (text.iter().map(|text| text.into_key()))
+        .chain(segments.iter().map(|list| Key::from_segments(*list)))
+        .map(Result::unwrap)
+        .collect();
+    let mut guards = Vec::new();
+    for key in &keys {
+        let guard = locks.lock(key).try_acquire().await.unwrap();
+        guards.push(guard.unwrap_or_else(|| panic!("{key} is the lock of another key")));
+    }
+    // A waiter at each, so that all four names of each lock exist.
+    let waiting: Vec<_> = keys.iter().map(|key| tokio::spawn(other.lock(key).acquire())).collect();
+    for key in &keys {
+        line_of(&server, key.as_str(), 1).await;
+    }
+    let names = server.keys();
+    assert_eq!(names.len(), 4 * keys.len());
+    for name in names {
+        // The tag, as a cluster reads it: from the first `{` to the first `}` behind it.
+        let (_, tag) = name.name.split_once('{').expect("a tag");
+        let (tag, suffix) = tag.split_once('}').expect("the tag's end");
+        assert!(keys.iter().any(|key| key.as_str() == tag), "{}", name.name);
+        assert!(["", ":queue", ":due", ":fence"].contains(&suffix), "{}", name.name);
+        assert!(name.name.bytes().all(|byte| byte.is_ascii_graphic()), "{:?}", name.name);
+        assert!(name.ttl_ms.is_some(), "{} never expires", name.name);
+    }
+    drop(guards);
+    for waiter in waiting {
+        waiter.await.unwrap().unwrap().release().await.unwrap();
+    }
+    nothing_left(&server, [locks, other]).await;
+}
+
+/// F33 (V6, V8): a key without a byte, or of 1 MB, is refused before anything is sent, with an
+/// error of a sane length.
+#[tokio::test]
+async fn empty_and_enormous_keys_are_refused_and_nothing_is_sent() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(10_000)).await;
+    let sent = locks.stats().store_requests;
+    for (key, bytes) in [(String::new(), 0), ("k".repeat(1 << 20), 1 << 20), ("😀".repeat(43), 516)]
+    {
+        let error = locks.lock(&key).await.unwrap_err();
+        let rejected = match &error {
+            AcquireError::Rejected(Rejection::Key(KeyError::Empty)) => bytes == 0,
+            AcquireError::Rejected(Rejection::Key(KeyError::TooLong { bytes: told, .. })) => {
+                *told == bytes
+            }
+            _ => false,
+        };
+        assert!(rejected && !error.is_retryable() && error.to_string().len() < 300, "{error}");
+    }
+    locks.lock("k".repeat(512)).await.unwrap().release().await.unwrap();
+    assert_eq!(locks.stats().store_requests, sent + 4, "two scripts, each twice");
+    nothing_left(&server, [locks]).await;
+}
+
+/// What each of the four keys is made to be, in turn.
+const FOREIGN: [(&str, &[&str]); 4] = [
+    ("list", &["RPUSH", "KEY", "a", "b"]),
+    ("string", &["SET", "KEY", "hello"]),
+    ("hash", &["HSET", "KEY", "field", "value"]),
+    ("zset", &["ZADD", "KEY", "7", "member"]),
+];
+
+fn put(server: &RedisServer, name: &str, command: &[&str]) {
+    let words: Vec<_> =
+        command.iter().map(|word| if *word == "KEY" { name } else { *word }).collect();
+    server.command::<redis::Value>(&words);
+}
+
+/// F34 (V6, V8): whatever foreign type is stored at one of the lock's four keys, an acquire that
+/// comes to it fails at once and for good, and nothing is overwritten, nor left beside it.
+#[tokio::test]
+async fn a_foreign_value_at_any_key_of_a_lock_is_a_clear_error_and_stays_as_it_is() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(10_000)).await;
+    let holder = connect(&server.url(), ms(10_000)).await;
+    for suffix in ["", ":queue", ":due", ":fence"] {
+        for (kind, command) in FOREIGN {
+            // A string at the lock itself is the lock of another library, and no error.
+            let ours = [("", "string"), (":queue", "list"), (":due", "hash")];
+            if ours.contains(&(suffix, kind)) {
+                continue;
+            }
+            let case = format!("a {kind} at `{suffix}`");
+            let name = format!("lock:{{k}}{suffix}");
+            // The line is only looked at behind a holder.
+            let held = match suffix {
+                ":queue" | ":due" => Some(holder.lock("k").await.unwrap()),
+                _ => None,
+            };
+            put(&server, &name, command);
+            let before: Vec<u8> = server.command(&["DUMP", &name]);
+            let error = locks.lock("k").wait(ms(3_000)).await.expect_err(&case);
+            assert!(error.is_unavailable() && !error.is_retryable(), "{case}: {error}");
+            assert!(error.to_string().contains("no lock is stored"), "{case}: {error}");
+            assert_eq!(server.command::<Vec<u8>>(&["DUMP", &name]), before, "{case}");
+            let endless: Vec<_> =
+                server.keys().into_iter().filter(|k| k.ttl_ms.is_none()).collect();
+            assert!(endless.iter().all(|key| key.name == name), "{case}: {endless:?}");
+            server.command::<u64>(&["DEL", &name]);
+            if let Some(held) = held {
+                held.release().await.unwrap();
+            }
+            locks.lock("k").await.unwrap().release().await.unwrap();
+            server.command::<()>(&["FLUSHALL"]);
+        }
+    }
+    nothing_left(&server, [locks, holder]).await;
+}
+
+/// F34 (V3, V8): a foreign value that replaces a held lock ends the hold by its own clock; the
+/// release says that it does not know, and leaves the value.
+#[tokio::test]
+async fn a_foreign_value_in_place_of_a_held_lock_ends_the_hold_and_stays() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(600)).await;
+    let guard = locks.lock("k").await.unwrap();
+    let kept = locks.lock("kept").lease(ms(20_000)).await.unwrap();
+    for name in ["lock:{k}", "lock:{kept}"] {
+        server.command::<u64>(&["DEL", name]);
+        put(&server, name, FOREIGN[0].1);
+    }
+    let error = kept.release().await.unwrap_err();
+    assert!(error.is_unavailable() && error.to_string().contains("no lock is stored"), "{error}");
+    tests::wait::within("the loss", guard.lost()).await;
+    assert!(guard.release().await.unwrap_err().is_not_held());
+    eventually("it is quiet", || locks.stats().keys == 0).await;
+    for name in ["lock:{k}", "lock:{kept}"] {
+        assert_eq!(server.command::<u64>(&["LLEN", name]), 2);
+        server.command::<u64>(&["DEL", name]);
+    }
+    nothing_left(&server, [locks]).await;
+}
+
+/// F34 (V3, V6): with a foreign value in place of the fence a held lock is still renewed, and a
+/// process that gets no token for its next waiter does not ask for one in a row.
+#[tokio::test]
+async fn a_foreign_fence_stops_no_renewal_and_is_not_asked_for_in_a_row() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(900)).await;
+    let other = connect(&server.url(), ms(900)).await;
+    let ticking = other.lock("ticking").await.unwrap();
+    // The first grant of a key comes with one token.
+    let guard = locks.lock("k").await.unwrap();
+    put(&server, "lock:{k}:fence", &["SET", "KEY", "hello"]);
+    let renewals = locks.stats().renewals;
+    eventually("renewals", || locks.stats().renewals >= renewals + 2).await;
+    assert!(guard.is_held());
+    let waiting = tokio::spawn(locks.lock("k").wait(ms(9_000)).acquire());
+    eventually("it waits", || locks.stats().waiters == 1).await;
+    guard.release().await.unwrap();
+    let (asked, ticks) = (locks.stats().store_requests, other.stats().renewals);
+    eventually("two leases have passed", || other.stats().renewals >= ticks + 6).await;
+    let asked = locks.stats().store_requests - asked;
+    assert!(asked < 60, "{asked} requests in two leases");
+    assert_eq!(server.command::<String>(&["GET", "lock:{k}:fence"]), "hello");
+    server.command::<u64>(&["DEL", "lock:{k}:fence"]);
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    ticking.release().await.unwrap();
+    nothing_left(&server, [locks, other]).await;
+}
+
+/// F34 (V4, V8): the lock of another library is waited for and never overwritten, with and
+/// without an end.
+#[tokio::test]
+async fn the_lock_of_another_library_is_waited_for() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(10_000)).await;
+    server.command::<()>(&["SET", "lock:{k}", "somebody"]);
+    let error = locks.lock("k").wait(ms(150)).await.unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    assert_eq!(server.command::<String>(&["GET", "lock:{k}"]), "somebody");
+    let waiting = tokio::spawn(locks.lock("k").acquire());
+    line_of(&server, "k", 1).await;
+    server.command::<u64>(&["DEL", "lock:{k}"]);
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    nothing_left(&server, [locks]).await;
+}
+
+/// F35 (V6): keys that are used once each leave nothing in the client, and at the server one
+/// fence each, which expires. 100,000 in this process's store, 5,000 at a server.
+#[tokio::test]
+async fn many_keys_used_once_each_leave_nothing_in_the_client() {
+    let memory = lock_core::LockClient::memory();
+    for n in 0..100_000 {
+        memory.lock(format!("k:{n}")).await.unwrap().release().await.unwrap();
+    }
+    eventually("no key is busy", || memory.stats().keys == 0).await;
+    assert_eq!(memory.stats().acquired, 100_000);
+
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(10_000)).await;
+    let tasks: Vec<_> = (0..50)
+        .map(|task| {
+            let locks = locks.clone();
+            tokio::spawn(async move {
+                for n in 0..100 {
+                    let guard = locks.lock(format!("k:{task}:{n}")).await.unwrap();
+                    guard.release().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(locks.stats().acquired, 5_000);
+    let keys = server.keys();
+    let odd: Vec<_> = keys.iter().filter(|key| !key.name.ends_with(":fence")).collect();
+    assert!(odd.is_empty() && keys.len() == 5_000, "{} keys, and {odd:?}", keys.len());
+    assert!(keys.iter().all(|key| key.ttl_ms.is_some()));
+    server.command::<()>(&["FLUSHALL"]);
+    nothing_left(&server, [locks]).await;
+}
+
+/// How much of a process is in memory, in kB.
+fn resident_kb(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// F35 (V6): the memory of a process stays flat over keys that it uses once each. A hundred bytes
+/// kept per key would be 1 MB here.
+#[tokio::test]
+async fn the_memory_of_a_process_stays_flat_over_keys_used_once_each() {
+    let (server, history) = (RedisServer::start(), History::new());
+    let mut worker = history.worker("worker", &server.url(), &server, 10_000);
+    let mut used = 0;
+    let mut resident = Vec::new();
+    for _ in 0..3 {
+        for _ in 0..50 {
+            // In blocks, as one answer at a time would measure the pipe.
+            for n in 0..100 {
+                worker.send(&format!("contend k:{}:{n} 1 1 0 5000", used));
+            }
+            for _ in 0..100 {
+                assert!(worker.reply().await.ok);
+            }
+            used += 1;
+        }
+        resident.push(resident_kb(worker.pid()));
+    }
+    let stats = worker.ask("stats").await.value.unwrap();
+    assert_eq!((&stats["keys"], &stats["acquired"]), (&0.into(), &15_000.into()));
+    assert!(resident[2] <= resident[0] + 700, "kB after each 5,000 keys: {resident:?}");
+    worker.send("exit");
+    worker.ended().await;
+    history.check(Checker::new().exclusive());
+    nothing_left(&server, []).await;
+}

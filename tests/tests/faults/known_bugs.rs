@@ -1,0 +1,161 @@
+//! Bugs that other lock libraries had, each as a test. "Renewal stops after one failed update" is
+//! in `replies`, "a fair queue blocked by a dead head" in `waiters`, "wall-clock arithmetic in
+//! the wait loop" in `clocks`, "an orphan after a cancelled acquire" in `cancel`.
+
+use std::time::Instant;
+
+use tests::redis::RedisServer;
+use tests::wait::eventually;
+
+use crate::support::*;
+
+/// "Renewal outlives the release" (V1, V6): once a lock is released, nobody renews it. The next
+/// holder renews it three times, and the first client has sent nothing meanwhile.
+#[tokio::test]
+async fn no_renewal_is_sent_after_the_release() {
+    let server = RedisServer::start();
+    let (proxy, locks) = behind_proxy(&server, ms(600)).await;
+    let next = connect(&server.url(), ms(600)).await;
+    let guard = locks.lock("k").await.unwrap();
+    eventually("a renewal", || locks.stats().renewals >= 1).await;
+    guard.release().await.unwrap();
+    eventually("it is quiet", || locks.stats().keys == 0).await;
+    let sent = proxy.counters().requests;
+    let guard = next.lock("k").await.unwrap();
+    eventually("a lease has passed", || next.stats().renewals >= 4).await;
+    assert_eq!(proxy.counters().requests, sent);
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    nothing_left(&server, [locks, next]).await;
+}
+
+/// "Renewal outlives the release" (V6): a release that overtakes a renewal under way ends it too.
+#[tokio::test]
+async fn a_renewal_under_way_at_the_release_does_not_bring_the_lock_back() {
+    use tests::proxy::Action;
+    let server = RedisServer::start();
+    let (proxy, locks) = behind_proxy(&server, ms(900)).await;
+    let guard = locks.lock("k").await.unwrap();
+    let renewal = proxy.trap(call_for("k"), Action::HoldRequest);
+    renewal.sprung().await;
+    let release = tokio::spawn(guard.release());
+    renewal.release();
+    release.await.unwrap().unwrap();
+    eventually("the key is free", || server.key("lock:{k}").is_none()).await;
+    nothing_left(&server, [locks]).await;
+}
+
+/// "A fair queue spinning on a dead head" (V5): a waiter behind a dead one asks at its recheck,
+/// not in a row.
+#[tokio::test]
+async fn a_waiter_behind_a_dead_one_asks_at_its_recheck_only() {
+    let (server, history) = (RedisServer::start(), History::new());
+    let holder = connect(&server.url(), ms(600)).await;
+    let waiter = connect(&server.url(), ms(30_000)).await;
+    let guard = holder.lock("k").await.unwrap();
+    let mut dead = history.worker("dead", &server.url(), &server, 30_000);
+    dead.send("acquire k 20000");
+    line_of(&server, "k", 1).await;
+    dead.kill();
+    let waiting = tokio::spawn(waiter.lock("k").wait(ms(9_000)).acquire());
+    line_of(&server, "k", 2).await;
+    let (asked, begun) = (waiter.stats().store_requests, Instant::now());
+    let renewals = holder.stats().renewals;
+    eventually("four leases have passed", || holder.stats().renewals >= renewals + 8).await;
+    let asked = waiter.stats().store_requests - asked;
+    let rechecks = begun.elapsed().as_millis() as u64 / 500 + 1;
+    assert!((1..=rechecks * 2).contains(&asked), "{asked} requests in {rechecks} rechecks");
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    nothing_left(&server, [holder, waiter]).await;
+}
+
+/// "Fence counters that never expire" (V6): every key of a lock has a TTL from its first write on,
+/// and a use moves the fence's an hour on.
+#[tokio::test]
+async fn every_key_expires_from_its_first_write_on() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(5_000)).await;
+    let other = connect(&server.url(), ms(5_000)).await;
+    let guard = locks.lock("k").await.unwrap();
+    let waiting = tokio::spawn(other.lock("k").acquire());
+    line_of(&server, "k", 1).await;
+    let ttl = |suffix: &str| {
+        let name = format!("lock:{{k}}{suffix}");
+        let key = server.key(&name).unwrap_or_else(|| panic!("{name} is not there"));
+        key.ttl_ms.unwrap_or_else(|| panic!("{name} never expires"))
+    };
+    assert!(ttl("") <= 5_000);
+    assert!(ttl(":queue") <= 15_000 && ttl(":due") <= 15_000);
+    assert!((3_590_000..=3_605_000).contains(&ttl(":fence")));
+    server.command::<u64>(&["PEXPIRE", "lock:{k}:fence", "20000"]);
+    guard.release().await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    assert!(ttl(":fence") > 3_590_000, "the hand-off is a use");
+    guard.release().await.unwrap();
+    nothing_left(&server, [locks, other]).await;
+}
+
+/// "Fence counters that never expire" (V2): a token that is given after the counter has expired
+/// is higher than the last one.
+#[tokio::test]
+async fn a_token_after_the_fence_has_expired_is_higher_than_the_last() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(5_000)).await;
+    let mut last = None;
+    for _ in 0..20 {
+        let guard = locks.lock("k").await.unwrap();
+        assert!(last < Some(guard.token()));
+        last = Some(guard.token());
+        guard.release().await.unwrap();
+        assert_eq!(server.command::<u64>(&["DEL", "lock:{k}:fence"]), 1);
+    }
+    nothing_left(&server, [locks]).await;
+}
+
+/// "A waiter that sleeps to the TTL after a missed push" (V5): without any push, a waiter has the
+/// released key at its recheck, with a lease of 60 s.
+#[tokio::test]
+async fn a_waiter_that_missed_its_push_does_not_sleep_to_the_ttl() {
+    let server = RedisServer::start();
+    let (proxy, waiter) = behind_proxy(&server, ms(60_000)).await;
+    let holder = connect(&server.url(), ms(60_000)).await;
+    proxy.drop_pushes(true);
+    for _ in 0..3 {
+        let held = holder.lock("k").await.unwrap();
+        let waiting = tokio::spawn(waiter.lock("k").acquire());
+        line_of(&server, "k", 1).await;
+        let start = Instant::now();
+        held.release().await.unwrap();
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+        assert!(start.elapsed() < RECHECK + SLACK, "{:?}", start.elapsed());
+    }
+    nothing_left(&server, [waiter, holder]).await;
+}
+
+/// "One subscription per key until the limit" (V6): a client has one channel and two connections,
+/// whatever it holds and waits for.
+#[tokio::test]
+async fn a_client_has_one_channel_however_many_keys_it_holds_and_waits_for() {
+    let server = RedisServer::start();
+    let holder = connect(&server.url(), ms(900)).await;
+    let waiter = connect(&server.url(), ms(900)).await;
+    let (mut guards, mut waiting) = (Vec::new(), Vec::new());
+    for n in 0..200 {
+        guards.push(holder.lock(format!("k:{n}")).await.unwrap());
+        waiting.push(tokio::spawn(waiter.lock(format!("k:{n}")).wait(ms(20_000)).acquire()));
+    }
+    eventually("all wait", || (0..200).all(|n| in_line(&server, &format!("k:{n}")) == 1)).await;
+    eventually("renewals", || holder.stats().renewals >= 200).await;
+    assert_eq!(server.channels().len(), 2);
+    let clients = server.clients();
+    assert!(clients.len() <= 4, "{clients:?}");
+    assert_eq!(clients.iter().map(|client| client.subscriptions()).sum::<u64>(), 2);
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    for waiter in waiting {
+        waiter.await.unwrap().unwrap().release().await.unwrap();
+    }
+    nothing_left(&server, [holder, waiter]).await;
+}

@@ -1,0 +1,224 @@
+//! F31: users, passwords and rights.
+
+use std::time::{Duration, Instant};
+
+use lock_core::{ConnectError, LockClient, LostCause};
+use tests::redis::{RedisOptions, RedisServer};
+use tests::wait::{eventually, within};
+
+use crate::support::*;
+
+const DOCUMENT: &str = include_str!("../../../docs/redis-acl.md");
+
+/// A password that appears nowhere by chance.
+const PASSWORD: &str = "pw-7Hq2zX9";
+
+/// The line that `docs/redis-acl.md` gives to users, with a password.
+fn documented() -> String {
+    let line = DOCUMENT.lines().find(|line| line.starts_with("user ")).expect("the ACL line");
+    assert!(line.contains(">CHANGE-ME"), "{line}");
+    line.replace("CHANGE-ME", PASSWORD)
+}
+
+/// A server on which the default user may do nothing, and `locks` what the document says.
+fn server() -> RedisServer {
+    RedisServer::with(RedisOptions::new().acl(["user default off".to_owned(), documented()]))
+}
+
+fn url(server: &RedisServer) -> String {
+    server.url_as("locks", PASSWORD)
+}
+
+/// Ends every connection of `user`.
+fn kick(server: &RedisServer, user: &str) {
+    let _ = server.try_command::<u64>(&["CLIENT", "KILL", "USER", user]);
+}
+
+fn refused(error: &ConnectError, password: &str) -> String {
+    let ConnectError::Store(fault) = error else { panic!("{error:?}") };
+    assert!(!fault.is_transient(), "{error}");
+    let text = everything(error);
+    assert!(!text.contains(password), "the password is told: {text}");
+    error.to_string()
+}
+
+/// F31 (V8): a wrong password is refused at once and for good, and is told nowhere.
+#[tokio::test]
+async fn a_wrong_password_is_refused_at_once_and_told_nowhere() {
+    let server = server();
+    let wrong = "pw-Wr0ng11";
+    for url in [server.url_as("locks", wrong), server.url_as("nobody", wrong)] {
+        let builder = LockClient::builder(&url);
+        assert!(!format!("{builder:?}").contains(wrong));
+        let start = Instant::now();
+        let error = builder.connect().await.unwrap_err();
+        assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
+        refused(&error, wrong);
+    }
+    let error = LockClient::connect(&format!("redis://{}", server.addr())).await.unwrap_err();
+    refused(&error, PASSWORD);
+    assert_eq!(server.channels(), Vec::<String>::new());
+}
+
+/// F31 (V6, V8): no client, builder, guard or error repeats the password of its URL.
+#[tokio::test]
+async fn nothing_that_can_be_printed_repeats_the_password() {
+    let server = server();
+    let locks = LockClient::connect(&url(&server)).await.unwrap();
+    let builder = locks.lock("k");
+    let mut text = format!("{locks:?} {builder:?} {:?}", LockClient::builder(url(&server)));
+    let acquire = builder.acquire();
+    text += &format!("{acquire:?}");
+    let guard = acquire.await.unwrap();
+    text += &format!("{guard:?} {:?} {:?} {locks:?}", guard.handle(), guard.lost());
+    text += &format!("{:?}", locks.inspect("k").await.unwrap());
+    guard.release().await.unwrap();
+    assert!(!text.contains(PASSWORD), "{text}");
+    nothing_left(&server, [locks]).await;
+}
+
+/// F31 (V3, V4, V8): a password that is rotated while a client is connected ends its requests at
+/// the next connect, at once and for good; a holder is told by its clock. When the right password
+/// is back, so is the client.
+#[tokio::test]
+async fn a_rotated_password_is_permanent_until_it_is_put_right() {
+    let server = server();
+    let locks = connect(&url(&server), ms(900)).await;
+    let guard = locks.lock("k").await.unwrap();
+    server.command::<()>(&["ACL", "SETUSER", "locks", "resetpass", ">pw-Rotated1"]);
+    kick(&server, "locks");
+    let start = Instant::now();
+    let error = loop {
+        // The cut may be seen before the refusal is.
+        let error = locks.lock("other").wait(ms(5_000)).await.unwrap_err();
+        if !error.is_retryable() {
+            break error;
+        }
+    };
+    assert!(start.elapsed() < ms(2_000) + SLACK, "{:?}", start.elapsed());
+    assert!(error.is_unavailable(), "{error}");
+    let text = everything(&error);
+    assert!(!text.contains(PASSWORD) && text.to_lowercase().contains("wrongpass"), "{text}");
+    let lost = within("the loss", guard.lost()).await;
+    assert_eq!(lost.cause(), LostCause::Expired);
+    server.command::<()>(&["ACL", "SETUSER", "locks", &format!(">{PASSWORD}")]);
+    eventually("the channel again", || server.channels().len() == 1).await;
+    drop(guard);
+    locks.lock("k").await.unwrap().release().await.unwrap();
+    nothing_left(&server, [locks]).await;
+}
+
+/// What one may do with locks: take, wait, be handed the key, renew, lose, inspect, try, give up.
+async fn whole_life(server: &RedisServer, url: &str) {
+    let (a, b) = (connect(url, ms(900)).await, connect(url, ms(900)).await);
+    let first = a.lock("k").await.unwrap();
+    assert!(b.lock("k").try_acquire().await.unwrap().is_none());
+    let gives_up = b.lock("k").wait(ms(50)).await.unwrap_err();
+    assert!(gives_up.is_timeout(), "{gives_up}");
+    let waiting = tokio::spawn(b.lock("k").acquire());
+    line_of(server, "k", 1).await;
+    let seen = a.inspect("k").await.unwrap();
+    // The last token reserved, of a block that begins with the first.
+    assert!(seen.holder.unwrap().token >= Some(first.token()) && seen.waiters.len() == 1);
+    eventually("renewals", || a.stats().renewals >= 3).await;
+    first.release().await.unwrap();
+    let second = waiting.await.unwrap().unwrap();
+    assert_eq!(b.stats().handoffs_remote, 1);
+    // A line whose holder vanishes, and whose head is dead.
+    let dead = connect(url, ms(900)).await;
+    let gone = tokio::spawn({
+        let dead = dead.clone();
+        async move { dead.lock("k").await }
+    });
+    line_of(server, "k", 1).await;
+    server.command::<u64>(&["HSET", "lock:{k}:due", &due_of(server)[0], "1000:900"]);
+    server.command::<u64>(&["DEL", "lock:{k}"]);
+    assert_eq!(within("the loss", second.lost()).await.cause(), LostCause::Taken);
+    drop(second);
+    let third = within("the next", gone).await.unwrap().unwrap();
+    server.command::<()>(&["SCRIPT", "FLUSH"]);
+    third.release().await.unwrap();
+    a.lock("k").await.unwrap().release().await.unwrap();
+    nothing_left(server, [a, b, dead]).await;
+}
+
+fn due_of(server: &RedisServer) -> Vec<String> {
+    server.command(&["HKEYS", "lock:{k}:due"])
+}
+
+/// What the server refused to the user of the lock, by its log.
+fn refusals(server: &RedisServer) -> Vec<String> {
+    let log: Vec<Vec<redis::Value>> = server.command(&["ACL", "LOG"]);
+    let object = |entry: &Vec<redis::Value>| {
+        let pairs = entry.chunks_exact(2);
+        let text = |value: &redis::Value| redis::from_redis_value::<String>(value.clone()).ok();
+        pairs.filter(|pair| text(&pair[0]).as_deref() == Some("object")).find_map(|p| text(&p[1]))
+    };
+    log.iter().filter_map(object).collect()
+}
+
+/// F31 (V6, V8): the line of `docs/redis-acl.md` is enough for the whole life of a lock, and
+/// nothing but `INFO`, which is optional, was refused on the way.
+#[tokio::test]
+async fn the_documented_rights_are_enough() {
+    let server = server();
+    whole_life(&server, &url(&server)).await;
+    for object in refusals(&server) {
+        assert!(object == "info" || object.starts_with("client"), "refused: {object}");
+    }
+}
+
+/// F31 (V8): none of the documented rights can go: without it no client is made, and the error
+/// names it.
+#[tokio::test]
+async fn each_documented_right_is_needed_and_named_at_connect_when_it_is_missing() {
+    let server = server();
+    let line = documented();
+    let rights: Vec<_> = line.split(' ').filter_map(|word| word.strip_prefix('+')).collect();
+    assert!(rights.len() > 15, "{line}");
+    for right in rights {
+        server.command::<()>(&["ACL", "SETUSER", "locks", &format!("-{right}")]);
+        let start = Instant::now();
+        let error = match LockClient::connect(&url(&server)).await {
+            Ok(_) => panic!("connected without +{right}"),
+            Err(error) => refused(&error, PASSWORD),
+        };
+        assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
+        assert!(error.to_lowercase().contains(right), "without +{right}: {error}");
+        assert_eq!(
+            error.matches(&format!("+{right} ")).count().min(2),
+            usize::from(error.contains(&format!("+{right} "))),
+            "named once: {error}"
+        );
+        server.command::<()>(&["ACL", "SETUSER", "locks", &format!("+{right}")]);
+    }
+    for (without, back, named) in
+        [("resetkeys", "~lock:*", "lock:*"), ("resetchannels", "&lock:push:*", "lock:push:*")]
+    {
+        server.command::<()>(&["ACL", "SETUSER", "locks", without]);
+        let error = LockClient::connect(&url(&server)).await.unwrap_err();
+        let text = refused(&error, PASSWORD);
+        assert!(text.contains(named), "without {back}: {text}");
+        server.command::<()>(&["ACL", "SETUSER", "locks", back]);
+    }
+    let locks = LockClient::connect(&url(&server)).await.unwrap();
+    nothing_left(&server, [locks]).await;
+}
+
+/// F31 (V3, V4, V8): a right that is taken away while a client is connected is an error of the
+/// next request, at once and for good, that names it.
+#[tokio::test]
+async fn a_right_taken_away_at_runtime_is_permanent_and_named() {
+    let server = server();
+    let locks = connect(&url(&server), ms(900)).await;
+    locks.lock("k").await.unwrap().release().await.unwrap();
+    server.command::<()>(&["ACL", "SETUSER", "locks", "-time"]);
+    let start = Instant::now();
+    let error = locks.lock("k").wait(Duration::from_secs(5)).await.unwrap_err();
+    assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
+    assert!(error.is_unavailable() && !error.is_retryable(), "{error}");
+    assert!(error.to_string().contains("time"), "{error}");
+    server.command::<()>(&["ACL", "SETUSER", "locks", "+time"]);
+    locks.lock("k").await.unwrap().release().await.unwrap();
+    nothing_left(&server, [locks]).await;
+}

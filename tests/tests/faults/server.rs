@@ -1,0 +1,200 @@
+//! Servers that restart, hang, forget and are full.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use lock_core::LostCause;
+use tests::checker::Checker;
+use tests::redis::{RedisOptions, RedisServer};
+use tests::wait::{eventually, within};
+
+use crate::support::*;
+
+/// F06 (V1, V2, V6): a restart without persistence loses the lock. The holder is told at its next
+/// renewal, and the next grant has a higher token although the server forgot all of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_without_persistence_tells_the_holder_and_takes_no_token_back() {
+    let (mut server, history) = (RedisServer::start(), History::new());
+    let locks = connect(&server.url(), ms(3_000)).await;
+    let other = connect(&server.url(), ms(3_000)).await;
+    let holder = history.actor("holder", &locks, &server);
+    let rival = history.actor("rival", &other, &server);
+    let (guard, _) = holder.acquire("k", ms(1_000)).await;
+    let guard = guard.unwrap();
+    server.restart();
+    assert!(server.keys().is_empty());
+    assert_eq!(holder.lost(&guard).await.cause(), LostCause::Taken);
+    let (next, _) = rival.acquire("k", ms(5_000)).await;
+    let next = next.unwrap();
+    assert!(next.token() > guard.token());
+    assert!(holder.release(guard).await.unwrap_err().is_not_held());
+    rival.release(next).await.unwrap();
+    history.check(Checker::new());
+    drop((holder, rival));
+    nothing_left(&server, [locks, other]).await;
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+/// F07 (V2, V6): with an append-only file a killed server comes back with the lock, and the hold
+/// goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_outlives_a_killed_server_that_kept_its_file() {
+    let mut server = RedisServer::with(RedisOptions::new().aof_everysec());
+    let locks = connect(&server.url(), ms(6_000)).await;
+    let guard = locks.lock("k").await.unwrap();
+    server.restart();
+    assert!(server.key("lock:{k}").is_some());
+    eventually("a renewal at the new server", || locks.stats().renewals >= 1).await;
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    nothing_left(&server, [locks]).await;
+}
+
+/// F07 (V1, V2, V6): a server that lost the last second of its file is one that forgot the grants
+/// of that second. The loss of the second is made by putting back a copy of the file, as a
+/// process that is killed loses nothing that it has handed to the kernel.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grants_of_a_lost_second_are_told_and_their_tokens_are_not_given_again() {
+    let mut server = RedisServer::with(RedisOptions::new().aof_everysec());
+    let locks = connect(&server.url(), ms(6_000)).await;
+    locks.lock("k").await.unwrap().release().await.unwrap();
+    let before = fence(&server, "k").unwrap();
+    let (_, folder): (String, PathBuf) = {
+        let pair: (String, String) = server.command(&["CONFIG", "GET", "dir"]);
+        (pair.0, PathBuf::from(pair.1).join("appendonlydir"))
+    };
+    let kept = tempfile::tempdir().unwrap();
+    copy_tree(&folder, kept.path());
+    let guard = locks.lock("k").await.unwrap();
+    server.kill();
+    std::fs::remove_dir_all(&folder).unwrap();
+    copy_tree(kept.path(), &folder);
+    server.restart();
+    assert!(server.key("lock:{k}").is_none());
+    assert_eq!(fence(&server, "k"), Some(before), "the fence went back");
+    assert_eq!(within("the loss", guard.lost()).await.cause(), LostCause::Taken);
+    let rival = connect(&server.url(), ms(6_000)).await;
+    let next = rival.lock("k").await.unwrap();
+    assert!(next.token() > guard.token());
+    assert!(guard.release().await.unwrap_err().is_not_held());
+    next.release().await.unwrap();
+    nothing_left(&server, [locks, rival]).await;
+}
+
+/// F14 (V4, V6, V8): while the server hangs for twice an operation's 2 s, acquires end with their
+/// budget as `Unavailable`; a grant that it makes when it goes on is withdrawn.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_hangs_bounds_nobody_and_its_late_grant_is_withdrawn() {
+    let (server, history) = (RedisServer::start(), History::new());
+    let locks = connect(&server.url(), ms(30_000)).await;
+    let actor = history.actor("a", &locks, &server);
+    server.freeze();
+    let frozen = Instant::now();
+    let mut tries = 0;
+    while frozen.elapsed() < ms(4_000) {
+        let wait = ms(if tries == 0 { 400 } else { 1_300 });
+        let (answer, _) = actor.acquire("k", wait).await;
+        let error = answer.unwrap_err();
+        assert!(error.is_unavailable() && error.is_retryable(), "{error}");
+        tries += 1;
+    }
+    server.thaw();
+    eventually("the late grant was seen", || fence(&server, "k").is_some()).await;
+    eventually("and withdrawn", || server.key("lock:{k}").is_none()).await;
+    let (guard, _) = actor.acquire("k", ms(5_000)).await;
+    actor.release(guard.unwrap()).await.unwrap();
+    history.check(Checker::new());
+    drop(actor);
+    nothing_left(&server, [locks]).await;
+}
+
+/// F27 (V1, V2, V6): scripts that are flushed in traffic are loaded again, and nobody notices.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scripts_that_are_flushed_in_traffic_are_loaded_again_unnoticed() {
+    let (server, history) = (RedisServer::start(), History::new());
+    let clients =
+        [connect(&server.url(), ms(1_000)).await, connect(&server.url(), ms(1_000)).await];
+    let mut tasks = Vec::new();
+    for (n, locks) in clients.iter().enumerate() {
+        for task in 0..2 {
+            let actor = history.actor(&format!("p{n}/{task}"), locks, &server);
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..40 {
+                    let (guard, _) = actor.acquire("k", ms(20_000)).await;
+                    let guard = guard.unwrap();
+                    assert!(actor.write(&guard).await);
+                    actor.release(guard).await.unwrap();
+                }
+            }));
+        }
+    }
+    let flushes = async {
+        let mut flushes = 0;
+        while tasks.iter().any(|task| !task.is_finished()) {
+            server.command::<()>(&["SCRIPT", "FLUSH"]);
+            flushes += 1;
+            tokio::time::sleep(ms(5)).await;
+        }
+        flushes
+    };
+    assert!(within("the traffic", flushes).await > 1);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let report = history.check(Checker::new().exclusive());
+    assert_eq!((report.grants, report.writes_accepted), (160, 160));
+    nothing_left(&server, clients).await;
+}
+
+/// F29 (V1, V2, V6): a key that was deleted by hand, with everything else, or evicted, is lost at
+/// the next renewal; the next grant has a higher token.
+#[tokio::test]
+async fn a_lock_that_the_server_threw_away_is_told_at_the_next_renewal() {
+    type Throw = fn(&RedisServer);
+    let ways: [(&str, Throw); 4] = [
+        ("DEL", |server| server.command::<()>(&["UNLINK", "lock:{k}"])),
+        ("DEL all", |server| {
+            let all = ["UNLINK", "lock:{k}", "lock:{k}:queue", "lock:{k}:due", "lock:{k}:fence"];
+            server.command::<()>(&all);
+        }),
+        ("FLUSHALL", |server| server.command::<()>(&["FLUSHALL"])),
+        ("eviction", |server| {
+            server.command::<()>(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]);
+            server.command::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
+            let _ = server.try_command::<()>(&["SET", "bait", "v"]);
+            server.command::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+        }),
+    ];
+    for (way, throw) in ways {
+        let (server, history) = (RedisServer::start(), History::new());
+        let locks = connect(&server.url(), ms(2_400)).await;
+        let other = connect(&server.url(), ms(2_400)).await;
+        let holder = history.actor("holder", &locks, &server);
+        let waiter = history.actor("waiter", &other, &server);
+        let (guard, _) = holder.acquire("k", ms(1_000)).await;
+        let guard = guard.unwrap();
+        let waiting = tokio::spawn({
+            let waiter = waiter.clone();
+            async move { waiter.acquire("k", ms(5_000)).await.0 }
+        });
+        line_of(&server, "k", 1).await;
+        throw(&server);
+        assert_eq!(holder.lost(&guard).await.cause(), LostCause::Taken, "{way}");
+        let next = within("the waiter", waiting).await.unwrap().unwrap();
+        assert!(next.token() > guard.token(), "{way}");
+        assert!(waiter.write(&next).await && !holder.write(&guard).await, "{way}");
+        assert!(holder.release(guard).await.unwrap_err().is_not_held(), "{way}");
+        waiter.release(next).await.unwrap();
+        history.check(Checker::new());
+        server.command::<u64>(&["DEL", "bait"]);
+        drop((holder, waiter));
+        nothing_left(&server, [locks, other]).await;
+    }
+}

@@ -1,0 +1,231 @@
+//! What the tests of this binary share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lock_core::{AcquireError, LockClient, LockGuard, LockOptions, ReleaseError};
+use tempfile::TempDir;
+use tests::checker::{Checker, Report};
+use tests::history::{Fun, Process, Recorder, read};
+use tests::proxy::{Match, Proxy};
+use tests::redis::RedisServer;
+use tests::resource::FencedRegister;
+use tests::wait::eventually;
+use tests::worker::Worker;
+use tokio::sync::OnceCell;
+
+pub(crate) const WORKER: &str = env!("CARGO_BIN_EXE_worker");
+
+/// What a busy machine may add to a bound.
+pub(crate) const SLACK: Duration = Duration::from_millis(1_500);
+
+/// How late an answer at the end of a budget may come on a busy machine; 20 ms on an idle one.
+pub(crate) const LATE: Duration = Duration::from_millis(500);
+
+/// The longest time between two requests of a waiter.
+pub(crate) const RECHECK: Duration = Duration::from_millis(500);
+
+/// How long a waiter that does not ask again counts as alive, and a pushed grant lives at most.
+pub(crate) const CLAIM_LEASE: Duration = Duration::from_millis(1_500);
+
+/// An hour past the last use, and the longest lease used here.
+const FENCE_TTL_MS_MAX: u64 = 3_600_000 + 60_000;
+
+pub(crate) const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// A client whose acquires wait 5 s, with `lease`.
+pub(crate) async fn connect(url: &str, lease: Duration) -> LockClient {
+    let options = LockOptions::new().with_wait(ms(5_000)).with_lease(lease);
+    LockClient::builder(url).defaults(options).connect().await.expect("a client")
+}
+
+/// A client behind a proxy of its own, for which the server knows every script already.
+pub(crate) async fn behind_proxy(server: &RedisServer, lease: Duration) -> (Proxy, LockClient) {
+    let proxy = Proxy::start(server.addr());
+    let others = server.channels().len();
+    let locks = connect(&proxy.url(), lease).await;
+    let held = locks.lock("warm-up").await.expect("a free key");
+    let rival = connect(&server.url(), lease).await;
+    assert!(rival.lock("warm-up").try_acquire().await.expect("an answer").is_none());
+    held.release().await.expect("a release");
+    drop(rival);
+    eventually("the rival is gone", || server.channels().len() <= others + 1).await;
+    (proxy, locks)
+}
+
+/// The next call of a script for `key` that the server knows.
+pub(crate) fn call_for(key: &str) -> Match {
+    Match::verb("EVALSHA").containing(format!("lock:{{{key}}}"))
+}
+
+/// The last token that the server gave for `key`.
+pub(crate) fn fence(server: &RedisServer, key: &str) -> Option<u64> {
+    let value: Option<String> = server.command(&["GET", &format!("lock:{{{key}}}:fence")]);
+    Some(value?.split_once(':').expect("last:count").0.parse().expect("a token"))
+}
+
+/// How many claims stand in the line for `key`.
+pub(crate) fn in_line(server: &RedisServer, key: &str) -> u64 {
+    server.command(&["LLEN", &format!("lock:{{{key}}}:queue")])
+}
+
+/// Waits until `n` claims stand in the line for `key`.
+pub(crate) async fn line_of(server: &RedisServer, key: &str, n: u64) {
+    eventually(&format!("{n} claims in line"), || in_line(server, key) == n).await;
+}
+
+/// V6: of these clients, and of all other processes, no key busy, no waiter, no connection, no
+/// subscription and no task is left, and at the server only fences that expire.
+///
+/// Tests that call it have joined the tasks of their own.
+pub(crate) async fn nothing_left(
+    server: &RedisServer,
+    clients: impl IntoIterator<Item = LockClient>,
+) {
+    for client in clients {
+        eventually("no key is busy", || client.stats().keys == 0).await;
+        let stats = client.stats();
+        assert_eq!((stats.waiters, stats.held), (0, 0));
+    }
+    // The register and the fixture speak RESP2.
+    let ours = || server.clients().iter().filter(|one| one.field("resp") == Some("3")).count();
+    eventually("all connections are closed", || ours() == 0).await;
+    assert_eq!(server.channels(), Vec::<String>::new());
+    eventually("only fences that expire are left", || {
+        server.keys().iter().all(|key| {
+            let fence = key.name.ends_with(":fence") && key.name.starts_with("lock:{");
+            let expires = key.ttl_ms.is_some_and(|ttl| ttl <= FENCE_TTL_MS_MAX);
+            key.name.starts_with("resource:") || (fence && expires)
+        })
+    })
+    .await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    eventually("all tasks have ended", || tasks() == 0).await;
+}
+
+/// The history of one run, in a file that worker processes share.
+#[derive(Debug)]
+pub(crate) struct History {
+    _folder: TempDir,
+    path: PathBuf,
+    recorder: Recorder,
+}
+
+impl History {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("history.jsonl");
+        let recorder = Recorder::to_file(&path).expect("a history");
+        Self { _folder: folder, path, recorder }
+    }
+
+    /// A worker process on `url` that writes to the register at `server`.
+    pub(crate) fn worker(
+        &self,
+        name: &str,
+        url: &str,
+        server: &RedisServer,
+        lease_ms: u64,
+    ) -> Worker {
+        let (path, lease) = (self.path.to_str().expect("a plain path"), lease_ms.to_string());
+        let resource = server.url();
+        let arguments = ["--url", url, "--resource", &resource, "--process", name];
+        let more = ["--history", path, "--lease-ms", &lease];
+        Worker::spawn(WORKER, &[&arguments[..], &more[..]].concat())
+    }
+
+    /// A caller in this process.
+    pub(crate) fn actor(&self, name: &str, locks: &LockClient, at: &RedisServer) -> Actor {
+        let process = self.recorder.process(name);
+        let (locks, name) = (locks.clone(), name.to_owned());
+        Actor { locks, name, process, url: at.url(), register: Arc::default() }
+    }
+
+    /// V1, V2 and V4 of everything that was written down.
+    pub(crate) fn check(&self, checker: Checker) -> Report {
+        let events = read(&self.path).expect("a history");
+        match checker.slack(LATE).check(&events) {
+            Ok(report) => report,
+            Err(violations) => panic!("{violations:#?}"),
+        }
+    }
+}
+
+/// A caller in this process that writes down what it does.
+#[derive(Debug, Clone)]
+pub(crate) struct Actor {
+    pub(crate) locks: LockClient,
+    name: String,
+    process: Process,
+    url: String,
+    /// Connected at the first write.
+    register: Arc<OnceCell<FencedRegister>>,
+}
+
+impl Actor {
+    /// Waits for `key`; also how long that took.
+    pub(crate) async fn acquire(
+        &self,
+        key: &str,
+        wait: Duration,
+    ) -> (Result<LockGuard, AcquireError>, Duration) {
+        let budget = u64::try_from(wait.as_millis()).expect("a short wait");
+        let call = self.process.invoke(Fun::Acquire, key).budget_ms(budget).begin();
+        let start = Instant::now();
+        let answer = self.locks.lock(key).wait(wait).await;
+        match &answer {
+            Ok(guard) => call.ok(Some(guard.token().get())),
+            Err(error) if error.is_unavailable() => call.info(),
+            Err(_) => call.fail(),
+        }
+        (answer, start.elapsed())
+    }
+
+    pub(crate) async fn release(&self, guard: LockGuard) -> Result<(), ReleaseError> {
+        let (key, token) = (guard.key().to_string(), guard.token().get());
+        let call = self.process.invoke(Fun::Release, &key).token(token).begin();
+        let answer = guard.release().await;
+        match &answer {
+            Ok(()) => call.ok(None),
+            Err(ReleaseError::NotHeld { .. }) => call.fail(),
+            Err(_) => call.info(),
+        }
+        answer
+    }
+
+    /// A fenced write under the guard's token; whether it was accepted.
+    pub(crate) async fn write(&self, guard: &LockGuard) -> bool {
+        let (key, token) = (guard.key().to_string(), guard.token().get());
+        let call = self.process.invoke(Fun::Write, &key).token(token).begin();
+        let connect = FencedRegister::connect(&self.url);
+        let register = self.register.get_or_try_init(|| connect).await.expect("the register");
+        let accepted = register.write(&key, token, &self.name).await.expect("the register");
+        if accepted {
+            call.ok(None)
+        } else {
+            call.fail()
+        }
+        accepted
+    }
+
+    /// Waits for the loss, and writes down that it was told.
+    pub(crate) async fn lost(&self, guard: &LockGuard) -> lock_core::LostError {
+        let error = tests::wait::within("the loss", guard.lost()).await;
+        self.process.lost(guard.key().as_str(), guard.token().get());
+        error
+    }
+}
+
+/// Everything that an error says, its `Debug` and its sources included.
+pub(crate) fn everything(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = format!("{error} {error:?}");
+    let mut source = error.source();
+    while let Some(error) = source {
+        text += &format!(" {error} {error:?}");
+        source = error.source();
+    }
+    text
+}
