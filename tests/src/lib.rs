@@ -25,6 +25,11 @@
 // A test crate owns its clocks: it measures what the library promises about time.
 #![allow(clippy::disallowed_methods)]
 
+/// The snippets of the README compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
 pub mod checker;
 pub mod clock;
 pub mod history;

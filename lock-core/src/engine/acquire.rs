@@ -91,7 +91,7 @@ impl Acquire {
             }
         }
         let ask = self.ask(now, deadline);
-        let (cell, entry) = KeyCell::enter(&self.shared, &key, ask, cx);
+        let (cell, entry) = KeyCell::enter(&self.shared, &key, ask, now, cx);
         match entry {
             Entry::Granted(token) => Poll::Ready(Ok(self.guard(cell, token))),
             Entry::Seated(seat) => {
@@ -186,7 +186,14 @@ impl Future for Acquire {
                         cell.cohort().expire(seat, &mut fx);
                         cell.apply(fx);
                     }
-                    let verdict = cell.cohort().poll(seat, |waker| waker.clone_from(cx.waker()));
+                    let mut cohort = cell.cohort();
+                    let verdict = cohort.poll(seat, |waker| waker.clone_from(cx.waker()));
+                    let now = clock::now();
+                    let held = match &verdict {
+                        Verdict::Granted(token) => cohort.held_until(*token, now).is_some(),
+                        _ => false,
+                    };
+                    drop(cohort);
                     match verdict {
                         Verdict::Waiting => {
                             this.state = State::Seated { cell, seat, deadline, timer };
@@ -194,13 +201,13 @@ impl Future for Acquire {
                         }
                         Verdict::Granted(token) => {
                             let guard = this.guard(cell, token);
-                            if guard.is_held() {
+                            if held {
                                 return Poll::Ready(Ok(guard));
                             }
                             // Lost before this task came to run: stand in line again.
                             let key = guard.key().clone();
                             drop(guard);
-                            if clock::now() >= deadline {
+                            if now >= deadline {
                                 let nobody = BlockedBy::Others { ahead: None };
                                 this.next_try(key, TryOver::Timeout(nobody))?;
                             } else if let Poll::Ready(result) = this.start(Some(deadline), cx) {

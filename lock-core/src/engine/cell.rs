@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Notify, oneshot};
@@ -58,6 +58,7 @@ impl KeyCell {
         shared: &Arc<Shared>,
         key: &Key,
         ask: Ask,
+        now: Instant,
         cx: &Context<'_>,
     ) -> (Arc<Self>, Entry) {
         loop {
@@ -67,7 +68,7 @@ impl KeyCell {
             let max = shared.waiters_per_key_max;
             let waker = || cx.waker().clone();
             let mut cohort = cell.cohort();
-            let entry = cohort.enter(ask, max, clock::now(), waker, &mut fx);
+            let entry = cohort.enter(ask, max, now, waker, &mut fx);
             drop(cohort);
             if shared.is_closed() {
                 // A cell that was made after `close` had closed all that it found.

@@ -45,7 +45,6 @@ pub struct RedisClaim {
     node: Arc<Node>,
     names: Names,
     id: ClaimId,
-    owner: Arc<str>,
     terms: Terms,
     inbox: Option<Arc<Inbox>>,
     /// The last attempt that was answered with "blocked".
@@ -70,12 +69,10 @@ struct Blocked {
 
 impl RedisClaim {
     pub(super) fn new(node: Arc<Node>, key: &Key, id: ClaimId, terms: Terms) -> Self {
-        let owner = names::owner(id, &node.session).into();
         Self {
             names: Names::new(key),
             node,
             id,
-            owner,
             terms,
             inbox: None,
             blocked: None,
@@ -94,6 +91,11 @@ impl RedisClaim {
             Err(named) if named.kind() == FaultKind::Refused => named,
             _ => fault,
         }
+    }
+
+    /// Not kept: many keys are held for long, and few requests made for each.
+    fn owner(&self) -> String {
+        names::owner(self.id, &self.node.session)
     }
 
     fn claim_lease(&self) -> Duration {
@@ -167,7 +169,7 @@ impl Claim for RedisClaim {
         let join = self.terms.patience.is_none_or(|patience| !patience.is_zero());
         let mut command = ATTEMPT.on(&self.names);
         command
-            .arg(&*self.owner)
+            .arg(self.owner())
             .arg(millis(self.terms.lease))
             .arg(self.terms.fences)
             .arg(u8::from(join))
@@ -215,7 +217,7 @@ impl Claim for RedisClaim {
         let (reply, answer) = oneshot::channel();
         let due = Due {
             names: self.names.clone(),
-            owner: self.owner.clone(),
+            owner: self.owner(),
             lease_ms: millis(self.terms.lease),
             fences: self.terms.fences,
             within: self.renew_within(),
@@ -238,7 +240,7 @@ impl Claim for RedisClaim {
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         let mut command = WITHDRAW.on(&self.names);
-        command.arg(&*self.owner).arg(self.terms.fences);
+        command.arg(self.owner()).arg(self.terms.fences);
         let answer = self.node.call(&WITHDRAW, command.clone()).await;
         // Behind each attempt whose effect is not known. Nobody waits for it: such a connection is
         // slow or dead, and what it still brings about is undone when it does.

@@ -246,7 +246,7 @@ impl<W, R> Cohort<W, R> {
             Err(fault) => {
                 held.clock.renewal_failed(now);
                 held.renew_not_before = Some(held.clock.renew_at());
-                self.trouble = Some(fault);
+                self.trouble = Some(Box::new(fault));
             }
         }
     }

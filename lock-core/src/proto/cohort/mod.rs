@@ -196,7 +196,7 @@ pub(crate) struct Cohort<W, R> {
     /// Claims ahead of ours at the last answer.
     ahead: Option<Option<u32>>,
     /// Why the store did not answer the last time, and how often in a row.
-    trouble: Option<Fault>,
+    trouble: Option<Box<Fault>>,
     failures: u32,
     /// Pause before the store is asked again after trouble.
     ask_not_before: Option<Instant>,

@@ -149,7 +149,7 @@ impl<W, R> Cohort<W, R> {
             return Verdict::TimedOut(self.blocked_by());
         }
         match &self.trouble {
-            Some(fault) => Verdict::Unavailable(fault.clone()),
+            Some(fault) => Verdict::Unavailable(Fault::clone(fault)),
             None if self.has_answered(entered) => Verdict::TimedOut(self.blocked_by()),
             None => Verdict::Unavailable(Fault::new(
                 FaultKind::Transient,

@@ -160,7 +160,7 @@ impl<W, R> Cohort<W, R> {
                 } else {
                     self.fail_all(&verdict, fx);
                 }
-                self.trouble = Some(fault);
+                self.trouble = Some(Box::new(fault));
             }
         }
     }
