@@ -98,9 +98,11 @@ impl LockGuard {
             GuardHold::Sole(hold) => hold.release().await,
             GuardHold::Shared(hold) => {
                 let view = HoldView::of(&hold);
+                // Before another guard of this hold can release it.
+                let left = view.left();
                 match Arc::into_inner(hold) {
                     Some(hold) => hold.release().await,
-                    None if view.left().is_zero() => {
+                    None if left.is_zero() => {
                         Err(ReleaseError::NotHeld { key: view.key().clone(), token: view.token() })
                     }
                     None => Ok(()),

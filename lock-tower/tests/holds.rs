@@ -14,7 +14,7 @@ use axum::Router;
 use axum::body::Body as AxumBody;
 use axum::routing::post;
 use bytes::Bytes;
-use common::{Probe, buy, ms, send, settle, shop, spawn};
+use common::{Probe, buy, ms, send, settle, shop, spawn, within};
 use futures_util::{FutureExt, poll};
 use http::Request;
 use http_body::{Body, Frame};
@@ -121,7 +121,7 @@ async fn a_body_whose_lock_is_lost_ends_with_an_error() {
     let mut body = app.oneshot(request()).await.unwrap().into_body();
     frames.send("one").unwrap();
     assert!(body.frame().await.unwrap().is_ok());
-    let error = body.frame().await.unwrap().unwrap_err();
+    let error = within(body.frame()).await.unwrap().unwrap_err();
     let lost = std::error::Error::source(&error).and_then(|e| e.downcast_ref::<LostError>());
     assert!(lost.is_some(), "{error:?}");
     assert!(body.frame().await.is_none());

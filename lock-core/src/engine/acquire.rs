@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::time::Sleep;
 
 use super::cell::{Hold, KeyCell};
@@ -44,7 +45,7 @@ enum State {
     // ## Start => (Seated | Done)
     Start,
     // ## Seated => (Pausing | Done)
-    Seated { cell: Arc<KeyCell>, seat: SeatId, deadline: Instant },
+    Seated { cell: Arc<KeyCell>, seat: SeatId, deadline: Instant, timer: Option<Pin<Box<Sleep>>> },
     // ## Pausing => Start
     Pausing(Pin<Box<Sleep>>),
     Done,
@@ -94,7 +95,11 @@ impl Acquire {
         match entry {
             Entry::Granted(token) => Poll::Ready(Ok(self.guard(cell, token))),
             Entry::Seated(seat) => {
-                self.state = State::Seated { cell, seat, deadline: ask.deadline };
+                let deadline = ask.deadline;
+                // The driver ends the wait, if its timers are ours.
+                let timer = (!cell.is_driven_here() && Handle::try_current().is_ok())
+                    .then(|| Box::pin(tokio::time::sleep_until(deadline.into())));
+                self.state = State::Seated { cell, seat, deadline, timer };
                 Poll::Pending
             }
             Entry::Full(waiters) => Poll::Ready(Err(OverloadedError {
@@ -172,21 +177,33 @@ impl Future for Acquire {
                         return Poll::Ready(result);
                     }
                 }
-                State::Seated { cell, seat, deadline } => {
+                State::Seated { cell, seat, deadline, mut timer } => {
+                    if let Some(due) = &mut timer
+                        && due.as_mut().poll(cx).is_ready()
+                    {
+                        timer = None;
+                        let mut fx = Effects::none();
+                        cell.cohort().expire(seat, &mut fx);
+                        cell.apply(fx);
+                    }
                     let verdict = cell.cohort().poll(seat, |waker| waker.clone_from(cx.waker()));
                     match verdict {
                         Verdict::Waiting => {
-                            this.state = State::Seated { cell, seat, deadline };
+                            this.state = State::Seated { cell, seat, deadline, timer };
                             return Poll::Pending;
                         }
                         Verdict::Granted(token) => {
                             let guard = this.guard(cell, token);
-                            if guard.is_held() || clock::now() >= deadline {
+                            if guard.is_held() {
                                 return Poll::Ready(Ok(guard));
                             }
                             // Lost before this task came to run: stand in line again.
+                            let key = guard.key().clone();
                             drop(guard);
-                            if let Poll::Ready(result) = this.start(Some(deadline), cx) {
+                            if clock::now() >= deadline {
+                                let nobody = BlockedBy::Others { ahead: None };
+                                this.next_try(key, TryOver::Timeout(nobody))?;
+                            } else if let Poll::Ready(result) = this.start(Some(deadline), cx) {
                                 return Poll::Ready(result);
                             }
                         }

@@ -4,11 +4,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::error::Elapsed;
 
+use super::leave::RELEASE_WITHIN;
 use super::shared::{Shared, lock};
 use super::{clock, driver};
-use crate::backend::Fault;
+use crate::backend::{Fault, FaultKind};
 use crate::error::{LostCause, LostError, ReleaseError, UnavailableError};
 use crate::key::Key;
 use crate::proto::{Ask, Cohort, Effects, Entry, ReleaseAnswer};
@@ -25,12 +28,20 @@ pub(crate) struct KeyCell {
     cohort: Mutex<KeyCohort>,
     /// Makes the driver look again.
     pub(super) poke: Notify,
+    /// Where the driver runs.
+    runtime: Mutex<Option<tokio::runtime::Id>>,
     pub(super) shared: Arc<Shared>,
 }
 
 impl KeyCell {
     pub(super) fn new(key: Key, shared: Arc<Shared>) -> Self {
-        Self { key, cohort: Mutex::new(Cohort::new()), poke: Notify::new(), shared }
+        Self {
+            key,
+            cohort: Mutex::new(Cohort::new()),
+            poke: Notify::new(),
+            runtime: Mutex::new(None),
+            shared,
+        }
     }
 
     pub(crate) fn key(&self) -> &Key {
@@ -77,7 +88,10 @@ impl KeyCell {
     pub(super) fn apply(self: &Arc<Self>, fx: KeyEffects) {
         if fx.spawn {
             match self.shared.runtime() {
-                Ok(runtime) => drop(runtime.spawn(driver::drive(self.clone()))),
+                Ok(runtime) => {
+                    *lock(&self.runtime) = Some(runtime.id());
+                    drop(runtime.spawn(driver::drive(self.clone())));
+                }
                 Err(fault) => self.orphaned(fault),
             }
         }
@@ -94,6 +108,13 @@ impl KeyCell {
             // The releasing task may be gone; the release is done all the same.
             drop(reply.send(answer));
         }
+    }
+
+    /// Whether the driver lives and dies with the runtime of the caller, so that its timers serve
+    /// the caller too.
+    pub(super) fn is_driven_here(&self) -> bool {
+        let here = tokio::runtime::Handle::try_current().ok().map(|here| here.id());
+        here.is_some() && *lock(&self.runtime) == here
     }
 
     /// Nobody drives this key any more.
@@ -138,17 +159,42 @@ impl Hold {
         self.armed = false;
         self.cell.cohort().release(self.token, Some(reply), clock::now(), &mut fx);
         self.cell.apply(fx);
-        match answer.await {
+        let unknown = |fault| {
+            Err(ReleaseError::Unavailable(UnavailableError::new(self.cell.key.clone(), fault)))
+        };
+        match self.in_time(answer).await {
+            Err(_) => unknown(Fault::new(
+                FaultKind::Transient,
+                format!("the store did not answer within {RELEASE_WITHIN:?}"),
+            )),
             Ok(ReleaseAnswer::Released) => Ok(()),
-            Ok(ReleaseAnswer::Unknown(fault)) => {
-                Err(ReleaseError::Unavailable(UnavailableError::new(self.cell.key.clone(), fault)))
-            }
-            // Without an answer the driver is gone with its runtime, and the hold with it.
-            Ok(ReleaseAnswer::NotHeld) | Err(_) => Err(ReleaseError::NotHeld {
+            Ok(ReleaseAnswer::Unknown(fault)) => unknown(fault),
+            Ok(ReleaseAnswer::NotHeld) => Err(ReleaseError::NotHeld {
                 key: self.cell.key.clone(),
                 token: FencingToken::new(self.token),
             }),
         }
+    }
+
+    /// The answer to a release, if it comes in time: a request that hangs, be it the withdrawal or
+    /// one before it, must not hang the caller too.
+    async fn in_time(
+        &self,
+        mut answer: oneshot::Receiver<ReleaseAnswer>,
+    ) -> Result<ReleaseAnswer, Elapsed> {
+        // A hand-off inside this process has answered already, and needs no timer.
+        let early = answer.try_recv();
+        let answer = match (early, self.cell.shared.runtime()) {
+            (Ok(early), _) => return Ok(early),
+            (Err(TryRecvError::Empty), Ok(runtime)) => {
+                // The caller may be on another executor.
+                let _timers = runtime.enter();
+                tokio::time::timeout(RELEASE_WITHIN, answer)
+            }
+            _ => return Ok(ReleaseAnswer::NotHeld),
+        };
+        // Without an answer the driver is gone with its runtime, and the hold with it.
+        Ok(answer.await?.unwrap_or(ReleaseAnswer::NotHeld))
     }
 }
 
@@ -191,8 +237,7 @@ impl HoldView {
     /// Why the hold is over; `None` while it is good, and after its release.
     pub(crate) fn lost_now(&self) -> Option<LostError> {
         let mut fx = Effects::none();
-        let cause =
-            self.cell.cohort().lost(self.token, clock::now(), None, Waker::will_wake, &mut fx);
+        let cause = self.cell.cohort().lost(self.token, clock::now(), &mut fx);
         self.cell.apply(fx);
         cause.map(|cause| self.cell.why_lost(self.token, cause))
     }

@@ -5,6 +5,9 @@
 
 #![allow(clippy::disallowed_methods)]
 
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::backend::ClaimId;
@@ -14,10 +17,14 @@ pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// A claim's name. The generator is seeded by the operating system; the name needs to be unique,
-/// not secret.
+/// A claim's name: a count under a keyed hash whose key is the operating system's randomness, so
+/// that no two processes draw the same, however alike they started.
 pub(crate) fn random_claim_id() -> ClaimId {
-    ClaimId::from_bits(fastrand::u128(..))
+    static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let [high, low] = KEYS.each_ref().map(|key| u128::from(key.hash_one(count)));
+    ClaimId::from_bits(high << 64 | low)
 }
 
 /// Random bits for jitter.

@@ -49,9 +49,12 @@ struct Driver {
 }
 
 /// Drives a key until it is idle.
-pub(super) async fn drive(cell: Arc<KeyCell>) {
-    let mut driver =
-        Driver { cell, claim: None, asking: None, leaving: None, heard: false, done: false };
+pub(super) fn drive(cell: Arc<KeyCell>) -> impl Future<Output = ()> + Send {
+    // Made here, not in the future: a runtime may drop that before it has polled it once.
+    run_driver(Driver { cell, claim: None, asking: None, leaving: None, heard: false, done: false })
+}
+
+async fn run_driver(mut driver: Driver) {
     loop {
         let mut fx = Effects::none();
         let (asking, leaving) = (driver.asking.is_some(), driver.leaving.is_some());

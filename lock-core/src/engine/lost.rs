@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use super::cell::HoldView;
 use super::clock;
@@ -17,30 +17,51 @@ use crate::proto::Effects;
 /// # Cancel safety
 ///
 /// Nothing is lost by dropping it; a later one resolves at once.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 #[must_use = "futures do nothing unless awaited"]
 pub struct Lost {
     view: HoldView,
+    /// What the cohort knows this by, once it waits.
+    watcher: Option<u64>,
 }
 
 impl Lost {
     pub(crate) fn new(view: HoldView) -> Self {
-        Self { view }
+        Self { view, watcher: None }
+    }
+}
+
+impl Clone for Lost {
+    fn clone(&self) -> Self {
+        Self::new(self.view.clone())
     }
 }
 
 impl Future for Lost {
     type Output = LostError;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostError> {
-        let HoldView { cell, token } = &self.view;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostError> {
+        let this = &mut *self;
+        let HoldView { cell, token } = &this.view;
         let mut fx = Effects::none();
-        let waker = Some(cx.waker().clone());
-        let cause = cell.cohort().lost(*token, clock::now(), waker, Waker::will_wake, &mut fx);
+        let mut cohort = cell.cohort();
+        let cause = cohort.lost(*token, clock::now(), &mut fx);
+        if cause.is_none() {
+            this.watcher = cohort.watch(*token, this.watcher, cx.waker().clone());
+        }
+        drop(cohort);
         cell.apply(fx);
         match cause {
             Some(cause) => Poll::Ready(cell.why_lost(*token, cause)),
             None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Lost {
+    fn drop(&mut self) {
+        if let Some(watcher) = self.watcher {
+            self.view.cell.cohort().unwatch(watcher);
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::fault;
 use super::inbox::{Handed, Inbox};
-use super::link::{Failure, Unserved};
+use super::link::REQUEST_WITHIN;
 use super::names::{self, Names};
 use super::node::Node;
 use super::probe;
@@ -32,6 +32,13 @@ const RECHECK_FOREIGN: Duration = Duration::from_millis(50);
 /// a waiting claim that did not ask again for as long counts as dead.
 const CLAIM_LEASE: Duration = Duration::from_millis(1_500);
 
+/// A healthy server on a loaded machine answers within this.
+const RENEW_WITHIN_MIN: Duration = Duration::from_millis(50);
+
+/// Attempts without an answer that are remembered; more hang on one server only if it hangs for
+/// longer than any lease.
+const DOUBTS_MAX: usize = 8;
+
 /// See the module.
 #[derive(Debug)]
 pub struct RedisClaim {
@@ -41,15 +48,24 @@ pub struct RedisClaim {
     owner: Arc<str>,
     terms: Terms,
     inbox: Option<Arc<Inbox>>,
-    /// When the last attempt was sent that was answered with "blocked": a hand-off is later.
-    blocked_at: Option<Instant>,
-    /// The mark of that answer: a hand-off with tokens up to it is older. A process that was
-    /// stopped can find a push of long ago behind a new answer.
-    mark: u64,
+    /// The last attempt that was answered with "blocked".
+    blocked: Option<Blocked>,
     held: bool,
-    /// Where an attempt was sent whose effect is not known: it may take effect later still, and
-    /// only there is a withdrawal sure to come after it.
-    doubt: Option<Box<MultiplexedConnection>>,
+    /// Held for the full lease, not only for what is left of a pushed grant.
+    renewed: bool,
+    /// Where attempts were sent whose effect is not known: they may take effect later still, and
+    /// only there is a withdrawal sure to come after them.
+    doubts: Vec<MultiplexedConnection>,
+}
+
+/// What is known of the key since an attempt was blocked.
+#[derive(Debug, Clone, Copy)]
+struct Blocked {
+    /// When the attempt was sent: a hand-off that counts is later.
+    sent: Instant,
+    /// The last token of the key then, if it had one: a hand-off that counts has greater ones.
+    /// Without it a push is taken as a hint only.
+    latest: Option<u64>,
 }
 
 impl RedisClaim {
@@ -62,10 +78,10 @@ impl RedisClaim {
             owner,
             terms,
             inbox: None,
-            blocked_at: None,
-            mark: 0,
+            blocked: None,
             held: false,
-            doubt: None,
+            renewed: false,
+            doubts: Vec::new(),
         }
     }
 
@@ -88,13 +104,22 @@ impl RedisClaim {
         RECHECK.min(self.claim_lease() / 3)
     }
 
+    /// A renewal is begun at a third of the lease. One that hangs is given up after a sixth, so
+    /// that two more can be made over new connections before the lease ends.
+    fn renew_within(&self) -> Duration {
+        let lease = if self.renewed { self.terms.lease } else { self.claim_lease() };
+        (lease / 6).clamp(RENEW_WITHIN_MIN, REQUEST_WITHIN)
+    }
+
     /// A hand-off was pushed: it is good for what is left of the claim lease, counted from before
     /// it can have happened.
     fn handed_on(&self, handed: Handed) -> Option<Grant> {
-        if handed.fences.last().is_none_or(|last| last <= self.mark) {
+        let Blocked { sent, latest } = self.blocked?;
+        if handed.fences.first()? <= latest? {
+            // Of an earlier hand-off, which has run out: it was long on its way.
             return None;
         }
-        let since = clock::now().saturating_duration_since(self.blocked_at?);
+        let since = clock::now().saturating_duration_since(sent);
         let valid_for = self.claim_lease().checked_sub(since)?;
         // Too little to be of use: ask, and have the full lease.
         if valid_for < self.claim_lease() / 3 {
@@ -113,8 +138,8 @@ impl RedisClaim {
         })
     }
 
-    fn blocked(&mut self, sent: Instant, ahead: i64, left_ms: i64, foreign: bool) -> Attempt {
-        self.blocked_at = Some(sent);
+    fn blocked(&mut self, blocked: Blocked, ahead: i64, left_ms: i64, foreign: bool) -> Attempt {
+        self.blocked = Some(blocked);
         let mut recheck = self.recheck();
         if let Ok(left) = u64::try_from(left_ms) {
             // The server drops a key when its time has passed, not when it has come.
@@ -153,8 +178,8 @@ impl Claim for RedisClaim {
             Ok(answer) => answer,
             Err(unserved) => {
                 let fault = unserved.fault.into_fault();
-                if fault.is_transient() && unserved.sent.is_some() {
-                    self.doubt = unserved.sent.map(Box::new);
+                if fault.is_transient() && self.doubts.len() < DOUBTS_MAX {
+                    self.doubts.extend(unserved.sent);
                 }
                 return Err(self.named(fault).await);
             }
@@ -163,13 +188,14 @@ impl Claim for RedisClaim {
             [1, first, last, wanted] => {
                 let mut grant = self.granted(first, last, wanted)?;
                 // It stood in line, and found itself the owner.
-                grant.handed_on = self.blocked_at.is_some();
+                grant.handed_on = self.blocked.is_some();
                 self.held = true;
+                self.renewed = true;
                 Ok(Attempt::Granted(grant))
             }
-            [0, ahead, left, foreign, mark] => {
-                self.mark = u64::try_from(mark).map_err(|_| fault::strange("a token"))?;
-                Ok(self.blocked(sent, ahead, left, foreign == 1))
+            [0, ahead, left, foreign, latest] => {
+                let blocked = Blocked { sent, latest: u64::try_from(latest).ok() };
+                Ok(self.blocked(blocked, ahead, left, foreign == 1))
             }
             _ => Err(fault::strange("an attempt")),
         }
@@ -192,11 +218,15 @@ impl Claim for RedisClaim {
             owner: self.owner.clone(),
             lease_ms: millis(self.terms.lease),
             fences: self.terms.fences,
+            within: self.renew_within(),
             reply,
         };
         let answer = self.node.renewals.renew(due, answer).await?;
         match ints(&answer)[..] {
-            [1, first, last, wanted] => Ok(Renewal::Held(self.granted(first, last, wanted)?)),
+            [1, first, last, wanted] => {
+                self.renewed = true;
+                Ok(Renewal::Held(self.granted(first, last, wanted)?))
+            }
             [0] => Ok(Renewal::Lost),
             [-1, ..] => Err(Fault::new(
                 FaultKind::ForeignValue,
@@ -209,36 +239,21 @@ impl Claim for RedisClaim {
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         let mut command = WITHDRAW.on(&self.names);
         command.arg(&*self.owner).arg(self.terms.fences);
-        let answer = self.node.call(&WITHDRAW, command.clone());
-        let Some(connection) = &mut self.doubt else { return withdrawn(answer.await, None) };
-        let behind = Node::call_over(connection, &WITHDRAW, &command);
-        if self.held {
-            // It held the key by a later attempt, so the answer to this one is the true one: the
-            // other must not come first and take the key away from under it.
-            let answer = answer.await;
-            if answer.is_ok() {
-                drop(behind.await);
-            }
-            return withdrawn(answer, None);
+        let answer = self.node.call(&WITHDRAW, command.clone()).await;
+        // Behind each attempt whose effect is not known. Nobody waits for it: such a connection is
+        // slow or dead, and what it still brings about is undone when it does.
+        for mut connection in std::mem::take(&mut self.doubts) {
+            let command = command.clone();
+            drop(tokio::spawn(async move {
+                drop(Node::call_over(&mut connection, &WITHDRAW, &command).await);
+            }));
         }
-        let (behind, answer) = tokio::join!(behind, answer);
-        withdrawn(answer, Some(behind))
-    }
-}
-
-/// What the answers to a withdrawal mean, `behind` being that of the connection in doubt.
-fn withdrawn(
-    answer: Result<Value, Unserved>,
-    behind: Option<Result<Value, Failure>>,
-) -> Result<Withdrawal, Fault> {
-    // Either answer is definite; that the claim held the key is the better one to know.
-    let released = |answer: &Value| matches!(answer, Value::Int(1 | 2));
-    match (answer, behind) {
-        (Ok(answer), _) if released(&answer) => Ok(Withdrawal::Released),
-        (_, Some(Ok(answer))) if released(&answer) => Ok(Withdrawal::Released),
-        (Ok(Value::Int(0)), _) | (_, Some(Ok(Value::Int(0)))) => Ok(Withdrawal::NotHeld),
-        (Err(unserved), _) => Err(unserved.fault.into_fault()),
-        (Ok(_), _) => Err(fault::strange("a withdrawal")),
+        match answer {
+            Ok(Value::Int(1 | 2)) => Ok(Withdrawal::Released),
+            Ok(Value::Int(0)) => Ok(Withdrawal::NotHeld),
+            Ok(_) => Err(fault::strange("a withdrawal")),
+            Err(unserved) => Err(unserved.fault.into_fault()),
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! What an error of the server or the link means for a verb.
 
+use std::time::Duration;
+
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use crate::backend::{Fault, FaultKind};
@@ -48,8 +50,8 @@ pub(super) fn fault(error: RedisError) -> Fault {
 }
 
 /// No answer in time.
-pub(super) fn timed_out() -> Fault {
-    Fault::new(FaultKind::Transient, "redis did not answer within 2 s")
+pub(super) fn timed_out(within: Duration) -> Fault {
+    Fault::new(FaultKind::Transient, format!("redis did not answer within {within:?}"))
 }
 
 /// An answer that no script of ours gives.
@@ -79,7 +81,7 @@ mod tests {
         for (code, detail) in [
             ("NOPERM", "this user has no permissions to run the 'evalsha' command"),
             ("ERR", "ACL failure in script: User u has no permissions to run the 'time' command"),
-            ("ERR", "The user executing the script can't run this command or subcommand script: 1"),
+            ("ERR", "The user executing the script can't publish to the channel mentioned"),
             ("NOAUTH", "Authentication required."),
             ("WRONGPASS", "invalid username-password pair or user is disabled."),
             ("ERR", "unknown command 'HELLO'"),

@@ -30,6 +30,16 @@ struct News {
     wanted: bool,
 }
 
+impl News {
+    /// Keeps the hand-off with the greater tokens: pushes of two connections may cross.
+    fn hand(&mut self, handed: Handed) {
+        let newer = |old: Handed| old.fences.first() < handed.fences.first();
+        if self.handed.is_none_or(newer) {
+            self.handed = Some(handed);
+        }
+    }
+}
+
 impl Inbox {
     fn news(&self) -> MutexGuard<'_, News> {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
@@ -96,7 +106,7 @@ impl Inboxes {
             // Of a claim that is gone already: the store finds out by the lease.
             let Some(inbox) = self.claims().get(&claim).cloned() else { return };
             match what {
-                What::Handed(handed) => inbox.news().handed = Some(handed),
+                What::Handed(handed) => inbox.news().hand(handed),
                 What::Wanted => inbox.news().wanted = true,
             }
             inbox.poke.notify_one();

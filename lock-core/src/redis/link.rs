@@ -100,8 +100,9 @@ impl Link {
                 return Err(fault);
             }
             Err(_) => {
-                *failed = Some((clock::now(), fault::timed_out()));
-                return Err(fault::timed_out());
+                let fault = fault::timed_out(REQUEST_WITHIN);
+                *failed = Some((clock::now(), fault.clone()));
+                return Err(fault);
             }
         };
         *failed = None;
@@ -147,12 +148,16 @@ impl Link {
 
     /// Sends one command. On a fault whose effect is not known, the connection is told too, as
     /// only there can a later command be sure to come after this one.
-    pub(super) async fn call(&self, command: &Cmd) -> Result<Value, Unserved> {
-        let Numbered { mut connection, number } = self
-            .get()
-            .await
-            .map_err(|fault| Unserved { fault: Failure::Other(fault), sent: None })?;
-        let answer = send(&mut connection, command).await;
+    pub(super) async fn call(&self, command: &Cmd, within: Duration) -> Result<Value, Unserved> {
+        let until = clock::now() + within;
+        let unsent = |fault| Unserved { fault: Failure::Other(fault), sent: None };
+        let got = tokio::time::timeout(within, self.get()).await;
+        let Numbered { mut connection, number } = match got {
+            Ok(got) => got.map_err(unsent)?,
+            Err(_) => return Err(unsent(fault::timed_out(within))),
+        };
+        let left = until.saturating_duration_since(clock::now());
+        let answer = send(&mut connection, command, left).await;
         answer.map_err(|failure| {
             let lasting = match &failure {
                 Failure::Server(error) => error.is_unrecoverable_error(),
@@ -202,12 +207,13 @@ impl Failure {
 pub(super) async fn send(
     connection: &mut impl redis::aio::ConnectionLike,
     command: &Cmd,
+    within: Duration,
 ) -> Result<Value, Failure> {
-    let answer = tokio::time::timeout(REQUEST_WITHIN, connection.req_packed_command(command));
+    let answer = tokio::time::timeout(within, connection.req_packed_command(command));
     match answer.await {
         Ok(Ok(value)) => value.extract_error().map_err(Failure::Server),
         Ok(Err(error)) => Err(Failure::Server(error)),
-        Err(_) => Err(Failure::Other(fault::timed_out())),
+        Err(_) => Err(Failure::Other(fault::timed_out(within))),
     }
 }
 

@@ -82,7 +82,7 @@ impl Node {
         script: &Script,
         command: &Cmd,
     ) -> Result<Value, Failure> {
-        link::send(connection, &script.eval(command)).await
+        link::send(connection, &script.eval(command), link::REQUEST_WITHIN).await
     }
 
     #[cfg(not(feature = "deadpool"))]
@@ -101,13 +101,13 @@ impl Node {
             Ok(Err(error)) => return Err(fail(probe::pool_fault(error))),
             Err(_) => return Err(fail(probe::pool_exhausted())),
         };
-        let answer = link::send(&mut *connection, command).await;
+        let answer = link::send(&mut *connection, command, link::REQUEST_WITHIN).await;
         answer.map_err(|fault| Unserved { fault, sent: Some((*connection).clone()) })
     }
 
     /// Sends over the connection of our own.
     pub(super) async fn send_main(&self, command: &Cmd) -> Result<Value, Unserved> {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        self.main.call(command).await
+        self.main.call(command, link::REQUEST_WITHIN).await
     }
 }

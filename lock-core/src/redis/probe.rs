@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use redis::{Cmd, FromRedisValue, Value};
+use redis::{Cmd, FromRedisValue};
 
 use super::fault;
 use super::names::{self, Names};
@@ -76,7 +76,7 @@ pub(super) async fn pool(node: &Node) -> Result<(), Fault> {
     let mut get = Cmd::new();
     get.arg("GET").arg(&name);
     let seen = node.send_main(&get).await.map_err(|error| error.fault.into_fault())?;
-    if seen == Value::BulkString(node.session.clone().into_bytes()) {
+    if seen == redis::Value::BulkString(node.session.clone().into_bytes()) {
         return Ok(());
     }
     Err(Fault::new(

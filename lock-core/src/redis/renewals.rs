@@ -3,12 +3,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use redis::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::fault;
-use super::link::Link;
+use super::link::{Link, REQUEST_WITHIN};
 use super::names::Names;
 use super::script::RENEW;
 use crate::backend::Fault;
@@ -23,6 +24,8 @@ pub(super) struct Due {
     pub(super) owner: Arc<str>,
     pub(super) lease_ms: u64,
     pub(super) fences: u32,
+    /// How long the store has to answer, so that there is time for another try.
+    pub(super) within: Duration,
     pub(super) reply: oneshot::Sender<Result<Value, Fault>>,
 }
 
@@ -31,26 +34,14 @@ pub(super) struct Due {
 pub(super) struct Renewals {
     link: Arc<Link>,
     requests: Arc<AtomicU64>,
-    /// To the task, unless its runtime is gone.
     due: Mutex<mpsc::UnboundedSender<Due>>,
 }
 
 impl Renewals {
     /// Starts the task; it ends with this value.
     pub(super) fn start(link: Arc<Link>, requests: Arc<AtomicU64>) -> Self {
-        let due = Mutex::new(spawn(link.clone(), requests.clone()));
+        let due = Mutex::new(task(link.clone(), requests.clone()));
         Self { link, requests, due }
-    }
-
-    /// Passes a claim to the task. A client may outlive the runtime that it was made in: the task
-    /// is then started anew in the one that asks.
-    fn send(&self, due: Due) {
-        let mut sender = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(mpsc::error::SendError(due)) = sender.send(due) {
-            *sender = spawn(self.link.clone(), self.requests.clone());
-            // If this runtime is ending too, the claim hears of it by its dropped reply.
-            drop(sender.send(due));
-        }
     }
 
     /// Renews one claim with the next batch.
@@ -60,11 +51,21 @@ impl Renewals {
         answer: oneshot::Receiver<Result<Value, Fault>>,
     ) -> Result<Value, Fault> {
         self.send(due);
-        answer.await.unwrap_or_else(|_| Err(fault::timed_out()))
+        // The task may go with its runtime.
+        answer.await.unwrap_or_else(|_| Err(fault::timed_out(REQUEST_WITHIN)))
+    }
+
+    fn send(&self, due: Due) {
+        let mut sender = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(mpsc::error::SendError(due)) = sender.send(due) {
+            // The runtime that the client was made in is gone; this one lives.
+            *sender = task(self.link.clone(), self.requests.clone());
+            drop(sender.send(due));
+        }
     }
 }
 
-fn spawn(link: Arc<Link>, requests: Arc<AtomicU64>) -> mpsc::UnboundedSender<Due> {
+fn task(link: Arc<Link>, requests: Arc<AtomicU64>) -> mpsc::UnboundedSender<Due> {
     let (due, mut queue) = mpsc::unbounded_channel();
     drop(tokio::spawn(async move {
         let mut batch = Vec::with_capacity(BATCH_MAX);
@@ -85,9 +86,10 @@ async fn serve(link: &Link, batch: &mut Vec<Due>) {
     for due in batch.iter() {
         command.arg(&*due.owner).arg(due.lease_ms).arg(due.fences);
     }
-    let mut answer = link.call(&command).await;
+    let within = batch.iter().map(|due| due.within).min().unwrap_or(REQUEST_WITHIN);
+    let mut answer = link.call(&command, within).await;
     if answer.as_ref().is_err_and(|unserved| unserved.fault.is_no_script()) {
-        answer = link.call(&RENEW.eval(&command)).await;
+        answer = link.call(&RENEW.eval(&command), within).await;
     }
     match answer {
         Ok(Value::Array(answers)) if answers.len() == batch.len() => {

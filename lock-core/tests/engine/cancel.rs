@@ -13,7 +13,7 @@ use lock_core::test_util::{Act, Verb};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use crate::{Stage, Test, ms, secs};
+use crate::{Stage, Test, ms, secs, settle};
 
 const LEASE: Duration = secs(6);
 
@@ -240,6 +240,27 @@ async fn waiters_behind_a_cancelled_one_are_granted_in_their_order() -> Test {
             assert_eq!(got, expected, "{gone} {at:?}");
             goes_on(&stage, Scene::HeldElsewhere, "in order").await;
         }
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_waiter_that_goes_leaves_the_line_of_the_store_at_once() -> Test {
+    for waiters in 1..4_usize {
+        let stage = Stage::new();
+        let held = stage.rival.lock("k").lease(secs(60)).await?;
+        let mut tasks: Vec<_> =
+            (0..waiters).map(|_| tokio::spawn(stage.locks.lock("k").acquire())).collect();
+        settle().await;
+        while let Some(task) = tasks.pop() {
+            assert_eq!(stage.rival.inspect("k").await?.waiters.len(), 1);
+            task.abort();
+            assert!(task.await.is_err());
+            settle().await;
+        }
+        assert!(stage.rival.inspect("k").await?.waiters.is_empty());
+        held.release().await?;
+        stage.is_clean(ms(1)).await;
     }
     Ok(())
 }

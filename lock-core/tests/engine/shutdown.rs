@@ -51,7 +51,7 @@ async fn a_shutdown_ends_in_time_over_a_store_that_hangs() -> Test {
             let stage = Stage::new();
             let guard = stage.locks.lock("k").lease(secs(60)).await?;
             stage.script.always(verb, act);
-            let waiting = tokio::spawn(stage.locks.lock("other").acquire());
+            let waiting = tokio::spawn(stage.locks.lock("other").lease(secs(60)).acquire());
             sleep(secs(25)).await;
             let begun = Instant::now();
             let report = stage.locks.shutdown(secs(3)).await;

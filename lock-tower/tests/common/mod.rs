@@ -135,9 +135,9 @@ impl Answer {
 }
 
 pub(crate) async fn send(app: &Router, request: Request<Body>) -> Answer {
-    let response = app.clone().oneshot(request).await.unwrap();
+    let response = within(app.clone().oneshot(request)).await.unwrap();
     let (head, body) = response.into_parts();
-    let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+    let bytes = within(axum::body::to_bytes(body, usize::MAX)).await.unwrap();
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     Answer { status: head.status, headers: head.headers, text }
 }
@@ -161,4 +161,11 @@ pub(crate) fn ms(ms: u64) -> Duration {
 #[allow(clippy::disallowed_methods)]
 pub(crate) fn now() -> tokio::time::Instant {
     tokio::time::Instant::now()
+}
+
+/// Turns a test that would hang into one that fails.
+#[track_caller]
+pub(crate) fn within<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    let waiting = tokio::time::timeout(Duration::from_secs(60), future);
+    async { waiting.await.expect("still pending after a minute") }
 }

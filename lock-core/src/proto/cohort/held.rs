@@ -44,6 +44,16 @@ impl<R> Held<R> {
         }
     }
 
+    /// How many waiters the fairness bounds of `ask` leave tokens worth asking for.
+    pub(super) fn row(&self, ask: &Ask) -> u64 {
+        match self.wanted {
+            None => u64::MAX,
+            Some((_, used)) => {
+                u64::from(ask.handoffs_max.saturating_sub(used)).div_ceil(TOKENS_PER_WAITER)
+            }
+        }
+    }
+
     /// Whether the fairness bounds of the next in line allow one more hand-off here.
     fn may_hand_off(&self, ask: &Ask, now: Instant) -> bool {
         match self.wanted {
@@ -92,12 +102,7 @@ impl<W, R> Cohort<W, R> {
                 fx.wake = Some(waker);
             }
             fx.poke |= seat.ask.hold_limit.is_some();
-            let row = match held.wanted {
-                None => u64::MAX,
-                Some((_, used)) => {
-                    u64::from(seat.ask.handoffs_max.saturating_sub(used)) / TOKENS_PER_WAITER
-                }
-            };
+            let row = held.row(&seat.ask);
             held.ask_for_tokens(row.min(self.line.len() as u64), fx);
         }
         self.counters.acquired += 1;
@@ -128,7 +133,7 @@ impl<W, R> Cohort<W, R> {
         fx: &mut Effects<W, R>,
     ) {
         if !self.watchers.is_empty() {
-            self.watchers.retain(|(of, _)| *of != token);
+            self.watchers.retain(|_, (of, _)| *of != token);
         }
         let good = self.held_until(token, now).is_some();
         if !good && self.holder() == Some(token) {
@@ -141,6 +146,7 @@ impl<W, R> Cohort<W, R> {
         if !good || held.holder.as_ref().is_none_or(|holder| holder.token != token) {
             return self.forget_lost(token, reply, fx);
         }
+        self.answered_at = Some(now);
         held.holder = None;
         held.linger_until = (!held.linger.is_zero()).then(|| now + held.linger);
         if self.pass(now, fx) {
@@ -207,6 +213,7 @@ impl<W, R> Cohort<W, R> {
         match answer {
             Ok(Renewal::Held(grant)) => {
                 self.trouble = None;
+                self.answered_at = Some(now);
                 self.counters.renewals += 1;
                 held.renew_not_before = None;
                 if held.over || !held.clock.is_valid(now) {
@@ -250,14 +257,11 @@ impl<W, R> Cohort<W, R> {
         let Some(holder) = held.holder.take() else { return };
         self.counters.lost += 1;
         self.lost.push((holder.token, cause));
-        let mut index = 0;
-        while index < self.watchers.len() {
-            if self.watchers[index].0 == holder.token {
-                fx.wake_more.push(self.watchers.swap_remove(index).1);
-            } else {
-                index += 1;
-            }
-        }
+        let watchers = std::mem::take(&mut self.watchers);
+        let (ours, others) = watchers.into_iter().partition(|(_, (of, _))| *of == holder.token);
+        self.watchers = others;
+        let ours: BTreeMap<u64, (u64, W)> = ours;
+        fx.wake_more.extend(ours.into_values().map(|(_, waker)| waker));
     }
 
     /// Ends holds whose lease or hold limit is over. A hold limit hands the lock on.
@@ -275,30 +279,37 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    /// Why the hold under `token` is over; `None` while it is good or after its release. `watch`
-    /// makes the waker to wake when it is lost.
+    /// Why the hold under `token` is over; `None` while it is good or after its release.
     pub(crate) fn lost(
         &mut self,
         token: u64,
         now: Instant,
-        watch: Option<W>,
-        same: impl Fn(&W, &W) -> bool,
         fx: &mut Effects<W, R>,
     ) -> Option<LostCause> {
         if self.holder() == Some(token) && self.held_until(token, now).is_none() {
             self.expire_hold(now, fx);
             fx.poke = true;
         }
-        if let Some((_, cause)) = self.lost.iter().find(|(of, _)| *of == token) {
-            return Some(*cause);
+        self.lost.iter().find(|(of, _)| *of == token).map(|(_, cause)| *cause)
+    }
+
+    /// Wakes `waker` when the hold under `token` is lost. `watcher` is the number that an earlier
+    /// call gave; the caller hands it back with [`unwatch`](Self::unwatch).
+    pub(crate) fn watch(&mut self, token: u64, watcher: Option<u64>, waker: W) -> Option<u64> {
+        if self.holder() != Some(token) {
+            return watcher;
         }
-        if self.holder() == Some(token)
-            && let Some(watch) = watch
-            && !self.watchers.iter().any(|(of, waker)| *of == token && same(waker, &watch))
-        {
-            self.watchers.push((token, watch));
-        }
-        None
+        let number = watcher.unwrap_or_else(|| {
+            self.watchers_made += 1;
+            self.watchers_made
+        });
+        self.watchers.insert(number, (token, waker));
+        Some(number)
+    }
+
+    /// Forgets a watcher.
+    pub(crate) fn unwatch(&mut self, watcher: u64) {
+        self.watchers.remove(&watcher);
     }
 
     /// Ends the hold for good at the deadline of a shutdown.

@@ -20,6 +20,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::fence::FenceRange;
@@ -132,6 +133,7 @@ pub(crate) struct Counters {
 #[derive(Debug)]
 struct Seat<W> {
     ask: Ask,
+    entered: Instant,
     state: SeatState<W>,
 }
 
@@ -200,8 +202,11 @@ pub(crate) struct Cohort<W, R> {
     ask_not_before: Option<Instant>,
     /// Holds that ended before their release, until their guards are gone.
     lost: Vec<(u64, LostCause)>,
-    /// Who wants to know when the hold under a token is lost.
-    watchers: Vec<(u64, W)>,
+    /// Who wants to know when the hold under a token is lost, by a number of their own.
+    watchers: BTreeMap<u64, (u64, W)>,
+    watchers_made: u64,
+    /// When the store last answered, or a guard of this process last let go.
+    answered_at: Option<Instant>,
     counters: Counters,
     has_driver: bool,
     retired: bool,
@@ -219,7 +224,9 @@ impl<W, R> Cohort<W, R> {
             failures: 0,
             ask_not_before: None,
             lost: Vec::new(),
-            watchers: Vec::new(),
+            watchers: BTreeMap::new(),
+            watchers_made: 0,
+            answered_at: None,
             counters: Counters {
                 acquired: 0,
                 handoffs_local: 0,

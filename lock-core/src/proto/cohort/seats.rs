@@ -30,7 +30,7 @@ impl<W, R> Cohort<W, R> {
             None => SeatState::Waiting(waker()),
         };
         let over = matches!(state, SeatState::Over(_));
-        let seat = self.line.push(Seat { ask, state });
+        let seat = self.line.push(Seat { ask, entered: now, state });
         if over {
             self.line.leave(seat);
             return Entry::Seated(seat);
@@ -38,6 +38,13 @@ impl<W, R> Cohort<W, R> {
         if self.earliest.is_none_or(|earliest| ask.deadline < earliest) {
             self.earliest = Some(ask.deadline);
             fx.poke = true;
+        }
+        if let Place::Held(held) = &mut self.place
+            && held.holder.is_some()
+        {
+            // So that the release need not wait for one.
+            let row = held.row(&ask);
+            held.ask_for_tokens(row.min(self.line.len() as u64), fx);
         }
         let idle = matches!(&self.place, Place::Held(held) if held.holder.is_none());
         fx.poke |= idle || matches!(self.place, Place::Vacant);
@@ -54,7 +61,8 @@ impl<W, R> Cohort<W, R> {
         }
         match &self.place {
             Place::Held(Held { holder: Some(_), .. }) => Some(self.blocked_by()),
-            Place::Asking(asking) if asking.patient => Some(self.blocked_by()),
+            // Only what the store has said counts: those ahead may have left before it answered.
+            Place::Asking(asking) if asking.patient && asking.answered => Some(self.blocked_by()),
             _ => {
                 let head = self.line.head().and_then(|id| self.line.get(id));
                 head.filter(|seat| seat.ask.patient).map(|_| self.blocked_by())
@@ -123,28 +131,45 @@ impl<W, R> Cohort<W, R> {
         while let Some(id) = at {
             at = self.line.after(id);
             let Some(seat) = self.line.get(id) else { continue };
-            let deadline = seat.ask.deadline;
+            let (deadline, entered) = (seat.ask.deadline, seat.entered);
             if deadline > now {
                 self.earliest = Some(self.earliest.map_or(deadline, |other| other.min(deadline)));
             } else {
-                let verdict = self.expiry();
+                let verdict = self.expiry(entered);
                 self.counters.timeouts += u64::from(matches!(verdict, Verdict::TimedOut(_)));
                 self.fail(id, verdict, fx);
             }
         }
     }
 
-    /// What to tell a waiter whose time is over: a store that never answered is no rival.
-    fn expiry(&self) -> Verdict {
-        match (&self.place, &self.trouble, self.ahead) {
-            (Place::Held(Held { holder: Some(_), .. }), ..) => Verdict::TimedOut(self.blocked_by()),
-            (_, Some(fault), _) => Verdict::Unavailable(fault.clone()),
-            (_, None, Some(_)) => Verdict::TimedOut(self.blocked_by()),
-            (_, None, None) => Verdict::Unavailable(Fault::new(
+    /// What to tell a waiter that came at `entered` and whose time is over: a store that has not
+    /// answered since is no rival.
+    fn expiry(&self, entered: Instant) -> Verdict {
+        if self.holder().is_some() {
+            return Verdict::TimedOut(self.blocked_by());
+        }
+        match &self.trouble {
+            Some(fault) => Verdict::Unavailable(fault.clone()),
+            None if self.has_answered(entered) => Verdict::TimedOut(self.blocked_by()),
+            None => Verdict::Unavailable(Fault::new(
                 FaultKind::Transient,
                 "the store did not answer within the wait",
             )),
         }
+    }
+
+    /// Whether the store has spoken since, or has put the open claim in line before.
+    fn has_answered(&self, since: Instant) -> bool {
+        matches!(&self.place, Place::Asking(asking) if asking.answered)
+            || self.answered_at.is_some_and(|at| at >= since)
+    }
+
+    /// Ends one try by its own clock: its driver may be on a runtime that stands still.
+    pub(crate) fn expire(&mut self, seat: SeatId, fx: &mut Effects<W, R>) {
+        let Some(entered) = self.line.get(seat).map(|seat| seat.entered) else { return };
+        let verdict = self.expiry(entered);
+        self.counters.timeouts += u64::from(matches!(verdict, Verdict::TimedOut(_)));
+        self.fail(seat, verdict, fx);
     }
 
     pub(super) fn blocked_by(&self) -> BlockedBy {

@@ -46,6 +46,8 @@ impl<W, R> Cohort<W, R> {
         {
             return self.wait_until(Some(at));
         }
+        // What an earlier claim was told says nothing about this one.
+        self.ahead = None;
         self.place = Place::Asking(Asking { lease, patient, ask_at: now, answered: false });
         Step::Open { lease, patient }
     }
@@ -138,12 +140,12 @@ impl<W, R> Cohort<W, R> {
         match answer {
             Ok(Attempt::Granted(grant)) => {
                 let lease = asking.lease;
-                self.answered(None);
+                self.answered(None, now);
                 self.granted(lease, sent, grant, now, fx);
             }
             Ok(Attempt::Blocked { ahead, recheck }) => {
                 asking.ask_at = now + recheck;
-                self.answered(Some(ahead));
+                self.answered(Some(ahead), now);
                 let busy = Verdict::TimedOut(self.blocked_by());
                 self.fail_impatient(&busy, fx);
             }
@@ -163,8 +165,9 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    fn answered(&mut self, ahead: Option<Option<u32>>) {
+    fn answered(&mut self, ahead: Option<Option<u32>>, now: Instant) {
         self.trouble = None;
+        self.answered_at = Some(now);
         self.failures = 0;
         self.ask_not_before = None;
         if ahead.is_some() {

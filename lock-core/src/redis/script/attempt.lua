@@ -1,6 +1,6 @@
 -- ARGV me, lease ms, tokens, join (1 or 0), due in ms, claim lease ms
--- -> {1, first, last, wanted} granted | {0, ahead, ms left, foreign, mark} blocked: what was handed to
--- this claim before has tokens up to the mark, what is handed to it from now on has greater ones
+-- -> {1, first, last, wanted} granted
+--    {0, ahead, ms left, foreign, last token of the key, or of the clock} blocked
 local me = ARGV[1]
 local values = call('MGET', K[1], K[4])
 local holder = values[1]
@@ -43,14 +43,18 @@ if not holder then
   if not promote(me, values[2], tonumber(ARGV[3])) then
     return take(call('GET', K[4]), call('EXISTS', K[2]))
   end
-  holder = call('GET', K[1])
+  values = call('MGET', K[1], K[4])
+  holder = values[1]
 end
 
 local left = call('PTTL', K[1])
+-- A hand-off that is pushed later carries greater tokens; an older push still on its way does not.
+local fence = values[2]
+local latest = fence and last_of(fence) or clock_token()
 local session = string.match(holder, '^%x+%.(%x+)$')
 local alien = session and 0 or 1
 if ARGV[4] == '0' then
-  return {0, call('LLEN', K[2]) + 1, left, alien, 0}
+  return {0, call('LLEN', K[2]) + 1, left, alien, latest}
 end
 local new = call('HSET', K[3], me, (now_ms() + ARGV[5]) .. ':' .. ARGV[6]) == 1
 local at = not new and call('LPOS', K[2], me)
@@ -61,4 +65,4 @@ call('PEXPIRE', K[3], ARGV[5] * 10)
 if ahead == 1 and session then
   call('PUBLISH', 'lock:push:' .. session, 'w ' .. holder)
 end
-return {0, ahead, left, alien, values[2] and last_of(values[2]) or clock_token()}
+return {0, ahead, left, alien, latest}

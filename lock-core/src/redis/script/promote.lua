@@ -1,24 +1,32 @@
 -- Dead waiters skipped by one call at most, so that no call holds the server up.
 local SKIPS_MAX = 1000
+-- The claim lease of a waiter that left none.
+local CLAIM_LEASE_MS = 1500
 
 -- Gives the free key to the first waiter that is alive, and pushes the grant to it. True if
--- somebody has the key now; false if it is the turn of `me`, or nobody waits.
+-- somebody has the key now; false if it is the turn of `me`, or nobody waits. An error leaves the
+-- line as it was.
 local function promote(me, fence, tokens)
-  local first, last
+  local first, last = reserve(fence, tokens, CLAIM_LEASE_MS)
   for _ = 1, SKIPS_MAX do
     local head = call('LPOP', K[2])
     if not head then
       return false
     end
-    local due, lease = string.match(call('HGET', K[3], head) or '', '^(%d+):(%d+)$')
-    call('HDEL', K[3], head)
+    -- Of a foreign type: nothing is known of the waiters but that they wait.
+    local due = redis.pcall('HGET', K[3], head)
+    redis.pcall('HDEL', K[3], head)
     if head == me then
       return false
     end
-    if due and tonumber(due) >= now_ms() then
-      if not first then
-        first, last = reserve(fence, tokens, tonumber(lease))
-      end
+    local lease = CLAIM_LEASE_MS
+    local alive = true
+    if type(due) ~= 'table' then
+      local at, claim_lease = string.match(due or '', '^(%d+):(%d+)$')
+      alive = at and tonumber(at) >= now_ms()
+      lease = claim_lease
+    end
+    if alive then
       local wanted = call('EXISTS', K[2])
       local grant = string.format('g %s %.0f %.0f %d', head, first, last, wanted)
       -- Without a receiver its process is gone, or its connection: skip it at once.

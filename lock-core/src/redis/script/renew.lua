@@ -11,7 +11,9 @@ for n = 1, #KEYS / 4 do
   elseif holder == me then
     -- The lease first, and whatever becomes of the tokens: a server without memory still renews.
     call('PEXPIRE', K[1], lease)
-    local done, first, last = pcall(reserve, call('GET', K[4]), tokens, tonumber(lease))
+    local done, first, last = pcall(function()
+      return reserve(call('GET', K[4]), tokens, tonumber(lease))
+    end)
     if not done then
       first, last = 1, 0
     end

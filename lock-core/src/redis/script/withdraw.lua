@@ -7,9 +7,13 @@ if call('GET', K[1]) == me then
     return 1
   end
 --PROMOTE
-  if promote(me, call('GET', K[4]), tonumber(ARGV[2])) then
+  local done, handed = pcall(function()
+    return promote(me, call('GET', K[4]), tonumber(ARGV[2]))
+  end)
+  if done and handed then
     return 2
   end
+  -- Nobody is alive, or a foreign value is in the way: the key is free all the same.
   call('DEL', K[1])
   return 1
 end

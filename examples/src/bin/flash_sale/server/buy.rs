@@ -1,0 +1,90 @@
+//! One order: read the stock, think, write the stock.
+
+use std::sync::atomic::Ordering;
+
+use axum::Json;
+use axum::extract::{Extension, Path, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use lock_tower::FencingToken;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::App;
+use super::refused::Refused;
+use crate::clock;
+use crate::shop::{Sale, Written};
+
+/// What a buyer sends.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) buyer: u32,
+    /// The same for every click on the same order.
+    pub(crate) order: String,
+}
+
+/// What a buyer gets, with an item or without.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Receipt {
+    pub(crate) code: Code,
+    /// How long the lock was waited for.
+    pub(crate) waited_us: u64,
+    /// The order that is recorded.
+    pub(crate) order: Option<String>,
+    pub(crate) left: i64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Code {
+    Sold,
+    /// This buyer has an item already; it is the same order, or another one is not taken.
+    SoldBefore,
+    SoldOut,
+}
+
+/// When a request came in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival(Instant);
+
+pub(super) async fn note_arrival(mut request: Request, next: Next) -> Response {
+    request.extensions_mut().insert(Arrival(clock::now()));
+    next.run(request).await
+}
+
+/// Runs under the lock of its sku, or under none with `--without-lock`. Nothing here but that lock
+/// keeps two buyers from reading the same stock.
+pub(super) async fn buy(
+    State(app): State<App>,
+    Path(sku): Path<String>,
+    Extension(Arrival(arrival)): Extension<Arrival>,
+    token: Option<FencingToken>,
+    Json(Order { buyer, order }): Json<Order>,
+) -> Result<Json<Receipt>, Refused> {
+    let waited = clock::now().saturating_duration_since(arrival);
+    let waited_us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
+    let seen = app.shop.look(&sku, buyer).await?.ok_or(Refused::NotOnSale)?;
+    if seen.order.is_some() {
+        let receipt =
+            Receipt { code: Code::SoldBefore, waited_us, order: seen.order, left: seen.left };
+        return Ok(Json(receipt));
+    }
+    if seen.left <= 0 {
+        return Err(Refused::SoldOut { waited_us, left: seen.left });
+    }
+
+    tokio::time::sleep(app.hold).await;
+
+    let token = token.map(|FencingToken(token)| token);
+    let sale = Sale { sku: &sku, buyer, order: &order, left: seen.left, token };
+    match app.shop.sell(sale).await? {
+        Written::Done => {
+            let left = seen.left - 1;
+            Ok(Json(Receipt { code: Code::Sold, waited_us, order: Some(order), left }))
+        }
+        Written::Stale => {
+            app.stale_writes.fetch_add(1, Ordering::Relaxed);
+            Err(Refused::Stale)
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! One serving process: its lock client, its shop and its routes.
+//!
+//! | route | runs under the lock of the sku by | answers |
+//! |---|---|---|
+//! | `POST /buy/{sku}` | `LockLayer` | 200 sold, 410 sold out, 404 not on sale, else as the layer says |
+//! | `POST /restock/{sku}?items=` | `#[distributed_lock]` | 200, else as the macro says |
+//! | `GET /counts` | no lock | what this process has counted |
+
+mod buy;
+mod counts;
+mod refused;
+mod restock;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::FromRef;
+use axum::middleware::from_fn;
+use axum::routing::{get, post};
+use axum::serve::ListenerExt as _;
+use lock_core::LockClient;
+use lock_tower::LockLayer;
+use lock_tower::key::path;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+pub(crate) use buy::{Order, Receipt};
+pub(crate) use counts::Counts;
+
+use crate::Trouble;
+use crate::options::Plan;
+use crate::shop::Shop;
+
+/// With the retry, the last of 1,000 buyers may wait 20 s: some 20 times what the default sale
+/// takes, so that a slow machine tells nobody that the shop is busy.
+const WAIT: Duration = Duration::from_secs(10);
+const RETRIES: u32 = 1;
+
+/// More are told at once that too many wait.
+const WAITERS_MAX: usize = 10_000;
+
+/// How long requests that have their lock may take to end at a shutdown.
+const SHUTDOWN_WITHIN: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Clone)]
+struct App {
+    locks: LockClient,
+    shop: Shop,
+    /// Between the read and the write of a sale.
+    hold: Duration,
+    /// Writes that the fence refused.
+    stale_writes: Arc<AtomicU64>,
+}
+
+// What `#[distributed_lock]` finds its client by.
+impl FromRef<App> for LockClient {
+    fn from_ref(app: &App) -> Self {
+        app.locks.clone()
+    }
+}
+
+fn routes(app: App, without_lock: bool) -> Router {
+    let mut buy = post(buy::buy);
+    if !without_lock {
+        buy = buy.layer(
+            LockLayer::new(app.locks.clone())
+                .key(path("buy:{sku}"))
+                .wait(WAIT)
+                .retries(RETRIES)
+                .waiters_per_key(WAITERS_MAX)
+                .waiters(WAITERS_MAX),
+        );
+    }
+    // Outside the lock, so that it sees the wait.
+    buy = buy.layer(from_fn(buy::note_arrival));
+    Router::new()
+        .route("/buy/{sku}", buy)
+        .route("/restock/{sku}", post(restock::restock))
+        .route("/counts", get(counts::counts))
+        .with_state(app)
+}
+
+/// A server that runs until it is stopped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    address: SocketAddr,
+    locks: LockClient,
+    shop: Shop,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<std::io::Result<()>>,
+}
+
+impl Server {
+    pub(crate) async fn start(plan: &Plan, listen: SocketAddr) -> Result<Self, Trouble> {
+        let locks = LockClient::connect(&plan.locks).await?;
+        let shop = Shop::open(&plan.db).await?;
+        let listener = TcpListener::bind(listen).await?;
+        let address = listener.local_addr()?;
+        let app = App {
+            locks: locks.clone(),
+            shop: shop.clone(),
+            hold: plan.hold,
+            stale_writes: Arc::default(),
+        };
+        let routes = routes(app, plan.without_lock);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = tokio::spawn(async move {
+            let listener = listener.tap_io(|stream| {
+                // Small answers are not to wait for an acknowledgement; without it they are slower.
+                let _ = stream.set_nodelay(true);
+            });
+            let stopped = async { drop(stopped.await) };
+            axum::serve(listener, routes).with_graceful_shutdown(stopped).await
+        });
+        Ok(Self { address, locks, shop, stop, serving })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no more connections, sends away who waits for a lock, lets the others finish, and
+    /// gives the locks back. Answers whether all were.
+    pub(crate) async fn stop(self) -> bool {
+        let _ = self.stop.send(());
+        // Together: the server waits for its requests, and some of them wait for a lock.
+        let (report, _) = tokio::join!(
+            self.locks.shutdown(SHUTDOWN_WITHIN),
+            timeout(SHUTDOWN_WITHIN, self.serving)
+        );
+        self.shop.close().await;
+        report.complete
+    }
+}

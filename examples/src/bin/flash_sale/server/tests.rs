@@ -1,0 +1,90 @@
+//! Both routes against one lock.
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use lock_core::Key;
+use tower::ServiceExt as _;
+
+use super::*;
+use crate::shop::Storage;
+
+async fn app(storage: &Storage) -> App {
+    App {
+        locks: LockClient::memory(),
+        shop: Shop::open(storage.path()).await.unwrap(),
+        hold: Duration::ZERO,
+        stale_writes: Arc::default(),
+    }
+}
+
+fn buy(sku: &str) -> Request<Body> {
+    Request::post(format!("/buy/{sku}"))
+        .header("content-type", "application/json")
+        .body(Body::from(r#"{"buyer":1,"order":"o"}"#))
+        .unwrap()
+}
+
+fn restock(sku: &str) -> Request<Body> {
+    Request::post(format!("/restock/{sku}?items=3")).body(Body::empty()).unwrap()
+}
+
+#[tokio::test]
+async fn the_layer_and_the_macro_wait_for_the_same_lock_whatever_the_sku_is_made_of() {
+    let storage = Storage::new(None).unwrap();
+    let app = app(&storage).await;
+    let routes = routes(app.clone(), false);
+    let sku = "a%3Ab%2Fc%25%C3%A4";
+    let stocked = routes.clone().oneshot(restock(sku)).await.unwrap();
+    assert_eq!(stocked.status(), StatusCode::OK);
+
+    let key = Key::from_segments(["buy", "a:b/c%ä"]).unwrap();
+    let held = app.locks.lock(key).await.unwrap();
+    let requests = [
+        tokio::spawn(routes.clone().oneshot(buy(sku))),
+        tokio::spawn(routes.clone().oneshot(restock(sku))),
+    ];
+    while app.locks.stats().waiters < 2 {
+        assert!(requests.iter().all(|request| !request.is_finished()), "one did not wait");
+        tokio::task::yield_now().await;
+    }
+    held.release().await.unwrap();
+    for request in requests {
+        assert_eq!(request.await.unwrap().unwrap().status(), StatusCode::OK);
+    }
+    assert_eq!(app.shop.books("a:b/c%ä").await.unwrap().left, 5);
+}
+
+#[tokio::test]
+async fn a_buyer_gets_one_item_for_any_number_of_clicks_and_the_last_ones_get_none() {
+    let storage = Storage::new(None).unwrap();
+    let routes = routes(app(&storage).await, false);
+    let status =
+        async |request: Request<Body>| routes.clone().oneshot(request).await.unwrap().status();
+    assert_eq!(status(buy("lamp")).await, StatusCode::NOT_FOUND);
+    let nothing = Request::post("/restock/lamp?items=1").body(Body::empty()).unwrap();
+    assert_eq!(status(nothing).await, StatusCode::OK);
+    assert_eq!(status(buy("lamp")).await, StatusCode::OK);
+    assert_eq!(status(buy("lamp")).await, StatusCode::OK);
+    let other = Request::post("/buy/lamp")
+        .header("content-type", "application/json")
+        .body(Body::from(r#"{"buyer":2,"order":"p"}"#))
+        .unwrap();
+    assert_eq!(status(other).await, StatusCode::GONE);
+}
+
+#[tokio::test]
+async fn a_write_that_the_fence_refuses_is_counted_and_not_answered_as_a_sale() {
+    let storage = Storage::new(None).unwrap();
+    let app = app(&storage).await;
+    let routes = routes(app.clone(), false);
+    let stocked = routes.clone().oneshot(restock("lamp")).await.unwrap();
+    assert_eq!(stocked.status(), StatusCode::OK);
+    app.shop.raise_fence("lamp", i64::MAX).await;
+
+    for request in [buy("lamp"), restock("lamp")] {
+        let answer = routes.clone().oneshot(request).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+    }
+    assert_eq!(app.stale_writes.load(std::sync::atomic::Ordering::Relaxed), 2);
+    assert_eq!(app.shop.books("lamp").await.unwrap().sold, 0);
+}

@@ -1,1 +1,0 @@
-//! Placeholder, replaced by the first real commit of this crate.

@@ -1,0 +1,217 @@
+//! Single moments.
+
+use super::super::*;
+use super::world::{LEASE, Request, World, ms};
+use crate::error::BlockedBy;
+use crate::proto::lease::margin;
+
+const MAX: usize = 10;
+
+/// A world in which somebody holds the key under a lease with `tokens`, and `waiters` wait with
+/// these fairness bounds.
+fn held(tokens: u64, wanted: bool, waiters: usize, handoffs_max: u32, slice: Duration) -> World {
+    let mut world = World::new();
+    let ask = Ask { handoffs_max, slice, ..world.ask(ms(10_000)) };
+    world.enter(ask, MAX);
+    world.turn();
+    world.answer(Some((tokens, wanted)), true);
+    for _ in 0..waiters {
+        world.enter(ask, MAX);
+    }
+    // The tokens that the line asks for are left to the test.
+    if world.asking.is_none() {
+        world.turn();
+    }
+    world.read(0);
+    world
+}
+
+/// Releases as long as the lock is handed on here; says how often.
+fn row(world: &mut World, each: Duration) -> u32 {
+    let mut handoffs = 0;
+    while !world.guards.is_empty() {
+        world.advance(each);
+        world.release(0);
+        if !world.told.is_empty() {
+            world.read(0);
+            handoffs += 1;
+        }
+    }
+    handoffs
+}
+
+#[test]
+fn once_wanted_the_bounds_of_the_next_in_line_end_the_row_of_local_hand_offs() {
+    for (wanted, handoffs_max, slice, each, expected) in [
+        (false, 0, ms(0), ms(1), 8),
+        (true, 0, ms(0), ms(0), 0),
+        (true, 0, ms(20), ms(0), 0),
+        (true, 3, ms(20), ms(0), 3),
+        (true, 64, ms(20), ms(0), 8),
+        (true, 64, ms(20), ms(5), 3),
+        (true, 64, ms(20), ms(25), 0),
+    ] {
+        let mut world = held(100, wanted, 8, handoffs_max, slice);
+        let handoffs = row(&mut world, each);
+        assert_eq!(handoffs, expected, "{wanted} {handoffs_max} {slice:?} {each:?}");
+        world.turn();
+        if expected < 8 {
+            assert!(world.leaving.is_some(), "the claim is given back");
+            assert_eq!(world.asking.map(|asking| asking.0), Some(Request::Attempt), "and renewed");
+        }
+        world.finish();
+    }
+}
+
+#[test]
+fn a_lease_that_is_over_is_never_handed_on() {
+    for (age, handed) in [(LEASE - margin(LEASE) - ms(1), true), (LEASE - margin(LEASE), false)] {
+        let mut world = held(100, false, 1, 64, ms(20));
+        // The driver is kept from the clock: the release itself must look.
+        world.now += age;
+        world.release(0);
+        assert_eq!(world.told.len(), usize::from(handed), "{age:?}");
+    }
+}
+
+#[test]
+fn without_a_token_the_next_in_line_waits_for_a_renewal() {
+    let mut world = held(1, false, 1, 64, ms(20));
+    world.release(0);
+    world.turn();
+    assert!(world.told.is_empty());
+    assert_eq!(world.asking.map(|asking| asking.0), Some(Request::Renew));
+    world.answer(Some((1, false)), true);
+    assert!(matches!(world.read(0), Verdict::Granted(2)));
+    world.finish();
+}
+
+#[test]
+fn tokens_are_asked_for_while_the_holder_works() {
+    let mut world = held(1, false, 1, 64, ms(20));
+    world.turn();
+    assert_eq!(world.asking.map(|asking| asking.0), Some(Request::Renew));
+    world.answer(Some((5, false)), true);
+    world.release(0);
+    assert!(matches!(world.read(0), Verdict::Granted(2)), "without any wait for the store");
+    world.finish();
+}
+
+#[test]
+fn an_idle_lease_lingers_until_its_time_or_until_wanted() {
+    for wanted in [false, true] {
+        let mut world = World::new();
+        let ask = Ask { linger: ms(50), ..world.ask(ms(1_000)) };
+        world.enter(ask, MAX);
+        world.turn();
+        world.answer(Some((10_000, false)), true);
+        world.turn();
+        world.read(0);
+        world.release(0);
+        world.turn();
+        assert!(world.leaving.is_none() && world.unanswered.is_empty());
+        assert!(matches!(world.enter(ask, MAX), Entry::Granted(2)), "without the store");
+        world.release(0);
+        world.turn();
+        if wanted {
+            world.push();
+            world.turn();
+            world.answer(Some((10_000, true)), true);
+            world.turn();
+        } else {
+            world.advance(ms(49));
+            assert!(world.leaving.is_none());
+            world.advance(ms(1));
+        }
+        assert!(world.leaving.is_some(), "wanted: {wanted}");
+        world.finish();
+    }
+}
+
+#[test]
+fn a_try_that_may_not_wait_is_refused_at_the_door_when_the_key_is_held_here() {
+    let mut world = held(5, false, 0, 64, ms(20));
+    let ask = Ask { patient: false, ..world.ask(ms(1_000)) };
+    let (name, mut fx) = (99, Effects::none());
+    let Entry::Seated(seat) = world.cohort.enter(ask, MAX, world.now, || name, &mut fx) else {
+        panic!("a seat with a verdict")
+    };
+    let token = crate::FencingToken::new(1);
+    match world.cohort.poll(seat, |_| {}) {
+        Verdict::TimedOut(by) => assert_eq!(by, BlockedBy::ThisClient { token }),
+        verdict => panic!("{verdict:?}"),
+    }
+}
+
+#[test]
+fn a_full_line_refuses_the_next() {
+    let mut world = held(5, false, MAX, 64, ms(20));
+    assert!(matches!(world.enter(world.ask(ms(9)), MAX), Entry::Full(MAX)));
+    world.cancel(3);
+    assert!(matches!(world.enter(world.ask(ms(9)), MAX), Entry::Seated(_)));
+    world.finish();
+}
+
+#[test]
+fn a_grant_that_was_not_read_is_passed_on_when_its_waiter_goes() {
+    let mut world = held(5, false, 2, 64, ms(20));
+    world.release(0);
+    assert_eq!((world.told.len(), world.waiting.len()), (1, 1));
+    world.cancel(1);
+    assert!(matches!(world.read(0), Verdict::Granted(3)));
+    world.finish();
+}
+
+#[test]
+fn every_wait_ends_at_its_deadline_while_a_request_hangs() {
+    let mut world = World::new();
+    for wait in [30, 10, 20] {
+        world.enter(world.ask(ms(wait)), MAX);
+        world.turn();
+    }
+    assert!(world.asking.is_some());
+    for (left, told) in [(2, 1), (1, 2), (0, 3)] {
+        world.advance(ms(10));
+        assert_eq!((world.waiting.len(), world.told.len()), (left, told));
+    }
+    world.finish();
+}
+
+#[test]
+fn a_late_held_does_not_revive_a_hold() {
+    let mut world = held(5, false, 0, 64, ms(20));
+    world.advance(LEASE);
+    assert_eq!(world.asking.map(|asking| asking.0), Some(Request::Renew));
+    assert_eq!(world.cohort.holder(), None);
+    world.answer(Some((5, false)), true);
+    world.turn();
+    assert!(world.leaving.is_some(), "the key is given back at once");
+    let cause = world.cohort.lost(1, world.now, &mut Effects::none());
+    assert_eq!(cause, Some(LostCause::Expired));
+    world.finish();
+}
+
+#[test]
+fn a_held_that_comes_before_the_driver_saw_the_end_of_the_lease_does_not_revive_it_either() {
+    let mut world = held(5, false, 0, 64, ms(20));
+    world.advance(LEASE / 3);
+    assert_eq!(world.asking.map(|asking| asking.0), Some(Request::Renew));
+    // The process was stopped: the answer and the end of the lease are there at once.
+    world.now += LEASE;
+    world.answer(Some((5, false)), true);
+    assert_eq!(world.cohort.holder(), None);
+    let cause = world.cohort.lost(1, world.now, &mut Effects::none());
+    assert_eq!(cause, Some(LostCause::Expired));
+    world.finish();
+}
+
+#[test]
+fn an_orphaned_cohort_tells_its_holder_and_its_waiters() {
+    let mut world = held(5, false, 2, 64, ms(20));
+    let mut fx = Effects::none();
+    world.cohort.orphan(super::world::fault(), &mut fx);
+    assert_eq!(fx.wake_more.len(), 2);
+    let cause = world.cohort.lost(1, world.now, &mut Effects::none());
+    assert_eq!(cause, Some(LostCause::Shutdown));
+    assert!(world.cohort.retire(false));
+}

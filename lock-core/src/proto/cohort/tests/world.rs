@@ -1,0 +1,409 @@
+//! A driver, a store and some waiters around the machine, on a virtual clock, that check at every
+//! turn what must hold at all times.
+
+use std::collections::VecDeque;
+
+use super::super::*;
+use crate::backend::{Attempt, FaultKind, Grant, Renewal};
+use crate::engine::clock;
+
+pub(super) const LEASE: Duration = Duration::from_millis(900);
+/// More turns than any step of the driver can need.
+const TURNS_MAX: u32 = 1_000;
+
+pub(super) fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+pub(super) fn fault() -> Fault {
+    Fault::new(FaultKind::Transient, "no answer")
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Request {
+    Attempt,
+    Renew,
+}
+
+/// Everything around one cohort. Waiters and releases are numbered.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) cohort: Cohort<u32, u32>,
+    pub(super) now: Instant,
+    pub(super) driven: bool,
+    poked: bool,
+    /// Where the driver waits.
+    pub(super) wait: Option<Option<Instant>>,
+    pub(super) asking: Option<(Request, Instant)>,
+    /// A withdrawal under way, and the release it answers.
+    pub(super) leaving: Option<Option<u32>>,
+    /// In the line, in their order of arrival.
+    pub(super) waiting: VecDeque<(u32, SeatId, Ask)>,
+    /// With a verdict that was not read.
+    pub(super) told: Vec<(u32, SeatId)>,
+    /// Guards that were not released.
+    pub(super) guards: Vec<u64>,
+    /// Releases that were not answered.
+    pub(super) unanswered: Vec<u32>,
+    pub(super) timed_out: u32,
+    names: u32,
+    /// The last token that the store gave away, and the last that anybody was granted.
+    pub(super) given: u64,
+    granted: u64,
+    /// Since when the machine knows that others wait, and the hand-offs since.
+    wanted: Option<(Instant, u32)>,
+    handoffs: u64,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        Self {
+            cohort: Cohort::new(),
+            now: clock::now(),
+            driven: false,
+            poked: false,
+            wait: None,
+            asking: None,
+            leaving: None,
+            waiting: VecDeque::new(),
+            told: Vec::new(),
+            guards: Vec::new(),
+            unanswered: Vec::new(),
+            timed_out: 0,
+            names: 0,
+            given: 0,
+            granted: 0,
+            wanted: None,
+            handoffs: 0,
+        }
+    }
+
+    pub(super) fn ask(&self, wait: Duration) -> Ask {
+        Ask {
+            deadline: self.now + wait,
+            patient: true,
+            lease: LEASE,
+            hold_limit: None,
+            linger: Duration::ZERO,
+            handoffs_max: 64,
+            slice: ms(20),
+        }
+    }
+
+    fn name(&mut self) -> u32 {
+        self.names += 1;
+        self.names
+    }
+
+    /// What the caller of the machine does with the effects, and what they must look like.
+    fn apply(&mut self, fx: Effects<u32, u32>) {
+        assert!(!(fx.spawn && self.driven), "a second driver");
+        self.driven |= fx.spawn;
+        self.poked |= fx.poke || fx.spawn;
+        for name in fx.wake_more {
+            let at = self.waiting.iter().position(|(other, ..)| *other == name);
+            let (name, seat, _) = self.waiting.remove(at.expect("in line")).expect("in line");
+            self.told.push((name, seat));
+        }
+        if let Some(next) = fx.wake {
+            let (name, seat, ask) = self.waiting.pop_front().expect("somebody in line was granted");
+            assert_eq!(name, next, "the longest waiting is next");
+            self.told.push((name, seat));
+            self.handed_on(&ask);
+        }
+        if let Some((release, _)) = fx.reply {
+            self.answered(release);
+        }
+        if let Some(token) = self.cohort.holder()
+            && token != self.granted
+        {
+            assert!(token > self.granted, "token {token} after {}", self.granted);
+            self.granted = token;
+        }
+    }
+
+    /// The fairness bounds, for a grant that came from another task here.
+    fn handed_on(&mut self, ask: &Ask) {
+        let handoffs = self.cohort.counters().handoffs_local;
+        if handoffs == self.handoffs {
+            return;
+        }
+        assert_eq!(handoffs, self.handoffs + 1);
+        self.handoffs = handoffs;
+        if let Some((since, used)) = &mut self.wanted {
+            assert!(*used < ask.handoffs_max, "{used} hand-offs while others wait");
+            assert!(self.now - *since < ask.slice, "handed on after the slice");
+            *used += 1;
+        }
+    }
+
+    fn answered(&mut self, release: u32) {
+        let at = self.unanswered.iter().position(|other| *other == release);
+        self.unanswered.swap_remove(at.expect("a release is answered once"));
+    }
+
+    pub(super) fn enter(&mut self, ask: Ask, waiters_max: usize) -> Entry {
+        let (name, mut fx) = (self.name(), Effects::none());
+        let entry = self.cohort.enter(ask, waiters_max, self.now, || name, &mut fx);
+        match entry {
+            Entry::Granted(token) => {
+                assert!(self.waiting.is_empty(), "nobody is overtaken");
+                assert!(self.wanted.is_none(), "an idle key that others want is not kept");
+                self.handoffs = self.cohort.counters().handoffs_local;
+                self.guards.push(token);
+            }
+            Entry::Seated(seat) => self.waiting.push_back((name, seat, ask)),
+            Entry::Full(waiters) => assert!(waiters >= waiters_max),
+            Entry::Closed | Entry::Retired => {}
+        }
+        self.apply(fx);
+        if let Entry::Seated(seat) = entry {
+            // As the future does: its first poll reads a verdict that was there at once.
+            match self.cohort.poll(seat, |_| {}) {
+                Verdict::Waiting => {}
+                verdict => {
+                    assert!(!ask.patient, "refused at the door: {verdict:?}");
+                    self.waiting.retain(|(other, ..)| *other != name);
+                }
+            }
+        }
+        entry
+    }
+
+    /// A woken waiter reads its verdict.
+    pub(super) fn read(&mut self, index: usize) -> Verdict {
+        let (_, seat) = self.told.remove(index);
+        let verdict = self.cohort.poll(seat, |_| panic!("it was told that its wait is over"));
+        match verdict {
+            Verdict::Granted(token) => self.guards.push(token),
+            Verdict::TimedOut(_) => self.timed_out += 1,
+            Verdict::Waiting => panic!("woken for nothing"),
+            Verdict::Unavailable(_) | Verdict::Closed => {}
+        }
+        verdict
+    }
+
+    /// A waiter goes away, in line or told.
+    pub(super) fn cancel(&mut self, index: usize) {
+        let seat = if index < self.waiting.len() {
+            self.waiting.remove(index).expect("in line").1
+        } else {
+            self.told.remove(index - self.waiting.len()).1
+        };
+        let mut fx = Effects::none();
+        self.cohort.cancel(seat, self.now, &mut fx);
+        self.apply(fx);
+    }
+
+    pub(super) fn release(&mut self, index: usize) {
+        let (token, name) = (self.guards.remove(index), self.name());
+        self.unanswered.push(name);
+        let mut fx = Effects::none();
+        self.cohort.release(token, Some(name), self.now, &mut fx);
+        self.apply(fx);
+    }
+
+    /// Runs the driver until it waits.
+    pub(super) fn drive(&mut self) {
+        if !self.driven {
+            return;
+        }
+        self.poked = false;
+        for _ in 0..TURNS_MAX {
+            let (asking, leaving) = (self.asking.is_some(), self.leaving.is_some());
+            let mut fx = Effects::none();
+            let step = self.cohort.step(self.now, asking, leaving, &mut fx);
+            self.apply(fx);
+            match step {
+                Step::Open { .. } | Step::Attempt => {
+                    assert!(!asking, "two requests of one claim at once");
+                    self.asking = Some((Request::Attempt, self.now));
+                }
+                Step::Renew => {
+                    assert!(!asking, "two requests of one claim at once");
+                    self.asking = Some((Request::Renew, self.now));
+                }
+                Step::Leave { reply, .. } => {
+                    assert!(!asking && !leaving, "it leaves while a request is under way");
+                    (self.leaving, self.wanted) = (Some(reply), None);
+                }
+                Step::Forget => assert!(!asking),
+                Step::Wait(until) => {
+                    self.wait = Some(until);
+                    return self.check_wait(until);
+                }
+                Step::Stop => return self.stop(),
+            }
+        }
+        panic!("the driver spins");
+    }
+
+    /// No wake-up is lost, and no seat outlives its deadline.
+    fn check_wait(&self, until: Option<Instant>) {
+        assert!(until.is_none_or(|until| until > self.now), "it waits for what was");
+        let answer_due = self.asking.is_some() || self.leaving.is_some();
+        assert!(until.is_some() || answer_due, "it waits for nothing");
+        for (_, _, ask) in &self.waiting {
+            assert!(ask.deadline > self.now, "a seat without a verdict at its deadline");
+            assert!(until.is_some_and(|until| until <= ask.deadline), "it oversleeps a deadline");
+        }
+        let in_line = matches!(self.cohort.place, Place::Asking(_));
+        assert!(answer_due || !in_line || !self.waiting.is_empty(), "in line for nobody");
+        if let Place::Held(held) = &self.cohort.place
+            && held.holder.is_none()
+            && !self.waiting.is_empty()
+        {
+            // After a fault the store is left alone for a ninth of the lease.
+            let soon = until.is_some_and(|until| until <= self.now + LEASE / 9);
+            assert!(answer_due || soon, "the lock is idle here, and somebody waits");
+        }
+    }
+
+    fn stop(&mut self) {
+        assert!(self.waiting.is_empty(), "it stops with somebody in line");
+        assert!(self.asking.is_none() && self.leaving.is_none(), "it stops with a request");
+        assert!(self.cohort.holder().is_none());
+        assert!(matches!(self.cohort.place, Place::Vacant));
+        assert!(!self.cohort.retire(false), "only the driver may");
+        assert!(self.cohort.retire(true));
+        let entry = self.cohort.enter(self.ask(ms(1)), 9, self.now, || 0, &mut Effects::none());
+        assert!(matches!(entry, Entry::Retired));
+        // The verdicts that were told are read from the old one, as seats hold on to it.
+        while !self.told.is_empty() {
+            self.read(0);
+        }
+        while !self.guards.is_empty() {
+            self.release(0);
+        }
+        self.cohort = Cohort::new();
+        (self.driven, self.poked, self.wait, self.handoffs) = (false, false, None, 0);
+    }
+
+    /// Lets the driver run if it was poked.
+    pub(super) fn turn(&mut self) {
+        while self.poked {
+            self.drive();
+        }
+        self.check();
+    }
+
+    /// At most one guard is good at any time.
+    pub(super) fn check(&self) {
+        let good = |token: &&u64| self.cohort.held_until(**token, self.now).is_some();
+        assert!(self.guards.iter().filter(good).count() <= 1, "two holders");
+        if let Some(token) = self.guards.iter().find(good) {
+            assert_eq!(self.cohort.holder(), Some(*token));
+        }
+        assert_eq!(self.cohort.waiters(), self.waiting.len());
+        let busy = !self.waiting.is_empty() || !matches!(self.cohort.place, Place::Vacant);
+        assert!(!busy || self.driven, "nobody drives");
+        if let (true, false, Some(until)) = (self.driven, self.poked, self.wait) {
+            // What happened since was no reason to wake the driver.
+            self.check_wait(until);
+        }
+    }
+
+    /// Time goes on, and the driver is woken at each instant that it waits for.
+    pub(super) fn advance(&mut self, by: Duration) {
+        let end = self.now + by;
+        while let Some(Some(until)) = self.wait
+            && self.driven
+            && until <= end
+        {
+            self.now = until;
+            self.drive();
+            self.turn();
+        }
+        self.now = end;
+        self.check();
+    }
+
+    fn grant(&mut self, tokens: u64, wanted: bool) -> Grant {
+        let fences = FenceRange::new(self.given + 1, self.given + tokens);
+        self.given += tokens;
+        Grant { fences, valid_for: LEASE, wanted, handed_on: false }
+    }
+
+    fn know(&mut self, wanted: bool) {
+        self.wanted = match (wanted, self.wanted) {
+            (true, None) => Some((self.now, 0)),
+            (true, known) => known,
+            (false, _) => None,
+        };
+    }
+
+    /// The store answers the request under way: served with so many tokens, or refused (blocked,
+    /// lost), or not at all.
+    pub(super) fn answer(&mut self, answer: Option<(u64, bool)>, served: bool) {
+        let Some((request, sent)) = self.asking.take() else { return };
+        let mut fx = Effects::none();
+        let grant = answer.map(|(tokens, wanted)| self.grant(tokens, wanted));
+        if let (Some((_, wanted)), true) = (answer, served) {
+            if request == Request::Attempt {
+                self.wanted = None;
+            }
+            self.know(wanted);
+        }
+        match request {
+            Request::Attempt => {
+                let answer = match (grant, served) {
+                    (Some(grant), true) => Ok(Attempt::Granted(grant)),
+                    (Some(_), false) => Ok(Attempt::Blocked { ahead: Some(1), recheck: ms(50) }),
+                    (None, _) => Err(fault()),
+                };
+                self.cohort.attempted(sent, answer, self.now, |_| ms(30), &mut fx);
+            }
+            Request::Renew => {
+                let answer = match (grant, served) {
+                    (Some(grant), true) => Ok(Renewal::Held(grant)),
+                    (Some(_), false) => Ok(Renewal::Lost),
+                    (None, _) => Err(fault()),
+                };
+                self.cohort.renewed(sent, answer, self.now, &mut fx);
+            }
+        }
+        self.apply(fx);
+        self.poked = true;
+    }
+
+    /// The withdrawal under way ends.
+    pub(super) fn left(&mut self) {
+        if let Some(reply) = self.leaving.take() {
+            if let Some(release) = reply {
+                self.answered(release);
+            }
+            self.poked = true;
+        }
+    }
+
+    pub(super) fn push(&mut self) {
+        if self.asking.is_none() && self.driven {
+            self.cohort.changed(self.now);
+            self.poked = true;
+        }
+    }
+
+    /// Everything goes well from here on: all waiters are served, all releases answered, and the
+    /// machine comes to rest.
+    pub(super) fn finish(&mut self) {
+        for _ in 0..10_000 {
+            self.turn();
+            if !self.driven {
+                break;
+            }
+            while !self.told.is_empty() {
+                self.read(0);
+            }
+            while !self.guards.is_empty() {
+                self.release(0);
+            }
+            self.turn();
+            self.answer(Some((3, false)), true);
+            self.left();
+            self.turn();
+            self.advance(ms(10));
+        }
+        assert!(!self.driven, "it does not come to rest: {self:?}");
+        assert!(self.waiting.is_empty() && self.unanswered.is_empty(), "{self:?}");
+    }
+}

@@ -1,0 +1,167 @@
+//! Which public types may cross threads, be shared, be moved while polled, and live on their own.
+
+use std::any::TypeId;
+use std::cell::Cell;
+use std::future::Pending;
+use std::marker::PhantomData;
+
+/// Answers by which of the two methods is the better match.
+struct Probe<T: ?Sized>(PhantomData<T>);
+
+macro_rules! probe {
+    ($name:ident, $fallback:ident, $auto:ident) => {
+        trait $fallback {
+            fn $name(&self) -> bool {
+                false
+            }
+        }
+        impl<T: ?Sized> $fallback for &Probe<T> {}
+        impl<T: ?Sized + $auto> Probe<T> {
+            fn $name(&self) -> bool {
+                true
+            }
+        }
+    };
+}
+
+probe!(is_send, NotSend, Send);
+probe!(is_sync, NotSync, Sync);
+probe!(is_unpin, NotUnpin, Unpin);
+
+macro_rules! table {
+    ($($type:ty: $send:literal $sync:literal $unpin:literal,)*) => {
+        $(
+            // Compiles for what borrows nothing only.
+            let _: TypeId = TypeId::of::<$type>();
+            let probe = &Probe::<$type>(PhantomData);
+            assert_eq!(
+                (probe.is_send(), probe.is_sync(), probe.is_unpin()),
+                ($send, $sync, $unpin),
+                "Send, Sync, Unpin of {}",
+                stringify!($type),
+            );
+        )*
+    };
+}
+
+#[test]
+fn the_probe_tells_apart_what_is_and_what_is_not() {
+    table! {
+        u8: true true true,
+        Cell<u8>: true false true,
+        *const u8: false false true,
+        std::marker::PhantomPinned: true true false,
+    }
+}
+
+#[test]
+fn every_public_type_crosses_threads() {
+    use lock_core::backend::*;
+    use lock_core::*;
+    table! {
+        LockClient: true true true,
+        ClientBuilder: true true true,
+        LockBuilder: true true true,
+        LockOptions: true true true,
+        Fairness: true true true,
+        Acquire: true true true,
+        LockGuard: true true true,
+        LockHandle: true true true,
+        Lost: true true true,
+        LockScope: true true true,
+        // Tokio pins what it scopes.
+        Scoped<Pending<()>>: true true false,
+        FencingToken: true true true,
+        FenceRange: true true true,
+        Key: true true true,
+        KeyError: true true true,
+        Inspection: true true true,
+        Holder: true true true,
+        Stats: true true true,
+        ShutdownReport: true true true,
+        Promises: true true true,
+        AcquireError: true true true,
+        TimeoutError: true true true,
+        OverloadedError: true true true,
+        UnavailableError: true true true,
+        ClosedError: true true true,
+        Rejection: true true true,
+        BlockedBy: true true true,
+        ReleaseError: true true true,
+        LostError: true true true,
+        LostCause: true true true,
+        RunError: true true true,
+        ConnectError: true true true,
+        InspectError: true true true,
+        AlreadyInstalled: true true true,
+        ClaimId: true true true,
+        Terms: true true true,
+        Mode: true true true,
+        Attempt: true true true,
+        Grant: true true true,
+        Renewal: true true true,
+        Withdrawal: true true true,
+        Fault: true true true,
+        FaultKind: true true true,
+        memory::Memory: true true true,
+        <memory::Memory as Backend>::Claim: true true true,
+    }
+    #[cfg(feature = "redis")]
+    table! {
+        Redis: true true true,
+        <Redis as Backend>::Claim: true true true,
+    }
+    #[cfg(feature = "test-util")]
+    table! {
+        test_util::AnyBackend: true true true,
+        test_util::AnyClaim: true false true,
+        test_util::Scripted<memory::Memory>: true true true,
+        test_util::Script: true true true,
+        test_util::Act: true true true,
+        test_util::Verb: true true true,
+        test_util::Call: true true true,
+        test_util::Reply: true true true,
+    }
+}
+
+/// Compiles only if it is `Send` and borrows nothing.
+fn spawnable<T: Send + 'static>(_: T) {}
+
+#[test]
+fn the_futures_of_async_functions_can_be_spawned() {
+    use lock_core::*;
+    let locks = LockClient::memory();
+    spawnable(locks.lock("k").acquire());
+    spawnable(locks.lock("k").try_acquire());
+    spawnable(locks.lock("k").run(|_| std::future::ready(())));
+    spawnable(locks.clone().scope(std::future::ready(())));
+    spawnable(LockClient::connect("memory:"));
+    spawnable(LockClient::builder("memory:").connect());
+    fn released(guard: LockGuard) {
+        spawnable(guard.release());
+    }
+    let _: fn(LockGuard) = released;
+    let inspected = locks.clone();
+    spawnable(async move { inspected.inspect("k").await });
+    spawnable(async move { locks.shutdown(std::time::Duration::ZERO).await });
+}
+
+#[test]
+fn every_error_is_one_that_can_be_boxed_and_sent() {
+    fn error<E: std::error::Error + Send + Sync + 'static>() {}
+    use lock_core::*;
+    error::<AcquireError>();
+    error::<TimeoutError>();
+    error::<OverloadedError>();
+    error::<UnavailableError>();
+    error::<ClosedError>();
+    error::<Rejection>();
+    error::<ReleaseError>();
+    error::<LostError>();
+    error::<RunError>();
+    error::<ConnectError>();
+    error::<InspectError>();
+    error::<AlreadyInstalled>();
+    error::<KeyError>();
+    error::<backend::Fault>();
+}
