@@ -146,18 +146,34 @@ impl Link {
         }
     }
 
-    /// Sends one command. On a fault whose effect is not known, the connection is told too, as
-    /// only there can a later command be sure to come after this one.
-    pub(super) async fn call(&self, command: &Cmd, within: Duration) -> Result<Value, Unserved> {
-        let until = clock::now() + within;
+    /// The connection, if it can be had in time. One that takes longer to make goes on being made,
+    /// for the next who asks: over a slow link it would never come to be otherwise.
+    async fn get_within(self: &Arc<Self>, within: Duration) -> Result<Numbered, Fault> {
+        if let Some(current) = self.current() {
+            return Ok(current);
+        }
+        let this = self.clone();
+        let connecting = tokio::spawn(async move { this.get().await });
+        match tokio::time::timeout(within, connecting).await {
+            Ok(Ok(got)) => got,
+            // In time, and without an answer: the runtime is ending.
+            Ok(Err(_)) | Err(_) => Err(fault::timed_out(within)),
+        }
+    }
+
+    /// Sends one command. `within` bounds the answer, and before it the making of a connection;
+    /// [`REQUEST_WITHIN`] bounds both together. On a fault whose effect is not known, the
+    /// connection is told too, as only there can a later command be sure to come after this one.
+    pub(super) async fn call(
+        self: &Arc<Self>,
+        command: &Cmd,
+        within: Duration,
+    ) -> Result<Value, Unserved> {
         let unsent = |fault| Unserved { fault: Failure::Other(fault), sent: None };
-        let got = tokio::time::timeout(within, self.get()).await;
-        let Numbered { mut connection, number } = match got {
-            Ok(got) => got.map_err(unsent)?,
-            Err(_) => return Err(unsent(fault::timed_out(within))),
-        };
+        let until = clock::now() + REQUEST_WITHIN;
+        let Numbered { mut connection, number } = self.get_within(within).await.map_err(unsent)?;
         let left = until.saturating_duration_since(clock::now());
-        let answer = send(&mut connection, command, left).await;
+        let answer = send(&mut connection, command, within.min(left)).await;
         answer.map_err(|failure| {
             let lasting = match &failure {
                 Failure::Server(error) => error.is_unrecoverable_error(),

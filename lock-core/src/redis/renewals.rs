@@ -78,7 +78,7 @@ fn task(link: Arc<Link>, requests: Arc<AtomicU64>) -> mpsc::UnboundedSender<Due>
     due
 }
 
-async fn serve(link: &Link, batch: &mut Vec<Due>) {
+async fn serve(link: &Arc<Link>, batch: &mut Vec<Due>) {
     let mut command = RENEW.evalsha(batch.len() * Names::count());
     for due in batch.iter() {
         due.names.add_to(&mut command);

@@ -5,67 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use lock_core::{AcquireError, BlockedBy, LockClient, LockGuard, LockOptions};
+use lock_core::{AcquireError, BlockedBy, LockGuard};
 use tests::redis::RedisServer;
 use tests::wait::{eventually, within};
 use tokio::runtime::Builder;
 
 use crate::support::*;
-
-async fn pooled(server: &RedisServer, lease: Duration) -> (deadpool_redis::Pool, LockClient) {
-    let pool = deadpool_redis::Config::from_url(server.url())
-        .builder()
-        .unwrap()
-        .max_size(1)
-        .runtime(deadpool_redis::Runtime::Tokio1)
-        .build()
-        .unwrap();
-    let options = LockOptions::new().with_wait(ms(5_000)).with_lease(lease);
-    let builder = LockClient::builder(server.url()).defaults(options).redis_pool(pool.clone());
-    let locks = builder.connect().await.unwrap();
-    (pool, locks)
-}
-
-/// F17 (V3, V6): a hold outlives the application's exhausted pool, as its renewals have a
-/// connection of their own.
-#[tokio::test]
-async fn renewals_do_not_need_the_pool_that_the_application_exhausted() {
-    let server = RedisServer::start();
-    let (pool, locks) = pooled(&server, ms(600)).await;
-    let guard = locks.lock("k").await.unwrap();
-    let greedy = pool.get().await.unwrap();
-    eventually("two leases of renewals", || locks.stats().renewals >= 6).await;
-    assert!(guard.is_held());
-    drop(greedy);
-    guard.release().await.unwrap();
-    drop(pool);
-    nothing_left(&server, [locks]).await;
-}
-
-/// F17 (V4, V6, V8): an acquire ends with its budget and names the pool; a release says that it
-/// does not know, and is done once the pool has a connection again.
-#[tokio::test]
-async fn an_exhausted_pool_is_named_and_bounds_acquires_and_releases() {
-    let server = RedisServer::start();
-    let (pool, locks) = pooled(&server, ms(30_000)).await;
-    let guard = locks.lock("k").await.unwrap();
-    let greedy = pool.get().await.unwrap();
-    let start = Instant::now();
-    let error = locks.lock("other").wait(ms(300)).await.unwrap_err();
-    assert!(start.elapsed() < ms(300) + LATE, "{:?}", start.elapsed());
-    assert!(error.is_unavailable() && error.is_retryable(), "{error}");
-    let error = locks.lock("another").wait(ms(3_000)).await.unwrap_err();
-    assert!(error.is_unavailable() && error.to_string().contains("pool"), "{error}");
-    let start = Instant::now();
-    let error = guard.release().await.unwrap_err();
-    assert!(start.elapsed() < ms(2_000) + SLACK, "{:?}", start.elapsed());
-    assert!(error.is_unavailable() && error.to_string().contains("pool"), "{error}");
-    drop(greedy);
-    eventually("the release went on", || server.key("lock:{k}").is_none()).await;
-    locks.lock("other").await.unwrap().release().await.unwrap();
-    drop(pool);
-    nothing_left(&server, [locks]).await;
-}
 
 /// F19 (V6): a guard that is dropped, in its runtime, on a thread without one, or by a panic, is
 /// released at once, long before its lease of 30 s.

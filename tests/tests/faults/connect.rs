@@ -132,19 +132,3 @@ async fn a_unix_socket_serves_locks_and_pushes() {
     elsewhere.release().await.unwrap();
     nothing_left(&server, [a, b, other]).await;
 }
-
-/// F17 (V1, V8): a pool that leads to another database or server than the URL is refused, as
-/// renewals would look for its locks in the wrong place.
-#[tokio::test]
-async fn a_pool_that_leads_elsewhere_is_refused_at_connect() {
-    let (server, elsewhere) = (RedisServer::start(), RedisServer::start());
-    for url in [format!("{}/1", server.url()), elsewhere.url()] {
-        let pool = deadpool_redis::Config::from_url(&url)
-            .create_pool(Some(deadpool_redis::Runtime::Tokio1))
-            .unwrap();
-        let error = LockClient::builder(server.url()).redis_pool(pool).connect().await.unwrap_err();
-        let ConnectError::Store(fault) = &error else { panic!("{error:?}") };
-        assert!(!fault.is_transient(), "{error}");
-        assert!(error.to_string().contains("another server or database"), "{error}");
-    }
-}

@@ -81,16 +81,17 @@ async fn an_acquire_into_a_black_hole_ends_with_its_budget_and_leaves_no_grant()
     nothing_left(&server, [locks]).await;
 }
 
-/// F10 (V3, V6): round trips of 120 ms cost no hold of 1 s.
+/// F10 (V3, V6): round trips of 80 ms, and the several that a connection needs at first, cost no
+/// hold of 900 ms.
 #[tokio::test]
 async fn a_slow_link_is_not_a_broken_one() {
     let server = RedisServer::start();
-    let (proxy, locks) = behind_proxy(&server, ms(1_000)).await;
-    proxy.set(Direction::ToServer, Flow::Delay(ms(60)));
-    proxy.set(Direction::ToClient, Flow::Delay(ms(60)));
+    let (proxy, locks) = behind_proxy(&server, ms(900)).await;
+    proxy.set(Direction::ToServer, Flow::Delay(ms(40)));
+    proxy.set(Direction::ToClient, Flow::Delay(ms(40)));
     let guard = locks.lock("k").await.unwrap();
-    // Past the first lease, by renewals that take 120 ms each.
-    eventually("four renewals", || locks.stats().renewals >= 4).await;
+    // Past the first lease.
+    eventually("renewals", || locks.stats().renewals >= 6).await;
     assert!(guard.is_held());
     guard.release().await.unwrap();
     proxy.resume();

@@ -168,6 +168,28 @@ async fn the_documented_rights_are_enough() {
     }
 }
 
+/// F31 (V6): with the two rights more that the document names, the same user serves a pool.
+#[tokio::test]
+async fn the_documented_rights_and_two_more_are_enough_for_a_pool() {
+    let server = server();
+    server.command::<()>(&["ACL", "SETUSER", "locks", "+ping", "+unwatch"]);
+    let pool = deadpool_redis::Config::from_url(url(&server))
+        .create_pool(Some(deadpool_redis::Runtime::Tokio1))
+        .unwrap();
+    let builder = LockClient::builder(url(&server)).redis_pool(pool.clone());
+    let locks = builder.connect().await.unwrap();
+    for _ in 0..3 {
+        locks.lock("k").await.unwrap().release().await.unwrap();
+    }
+    for object in refusals(&server) {
+        assert!(object == "info" || object.starts_with("client"), "refused: {object}");
+    }
+    drop(pool);
+    // The probe of the pool at connect lives a second.
+    eventually("the probe is gone", || server.keys().len() == 1).await;
+    nothing_left(&server, [locks]).await;
+}
+
 /// F31 (V8): none of the documented rights can go: without it no client is made, and the error
 /// names it.
 #[tokio::test]
