@@ -32,6 +32,9 @@ const RECHECK_FOREIGN: Duration = Duration::from_millis(50);
 /// a waiting claim that did not ask again for as long counts as dead.
 const CLAIM_LEASE: Duration = Duration::from_millis(1_500);
 
+/// How long the last token of a key outlives the last lease under it.
+const FENCE_KEPT: Duration = Duration::from_secs(60 * 60);
+
 /// A healthy server on a loaded machine answers within this.
 const RENEW_WITHIN_MIN: Duration = Duration::from_millis(50);
 
@@ -174,7 +177,8 @@ impl Claim for RedisClaim {
             .arg(self.terms.fences)
             .arg(u8::from(join))
             .arg(millis(CLAIM_LEASE))
-            .arg(millis(self.claim_lease()));
+            .arg(millis(self.claim_lease()))
+            .arg(millis(self.terms.lease + FENCE_KEPT));
         let sent = clock::now();
         let answer = match self.node.call(&ATTEMPT, command).await {
             Ok(answer) => answer,
@@ -219,6 +223,7 @@ impl Claim for RedisClaim {
             names: self.names.clone(),
             owner: self.owner(),
             lease_ms: millis(self.terms.lease),
+            fence_ms: millis(self.terms.lease + FENCE_KEPT),
             fences: self.terms.fences,
             within: self.renew_within(),
             reply,

@@ -23,6 +23,7 @@ pub(super) struct Due {
     pub(super) names: Names,
     pub(super) owner: String,
     pub(super) lease_ms: u64,
+    pub(super) fence_ms: u64,
     pub(super) fences: u32,
     /// How long the store has to answer, so that there is time for another try.
     pub(super) within: Duration,
@@ -84,7 +85,7 @@ async fn serve(link: &Arc<Link>, batch: &mut Vec<Due>) {
         due.names.add_to(&mut command);
     }
     for due in batch.iter() {
-        command.arg(&due.owner).arg(due.lease_ms).arg(due.fences);
+        command.arg(&due.owner).arg(due.lease_ms).arg(due.fences).arg(due.fence_ms);
     }
     let within = batch.iter().map(|due| due.within).min().unwrap_or(REQUEST_WITHIN);
     let mut answer = link.call(&command, within).await;

@@ -1,12 +1,16 @@
--- ARGV me, lease ms, tokens, join (1 or 0), due in ms, claim lease ms
+-- ARGV me, lease ms, tokens, join (1 or 0), due in ms, claim lease ms, fence kept ms
 -- -> {1, first, last, wanted} granted
 --    {0, ahead, ms left, foreign, last token of the key, or of the clock} blocked
+local call = redis.call
+-- The keys of the lock at hand: lock, queue, due, fence.
+local K = KEYS
+--FENCE
 local me = ARGV[1]
 local values = call('MGET', K[1], K[4])
 local holder = values[1]
 
 local function take(fence, wanted)
-  local first, last = reserve(fence, tonumber(ARGV[3]), tonumber(ARGV[2]))
+  local first, last = reserve(fence, tonumber(ARGV[3]), ARGV[7])
   -- MGET shows a key of another type as free; NX does not.
   if not call('SET', K[1], me, 'PX', ARGV[2], 'NX') then
     foreign(K[1])
@@ -28,7 +32,7 @@ if holder == me then
     first = last - tonumber(string.sub(values[2], 18)) + 1
   else
     -- The fence was deleted by hand.
-    first, last = reserve(nil, 1, tonumber(ARGV[2]))
+    first, last = reserve(nil, 1, ARGV[7])
   end
   return {1, first, last, call('EXISTS', K[2])}
 end

@@ -1,10 +1,3 @@
--- Each fence value outlives the last lease under it by an hour.
-local FENCE_MS = 3600000
-
-local call = redis.call
--- The keys of the lock at hand: lock, queue, due, fence.
-local K = KEYS
-
 -- Tokens begin with 2020, eight a microsecond: below 2^53 until 2055.
 local EPOCH_S = 1577836800
 local PER_US = 8
@@ -40,8 +33,8 @@ end
 
 -- Reserves up to `count` tokens above all before them, none ahead of the clock unless it was set
 -- back: what a server that lost its data gives next is above all it ever gave. `value` is the
--- fence as read.
-local function reserve(value, count, lease)
+-- fence as read, `ttl` how long it is kept.
+local function reserve(value, count, ttl)
   local last = clock_token()
   local first = last
   if value then
@@ -52,8 +45,8 @@ local function reserve(value, count, lease)
       first = math.max(before + 1, last - count + 1)
       last = math.max(first, last)
     end
-    call('SET', K[4], string.format('%016.0f:%d', last, last - first + 1), 'PX', FENCE_MS + lease)
-  elseif not call('SET', K[4], string.format('%016.0f:1', last), 'PX', FENCE_MS + lease, 'NX') then
+    call('SET', K[4], string.format('%016d:%d', last, last - first + 1), 'PX', ttl)
+  elseif not call('SET', K[4], string.format('%016d:1', last), 'PX', ttl, 'NX') then
     foreign(K[4])
   end
   return first, last

@@ -20,11 +20,11 @@ impl Script {
         Self { source, sha }
     }
 
-    /// Puts the shared functions in: those for tokens in front, those that hand the key on where
-    /// the body asks for them, behind the paths that are taken most.
+    /// Puts the shared functions in where the body asks for them, which is behind the paths that
+    /// are taken most: to define a function costs as much as a call of a command.
     fn with_shared(body: &str) -> Self {
-        let fence = include_str!("fence.lua");
-        Self::new(format!("{fence}{}", body.replace("--PROMOTE", include_str!("promote.lua"))))
+        let fenced = body.replace("--FENCE", include_str!("fence.lua"));
+        Self::new(fenced.replace("--PROMOTE", include_str!("promote.lua")))
     }
 
     /// A call of the script by its hash; the caller adds keys and arguments.

@@ -1,13 +1,15 @@
 -- Dead waiters skipped by one call at most, so that no call holds the server up.
 local SKIPS_MAX = 1000
 -- The claim lease of a waiter that left none.
-local CLAIM_LEASE_MS = 1500
+local CLAIM_LEASE_MS = '1500'
+-- An hour past it; the renewal of a longer lease keeps the fence longer too.
+local FENCE_MS = '3601500'
 
 -- Gives the free key to the first waiter that is alive, and pushes the grant to it. True if
 -- somebody has the key now; false if it is the turn of `me`, or nobody waits. An error leaves the
 -- line as it was.
 local function promote(me, fence, tokens)
-  local first, last = reserve(fence, tokens, CLAIM_LEASE_MS)
+  local first, last = reserve(fence, tokens, FENCE_MS)
   for _ = 1, SKIPS_MAX do
     local head = call('LPOP', K[2])
     if not head then
@@ -28,7 +30,7 @@ local function promote(me, fence, tokens)
     end
     if alive then
       local wanted = call('EXISTS', K[2])
-      local grant = string.format('g %s %.0f %.0f %d', head, first, last, wanted)
+      local grant = string.format('g %s %d %d %d', head, first, last, wanted)
       -- Without a receiver its process is gone, or its connection: skip it at once.
       if call('PUBLISH', 'lock:push:' .. string.sub(head, 34), grant) > 0 then
         call('SET', K[1], head, 'PX', lease)

@@ -1,11 +1,14 @@
 -- ARGV me, tokens
 -- -> 1 released, 2 handed on, 0 not held
+local call = redis.call
+local K = KEYS
 local me = ARGV[1]
 if call('GET', K[1]) == me then
   if call('LLEN', K[2]) == 0 then
     call('DEL', K[1])
     return 1
   end
+--FENCE
 --PROMOTE
   local done, handed = pcall(function()
     return promote(me, call('GET', K[4]), tonumber(ARGV[2]))
