@@ -60,7 +60,7 @@ pub use error::{
     LostError, OverloadedError, Rejection, ReleaseError, RunError, TimeoutError, UnavailableError,
 };
 pub use guard::{LockGuard, LockHandle};
-pub use inspect::{Holder, Inspection};
+pub use inspect::{Holder, Inspection, Waiter};
 pub use key::{IntoKey, KEY_BYTES_MAX, Key, KeyError};
 pub use options::{DURATION_MAX, Fairness, LockOptions, RETRIES_MAX};
 pub use proto::FenceRange;

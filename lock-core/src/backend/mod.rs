@@ -40,6 +40,13 @@ pub trait Backend: Send + Sync + Debug + 'static {
     /// Who holds a key and who waits, as the store sees it.
     fn inspect(&self, key: &Key) -> impl Future<Output = Result<Inspection, Fault>> + Send;
 
+    /// Asks the holder of a key to give it up, which it may ignore; `false` if nobody holds it.
+    /// Where [`Promises::revocation`] does not hold, it is refused.
+    fn request_revoke(&self, key: &Key) -> impl Future<Output = Result<bool, Fault>> + Send {
+        let what = format!("this store cannot ask the holder of `{key}` to give it up");
+        std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
+    }
+
     /// Requests sent to the store so far; 0 for a store in this process.
     fn requests(&self) -> u64 {
         0
@@ -110,6 +117,8 @@ pub struct Promises {
     pub shared: bool,
     /// [`Mode::Permit`] is served.
     pub permits: bool,
+    /// A holder can be asked to give the key up, and is told so.
+    pub revocation: bool,
     /// The shortest lease that the backend can renew in time.
     pub lease_min: Duration,
 }
@@ -124,6 +133,7 @@ impl Promises {
             push: false,
             shared: false,
             permits: false,
+            revocation: false,
             lease_min: Duration::from_millis(10),
         }
     }
@@ -140,6 +150,8 @@ pub struct Terms {
     pub fences: u32,
     /// How long the claim may wait; `Some(ZERO)` never joins the line, `None` has no bound.
     pub patience: Option<Duration>,
+    /// What the claim is for, shown to operators where the store has a place for it.
+    pub name: Option<&'static str>,
 }
 
 /// How a key is shared.
@@ -183,6 +195,8 @@ pub struct Grant {
     pub wanted: bool,
     /// Whether another claim handed the key on to this one directly.
     pub handed_on: bool,
+    /// Whether somebody asked the holder to give the key up.
+    pub revoke_requested: bool,
 }
 
 /// What became of a renewal. "Don't know" is a [`Fault`], and never extends the lease.

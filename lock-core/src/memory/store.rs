@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use crate::backend::{Attempt, ClaimId, Grant, Renewal, Withdrawal};
 use crate::engine::clock;
-use crate::inspect::{Holder, Inspection};
+use crate::inspect::{Holder, Inspection, Waiter};
 use crate::key::Key;
 use crate::proto::{FenceRange, reserve, ticks};
 use crate::token::FencingToken;
@@ -181,7 +181,8 @@ impl Store {
             let left = owner.until.saturating_duration_since(now);
             Holder::new(owner.place.claim.to_string(), token, Some(left))
         });
-        let waiters = entry.queue.iter().map(|place| place.claim.to_string()).collect();
+        let waiter = |place: &Place| Waiter::new(place.claim.to_string());
+        let waiters = entry.queue.iter().map(waiter).collect();
         Inspection::new(holder, waiters)
     }
 }
@@ -236,12 +237,14 @@ impl Entry {
                 valid_for: owner.until.saturating_duration_since(now),
                 wanted,
                 handed_on: owner.handed_on,
+                revoke_requested: false,
             },
             None => Grant {
                 fences: FenceRange::empty(),
                 valid_for: Duration::ZERO,
                 wanted,
                 handed_on: false,
+                revoke_requested: false,
             },
         }
     }

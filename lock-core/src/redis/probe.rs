@@ -10,7 +10,7 @@ use super::names::{self, Names};
 use super::node::Node;
 use super::script::{INSPECT, RIGHTS};
 use crate::backend::{Fault, FaultKind};
-use crate::inspect::{Holder, Inspection};
+use crate::inspect::{Holder, Inspection, Waiter};
 use crate::key::Key;
 use crate::token::FencingToken;
 
@@ -115,7 +115,7 @@ pub(super) async fn inspect(node: &Node, key: &Key) -> Result<Inspection, Fault>
         let left = u64::try_from(left_ms).ok().map(Duration::from_millis);
         Holder::new(shown(&owner), token, left)
     });
-    Ok(Inspection::new(holder, waiters.iter().map(|owner| shown(owner)).collect()))
+    Ok(Inspection::new(holder, waiters.iter().map(|owner| Waiter::new(shown(owner))).collect()))
 }
 
 fn shown(owner: &[u8]) -> String {

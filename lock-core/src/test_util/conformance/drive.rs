@@ -136,7 +136,7 @@ impl<C: Claim> Asker<C> {
         name: &'static str,
     ) -> Self {
         let id = clock::random_claim_id();
-        let terms = Terms { lease, mode: Mode::Exclusive, fences: FENCES, patience };
+        let terms = Terms { lease, mode: Mode::Exclusive, fences: FENCES, patience, name: None };
         Self { claim: backend.claim(key, id, terms), id, name, sent: clock::now() }
     }
 

@@ -164,7 +164,7 @@ pub async fn a_waiter_that_gives_up_leaves_no_gap_in_the_line(subject: &dyn Subj
     last.is_blocked().await;
     quitter.leaves().await;
     let seen = one.inspect().await;
-    assert!(seen.waiters.len() == 1 && last.is(&seen.waiters[0]), "{seen:?}");
+    assert!(seen.waiters.len() == 1 && last.is(&seen.waiters[0].claim), "{seen:?}");
     holder.releases().await;
     last.is_granted(case.soon()).await;
     quitter.leaves().await;
@@ -240,7 +240,7 @@ pub async fn without_patience_a_claim_never_joins_the_line(subject: &dyn Subject
     holder.takes().await;
     for _ in 0..2 {
         hasty.is_blocked().await;
-        assert_eq!(one.inspect().await.waiters, Vec::<String>::new());
+        assert_eq!(one.inspect().await.waiters, []);
         assert!(!holder.renews().await.wanted);
     }
     holder.releases().await;

@@ -47,7 +47,7 @@ pub async fn a_place_in_the_line_whose_reply_was_lost_is_taken_once(subject: &dy
     let waiters = one.inspect().await.waiters;
     assert_eq!(waiters.len(), 2, "{waiters:?}");
     if one.promises().fifo {
-        assert!(unlucky.is(&waiters[0]) && last.is(&waiters[1]), "{waiters:?}");
+        assert!(unlucky.is(&waiters[0].claim) && last.is(&waiters[1].claim), "{waiters:?}");
     }
     last.leaves().await;
     holder.releases().await;

@@ -321,7 +321,7 @@ impl World {
     fn grant(&mut self, tokens: u64, wanted: bool) -> Grant {
         let fences = FenceRange::new(self.given + 1, self.given + tokens);
         self.given += tokens;
-        Grant { fences, valid_for: LEASE, wanted, handed_on: false }
+        Grant { fences, valid_for: LEASE, wanted, handed_on: false, revoke_requested: false }
     }
 
     fn know(&mut self, wanted: bool) {
