@@ -6,14 +6,15 @@ use crate::backend::DynBackend;
 use crate::error::ConnectError;
 use crate::memory::Memory;
 
-/// The schemes of this build, for error messages.
-#[cfg(not(feature = "redis"))]
-const KNOWN: &str = "`memory:` (`redis:` needs the feature `redis`)";
-#[cfg(all(feature = "redis", not(feature = "redis-tls")))]
-const KNOWN: &str =
-    "`memory:`, `redis:` or `redis+unix:` (`rediss:` needs the feature `redis-tls`)";
-#[cfg(feature = "redis-tls")]
-const KNOWN: &str = "`memory:`, `redis:`, `rediss:` or `redis+unix:`";
+/// The schemes that there are, and whether this build has them with the feature in the middle.
+const SCHEMES: [(&str, &str, bool); 6] = [
+    ("memory", "", true),
+    ("redis", "redis", cfg!(feature = "redis")),
+    ("redis+unix", "redis", cfg!(feature = "redis")),
+    ("rediss", "redis-tls", cfg!(feature = "redis-tls")),
+    ("zookeeper", "zookeeper", cfg!(feature = "zookeeper")),
+    ("zookeeper+tls", "zookeeper-tls", cfg!(feature = "zookeeper-tls")),
+];
 
 /// The longest part of an unknown scheme that an error repeats.
 const SCHEME_SHOWN_MAX: usize = 24;
@@ -43,11 +44,24 @@ pub(crate) async fn backend(
             )
             .await
         }
+        #[cfg(feature = "zookeeper")]
+        "zookeeper" => zookeeper(url).await,
+        #[cfg(feature = "zookeeper-tls")]
+        "zookeeper+tls" => zookeeper(url).await,
         _ => {
             let scheme: String = scheme.escape_default().take(SCHEME_SHOWN_MAX).collect();
-            Err(ConnectError::Scheme { scheme, known: KNOWN })
+            Err(ConnectError::Scheme { scheme, known: known() })
         }
     }
+}
+
+/// The schemes of this build and those that it lacks, for error messages.
+fn known() -> String {
+    let known = |(scheme, feature, here): (&str, &str, bool)| match here {
+        true => format!("`{scheme}:`"),
+        false => format!("`{scheme}:` (needs the feature `{feature}`)"),
+    };
+    SCHEMES.map(known).join(", ")
 }
 
 fn memory(name: &str) -> Result<Arc<dyn DynBackend>, ConnectError> {
@@ -72,4 +86,9 @@ async fn redis(
     )
     .await?;
     Ok(Arc::new(backend))
+}
+
+#[cfg(feature = "zookeeper")]
+async fn zookeeper(url: &str) -> Result<Arc<dyn DynBackend>, ConnectError> {
+    Ok(Arc::new(crate::zookeeper::ZooKeeper::connect(url).await?))
 }

@@ -428,7 +428,7 @@ pub enum ConnectError {
         /// What stood before the colon, escaped.
         scheme: String,
         /// The schemes of this build.
-        known: &'static str,
+        known: String,
     },
     /// The URL is of a known scheme but not well formed.
     #[error("bad lock URL: {reason}")]

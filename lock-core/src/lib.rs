@@ -50,6 +50,8 @@ mod stats;
 #[cfg(feature = "test-util")]
 pub mod test_util;
 mod token;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
 pub use backend::{Backend, Promises};
 pub use builder::LockBuilder;

@@ -21,6 +21,8 @@ pub use fault::{Fault, FaultKind};
 
 #[cfg(feature = "redis")]
 pub use crate::redis::Redis;
+#[cfg(feature = "zookeeper")]
+pub use crate::zookeeper::ZooKeeper;
 
 use crate::inspect::Inspection;
 use crate::key::Key;

@@ -6,12 +6,18 @@
 //! - [`fence`]: tokens reserved in blocks.
 //! - [`backoff`]: pauses between tries.
 //! - [`line`]: a FIFO whose members can leave from the middle.
+//! - [`children`]: the line in a ZooKeeper directory.
+//! - [`session`]: until when a ZooKeeper session surely lives.
 
 mod backoff;
+#[cfg(feature = "zookeeper")]
+pub(crate) mod children;
 mod cohort;
 mod fence;
 mod lease;
 mod line;
+#[cfg(feature = "zookeeper")]
+mod session;
 
 pub(crate) use backoff::{FAULT_PAUSES, RETRY_PAUSES};
 pub(crate) use cohort::{
@@ -21,3 +27,5 @@ pub use fence::FenceRange;
 pub(crate) use fence::{reserve, ticks};
 #[cfg(feature = "test-util")]
 pub(crate) use lease::margin;
+#[cfg(feature = "zookeeper")]
+pub(crate) use session::SessionClock;

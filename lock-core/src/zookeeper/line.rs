@@ -1,0 +1,105 @@
+//! The line of a key as the servers have it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use zookeeper_client::Error;
+
+use super::about::{self, REVOKE};
+use super::claim::tokens;
+use super::fault::{self, Failure};
+use super::names;
+use super::session::{Answer, REQUEST_WITHIN, Session};
+use super::sessions::Sessions;
+use crate::backend::{Fault, FaultKind};
+use crate::engine::clock;
+use crate::inspect::{Holder, Inspection, Waiter};
+use crate::key::Key;
+use crate::proto::children;
+use crate::token::FencingToken;
+
+/// How many of a line are asked for what they say of themselves.
+const ASKED_MAX: usize = 128;
+
+/// How often to look again for a holder that was gone when it was asked for.
+const TRIES_MAX: u32 = 10;
+
+/// The path of a key's directory, unless ZooKeeper keeps it for itself.
+pub(super) fn directory(sessions: &Sessions, key: &Key) -> Result<String, Fault> {
+    let root = &sessions.target.root;
+    if names::is_reserved(root, key) {
+        let what = format!(
+            "the key `{key}` is ZooKeeper's own at the root of its tree: give the URL a path"
+        );
+        return Err(Fault::new(FaultKind::Refused, what));
+    }
+    Ok(names::directory(root, key))
+}
+
+/// All children, as the leader has them.
+async fn children(session: &Session, directory: &str, until: Instant) -> Answer<Vec<String>> {
+    let synced = session.sync(directory, until);
+    let (synced, listed) = tokio::join!(synced, session.list(directory, until));
+    match (synced, listed) {
+        (Ok(()), Ok(children)) => Ok(children),
+        (Ok(()), Err(failure)) | (Err(failure), _) if failure.is_no_node() => Ok(Vec::new()),
+        (Err(failure), _) | (_, Err(failure)) => Err(failure),
+    }
+}
+
+/// Who holds a key and who waits.
+pub(super) async fn inspect(sessions: &Arc<Sessions>, key: &Key) -> Result<Inspection, Fault> {
+    let directory = directory(sessions, key)?;
+    let until = clock::now() + REQUEST_WITHIN;
+    let session = sessions.get(until).await?;
+    let children = children(&session, &directory, until).await.map_err(Failure::into_fault)?;
+    let mut holder = None;
+    let mut waiters = Vec::new();
+    let line = children::line(&children);
+    let asked: Vec<_> =
+        line.iter().take(ASKED_MAX).map(|name| format!("{directory}/{name}")).collect();
+    // All are sent before the first answer is awaited.
+    let mut answers =
+        asked.iter().map(|path| session.get(path, until)).collect::<Vec<_>>().into_iter();
+    for name in line {
+        let said = match answers.next() {
+            Some(answer) => match answer.await {
+                Ok(said) => Some(said),
+                // It left meanwhile.
+                Err(Failure::Answer(Error::NoNode)) => continue,
+                // Who it is can be told, what it says cannot.
+                Err(Failure::Answer(Error::NoAuth)) => None,
+                Err(failure) => return Err(failure.into_fault()),
+            },
+            None => None,
+        };
+        let about = said.as_ref().map(|(data, _)| about::shown(data));
+        let claim = names::claimant(name);
+        if holder.is_none() {
+            let birth = said.map(|(_, birth)| birth);
+            let token = birth.and_then(|birth| tokens(birth, u32::MAX).last());
+            let found = Holder::new(claim, token.map(FencingToken::new), None);
+            holder = Some(about.into_iter().fold(found, Holder::with_about));
+        } else {
+            waiters.push(about.into_iter().fold(Waiter::new(claim), Waiter::with_about));
+        }
+    }
+    Ok(Inspection::new(holder, waiters))
+}
+
+/// Asks the holder to give the key up, in the way of Curator's `Revoker`.
+pub(super) async fn request_revoke(sessions: &Arc<Sessions>, key: &Key) -> Result<bool, Fault> {
+    let directory = directory(sessions, key)?;
+    let until = clock::now() + REQUEST_WITHIN;
+    let session = sessions.get(until).await?;
+    for _ in 0..TRIES_MAX {
+        let children = children(&session, &directory, until).await.map_err(Failure::into_fault)?;
+        let Some(holder) = children::line(&children).first().copied() else { return Ok(false) };
+        match session.set(&format!("{directory}/{holder}"), REVOKE, until).await {
+            Ok(()) => return Ok(true),
+            Err(failure) if failure.is_no_node() => {}
+            Err(failure) => return Err(failure.into_fault()),
+        }
+    }
+    Err(fault::timed_out(REQUEST_WITHIN))
+}

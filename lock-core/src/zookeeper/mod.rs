@@ -1,0 +1,108 @@
+//! Locks on ZooKeeper (3.5 or later; tested with 3.8), in the format of Apache Curator's
+//! `InterProcessMutex`: a Rust service and a Java service that use one path stand in one line.
+//!
+//! | node | kind | holds | lives |
+//! |---|---|---|---|
+//! | `<root>/<key>` | container | the line | until the server finds it empty |
+//! | `<root>/<key>/_c_<claim id>-lock-<number>` | ephemeral | host, process, name of a claim | until it is withdrawn |
+//! | `<root>/{lock-sessions}/<session id>` | ephemeral | nothing | as long as the session |
+//!
+//! The claim with the lowest number holds the key; each other one watches the one before it.
+//!
+//! A holder must know in time that its session is gone, and no answer to a ping or a read can tell
+//! it. So the session writes to its own node at a third of its timeout, and a hold counts as good
+//! for two thirds from the last answered write (`proto/session.rs`). The client's own word that a
+//! session has expired or a link is suspended comes too late for that, and decides nothing here.
+//!
+//! - `session`: requests. - `sessions`: a new one after one has ended. - `life`, `keeper`: what
+//!   keeps a session. - `seat`: a claim's node, deleted whatever happens. - `grave`: how. -
+//!   `vigil`: watches. - `claim`: the verbs. - `join`: getting into the line, also after lost
+//!   replies. - `line`: who is in it, and asking the holder to leave. - `names`, `about`: names
+//!   and data of nodes. - `url`, `tls`, `fault`.
+
+mod about;
+mod claim;
+mod fault;
+mod grave;
+mod join;
+mod keeper;
+mod life;
+mod line;
+mod names;
+mod seat;
+mod session;
+mod sessions;
+#[cfg(feature = "zookeeper-tls")]
+mod tls;
+mod url;
+mod vigil;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use claim::ZooKeeperClaim;
+use sessions::Sessions;
+use url::Target;
+
+use crate::backend::{Backend, ClaimId, Fault, Promises, Terms};
+use crate::error::ConnectError;
+use crate::inspect::Inspection;
+use crate::key::Key;
+
+/// The shortest lease that is renewed in time.
+const LEASE_MIN: Duration = Duration::from_millis(100);
+
+/// See the module.
+#[derive(Debug)]
+pub struct ZooKeeper {
+    sessions: Arc<Sessions>,
+}
+
+impl ZooKeeper {
+    /// Opens a session, which proves that nodes can be made under the URL's path.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Url`] for a malformed URL; [`ConnectError::Store`] when no server answers
+    /// within 5 s, and when the servers refuse the password, the path, or are too old.
+    ///
+    /// # Cancel safety
+    ///
+    /// A session that was opened meanwhile is closed.
+    pub async fn connect(url: &str) -> Result<Self, ConnectError> {
+        let target = Target::parse(url)?;
+        let sessions = Sessions::connect(target).await.map_err(ConnectError::Store)?;
+        Ok(Self { sessions })
+    }
+}
+
+impl Backend for ZooKeeper {
+    type Claim = ZooKeeperClaim;
+
+    fn promises(&self) -> Promises {
+        Promises {
+            fencing: true,
+            fifo: true,
+            push: true,
+            revocation: true,
+            lease_min: LEASE_MIN,
+            ..Promises::none()
+        }
+    }
+
+    fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> ZooKeeperClaim {
+        ZooKeeperClaim::new(self.sessions.clone(), key, id, terms)
+    }
+
+    async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
+        line::inspect(&self.sessions, key).await
+    }
+
+    async fn request_revoke(&self, key: &Key) -> Result<bool, Fault> {
+        line::request_revoke(&self.sessions, key).await
+    }
+
+    fn requests(&self) -> u64 {
+        self.sessions.requests()
+    }
+}

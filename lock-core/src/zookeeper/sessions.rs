@@ -1,0 +1,95 @@
+//! The session of a client, opened anew after one has ended.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::fault;
+use super::session::{REQUEST_WITHIN, Session};
+use super::url::Target;
+use crate::backend::Fault;
+use crate::engine::clock;
+
+/// How long the opening of a session may take.
+const OPEN_WITHIN: Duration = Duration::from_secs(5);
+
+/// Those who waited for one opening share its failure for this long.
+const FAILURE_SHARED: Duration = Duration::from_millis(10);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    pub(super) target: Target,
+    current: Mutex<Option<Arc<Session>>>,
+    /// Held while a session is opened; the last failure and its time.
+    opening: tokio::sync::Mutex<Option<(Instant, Fault)>>,
+    requests: Arc<AtomicU64>,
+}
+
+impl Sessions {
+    /// Opens the first session.
+    pub(super) async fn connect(target: Target) -> Result<Arc<Self>, Fault> {
+        #[cfg(feature = "zookeeper-tls")]
+        super::tls::install();
+        let sessions = Arc::new(Self {
+            target,
+            current: Mutex::new(None),
+            opening: tokio::sync::Mutex::new(None),
+            requests: Arc::new(AtomicU64::new(0)),
+        });
+        sessions.open().await?;
+        Ok(sessions)
+    }
+
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    fn current(&self) -> Option<Arc<Session>> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        // Dropped here, a session that is over gives its connection back.
+        current.take_if(|session| session.life.is_over());
+        current.clone()
+    }
+
+    /// The session, opened anew if there is none. An opening that takes longer goes on, for the
+    /// next who asks.
+    pub(super) async fn get(self: &Arc<Self>, until: Instant) -> Result<Arc<Session>, Fault> {
+        if let Some(current) = self.current() {
+            return Ok(current);
+        }
+        let this = self.clone();
+        let opening = tokio::spawn(async move { this.open().await });
+        match tokio::time::timeout_at(until.into(), opening).await {
+            Ok(Ok(opened)) => opened,
+            // In time, and without an answer: the runtime is ending.
+            Ok(Err(_)) | Err(_) => Err(fault::timed_out(REQUEST_WITHIN)),
+        }
+    }
+
+    async fn open(&self) -> Result<Arc<Session>, Fault> {
+        let asked = clock::now();
+        let mut failed = self.opening.lock().await;
+        if let Some(current) = self.current() {
+            return Ok(current);
+        }
+        if let Some((at, fault)) = &*failed
+            && asked < *at + FAILURE_SHARED
+        {
+            return Err(fault.clone());
+        }
+        let opening = Session::open(&self.target, self.requests.clone());
+        let opened = tokio::time::timeout(OPEN_WITHIN, opening).await;
+        match opened.unwrap_or_else(|_| Err(fault::timed_out(OPEN_WITHIN))) {
+            Ok(session) => {
+                *failed = None;
+                let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok(current.insert(session).clone())
+            }
+            Err(fault) => {
+                *failed = Some((clock::now(), fault.clone()));
+                Err(fault)
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Waiting to be told: one watch of a waiter on the node before it, or those of a holder on its
+//! own node and on who comes behind.
+//!
+//! The watches are awaited by a task of the session's runtime, as they end with that.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::task::JoinHandle;
+use zookeeper_client::OneshotWatcher;
+
+use super::about::REVOKE;
+use super::session::{REQUEST_WITHIN, Session};
+use crate::engine::clock;
+use crate::proto::children;
+
+/// See the module. Dropping it takes the watches off the server.
+#[derive(Debug)]
+pub(super) struct Vigil {
+    task: Option<JoinHandle<()>>,
+}
+
+impl Vigil {
+    /// Ends with the node that the watch is on, when its data changes, or with the session.
+    pub(super) fn on(session: &Session, watcher: OneshotWatcher) -> Self {
+        let task = session.runtime.spawn(async move { drop(watcher.changed().await) });
+        Self { task: Some(task) }
+    }
+
+    /// Ends when a holder's own node changes or goes, and if `behind`, when somebody is in line
+    /// behind it.
+    pub(super) fn of_holder(
+        session: Arc<Session>,
+        directory: Arc<str>,
+        name: Arc<str>,
+        behind: bool,
+    ) -> Self {
+        let runtime = session.runtime.clone();
+        let task = runtime.spawn(async move {
+            let until = clock::now() + REQUEST_WITHIN;
+            let own = own_node(&session, &directory, &name, until);
+            if !behind {
+                let Some(own) = own.await else { return };
+                drop(session);
+                drop(own.changed().await);
+                return;
+            }
+            let (own, line) = tokio::join!(own, line_behind(&session, &directory, &name, until));
+            let (Some(own), Some(line)) = (own, line) else { return };
+            // A watch must not keep the session.
+            drop(session);
+            tokio::select! {
+                _ = own.changed() => {}
+                _ = line.changed() => {}
+            }
+        });
+        Self { task: Some(task) }
+    }
+
+    /// Whether there is news.
+    pub(super) fn is_over(&self) -> bool {
+        self.task.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Waits for news; resolves at once from then on. Cancel safe.
+    pub(super) async fn over(&mut self) {
+        if let Some(task) = &mut self.task {
+            // Ended with its runtime, it is news as well.
+            drop(task.await);
+            self.task = None;
+        }
+    }
+}
+
+impl Drop for Vigil {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+/// A watch on the holder's own node, unless there is news already.
+async fn own_node(
+    session: &Session,
+    directory: &str,
+    name: &str,
+    until: Instant,
+) -> Option<OneshotWatcher> {
+    let path = format!("{directory}/{name}");
+    let (data, watcher) = session.watch_data(&path, until).await.ok()?;
+    (data != REVOKE).then_some(watcher)
+}
+
+/// A watch on the line, unless somebody is behind the holder already.
+async fn line_behind(
+    session: &Session,
+    directory: &str,
+    name: &str,
+    until: Instant,
+) -> Option<OneshotWatcher> {
+    let (children, watcher) = session.watch_children(directory, until).await.ok()?;
+    let standing = children::standing(&children, name)?;
+    (!standing.followed).then_some(watcher)
+}
