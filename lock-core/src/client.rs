@@ -8,7 +8,7 @@ use crate::backend::{Backend, DynBackend, Promises};
 use crate::builder::LockBuilder;
 use crate::connect;
 use crate::engine::{LockScope, Scoped, Shared, clock};
-use crate::error::{AlreadyInstalled, ConnectError, InspectError, UnavailableError};
+use crate::error::{AlreadyInstalled, ConnectError, InspectError, RevokeError, UnavailableError};
 use crate::inspect::Inspection;
 use crate::key::IntoKey;
 use crate::memory::Memory;
@@ -94,6 +94,31 @@ impl LockClient {
     pub async fn inspect<K: IntoKey>(&self, key: K) -> Result<Inspection, InspectError> {
         let key = key.into_key()?;
         let answer = self.shared.backend.inspect(&key).await;
+        answer.map_err(|fault| UnavailableError::new(key, fault).into())
+    }
+
+    /// Asks whoever holds a key, in any process, to give it up; `false` if nobody holds it.
+    ///
+    /// It is a request: the holder is told by
+    /// [`LockGuard::revoke_requested`](crate::LockGuard::revoke_requested), and stays the holder
+    /// until it lets go or its hold ends. When it lets go, the key goes to the next in the store's
+    /// line, so stand in line to have it. Those who hold the key later are not asked.
+    ///
+    /// # Errors
+    ///
+    /// [`RevokeError`] for a bad key, when the store cannot ask
+    /// ([`Promises::revocation`](crate::Promises) says so beforehand), or when it does not answer:
+    /// whether the holder was asked is not known then, and asking again does no harm.
+    ///
+    /// # Cancel safety
+    ///
+    /// Once polled, the request may have gone out; asking again does no harm.
+    pub async fn request_revoke<K: IntoKey>(&self, key: K) -> Result<bool, RevokeError> {
+        let key = key.into_key()?;
+        if !self.shared.promises.revocation {
+            return Err(RevokeError::Unsupported { key });
+        }
+        let answer = self.shared.backend.request_revoke(&key).await;
         answer.map_err(|fault| UnavailableError::new(key, fault).into())
     }
 

@@ -453,6 +453,48 @@ pub enum InspectError {
     Unavailable(#[from] UnavailableError),
 }
 
+/// Why the holder of a key could not be asked to give it up.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum RevokeError {
+    /// The key is empty or too long.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The store has no way to ask; nothing was sent.
+    #[error("the holder of lock `{key}` cannot be asked: its store does not promise `revocation`")]
+    Unsupported {
+        /// The key.
+        key: Key,
+    },
+    /// The store could not be asked, or its answer is unknown.
+    #[error(transparent)]
+    Unavailable(#[from] UnavailableError),
+}
+
+impl RevokeError {
+    /// Whether the store has no way to ask a holder.
+    #[must_use]
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self, Self::Unsupported { .. })
+    }
+
+    /// Whether the store was out of reach.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
+
+    /// The key, where the input was good enough to make one.
+    #[must_use]
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            Self::Key(_) => None,
+            Self::Unsupported { key } => Some(key),
+            Self::Unavailable(error) => Some(error.key()),
+        }
+    }
+}
+
 /// A global client was installed before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a global lock client is installed already")]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::{Hold, HoldView, Lost};
+use crate::engine::{Hold, HoldView, Lost, RevokeRequested};
 use crate::error::{LostError, ReleaseError};
 use crate::key::Key;
 use crate::token::FencingToken;
@@ -72,6 +72,24 @@ impl LockGuard {
     /// Resolves when the hold is over without a release.
     pub fn lost(&self) -> Lost {
         Lost::new(HoldView::of(self.hold()))
+    }
+
+    /// Resolves when somebody asks for the key with
+    /// [`LockClient::request_revoke`](crate::LockClient::request_revoke), or in the way of another
+    /// library that the store serves too. Only where
+    /// [`Promises::revocation`](crate::Promises) holds.
+    ///
+    /// The guard stays good: whether and when to release it is up to its holder. Once it is
+    /// released, the key goes back to the store, whoever waits in this process.
+    pub fn revoke_requested(&self) -> RevokeRequested {
+        RevokeRequested::new(HoldView::of(self.hold()))
+    }
+
+    /// Whether somebody asked for the key, see [`revoke_requested`](Self::revoke_requested);
+    /// false once the hold is over.
+    #[must_use]
+    pub fn is_revoke_requested(&self) -> bool {
+        HoldView::of(self.hold()).is_revoke_requested()
     }
 
     /// A view of this hold that can be cloned and sent along, and cannot release it.
@@ -156,6 +174,19 @@ impl LockHandle {
     /// Resolves when the hold is over without a release.
     pub fn lost(&self) -> Lost {
         Lost::new(self.view.clone())
+    }
+
+    /// Resolves when somebody asks for the key, see [`LockGuard::revoke_requested`]; stays pending
+    /// once the hold is over.
+    pub fn revoke_requested(&self) -> RevokeRequested {
+        RevokeRequested::new(self.view.clone())
+    }
+
+    /// Whether somebody asked for the key, see [`LockGuard::revoke_requested`]; false once the
+    /// hold is over.
+    #[must_use]
+    pub fn is_revoke_requested(&self) -> bool {
+        self.view.is_revoke_requested()
     }
 
     /// Why the hold is over; `None` while it is good, and after its release.

@@ -56,10 +56,11 @@ mod zookeeper;
 pub use backend::{Backend, Promises};
 pub use builder::LockBuilder;
 pub use client::{ClientBuilder, LockClient};
-pub use engine::{Acquire, LockScope, Lost, Scoped};
+pub use engine::{Acquire, LockScope, Lost, RevokeRequested, Scoped};
 pub use error::{
     AcquireError, AlreadyInstalled, BlockedBy, ClosedError, ConnectError, InspectError, LostCause,
-    LostError, OverloadedError, Rejection, ReleaseError, RunError, TimeoutError, UnavailableError,
+    LostError, OverloadedError, Rejection, ReleaseError, RevokeError, RunError, TimeoutError,
+    UnavailableError,
 };
 pub use guard::{LockGuard, LockHandle};
 pub use inspect::{Holder, Inspection, Waiter};

@@ -68,6 +68,7 @@ fn every_public_type_crosses_threads() {
         LockGuard: true true true,
         LockHandle: true true true,
         Lost: true true true,
+        RevokeRequested: true true true,
         LockScope: true true true,
         // Tokio pins what it scopes.
         Scoped<Pending<()>>: true true false,
@@ -93,6 +94,7 @@ fn every_public_type_crosses_threads() {
         RunError: true true true,
         ConnectError: true true true,
         InspectError: true true true,
+        RevokeError: true true true,
         AlreadyInstalled: true true true,
         ClaimId: true true true,
         Terms: true true true,
@@ -143,6 +145,8 @@ fn the_futures_of_async_functions_can_be_spawned() {
     let _: fn(LockGuard) = released;
     let inspected = locks.clone();
     spawnable(async move { inspected.inspect("k").await });
+    let asking = locks.clone();
+    spawnable(async move { asking.request_revoke("k").await });
     spawnable(async move { locks.shutdown(std::time::Duration::ZERO).await });
 }
 
@@ -161,6 +165,7 @@ fn every_error_is_one_that_can_be_boxed_and_sent() {
     error::<RunError>();
     error::<ConnectError>();
     error::<InspectError>();
+    error::<RevokeError>();
     error::<AlreadyInstalled>();
     error::<KeyError>();
     error::<backend::Fault>();

@@ -17,6 +17,7 @@ pub(crate) trait DynBackend: Send + Sync + Debug + 'static {
     fn promises(&self) -> Promises;
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Box<dyn DynClaim>;
     fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, Fault>>;
+    fn request_revoke<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>>;
     fn requests(&self) -> u64;
 }
 
@@ -39,6 +40,10 @@ impl<B: Backend> DynBackend for B {
 
     fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, Fault>> {
         Box::pin(Backend::inspect(self, key))
+    }
+
+    fn request_revoke<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>> {
+        Box::pin(Backend::request_revoke(self, key))
     }
 
     fn requests(&self) -> u64 {

@@ -43,7 +43,12 @@ pub trait Backend: Send + Sync + Debug + 'static {
     fn inspect(&self, key: &Key) -> impl Future<Output = Result<Inspection, Fault>> + Send;
 
     /// Asks the holder of a key to give it up, which it may ignore; `false` if nobody holds it.
-    /// Where [`Promises::revocation`] does not hold, it is refused.
+    /// The holder hears of it through [`Claim::changed`] where pushes are promised, and reads it
+    /// in its next answer ([`Grant::revoke_requested`]); who holds the key later is not asked.
+    ///
+    /// # Errors
+    ///
+    /// A refusal where [`Promises::revocation`] does not hold.
     fn request_revoke(&self, key: &Key) -> impl Future<Output = Result<bool, Fault>> + Send {
         let what = format!("this store cannot ask the holder of `{key}` to give it up");
         std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
@@ -67,7 +72,8 @@ pub trait Claim: Send + 'static {
         pending()
     }
 
-    /// Extends a granted claim, and reserves further tokens. Never re-acquires a lost one.
+    /// Extends a granted claim, and reserves further tokens if there are any for it. Never
+    /// re-acquires a lost one.
     fn renew(&mut self) -> impl Future<Output = Result<Renewal, Fault>> + Send;
 
     /// Leaves the line, held or not. Idempotent. A dropped claim that was not withdrawn ends with
@@ -188,7 +194,9 @@ pub enum Attempt {
 /// A hold on a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
-    /// The tokens reserved for it.
+    /// The tokens reserved for it: at least one with a grant. A renewal without any says that the
+    /// store has no more for this claim: those it has stay good, and when they are used up the
+    /// engine opens a new claim.
     pub fences: FenceRange,
     /// How long it lasts, from the instant the request was sent (or, for a grant found by push,
     /// from the call: the backend has taken off what had passed).
@@ -197,7 +205,8 @@ pub struct Grant {
     pub wanted: bool,
     /// Whether another claim handed the key on to this one directly.
     pub handed_on: bool,
-    /// Whether somebody asked the holder to give the key up.
+    /// Whether somebody asked this claim to give the key up; told again until it does, as a reply
+    /// may get lost.
     pub revoke_requested: bool,
 }
 

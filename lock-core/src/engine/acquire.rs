@@ -188,9 +188,10 @@ impl Future for Acquire {
                     }
                     let mut cohort = cell.cohort();
                     let verdict = cohort.poll(seat, |waker| waker.clone_from(cx.waker()));
-                    let now = clock::now();
                     let held = match &verdict {
-                        Verdict::Granted(token) => cohort.held_until(*token, now).is_some(),
+                        Verdict::Granted(token) => {
+                            cohort.held_until(*token, clock::now()).is_some()
+                        }
                         _ => false,
                     };
                     drop(cohort);
@@ -207,7 +208,7 @@ impl Future for Acquire {
                             // Lost before this task came to run: stand in line again.
                             let key = guard.key().clone();
                             drop(guard);
-                            if now >= deadline {
+                            if clock::now() >= deadline {
                                 let nobody = BlockedBy::Others { ahead: None };
                                 this.next_try(key, TryOver::Timeout(nobody))?;
                             } else if let Poll::Ready(result) = this.start(Some(deadline), cx) {

@@ -242,4 +242,9 @@ impl HoldView {
         self.cell.apply(fx);
         cause.map(|cause| self.cell.why_lost(self.token, cause))
     }
+
+    /// Whether somebody asked the holder to give the key up; false once the hold is over.
+    pub(crate) fn is_revoke_requested(&self) -> bool {
+        self.cell.cohort().is_revoke_requested(self.token)
+    }
 }

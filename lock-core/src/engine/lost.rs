@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use super::cell::HoldView;
 use super::clock;
 use crate::error::LostError;
-use crate::proto::Effects;
+use crate::proto::{Effects, News};
 
 /// Resolves when a hold is over without a release; stays pending once it was released.
 ///
@@ -47,7 +47,7 @@ impl Future for Lost {
         let mut cohort = cell.cohort();
         let cause = cohort.lost(*token, clock::now(), &mut fx);
         if cause.is_none() {
-            this.watcher = cohort.watch(*token, this.watcher, cx.waker().clone());
+            this.watcher = cohort.watch(*token, News::Lost, this.watcher, cx.waker().clone());
         }
         drop(cohort);
         cell.apply(fx);

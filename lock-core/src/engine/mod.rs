@@ -5,7 +5,7 @@
 //! - [`cell`]: one busy key, its [`Cohort`](crate::proto::Cohort) behind a short mutex.
 //! - [`driver`]: the one task of a busy key, which talks to the store.
 //! - [`leave`]: withdrawals that were not answered, tried again in the background.
-//! - [`acquire`], [`lost`]: the futures that callers hold.
+//! - [`acquire`], [`lost`], [`revoke`]: the futures that callers hold.
 //! - [`scope`]: reentrancy by logical task.
 //! - [`clock`]: the one place that reads the time.
 
@@ -16,6 +16,7 @@ mod driver;
 mod leave;
 mod lost;
 mod registry;
+mod revoke;
 mod scope;
 mod shared;
 
@@ -23,5 +24,6 @@ pub use acquire::Acquire;
 pub(crate) use cell::{Hold, HoldView};
 pub(crate) use leave::RELEASE_WITHIN;
 pub use lost::Lost;
+pub use revoke::RevokeRequested;
 pub use scope::{LockScope, Scoped};
 pub(crate) use shared::Shared;

@@ -2,8 +2,9 @@
 //! run as one process, and as the model that the other backends are measured against.
 //!
 //! It keeps every promise but survival: the line is FIFO, grants carry fencing tokens and are
-//! pushed, a lease that ends is taken over at once by the next in line. Tokens follow the wall
-//! clock, so that they grow across restarts of the process as well.
+//! pushed, a lease that ends is taken over at once by the next in line, a holder that is asked to
+//! give way is told. Tokens follow the wall clock, so that they grow across restarts of the
+//! process as well.
 
 mod claim;
 mod store;
@@ -16,6 +17,7 @@ use claim::MemoryClaim;
 use store::Store;
 
 use crate::backend::{Backend, ClaimId, Fault, Promises, Terms};
+use crate::engine::clock;
 use crate::inspect::Inspection;
 use crate::key::Key;
 
@@ -70,6 +72,7 @@ impl Backend for Memory {
             fencing: true,
             fifo: true,
             push: true,
+            revocation: true,
             lease_min: Duration::from_millis(10),
             ..Promises::none()
         }
@@ -81,5 +84,9 @@ impl Backend for Memory {
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
         Ok(self.store.inspect(key))
+    }
+
+    async fn request_revoke(&self, key: &Key) -> Result<bool, Fault> {
+        Ok(self.store.request_revoke(key, clock::now()))
     }
 }

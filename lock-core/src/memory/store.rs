@@ -27,6 +27,7 @@ struct Owner {
     until: Instant,
     fences: FenceRange,
     handed_on: bool,
+    revoke_requested: bool,
 }
 
 /// Held, waited for, or both; a key that is neither is not in the map.
@@ -171,6 +172,16 @@ impl Store {
         if held { Withdrawal::Released } else { Withdrawal::NotHeld }
     }
 
+    /// Marks the claim that holds the key now, and no other; `false` if none does.
+    pub(super) fn request_revoke(&self, key: &Key, now: Instant) -> bool {
+        let mut state = self.state();
+        let owner = state.keys.get_mut(key).and_then(|entry| entry.owner.as_mut());
+        let Some(owner) = owner.filter(|owner| now < owner.until) else { return false };
+        owner.revoke_requested = true;
+        owner.place.news.notify_one();
+        true
+    }
+
     pub(super) fn inspect(&self, key: &Key) -> Inspection {
         let now = clock::now();
         let state = self.state();
@@ -226,7 +237,7 @@ impl Entry {
         let until = now + place.lease;
         let fences = tokens.block(self.last, fences, now);
         self.last = fences.last();
-        self.owner = Some(Owner { place, until, fences, handed_on });
+        self.owner = Some(Owner { place, until, fences, handed_on, revoke_requested: false });
     }
 
     fn grant(&self, now: Instant) -> Grant {
@@ -237,7 +248,7 @@ impl Entry {
                 valid_for: owner.until.saturating_duration_since(now),
                 wanted,
                 handed_on: owner.handed_on,
-                revoke_requested: false,
+                revoke_requested: owner.revoke_requested,
             },
             None => Grant {
                 fences: FenceRange::empty(),

@@ -65,9 +65,9 @@ pub struct RedisClaim {
 struct Blocked {
     /// When the attempt was sent: a hand-off that counts is later.
     sent: Instant,
-    /// The last token of the key then, if it had one: a hand-off that counts has greater ones.
-    /// Without it a push is taken as a hint only.
-    latest: Option<u64>,
+    /// The last token of the key then, or the server's clock in tokens if it had none: a hand-off
+    /// that counts has greater ones.
+    latest: u64,
 }
 
 impl RedisClaim {
@@ -120,7 +120,7 @@ impl RedisClaim {
     /// it can have happened.
     fn handed_on(&self, handed: Handed) -> Option<Grant> {
         let Blocked { sent, latest } = self.blocked?;
-        if handed.fences.first()? <= latest? {
+        if handed.fences.first()? <= latest {
             // Of an earlier hand-off, which has run out: it was long on its way.
             return None;
         }
@@ -140,9 +140,8 @@ impl RedisClaim {
     }
 
     fn granted(&mut self, first: i64, last: i64, wanted: i64) -> Result<Grant, Fault> {
-        let number = |n: i64| u64::try_from(n).map_err(|_| fault::strange("a token"));
         Ok(Grant {
-            fences: FenceRange::new(number(first)?, number(last)?),
+            fences: FenceRange::new(token(first)?, token(last)?),
             valid_for: self.terms.lease,
             wanted: wanted != 0,
             handed_on: false,
@@ -207,7 +206,7 @@ impl Claim for RedisClaim {
                 Ok(Attempt::Granted(grant))
             }
             [0, ahead, left, foreign, latest] => {
-                let blocked = Blocked { sent, latest: u64::try_from(latest).ok() };
+                let blocked = Blocked { sent, latest: token(latest)? };
                 Ok(self.blocked(blocked, ahead, left, foreign == 1))
             }
             _ => Err(fault::strange("an attempt")),
@@ -281,6 +280,10 @@ impl Drop for RedisClaim {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn token(number: i64) -> Result<u64, Fault> {
+    u64::try_from(number).map_err(|_| fault::strange("a token"))
 }
 
 /// The numbers at the front of an answer.

@@ -36,6 +36,10 @@ impl Backend for AnyBackend {
         self.0.inspect(key).await
     }
 
+    async fn request_revoke(&self, key: &Key) -> Result<bool, Fault> {
+        self.0.request_revoke(key).await
+    }
+
     fn requests(&self) -> u64 {
         self.0.requests()
     }

@@ -254,6 +254,10 @@ impl<B: Backend> Backend for Scripted<B> {
         self.inner.inspect(key).await
     }
 
+    async fn request_revoke(&self, key: &Key) -> Result<bool, Fault> {
+        self.inner.request_revoke(key).await
+    }
+
     fn requests(&self) -> u64 {
         self.inner.requests()
     }

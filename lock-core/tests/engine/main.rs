@@ -6,8 +6,10 @@ mod bounds;
 mod cancel;
 mod lease;
 mod release;
+mod revoke;
 mod scale;
 mod shutdown;
+mod tokens;
 
 use std::time::Duration;
 

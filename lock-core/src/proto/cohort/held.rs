@@ -30,28 +30,37 @@ impl<R> Held<R> {
         self.linger_until = None;
     }
 
-    /// Pokes the driver for a renewal before the tokens run out. `line` waiters need one each,
-    /// fewer if other claims cut the row of hand-offs short.
-    pub(super) fn ask_for_tokens<W>(&mut self, line: u64, fx: &mut Effects<W, R>) {
+    /// Pokes the driver for a renewal before the tokens run out. The waiters in `line` need one
+    /// each, fewer if the fairness bounds of `ask` cut the row of hand-offs short.
+    pub(super) fn ask_for_tokens<W>(&mut self, line: usize, ask: &Ask, fx: &mut Effects<W, R>) {
+        // This runs at every arrival, and most find enough.
+        let left = self.fences.left();
+        if left >= TOKENS_LOW_MAX || !self.may_ask_for_tokens() {
+            return;
+        }
         let low = if self.linger.is_zero() {
-            line.saturating_mul(TOKENS_PER_WAITER).min(TOKENS_LOW_MAX)
+            let row = (line as u64).saturating_mul(TOKENS_PER_WAITER);
+            let bound = self
+                .wanted
+                .map_or(u64::MAX, |(_, used)| u64::from(ask.handoffs_max.saturating_sub(used)));
+            row.min(bound).min(TOKENS_LOW_MAX)
         } else {
             TOKENS_LOW_MAX
         };
-        if self.fences.left() < low && !self.renew_now && self.renew_not_before.is_none() {
+        if left < low {
             self.renew_now = true;
             fx.poke = true;
         }
     }
 
-    /// How many waiters the fairness bounds of `ask` leave tokens worth asking for.
-    pub(super) fn row(&self, ask: &Ask) -> u64 {
-        match self.wanted {
-            None => u64::MAX,
-            Some((_, used)) => {
-                u64::from(ask.handoffs_max.saturating_sub(used)).div_ceil(TOKENS_PER_WAITER)
-            }
-        }
+    /// Whether a renewal for tokens would bring some, is not under way, and has not just failed.
+    fn may_ask_for_tokens(&self) -> bool {
+        !self.spent && !self.renew_now && self.renew_not_before.is_none()
+    }
+
+    /// Whether nobody can be granted this claim any more: no token is left, and none will come.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.spent && self.fences.left() == 0
     }
 
     /// Whether the fairness bounds of the next in line allow one more hand-off here.
@@ -69,7 +78,7 @@ impl<W, R> Cohort<W, R> {
     /// What to do with the claim now that nobody holds it here.
     pub(super) fn idle(&self, now: Instant) -> Idle {
         let Place::Held(held) = &self.place else { return Idle::Withdraw };
-        if held.over || !held.clock.is_valid(now) {
+        if held.over || !held.clock.is_valid(now) || held.revoke_requested || held.is_used_up() {
             return Idle::Withdraw;
         }
         match self.line.head().and_then(|id| self.line.get(id)) {
@@ -95,6 +104,7 @@ impl<W, R> Cohort<W, R> {
             fx.reply = Some((reply, ReleaseAnswer::Released));
         }
         self.line.leave(id);
+        let line = self.line.len();
         if let Some(seat) = self.line.get_mut(id) {
             held.hold(token, &seat.ask, now);
             let over = SeatState::Over(Verdict::Granted(token));
@@ -102,8 +112,7 @@ impl<W, R> Cohort<W, R> {
                 fx.wake = Some(waker);
             }
             fx.poke |= seat.ask.hold_limit.is_some();
-            let row = held.row(&seat.ask);
-            held.ask_for_tokens(row.min(self.line.len() as u64), fx);
+            held.ask_for_tokens(line, &seat.ask, fx);
         }
         self.counters.acquired += 1;
         true
@@ -132,9 +141,7 @@ impl<W, R> Cohort<W, R> {
         now: Instant,
         fx: &mut Effects<W, R>,
     ) {
-        if !self.watchers.is_empty() {
-            self.watchers.retain(|_, (of, _)| *of != token);
-        }
+        self.forget_watchers(token);
         let good = self.held_until(token, now).is_some();
         if !good && self.holder() == Some(token) {
             // The lease is over, and the driver has not come round to say so.
@@ -187,6 +194,8 @@ impl<W, R> Cohort<W, R> {
             fences: grant.fences,
             renew_now: false,
             renew_not_before: None,
+            spent: false,
+            revoke_requested: grant.revoke_requested,
             wanted: grant.wanted.then_some((now, 0)),
             holder: None,
             linger_until: None,
@@ -221,19 +230,17 @@ impl<W, R> Cohort<W, R> {
                     return self.expire_hold(now, fx);
                 }
                 held.clock.renewed(sent, grant.valid_for);
-                if grant.fences.left() > 0 {
+                held.spent = grant.fences.left() == 0;
+                if !held.spent {
                     held.fences = grant.fences;
-                } else if held.fences.left() == 0 {
-                    // Whoever is next needs one, and asking at once would be answered the same.
-                    held.clock.renewal_failed(now);
-                    held.renew_not_before = Some(held.clock.renew_at());
                 }
                 match (grant.wanted, held.wanted) {
                     (true, None) => held.wanted = Some((now, 0)),
                     (false, _) => held.wanted = None,
                     (true, Some(_)) => {}
                 }
-                if held.holder.is_none() {
+                self.learn_revoke(grant.revoke_requested, fx);
+                if self.holder().is_none() {
                     self.pass(now, fx);
                 }
             }
@@ -249,74 +256,5 @@ impl<W, R> Cohort<W, R> {
                 self.trouble = Some(Box::new(fault));
             }
         }
-    }
-
-    /// Tells the holder that its hold is over, and why.
-    pub(super) fn lose(&mut self, cause: LostCause, fx: &mut Effects<W, R>) {
-        let Place::Held(held) = &mut self.place else { return };
-        let Some(holder) = held.holder.take() else { return };
-        self.counters.lost += 1;
-        self.lost.push((holder.token, cause));
-        let watchers = std::mem::take(&mut self.watchers);
-        let (ours, others) = watchers.into_iter().partition(|(_, (of, _))| *of == holder.token);
-        self.watchers = others;
-        let ours: BTreeMap<u64, (u64, W)> = ours;
-        fx.wake_more.extend(ours.into_values().map(|(_, waker)| waker));
-    }
-
-    /// Ends holds whose lease or hold limit is over. A hold limit hands the lock on.
-    pub(super) fn expire_hold(&mut self, now: Instant, fx: &mut Effects<W, R>) {
-        let Place::Held(held) = &mut self.place else { return };
-        if !held.clock.is_valid(now) {
-            held.over = true;
-            self.lose(LostCause::Expired, fx);
-        } else if let Some(Holder { until: Some(until), .. }) = held.holder
-            && now >= until
-        {
-            self.lose(LostCause::HoldLimit, fx);
-            self.pass(now, fx);
-            fx.poke = true;
-        }
-    }
-
-    /// Why the hold under `token` is over; `None` while it is good or after its release.
-    pub(crate) fn lost(
-        &mut self,
-        token: u64,
-        now: Instant,
-        fx: &mut Effects<W, R>,
-    ) -> Option<LostCause> {
-        if self.holder() == Some(token) && self.held_until(token, now).is_none() {
-            self.expire_hold(now, fx);
-            fx.poke = true;
-        }
-        self.lost.iter().find(|(of, _)| *of == token).map(|(_, cause)| *cause)
-    }
-
-    /// Wakes `waker` when the hold under `token` is lost. `watcher` is the number that an earlier
-    /// call gave; the caller hands it back with [`unwatch`](Self::unwatch).
-    pub(crate) fn watch(&mut self, token: u64, watcher: Option<u64>, waker: W) -> Option<u64> {
-        if self.holder() != Some(token) {
-            return watcher;
-        }
-        let number = watcher.unwrap_or_else(|| {
-            self.watchers_made += 1;
-            self.watchers_made
-        });
-        self.watchers.insert(number, (token, waker));
-        Some(number)
-    }
-
-    /// Forgets a watcher.
-    pub(crate) fn unwatch(&mut self, watcher: u64) {
-        self.watchers.remove(&watcher);
-    }
-
-    /// Ends the hold for good at the deadline of a shutdown.
-    pub(crate) fn abandon(&mut self, fx: &mut Effects<W, R>) -> bool {
-        let before = self.counters.lost;
-        self.lose(LostCause::Shutdown, fx);
-        fx.poke = true;
-        self.counters.lost > before
     }
 }

@@ -6,8 +6,9 @@
 //! - `Asking`: a claim is open and not granted. The store is asked again when it pushed
 //!   something, or when its recheck time has come.
 //! - `Held`: the claim is granted. A *release* passes the lock to the head of the line without
-//!   any I/O as long as the lease is good, a token is left, and the fairness bounds allow it;
-//!   else the claim is withdrawn, and opened anew for those who still wait.
+//!   any I/O as long as the lease is good, a token is left, nobody asked for the key, and the
+//!   fairness bounds allow it; else the claim is withdrawn, and opened anew for those who still
+//!   wait. Tokens that run out are asked for, unless the store has no more for this claim.
 //!
 //! Every method takes the time, and leaves in [`Effects`] what the caller must do once it has
 //! dropped the mutex around the machine: wake tasks, answer a release, poke the driver.
@@ -19,6 +20,7 @@ mod seats;
 mod step;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -29,6 +31,7 @@ use super::line::Line;
 pub(crate) use super::line::SeatId;
 use crate::backend::Fault;
 use crate::error::{BlockedBy, LostCause};
+pub(crate) use told::News;
 
 /// What one waiter asks for.
 #[derive(Debug, Clone, Copy)]
@@ -164,6 +167,10 @@ struct Held<R> {
     lease: Duration,
     clock: LeaseClock,
     fences: FenceRange,
+    /// The store has no more tokens for this claim than those in `fences`.
+    spent: bool,
+    /// Somebody asked for the key: once the hold is over, the claim is given back.
+    revoke_requested: bool,
     /// A renewal is due now, for tokens or to learn who waits.
     renew_now: bool,
     /// No renewal before this, after one that failed.
@@ -202,8 +209,8 @@ pub(crate) struct Cohort<W, R> {
     ask_not_before: Option<Instant>,
     /// Holds that ended before their release, until their guards are gone.
     lost: Vec<(u64, LostCause)>,
-    /// Who wants to know when the hold under a token is lost, by a number of their own.
-    watchers: BTreeMap<u64, (u64, W)>,
+    /// Who wants to know something of a hold, by a number of their own.
+    watchers: BTreeMap<u64, told::Watcher<W>>,
     watchers_made: u64,
     /// When the store last answered, or a guard of this process last let go.
     answered_at: Option<Instant>,

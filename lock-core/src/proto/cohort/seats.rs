@@ -43,8 +43,7 @@ impl<W, R> Cohort<W, R> {
             && held.holder.is_some()
         {
             // So that the release need not wait for one.
-            let row = held.row(&ask);
-            held.ask_for_tokens(row.min(self.line.len() as u64), fx);
+            held.ask_for_tokens(self.line.len(), &ask, fx);
         }
         let idle = matches!(&self.place, Place::Held(held) if held.holder.is_none());
         fx.poke |= idle || matches!(self.place, Place::Vacant);
@@ -76,8 +75,8 @@ impl<W, R> Cohort<W, R> {
             return None;
         }
         let Place::Held(held) = &mut self.place else { return None };
-        if held.holder.is_some() || held.wanted.is_some() || held.over || !held.clock.is_valid(now)
-        {
+        let awaited = held.wanted.is_some() || held.revoke_requested;
+        if held.holder.is_some() || awaited || held.over || !held.clock.is_valid(now) {
             return None;
         }
         let token = held.fences.take()?;
@@ -85,7 +84,7 @@ impl<W, R> Cohort<W, R> {
             fx.reply = Some((reply, ReleaseAnswer::Released));
         }
         held.hold(token, ask, now);
-        held.ask_for_tokens(0, fx);
+        held.ask_for_tokens(0, ask, fx);
         if held.holder.as_ref().is_some_and(|holder| holder.until.is_some()) {
             fx.poke = true;
         }

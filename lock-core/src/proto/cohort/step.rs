@@ -136,6 +136,7 @@ impl<W, R> Cohort<W, R> {
         fx: &mut Effects<W, R>,
     ) {
         let Place::Asking(asking) = &mut self.place else { return };
+        let answer = answer.and_then(with_token);
         asking.answered = answer.is_ok();
         match answer {
             Ok(Attempt::Granted(grant)) => {
@@ -202,5 +203,15 @@ impl<W, R> Cohort<W, R> {
         self.place = Place::Vacant;
         self.has_driver = false;
         self.fail_all(&Verdict::Unavailable(why), fx);
+    }
+}
+
+/// A hold without a token cannot be given to anybody, and asking again would be answered the same.
+fn with_token(attempt: Attempt) -> Result<Attempt, Fault> {
+    match attempt {
+        Attempt::Granted(grant) if grant.fences.left() == 0 => {
+            Err(Fault::new(FaultKind::Refused, "the store granted the lock without a token"))
+        }
+        attempt => Ok(attempt),
     }
 }

@@ -34,7 +34,7 @@ if holder == me then
     -- The fence was deleted by hand.
     first, last = reserve(nil, 1, ARGV[7])
   end
-  return {1, first, last, call('EXISTS', K[2])}
+  return {1, first, last, waiting > 0 and 1 or 0}
 end
 
 --PROMOTE

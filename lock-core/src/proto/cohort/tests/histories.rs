@@ -11,7 +11,8 @@ enum Event {
     Cancel(prop::sample::Index),
     Read(prop::sample::Index),
     Release(prop::sample::Index),
-    Answer { tokens: u64, wanted: bool, served: bool },
+    Answer { tokens: u64, wanted: bool, revoke: bool, served: bool },
+    Watch(prop::sample::Index, bool),
     Silence,
     Left,
     Push,
@@ -28,6 +29,12 @@ fn event() -> impl Strategy<Value = Event> {
         prop::option::weighted(0.2, 1_u64..500),
         prop_oneof![4 => Just(0_u64), 1 => 1_u64..200],
     );
+    let answer = (
+        prop_oneof![1 => Just(0_u64), 4 => 1_u64..6],
+        any::<bool>(),
+        prop::bool::weighted(0.2),
+        prop::bool::weighted(0.8),
+    );
     prop_oneof![
         6 => enter.prop_map(|(wait, patient, handoffs, slice, limit, linger)| {
             Event::Enter { wait, patient, handoffs, slice, limit, linger }
@@ -35,8 +42,11 @@ fn event() -> impl Strategy<Value = Event> {
         1 => any::<prop::sample::Index>().prop_map(Event::Cancel),
         6 => any::<prop::sample::Index>().prop_map(Event::Read),
         6 => any::<prop::sample::Index>().prop_map(Event::Release),
-        6 => (1_u64..6, any::<bool>(), prop::bool::weighted(0.8))
-            .prop_map(|(tokens, wanted, served)| Event::Answer { tokens, wanted, served }),
+        6 => answer.prop_map(|(tokens, wanted, revoke, served)| {
+            Event::Answer { tokens, wanted, revoke, served }
+        }),
+        1 => (any::<prop::sample::Index>(), any::<bool>())
+            .prop_map(|(index, revoke)| Event::Watch(index, revoke)),
         1 => Just(Event::Silence),
         3 => Just(Event::Left),
         1 => Just(Event::Push),
@@ -68,13 +78,20 @@ fn happen(world: &mut World, event: Event) {
         Event::Release(index) if !world.guards.is_empty() => {
             world.release(index.index(world.guards.len()));
         }
-        Event::Answer { tokens, wanted, served } => world.answer(Some((tokens, wanted)), served),
+        Event::Answer { tokens, wanted, revoke, served } => {
+            world.revoke = revoke;
+            world.answer(Some((tokens, wanted)), served);
+        }
+        Event::Watch(index, revoke) if !world.guards.is_empty() => {
+            let news = if revoke { News::RevokeRequested } else { News::Lost };
+            world.watch(index.index(world.guards.len()), news);
+        }
         Event::Silence => world.answer(None, false),
         Event::Left => world.left(),
         Event::Push => world.push(),
         Event::Advance(by) => world.advance(ms(by)),
         Event::Drive => world.drive(),
-        Event::Cancel(_) | Event::Read(_) | Event::Release(_) => {}
+        Event::Cancel(_) | Event::Read(_) | Event::Release(_) | Event::Watch(..) => {}
     }
 }
 

@@ -1,5 +1,7 @@
 //! The machine without a runtime: tables of single moments, and random histories.
 
 mod histories;
+mod store;
 mod tables;
+mod told;
 mod world;

@@ -2,14 +2,21 @@
 
 use super::super::*;
 use super::world::{LEASE, Request, World, ms};
+use crate::backend::{Attempt, Grant};
 use crate::error::BlockedBy;
 use crate::proto::lease::margin;
 
-const MAX: usize = 10;
+pub(super) const MAX: usize = 10;
 
 /// A world in which somebody holds the key under a lease with `tokens`, and `waiters` wait with
 /// these fairness bounds.
-fn held(tokens: u64, wanted: bool, waiters: usize, handoffs_max: u32, slice: Duration) -> World {
+pub(super) fn held(
+    tokens: u64,
+    wanted: bool,
+    waiters: usize,
+    handoffs_max: u32,
+    slice: Duration,
+) -> World {
     let mut world = World::new();
     let ask = Ask { handoffs_max, slice, ..world.ask(ms(10_000)) };
     world.enter(ask, MAX);
@@ -94,6 +101,60 @@ fn tokens_are_asked_for_while_the_holder_works() {
     world.answer(Some((5, false)), true);
     world.release(0);
     assert!(matches!(world.read(0), Verdict::Granted(2)), "without any wait for the store");
+    world.finish();
+}
+
+#[test]
+fn a_claim_whose_tokens_are_used_up_is_given_back_and_opened_anew_at_once() {
+    let mut world = held(3, false, 8, 64, ms(20));
+    world.turn();
+    assert_eq!(world.asking.map(|asking| asking.0), Some(Request::Renew), "for tokens");
+    world.answer(Some((0, false)), true);
+    let begun = world.now;
+    for token in [2, 3] {
+        world.release(0);
+        world.turn();
+        assert!(matches!(world.read(0), Verdict::Granted(given) if given == token), "{token}");
+        assert_eq!((world.asking, world.leaving), (None, None), "nothing more is to be had");
+    }
+    world.release(0);
+    world.turn();
+    assert!(world.leaving.is_some() && world.told.is_empty());
+    assert_eq!(world.asking, Some((Request::Attempt, begun)), "without any pause");
+    world.answer(Some((2, false)), true);
+    assert!(matches!(world.read(0), Verdict::Granted(4)));
+    world.finish();
+}
+
+#[test]
+fn a_claim_that_is_used_up_does_not_linger() {
+    for tokens in [1, 2] {
+        let mut world = World::new();
+        world.enter(Ask { linger: ms(50), ..world.ask(ms(1_000)) }, MAX);
+        world.turn();
+        world.answer(Some((tokens, false)), true);
+        world.turn();
+        world.answer(Some((0, false)), true);
+        world.read(0);
+        world.release(0);
+        world.turn();
+        assert_eq!(world.leaving.is_some(), tokens == 1, "{tokens} tokens");
+        world.finish();
+    }
+}
+
+#[test]
+fn a_grant_without_a_token_is_a_fault_and_is_given_back() {
+    let mut world = World::new();
+    world.enter(world.ask(ms(1_000)), MAX);
+    world.turn();
+    let fences = FenceRange::empty();
+    let (wanted, handed_on, revoke_requested) = (false, false, false);
+    let grant = Grant { fences, valid_for: LEASE, wanted, handed_on, revoke_requested };
+    world.answer_attempt(Ok(Attempt::Granted(grant)));
+    assert!(matches!(world.read(0), Verdict::Unavailable(fault) if !fault.is_transient()));
+    world.turn();
+    assert!(world.leaving.is_some());
     world.finish();
 }
 

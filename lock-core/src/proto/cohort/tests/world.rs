@@ -1,10 +1,10 @@
-//! A driver, a store and some waiters around the machine, on a virtual clock, that check at every
-//! turn what must hold at all times.
+//! A driver and some waiters around the machine, on a virtual clock, that check at every turn what
+//! must hold at all times. The store is in [`store`](super::store).
 
 use std::collections::VecDeque;
 
 use super::super::*;
-use crate::backend::{Attempt, FaultKind, Grant, Renewal};
+use crate::backend::FaultKind;
 use crate::engine::clock;
 
 pub(super) const LEASE: Duration = Duration::from_millis(900);
@@ -31,7 +31,7 @@ pub(super) struct World {
     pub(super) cohort: Cohort<u32, u32>,
     pub(super) now: Instant,
     pub(super) driven: bool,
-    poked: bool,
+    pub(super) poked: bool,
     /// Where the driver waits.
     pub(super) wait: Option<Option<Instant>>,
     pub(super) asking: Option<(Request, Instant)>,
@@ -46,13 +46,24 @@ pub(super) struct World {
     /// Releases that were not answered.
     pub(super) unanswered: Vec<u32>,
     pub(super) timed_out: u32,
+    /// Who watches a hold, and who of them was told since.
+    watching: Vec<u32>,
+    pub(super) heard: Vec<u32>,
     names: u32,
     /// The last token that the store gave away, and the last that anybody was granted.
     pub(super) given: u64,
     granted: u64,
     /// Since when the machine knows that others wait, and the hand-offs since.
-    wanted: Option<(Instant, u32)>,
+    pub(super) wanted: Option<(Instant, u32)>,
     handoffs: u64,
+    /// What the store says in its answers: somebody asked the holder to give the key up.
+    pub(super) revoke: bool,
+    /// The machine knows so of its claim.
+    pub(super) revoked: bool,
+    /// The machine knows that the store has no more tokens for its claim.
+    pub(super) spent: bool,
+    /// The store pushed something since the last renewal.
+    pub(super) pushed: bool,
 }
 
 impl World {
@@ -70,11 +81,17 @@ impl World {
             guards: Vec::new(),
             unanswered: Vec::new(),
             timed_out: 0,
+            watching: Vec::new(),
+            heard: Vec::new(),
             names: 0,
             given: 0,
             granted: 0,
             wanted: None,
             handoffs: 0,
+            revoke: false,
+            revoked: false,
+            spent: false,
+            pushed: false,
         }
     }
 
@@ -96,11 +113,15 @@ impl World {
     }
 
     /// What the caller of the machine does with the effects, and what they must look like.
-    fn apply(&mut self, fx: Effects<u32, u32>) {
+    pub(super) fn apply(&mut self, fx: Effects<u32, u32>) {
         assert!(!(fx.spawn && self.driven), "a second driver");
         self.driven |= fx.spawn;
         self.poked |= fx.poke || fx.spawn;
         for name in fx.wake_more {
+            if let Some(at) = self.watching.iter().position(|other| *other == name) {
+                self.heard.push(self.watching.swap_remove(at));
+                continue;
+            }
             let at = self.waiting.iter().position(|(other, ..)| *other == name);
             let (name, seat, _) = self.waiting.remove(at.expect("in line")).expect("in line");
             self.told.push((name, seat));
@@ -129,6 +150,7 @@ impl World {
             return;
         }
         assert_eq!(handoffs, self.handoffs + 1);
+        assert!(!self.revoked, "handed on here though somebody asked for the key");
         self.handoffs = handoffs;
         if let Some((since, used)) = &mut self.wanted {
             assert!(*used < ask.handoffs_max, "{used} hand-offs while others wait");
@@ -137,7 +159,7 @@ impl World {
         }
     }
 
-    fn answered(&mut self, release: u32) {
+    pub(super) fn answered(&mut self, release: u32) {
         let at = self.unanswered.iter().position(|other| *other == release);
         self.unanswered.swap_remove(at.expect("a release is answered once"));
     }
@@ -148,7 +170,8 @@ impl World {
         match entry {
             Entry::Granted(token) => {
                 assert!(self.waiting.is_empty(), "nobody is overtaken");
-                assert!(self.wanted.is_none(), "an idle key that others want is not kept");
+                let kept = self.wanted.is_some() || self.revoked;
+                assert!(!kept, "an idle key that others want is not kept");
                 self.handoffs = self.cohort.counters().handoffs_local;
                 self.guards.push(token);
             }
@@ -203,6 +226,16 @@ impl World {
         self.apply(fx);
     }
 
+    /// The holder wants to know something of its hold.
+    pub(super) fn watch(&mut self, index: usize, news: News) -> u32 {
+        let name = self.name();
+        let number = self.cohort.watch(self.guards[index], news, None, name);
+        if number.is_some() {
+            self.watching.push(name);
+        }
+        name
+    }
+
     /// Runs the driver until it waits.
     pub(super) fn drive(&mut self) {
         if !self.driven {
@@ -221,11 +254,13 @@ impl World {
                 }
                 Step::Renew => {
                     assert!(!asking, "two requests of one claim at once");
+                    self.check_renewal();
                     self.asking = Some((Request::Renew, self.now));
                 }
                 Step::Leave { reply, .. } => {
                     assert!(!asking && !leaving, "it leaves while a request is under way");
                     (self.leaving, self.wanted) = (Some(reply), None);
+                    (self.revoked, self.spent) = (false, false);
                 }
                 Step::Forget => assert!(!asking),
                 Step::Wait(until) => {
@@ -236,6 +271,16 @@ impl World {
             }
         }
         panic!("the driver spins");
+    }
+
+    /// A store without further tokens is not asked for them again.
+    fn check_renewal(&mut self) {
+        let Place::Held(held) = &self.cohort.place else {
+            panic!("it renews what it does not hold")
+        };
+        let due = self.now >= held.clock.renew_at();
+        assert!(due || !self.spent || self.pushed, "a renewal for tokens that will not come");
+        self.pushed = false;
     }
 
     /// No wake-up is lost, and no seat outlives its deadline.
@@ -254,7 +299,8 @@ impl World {
             && !self.waiting.is_empty()
         {
             // After a fault the store is left alone for a ninth of the lease.
-            let soon = until.is_some_and(|until| until <= self.now + LEASE / 9);
+            let given_back = held.revoke_requested || (self.spent && held.fences.left() == 0);
+            let soon = !given_back && until.is_some_and(|until| until <= self.now + LEASE / 9);
             assert!(answer_due || soon, "the lock is idle here, and somebody waits");
         }
     }
@@ -264,6 +310,7 @@ impl World {
         assert!(self.asking.is_none() && self.leaving.is_none(), "it stops with a request");
         assert!(self.cohort.holder().is_none());
         assert!(matches!(self.cohort.place, Place::Vacant));
+        assert!(self.cohort.watchers.is_empty(), "watchers of a hold that is over");
         assert!(!self.cohort.retire(false), "only the driver may");
         assert!(self.cohort.retire(true));
         let entry = self.cohort.enter(self.ask(ms(1)), 9, self.now, || 0, &mut Effects::none());
@@ -295,6 +342,8 @@ impl World {
             assert_eq!(self.cohort.holder(), Some(*token));
         }
         assert_eq!(self.cohort.waiters(), self.waiting.len());
+        let watched = |token| self.cohort.holder() == Some(token);
+        assert!(self.cohort.watchers.values().all(|watcher| watched(watcher.token)));
         let busy = !self.waiting.is_empty() || !matches!(self.cohort.place, Place::Vacant);
         assert!(!busy || self.driven, "nobody drives");
         if let (true, false, Some(until)) = (self.driven, self.poked, self.wait) {
@@ -318,74 +367,10 @@ impl World {
         self.check();
     }
 
-    fn grant(&mut self, tokens: u64, wanted: bool) -> Grant {
-        let fences = FenceRange::new(self.given + 1, self.given + tokens);
-        self.given += tokens;
-        Grant { fences, valid_for: LEASE, wanted, handed_on: false, revoke_requested: false }
-    }
-
-    fn know(&mut self, wanted: bool) {
-        self.wanted = match (wanted, self.wanted) {
-            (true, None) => Some((self.now, 0)),
-            (true, known) => known,
-            (false, _) => None,
-        };
-    }
-
-    /// The store answers the request under way: served with so many tokens, or refused (blocked,
-    /// lost), or not at all.
-    pub(super) fn answer(&mut self, answer: Option<(u64, bool)>, served: bool) {
-        let Some((request, sent)) = self.asking.take() else { return };
-        let mut fx = Effects::none();
-        let grant = answer.map(|(tokens, wanted)| self.grant(tokens, wanted));
-        if let (Some((_, wanted)), true) = (answer, served) {
-            if request == Request::Attempt {
-                self.wanted = None;
-            }
-            self.know(wanted);
-        }
-        match request {
-            Request::Attempt => {
-                let answer = match (grant, served) {
-                    (Some(grant), true) => Ok(Attempt::Granted(grant)),
-                    (Some(_), false) => Ok(Attempt::Blocked { ahead: Some(1), recheck: ms(50) }),
-                    (None, _) => Err(fault()),
-                };
-                self.cohort.attempted(sent, answer, self.now, |_| ms(30), &mut fx);
-            }
-            Request::Renew => {
-                let answer = match (grant, served) {
-                    (Some(grant), true) => Ok(Renewal::Held(grant)),
-                    (Some(_), false) => Ok(Renewal::Lost),
-                    (None, _) => Err(fault()),
-                };
-                self.cohort.renewed(sent, answer, self.now, &mut fx);
-            }
-        }
-        self.apply(fx);
-        self.poked = true;
-    }
-
-    /// The withdrawal under way ends.
-    pub(super) fn left(&mut self) {
-        if let Some(reply) = self.leaving.take() {
-            if let Some(release) = reply {
-                self.answered(release);
-            }
-            self.poked = true;
-        }
-    }
-
-    pub(super) fn push(&mut self) {
-        if self.asking.is_none() && self.driven {
-            self.cohort.changed(self.now);
-            self.poked = true;
-        }
-    }
-
     /// Everything goes well from here on: all waiters are served, all releases answered, and the
     /// machine comes to rest.
     pub(super) fn finish(&mut self) {
+        self.revoke = false;
         for _ in 0..10_000 {
             self.turn();
             if !self.driven {

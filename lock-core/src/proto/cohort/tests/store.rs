@@ -1,0 +1,84 @@
+//! What the store of a [`World`] says, and what the machine knows by it.
+
+use super::super::*;
+use super::world::{LEASE, Request, World, fault, ms};
+use crate::backend::{Attempt, Grant, Renewal};
+
+impl World {
+    fn grant(&mut self, tokens: u64, wanted: bool) -> Grant {
+        let fences = FenceRange::new(self.given + 1, self.given + tokens);
+        self.given += tokens;
+        Grant { fences, valid_for: LEASE, wanted, handed_on: false, revoke_requested: self.revoke }
+    }
+
+    fn know(&mut self, wanted: bool) {
+        self.wanted = match (wanted, self.wanted) {
+            (true, None) => Some((self.now, 0)),
+            (true, known) => known,
+            (false, _) => None,
+        };
+    }
+
+    /// The store answers the request under way: served with so many tokens (none at all only to a
+    /// renewal), or refused (blocked, lost), or not at all.
+    pub(super) fn answer(&mut self, answer: Option<(u64, bool)>, served: bool) {
+        let Some((request, sent)) = self.asking.take() else { return };
+        let mut fx = Effects::none();
+        let least = u64::from(request == Request::Attempt);
+        let grant = answer.map(|(tokens, wanted)| self.grant(tokens.max(least), wanted));
+        if let (Some(grant), true) = (grant, served) {
+            if request == Request::Attempt {
+                (self.wanted, self.revoked) = (None, false);
+            }
+            self.know(grant.wanted);
+            self.revoked |= grant.revoke_requested;
+            self.spent = grant.fences.left() == 0;
+        }
+        match request {
+            Request::Attempt => {
+                let answer = match (grant, served) {
+                    (Some(grant), true) => Ok(Attempt::Granted(grant)),
+                    (Some(_), false) => Ok(Attempt::Blocked { ahead: Some(1), recheck: ms(50) }),
+                    (None, _) => Err(fault()),
+                };
+                self.cohort.attempted(sent, answer, self.now, |_| ms(30), &mut fx);
+            }
+            Request::Renew => {
+                let answer = match (grant, served) {
+                    (Some(grant), true) => Ok(Renewal::Held(grant)),
+                    (Some(_), false) => Ok(Renewal::Lost),
+                    (None, _) => Err(fault()),
+                };
+                self.cohort.renewed(sent, answer, self.now, &mut fx);
+            }
+        }
+        self.apply(fx);
+        self.poked = true;
+    }
+
+    /// The store answers the attempt under way with just this.
+    pub(super) fn answer_attempt(&mut self, answer: Result<Attempt, Fault>) {
+        let (_, sent) = self.asking.take().expect("an attempt under way");
+        let mut fx = Effects::none();
+        self.cohort.attempted(sent, answer, self.now, |_| ms(30), &mut fx);
+        self.apply(fx);
+        self.poked = true;
+    }
+
+    /// The withdrawal under way ends.
+    pub(super) fn left(&mut self) {
+        if let Some(reply) = self.leaving.take() {
+            if let Some(release) = reply {
+                self.answered(release);
+            }
+            self.poked = true;
+        }
+    }
+
+    pub(super) fn push(&mut self) {
+        if self.asking.is_none() && self.driven {
+            self.cohort.changed(self.now);
+            (self.poked, self.pushed) = (true, true);
+        }
+    }
+}

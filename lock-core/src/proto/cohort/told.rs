@@ -1,0 +1,128 @@
+//! What a holder is told: that its hold is over, or that somebody asked for the key.
+
+use super::*;
+
+/// What a watcher wants to know of a hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum News {
+    /// It is over without a release.
+    Lost,
+    /// Somebody asked for the key.
+    RevokeRequested,
+}
+
+/// Who wants to know something of the hold under a token.
+#[derive(Debug)]
+pub(super) struct Watcher<W> {
+    pub(super) token: u64,
+    news: News,
+    waker: W,
+}
+
+impl<W, R> Cohort<W, R> {
+    /// Tells the holder that its hold is over, and why.
+    pub(super) fn lose(&mut self, cause: LostCause, fx: &mut Effects<W, R>) {
+        let Place::Held(held) = &mut self.place else { return };
+        let Some(holder) = held.holder.take() else { return };
+        self.counters.lost += 1;
+        self.lost.push((holder.token, cause));
+        self.wake_watchers(holder.token, News::Lost, fx);
+        self.forget_watchers(holder.token);
+    }
+
+    /// Ends holds whose lease or hold limit is over. A hold limit hands the lock on.
+    pub(super) fn expire_hold(&mut self, now: Instant, fx: &mut Effects<W, R>) {
+        let Place::Held(held) = &mut self.place else { return };
+        if !held.clock.is_valid(now) {
+            held.over = true;
+            self.lose(LostCause::Expired, fx);
+        } else if let Some(Holder { until: Some(until), .. }) = held.holder
+            && now >= until
+        {
+            self.lose(LostCause::HoldLimit, fx);
+            self.pass(now, fx);
+            fx.poke = true;
+        }
+    }
+
+    /// Why the hold under `token` is over; `None` while it is good or after its release.
+    pub(crate) fn lost(
+        &mut self,
+        token: u64,
+        now: Instant,
+        fx: &mut Effects<W, R>,
+    ) -> Option<LostCause> {
+        if self.holder() == Some(token) && self.held_until(token, now).is_none() {
+            self.expire_hold(now, fx);
+            fx.poke = true;
+        }
+        self.lost.iter().find(|(of, _)| *of == token).map(|(_, cause)| *cause)
+    }
+
+    /// The store said whether somebody asked for the key. It stays with the claim: a holder that
+    /// was told is not told otherwise.
+    pub(super) fn learn_revoke(&mut self, requested: bool, fx: &mut Effects<W, R>) {
+        let Place::Held(held) = &mut self.place else { return };
+        if !requested || std::mem::replace(&mut held.revoke_requested, true) {
+            return;
+        }
+        if let Some(token) = self.holder() {
+            self.wake_watchers(token, News::RevokeRequested, fx);
+        }
+    }
+
+    /// Whether somebody asked the hold under `token` to give the key up; false once it is over.
+    pub(crate) fn is_revoke_requested(&self, token: u64) -> bool {
+        matches!(&self.place, Place::Held(held) if held.revoke_requested)
+            && self.holder() == Some(token)
+    }
+
+    /// Wakes `waker` when there is this news of the hold under `token`. `watcher` is the number
+    /// that an earlier call gave; the caller hands it back with [`unwatch`](Self::unwatch).
+    pub(crate) fn watch(
+        &mut self,
+        token: u64,
+        news: News,
+        watcher: Option<u64>,
+        waker: W,
+    ) -> Option<u64> {
+        if self.holder() != Some(token) {
+            return watcher;
+        }
+        let number = watcher.unwrap_or_else(|| {
+            self.watchers_made += 1;
+            self.watchers_made
+        });
+        self.watchers.insert(number, Watcher { token, news, waker });
+        Some(number)
+    }
+
+    /// Forgets a watcher.
+    pub(crate) fn unwatch(&mut self, watcher: u64) {
+        self.watchers.remove(&watcher);
+    }
+
+    fn wake_watchers(&mut self, token: u64, news: News, fx: &mut Effects<W, R>) {
+        let watchers = std::mem::take(&mut self.watchers);
+        let (told, others): (BTreeMap<_, _>, _) = watchers
+            .into_iter()
+            .partition(|(_, watcher)| watcher.token == token && watcher.news == news);
+        self.watchers = others;
+        fx.wake_more.extend(told.into_values().map(|watcher| watcher.waker));
+    }
+
+    /// Forgets the watchers of a hold that is over.
+    pub(super) fn forget_watchers(&mut self, token: u64) {
+        if !self.watchers.is_empty() {
+            self.watchers.retain(|_, watcher| watcher.token != token);
+        }
+    }
+
+    /// Ends the hold for good at the deadline of a shutdown.
+    pub(crate) fn abandon(&mut self, fx: &mut Effects<W, R>) -> bool {
+        let before = self.counters.lost;
+        self.lose(LostCause::Shutdown, fx);
+        fx.poke = true;
+        self.counters.lost > before
+    }
+}
