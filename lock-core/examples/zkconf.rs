@@ -5,9 +5,15 @@ use std::time::Duration;
 struct On;
 impl Subject for On {
     fn open(&self) -> BoxFuture<'_, AnyBackend> {
-        Box::pin(async { AnyBackend::new(ZooKeeper::connect("zookeeper://127.0.0.1:21810/conf").await.expect("server")) })
+        Box::pin(async {
+            AnyBackend::new(
+                ZooKeeper::connect("zookeeper://127.0.0.1:21810/conf").await.expect("server"),
+            )
+        })
     }
-    fn slack(&self) -> Duration { Duration::from_secs(10) }
+    fn slack(&self) -> Duration {
+        Duration::from_secs(10)
+    }
 }
 macro_rules! each { ($s:expr, $($p:ident)*) => { $( let t = std::time::Instant::now(); eprint!("{} ... ", stringify!($p)); conformance::$p($s).await; eprintln!("{:?}", t.elapsed()); )* } }
 #[tokio::main]

@@ -37,6 +37,13 @@ impl LockClient {
     /// | `redis://[user:password@]host[:port][/db]` | Redis 6.2 or later; feature `redis` |
     /// | `rediss://…` | the same over TLS; feature `redis-tls` |
     /// | `redis+unix:///path/to/socket[?db=0]` | the same over a unix socket; feature `redis` |
+    /// | `zookeeper://[user:password@]host[:port][,host…][/path][?session=10s]` | ZooKeeper 3.5 or later; feature `zookeeper` |
+    /// | `zookeeper+tls://…?ca=FILE[&cert=FILE&key=FILE]` | the same over TLS; feature `zookeeper-tls` |
+    ///
+    /// At ZooKeeper the path is where the lock directories are: the key `order:42` is Curator's
+    /// `InterProcessMutex` on `<path>/order:42`. User and password are for the scheme `digest`,
+    /// percent-encoded. `session` is the timeout to ask for, 100 ms to 10 min (default 10 s);
+    /// the server narrows it to 2 to 20 of its ticks. Files are in PEM.
     ///
     /// # Errors
     ///

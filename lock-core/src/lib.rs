@@ -19,7 +19,7 @@
 //! # What it promises, and where
 //!
 //! 1. **One holder per key** while clocks drift less than 1 % over a lease: the stores
-//!    ([`memory`], `redis`), each behind the seam in [`backend`].
+//!    ([`memory`], `redis`, `zookeeper`), each behind the seam in [`backend`].
 //! 2. **A holder is told** when that fails: `proto/lease.rs` decides by the clock,
 //!    [`LockGuard::lost`] tells; the [`FencingToken`] lets a resource refuse what a stale holder
 //!    still writes.

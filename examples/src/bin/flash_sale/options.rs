@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Parser)]
 #[command(name = "flash-sale", max_term_width = 100)]
 pub(crate) struct Options {
-    /// The lock store: `memory:`, `redis://HOST:PORT/DB`, `redis+unix:///PATH`
+    /// The lock store: `memory:`, `redis://HOST:PORT/DB`, `redis+unix:///PATH`,
+    /// `zookeeper://HOST:PORT,HOST:PORT/PATH`
     #[arg(long, value_name = "URL", default_value = "memory:")]
     pub(crate) locks: String,
 
