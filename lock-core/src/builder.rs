@@ -65,6 +65,13 @@ impl LockBuilder {
         self
     }
 
+    /// What the acquire is for, shown to operators where the store has a place for it (ZooKeeper:
+    /// the data of the claim's node); at most 128 bytes, no control characters.
+    pub fn name(mut self, name: &'static str) -> Self {
+        self.options.name = Some(name);
+        self
+    }
+
     /// Whether to re-enter a hold of the running task's scope.
     pub fn reentrant(mut self, reentrant: bool) -> Self {
         self.options.reentrant = reentrant;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::backend::Fault;
 use crate::key::{Key, KeyError};
+use crate::rejection::Rejection;
 use crate::token::FencingToken;
 
 /// Why an acquire gave no guard.
@@ -232,67 +233,6 @@ impl fmt::Display for UnavailableError {
 impl StdError for UnavailableError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         Some(&*self.source)
-    }
-}
-
-/// Input that no acquire can serve. Nothing was sent.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Rejection {
-    /// The key is empty or too long.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// A duration is outside its bounds.
-    #[error("lock `{key}`: {option} is {given:?}, it must be from {min:?} to {max:?}")]
-    OutOfBounds {
-        /// The key.
-        key: Key,
-        /// The name of the option.
-        option: &'static str,
-        /// What was given.
-        given: Duration,
-        /// The least that is allowed.
-        min: Duration,
-        /// The most that is allowed.
-        max: Duration,
-    },
-    /// More retries than anyone can mean.
-    #[error("lock `{key}`: {given} retries, at most {max} are allowed")]
-    TooManyRetries {
-        /// The key.
-        key: Key,
-        /// What was given.
-        given: u32,
-        /// The most that is allowed.
-        max: u32,
-    },
-    /// `#[distributed_lock(keys = ..)]` was given no key at all, or more than it takes.
-    #[error("{given} keys to lock at once, it must be from 1 to {max}")]
-    KeyCount {
-        /// How many different keys were given.
-        given: usize,
-        /// The most that is allowed.
-        max: usize,
-    },
-    /// `#[distributed_lock]` found no client: none named, no axum state, none installed.
-    #[error("no lock client: name one with `client = …` or call `LockClient::install_global`")]
-    NoClient,
-}
-
-impl Rejection {
-    /// The key, where the input was good enough to make one.
-    #[must_use]
-    pub fn key(&self) -> Option<&Key> {
-        match self {
-            Self::OutOfBounds { key, .. } | Self::TooManyRetries { key, .. } => Some(key),
-            Self::Key(_) | Self::KeyCount { .. } | Self::NoClient => None,
-        }
-    }
-}
-
-impl From<KeyError> for AcquireError {
-    fn from(error: KeyError) -> Self {
-        Self::Rejected(error.into())
     }
 }
 

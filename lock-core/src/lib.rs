@@ -46,6 +46,7 @@ mod options;
 mod proto;
 #[cfg(feature = "redis")]
 mod redis;
+mod rejection;
 mod stats;
 #[cfg(feature = "test-util")]
 pub mod test_util;
@@ -59,14 +60,15 @@ pub use client::{ClientBuilder, LockClient};
 pub use engine::{Acquire, LockScope, Lost, RevokeRequested, Scoped};
 pub use error::{
     AcquireError, AlreadyInstalled, BlockedBy, ClosedError, ConnectError, InspectError, LostCause,
-    LostError, OverloadedError, Rejection, ReleaseError, RevokeError, RunError, TimeoutError,
+    LostError, OverloadedError, ReleaseError, RevokeError, RunError, TimeoutError,
     UnavailableError,
 };
 pub use guard::{LockGuard, LockHandle};
 pub use inspect::{Holder, Inspection, Waiter};
 pub use key::{IntoKey, KEY_BYTES_MAX, Key, KeyError};
-pub use options::{DURATION_MAX, Fairness, LockOptions, RETRIES_MAX};
+pub use options::{DURATION_MAX, Fairness, LockOptions, NAME_BYTES_MAX, RETRIES_MAX};
 pub use proto::FenceRange;
+pub use rejection::Rejection;
 pub use stats::{ShutdownReport, Stats};
 pub use token::FencingToken;
 

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use crate::error::Rejection;
 use crate::key::Key;
+use crate::rejection::Rejection;
 
 /// The longest `wait`, `lease`, `hold_limit` and `linger`: 24 hours.
 pub const DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The most `retries`.
 pub const RETRIES_MAX: u32 = 1_000;
+
+/// The longest `name`, in bytes.
+pub const NAME_BYTES_MAX: usize = 128;
 
 /// How a process shares a key that other processes wait for.
 ///
@@ -57,6 +60,7 @@ impl Fairness {
 /// | `hold_limit` | none | over 0, to 24 h |
 /// | `linger` | 0 | to 24 h |
 /// | `fairness` | 64 hand-offs or 20 ms | |
+/// | `name` | none | at most 128 bytes, no control characters |
 /// | `reentrant` | true | counts only inside a [`scope`](crate::LockClient::scope) |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -73,6 +77,10 @@ pub struct LockOptions {
     pub linger: Duration,
     /// How to share the key with other processes.
     pub fairness: Fairness,
+    /// What the acquire is for, shown to operators where the store has a place for it (ZooKeeper:
+    /// the data of the claim's node). A process has one claim on a key: it has the name of the
+    /// waiter that opened it.
+    pub name: Option<&'static str>,
     /// Whether an acquire inside a scope re-enters a lock which that scope holds.
     pub reentrant: bool,
 }
@@ -86,6 +94,7 @@ impl Default for LockOptions {
             hold_limit: None,
             linger: Duration::ZERO,
             fairness: Fairness::default(),
+            name: None,
             reentrant: true,
         }
     }
@@ -140,6 +149,13 @@ impl LockOptions {
         self
     }
 
+    /// Sets [`name`](Self::name).
+    #[must_use]
+    pub fn with_name(mut self, name: &'static str) -> Self {
+        self.name = Some(name);
+        self
+    }
+
     /// Replaces [`reentrant`](Self::reentrant).
     #[must_use]
     pub fn with_reentrant(mut self, reentrant: bool) -> Self {
@@ -170,6 +186,11 @@ impl LockOptions {
             let key = key.clone();
             return Err(Rejection::TooManyRetries { key, given: self.retries, max: RETRIES_MAX });
         }
+        if let Some(given) = self.name
+            && (given.len() > NAME_BYTES_MAX || given.contains(char::is_control))
+        {
+            return Err(Rejection::Name { key: key.clone(), given, max: NAME_BYTES_MAX });
+        }
         Ok(())
     }
 }
@@ -177,6 +198,12 @@ impl LockOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 129 bytes in 128 characters.
+    const LONG: &str = concat!(
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdeé",
+    );
 
     #[test]
     fn every_bound_is_refused_by_name_with_the_key_and_the_limit() {
@@ -191,11 +218,16 @@ mod tests {
             (LockOptions::new().with_hold_limit(Duration::ZERO), "hold_limit"),
             (LockOptions::new().with_hold_limit(day), "hold_limit"),
             (LockOptions::new().with_retries(RETRIES_MAX + 1), "retries"),
+            (LockOptions::new().with_name(LONG), "128"),
+            (LockOptions::new().with_name("two\nlines"), "name"),
+            (LockOptions::new().with_name("\u{9b}31m"), "name"),
         ];
         for (options, name) in cases {
             let error = options.check(&key, Duration::from_millis(10)).unwrap_err().to_string();
             assert!(error.contains("order:42") && error.contains(name), "{error}");
         }
-        assert!(LockOptions::new().check(&key, Duration::from_millis(10)).is_ok());
+        for options in [LockOptions::new(), LockOptions::new().with_name(&LONG[1..])] {
+            assert!(options.check(&key, Duration::from_millis(10)).is_ok(), "{options:?}");
+        }
     }
 }

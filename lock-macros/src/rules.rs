@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The options in the order in which errors list them.
-pub(crate) const OPTIONS: [&str; 13] = [
+pub(crate) const OPTIONS: [&str; 14] = [
     "key",
     "keys",
     "client",
@@ -11,6 +11,7 @@ pub(crate) const OPTIONS: [&str; 13] = [
     "retries",
     "lease",
     "hold",
+    "name",
     "guard",
     "on_busy",
     "on_lost",
@@ -28,6 +29,8 @@ pub(crate) const KEY_BYTES_MAX: usize = 512;
 pub(crate) const DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// lock-core's most retries.
 pub(crate) const RETRIES_MAX: u32 = 1_000;
+/// lock-core's longest name.
+pub(crate) const NAME_BYTES_MAX: usize = 128;
 
 pub(crate) const NOT_A_FUNCTION: &str = "#[distributed_lock] stands on an `async fn` with a body";
 pub(crate) const NOT_ASYNC: &str = "#[distributed_lock] needs an `async fn`: taking a lock waits, \
@@ -43,6 +46,8 @@ pub(crate) const KEY_EMPTY: &str = "a key can't be empty";
 pub(crate) const KEYS_EMPTY: &str = "`keys` is empty: the body would run without a lock";
 pub(crate) const KEY_TUPLE: &str =
     "a key tuple starts with its template, as in `(\"order:{}:{}\", id, req.sku)`";
+pub(crate) const NAME: &str = "`name` is a text of at most 128 bytes without control characters, \
+     as in `name = \"pay an order\"`";
 pub(crate) const GUARD_NAME: &str = "`guard` takes the name to bind, as in `guard = g`";
 pub(crate) const ON_LOST: &str = "`on_lost` is \"cancel\" (the body is dropped when the lock is \
      lost; the default) or \"report\" (the body runs on and can ask `guard`)";
@@ -138,6 +143,8 @@ mod tests {
         assert_eq!(KEY_BYTES_MAX, lock_core::KEY_BYTES_MAX);
         assert_eq!(DURATION_MAX, lock_core::DURATION_MAX);
         assert_eq!(RETRIES_MAX, lock_core::RETRIES_MAX);
+        assert_eq!(NAME_BYTES_MAX, lock_core::NAME_BYTES_MAX);
+        assert!(NAME.contains(&NAME_BYTES_MAX.to_string()));
         assert!(RETRIES.contains(&RETRIES_MAX.to_string()));
         assert_eq!(humantime::parse_duration("24h"), Ok(DURATION_MAX));
     }

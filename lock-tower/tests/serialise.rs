@@ -12,6 +12,8 @@ use axum::routing::{get, post};
 use common::{Probe, buy, send, settle, shop, spawn};
 use http::{Method, Request, StatusCode};
 use lock_core::LockClient;
+use lock_core::memory::Memory;
+use lock_core::test_util::Scripted;
 use lock_tower::key::{Combine, fixed, key_fn, path};
 use lock_tower::{FencingToken, LockGuardExt, LockLayer};
 
@@ -165,4 +167,17 @@ async fn nobody_oversells_on_several_threads() {
         assert_eq!(one.await.unwrap().status, StatusCode::OK);
     }
     assert_eq!(sold.load(SeqCst), 500);
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_have_the_name_of_the_layer_if_it_has_one() {
+    let (backend, script) = Scripted::new(Memory::new());
+    let locks = LockClient::with_backend(backend);
+    let probe = Probe::open();
+    let (plain, named) = (LockLayer::new(locks.clone()), LockLayer::new(locks).name("buy"));
+    for (layer, sku) in [(plain, "42"), (named, "43")] {
+        assert_eq!(send(&shop(layer, &probe), buy(sku)).await.text, "done");
+    }
+    let names: Vec<_> = script.claims().into_iter().map(|(_, terms)| terms.name).collect();
+    assert_eq!(names, [None, Some("buy")]);
 }

@@ -61,12 +61,12 @@ impl Acquire {
     }
 
     fn ask(&self, now: Instant, deadline: Option<Instant>) -> Ask {
-        let LockOptions { wait, lease, hold_limit, linger, fairness, .. } = self.options;
+        let LockOptions { wait, lease, hold_limit, linger, fairness, name, .. } = self.options;
         let patient = !wait.is_zero();
         let (handoffs_max, slice) = fairness.bounds();
         let budget = if patient { wait } else { TRY_WITHIN };
         let deadline = deadline.unwrap_or(now + budget);
-        Ask { deadline, patient, lease, hold_limit, linger, handoffs_max, slice }
+        Ask { deadline, patient, lease, hold_limit, linger, handoffs_max, slice, name }
     }
 
     /// Checks the input once, then enters the line, again with the same deadline if a grant came

@@ -61,10 +61,9 @@ async fn run_driver(mut driver: Driver) {
         let step = driver.cell.cohort().step(clock::now(), asking, leaving, &mut fx);
         driver.cell.apply(fx);
         match step {
-            Step::Open { lease, patient } => {
+            Step::Open { lease, patient, name } => {
                 let patience = (!patient).then_some(std::time::Duration::ZERO);
-                let terms =
-                    Terms { lease, mode: Mode::Exclusive, fences: FENCES, patience, name: None };
+                let terms = Terms { lease, mode: Mode::Exclusive, fences: FENCES, patience, name };
                 let id = clock::random_claim_id();
                 driver.claim = Some(driver.cell.shared.backend.claim(driver.cell.key(), id, terms));
                 driver.attempt();

@@ -35,6 +35,7 @@ pub struct Call<K> {
     retries: u32,
     lease: Option<Duration>,
     hold: Option<Duration>,
+    name: Option<&'static str>,
     reentrant: Option<bool>,
 }
 
@@ -48,6 +49,7 @@ impl<K> Call<K> {
             retries: RETRIES,
             lease: None,
             hold: None,
+            name: None,
             reentrant: None,
         }
     }
@@ -76,6 +78,12 @@ impl<K> Call<K> {
         self
     }
 
+    /// Says what the lock is for.
+    pub fn name(mut self, name: &'static str) -> Self {
+        self.name = Some(name);
+        self
+    }
+
     /// Says whether to re-enter a lock that the surrounding scope holds.
     pub fn reentrant(mut self, reentrant: bool) -> Self {
         self.reentrant = Some(reentrant);
@@ -89,6 +97,9 @@ impl<K> Call<K> {
         }
         if let Some(hold) = self.hold {
             options = options.with_hold_limit(hold);
+        }
+        if let Some(name) = self.name {
+            options = options.with_name(name);
         }
         if let Some(reentrant) = self.reentrant {
             options = options.with_reentrant(reentrant);

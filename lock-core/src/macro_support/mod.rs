@@ -16,6 +16,7 @@ mod client;
 mod failure;
 mod held;
 mod key;
+mod name;
 mod scope;
 
 #[cfg(feature = "axum")]
@@ -26,4 +27,5 @@ pub use self::client::ClientSource;
 pub use self::failure::{FromLockError, LockFailure, answer, lost_as_acquire_error};
 pub use self::held::Held;
 pub use self::key::{KeyParts, KeySet, OneKey, function_key, key};
+pub use self::name::function_name;
 pub use self::scope::Scope;

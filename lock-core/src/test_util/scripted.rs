@@ -84,6 +84,7 @@ struct Rules {
     next: [VecDeque<Act>; 3],
     always: [Act; 3],
     calls: Vec<Call>,
+    claims: Vec<(ClaimId, Terms)>,
 }
 
 #[derive(Debug)]
@@ -133,6 +134,12 @@ impl Script {
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
         self.rules().calls.clone()
+    }
+
+    /// Every claim that was opened so far, and on which terms, in order.
+    #[must_use]
+    pub fn claims(&self) -> Vec<(ClaimId, Terms)> {
+        self.rules().claims.clone()
     }
 
     /// The calls of one verb so far, in order.
@@ -231,7 +238,12 @@ impl<B: Backend> Scripted<B> {
     /// Serves everything, until the script says otherwise.
     #[must_use]
     pub fn new(inner: B) -> (Self, Script) {
-        let rules = Rules { next: Default::default(), always: [Act::Ok; 3], calls: Vec::new() };
+        let rules = Rules {
+            next: Default::default(),
+            always: [Act::Ok; 3],
+            calls: Vec::new(),
+            claims: Vec::new(),
+        };
         let gates = std::array::from_fn(|_| watch::Sender::new(0));
         let stage = Stage { rules: Mutex::new(rules), gates, called: watch::Sender::new(()) };
         let script = Script(Arc::new(stage));
@@ -247,6 +259,7 @@ impl<B: Backend> Backend for Scripted<B> {
     }
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Self::Claim {
+        self.script.rules().claims.push((id, terms));
         ScriptedClaim { inner: self.inner.claim(key, id, terms), id, script: self.script.clone() }
     }
 

@@ -5,6 +5,7 @@
 mod bounds;
 mod cancel;
 mod lease;
+mod names;
 mod release;
 mod revoke;
 mod scale;

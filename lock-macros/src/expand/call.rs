@@ -21,6 +21,7 @@ pub(super) fn expr(target: &Target, plan: &Plan, private: &TokenStream) -> Token
         plan.lease.as_ref().map(|time| time_option("lease", time)),
         plan.hold.as_ref().map(|time| time_option("hold", time)),
         plan.reentrant.as_ref().map(|value| option("reentrant", value)),
+        Some(name(plan, target, private)),
     ];
     let options = options.into_iter().flatten();
     let call = quote!(#private::Call::new(#client, #keys) #(#options)*);
@@ -39,6 +40,17 @@ pub(super) fn expr(target: &Target, plan: &Plan, private: &TokenStream) -> Token
 fn option(name: &str, value: &Expr) -> TokenStream {
     let name = proc_macro2::Ident::new(name, proc_macro2::Span::mixed_site());
     quote_spanned!(value.span()=> .#name(#value))
+}
+
+fn name(plan: &Plan, target: &Target, private: &TokenStream) -> TokenStream {
+    match &plan.name {
+        Some(name) => quote!(.name(#name)),
+        None => {
+            let function = target.function.sig.ident.to_string();
+            let path = quote!(::core::concat!(::core::module_path!(), "::", #function));
+            quote!(.name(#private::function_name(#path)))
+        }
+    }
 }
 
 fn time_option(name: &str, time: &Time) -> TokenStream {

@@ -5,7 +5,7 @@ mod key;
 mod uses;
 
 use proc_macro2::Ident;
-use syn::{Expr, ExprLit, Lit, Path, UnOp};
+use syn::{Expr, ExprLit, Lit, LitStr, Path, UnOp};
 
 pub(crate) use self::client::Client;
 pub(crate) use self::key::{Key, Keys, Part};
@@ -24,6 +24,8 @@ pub(crate) struct Plan {
     pub(crate) retries: Option<Expr>,
     pub(crate) lease: Option<Time>,
     pub(crate) hold: Option<Time>,
+    /// Where it is not given, the function's path.
+    pub(crate) name: Option<LitStr>,
     pub(crate) guard: Option<Ident>,
     pub(crate) on_busy: Option<OnBusy>,
     pub(crate) on_lost: OnLost,
@@ -56,6 +58,7 @@ struct Options {
     retries: Option<Expr>,
     lease: Option<Time>,
     hold: Option<Time>,
+    name: Option<LitStr>,
     guard: Option<Ident>,
     on_busy: Option<Expr>,
     on_lost: Option<OnLost>,
@@ -87,6 +90,7 @@ pub(crate) fn plan(args: Args, target: &Target) -> syn::Result<Plan> {
         retries: options.retries,
         lease: options.lease,
         hold: options.hold,
+        name: options.name,
         guard: options.guard,
         on_busy,
         on_lost: options.on_lost.unwrap_or(OnLost::Cancel),
@@ -114,6 +118,7 @@ fn sort(args: Args, target: &Target, errors: &mut Errors) -> Options {
             "wait" => options.wait = errors.keep(duration::parse(&name, value)),
             "lease" => options.lease = errors.keep(duration::parse(&name, value)),
             "hold" => options.hold = errors.keep(duration::parse(&name, value)),
+            "name" => options.name = errors.keep(name_text(value)),
             "retries" => options.retries = errors.keep(retries(value)),
             "guard" => options.guard = errors.keep(guard(&value)),
             "on_busy" => options.on_busy = Some(value),
@@ -148,6 +153,17 @@ fn retries(value: Expr) -> syn::Result<Expr> {
         _ => false,
     };
     if refused { Err(syn::Error::new_spanned(value, rules::RETRIES)) } else { Ok(value) }
+}
+
+fn name_text(value: Expr) -> syn::Result<LitStr> {
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Str(lit), .. }) if is_name(&lit.value()) => Ok(lit),
+        other => Err(syn::Error::new_spanned(other, rules::NAME)),
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    text.len() <= rules::NAME_BYTES_MAX && !text.contains(char::is_control)
 }
 
 fn reentrant(value: Expr) -> syn::Result<Expr> {

@@ -19,4 +19,26 @@ async fn too_many() -> Outcome {
     Ok(())
 }
 
+#[distributed_lock(name = 7)]
+async fn numbered() -> Outcome {
+    Ok(())
+}
+
+#[distributed_lock(name = concat!("pay", "ment"))]
+async fn computed() -> Outcome {
+    Ok(())
+}
+
+#[distributed_lock(name = "two\nlines")]
+async fn two_lines() -> Outcome {
+    Ok(())
+}
+
+#[distributed_lock(
+    name = "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"
+)]
+async fn too_long() -> Outcome {
+    Ok(())
+}
+
 fn main() {}

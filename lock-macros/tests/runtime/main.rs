@@ -11,6 +11,7 @@ mod exclusion;
 mod failure;
 mod keys;
 mod lost;
+mod names;
 mod traits;
 
 use lock_core::{Key, LockClient, LockGuard};

@@ -28,7 +28,7 @@ pub struct NoKey;
 /// | [`key`](Self::key) | none, must be given | |
 /// | [`wait`](Self::wait) | 2 s | 0 to 24 h |
 /// | [`retries`](Self::retries) | 1 | at most 1,000 |
-/// | [`lease`](Self::lease), [`hold_limit`](Self::hold_limit), [`linger`](Self::linger), [`fairness`](Self::fairness) | those of the client | as [`LockOptions`](lock_core::LockOptions) has them |
+/// | [`lease`](Self::lease), [`hold_limit`](Self::hold_limit), [`linger`](Self::linger), [`fairness`](Self::fairness), [`name`](Self::name) | those of the client | as [`LockOptions`](lock_core::LockOptions) has them |
 /// | [`waiters_per_key`](Self::waiters_per_key) | 1,000 | at least 1 |
 /// | [`waiters`](Self::waiters) | 10,000 | at least 1 |
 /// | [`retry_budget`](Self::retry_budget) | 10 per s and 20 % of the requests of the last 10 s | |
@@ -115,6 +115,13 @@ impl<K> LockLayer<K> {
     /// How to share a key with other processes.
     pub fn fairness(mut self, fairness: Fairness) -> Self {
         self.config.options.fairness = fairness;
+        self
+    }
+
+    /// What the lock is for, shown to operators where the store has a place for it (ZooKeeper: the
+    /// data of the claim's node); at most 128 bytes, no control characters.
+    pub fn name(mut self, name: &'static str) -> Self {
+        self.config.options.name = Some(name);
         self
     }
 

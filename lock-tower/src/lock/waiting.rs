@@ -34,6 +34,7 @@ pub(super) struct Waiting {
     _place: Place,
 }
 
+#[allow(clippy::large_enum_variant, reason = "the large one is the usual one")]
 enum Step {
     // ## Trying => (Pausing | the end)
     Trying(Acquire),

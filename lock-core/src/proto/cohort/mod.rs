@@ -46,6 +46,8 @@ pub(crate) struct Ask {
     /// Hand-offs inside this process once others want the key, and the time for them.
     pub(crate) handoffs_max: u32,
     pub(crate) slice: Duration,
+    /// What the claim is for, if this waiter opens it.
+    pub(crate) name: Option<&'static str>,
 }
 
 /// What became of a waiter's arrival.
@@ -85,7 +87,7 @@ pub(crate) enum ReleaseAnswer {
 #[derive(Debug)]
 pub(crate) enum Step<R> {
     /// Open a claim on these terms and ask for the lock.
-    Open { lease: Duration, patient: bool },
+    Open { lease: Duration, patient: bool, name: Option<&'static str> },
     /// Ask again with the open claim.
     Attempt,
     /// Renew the granted claim.

@@ -35,7 +35,7 @@ impl<W, R> Cohort<W, R> {
         let Some(head) = self.line.head().and_then(|id| self.line.get(id)) else {
             return if leaving { Step::Wait(None) } else { Step::Stop };
         };
-        let lease = head.ask.lease;
+        let (lease, name) = (head.ask.lease, head.ask.name);
         let patient = self.has_patient();
         if leaving && !patient {
             // A try that does not wait must not find the place of our own former claim taken.
@@ -49,7 +49,7 @@ impl<W, R> Cohort<W, R> {
         // What an earlier claim was told says nothing about this one.
         self.ahead = None;
         self.place = Place::Asking(Asking { lease, patient, ask_at: now, answered: false });
-        Step::Open { lease, patient }
+        Step::Open { lease, patient, name }
     }
 
     // ## Asking => (Asking | Vacant)

@@ -82,7 +82,7 @@ pub(super) async fn eventually(what: &str, within: Duration, mut holds: impl Asy
 /// A process at the store.
 pub(super) struct Process {
     pub(super) backend: AnyBackend,
-    key: Key,
+    pub(super) key: Key,
 }
 
 impl Process {
@@ -110,6 +110,11 @@ impl Process {
 
     pub(super) async fn inspect(&self) -> Inspection {
         Backend::inspect(&self.backend, &self.key).await.expect("an inspection")
+    }
+
+    /// Asks whoever holds the key to give it up; false if nobody does.
+    pub(super) async fn asks_to_give_up(&self) -> bool {
+        self.backend.request_revoke(&self.key).await.expect("an answer")
     }
 
     /// Ends without a farewell.

@@ -9,7 +9,7 @@ use std::time::Duration;
 const LEASE: Duration = Duration::from_secs(60);
 
 /// A claim whose replies the script can lose.
-async fn lossy(case: &Case<'_>) -> (Asker<impl Claim + use<>>, Script) {
+pub(super) async fn lossy(case: &Case<'_>) -> (Asker<impl Claim + use<>>, Script) {
     let (backend, script) = Scripted::new(case.process().await.backend);
     (Asker::new(&backend, &case.key, LEASE, None, "the unlucky"), script)
 }

@@ -7,6 +7,7 @@
 //! - `lost`: replies that never came.
 //! - `tokens`: fencing.
 //! - `push`: being told.
+//! - `revoke`: being asked to give the key up.
 //! - `drive`: the verbs as the engine uses them, for the properties.
 
 mod drive;
@@ -14,12 +15,14 @@ mod lease;
 mod line;
 mod lost;
 mod push;
+mod revoke;
 mod tokens;
 
 pub use lease::*;
 pub use line::*;
 pub use lost::*;
 pub use push::*;
+pub use revoke::*;
 pub use tokens::*;
 
 use super::subject::Subject;
@@ -52,6 +55,9 @@ macro_rules! __conformance_properties {
             tokens_of_many_keys_grow_key_by_key
             a_holder_learns_that_others_wait_and_that_they_are_gone
             a_change_is_told_until_the_store_was_asked
+            a_holder_is_asked_to_give_the_key_up_and_is_told
+            only_the_holder_of_the_moment_is_asked_to_give_the_key_up
+            a_reply_that_was_lost_does_not_take_the_request_with_it
             nothing_is_left_behind
         }
     };

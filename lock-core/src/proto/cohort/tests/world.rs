@@ -104,6 +104,7 @@ impl World {
             linger: Duration::ZERO,
             handoffs_max: 64,
             slice: ms(20),
+            name: None,
         }
     }
 

@@ -1,0 +1,81 @@
+//! Input that is refused before anything is sent.
+
+use std::time::Duration;
+
+use crate::error::AcquireError;
+use crate::key::{Key, KeyError};
+
+/// Input that no acquire can serve. Nothing was sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Rejection {
+    /// The key is empty or too long.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A duration is outside its bounds.
+    #[error("lock `{key}`: {option} is {given:?}, it must be from {min:?} to {max:?}")]
+    OutOfBounds {
+        /// The key.
+        key: Key,
+        /// The name of the option.
+        option: &'static str,
+        /// What was given.
+        given: Duration,
+        /// The least that is allowed.
+        min: Duration,
+        /// The most that is allowed.
+        max: Duration,
+    },
+    /// More retries than anyone can mean.
+    #[error("lock `{key}`: {given} retries, at most {max} are allowed")]
+    TooManyRetries {
+        /// The key.
+        key: Key,
+        /// What was given.
+        given: u32,
+        /// The most that is allowed.
+        max: u32,
+    },
+    /// The `name` is too long, or would break the line of whoever prints it.
+    #[error(
+        "lock `{key}`: name is {given:?}, it must be at most {max} bytes without control characters"
+    )]
+    Name {
+        /// The key.
+        key: Key,
+        /// What was given.
+        given: &'static str,
+        /// The most bytes that are allowed.
+        max: usize,
+    },
+    /// `#[distributed_lock(keys = ..)]` was given no key at all, or more than it takes.
+    #[error("{given} keys to lock at once, it must be from 1 to {max}")]
+    KeyCount {
+        /// How many different keys were given.
+        given: usize,
+        /// The most that is allowed.
+        max: usize,
+    },
+    /// `#[distributed_lock]` found no client: none named, no axum state, none installed.
+    #[error("no lock client: name one with `client = …` or call `LockClient::install_global`")]
+    NoClient,
+}
+
+impl Rejection {
+    /// The key, where the input was good enough to make one.
+    #[must_use]
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            Self::OutOfBounds { key, .. }
+            | Self::TooManyRetries { key, .. }
+            | Self::Name { key, .. } => Some(key),
+            Self::Key(_) | Self::KeyCount { .. } | Self::NoClient => None,
+        }
+    }
+}
+
+impl From<KeyError> for AcquireError {
+    fn from(error: KeyError) -> Self {
+        Self::Rejected(error.into())
+    }
+}

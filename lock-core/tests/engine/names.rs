@@ -1,0 +1,45 @@
+//! What a claim is called at the store.
+
+use crate::{Stage, Test, secs, settle};
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_has_the_name_of_the_waiter_that_opened_it() -> Test {
+    let stage = Stage::new();
+    let named = |name| stage.locks.lock("k").name(name);
+    let first = named("first").await?;
+    let second = tokio::spawn(named("second").acquire());
+    let third = tokio::spawn(stage.locks.lock("k").acquire());
+    settle().await;
+    first.release().await?;
+    let second = second.await??;
+    // Asked for the key, the process gives it back, and those in line open a claim of their own.
+    assert!(stage.rival.request_revoke("k").await?);
+    second.revoke_requested().await;
+    second.release().await?;
+    let third = third.await??;
+    let names: Vec<_> = stage.script.claims().into_iter().map(|(_, terms)| terms.name).collect();
+    assert_eq!(names, [Some("first"), None]);
+    third.release().await?;
+    stage.is_clean(secs(1)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_out_of_bounds_is_refused_before_anything_is_sent() -> Test {
+    const LONG: &str = match std::str::from_utf8(&[b'n'; lock_core::NAME_BYTES_MAX + 1]) {
+        Ok(text) => text,
+        Err(_) => unreachable!(),
+    };
+    let stage = Stage::new();
+    for name in [LONG, "two\nlines"] {
+        let error = stage.locks.lock("order:42").name(name).await.unwrap_err();
+        assert!(error.is_rejected() && !error.is_retryable());
+        assert_eq!(error.key().map(|key| key.as_str()), Some("order:42"));
+        let text = error.to_string();
+        assert!(text.contains("order:42") && text.contains("128"), "{text}");
+    }
+    assert!(stage.script.claims().is_empty());
+    stage.locks.lock("order:42").name(&LONG[1..]).await?.release().await?;
+    stage.is_clean(secs(1)).await;
+    Ok(())
+}
