@@ -18,6 +18,7 @@
 //! service. A server answers 0.3 s to 1 s after its start.
 
 mod admin;
+mod expire;
 mod nodes;
 mod observe;
 mod options;

@@ -1,19 +1,13 @@
-//! The ZooKeeper fixture does what it says.
-
-#![allow(clippy::disallowed_methods)]
+//! A server of a test's own.
 
 use std::net::TcpStream;
 use std::path::Path;
 
 use tests::wait::{eventually, within};
 use tests::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
-use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error};
+use zookeeper_client::{Acls, CreateMode, Error, SessionState};
 
-const EPHEMERAL: CreateOptions<'static> = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
-
-async fn connect(to: &str) -> Client {
-    within("a session", Client::connect(to)).await.unwrap()
-}
+use crate::{EPHEMERAL, connect};
 
 #[test]
 fn a_server_serves_and_is_gone_when_dropped() {
@@ -157,4 +151,21 @@ async fn empty_containers_are_removed_soon() {
     server.create("/dir/child", "", CreateMode::Persistent);
     server.delete("/dir/child");
     eventually("the container's end", || server.tree("/").is_empty()).await;
+}
+
+#[tokio::test]
+async fn an_expired_session_loses_its_nodes_at_once_and_its_client_is_told() {
+    let server = ZooKeeperServer::start();
+    let client = connect(&server.connect_string()).await;
+    let other = connect(&server.connect_string()).await;
+    client.create("/mine", b"", &EPHEMERAL).await.unwrap();
+    other.create("/other", b"", &EPHEMERAL).await.unwrap();
+    let mut states = client.state_watcher();
+    server.expire_session(client.session_id().0);
+    assert_eq!(server.children("/"), ["other", "zookeeper"]);
+    assert_eq!(server.sessions().len(), 1);
+    let told = async { while states.changed().await != SessionState::Expired {} };
+    within("the client is told", told).await;
+    assert_eq!(client.check_stat("/mine").await.unwrap_err(), Error::SessionExpired);
+    assert!(other.check_stat("/other").await.unwrap().is_some());
 }
