@@ -5,6 +5,7 @@
 //! of them:
 //!
 //! - [`redis::RedisServer`] runs a real `redis-server` on a free port and stops it by its pid.
+//! - [`zookeeper::ZooKeeperServer`] does the same with a real ZooKeeper.
 //! - [`proxy::Proxy`] stands between a client and a server, and cuts, delays or swallows.
 //! - [`worker::Worker`] drives a separate process (`src/bin/worker.rs`) that holds locks, so that
 //!   a holder can be stopped, continued and killed.
@@ -33,8 +34,11 @@ struct Readme;
 pub mod checker;
 pub mod clock;
 pub mod history;
+mod port;
+mod process;
 pub mod proxy;
 pub mod redis;
 pub mod resource;
 pub mod wait;
 pub mod worker;
+pub mod zookeeper;

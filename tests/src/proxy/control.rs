@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::protocol::Request;
 use super::trap::{Action, Match, Slot, Trap};
 
 /// One half of a connection.
@@ -35,13 +36,15 @@ pub struct Counters {
     pub connections: u64,
     /// Connections open now.
     pub open: u64,
-    /// Requests that came from clients, passed on or not.
+    /// Requests that came from clients, passed on or not, but for ZooKeeper's pings.
     pub requests: u64,
-    /// Replies that came from the server, passed on or not.
+    /// Replies that came from the server, passed on or not, but for those to ZooKeeper's pings.
     pub replies: u64,
-    /// Pushes (RESP3) that came from the server, passed on or not.
+    /// Pushes and notifications of watches that came from the server, passed on or not.
     pub pushes: u64,
-    /// Published messages lost by [`Proxy::drop_pushes`](super::Proxy::drop_pushes).
+    /// ZooKeeper's pings that came from clients, passed on or not. They come when they like.
+    pub pings: u64,
+    /// Published messages and notifications lost by [`Proxy::drop_pushes`](super::Proxy::drop_pushes).
     pub pushes_dropped: u64,
     /// Bytes that came from clients.
     pub bytes_to_server: u64,
@@ -93,7 +96,7 @@ impl Shared {
     }
 
     /// Springs the first armed trap that wants this request.
-    pub(super) fn spring(&self, request: &[u8]) -> Option<Arc<Slot>> {
+    pub(super) fn spring(&self, request: &Request<'_>) -> Option<Arc<Slot>> {
         let mut traps = self.traps.lock().expect("no proxy panicked");
         traps.retain(|slot| slot.is_armed());
         traps.iter().find(|slot| slot.takes(request)).cloned()

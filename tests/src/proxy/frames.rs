@@ -5,7 +5,7 @@ use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::mpsc;
 
-use super::resp::frame_len;
+use super::protocol::Protocol;
 
 /// One frame and the time that it came.
 pub(super) struct Frame {
@@ -13,11 +13,12 @@ pub(super) struct Frame {
     pub(super) at: Instant,
 }
 
-/// Reads frames until the peer ends, each into `frames`, and calls `read` with each chunk's size.
+/// Reads frames of `protocol` until the peer ends, each into `frames`, and calls `read` with each chunk's size.
 ///
 /// The reader runs ahead of the writer, so that a delay adds to the latency of pipelined frames
 /// and not to their spacing; the channel's bound is what a kernel's buffer would be.
 pub(super) async fn read_frames<R: AsyncRead + Unpin>(
+    protocol: Protocol,
     mut from: R,
     frames: mpsc::Sender<Frame>,
     mut read: impl FnMut(usize),
@@ -30,7 +31,7 @@ pub(super) async fn read_frames<R: AsyncRead + Unpin>(
         }
         let at = Instant::now();
         let mut done = 0;
-        while let Some(length) = frame_len(&buffer[done..]) {
+        while let Some(length) = protocol.frame_len(&buffer[done..]) {
             let bytes = buffer[done..done + length].to_vec();
             done += length;
             if frames.send(Frame { bytes, at }).await.is_err() {

@@ -1,8 +1,8 @@
 //! A loopback link that a test can break.
 //!
 //! Most faults of a distributed lock are faults of the link: a reply that never comes, a cut in
-//! the middle of a request, silence. [`Proxy`] stands between a client and one Redis server,
-//! reads the protocol's frames, and does to them what the test says:
+//! the middle of a request, silence. [`Proxy`] stands between a client and one server,
+//! reads the frames of their protocol, and does to them what the test says:
 //!
 //! | the test says | what happens |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | [`refuse`](Proxy::refuse) | new connections are reset too |
 //! | [`set`](Proxy::set) with [`Flow::Delay`] | each frame of that direction takes longer |
 //! | [`set`](Proxy::set) with [`Flow::BlackHole`] | nothing arrives any more, nothing is closed |
-//! | [`drop_pushes`](Proxy::drop_pushes) | published messages are lost, all else arrives |
+//! | [`drop_pushes`](Proxy::drop_pushes) | messages and watches are lost, all else arrives |
 //! | [`trap`](Proxy::trap) | one chosen request is held, lost, or loses its reply |
 //! | [`resume`](Proxy::resume) | all is well again; what a black hole kept arrives |
 //!
@@ -33,6 +33,9 @@
 mod connection;
 mod control;
 mod frames;
+mod jute;
+mod link;
+mod protocol;
 mod resp;
 mod trap;
 
@@ -45,33 +48,61 @@ use tokio::sync::watch;
 use crate::wait::within;
 use control::{Control, Shared};
 pub use control::{Counters, Direction, Flow};
+use protocol::Protocol;
 pub use trap::{Action, Match, Trap};
 
 /// A TCP proxy on a port of its own; stopped, with every connection, when dropped.
 #[derive(Debug)]
 pub struct Proxy {
     shared: Arc<Shared>,
+    protocol: Protocol,
     addr: SocketAddr,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Proxy {
-    /// Listens on a free loopback port and passes each connection on to `target`.
+    /// Listens on a free loopback port and passes each connection on to the Redis server at
+    /// `target`.
     ///
     /// # Panics
     ///
     /// If no port or thread can be had.
     #[must_use]
     pub fn start(target: SocketAddr) -> Self {
+        Self::between(target, Protocol::Redis)
+    }
+
+    /// The same before a ZooKeeper server and its clients. Four-letter words do not pass.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn zookeeper(target: SocketAddr) -> Self {
+        Self::between(target, Protocol::ZooKeeper)
+    }
+
+    /// The same for any bytes: what comes together is one frame, has no verb and no reply, so
+    /// that of the traps only those that wait for any request spring.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn opaque(target: SocketAddr) -> Self {
+        Self::between(target, Protocol::Opaque)
+    }
+
+    fn between(target: SocketAddr, protocol: Protocol) -> Self {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a loopback port");
         let addr = listener.local_addr().expect("a bound port");
         let shared = Arc::new(Shared::default());
         let inside = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("fault-proxy".to_owned())
-            .spawn(move || connection::run(listener, target, &inside))
+            .spawn(move || connection::run(listener, target, protocol, &inside))
             .expect("a thread");
-        Proxy { shared, addr, thread: Some(thread) }
+        Proxy { shared, protocol, addr, thread: Some(thread) }
     }
 
     /// Where the proxy listens.
@@ -80,10 +111,10 @@ impl Proxy {
         self.addr
     }
 
-    /// `redis://<addr>`.
+    /// `redis://<addr>` or `zookeeper://<addr>`, as what it stands before.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("redis://{}", self.addr)
+        format!("{}://{}", self.protocol.scheme(), self.addr)
     }
 
     /// Ends every connection in order (FIN). New ones are accepted.
@@ -118,7 +149,8 @@ impl Proxy {
         self.set(Direction::ToClient, Flow::BlackHole);
     }
 
-    /// Loses published messages (`message`, `pmessage`, `smessage`) while `on`.
+    /// Loses published messages (`message`, `pmessage`, `smessage`) and the notifications of
+    /// watches while `on`.
     pub fn drop_pushes(&self, on: bool) {
         self.shared.control.send_modify(|control| control.drop_pushes = on);
     }

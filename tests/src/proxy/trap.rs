@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
-use super::resp::verb_of;
+use super::protocol::Request;
 use crate::wait::within;
 
 /// Which request a [`Trap`] waits for.
@@ -17,19 +17,24 @@ pub struct Match {
 }
 
 impl Match {
-    /// Any request.
+    /// Any request, but for ZooKeeper's pings.
     #[must_use]
     pub fn any() -> Self {
         Self::default()
     }
 
-    /// Requests of one command, in any case: `EVALSHA`, `HELLO`.
+    /// Requests of one command, in any case: Redis's `EVALSHA`, `HELLO`; ZooKeeper's operations
+    /// by the names of its clients: `CREATE`, `CREATECONTAINER`, `CREATETTL`, `DELETE`, `EXISTS`,
+    /// `GETDATA`, `SETDATA`, `GETCHILDREN`, `GETACL`, `SETACL`, `SYNC`, `MULTI`, `AUTH`,
+    /// `SETWATCHES`, `ADDWATCH`, `REMOVEWATCHES`, and `CONNECT` (a session's first request on a
+    /// connection), `PING`, `CLOSE`. Versions of one operation share its name: `CREATE` is
+    /// `create` and `create2`.
     #[must_use]
     pub fn verb(verb: &str) -> Self {
         Match { verb: Some(verb.to_ascii_uppercase()), ..Self::default() }
     }
 
-    /// … whose bytes contain `part`: a key, a script's hash. Several must all be there.
+    /// … whose bytes contain `part`: a key, a script's hash, a part of a path. Several must all be there.
     #[must_use]
     pub fn containing(mut self, part: impl AsRef<[u8]>) -> Self {
         self.parts.push(part.as_ref().to_vec());
@@ -43,12 +48,17 @@ impl Match {
         self
     }
 
-    fn fits(&self, request: &[u8]) -> bool {
-        let verb = self.verb.as_ref().is_none_or(|verb| verb_of(request) == *verb);
-        verb && self.parts.iter().all(|part| {
-            part.is_empty() || request.windows(part.len()).any(|window| window == part.as_slice())
-        })
+    fn fits(&self, request: &Request<'_>) -> bool {
+        let verb = match &self.verb {
+            Some(verb) => request.verb == *verb,
+            None => !request.is_ping(),
+        };
+        verb && self.parts.iter().all(|part| contains(request.bytes, part))
     }
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    part.is_empty() || bytes.windows(part.len()).any(|window| window == part)
 }
 
 /// What happens to the request that a [`Trap`] catches.
@@ -149,7 +159,7 @@ impl Slot {
     }
 
     /// Takes `request` if it is the one, and is then armed no more.
-    pub(super) fn takes(&self, request: &[u8]) -> bool {
+    pub(super) fn takes(&self, request: &Request<'_>) -> bool {
         let wanted = self.which.fits(request)
             && self.seen.fetch_add(1, Ordering::Relaxed) >= self.which.skip;
         if wanted {

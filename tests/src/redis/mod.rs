@@ -15,7 +15,6 @@
 
 mod observe;
 mod options;
-mod process;
 mod server;
 
 pub use observe::{ClientInfo, CommandStat, CommandStats, KeyInfo};

@@ -1,10 +1,10 @@
 //! Starting, stopping and freezing a server.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,8 @@ use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 use super::options::{FIXTURE_PASSWORD, RedisOptions};
-use super::process::Process;
-
-/// Ports below the range that the kernel takes for outgoing connections, so that a restart finds
-/// its port free.
-const PORTS: std::ops::Range<u16> = 20_000..32_000;
+use crate::port::free_port;
+use crate::process::Process;
 
 /// A `redis-server` on the loopback interface, stopped when dropped.
 #[derive(Debug)]
@@ -166,7 +163,8 @@ impl RedisServer {
         if let Some(acl) = self.options.acl_file() {
             fs::write(folder.join("users.acl"), acl).expect("a writable folder");
         }
-        let mut process = Process::start(&self.options.binary, &config);
+        let mut process =
+            Process::start(Command::new(&self.options.binary).arg(&config), "redis-server");
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             // The pid tells our server from one that took the port first.
@@ -208,18 +206,4 @@ impl RedisServer {
         redis::cmd("CLIENT").arg("SETNAME").arg("fixture").exec(&mut connection)?;
         Ok(connection)
     }
-}
-
-/// A port that was free a moment ago, different for each call in this process.
-fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let width = PORTS.end - PORTS.start;
-    let _ = NEXT.compare_exchange(0, fastrand::u16(1..width), Ordering::Relaxed, Ordering::Relaxed);
-    for _ in 0..width {
-        let port = PORTS.start + NEXT.fetch_add(1, Ordering::Relaxed) % width;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
-    panic!("no free port in {PORTS:?}");
 }

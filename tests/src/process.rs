@@ -1,59 +1,60 @@
-//! The server's process and the one that ends it if the test cannot.
+//! A server's process and the one that ends it if the test cannot.
 
-use std::ffi::OsStr;
 use std::io::ErrorKind;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// A running `redis-server`, killed on drop.
+/// A running server, killed on drop.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     server: Child,
     watchdog: Option<Child>,
 }
 
 impl Process {
-    /// Starts `program` on the configuration file `config`.
+    /// Starts `command` without standard streams.
     ///
     /// # Panics
     ///
-    /// If the program is missing or cannot be started.
-    pub(super) fn start(program: &OsStr, config: &Path) -> Self {
-        let server = Command::new(program)
-            .arg(config)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
+    /// If the program is missing, with the Debian `package` to install, or cannot be started.
+    pub(crate) fn start(command: &mut Command, package: &str) -> Self {
+        let server =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let program = command.get_program().display();
         match server {
             Ok(server) => {
                 let watchdog = watch(server.id());
                 Process { server, watchdog }
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => panic!(
-                "{} was not found: install the Debian package `redis-server` \
-                 (apt-get install redis-server), or run ./tests/run",
-                program.display()
-            ),
-            Err(error) => panic!("{} could not be started: {error}", program.display()),
+            Err(error) if error.kind() == ErrorKind::NotFound => missing(&program, package),
+            Err(error) => panic!("{program} could not be started: {error}"),
         }
     }
 
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.server.id()
     }
 
-    pub(super) fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         // Not yet waited for, so the pid is still this server's even if it has ended.
         let _ = kill(pid(self.server.id()), signal);
     }
 
     /// True if the process has ended of itself.
-    pub(super) fn has_ended(&mut self) -> bool {
+    pub(crate) fn has_ended(&mut self) -> bool {
         matches!(self.server.try_wait(), Ok(Some(_)) | Err(_))
+    }
+
+    /// Asks the process to end (`SIGTERM`) and waits, at most for `limit`.
+    pub(crate) fn end(mut self, limit: Duration) {
+        self.signal(Signal::SIGTERM);
+        let deadline = Instant::now() + limit;
+        while !self.has_ended() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 }
 
@@ -67,6 +68,14 @@ impl Drop for Process {
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
+}
+
+/// Fails a test whose server is not installed.
+pub(crate) fn missing(what: &impl std::fmt::Display, package: &str) -> ! {
+    panic!(
+        "{what} was not found: install the Debian package `{package}` \
+         (apt-get install {package}), or run ./tests/run"
+    )
 }
 
 /// Starts a shell that kills `server` when this process ends without dropping its fixtures.

@@ -1,0 +1,98 @@
+//! What a proxy has to know of the frames that pass it, whatever the protocol.
+
+use super::{jute, resp};
+
+/// The language of a client and its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// Replies come in the order of their requests, pushes between them.
+    Redis,
+    /// Replies carry the number of their request; watches notify between them.
+    ZooKeeper,
+    /// Bytes, as they come.
+    Opaque,
+}
+
+/// The ticket of all requests that are answered in order.
+const IN_ORDER: i32 = 0;
+
+/// A frame from the client.
+pub(super) struct Request<'a> {
+    /// What it asks for, in upper case; "" if that is unknown.
+    pub(super) verb: String,
+    /// What its reply will be known by; `None` if it has no reply of its own.
+    pub(super) ticket: Option<i32>,
+    /// True if pushes follow.
+    pub(super) subscribes: bool,
+    pub(super) bytes: &'a [u8],
+}
+
+impl Request<'_> {
+    /// True for what a client sends by itself to be known to live.
+    pub(super) fn is_ping(&self) -> bool {
+        self.ticket == Some(jute::PING)
+    }
+}
+
+/// A frame from the server.
+pub(super) enum Said {
+    /// The answer to the first request with this ticket that is not yet answered.
+    Reply { ticket: i32 },
+    /// Said without a request: `message` if it tells news, and not only confirms.
+    Push { message: bool },
+}
+
+impl Said {
+    /// True for the answer to a [ping](Request::is_ping).
+    pub(super) fn is_pong(&self) -> bool {
+        matches!(self, Said::Reply { ticket: jute::PING })
+    }
+}
+
+impl Protocol {
+    /// What a URL begins with.
+    pub(super) fn scheme(self) -> &'static str {
+        match self {
+            Protocol::Redis => "redis",
+            Protocol::ZooKeeper => "zookeeper",
+            Protocol::Opaque => "tcp",
+        }
+    }
+
+    /// The length in bytes of the first whole frame in `bytes`; `None` if it is not whole yet.
+    pub(super) fn frame_len(self, bytes: &[u8]) -> Option<usize> {
+        match self {
+            Protocol::Redis => resp::frame_len(bytes),
+            Protocol::ZooKeeper => jute::frame_len(bytes),
+            Protocol::Opaque => (!bytes.is_empty()).then_some(bytes.len()),
+        }
+    }
+
+    /// Reads a whole frame from the client.
+    pub(super) fn request(self, bytes: &[u8]) -> Request<'_> {
+        let (verb, ticket, subscribes) = match self {
+            Protocol::Redis => {
+                let verb = resp::verb_of(bytes);
+                let subscribes = resp::is_subscription(&verb);
+                (verb, (!subscribes).then_some(IN_ORDER), subscribes)
+            }
+            Protocol::ZooKeeper => {
+                (jute::verb_of(bytes).to_owned(), Some(jute::ticket_of(bytes)), false)
+            }
+            Protocol::Opaque => (String::new(), None, false),
+        };
+        Request { verb, ticket, subscribes, bytes }
+    }
+
+    /// Reads a whole frame from the server, to a client that has `subscribed` or not.
+    pub(super) fn said(self, bytes: &[u8], subscribed: bool) -> Said {
+        match self {
+            Protocol::Redis if resp::is_push(bytes, subscribed) => {
+                Said::Push { message: resp::is_message(bytes) }
+            }
+            Protocol::ZooKeeper if jute::is_notification(bytes) => Said::Push { message: true },
+            Protocol::ZooKeeper => Said::Reply { ticket: jute::ticket_of(bytes) },
+            Protocol::Redis | Protocol::Opaque => Said::Reply { ticket: IN_ORDER },
+        }
+    }
+}

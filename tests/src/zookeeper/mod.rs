@@ -1,0 +1,32 @@
+//! A real ZooKeeper of a test's own.
+//!
+//! A test needs a server that nobody else uses, that it may pause, kill and start again, and
+//! that is gone when the test ends, however it ends. [`ZooKeeperServer`] starts one on a free
+//! port of the loopback interface with its own temporary directory; [`ZooKeeperOptions`] says
+//! how.
+//!
+//! ```no_run
+//! use tests::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
+//!
+//! let mut server = ZooKeeperServer::with(ZooKeeperOptions::new().tick_ms(500));
+//! server.kill();
+//! server.restart(); // same port, same data
+//! assert_eq!(server.tree("/"), []);
+//! ```
+//!
+//! It runs the classes of Debian's `zookeeper` on a Java of the path, without the package's
+//! service. A server answers 0.3 s to 1 s after its start.
+
+mod admin;
+mod expire;
+mod nodes;
+mod observe;
+mod options;
+mod server;
+mod transactions;
+mod words;
+
+pub use nodes::Node;
+pub use observe::Session;
+pub use options::ZooKeeperOptions;
+pub use server::ZooKeeperServer;
