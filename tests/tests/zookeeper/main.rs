@@ -16,8 +16,10 @@
 #![allow(clippy::disallowed_methods)]
 
 mod link;
+mod operator;
 mod processes;
 mod replies;
+mod sessions;
 mod support;
 mod table;
 mod waiters;
