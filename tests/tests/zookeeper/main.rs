@@ -15,10 +15,12 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod cancel;
 mod link;
 mod operator;
 mod processes;
 mod replies;
+mod server;
 mod sessions;
 mod support;
 mod table;

@@ -26,7 +26,7 @@ pub(crate) const SLACK: Duration = Duration::from_millis(1_500);
 pub(crate) const LATE: Duration = Duration::from_millis(500);
 
 /// How long one request to the server may take.
-pub(crate) const REQUEST: Duration = Duration::from_secs(2);
+pub(crate) const REQUEST: Duration = ms(2_000);
 
 /// A tick of the servers here: sessions live 1 s to 10 s, and end up to a tick late.
 pub(crate) const TICK: Duration = Duration::from_millis(500);
