@@ -16,7 +16,10 @@
 #![allow(clippy::disallowed_methods)]
 
 mod cancel;
+mod client;
+mod data;
 mod link;
+mod many;
 mod operator;
 mod processes;
 mod replies;
