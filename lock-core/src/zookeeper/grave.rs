@@ -23,6 +23,9 @@ pub(super) struct Grave {
     pub(super) search: bool,
     /// The node that the search leaves alone.
     pub(super) keep: Option<Arc<str>>,
+    /// Whether the directory was made for a node that may never have come. The server removes by
+    /// itself only what has had a child.
+    pub(super) unused: bool,
 }
 
 /// Deletes in the background. The task ends with the work, or with the session.
@@ -65,6 +68,10 @@ async fn try_once(session: &Session, grave: &mut Grave) -> Answer<()> {
         for name in strays.into_iter().filter(|name| grave.keep.as_deref() != Some(&**name)) {
             delete(session, &format!("{}/{name}", grave.directory)).await?;
         }
+    }
+    if grave.unused {
+        let until = clock::now() + REQUEST_WITHIN;
+        session.delete_unused(&grave.directory, until).await?;
     }
     Ok(())
 }

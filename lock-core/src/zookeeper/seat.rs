@@ -36,6 +36,8 @@ struct Place {
     node: Node,
     /// Whether an answer was lost, so that there may be more than one.
     doubted: bool,
+    /// Whether the directory was not there and was asked for as well.
+    made_directory: bool,
     /// The end of the lease, unless it is extended.
     until: Instant,
     entry: Option<Entry>,
@@ -50,7 +52,8 @@ impl Seat {
         until: Instant,
         doubted: bool,
     ) -> Arc<Self> {
-        let place = Place { node: Node::Doubtful, doubted, until, entry: None };
+        let node = Node::Doubtful;
+        let place = Place { node, doubted, made_directory: false, until, entry: None };
         let seat = Arc::new(Self { session, directory, id, place: Mutex::new(place) });
         let entry = seat.session.life.enter(Arc::downgrade(&seat), until);
         seat.place().entry = Some(entry);
@@ -76,7 +79,7 @@ impl Seat {
             place.node = Node::Known { name: name.into(), birth };
         } else {
             // It was looked for in vain before it appeared.
-            let grave = self.grave(Some(name.into()), false);
+            let grave = self.grave(Some(name.into()));
             drop(place);
             drop(grave::dig(&self.session, grave));
         }
@@ -85,6 +88,11 @@ impl Seat {
     /// An answer was lost.
     pub(super) fn doubt(&self) {
         self.place().doubted = true;
+    }
+
+    /// The directory is asked for as well.
+    pub(super) fn makes_directory(&self) {
+        self.place().made_directory = true;
     }
 
     pub(super) fn was_doubted(&self) -> bool {
@@ -129,21 +137,22 @@ impl Seat {
     /// What must be deleted from now on by whoever takes this.
     pub(super) fn give_up(&self) -> Option<Grave> {
         let mut place = self.place();
-        let doubted = place.doubted;
+        let (search, unused) = (place.doubted, place.made_directory);
         match std::mem::replace(&mut place.node, Node::Gone) {
             Node::Gone => None,
-            Node::Doubtful => Some(self.grave(None, true)),
-            Node::Known { name, .. } => Some(self.grave(Some(name), doubted)),
+            Node::Doubtful => Some(Grave { search: true, unused, ..self.grave(None) }),
+            Node::Known { name, .. } => Some(Grave { search, ..self.grave(Some(name)) }),
         }
     }
 
-    fn grave(&self, name: Option<Arc<str>>, search: bool) -> Grave {
-        Grave { directory: self.directory.clone(), id: self.id, name, search, keep: None }
+    fn grave(&self, name: Option<Arc<str>>) -> Grave {
+        let directory = self.directory.clone();
+        Grave { directory, id: self.id, name, search: false, keep: None, unused: false }
     }
 
     /// Deletes what the claim has in this session beside `name`.
     pub(super) fn clear_beside(&self, name: &str) {
-        let grave = Grave { keep: Some(name.into()), ..self.grave(None, true) };
+        let grave = Grave { keep: Some(name.into()), search: true, ..self.grave(None) };
         drop(grave::dig(&self.session, grave));
     }
 }
