@@ -23,6 +23,7 @@ mod many;
 mod operator;
 mod processes;
 mod replies;
+mod rights;
 mod server;
 mod sessions;
 mod support;
