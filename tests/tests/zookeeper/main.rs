@@ -28,4 +28,5 @@ mod server;
 mod sessions;
 mod support;
 mod table;
+mod tls;
 mod waiters;
