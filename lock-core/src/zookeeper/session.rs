@@ -264,7 +264,8 @@ impl Session {
     pub(super) async fn delete_unused(&self, path: &str, until: Instant) -> Answer<()> {
         let stat = self.ask(until, self.client.check_stat(path)).await?;
         let unused = |stat: &Stat| {
-            stat.ephemeral_owner == 0 && (stat.cversion, stat.version, stat.data_length) == (0, 0, 0)
+            stat.ephemeral_owner == 0
+                && (stat.cversion, stat.version, stat.data_length) == (0, 0, 0)
         };
         if !stat.as_ref().is_some_and(unused) {
             return Ok(());

@@ -16,6 +16,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod cancel;
+mod chaos;
 mod client;
 mod data;
 mod link;
