@@ -196,8 +196,9 @@ impl Claim for ZooKeeperClaim {
                 && let Node::Known { name, .. } = seat.node()
             {
                 let session = seat.session.clone();
-                let behind = !held.wanted;
-                self.vigil = Some(Vigil::of_holder(session, directory.clone(), name, behind));
+                let (behind, asked) = (!held.wanted, held.revoke_requested);
+                let vigil = Vigil::of_holder(session, directory.clone(), name, behind, asked);
+                self.vigil = Some(vigil);
             }
         }
         match &mut self.vigil {

@@ -28,17 +28,18 @@ impl Vigil {
     }
 
     /// Ends when a holder's own node changes or goes, and if `behind`, when somebody is in line
-    /// behind it.
+    /// behind it. That the holder is asked to leave is news unless it was `asked` before.
     pub(super) fn of_holder(
         session: Arc<Session>,
         directory: Arc<str>,
         name: Arc<str>,
         behind: bool,
+        asked: bool,
     ) -> Self {
         let runtime = session.runtime.clone();
         let task = runtime.spawn(async move {
             let until = clock::now() + REQUEST_WITHIN;
-            let own = own_node(&session, &directory, &name, until);
+            let own = own_node(&session, &directory, &name, asked, until);
             if !behind {
                 let Some(own) = own.await else { return };
                 drop(session);
@@ -85,11 +86,12 @@ async fn own_node(
     session: &Session,
     directory: &str,
     name: &str,
+    asked: bool,
     until: Instant,
 ) -> Option<OneshotWatcher> {
     let path = format!("{directory}/{name}");
     let (data, watcher) = session.watch_data(&path, until).await.ok()?;
-    (data != REVOKE).then_some(watcher)
+    (asked || data != REVOKE).then_some(watcher)
 }
 
 /// A watch on the line, unless somebody is behind the holder already.
