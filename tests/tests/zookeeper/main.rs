@@ -24,6 +24,7 @@ mod many;
 mod operator;
 mod processes;
 mod replies;
+mod revoke;
 mod rights;
 mod server;
 mod sessions;
