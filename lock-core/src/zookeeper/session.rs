@@ -52,7 +52,10 @@ impl Session {
         requests: Arc<AtomicU64>,
     ) -> Result<Arc<Self>, Fault> {
         let sent = clock::now();
-        let client = target.connect().await.map_err(fault::fault)?;
+        let client = target.connect().await.map_err(|error| match error {
+            Error::Timeout => fault::not_opened(target.session, target.is_tls()),
+            error => fault::fault(error),
+        })?;
         let timeout = client.session_timeout();
         let node = names::session(&target.root, client.session_id().0);
         let state = client.state_watcher();

@@ -28,7 +28,7 @@ pub(super) struct Target {
     /// root of the tree.
     pub(super) root: String,
     /// The session timeout to ask for.
-    session: Duration,
+    pub(super) session: Duration,
     digest: Option<Vec<u8>>,
     #[cfg(feature = "zookeeper-tls")]
     tls: Option<zookeeper_client::TlsOptions>,
@@ -72,6 +72,14 @@ impl Target {
             #[cfg(feature = "zookeeper-tls")]
             tls: (scheme == "zookeeper+tls").then(|| parameters.tls()).transpose()?,
         })
+    }
+
+    /// Whether everything is sent over TLS.
+    pub(super) fn is_tls(&self) -> bool {
+        #[cfg(feature = "zookeeper-tls")]
+        return self.tls.is_some();
+        #[cfg(not(feature = "zookeeper-tls"))]
+        false
     }
 
     /// How the nodes of an authenticated client are protected: nobody else may touch them.
