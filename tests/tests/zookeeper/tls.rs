@@ -44,6 +44,7 @@ async fn refused(url: &str) -> ConnectError {
     let error = within("a refusal", LockClient::connect(url)).await.unwrap_err();
     assert!(start.elapsed() < ms(5_000) + SLACK, "{:?}", start.elapsed());
     assert!(matches!(error, ConnectError::Store(_)), "{error:?}");
+    assert!(error.to_string().contains("certificate"), "what may be wrong: {error}");
     error
 }
 
