@@ -13,7 +13,9 @@ pub(super) enum Failure {
     Answer(Error),
     /// No answer: it may have taken effect, and may do so still.
     Unknown(Fault),
-    /// The session is over, and its nodes with it.
+    /// The session has expired.
+    Expired,
+    /// The session is over.
     Over,
 }
 
@@ -21,7 +23,8 @@ impl Failure {
     /// Sorts an error. Only what the server itself said is taken for an answer.
     pub(super) fn of(error: Error) -> Self {
         match error {
-            Error::SessionExpired | Error::AuthFailed | Error::ClientClosed => Self::Over,
+            Error::SessionExpired => Self::Expired,
+            Error::AuthFailed | Error::ClientClosed => Self::Over,
             Error::NoNode
             | Error::NoAuth
             | Error::BadVersion
@@ -47,7 +50,7 @@ impl Failure {
         match self {
             Self::Answer(error) => fault(error),
             Self::Unknown(fault) => fault,
-            Self::Over => session_over(),
+            Self::Expired | Self::Over => session_over(),
         }
     }
 }
@@ -122,7 +125,8 @@ mod tests {
             };
             assert!(fault.is_transient());
         }
-        assert!(matches!(Failure::of(Error::SessionExpired), Failure::Over));
+        assert!(matches!(Failure::of(Error::SessionExpired), Failure::Expired));
+        assert!(matches!(Failure::of(Error::ClientClosed), Failure::Over));
     }
 
     #[test]

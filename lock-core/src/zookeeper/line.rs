@@ -36,11 +36,15 @@ pub(super) fn directory(sessions: &Sessions, key: &Key) -> Result<String, Fault>
     Ok(names::directory(root, key))
 }
 
-/// All children, as the leader has them.
-async fn children(session: &Session, directory: &str, until: Instant) -> Answer<Vec<String>> {
+/// All children, as the leader has them; none if there is no directory.
+pub(super) async fn children(
+    session: &Session,
+    directory: &str,
+    until: Instant,
+) -> Answer<Vec<String>> {
     let synced = session.sync(directory, until);
-    let (synced, listed) = tokio::join!(synced, session.list(directory, until));
-    match (synced, listed) {
+    let listed = session.list(directory, until);
+    match tokio::join!(synced, listed) {
         (Ok(()), Ok(children)) => Ok(children),
         (Ok(()), Err(failure)) | (Err(failure), _) if failure.is_no_node() => Ok(Vec::new()),
         (Err(failure), _) | (_, Err(failure)) => Err(failure),

@@ -14,28 +14,28 @@
 //! for two thirds from the last answered write (`proto/session.rs`). The client's own word that a
 //! session has expired or a link is suspended comes too late for that, and decides nothing here.
 //!
-//! - `session`: requests. - `sessions`: a new one after one has ended. - `life`, `keeper`: what
-//!   keeps a session. - `seat`: a claim's node, deleted whatever happens. - `grave`: how. -
-//!   `vigil`: watches. - `claim`: the verbs. - `join`: getting into the line, also after lost
+//! - `session`: requests. - `sessions`: a new one after one has ended. - `liveness`, `keeper`: what
+//!   keeps a session. - `node`: a claim's node, deleted whatever happens. - `removal`: how. -
+//!   `watch`: watches. - `claim`: the verbs. - `join`: getting into the line, also after lost
 //!   replies. - `line`: who is in it, and asking the holder to leave. - `names`, `about`: names
 //!   and data of nodes. - `url`, `tls`, `fault`.
 
 mod about;
 mod claim;
 mod fault;
-mod grave;
 mod join;
 mod keeper;
-mod life;
 mod line;
+mod liveness;
+mod lock_node;
 mod names;
-mod seat;
+mod removal;
 mod session;
 mod sessions;
 #[cfg(feature = "zookeeper-tls")]
 mod tls;
 mod url;
-mod vigil;
+mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,7 +5,7 @@
 //! [`list`](Session::list) that are sent after a create see what became of it.
 //!
 //! A request is sent when its method is called, not when its future is polled first, so two calls
-//! before one await take one round trip.
+//! before one await take one round trip. Those that are `async` send more than one.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use zookeeper_client::{Acls, Client, CreateMode, Error, OneshotWatcher, Stat};
 
 use super::fault::{self, Failure};
 use super::keeper;
-use super::life::Life;
+use super::liveness::{End, Liveness};
 use super::names;
 use super::url::Target;
 use crate::backend::Fault;
@@ -26,6 +26,10 @@ use crate::proto::SessionClock;
 
 /// How long one request may take.
 pub(super) const REQUEST_WITHIN: Duration = Duration::from_secs(2);
+
+/// A client that has no link gives its session up within 7/5 of the timeout; one that says nothing
+/// for this many timeouts is not run any more.
+const SILENT_FOR: u32 = 2;
 
 /// How often a directory that is removed over and over is made again.
 const MAKES_MAX: u32 = 5;
@@ -39,7 +43,7 @@ pub(super) struct Session {
     acls: Acls<'static>,
     /// The node that is written to prove that the session lives.
     node: String,
-    pub(super) life: Arc<Life>,
+    pub(super) liveness: Arc<Liveness>,
     /// Where the tasks of the session run: without that runtime the session ends.
     pub(super) runtime: Handle,
     requests: Arc<AtomicU64>,
@@ -60,7 +64,7 @@ impl Session {
             client,
             acls: target.acls(),
             node,
-            life: Arc::new(Life::new(SessionClock::start(timeout, sent))),
+            liveness: Arc::new(Liveness::new(SessionClock::start(timeout, sent))),
             runtime: Handle::current(),
             requests,
         });
@@ -71,12 +75,13 @@ impl Session {
             if !made.as_ref().is_err_and(Failure::is_no_node) {
                 break;
             }
-            session.make_directory(&directory, until).await.map_err(Failure::into_fault)?;
+            let made_directory = session.make_sessions_directory(&directory, until).await;
+            made_directory.map_err(Failure::into_fault)?;
             made = session.make_node(until).await;
         }
         made.map_err(Failure::into_fault)?;
         tracing::debug!(session = %session.client.session_id(), ?timeout, "zookeeper session");
-        drop(tokio::spawn(keeper::keep(Arc::downgrade(&session), session.life.clone(), state)));
+        drop(tokio::spawn(keeper::keep(Arc::downgrade(&session), session.liveness.clone(), state)));
         Ok(session)
     }
 
@@ -95,17 +100,30 @@ impl Session {
         request: impl Future<Output = Result<T, Error>>,
     ) -> Answer<T> {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        match tokio::time::timeout_at(until.into(), request).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => {
-                let failure = Failure::of(error);
-                if matches!(failure, Failure::Over) {
-                    self.life.end();
-                }
-                Err(failure)
+        let answer = tokio::time::timeout_at(until.into(), request).await;
+        let now = clock::now();
+        let Ok(answer) = answer else {
+            // By then the client would have said something, were its task run by anybody.
+            if now > self.liveness.last_heard() + self.timeout() * SILENT_FOR {
+                self.liveness.end(End::GivenUp);
             }
-            Err(_) => Err(Failure::Unknown(fault::timed_out(REQUEST_WITHIN))),
+            return Err(Failure::Unknown(fault::timed_out(REQUEST_WITHIN)));
+        };
+        let failure = match answer {
+            Ok(answer) => {
+                self.liveness.heard(now);
+                return Ok(answer);
+            }
+            Err(error) => Failure::of(error),
+        };
+        match failure {
+            Failure::Answer(_) => self.liveness.heard(now),
+            // How the client says it when it has counted the session out itself, too.
+            Failure::Expired => self.liveness.end(End::Expired),
+            Failure::Over => self.liveness.end(End::GivenUp),
+            Failure::Unknown(_) => {}
         }
+        Err(if self.liveness.is_over() { Failure::Over } else { failure })
     }
 
     /// As [`ask`](Self::ask), for a write: its answer proves that the session lived.
@@ -116,7 +134,7 @@ impl Session {
         request: impl Future<Output = Result<T, Error>>,
     ) -> Answer<T> {
         let answer = self.ask(until, request).await?;
-        self.life.proved(sent);
+        self.liveness.proved(sent);
         Ok(answer)
     }
 
@@ -159,6 +177,21 @@ impl Session {
         self.ask(until, self.client.mkdir(path, &options)).await
     }
 
+    /// Makes the directory of the sessions' own nodes. Whoever comes first makes it for all, also
+    /// for those who come as another user.
+    async fn make_sessions_directory(&self, path: &str, until: Instant) -> Answer<()> {
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        if !parent.is_empty() {
+            self.make_directory(parent, until).await?;
+        }
+        let sent = clock::now();
+        let options = CreateMode::Container.with_acls(Acls::anyone_all());
+        match self.tell(sent, until, self.client.create(path, b"", &options)).await {
+            Ok(_) | Err(Failure::Answer(Error::NodeExists)) => Ok(()),
+            Err(failure) => Err(failure),
+        }
+    }
+
     async fn make_node(&self, until: Instant) -> Answer<()> {
         let sent = clock::now();
         let options = CreateMode::Ephemeral.with_acls(self.acls);
@@ -169,18 +202,28 @@ impl Session {
         }
     }
 
-    /// Proves that the session lives, as far as it does.
-    pub(super) async fn beat(&self, until: Instant) {
+    /// Writes to the session's own node, which a majority answers if the session lives.
+    pub(super) async fn prove(&self, until: Instant) -> Answer<()> {
         let sent = clock::now();
         let request = self.client.set_data(&self.node, b"", None);
-        let answer = self.tell(sent, until, request).await;
-        if answer.is_err_and(|failure| failure.is_no_node()) {
-            // Somebody took it away; with its directory too, if that was empty then.
-            if let Some((directory, _)) = self.node.rsplit_once('/')
-                && self.make_directory(directory, until).await.is_ok()
-            {
-                drop(self.make_node(until).await);
+        match self.tell(sent, until, request).await {
+            Ok(_) => Ok(()),
+            Err(failure) if failure.is_no_node() => {
+                // Somebody took it away; with its directory too, if that was empty then.
+                let directory = self.node.rsplit_once('/').map_or("/", |(directory, _)| directory);
+                self.make_sessions_directory(directory, until).await?;
+                self.make_node(until).await
             }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// One of the writes that keep the session proved.
+    pub(super) async fn beat(&self) {
+        // Later an answer would prove nothing that is of use.
+        let until = clock::now() + self.timeout() * 2 / 3;
+        if let Err(failure) = self.prove(until).await {
+            tracing::debug!(fault = %failure.into_fault(), "no proof of the session");
         }
     }
 
@@ -203,15 +246,29 @@ impl Session {
     }
 
     /// The session that a node belongs to, and its birth; `None` if it is not there.
-    pub(super) async fn owner(&self, path: &str, until: Instant) -> Answer<Option<(i64, u64)>> {
-        let stat = self.ask(until, self.client.check_stat(path)).await?;
-        Ok(stat.map(|stat| (stat.ephemeral_owner, birth(&stat))))
+    pub(super) fn owner<'a>(
+        &'a self,
+        path: &'a str,
+        until: Instant,
+    ) -> impl Future<Output = Answer<Option<(i64, u64)>>> + 'a {
+        let request = self.client.check_stat(path);
+        async move {
+            let stat = self.ask(until, request).await?;
+            Ok(stat.map(|stat| (stat.ephemeral_owner, birth(&stat))))
+        }
     }
 
     /// The data and the birth of a node.
-    pub(super) async fn get(&self, path: &str, until: Instant) -> Answer<(Vec<u8>, u64)> {
-        let (data, stat) = self.ask(until, self.client.get_data(path)).await?;
-        Ok((data, birth(&stat)))
+    pub(super) fn get<'a>(
+        &'a self,
+        path: &'a str,
+        until: Instant,
+    ) -> impl Future<Output = Answer<(Vec<u8>, u64)>> + 'a {
+        let request = self.client.get_data(path);
+        async move {
+            let (data, stat) = self.ask(until, request).await?;
+            Ok((data, birth(&stat)))
+        }
     }
 
     /// Replaces the data of a node.
@@ -263,7 +320,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         // The client's own drop closes the session at the server.
-        self.life.end();
+        self.liveness.end(End::GivenUp);
     }
 }
 

@@ -29,8 +29,6 @@ pub(super) struct Sessions {
 impl Sessions {
     /// Opens the first session.
     pub(super) async fn connect(target: Target) -> Result<Arc<Self>, Fault> {
-        #[cfg(feature = "zookeeper-tls")]
-        super::tls::install();
         let sessions = Arc::new(Self {
             target,
             current: Mutex::new(None),
@@ -48,7 +46,7 @@ impl Sessions {
     fn current(&self) -> Option<Arc<Session>> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         // Dropped here, a session that is over gives its connection back.
-        current.take_if(|session| session.life.is_over());
+        current.take_if(|session| session.liveness.is_over());
         current.clone()
     }
 

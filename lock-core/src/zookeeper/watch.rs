@@ -1,5 +1,5 @@
-//! Waiting to be told: one watch of a waiter on the node before it, or those of a holder on its
-//! own node and on who comes behind.
+//! Being told: one watch of a waiter on the node before it, or those of a holder on its own node
+//! and on who comes behind.
 //!
 //! The watches are awaited by a task of the session's runtime, as they end with that.
 
@@ -16,37 +16,45 @@ use crate::proto::children;
 
 /// See the module. Dropping it takes the watches off the server.
 #[derive(Debug)]
-pub(super) struct Vigil {
+pub(super) struct Watch {
     task: Option<JoinHandle<()>>,
 }
 
-impl Vigil {
+/// What a holder is told of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct News {
+    /// That somebody is in line behind it.
+    pub(super) behind: bool,
+    /// That it was asked to give the key up. That its node is gone it is always told.
+    pub(super) revocation: bool,
+}
+
+impl Watch {
     /// Ends with the node that the watch is on, when its data changes, or with the session.
     pub(super) fn on(session: &Session, watcher: OneshotWatcher) -> Self {
         let task = session.runtime.spawn(async move { drop(watcher.changed().await) });
         Self { task: Some(task) }
     }
 
-    /// Ends when a holder's own node changes or goes, and if `behind`, when somebody is in line
-    /// behind it.
+    /// Ends when there is news of this kind for the holder whose node is `name`.
     pub(super) fn of_holder(
         session: Arc<Session>,
         directory: Arc<str>,
         name: Arc<str>,
-        behind: bool,
+        news: News,
     ) -> Self {
         let runtime = session.runtime.clone();
         let task = runtime.spawn(async move {
             let until = clock::now() + REQUEST_WITHIN;
-            let own = own_node(&session, &directory, &name, until);
-            if !behind {
+            let own = own_node(&session, &directory, &name, news, until);
+            if !news.behind {
                 let Some(own) = own.await else { return };
                 drop(session);
                 drop(own.changed().await);
                 return;
             }
-            let (own, line) = tokio::join!(own, line_behind(&session, &directory, &name, until));
-            let (Some(own), Some(line)) = (own, line) else { return };
+            let line = line_behind(&session, &directory, &name, until);
+            let (Some(own), Some(line)) = tokio::join!(own, line) else { return };
             // A watch must not keep the session.
             drop(session);
             tokio::select! {
@@ -72,7 +80,7 @@ impl Vigil {
     }
 }
 
-impl Drop for Vigil {
+impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(task) = &self.task {
             task.abort();
@@ -85,11 +93,12 @@ async fn own_node(
     session: &Session,
     directory: &str,
     name: &str,
+    news: News,
     until: Instant,
 ) -> Option<OneshotWatcher> {
     let path = format!("{directory}/{name}");
     let (data, watcher) = session.watch_data(&path, until).await.ok()?;
-    (data != REVOKE).then_some(watcher)
+    (data != REVOKE || !news.revocation).then_some(watcher)
 }
 
 /// A watch on the line, unless somebody is behind the holder already.
