@@ -91,6 +91,14 @@ impl ZooKeeperOptions {
         self
     }
 
+    /// Sets a directive that is not set yet.
+    pub(super) fn or_set(self, directive: &str, value: &str) -> Self {
+        if self.directives.iter().any(|(known, _)| known == directive) {
+            return self;
+        }
+        self.set(directive, value)
+    }
+
     /// Sets any Java system property, or another value of one.
     #[must_use]
     pub fn property(mut self, name: &str, value: &str) -> Self {
