@@ -1,0 +1,97 @@
+package interop.curator;
+
+import java.util.concurrent.Executor;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * One named holder with a thread of its own, since Curator's mutex belongs to a thread.
+ *
+ * <p>Everything but {@link #isHeld} and {@link #thread} runs on that thread, so a revocation and a
+ * release do not meet.
+ */
+final class Handle {
+    private final String name;
+    private final Executor thread;
+    private Revocation revocation = Revocation.IGNORED;
+    private volatile Mutex mutex;
+
+    /** What the holder does when another asks for its lock. */
+    private enum Revocation { IGNORED, REPORTED, OBEYED }
+
+    Handle(String name) {
+        this.name = name;
+        this.thread = Executors.newSingleThreadExecutor(work -> {
+            var thread = new Thread(work, "handle-" + name);
+            thread.setDaemon(true);
+            return thread;
+        });
+    }
+
+    Executor thread() {
+        return thread;
+    }
+
+    /** Reports, and by choice obeys, the revocation of what is acquired later. */
+    Json makeRevocable(boolean obeys) {
+        revocation = obeys ? Revocation.OBEYED : Revocation.REPORTED;
+        return new Json();
+    }
+
+    /** Waits for the lock at {@code path}, at most {@code waitMs}. */
+    Json acquire(Session session, String path, int waitMs) throws Exception {
+        if (isMine()) {
+            throw new IllegalStateException(name + " holds " + mutex.node() + " already");
+        }
+        var wanted = new Mutex(session.client(), path);
+        if (revocation != Revocation.IGNORED) {
+            // Before it joins the line: Curator looks only there whether its node may be revoked.
+            wanted.makeRevocable(ignored -> revoked(session, wanted), thread);
+        }
+        mutex = wanted;
+        return granted(wanted.acquire(waitMs, TimeUnit.MILLISECONDS));
+    }
+
+    /** Takes the lock that this handle holds once more. */
+    Json reacquire() throws Exception {
+        return granted(mine().acquire(0, TimeUnit.MILLISECONDS));
+    }
+
+    /** Gives one level of the lock back, and tells whether another is left. */
+    Json release() throws Exception {
+        mine().release();
+        return new Json().with("held", isMine());
+    }
+
+    /** Curator's own word on it, which the end of the session does not change. */
+    Json isHeld() {
+        var current = mutex;
+        return new Json().with("held", current != null && current.isAcquiredInThisProcess());
+    }
+
+    private void revoked(Session session, Mutex wanted) {
+        session.revoked(name);
+        try {
+            while (revocation == Revocation.OBEYED && wanted.isOwnedByCurrentThread()) {
+                wanted.release();
+            }
+        } catch (Exception error) {
+            throw new IllegalStateException(name + " could not obey a revocation", error);
+        }
+    }
+
+    private Json granted(boolean granted) {
+        return new Json().with("node", granted ? mutex.node() : null);
+    }
+
+    private boolean isMine() {
+        return mutex != null && mutex.isOwnedByCurrentThread();
+    }
+
+    private Mutex mine() {
+        if (!isMine()) {
+            throw new IllegalStateException(name + " holds no lock");
+        }
+        return mutex;
+    }
+}
