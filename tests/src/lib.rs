@@ -9,6 +9,7 @@
 //! - [`proxy::Proxy`] stands between a client and a server, and cuts, delays or swallows.
 //! - [`worker::Worker`] drives a separate process (`src/bin/worker.rs`) that holds locks, so that
 //!   a holder can be stopped, continued and killed.
+//! - [`curator::Curator`] drives Apache Curator in a Java process, as client and as rival.
 //! - [`resource::FencedRegister`] is what a lock protects: it refuses the writes of stale holders.
 //! - [`history`] records what each process saw, and [`checker`] proves or refutes the invariants
 //!   on it.
@@ -33,6 +34,7 @@ struct Readme;
 
 pub mod checker;
 pub mod clock;
+pub mod curator;
 pub mod history;
 mod port;
 mod process;

@@ -63,7 +63,8 @@ async fn run_driver(mut driver: Driver) {
         match step {
             Step::Open { lease, patient } => {
                 let patience = (!patient).then_some(std::time::Duration::ZERO);
-                let terms = Terms { lease, mode: Mode::Exclusive, fences: FENCES, patience, name: None };
+                let terms =
+                    Terms { lease, mode: Mode::Exclusive, fences: FENCES, patience, name: None };
                 let id = clock::random_claim_id();
                 driver.claim = Some(driver.cell.shared.backend.claim(driver.cell.key(), id, terms));
                 driver.attempt();

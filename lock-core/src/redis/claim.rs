@@ -130,7 +130,13 @@ impl RedisClaim {
         if valid_for < self.claim_lease() / 3 {
             return None;
         }
-        Some(Grant { fences: handed.fences, valid_for, wanted: handed.wanted, handed_on: true, revoke_requested: false })
+        Some(Grant {
+            fences: handed.fences,
+            valid_for,
+            wanted: handed.wanted,
+            handed_on: true,
+            revoke_requested: false,
+        })
     }
 
     fn granted(&mut self, first: i64, last: i64, wanted: i64) -> Result<Grant, Fault> {
