@@ -240,7 +240,9 @@ async fn hot_benches_that_go_together_share_one_line() {
         let counts = &figures.per_thread;
         assert_eq!((counts.len(), counts.iter().sum()), (4, figures.grants));
         assert!(counts.iter().all(|count| *count > 0), "a thread starved in a line: {figures:?}");
-        assert!(figures.jain > 0.5 && figures.jain <= 1.0, "{figures:?}");
+        let squares: u64 = counts.iter().map(|count| count * count).sum();
+        let jain = (figures.grants * figures.grants) as f64 / (4 * squares) as f64;
+        assert!((figures.jain - jain).abs() < 1e-9, "{jain} in {figures:?}");
         assert!((figures.grants_per_s - figures.grants as f64).abs() < 0.5, "{figures:?}");
     }
     // One line: each round of it serves every thread of both.

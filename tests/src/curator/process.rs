@@ -102,9 +102,8 @@ impl Stderr {
 
     fn end(&self) -> String {
         let written = self.0.metadata().map_or(0, |file| file.len());
-        let mut end = Vec::new();
-        end.resize(usize::try_from(written.min(Self::SHOWN_BYTES_MAX)).unwrap_or_default(), 0);
         let from = written.saturating_sub(Self::SHOWN_BYTES_MAX);
+        let mut end = vec![0; usize::try_from(written - from).unwrap_or_default()];
         // At a position: reading on would move the place where the program writes.
         match self.0.read_exact_at(&mut end, from) {
             Ok(()) => String::from_utf8_lossy(&end).into_owned(),
