@@ -95,6 +95,7 @@ impl ZooKeeperClaim {
         let data = about::data(self.terms.name);
         let mut made = create_and_list(&session, &prefix, directory, &data, until).await;
         if made.0.as_ref().is_err_and(Failure::is_no_node) {
+            node.makes_directory();
             made = make_create_and_list(&session, &prefix, directory, &data, until).await;
         }
         let (created, listed) = made;

@@ -47,6 +47,8 @@ impl Presence {
 #[derive(Debug)]
 struct Place {
     presence: Presence,
+    /// Whether the directory was not there and was asked for as well.
+    makes_directory: bool,
     /// The end of the lease, unless it is extended.
     until: Instant,
     entry: Option<Entry>,
@@ -60,7 +62,8 @@ impl LockNode {
         id: ClaimId,
         until: Instant,
     ) -> Arc<Self> {
-        let place = Mutex::new(Place { presence: Presence::Asked, until, entry: None });
+        let presence = Presence::Asked;
+        let place = Mutex::new(Place { presence, makes_directory: false, until, entry: None });
         let prefix = names::prefix(id);
         let node = Arc::new(Self { session, directory, prefix, place });
         let entry = node.session.liveness.enter(Arc::downgrade(&node), until);
@@ -84,6 +87,11 @@ impl LockNode {
     /// The path of a child of the directory.
     pub(super) fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.directory)
+    }
+
+    /// The directory is asked for as well.
+    pub(super) fn makes_directory(&self) {
+        self.place().makes_directory = true;
     }
 
     /// The node is there. One that was given up before its name came is deleted by search.
@@ -142,7 +150,12 @@ impl LockNode {
             Presence::There { name, .. } => Some(name.clone()),
         };
         place.presence = Presence::GivenUp;
-        Some(Removal { directory: self.directory.clone(), prefix: self.prefix.clone(), name })
+        Some(Removal {
+            directory: self.directory.clone(),
+            unused: place.makes_directory,
+            prefix: self.prefix.clone(),
+            name,
+        })
     }
 
     /// What must be deleted from now on by whoever takes this.

@@ -15,6 +15,9 @@ use crate::proto::FAULT_PAUSES;
 #[derive(Debug)]
 pub(super) struct Removal {
     pub(super) directory: Arc<str>,
+    /// Whether the directory was made for a node that may never have come: the server removes by
+    /// itself only what has had a child.
+    pub(super) unused: bool,
     /// How the name begins; no other node's does.
     pub(super) prefix: String,
     /// The whole name, if it was told.
@@ -57,15 +60,19 @@ async fn run(session: Weak<Session>, mut removal: Removal) -> bool {
 }
 
 async fn try_once(session: &Session, removal: &mut Removal) -> Answer<()> {
+    let until = || clock::now() + REQUEST_WITHIN;
     if removal.name.is_none() {
         let Some((name, _)) = find(session, &removal.directory, &removal.prefix).await? else {
-            return Ok(());
+            return match removal.unused {
+                true => session.delete_unused(&removal.directory, until()).await,
+                false => Ok(()),
+            };
         };
         removal.name = Some(name.into());
     }
     let Some(name) = &removal.name else { return Ok(()) };
     let path = format!("{}/{name}", removal.directory);
-    match session.delete(&path, clock::now() + REQUEST_WITHIN).await {
+    match session.delete(&path, until()).await {
         Err(failure) if !failure.is_no_node() => Err(failure),
         _ => Ok(()),
     }

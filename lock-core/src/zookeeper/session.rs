@@ -315,6 +315,23 @@ impl Session {
         let request = self.client.delete(path, None);
         self.tell(sent, until, request)
     }
+
+    /// Deletes a directory that has never had a child nor data. Whoever is about to use it makes
+    /// it again, as after its removal by the server.
+    pub(super) async fn delete_unused(&self, path: &str, until: Instant) -> Answer<()> {
+        let stat = self.ask(until, self.client.check_stat(path)).await?;
+        let unused = |stat: &Stat| {
+            stat.ephemeral_owner == 0
+                && (stat.cversion, stat.version, stat.data_length) == (0, 0, 0)
+        };
+        if !stat.as_ref().is_some_and(unused) {
+            return Ok(());
+        }
+        match self.delete(path, until).await {
+            Err(Failure::Answer(Error::NoNode | Error::NotEmpty)) => Ok(()),
+            answer => answer,
+        }
+    }
 }
 
 impl Drop for Session {
