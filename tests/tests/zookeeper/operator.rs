@@ -1,0 +1,96 @@
+//! What an operator does to lock nodes by hand.
+
+use std::time::Instant;
+
+use lock_core::LostCause;
+use tests::checker::Checker;
+
+use crate::support::*;
+
+/// F29 (V2, V3, V6): a holder whose node is deleted is told by its watch, long before the next
+/// renewal; the node that it makes next is its own again.
+#[tokio::test]
+async fn a_holder_whose_node_is_deleted_by_hand_is_told_at_once() {
+    let (server, history) = (Zoo::start().await, History::new());
+    let locks = connect(&server.at(LONG)).await;
+    let actor = history.actor("a", &locks);
+    let (guard, _) = actor.acquire("k", ms(1_000)).await;
+    let guard = guard.unwrap();
+    tests::wait::eventually("it watches", || server.watches() >= 1).await;
+    let start = Instant::now();
+    assert!(server.delete(&format!("/k/{}", server.line("k")[0])));
+    let lost = actor.lost(&guard).await;
+    assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
+    assert_eq!((lost.cause(), guard.is_held()), (LostCause::Taken, false));
+    assert!(actor.release(guard).await.unwrap_err().is_not_held());
+    let (guard, _) = actor.acquire("k", ms(1_000)).await;
+    actor.release(guard.unwrap()).await.unwrap();
+    history.check(Checker::new().exclusive());
+    drop(actor);
+    nothing_left(&server, [locks]).await;
+}
+
+/// F29 (V2, V5): the next in line has the key then, and it is told that it is alone.
+#[tokio::test]
+async fn the_next_in_line_has_a_key_whose_node_was_deleted_by_hand() {
+    let (server, history) = (Zoo::start().await, History::new());
+    let (locks, other) = (connect(&server.at(LONG)).await, connect(&server.at(LONG)).await);
+    let (first, second) = (history.actor("first", &locks), history.actor("second", &other));
+    let (guard, _) = first.acquire("k", ms(1_000)).await;
+    let guard = guard.unwrap();
+    let waiting = tokio::spawn({
+        let second = second.clone();
+        async move { second.acquire("k", ms(5_000)).await.0 }
+    });
+    server.watching("k", 2).await;
+    let start = Instant::now();
+    assert!(server.delete(&format!("/k/{}", server.line("k")[0])));
+    first.lost(&guard).await;
+    let next = waiting.await.unwrap().unwrap();
+    assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
+    assert!(second.write(&next).await && !first.write(&guard).await);
+    second.release(next).await.unwrap();
+    // Not `exclusive`: who deletes the node of a holder makes two for a moment.
+    history.check(Checker::new());
+    drop((first, second, guard));
+    nothing_left(&server, [locks, other]).await;
+}
+
+/// F29 (V4, V5, V6): a waiter whose node is deleted stands in line again at its next look.
+#[tokio::test]
+async fn a_waiter_whose_node_is_deleted_by_hand_is_in_line_again() {
+    let server = Zoo::start().await;
+    let holder = connect(&server.at(LONG)).await;
+    let locks = connect(&server.at(SHORT)).await;
+    let held = holder.lock("k").await.unwrap();
+    let waiting = tokio::spawn(locks.lock("k").acquire());
+    server.watching("k", 2).await;
+    let old = server.line("k")[1].clone();
+    assert!(server.delete(&format!("/k/{old}")));
+    server.watching("k", 2).await;
+    assert_ne!(server.line("k")[1], old);
+    held.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    nothing_left(&server, [holder, locks]).await;
+}
+
+/// F29 (V6): the nodes of all are deleted with their directory; everyone is told or comes back.
+#[tokio::test]
+async fn a_directory_that_is_deleted_with_its_line_is_made_again() {
+    let server = Zoo::start().await;
+    let holder = connect(&server.at(LONG)).await;
+    let locks = connect(&server.at(SHORT)).await;
+    let held = holder.lock("k").await.unwrap();
+    let waiting = tokio::spawn(locks.lock("k").acquire());
+    server.watching("k", 2).await;
+    for name in server.line("k") {
+        server.delete(&format!("/k/{name}"));
+    }
+    server.delete("/k");
+    tests::wait::within("the loss", held.lost()).await;
+    let guard = waiting.await.unwrap().unwrap();
+    assert_eq!(server.line("k").len(), 1);
+    assert!(held.release().await.unwrap_err().is_not_held());
+    guard.release().await.unwrap();
+    nothing_left(&server, [holder, locks]).await;
+}

@@ -1,0 +1,213 @@
+//! Sessions that end, that lose their own node, and that have nothing to do.
+
+use std::time::Instant;
+
+use lock_core::LostCause;
+use tests::checker::Checker;
+use tests::wait::{eventually, within};
+use tokio::runtime::Builder;
+
+use crate::support::*;
+
+/// F22 (V1, V2, V3, V6): the end of the session is told at once. The node of the new session is
+/// another, under a higher token.
+#[tokio::test]
+async fn a_holder_whose_session_expires_is_told_and_its_next_grant_is_a_new_one() {
+    let (server, history) = (Zoo::start().await, History::new());
+    let locks = connect(&server.at(LONG)).await;
+    let actor = history.actor("a", &locks);
+    let (guard, _) = actor.acquire("k", ms(1_000)).await;
+    let guard = guard.unwrap();
+    assert!(actor.write(&guard).await);
+    let (session, birth) = server.holder("k").unwrap();
+    let start = Instant::now();
+    server.expire_session(session);
+    let lost = actor.lost(&guard).await;
+    assert!(start.elapsed() < LONG / 3, "by the watch, not by the clock: {:?}", start.elapsed());
+    assert_eq!(lost.cause(), LostCause::Taken);
+    assert!(actor.release(guard).await.unwrap_err().is_not_held());
+    let (guard, _) = actor.acquire("k", ms(9_000)).await;
+    let guard = guard.unwrap();
+    let (new_session, new_birth) = server.holder("k").unwrap();
+    assert_ne!(new_session, session);
+    assert!(new_birth > birth && guard.token().get() >> 12 == new_birth);
+    assert!(actor.write(&guard).await);
+    actor.release(guard).await.unwrap();
+    assert_eq!(history.check(Checker::new().exclusive()).grants, 2);
+    drop(actor);
+    nothing_left(&server, [locks]).await;
+}
+
+/// F22, and "a node of the previous session taken for one's own" (V1, V2, V6): a client that gave
+/// its session up for lost, and whose old node is still there, waits for it like anyone else.
+#[tokio::test]
+async fn the_node_of_the_previous_session_is_waited_for_and_not_adopted() {
+    let server = Zoo::start().await;
+    let first = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let proxy = tests::proxy::Proxy::zookeeper(server.addr());
+    let url = with_session(&proxy.url(), SHORT);
+    let (locks, guard) = within(
+        "the first grant",
+        first.spawn(async move {
+            let locks = connect(&url).await;
+            let guard = locks.lock("k").await.unwrap();
+            (locks, guard)
+        }),
+    )
+    .await
+    .unwrap();
+    let (session, birth) = server.holder("k").unwrap();
+    // Its farewell does not reach the server, so the node stays for a session's length.
+    proxy.black_hole();
+    first.shutdown_background();
+    within("the loss", guard.lost()).await;
+    drop(guard);
+    proxy.resume();
+    proxy.reset();
+    let held = server.holder("k").is_some();
+    let guard = locks.lock("k").await.unwrap();
+    let (new_session, new_birth) = server.holder("k").unwrap();
+    assert!(held, "the old node was there still");
+    assert!(new_session != session && new_birth > birth, "{new_session:#x} {session:#x}");
+    assert_eq!(guard.token().get() >> 12, new_birth);
+    guard.release().await.unwrap();
+    nothing_left(&server, [locks]).await;
+}
+
+/// F23 (V2, V4, V6): a waiter whose session expires stands in line again within the same budget.
+#[tokio::test]
+async fn a_waiter_whose_session_expires_is_in_line_again_within_its_budget() {
+    let (server, history) = (Zoo::start().await, History::new());
+    let holder = connect(&server.at(LONG)).await;
+    let locks = connect(&server.at(LONG)).await;
+    let held = holder.lock("k").await.unwrap();
+    let (session, _) = server.holder("k").unwrap();
+    let waiter = history.actor("waiter", &locks);
+    let waiting = tokio::spawn({
+        let waiter = waiter.clone();
+        async move { waiter.acquire("k", ms(8_000)).await }
+    });
+    for _ in 0..3 {
+        server.line_of("k", 2).await;
+        let own = |s: &tests::zookeeper::Session| s.id != session && s.ephemerals.len() == 2;
+        let Some(waiting) = server.sessions().into_iter().find(own) else {
+            panic!("no session of the waiter: {:?}", server.sessions());
+        };
+        server.expire_session(waiting.id);
+    }
+    server.line_of("k", 2).await;
+    assert!(!waiting.is_finished());
+    held.release().await.unwrap();
+    let (guard, took) = waiting.await.unwrap();
+    assert!(took < ms(8_000) + LATE, "{took:?}");
+    waiter.release(guard.unwrap()).await.unwrap();
+    history.check(Checker::new().exclusive());
+    drop(waiter);
+    nothing_left(&server, [holder, locks]).await;
+}
+
+/// F23 (V4, V8): a waiter whose session expires again and again ends with its budget.
+#[tokio::test]
+async fn a_waiter_whose_sessions_do_not_last_ends_with_its_budget() {
+    let (server, history) = (Zoo::start().await, History::new());
+    let holder = connect(&server.at(LONG)).await;
+    let locks = connect(&server.at(LONG)).await;
+    let held = holder.lock("k").await.unwrap();
+    let (session, _) = server.holder("k").unwrap();
+    let waiter = history.actor("waiter", &locks);
+    let waiting = tokio::spawn({
+        let waiter = waiter.clone();
+        async move { waiter.acquire("k", ms(1_500)).await.0 }
+    });
+    while !waiting.is_finished() {
+        for other in server.sessions() {
+            if other.id != session {
+                server.expire_session(other.id);
+            }
+        }
+        tokio::task::yield_now().await;
+    }
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(error.is_timeout() || error.is_unavailable(), "{error}");
+    assert!(held.is_held());
+    held.release().await.unwrap();
+    history.check(Checker::new());
+    drop(waiter);
+    nothing_left(&server, [holder, locks]).await;
+}
+
+/// V3, V6: an operator who deletes the session's own node, or the directory of all of them, ends
+/// no session and no hold.
+#[tokio::test]
+async fn a_session_whose_own_node_is_deleted_makes_it_again_and_goes_on() {
+    let server = Zoo::start().await;
+    let locks = connect(&server.at(SHORT)).await;
+    let guard = locks.lock("k").await.unwrap();
+    let (session, _) = server.holder("k").unwrap();
+    let own = format!("/{{lock-sessions}}/{session:#x}");
+    for with_directory in [false, true] {
+        assert!(server.delete(&own));
+        if with_directory {
+            server.delete("/{lock-sessions}");
+        }
+        eventually("the node is there again", || server.node(&own).is_some()).await;
+        let written = || server.node(&own).map_or(0, |node| node.version);
+        let before = written();
+        eventually("a session has passed", || written() >= before + 4).await;
+        assert!(guard.is_held());
+    }
+    assert_eq!(server.holder("k").map(|(session, _)| session), Some(session));
+    guard.release().await.unwrap();
+    nothing_left(&server, [locks]).await;
+}
+
+/// V3, V6: the same of a client that had nothing to prove: the first proof after it holds a key
+/// finds no node, and makes it again before the hold is over.
+#[tokio::test]
+async fn a_client_whose_node_is_deleted_while_it_is_idle_takes_locks_as_ever() {
+    let server = Zoo::start().await;
+    let locks = connect(&server.at(SHORT)).await;
+    let session = server.sessions()[0].id;
+    assert!(server.delete(&format!("/{{lock-sessions}}/{session:#x}")));
+    eventually("the directory is gone", || server.tree("/").is_empty()).await;
+    let guard = locks.lock("k").await.unwrap();
+    eventually("renewals", || locks.stats().renewals >= 4).await;
+    assert!(guard.is_held());
+    assert_eq!(server.sessions()[0].id, session);
+    guard.release().await.unwrap();
+    nothing_left(&server, [locks]).await;
+}
+
+/// F14's other half, cost: an idle client sends nothing but pings. One that waits or holds writes
+/// about each third of its session.
+#[tokio::test]
+async fn a_client_writes_only_while_a_claim_depends_on_it() {
+    let server = Zoo::start().await;
+    let (proxy, locks) = behind_proxy(&server, SHORT).await;
+    let id = server.sessions()[0].id;
+    let guard = locks.lock("k").await.unwrap();
+    guard.release().await.unwrap();
+    eventually("no key is busy", || locks.stats().keys == 0).await;
+    let idle = proxy.counters();
+    // A ping follows a silence of 3/20 of the session.
+    proxy.wait_until("two sessions", |seen| seen.pings >= idle.pings + 14).await;
+    assert_eq!(proxy.counters().requests, idle.requests, "an idle client is silent");
+
+    let version = || server.node(&format!("/{{lock-sessions}}/{id:#x}")).unwrap().version;
+    let four_writes = async || {
+        let (before, start) = (version(), Instant::now());
+        eventually("four writes", || version() >= before + 4).await;
+        let took = start.elapsed();
+        assert!(took > SHORT * 2 / 3 && took < SHORT * 2 + SLACK, "{took:?}");
+    };
+    let holder = connect(&server.at(LONG)).await;
+    let held = holder.lock("k").await.unwrap();
+    let waiting = tokio::spawn(locks.lock("k").acquire());
+    server.line_of("k", 2).await;
+    four_writes().await;
+    held.release().await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    four_writes().await;
+    guard.release().await.unwrap();
+    nothing_left(&server, [holder, locks]).await;
+}

@@ -1,0 +1,326 @@
+//! What the tests of this binary share.
+
+use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lock_core::{AcquireError, LockClient, LockGuard, LockOptions, ReleaseError};
+use tempfile::TempDir;
+use tests::checker::{Checker, Report};
+use tests::history::{Fun, Process, Recorder, read};
+use tests::proxy::{Match, Proxy};
+use tests::redis::RedisServer;
+use tests::resource::FencedRegister;
+use tests::wait::eventually;
+use tests::worker::Worker;
+use tests::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
+use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
+
+pub(crate) const WORKER: &str = env!("CARGO_BIN_EXE_worker");
+
+/// What a busy machine may add to a bound.
+pub(crate) const SLACK: Duration = Duration::from_millis(1_500);
+
+/// How late an answer at the end of a budget may come on a busy machine; 20 ms on an idle one.
+pub(crate) const LATE: Duration = Duration::from_millis(500);
+
+/// How long one request to the server may take.
+pub(crate) const REQUEST: Duration = ms(2_000);
+
+/// A tick of the servers here: sessions live 1 s to 10 s, and end up to a tick late.
+pub(crate) const TICK: Duration = Duration::from_millis(500);
+
+/// A session that tests wait the end of.
+pub(crate) const SHORT: Duration = Duration::from_secs(2);
+
+/// A session that outlives each fault of a test; a waiter of it asks again after a third.
+pub(crate) const LONG: Duration = Duration::from_secs(9);
+
+/// A lease that no test waits the end of.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// How many servers, each a JVM, run at a time.
+static PLACES: Semaphore = Semaphore::const_new(3);
+
+pub(crate) const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// A server of a test's own, with a place among those that may run.
+#[derive(Debug)]
+pub(crate) struct Zoo {
+    server: ZooKeeperServer,
+    _place: SemaphorePermit<'static>,
+}
+
+impl Zoo {
+    pub(crate) async fn start() -> Self {
+        Self::with(ZooKeeperOptions::new()).await
+    }
+
+    /// With ticks as all have here, and empty containers looked for each 100 ms unless `options`
+    /// say otherwise in [`churning`](Self::churning).
+    pub(crate) async fn with(options: ZooKeeperOptions) -> Self {
+        Self::churning(options, 100).await
+    }
+
+    /// Empty containers are looked for each `every_ms`.
+    pub(crate) async fn churning(options: ZooKeeperOptions, every_ms: u32) -> Self {
+        let place = PLACES.acquire().await.expect("never closed");
+        let tick_ms = u32::try_from(TICK.as_millis()).expect("a short tick");
+        let options = options.tick_ms(tick_ms).container_check_ms(every_ms).no_force_sync();
+        Self { server: ZooKeeperServer::with(options), _place: place }
+    }
+
+    /// The URL of this server for sessions of `session`.
+    pub(crate) fn at(&self, session: Duration) -> String {
+        with_session(&self.server.url(), session)
+    }
+
+    /// The lock nodes of `key`, in their order.
+    pub(crate) fn line(&self, key: &str) -> Vec<String> {
+        let mut line = self.server.children(&format!("/{key}"));
+        line.retain(|name| name.contains("-lock-"));
+        line.sort_by_key(|name| name.rsplit_once('-').map(|(_, number)| number.to_owned()));
+        line
+    }
+
+    /// The session that the first lock node of `key` belongs to, and the transaction that
+    /// created the node.
+    pub(crate) fn holder(&self, key: &str) -> Option<(i64, u64)> {
+        let path = format!("/{key}/{}", self.line(key).first()?);
+        let node = self.server.node(&path)?;
+        let birth = u64::try_from(node.czxid).expect("a transaction");
+        Some((node.ephemeral_owner.expect("lock nodes are ephemeral"), birth))
+    }
+
+    /// Waits until `n` claims stand in the line for `key`, the holder included.
+    pub(crate) async fn line_of(&self, key: &str, n: usize) {
+        eventually(&format!("{n} claims in line"), || self.line(key).len() == n).await;
+    }
+}
+
+impl Zoo {
+    /// Waits until each of the `n` claims in the line for `key` but the first watches the node
+    /// before its own.
+    pub(crate) async fn watching(&self, key: &str, n: usize) {
+        eventually(&format!("{n} claims in line, and watches between them"), || {
+            let line = self.line(key);
+            line.len() == n && {
+                let watched = self.word("wchp");
+                let watched: Vec<_> = watched.split("\n/").collect();
+                let by_another = |name: &String| {
+                    let sessions = watched.iter().find_map(|part| part.split_once(name.as_str()));
+                    let Some(owner) = self.node(&format!("/{key}/{name}")) else { return false };
+                    let owner = format!("{:#x}", owner.ephemeral_owner.unwrap_or_default());
+                    sessions.is_some_and(|(_, ids)| ids.split_whitespace().any(|id| id != owner))
+                };
+                line[..n - 1].iter().all(by_another)
+            }
+        })
+        .await;
+    }
+}
+
+impl Deref for Zoo {
+    type Target = ZooKeeperServer;
+
+    fn deref(&self) -> &ZooKeeperServer {
+        &self.server
+    }
+}
+
+impl DerefMut for Zoo {
+    fn deref_mut(&mut self) -> &mut ZooKeeperServer {
+        &mut self.server
+    }
+}
+
+/// A URL that asks for sessions of `session`.
+pub(crate) fn with_session(url: &str, session: Duration) -> String {
+    format!("{url}?session={}ms", session.as_millis())
+}
+
+/// A client whose acquires wait 9 s, and whose leases last longer than its session.
+pub(crate) async fn connect(url: &str) -> LockClient {
+    connect_with(url, LEASE).await
+}
+
+/// The same with another lease.
+pub(crate) async fn connect_with(url: &str, lease: Duration) -> LockClient {
+    let options = LockOptions::new().with_wait(ms(9_000)).with_lease(lease);
+    LockClient::builder(url).defaults(options).connect().await.expect("a client")
+}
+
+/// A client with sessions of `session`, behind a proxy of its own.
+pub(crate) async fn behind_proxy(server: &Zoo, session: Duration) -> (Proxy, LockClient) {
+    let proxy = Proxy::zookeeper(server.addr());
+    let locks = connect(&with_session(&proxy.url(), session)).await;
+    (proxy, locks)
+}
+
+/// The next creation of a lock node for `key`.
+pub(crate) fn create_of(key: &str) -> Match {
+    Match::verb("CREATE").containing(format!("/{key}/")).containing("-lock-")
+}
+
+/// The creation of a lock node for `key`, which nobody has used: one before it finds no directory.
+pub(crate) fn first_create_of(key: &str) -> Match {
+    create_of(key).after(1)
+}
+
+/// The next deletion of a lock node of `key`.
+pub(crate) fn delete_of(key: &str) -> Match {
+    Match::verb("DELETE").containing(format!("/{key}/")).containing("-lock-")
+}
+
+/// The next write by which a session proves that it lives.
+pub(crate) fn beat() -> Match {
+    Match::verb("SETDATA").containing("/{lock-sessions}/")
+}
+
+/// V6: of these clients, and of all other processes, no key busy, no waiter and no task is left,
+/// and at the server no session, no node, no container, no watch.
+///
+/// Tests that call it have joined the tasks of their own.
+pub(crate) async fn nothing_left(server: &Zoo, clients: impl IntoIterator<Item = LockClient>) {
+    for client in clients {
+        eventually("no key is busy", || client.stats().keys == 0).await;
+        let stats = client.stats();
+        assert_eq!((stats.waiters, stats.held), (0, 0));
+    }
+    eventually("all sessions have ended", || server.sessions().is_empty()).await;
+    eventually("the tree is empty", || server.tree("/").is_empty()).await;
+    assert_eq!(server.watches(), 0);
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    eventually("all tasks have ended", || tasks() == 0).await;
+}
+
+/// V5 and V6 for `key` while the session of those who had it goes on: no node of theirs is left,
+/// and another client has the key at once.
+pub(crate) async fn the_next_one_proceeds(server: &Zoo, key: &str) {
+    server.line_of(key, 0).await;
+    let next = connect(&server.at(LONG)).await;
+    next.lock(key).await.expect("a free key").release().await.expect("a release");
+}
+
+/// The history of one run, in a file that worker processes share, and the resource that the
+/// locks protect.
+#[derive(Debug)]
+pub(crate) struct History {
+    _folder: TempDir,
+    path: PathBuf,
+    recorder: Recorder,
+    resource: RedisServer,
+}
+
+impl History {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("history.jsonl");
+        let recorder = Recorder::to_file(&path).expect("a history");
+        Self { _folder: folder, path, recorder, resource: RedisServer::start() }
+    }
+
+    /// A worker process on `url`.
+    pub(crate) fn worker(&self, name: &str, url: &str) -> Worker {
+        let path = self.path.to_str().expect("a plain path");
+        let resource = self.resource.url();
+        let arguments = ["--url", url, "--resource", &resource, "--process", name];
+        let more = ["--history", path, "--lease-ms", "30000"];
+        Worker::spawn(WORKER, &[&arguments[..], &more[..]].concat())
+    }
+
+    /// A caller in this process.
+    pub(crate) fn actor(&self, name: &str, locks: &LockClient) -> Actor {
+        let process = self.recorder.process(name);
+        let (locks, name, url) = (locks.clone(), name.to_owned(), self.resource.url());
+        Actor { locks, name, process, url, register: Arc::default() }
+    }
+
+    /// V1, V2 and V4 of everything that was written down.
+    pub(crate) fn check(&self, checker: Checker) -> Report {
+        let events = read(&self.path).expect("a history");
+        match checker.slack(LATE).check(&events) {
+            Ok(report) => report,
+            Err(violations) => panic!("{violations:#?}"),
+        }
+    }
+}
+
+/// A caller in this process that writes down what it does.
+#[derive(Debug, Clone)]
+pub(crate) struct Actor {
+    pub(crate) locks: LockClient,
+    name: String,
+    process: Process,
+    url: String,
+    /// Connected at the first write.
+    register: Arc<OnceCell<FencedRegister>>,
+}
+
+impl Actor {
+    /// Waits for `key`; also how long that took.
+    pub(crate) async fn acquire(
+        &self,
+        key: &str,
+        wait: Duration,
+    ) -> (Result<LockGuard, AcquireError>, Duration) {
+        let budget = u64::try_from(wait.as_millis()).expect("a short wait");
+        let call = self.process.invoke(Fun::Acquire, key).budget_ms(budget).begin();
+        let start = Instant::now();
+        let answer = self.locks.lock(key).wait(wait).await;
+        match &answer {
+            Ok(guard) => call.ok(Some(guard.token().get())),
+            Err(error) if error.is_unavailable() => call.info(),
+            Err(_) => call.fail(),
+        }
+        (answer, start.elapsed())
+    }
+
+    pub(crate) async fn release(&self, guard: LockGuard) -> Result<(), ReleaseError> {
+        let (key, token) = (guard.key().to_string(), guard.token().get());
+        let call = self.process.invoke(Fun::Release, &key).token(token).begin();
+        let answer = guard.release().await;
+        match &answer {
+            Ok(()) => call.ok(None),
+            Err(ReleaseError::NotHeld { .. }) => call.fail(),
+            Err(_) => call.info(),
+        }
+        answer
+    }
+
+    /// A fenced write under the guard's token; whether it was accepted.
+    pub(crate) async fn write(&self, guard: &LockGuard) -> bool {
+        let (key, token) = (guard.key().to_string(), guard.token().get());
+        let call = self.process.invoke(Fun::Write, &key).token(token).begin();
+        let connect = FencedRegister::connect(&self.url);
+        let register = self.register.get_or_try_init(|| connect).await.expect("the register");
+        let accepted = register.write(&key, token, &self.name).await.expect("the register");
+        if accepted {
+            call.ok(None)
+        } else {
+            call.fail()
+        }
+        accepted
+    }
+
+    /// Waits for the loss, and writes down that it was told.
+    pub(crate) async fn lost(&self, guard: &LockGuard) -> lock_core::LostError {
+        let error = tests::wait::within("the loss", guard.lost()).await;
+        self.process.lost(guard.key().as_str(), guard.token().get());
+        error
+    }
+}
+
+/// Everything that an error says, its `Debug` and its sources included.
+pub(crate) fn everything(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = format!("{error} {error:?}");
+    let mut source = error.source();
+    while let Some(error) = source {
+        text += &format!(" {error} {error:?}");
+        source = error.source();
+    }
+    text
+}
