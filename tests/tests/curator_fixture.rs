@@ -135,6 +135,9 @@ async fn a_holder_that_obeys_a_revocation_lets_the_other_program_in() {
     assert!(grant.t_ns > revoked_ns, "granted before anybody gave way");
     let of_a = |event: &Event| matches!(event, Event::Revoked { handle, .. } if handle == "a");
     holder.event("the revocation", PATIENCE, of_a).await;
+    // In line behind the obedience: Curator deletes its node before it strikes the lock off.
+    let failure = holder.release("a").await.unwrap_err();
+    assert_eq!(failure.message, "a holds no lock");
     assert_eq!(holder.is_held("a").await, Ok(false));
 }
 

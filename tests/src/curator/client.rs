@@ -119,7 +119,8 @@ impl Curator {
     }
 
     /// Curator's `isAcquiredInThisProcess` for the mutex of `handle`. It goes by what the handle
-    /// did, not by what became of the session.
+    /// did, not by what became of the session, and is true for a moment after a release has let
+    /// the next one in. It does not wait for the handle's other commands.
     ///
     /// # Errors
     ///
