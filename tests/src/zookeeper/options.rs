@@ -15,6 +15,7 @@ use super::admin::SUPER_DIGEST;
 pub struct ZooKeeperOptions {
     java: OsString,
     jars: PathBuf,
+    more_jars: Vec<String>,
     optimizing: bool,
     directives: Vec<(String, String)>,
     properties: Vec<(String, String)>,
@@ -33,6 +34,7 @@ impl ZooKeeperOptions {
         let options = ZooKeeperOptions {
             java: "java".into(),
             jars: "/usr/share/java".into(),
+            more_jars: Vec::new(),
             optimizing: false,
             directives: Vec::new(),
             properties: Vec::new(),
@@ -51,6 +53,14 @@ impl ZooKeeperOptions {
     #[must_use]
     pub fn jars(mut self, folder: impl Into<PathBuf>) -> Self {
         self.jars = folder.into();
+        self
+    }
+
+    /// One more archive of that folder, as `netty-codec.jar`: Debian's `zookeeper.jar` does not
+    /// name all that its Netty needs.
+    #[must_use]
+    pub fn jar(mut self, name: &str) -> Self {
+        self.more_jars.push(name.to_owned());
         self
     }
 
@@ -140,14 +150,15 @@ impl ZooKeeperOptions {
         for (name, value) in &self.properties {
             java.arg(format!("-D{name}={value}"));
         }
-        let [zookeeper, logger] = self.class_path();
-        java.arg("-cp").arg(format!("{}:{}", zookeeper.display(), logger.display()));
+        let jars: Vec<_> = self.class_path().map(|jar| jar.display().to_string()).collect();
+        java.arg("-cp").arg(jars.join(":"));
         java.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(config);
         java
     }
 
     /// The archives that the server needs; the first one names all others that it does.
-    pub(super) fn class_path(&self) -> [PathBuf; 2] {
-        ["zookeeper.jar", "slf4j-simple.jar"].map(|jar| self.jars.join(jar))
+    pub(super) fn class_path(&self) -> impl Iterator<Item = PathBuf> {
+        let needed = ["zookeeper.jar", "slf4j-simple.jar"].into_iter();
+        needed.chain(self.more_jars.iter().map(String::as_str)).map(|jar| self.jars.join(jar))
     }
 }

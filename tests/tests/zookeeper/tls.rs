@@ -1,0 +1,135 @@
+//! F32: TLS, with certificates that are made for the test.
+
+use std::io::Read;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use lock_core::{ConnectError, LockClient};
+use tests::wait::within;
+use tests::zookeeper::ZooKeeperOptions;
+
+use crate::support::*;
+
+fn openssl(folder: &Path, words: &str) {
+    let output = Command::new("openssl").args(words.split(' ')).current_dir(folder).output();
+    let output = output.expect("openssl: install the Debian package `openssl`");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A certificate authority, and a server's key with its certificate for 127.0.0.1 signed by it,
+/// in one file as ZooKeeper takes them.
+fn certificates(folder: &Path) -> [PathBuf; 2] {
+    std::fs::write(folder.join("san"), "subjectAltName=IP:127.0.0.1,DNS:localhost\n").unwrap();
+    let curve = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+    openssl(folder, &format!("req -x509 {curve} -days 2 -subj /CN=ca -keyout ca.key -out ca.pem"));
+    openssl(folder, &format!("req {curve} -subj /CN=server -keyout server.key -out server.csr"));
+    openssl(
+        folder,
+        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile san \
+         -out server.pem",
+    );
+    let both = ["server.key", "server.pem"].map(|name| std::fs::read(folder.join(name)).unwrap());
+    std::fs::write(folder.join("both.pem"), both.concat()).unwrap();
+    ["ca.pem", "both.pem"].map(|name| folder.join(name))
+}
+
+fn tls_url(port: u16, ca: &Path) -> String {
+    format!("zookeeper+tls://127.0.0.1:{port}?session=6s&ca={}", ca.display())
+}
+
+async fn refused(url: &str) -> ConnectError {
+    let start = Instant::now();
+    let error = within("a refusal", LockClient::connect(url)).await.unwrap_err();
+    assert!(start.elapsed() < ms(5_000) + SLACK, "{:?}", start.elapsed());
+    assert!(matches!(error, ConnectError::Store(_)), "{error:?}");
+    error
+}
+
+/// F32 (V6, V8): over TLS a lock lives as without, in one line with who uses none; a server whose
+/// certificate nobody vouches for is refused.
+#[tokio::test]
+async fn tls_serves_locks_and_refuses_a_server_that_nobody_vouches_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let [ca, both] = certificates(folder.path());
+    let strangers = tempfile::tempdir().unwrap();
+    let [stranger, _] = certificates(strangers.path());
+    let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let factory = "org.apache.zookeeper.server.NettyServerCnxnFactory";
+    let server = Zoo::with(
+        ZooKeeperOptions::new()
+            .jar("netty-codec.jar")
+            .property("zookeeper.serverCnxnFactory", factory)
+            .set("secureClientPort", &port.to_string())
+            .set("ssl.keyStore.location", both.to_str().unwrap())
+            .set("ssl.keyStore.type", "PEM")
+            .set("ssl.clientAuth", "none"),
+    )
+    .await;
+    let plain = connect(&server.at(LONG)).await;
+    let locks = connect(&tls_url(port, &ca)).await;
+    let held = plain.lock("k").await.unwrap();
+    let waiting = tokio::spawn(locks.lock("k").acquire());
+    server.line_of("k", 2).await;
+    let token = held.token();
+    held.release().await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    assert!(guard.token() > token, "handed on over TLS");
+    guard.release().await.unwrap();
+
+    refused(&tls_url(port, &stranger)).await;
+    assert_eq!(server.sessions().len(), 2, "who was refused has no session");
+    nothing_left(&server, [plain, locks]).await;
+}
+
+/// F32 (V8): a server that speaks no TLS is refused in bounded time.
+#[tokio::test]
+async fn a_server_without_tls_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let [ca, _] = certificates(folder.path());
+    let server = Zoo::start().await;
+    refused(&tls_url(server.port(), &ca)).await;
+    nothing_left(&server, []).await;
+}
+
+/// F32: nothing is ever sent in the clear, whatever the first try came to.
+#[tokio::test]
+async fn a_client_that_is_told_to_use_tls_never_speaks_in_the_clear() {
+    let folder = tempfile::tempdir().unwrap();
+    let [ca, _] = certificates(folder.path());
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (seen, first_bytes) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut first = [0];
+            // Closed by whoever has nothing to say.
+            let _ = stream.read(&mut first).map(|length| seen.send(first[0]).map(|()| length));
+        }
+    });
+    refused(&tls_url(port, &ca)).await;
+    // A TLS handshake begins with 22; a session's first request with the zero of its length.
+    let seen: Vec<u8> = first_bytes.try_iter().collect();
+    assert!(!seen.is_empty() && seen.iter().all(|first| *first == 22), "{seen:?}");
+}
+
+/// F32 (V8): a file that is missing, or is none, is an error of the URL that names the parameter.
+#[tokio::test]
+async fn a_file_of_no_use_is_refused_with_its_parameter() {
+    let folder = tempfile::tempdir().unwrap();
+    let [ca, _] = certificates(folder.path());
+    let empty = folder.path().join("san");
+    for (query, part) in [
+        (String::new(), "`ca`"),
+        (format!("ca={}", empty.display()), "`ca`"),
+        ("ca=/nowhere".into(), "`ca`"),
+        (format!("ca={}&cert={}", ca.display(), ca.display()), "`key`"),
+        (format!("ca={}&cert={}&key=/nowhere", ca.display(), ca.display()), "`key`"),
+    ] {
+        let url = format!("zookeeper+tls://127.0.0.1:1?{query}");
+        let error = LockClient::connect(&url).await.unwrap_err();
+        assert!(matches!(error, ConnectError::Url { .. }), "{query}: {error:?}");
+        assert!(error.to_string().contains(part), "{query}: {error}");
+    }
+}
