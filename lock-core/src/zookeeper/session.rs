@@ -75,8 +75,8 @@ impl Session {
             if !made.as_ref().is_err_and(Failure::is_no_node) {
                 break;
             }
-            let made_directory = session.make_sessions_directory(&directory, until).await;
-            made_directory.map_err(Failure::into_fault)?;
+            // Ours alone if we have a user, so a wrong password is refused here and now.
+            session.make_directory(&directory, until).await.map_err(Failure::into_fault)?;
             made = session.make_node(until).await;
         }
         made.map_err(Failure::into_fault)?;
@@ -177,21 +177,6 @@ impl Session {
         self.ask(until, self.client.mkdir(path, &options)).await
     }
 
-    /// Makes the directory of the sessions' own nodes. Whoever comes first makes it for all, also
-    /// for those who come as another user.
-    async fn make_sessions_directory(&self, path: &str, until: Instant) -> Answer<()> {
-        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        if !parent.is_empty() {
-            self.make_directory(parent, until).await?;
-        }
-        let sent = clock::now();
-        let options = CreateMode::Container.with_acls(Acls::anyone_all());
-        match self.tell(sent, until, self.client.create(path, b"", &options)).await {
-            Ok(_) | Err(Failure::Answer(Error::NodeExists)) => Ok(()),
-            Err(failure) => Err(failure),
-        }
-    }
-
     async fn make_node(&self, until: Instant) -> Answer<()> {
         let sent = clock::now();
         let options = CreateMode::Ephemeral.with_acls(self.acls);
@@ -211,7 +196,7 @@ impl Session {
             Err(failure) if failure.is_no_node() => {
                 // Somebody took it away; with its directory too, if that was empty then.
                 let directory = self.node.rsplit_once('/').map_or("/", |(directory, _)| directory);
-                self.make_sessions_directory(directory, until).await?;
+                self.make_directory(directory, until).await?;
                 self.make_node(until).await
             }
             Err(failure) => Err(failure),

@@ -76,6 +76,8 @@ impl ZooKeeperOptions {
     #[must_use]
     pub fn container_check_ms(self, every_ms: u32) -> Self {
         self.property("znode.container.checkIntervalMs", &every_ms.to_string())
+            // One in 6 ms is what a server does by itself.
+            .property("znode.container.maxPerMinute", "600000")
     }
 
     /// Answers writes before they are on the disk. A `SIGKILL` loses nothing all the same: what

@@ -86,8 +86,7 @@ async fn a_server_that_hangs_is_bounded_by_the_budget_and_leaves_no_late_grant()
     let (first, second) = (history.actor("first", &locks), history.actor("second", &locks));
     server.pause();
     let release: JoinHandle<_> = tokio::spawn(held.release());
-    let (one, other) =
-        tokio::join!(first.acquire("a", REQUEST), second.acquire("b", ms(300)));
+    let (one, other) = tokio::join!(first.acquire("a", REQUEST), second.acquire("b", ms(300)));
     for (answer, _) in [one, other] {
         let error = answer.map(|guard: LockGuard| guard.token()).unwrap_err();
         assert!(error.is_unavailable() && error.is_retryable(), "{error}");
