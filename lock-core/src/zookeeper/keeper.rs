@@ -32,11 +32,17 @@ pub(super) async fn keep(session: Weak<Session>, liveness: Arc<Liveness>, mut st
         let wakes_at = liveness.wakes_at(beat_at);
         let mut linked = false;
         tokio::select! {
-            state = state.changed() => match state {
-                SessionState::Expired => return liveness.end(End::Expired),
-                state if state.is_terminated() => return,
-                state => linked = state == SessionState::SyncConnected,
-            },
+            state = state.changed() => {
+                if state.is_terminated() {
+                    tracing::warn!(%state, "the session at zookeeper is over");
+                    if state == SessionState::Expired {
+                        liveness.end(End::Expired);
+                    }
+                    return;
+                }
+                tracing::info!(%state, "the link to zookeeper");
+                linked = state == SessionState::SyncConnected;
+            }
             Some(_) = beats.join_next() => {}
             () = sleep_until(wakes_at.into()) => {}
             () = liveness.poke.notified() => {}
