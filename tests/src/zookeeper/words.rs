@@ -16,6 +16,16 @@ const NOT_SERVING: &[u8] = b"not currently serving requests\n";
 ///
 /// If nobody listens there or nothing comes for as long as `limit`.
 pub(super) fn ask(addr: SocketAddr, word: &str, limit: Duration) -> io::Result<String> {
+    loop {
+        // The signal of a child that ended interrupts a connect, which then is begun anew.
+        match ask_once(addr, word, limit) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            answer => return answer,
+        }
+    }
+}
+
+fn ask_once(addr: SocketAddr, word: &str, limit: Duration) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&addr, limit)?;
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(limit))?;
