@@ -34,9 +34,12 @@ fn ask_once(addr: SocketAddr, word: &str, limit: Duration) -> io::Result<String>
     let mut chunk = [0; 4096];
     // A server that does not serve yet may leave the connection open behind its answer.
     while !answer.ends_with(NOT_SERVING) {
-        match stream.read(&mut chunk)? {
-            0 => break,
-            length => answer.extend_from_slice(&chunk[..length]),
+        match stream.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(length) => answer.extend_from_slice(&chunk[..length]),
+            // The end of a child; a socket with a timeout is not read on by itself.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
     String::from_utf8(answer).map_err(io::Error::other)

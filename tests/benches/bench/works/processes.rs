@@ -18,8 +18,8 @@ use crate::series::{Series, jain};
 const PROCESSES: usize = 4;
 const TASKS: usize = 16;
 
-pub(crate) const JAIN_PROCESSES: &str = "Jain, processes";
-pub(crate) const CHANGES: &str = "changes of process/s";
+const JAIN_PROCESSES: &str = "Jain, processes";
+const CHANGES: &str = "changes of process/s";
 
 pub(crate) async fn batched(arguments: &Arguments) -> Work {
     let contenders = [&[Ours, Rslock][..], &POLLERS].concat();

@@ -59,13 +59,19 @@ pub(crate) async fn run(arguments: &Arguments) -> Work {
         Target::at_least("round trips less than Curator", trips(curator::NAME) - trips(ours), 0.9),
     ];
     let link = format!("Round trips: the p50 of a cycle over a link of {LINK:?}, divided by it.");
+    let p50 = series.ratio(ours, curator::NAME, P50);
+    let p50 = format!(
+        "The p50 of ours ÷ Curator's: {:.2} [{:.2}–{:.2}]; unlike a rate it leaves out the pauses \
+         of a busy machine.",
+        p50.median, p50.min, p50.max
+    );
     Work {
         name: "zk-single",
         title: "ZooKeeper, one task, free key, acquire + release".to_owned(),
         compared: Some((ours, RATE)),
         series,
         targets,
-        notes: vec![link, load.note()],
+        notes: vec![link, p50, load.note()],
     }
 }
 
