@@ -177,6 +177,60 @@ fn the_end_of_the_runtime_that_made_the_session_is_told_to_the_others() {
     });
 }
 
+/// F02 (V2, V3, V6): a hold whose own runtime is blocked past its lease, while that of the session
+/// goes on, does not last as long as the session: its node is taken away at the end of its lease.
+#[test]
+fn the_node_of_a_hold_that_nobody_renews_is_taken_away_though_its_session_lives() {
+    let sessions = runtime();
+    let server = sessions.block_on(Zoo::start());
+    let locks = sessions.block_on(connect_with(&server.at(LONG), ms(600)));
+    let (unblock, blocked) = std::sync::mpsc::channel::<()>();
+    let holder = std::thread::spawn(move || {
+        Builder::new_current_thread().enable_all().build().unwrap().block_on(async move {
+            let guard = locks.lock("k").await.unwrap();
+            // All that this runtime does.
+            blocked.recv().expect("the test goes on");
+            assert!(!guard.is_held());
+            let error = within("the release", guard.release()).await.unwrap_err();
+            assert!(error.is_not_held(), "{error}");
+        });
+    });
+    sessions.block_on(async {
+        server.line_of("k", 1).await;
+        server.line_of("k", 0).await;
+        assert_eq!(server.sessions().len(), 1, "the session lives");
+        the_next_one_proceeds(&server, "k").await;
+    });
+    unblock.send(()).unwrap();
+    holder.join().expect("the holder was told");
+    until("all sessions have ended", || server.sessions().is_empty());
+}
+
+/// F19 (V5, V6): the holds and waits of a runtime that ends are taken out of the line at once,
+/// though the session lives on in another.
+#[test]
+fn what_a_runtime_held_and_waited_for_goes_with_it_though_its_session_lives() {
+    let sessions = runtime();
+    let server = sessions.block_on(Zoo::start());
+    let locks = sessions.block_on(connect(&server.at(LONG)));
+    let rival = sessions.block_on(connect(&server.at(LONG)));
+    let theirs = sessions.block_on(rival.lock("theirs").acquire()).unwrap();
+    let ending = runtime();
+    let ours = ending.block_on(locks.lock("ours").acquire()).unwrap();
+    drop(ending.spawn(locks.lock("theirs").acquire()));
+    sessions.block_on(server.line_of("theirs", 2));
+    ending.shutdown_background();
+    sessions.block_on(async {
+        server.line_of("theirs", 1).await;
+        the_next_one_proceeds(&server, "ours").await;
+        assert_eq!(server.sessions().iter().filter(|one| one.connected).count(), 2);
+        assert!(!ours.is_held());
+        drop(ours);
+        theirs.release().await.unwrap();
+        nothing_left(&server, [locks, rival]).await;
+    });
+}
+
 /// F20 (V6, V8): a shutdown refuses what is new, ends what waits, and tells and withdraws what is
 /// held when its time is up.
 #[tokio::test]

@@ -16,6 +16,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod cancel;
+mod chaos;
 mod client;
 mod data;
 mod link;
@@ -23,6 +24,7 @@ mod many;
 mod operator;
 mod processes;
 mod replies;
+mod revoke;
 mod rights;
 mod server;
 mod sessions;

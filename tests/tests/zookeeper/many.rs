@@ -87,6 +87,34 @@ async fn directories_removed_under_those_who_use_them_are_not_noticed() {
     nothing_left(&server, clients).await;
 }
 
+/// "One subscription per key until the limit" (V5, V6): a client has one connection and one
+/// session, whatever it holds and waits for, and one watch for each place in a line.
+#[tokio::test]
+async fn a_client_has_one_session_however_many_keys_it_holds_and_waits_for() {
+    const KEYS: usize = 100;
+    let server = Zoo::start().await;
+    let (proxy, holder) = behind_proxy(&server, LONG).await;
+    let waiter = connect(&with_session(&proxy.url(), LONG)).await;
+    let (mut guards, mut waiting) = (Vec::new(), Vec::new());
+    for n in 0..KEYS {
+        guards.push(holder.lock(format!("k:{n}")).await.unwrap());
+        waiting.push(tokio::spawn(waiter.lock(format!("k:{n}")).wait(ms(30_000)).acquire()));
+    }
+    for n in 0..KEYS {
+        server.line_of(&format!("k:{n}"), 2).await;
+    }
+    eventually("a renewal of all", || holder.stats().renewals >= KEYS as u64).await;
+    eventually("two watches a key", || server.watches() == 2 * KEYS as u64).await;
+    assert_eq!((proxy.counters().connections, server.sessions().len()), (2, 2));
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    for waiter in waiting {
+        waiter.await.unwrap().unwrap().release().await.unwrap();
+    }
+    nothing_left(&server, [holder, waiter]).await;
+}
+
 /// Curator's "two clients in alternation" (V2, V5): the grants of two clients that ask again at
 /// once take turns.
 #[tokio::test]

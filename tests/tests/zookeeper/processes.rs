@@ -70,6 +70,36 @@ async fn a_holder_whose_runtime_is_blocked_past_its_session_is_told_when_it_goes
     nothing_left(&server, [locks]).await;
 }
 
+/// F02 (V2, V3, V6): a runtime that is blocked past the lease has lost it by its own clock, even
+/// if the session lives; it takes its node away when it goes on, long before the session ends.
+#[tokio::test]
+async fn a_holder_whose_runtime_is_blocked_past_its_lease_has_lost_it_though_its_session_lives() {
+    let (server, history) = (Zoo::start().await, History::new());
+    let locks = connect(&server.at(LONG)).await;
+    let successor = history.actor("successor", &locks);
+    let mut holder = history.worker("holder", &server.at(LONG));
+    let old = holder.ask("acquire k 1000 600").await.token();
+    let (session, _) = server.holder("k").unwrap();
+    holder.send("block 1500");
+    holder.send("is_held");
+    let start = Instant::now();
+    let (guard, _) = successor.acquire("k", ms(9_000)).await;
+    let guard = guard.unwrap();
+    assert!(start.elapsed() < ms(1_500) + SLACK, "{:?}", start.elapsed());
+    assert!(guard.token().get() > old && successor.write(&guard).await);
+    assert!(holder.reply().await.ok, "the block is over");
+    assert_eq!(holder.reply().await.held, Some(false));
+    assert_eq!(holder.ask("lost").await.message.as_deref(), Some("Expired"));
+    assert!(server.sessions().iter().any(|one| one.id == session), "the session lives");
+    successor.release(guard).await.unwrap();
+    holder.send("exit");
+    holder.ended().await;
+    history.check(Checker::new());
+    drop(successor);
+    server.expire_session(session);
+    nothing_left(&server, [locks]).await;
+}
+
 /// F03 (V2, V5, V6): the key of a killed holder is granted when its session has ended; other keys
 /// are served meanwhile.
 #[tokio::test]

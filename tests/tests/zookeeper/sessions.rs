@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use lock_core::LostCause;
 use tests::checker::Checker;
+use tests::proxy::Action;
 use tests::wait::{eventually, within};
 use tokio::runtime::Builder;
 
@@ -71,6 +72,36 @@ async fn the_node_of_the_previous_session_is_waited_for_and_not_adopted() {
     assert!(new_session != session && new_birth > birth, "{new_session:#x} {session:#x}");
     assert_eq!(guard.token().get() >> 12, new_birth);
     guard.release().await.unwrap();
+    nothing_left(&server, [locks]).await;
+}
+
+/// F11 and F22 at once (V2, V6): a claim that missed the answer to its creation, and whose session
+/// was then given up, does not take the node of that session for its own: it neither holds by it
+/// nor deletes it, though the node has the claim's name.
+#[tokio::test]
+async fn a_claim_in_doubt_leaves_the_node_of_its_previous_session_alone() {
+    let server = Zoo::start().await;
+    let first = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let proxy = tests::proxy::Proxy::zookeeper(server.addr());
+    let url = with_session(&proxy.url(), ms(4_000));
+    let locks = first.spawn(async move { connect(&url).await }).await.unwrap();
+    let trap = proxy.trap(first_create_of("k"), Action::HoldReply);
+    let waiting = tokio::spawn(locks.lock("k").acquire());
+    trap.sprung().await;
+    let (old_session, old_birth) = server.holder("k").unwrap();
+    // Without a farewell: the node stays for a session's length.
+    first.shutdown_background();
+    server.line_of("k", 2).await;
+    let (line, name) = (server.line("k"), |node: &str| node[.."_c_".len() + 36].to_owned());
+    assert_eq!(name(&line[0]), name(&line[1]), "one claim");
+    assert!(!waiting.is_finished());
+    let guard = within("the grant", waiting).await.unwrap().unwrap();
+    assert!(server.sessions().iter().all(|session| session.id != old_session), "not before");
+    let (session, birth) = server.holder("k").unwrap();
+    assert!(session != old_session && birth > old_birth);
+    assert_eq!(guard.token().get() >> 12, birth);
+    guard.release().await.unwrap();
+    drop(trap);
     nothing_left(&server, [locks]).await;
 }
 
