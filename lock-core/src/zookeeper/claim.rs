@@ -26,11 +26,11 @@ use crate::proto::{FenceRange, children};
 /// created its node.
 const HANDOFF_BITS: u32 = 12;
 
-/// Births from here on leave no room for the hand-offs in 63 bits: half a million elections of a
+/// Transactions from here on leave no room for the hand-offs in 63 bits: half a million elections of a
 /// leader.
-pub(super) const BIRTH_END: u64 = 1 << (63 - HANDOFF_BITS);
+pub(super) const CZXID_END: u64 = 1 << (63 - HANDOFF_BITS);
 
-/// A hold that is over before this never asks to be told of others, which saves two requests.
+/// A hold that is over before this does not ask to be told of others, which saves two requests.
 const WATCH_AFTER: Duration = Duration::from_millis(2);
 
 /// See the module.
@@ -61,7 +61,7 @@ pub(super) struct Waiting {
 /// What a holder knows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Held {
-    pub(super) birth: u64,
+    pub(super) czxid: u64,
     pub(super) since: Instant,
     /// When its node and the line were read.
     pub(super) looked: Instant,
@@ -79,10 +79,10 @@ enum Leaving {
     Unknown,
 }
 
-/// The tokens of a claim whose node was created by the transaction `birth`: as many as the claim
+/// The tokens of a claim whose node was created by the transaction `czxid`: as many as the claim
 /// asked for, and never those of the next transaction.
-pub(super) fn tokens(birth: u64, count: u32) -> FenceRange {
-    let first = birth << HANDOFF_BITS;
+pub(super) fn tokens(czxid: u64, count: u32) -> FenceRange {
+    let first = czxid << HANDOFF_BITS;
     let most = (1 << HANDOFF_BITS) - 1;
     FenceRange::new(first, first + u64::from(count.saturating_sub(1)).min(most))
 }
@@ -273,6 +273,7 @@ impl Claim for ZooKeeperClaim {
         let _watch = self.watch.take();
         // From here on its drop deletes it.
         let Some(node) = self.node.take() else { return Ok(Withdrawal::NotHeld) };
+        let mut refused = None;
         if let Presence::There { name, .. } = node.presence() {
             match node.session.delete(&node.path(&name), until).await {
                 Ok(()) => {
@@ -284,7 +285,9 @@ impl Claim for ZooKeeperClaim {
                     return Ok(Withdrawal::NotHeld);
                 }
                 // Tried again below, for as long as it takes.
-                Err(_) => {}
+                Err(failure) => {
+                    refused = Some(failure.into_fault()).filter(|fault| !fault.is_transient());
+                }
             }
         }
         self.id = clock::random_claim_id();
@@ -296,7 +299,11 @@ impl Claim for ZooKeeperClaim {
                 self.leaving = Some(Leaving::Going(task, answer));
             }
         }
-        self.left(until).await
+        // The caller need not wait for what will not pass by itself.
+        match refused {
+            Some(fault) => Err(fault),
+            None => self.left(until).await,
+        }
     }
 }
 
@@ -313,6 +320,6 @@ mod tests {
         assert_eq!(two.left(), 1);
         assert_eq!(one.take(), Some(0x1_0000_0007 << 12));
         assert_eq!(one.left(), 4_095, "hand-offs after the grant itself");
-        assert!(tokens(BIRTH_END - 1, u32::MAX).last() < Some(1 << 63));
+        assert!(tokens(CZXID_END - 1, u32::MAX).last() < Some(1 << 63));
     }
 }

@@ -13,8 +13,6 @@ pub(super) enum Failure {
     Answer(Error),
     /// No answer: it may have taken effect, and may do so still.
     Unknown(Fault),
-    /// The session has expired.
-    Expired,
     /// The session is over.
     Over,
 }
@@ -23,8 +21,7 @@ impl Failure {
     /// Sorts an error. Only what the server itself said is taken for an answer.
     pub(super) fn of(error: Error) -> Self {
         match error {
-            Error::SessionExpired => Self::Expired,
-            Error::AuthFailed | Error::ClientClosed => Self::Over,
+            Error::SessionExpired | Error::AuthFailed | Error::ClientClosed => Self::Over,
             Error::NoNode
             | Error::NoAuth
             | Error::BadVersion
@@ -50,7 +47,7 @@ impl Failure {
         match self {
             Self::Answer(error) => fault(error),
             Self::Unknown(fault) => fault,
-            Self::Expired | Self::Over => session_over(),
+            Self::Over => session_over(),
         }
     }
 }
@@ -90,7 +87,10 @@ pub(super) fn fault(error: Error) -> Fault {
 
 /// No answer in time.
 pub(super) fn timed_out(within: Duration) -> Fault {
-    Fault::new(FaultKind::Transient, format!("zookeeper did not answer within {within:?}"))
+    Fault::new(
+        FaultKind::Transient,
+        format!("zookeeper did not complete the request within {within:?}"),
+    )
 }
 
 /// The session ended, by the server's word or with the runtime that served it.
@@ -125,7 +125,7 @@ mod tests {
             };
             assert!(fault.is_transient());
         }
-        assert!(matches!(Failure::of(Error::SessionExpired), Failure::Expired));
+        assert!(matches!(Failure::of(Error::SessionExpired), Failure::Over));
         assert!(matches!(Failure::of(Error::ClientClosed), Failure::Over));
     }
 

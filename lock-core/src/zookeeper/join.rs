@@ -1,12 +1,13 @@
 //! Getting into the line, and standing in it.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
 use zookeeper_client::Error;
 
 use super::about;
-use super::claim::{BIRTH_END, Held, Waiting, ZooKeeperClaim, tokens};
+use super::claim::{CZXID_END, Held, Waiting, ZooKeeperClaim, tokens};
 use super::fault::Failure;
 use super::line;
 use super::lock_node::{LockNode, Presence};
@@ -93,19 +94,23 @@ impl ZooKeeperClaim {
         self.node = Some(node.clone());
         let prefix = node.path(node.prefix());
         let data = about::data(self.terms.name);
-        let mut made = create_and_list(&session, &prefix, directory, &data, until).await;
+        let create = || create_and_list(&session, &prefix, directory, &data, until);
+        let Some(asked) = node.ask(create) else { return Ok(None) };
+        let mut made = asked.await;
         if made.0.as_ref().is_err_and(Failure::is_no_node) {
             node.makes_directory();
-            made = make_create_and_list(&session, &prefix, directory, &data, until).await;
+            let create = || make_create_and_list(&session, &prefix, directory, &data, until);
+            let Some(asked) = node.ask(create) else { return Ok(None) };
+            made = asked.await;
         }
         let (created, listed) = made;
-        let (number, birth) = match created {
+        let (number, czxid) = match created {
             Ok(created) => created,
             Err(failure) => return self.not_created(&node, directory, failure, until).await,
         };
         let name = format!("{}{number:010}", node.prefix());
-        node.is_there(&name, birth);
-        if let Some(fault) = used_up(directory, number, birth) {
+        node.is_there(&name, czxid);
+        if let Some(fault) = used_up(directory, number, czxid) {
             self.stand_outside();
             return Err(fault);
         }
@@ -124,7 +129,7 @@ impl ZooKeeperClaim {
     ) -> Stepped {
         match failure {
             Failure::Unknown(fault) => return Err(fault),
-            Failure::Over | Failure::Expired => return Ok(None),
+            Failure::Over => return Ok(None),
             Failure::Answer(_) => {}
         }
         node.is_gone();
@@ -144,7 +149,13 @@ impl ZooKeeperClaim {
     /// Looks for a node that was asked for and whose name was not told.
     async fn find(&mut self, node: &LockNode, directory: &str) -> Stepped {
         match removal::find(&node.session, directory, node.prefix()).await {
-            Ok(Some((name, birth))) => node.is_there(&name, birth),
+            Ok(Some((name, czxid))) => {
+                node.is_there(&name, czxid);
+                if let Some(fault) = used_up(directory, children::number(&name), czxid) {
+                    self.stand_outside();
+                    return Err(fault);
+                }
+            }
             // It was never created, and will not be any more.
             Ok(None) => node.is_gone(),
             Err(Failure::Over) => {}
@@ -206,12 +217,12 @@ impl ZooKeeperClaim {
         began: Instant,
         until: Instant,
     ) -> Stepped {
-        let Presence::There { birth, .. } = node.presence() else { return Ok(None) };
+        let Presence::There { czxid, .. } = node.presence() else { return Ok(None) };
         let waited = self.waiting.take().is_some();
         let before = self.held.take();
         let now = clock::now();
         let held = Held {
-            birth,
+            czxid,
             since: now,
             looked: now,
             wanted: followed,
@@ -220,7 +231,7 @@ impl ZooKeeperClaim {
         };
         self.watch = None;
         self.held = Some(held);
-        let fences = tokens(held.birth, self.terms.fences);
+        let fences = tokens(held.czxid, self.terms.fences);
         let grant = self.grant(node, held, began, until, fences).await;
         // Nobody may take the node away before the grant is over.
         if !node.extend(began + self.terms.lease) {
@@ -236,13 +247,13 @@ impl ZooKeeperClaim {
 }
 
 /// Why a node that was made cannot serve.
-fn used_up(directory: &str, number: i64, birth: u64) -> Option<Fault> {
+fn used_up(directory: &str, number: i64, czxid: u64) -> Option<Fault> {
     let what = if children::is_used_up(number) {
         format!(
             "the directory {directory} has used up its sequence numbers: leave it alone for some \
              minutes, so that the server removes it"
         )
-    } else if birth >= BIRTH_END {
+    } else if czxid >= CZXID_END {
         "the servers have counted too many transactions for fencing tokens of 63 bits".to_owned()
     } else {
         return None;
@@ -252,33 +263,38 @@ fn used_up(directory: &str, number: i64, birth: u64) -> Option<Fault> {
 
 type Created = (Answer<(i64, u64)>, Answer<Vec<String>>);
 
-/// Takes one round trip.
-async fn create_and_list(
-    session: &Session,
-    prefix: &str,
-    directory: &str,
-    data: &[u8],
+/// Takes one round trip. Sent when called.
+fn create_and_list<'a>(
+    session: &'a Session,
+    prefix: &'a str,
+    directory: &'a str,
+    data: &'a [u8],
     until: Instant,
-) -> Created {
+) -> impl Future<Output = Created> + 'a {
     let created = session.create(prefix, data, until);
-    tokio::join!(created, session.list(directory, until))
+    let listed = session.list(directory, until);
+    async move { tokio::join!(created, listed) }
 }
 
-/// Takes one round trip as well, if what is above the directory is there.
-async fn make_create_and_list(
-    session: &Session,
-    prefix: &str,
-    directory: &str,
-    data: &[u8],
+/// Takes one round trip as well, if what is above the directory is there. Sent when called.
+fn make_create_and_list<'a>(
+    session: &'a Session,
+    prefix: &'a str,
+    directory: &'a str,
+    data: &'a [u8],
     until: Instant,
-) -> Created {
+) -> impl Future<Output = Created> + 'a {
     let made = session.make(directory, until);
     let both = create_and_list(session, prefix, directory, data, until);
-    match tokio::join!(made, both) {
-        // The directory is what could not be made: that says more than that it is not there.
-        (Err(failure), (Err(created), listed)) if created.is_no_node() && !failure.is_no_node() => {
-            (Err(failure), listed)
+    async move {
+        match tokio::join!(made, both) {
+            // The directory could not be made: that says more than that it is not there.
+            (Err(failure), (Err(created), listed))
+                if created.is_no_node() && !failure.is_no_node() =>
+            {
+                (Err(failure), listed)
+            }
+            (_, both) => both,
         }
-        (_, both) => both,
     }
 }

@@ -34,7 +34,7 @@ pub(super) async fn keep(session: Weak<Session>, liveness: Arc<Liveness>, mut st
         tokio::select! {
             state = state.changed() => {
                 if state.is_terminated() {
-                    tracing::warn!(%state, "the session at zookeeper is over");
+                    tracing::warn!(end = %state, "the session at zookeeper is over");
                     if state == SessionState::Expired {
                         liveness.end(End::Expired);
                     }
@@ -48,7 +48,8 @@ pub(super) async fn keep(session: Weak<Session>, liveness: Arc<Liveness>, mut st
             () = liveness.poke.notified() => {}
         }
         let Some(session) = session.upgrade() else { return };
-        if liveness.is_over() {
+        if let Some(end) = liveness.ended() {
+            tracing::warn!(?end, "the session at zookeeper is over");
             return;
         }
         let now = clock::now();

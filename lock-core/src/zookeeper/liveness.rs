@@ -14,8 +14,8 @@ use crate::proto::SessionClock;
 /// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// The server has counted it out, or the client has, longer after its last word than the
-    /// server would have: its nodes are gone.
+    /// The server has counted it out, or the client has, which waits for longer: whatever was
+    /// held in it ended before, by the clock.
     Expired,
     /// It was given up here; its nodes go at most a session timeout later.
     GivenUp,
@@ -66,9 +66,9 @@ impl Liveness {
         *self.clock.borrow()
     }
 
-    /// A write that was sent at `sent` was answered.
-    pub(super) fn proved(&self, sent: Instant) {
-        self.clock.send_modify(|clock| clock.proved(sent));
+    /// A write that was sent at `sent` was answered at `answered`.
+    pub(super) fn proved(&self, sent: Instant, answered: Instant) {
+        self.clock.send_modify(|clock| clock.proved(sent, answered));
     }
 
     /// Waits until the session is confirmed; `false` if it ends, or nothing comes in time.
@@ -94,6 +94,12 @@ impl Liveness {
 
     pub(super) fn ended(&self) -> Option<End> {
         *self.end.borrow()
+    }
+
+    /// Waits until the session is over.
+    pub(super) async fn over(&self) {
+        // The sender is here.
+        drop(self.end.subscribe().wait_for(Option::is_some).await);
     }
 
     pub(super) fn is_over(&self) -> bool {

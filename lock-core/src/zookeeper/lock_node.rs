@@ -1,8 +1,8 @@
 //! The place of one claim in a lock directory: a node, or a node that may be there.
 //!
 //! Whoever drops it has the node deleted: until it is gone, it was never there, or the session is
-//! over, whatever becomes of the caller. Each is created under an id of its own, once, so no
-//! deletion can ever meet a later node of the same claim.
+//! over, whatever becomes of the caller. A claim whose node was given up gets the next one under
+//! another id, so that no deletion can ever meet a later node of the same claim.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -31,7 +31,7 @@ pub(super) enum Presence {
     Asked,
     // ## There => (Absent | GivenUp)
     /// It is there under this name, since this transaction.
-    There { name: Arc<str>, birth: u64 },
+    There { name: Arc<str>, czxid: u64 },
     /// It is not there, for sure.
     Absent,
     /// It is being deleted.
@@ -89,16 +89,25 @@ impl LockNode {
         format!("{}/{name}", self.directory)
     }
 
+    /// Sends what asks for the node, unless that was given up. A removal that begins later than
+    /// this looks behind what was sent.
+    pub(super) fn ask<T>(&self, send: impl FnOnce() -> T) -> Option<T> {
+        let place = self.place();
+        (place.presence == Presence::Asked).then(send)
+    }
+
     /// The directory is asked for as well.
     pub(super) fn makes_directory(&self) {
         self.place().makes_directory = true;
     }
 
     /// The node is there. One that was given up before its name came is deleted by search.
-    pub(super) fn is_there(&self, name: &str, birth: u64) {
+    pub(super) fn is_there(&self, name: &str, czxid: u64) {
         let mut place = self.place();
         if place.presence == Presence::Asked {
-            place.presence = Presence::There { name: name.into(), birth };
+            place.presence = Presence::There { name: name.into(), czxid };
+            // The server removes what has had a child.
+            place.makes_directory = false;
         }
     }
 
@@ -145,8 +154,9 @@ impl LockNode {
 
     fn take(&self, place: &mut Place) -> Option<Removal> {
         let name = match &place.presence {
-            Presence::Absent | Presence::GivenUp => return None,
-            Presence::Asked => None,
+            Presence::GivenUp => return None,
+            Presence::Absent if !place.makes_directory => return None,
+            Presence::Asked | Presence::Absent => None,
             Presence::There { name, .. } => Some(name.clone()),
         };
         place.presence = Presence::GivenUp;

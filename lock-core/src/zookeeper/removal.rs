@@ -2,6 +2,7 @@
 //! that it is gone or the session is over, which takes its nodes with it.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
@@ -10,6 +11,9 @@ use super::liveness::End;
 use super::session::{Answer, REQUEST_WITHIN, Session};
 use crate::engine::clock;
 use crate::proto::FAULT_PAUSES;
+
+/// Before what the server refuses is tried again.
+const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 
 /// What is to be deleted.
 #[derive(Debug)]
@@ -33,7 +37,7 @@ pub(super) fn start(session: &Arc<Session>, removal: Removal) -> JoinHandle<bool
 }
 
 async fn run(session: Weak<Session>, mut removal: Removal) -> bool {
-    let mut failures = 0;
+    let (mut failures, mut refused) = (0, false);
     loop {
         let Some(current) = session.upgrade() else { return false };
         if let Some(end) = current.liveness.ended() {
@@ -45,8 +49,9 @@ async fn run(session: Weak<Session>, mut removal: Removal) -> bool {
             Err(Failure::Over) => {}
             Err(failure) => {
                 failures += 1;
-                if failures == 1 {
-                    let (directory, fault) = (&*removal.directory, failure.into_fault());
+                let (directory, fault) = (&*removal.directory, failure.into_fault());
+                refused = !fault.is_transient();
+                if failures == 1 || refused {
                     tracing::warn!(directory, %fault, "a lock node is not deleted yet");
                 }
             }
@@ -55,7 +60,8 @@ async fn run(session: Weak<Session>, mut removal: Removal) -> bool {
             continue;
         }
         drop(current);
-        tokio::time::sleep(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
+        let pause = FAULT_PAUSES.pause(failures, clock::random_bits());
+        tokio::time::sleep(if refused { REFUSED_PAUSE } else { pause }).await;
     }
 }
 
@@ -78,7 +84,7 @@ async fn try_once(session: &Session, removal: &mut Removal) -> Answer<()> {
     }
 }
 
-/// The node of this session whose name begins so, and its birth. If it is not there now it will
+/// The node of this session whose name begins so, and its czxid. If it is not there now it will
 /// never be: the list is read behind a write that a majority has answered, so behind everything
 /// that this session asked for before.
 pub(super) async fn find(
@@ -97,5 +103,5 @@ pub(super) async fn find(
     };
     // A node of another session is not ours to touch, whatever it is called.
     let owner = session.owner(&format!("{directory}/{name}"), until).await?;
-    Ok(owner.filter(|(owner, _)| *owner == session.id()).map(|(_, birth)| (name, birth)))
+    Ok(owner.filter(|(owner, _)| *owner == session.id()).map(|(_, czxid)| (name, czxid)))
 }

@@ -1,8 +1,8 @@
 //! One session at ZooKeeper, and the requests that are sent in it.
 //!
 //! Requests of one session are served in the order in which they were sent, over reconnects too,
-//! which is what makes a lost reply harmless: a [`sync`](Session::sync) and a
-//! [`list`](Session::list) that are sent after a create see what became of it.
+//! which is what makes a lost reply harmless: a [`list`](Session::list) behind an answered write
+//! sees what became of everything that was asked for before.
 //!
 //! A request is sent when its method is called, not when its future is polled first, so two calls
 //! before one await take one round trip. Those that are `async` send more than one.
@@ -58,13 +58,16 @@ impl Session {
         let sent = clock::now();
         let client = target.connect().await.map_err(fault::fault)?;
         let timeout = client.session_timeout();
+        if timeout < target.session {
+            tracing::warn!(asked = ?target.session, ?timeout, "zookeeper shortened the session");
+        }
         let node = names::session(&target.root, client.session_id().0);
         let state = client.state_watcher();
         let session = Arc::new(Self {
             client,
             acls: target.acls(),
             node,
-            liveness: Arc::new(Liveness::new(SessionClock::start(timeout, sent))),
+            liveness: Arc::new(Liveness::new(SessionClock::start(timeout, sent, clock::now()))),
             runtime: Handle::current(),
             requests,
         });
@@ -102,26 +105,28 @@ impl Session {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let answer = tokio::time::timeout_at(until.into(), request).await;
         let now = clock::now();
-        let Ok(answer) = answer else {
-            // By then the client would have said something, were its task run by anybody.
-            if now > self.liveness.last_heard() + self.timeout() * SILENT_FOR {
-                self.liveness.end(End::GivenUp);
-            }
-            return Err(Failure::Unknown(fault::timed_out(REQUEST_WITHIN)));
-        };
         let failure = match answer {
-            Ok(answer) => {
+            Ok(Ok(answer)) => {
                 self.liveness.heard(now);
                 return Ok(answer);
             }
-            Err(error) => Failure::of(error),
+            // Told also by a client that has counted the session out itself.
+            Ok(Err(Error::SessionExpired)) => {
+                self.liveness.end(End::Expired);
+                Failure::Over
+            }
+            Ok(Err(error)) => Failure::of(error),
+            Err(_) => Failure::Unknown(fault::timed_out(REQUEST_WITHIN)),
         };
         match failure {
             Failure::Answer(_) => self.liveness.heard(now),
-            // How the client says it when it has counted the session out itself, too.
-            Failure::Expired => self.liveness.end(End::Expired),
             Failure::Over => self.liveness.end(End::GivenUp),
-            Failure::Unknown(_) => {}
+            // By then the client would have said something, were its task run by anybody.
+            Failure::Unknown(_) => {
+                if now > self.liveness.last_heard() + self.timeout() * SILENT_FOR {
+                    self.liveness.end(End::GivenUp);
+                }
+            }
         }
         Err(if self.liveness.is_over() { Failure::Over } else { failure })
     }
@@ -134,11 +139,11 @@ impl Session {
         request: impl Future<Output = Result<T, Error>>,
     ) -> Answer<T> {
         let answer = self.ask(until, request).await?;
-        self.liveness.proved(sent);
+        self.liveness.proved(sent, clock::now());
         Ok(answer)
     }
 
-    /// Creates a node of this session that the server numbers; its number and its birth.
+    /// Creates a node of this session that the server numbers; its number and the transaction.
     pub(super) fn create<'a>(
         &'a self,
         prefix: &'a str,
@@ -150,7 +155,7 @@ impl Session {
         let request = self.client.create(prefix, data, &options);
         async move {
             let (stat, sequence) = self.tell(sent, until, request).await?;
-            Ok((sequence.into_i64(), birth(&stat)))
+            Ok((sequence.into_i64(), czxid(&stat)))
         }
     }
 
@@ -230,7 +235,7 @@ impl Session {
         self.ask(until, self.client.sync(path))
     }
 
-    /// The session that a node belongs to, and its birth; `None` if it is not there.
+    /// The session that a node belongs to, and its czxid; `None` if it is not there.
     pub(super) fn owner<'a>(
         &'a self,
         path: &'a str,
@@ -239,11 +244,11 @@ impl Session {
         let request = self.client.check_stat(path);
         async move {
             let stat = self.ask(until, request).await?;
-            Ok(stat.map(|stat| (stat.ephemeral_owner, birth(&stat))))
+            Ok(stat.map(|stat| (stat.ephemeral_owner, czxid(&stat))))
         }
     }
 
-    /// The data and the birth of a node.
+    /// The data and the czxid of a node.
     pub(super) fn get<'a>(
         &'a self,
         path: &'a str,
@@ -252,7 +257,7 @@ impl Session {
         let request = self.client.get_data(path);
         async move {
             let (data, stat) = self.ask(until, request).await?;
-            Ok((data, birth(&stat)))
+            Ok((data, czxid(&stat)))
         }
     }
 
@@ -327,6 +332,6 @@ impl Drop for Session {
 }
 
 /// The transaction that created a node; greater than that of every node before it.
-fn birth(stat: &Stat) -> u64 {
+fn czxid(stat: &Stat) -> u64 {
     u64::try_from(stat.czxid).unwrap_or(0)
 }

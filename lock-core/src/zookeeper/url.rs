@@ -20,6 +20,9 @@ const SESSION_MAX: Duration = Duration::from_secs(10 * 60);
 /// must find another server while its proof is good.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 
+/// Not shorter than a pause of a healthy server.
+const SILENCE_MIN: Duration = Duration::from_millis(500);
+
 /// The longest part of an unknown parameter that an error repeats.
 const SHOWN_CHARS_MAX: usize = 32;
 
@@ -32,7 +35,7 @@ pub(super) struct Target {
     /// root of the tree.
     pub(super) root: String,
     /// The session timeout to ask for.
-    session: Duration,
+    pub(super) session: Duration,
     digest: Option<Vec<u8>>,
     #[cfg(feature = "zookeeper-tls")]
     tls: Option<zookeeper_client::TlsOptions>,
@@ -87,7 +90,7 @@ impl Target {
     pub(super) async fn connect(&self) -> Result<Client, zookeeper_client::Error> {
         let mut connector = Client::connector()
             .with_session_timeout(self.session)
-            .with_connection_timeout((self.session / 4).min(SILENCE_MAX));
+            .with_connection_timeout((self.session / 4).clamp(SILENCE_MIN, SILENCE_MAX));
         if let Some(digest) = &self.digest {
             connector = connector.with_auth("digest", digest);
         }
@@ -189,7 +192,8 @@ impl Parameters {
                 "key" if tls => parameters.files[2] = Some(value.into_owned()),
                 _ => {
                     let takes = if tls { "`session`, `ca`, `cert` and `key`" } else { "`session`" };
-                    let name = shown(&name);
+                    // A `?` in a password that is not encoded leads here too.
+                    let name = if query.contains('@') { "…".to_owned() } else { shown(&name) };
                     return Err(bad(format!("unknown parameter `{name}`: this URL takes {takes}")));
                 }
             }
@@ -256,6 +260,8 @@ mod tests {
             ("zookeeper://u:secret@h?session=1day", "600s"),
             ("zookeeper://u:secret@h?chroot=/x", "chroot"),
             ("zookeeper://u:secret@h?ca=x.pem", "ca"),
+            ("zookeeper://u:p?secret@h", "parameter"),
+            ("zookeeper://h?secret@x", "parameter"),
         ] {
             let error = Target::parse(url).unwrap_err().to_string();
             assert!(error.contains(part) && !error.contains("secret"), "{url}: {error}");

@@ -32,7 +32,15 @@ pub(super) struct News {
 impl Watch {
     /// Ends with the node that the watch is on, when its data changes, or with the session.
     pub(super) fn on(session: &Session, watcher: OneshotWatcher) -> Self {
-        let task = session.runtime.spawn(async move { drop(watcher.changed().await) });
+        let liveness = session.liveness.clone();
+        let task = session.runtime.spawn(async move {
+            tokio::select! {
+                // First: a watch whose client is gone must not be asked.
+                biased;
+                () = liveness.over() => {}
+                _ = watcher.changed() => {}
+            }
+        });
         Self { task: Some(task) }
     }
 
@@ -47,19 +55,27 @@ impl Watch {
         let task = runtime.spawn(async move {
             let until = clock::now() + REQUEST_WITHIN;
             let own = own_node(&session, &directory, &name, news, until);
-            if !news.behind {
-                let Some(own) = own.await else { return };
-                drop(session);
-                drop(own.changed().await);
-                return;
-            }
-            let line = line_behind(&session, &directory, &name, until);
+            let line = async {
+                match news.behind {
+                    true => line_behind(&session, &directory, &name, until).await.map(Some),
+                    false => Some(None),
+                }
+            };
             let (Some(own), Some(line)) = tokio::join!(own, line) else { return };
             // A watch must not keep the session.
+            let liveness = session.liveness.clone();
             drop(session);
+            let behind = async {
+                match line {
+                    Some(line) => drop(line.changed().await),
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
+                biased;
+                () = liveness.over() => {}
                 _ = own.changed() => {}
-                _ = line.changed() => {}
+                () = behind => {}
             }
         });
         Self { task: Some(task) }
