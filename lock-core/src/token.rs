@@ -5,7 +5,8 @@ use std::fmt;
 /// A fencing token: strictly grows with every grant of a key, one per holder, never reused.
 ///
 /// Send it with every write, and let the resource refuse a write whose token is smaller than one
-/// that it has seen. Always below 2^53, so it survives a trip through a JSON number.
+/// that it has seen. Of the stores in memory and on Redis it is below 2^53, so
+/// it survives a trip through a JSON number; of ZooKeeper up to the 512th election of a leader.
 ///
 /// The idea is from Martin Kleppmann, "How to do distributed locking" (2016).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,7 +37,7 @@ impl From<FencingToken> for u64 {
 }
 
 impl From<FencingToken> for i64 {
-    /// For stores without an unsigned type; nothing is lost, as a token stays below 2^53.
+    /// For stores without an unsigned type; nothing is lost, as a token stays below 2^63.
     fn from(token: FencingToken) -> Self {
         token.0.try_into().unwrap_or(i64::MAX)
     }

@@ -5,7 +5,8 @@
 //! of them:
 //!
 //! - [`redis::RedisServer`] runs a real `redis-server` on a free port and stops it by its pid.
-//! - [`zookeeper::ZooKeeperServer`] does the same with a real ZooKeeper.
+//! - [`zookeeper::ZooKeeperServer`] does the same with a real ZooKeeper, and
+//!   [`zookeeper::ZooKeeperEnsemble`] with a quorum of them, whose links can be cut.
 //! - [`proxy::Proxy`] stands between a client and a server, and cuts, delays or swallows.
 //! - [`worker::Worker`] drives a separate process (`src/bin/worker.rs`) that holds locks, so that
 //!   a holder can be stopped, continued and killed.

@@ -19,6 +19,11 @@ fn sequence(name: &str) -> Option<&str> {
     queues.then_some(sequence)
 }
 
+/// The number of a lock node; one that can serve no longer for any other child.
+pub(crate) fn number(name: &str) -> i64 {
+    sequence(name).and_then(|number| number.parse().ok()).unwrap_or(-1)
+}
+
 /// Whether a directory that gave out this sequence number can serve no longer.
 pub(crate) fn is_used_up(sequence: i64) -> bool {
     !(0..SEQUENCE_END).contains(&sequence)

@@ -8,13 +8,13 @@ use tokio::time::sleep_until;
 
 use super::about::REVOKE;
 use super::fault::{self, Failure};
-use super::grave;
 use super::line;
-use super::names;
-use super::seat::{Node, Seat};
+use super::liveness::End;
+use super::lock_node::{LockNode, Presence};
+use super::removal;
 use super::session::{REQUEST_WITHIN, Session};
 use super::sessions::Sessions;
-use super::vigil::Vigil;
+use super::watch::{News, Watch};
 use crate::backend::{
     Attempt, Claim, ClaimId, Fault, FaultKind, Grant, Mode, Renewal, Terms, Withdrawal,
 };
@@ -26,8 +26,12 @@ use crate::proto::{FenceRange, children};
 /// created its node.
 const HANDOFF_BITS: u32 = 12;
 
-/// A hold that is over before this never asks to be told of others, which saves two requests.
-const VIGIL_AFTER: Duration = Duration::from_millis(2);
+/// Transactions from here on leave no room for the hand-offs in 63 bits: half a million elections of a
+/// leader.
+pub(super) const CZXID_END: u64 = 1 << (63 - HANDOFF_BITS);
+
+/// A hold that is over before this does not ask to be told of others, which saves two requests.
+const WATCH_AFTER: Duration = Duration::from_millis(2);
 
 /// See the module.
 #[derive(Debug)]
@@ -35,35 +39,50 @@ pub struct ZooKeeperClaim {
     pub(super) sessions: Arc<Sessions>,
     /// The directory, or why there can be none.
     pub(super) directory: Result<Arc<str>, Fault>,
-    /// The path of the node, up to the number that the server adds.
-    pub(super) prefix: String,
+    /// The id of the next node.
     pub(super) id: ClaimId,
     pub(super) terms: Terms,
-    pub(super) seat: Option<Arc<Seat>>,
-    /// An answer to a creation was lost once.
-    pub(super) doubted: bool,
+    pub(super) node: Option<Arc<LockNode>>,
+    pub(super) waiting: Option<Waiting>,
     pub(super) held: Option<Held>,
-    /// The node that is waited for.
-    pub(super) waits_for: Option<String>,
-    pub(super) vigil: Option<Vigil>,
-    /// A withdrawal that was not answered, and whether the claim held the key.
-    leaving: Option<(JoinHandle<()>, bool)>,
+    pub(super) watch: Option<Watch>,
+    leaving: Option<Leaving>,
+}
+
+/// What a waiter knows.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) ahead: u32,
+    pub(super) predecessor: String,
+    /// When the line was read.
+    pub(super) seen: Instant,
 }
 
 /// What a holder knows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Held {
-    pub(super) birth: u64,
+    pub(super) czxid: u64,
     pub(super) since: Instant,
+    /// When its node and the line were read.
+    pub(super) looked: Instant,
     pub(super) wanted: bool,
     pub(super) revoke_requested: bool,
     pub(super) waited: bool,
 }
 
-/// The tokens of a claim whose node was created by the transaction `birth`: as many as the claim
+/// A withdrawal that was not answered at once.
+#[derive(Debug)]
+enum Leaving {
+    // ## Going => Unknown
+    Going(JoinHandle<bool>, Withdrawal),
+    /// The node may live on for as long as the session does at the server.
+    Unknown,
+}
+
+/// The tokens of a claim whose node was created by the transaction `czxid`: as many as the claim
 /// asked for, and never those of the next transaction.
-pub(super) fn tokens(birth: u64, count: u32) -> FenceRange {
-    let first = birth << HANDOFF_BITS;
+pub(super) fn tokens(czxid: u64, count: u32) -> FenceRange {
+    let first = czxid << HANDOFF_BITS;
     let most = (1 << HANDOFF_BITS) - 1;
     FenceRange::new(first, first + u64::from(count.saturating_sub(1)).min(most))
 }
@@ -71,21 +90,15 @@ pub(super) fn tokens(birth: u64, count: u32) -> FenceRange {
 impl ZooKeeperClaim {
     pub(super) fn new(sessions: Arc<Sessions>, key: &Key, id: ClaimId, terms: Terms) -> Self {
         let directory = line::directory(&sessions, key).map(Arc::<str>::from);
-        let prefix = directory
-            .as_ref()
-            .map(|path| format!("{path}/{}", names::prefix(id)))
-            .unwrap_or_default();
         Self {
             sessions,
             directory,
-            prefix,
             id,
             terms,
-            seat: None,
-            doubted: false,
+            node: None,
+            waiting: None,
             held: None,
-            waits_for: None,
-            vigil: None,
+            watch: None,
             leaving: None,
         }
     }
@@ -99,28 +112,31 @@ impl ZooKeeperClaim {
         (self.terms.lease / 3).min(session.timeout() / 3)
     }
 
-    /// Forgets the place in the line; what is left of it is deleted.
+    /// Forgets the place in the line; what is left of it is deleted. A further one gets a node of
+    /// another name, unless there is nothing that could be taken for it.
     pub(super) fn stand_outside(&mut self) {
-        self.seat = None;
+        if self.node.take().is_some_and(|node| node.presence() != Presence::Absent) {
+            self.id = clock::random_claim_id();
+        }
+        self.waiting = None;
         self.held = None;
-        self.waits_for = None;
-        self.vigil = None;
+        self.watch = None;
     }
 
     /// The grant of a claim that stands first, as seen by a request that began at `began`.
     pub(super) async fn grant(
         &self,
-        seat: &Seat,
+        node: &LockNode,
         held: Held,
         began: Instant,
         until: Instant,
         fences: FenceRange,
     ) -> Result<Grant, Fault> {
-        let life = &seat.session.life;
-        if life.clock().is_overdue(clock::now()) && !life.confirmed(until).await {
+        let liveness = &node.session.liveness;
+        if !liveness.clock().is_confirmed(clock::now()) && !liveness.confirmed(until).await {
             return Err(fault::unconfirmed());
         }
-        let session_left = life.clock().valid_until().saturating_duration_since(began);
+        let session_left = liveness.clock().valid_until().saturating_duration_since(began);
         Ok(Grant {
             fences,
             valid_for: self.terms.lease.min(session_left),
@@ -130,18 +146,19 @@ impl ZooKeeperClaim {
         })
     }
 
-    /// Looks at what a holder is told of by watches; `None` if its node is gone.
-    async fn look(&mut self, seat: &Seat, name: &str, until: Instant) -> Result<bool, Failure> {
+    /// Looks at what a holder is told of by watches; `false` if its node is gone.
+    async fn look(&mut self, node: &LockNode, name: &str, until: Instant) -> Result<bool, Failure> {
         let Ok(directory) = &self.directory else { return Ok(false) };
         let Some(held) = &mut self.held else { return Ok(false) };
-        let news = self.vigil.as_ref().is_none_or(Vigil::is_over);
-        if !news && !held.wanted {
+        let now = clock::now();
+        let news = self.watch.as_ref().is_none_or(Watch::is_over);
+        // The word of a watch on the line can be lost with a link, so now and then it is read.
+        if !news && !held.wanted && now < held.looked + node.session.timeout() {
             return Ok(true);
         }
-        let path = seat.path(name);
-        let session = &seat.session;
-        let get = session.get(&path, until);
-        let (data, children) = tokio::join!(get, session.list(directory, until));
+        let path = node.path(name);
+        let data = node.session.get(&path, until);
+        let (data, children) = tokio::join!(data, node.session.list(directory, until));
         let (data, children) = match (data, children) {
             (Err(failure), _) | (_, Err(failure)) if failure.is_no_node() => return Ok(false),
             (data, children) => (data?.0, children?),
@@ -149,24 +166,39 @@ impl ZooKeeperClaim {
         let Some(standing) = children::standing(&children, name) else { return Ok(false) };
         held.revoke_requested |= data == REVOKE;
         if news || held.wanted != standing.followed {
-            // Watched for anew when the engine listens again.
-            self.vigil = None;
+            // Set anew when the engine listens again.
+            self.watch = None;
         }
-        held.wanted = standing.followed;
+        (held.wanted, held.looked) = (standing.followed, now);
         Ok(true)
+    }
+
+    /// Sets the watches of a holder.
+    fn watch_as_holder(&mut self, held: Held) {
+        let (Some(node), Ok(directory)) = (&self.node, &self.directory) else { return };
+        let Presence::There { name, .. } = node.presence() else { return };
+        let news = News { behind: !held.wanted, revocation: !held.revoke_requested };
+        let session = node.session.clone();
+        self.watch = Some(Watch::of_holder(session, directory.clone(), name, news));
     }
 
     /// The answer to a deletion that goes on in the background.
     async fn left(&mut self, until: Instant) -> Result<Withdrawal, Fault> {
-        let Some((task, held)) = &mut self.leaving else { return Ok(Withdrawal::NotHeld) };
-        let held = *held;
+        let (task, answer) = match &mut self.leaving {
+            None => return Ok(Withdrawal::NotHeld),
+            Some(Leaving::Unknown) => return Err(fault::session_over()),
+            Some(Leaving::Going(task, answer)) => (task, *answer),
+        };
         match tokio::time::timeout_at(until.into(), task).await {
             Err(_) => Err(fault::timed_out(REQUEST_WITHIN)),
-            Ok(ended) => {
+            Ok(Ok(true)) => {
                 self.leaving = None;
-                // Without its runtime the session ends by itself.
-                ended.map_err(|_| fault::session_over())?;
-                Ok(if held { Withdrawal::Released } else { Withdrawal::NotHeld })
+                Ok(answer)
+            }
+            // The session was given up, or the runtime that served it is gone.
+            Ok(_) => {
+                self.leaving = Some(Leaving::Unknown);
+                Err(fault::session_over())
             }
         }
     }
@@ -190,19 +222,12 @@ impl Claim for ZooKeeperClaim {
     }
 
     async fn changed(&mut self) {
-        if let (Some(held), None) = (&self.held, &self.vigil) {
-            sleep_until((held.since + VIGIL_AFTER).into()).await;
-            if let (Some(seat), Ok(directory)) = (&self.seat, &self.directory)
-                && let Node::Known { name, .. } = seat.node()
-            {
-                let session = seat.session.clone();
-                let (behind, asked) = (!held.wanted, held.revoke_requested);
-                let vigil = Vigil::of_holder(session, directory.clone(), name, behind, asked);
-                self.vigil = Some(vigil);
-            }
+        if let (Some(held), None) = (self.held, &self.watch) {
+            sleep_until((held.since + WATCH_AFTER).into()).await;
+            self.watch_as_holder(held);
         }
-        match &mut self.vigil {
-            Some(vigil) => vigil.over().await,
+        match &mut self.watch {
+            Some(watch) => watch.over().await,
             None => std::future::pending().await,
         }
     }
@@ -210,34 +235,30 @@ impl Claim for ZooKeeperClaim {
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         let began = clock::now();
         let until = began + REQUEST_WITHIN;
-        let (Some(seat), Some(_)) = (self.seat.clone(), self.held) else {
+        let (Some(node), Some(_)) = (self.node.clone(), self.held) else {
             return Ok(Renewal::Lost);
         };
-        if !seat.extend(began + self.terms.lease) {
+        let Presence::There { name, .. } = node.presence() else {
             self.stand_outside();
             return Ok(Renewal::Lost);
-        }
-        let Node::Known { name, .. } = seat.node() else { return Ok(Renewal::Lost) };
-        match self.look(&seat, &name, until).await {
-            Ok(true) => {}
-            Ok(false) => {
-                seat.is_gone();
-                self.stand_outside();
-                return Ok(Renewal::Lost);
+        };
+        let looked = match node.extend(began + self.terms.lease) {
+            true => self.look(&node, &name, until).await,
+            false => Err(Failure::Over),
+        };
+        match (looked, self.held) {
+            (Ok(true), Some(held)) => {
+                let grant = self.grant(&node, held, began, until, FenceRange::empty()).await;
+                if !node.is_lost() {
+                    return grant.map(Renewal::Held);
+                }
             }
-            Err(Failure::Over) => {
-                self.stand_outside();
-                return Ok(Renewal::Lost);
-            }
-            Err(failure) => return Err(failure.into_fault()),
+            (Ok(_), _) => node.is_gone(),
+            (Err(Failure::Over), _) => {}
+            (Err(failure), _) => return Err(failure.into_fault()),
         }
-        let Some(held) = self.held else { return Ok(Renewal::Lost) };
-        let grant = self.grant(&seat, held, began, until, FenceRange::empty()).await;
-        if seat.is_lost() {
-            self.stand_outside();
-            return Ok(Renewal::Lost);
-        }
-        grant.map(Renewal::Held)
+        self.stand_outside();
+        Ok(Renewal::Lost)
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
@@ -246,35 +267,43 @@ impl Claim for ZooKeeperClaim {
             return self.left(until).await;
         }
         let held = self.held.take().is_some();
-        self.waits_for = None;
+        let answer = if held { Withdrawal::Released } else { Withdrawal::NotHeld };
+        self.waiting = None;
         // Kept until the end: it falls silent by itself with the node.
-        let _vigil = self.vigil.take();
-        let Some(seat) = self.seat.take() else { return Ok(Withdrawal::NotHeld) };
-        if let (Node::Known { name, .. }, false) = (seat.node(), seat.was_doubted()) {
-            match seat.session.delete(&seat.path(&name), until).await {
+        let _watch = self.watch.take();
+        // From here on its drop deletes it.
+        let Some(node) = self.node.take() else { return Ok(Withdrawal::NotHeld) };
+        let mut refused = None;
+        if let Presence::There { name, .. } = node.presence() {
+            match node.session.delete(&node.path(&name), until).await {
                 Ok(()) => {
-                    seat.is_gone();
-                    return Ok(if held { Withdrawal::Released } else { Withdrawal::NotHeld });
+                    node.is_gone();
+                    return Ok(answer);
                 }
-                Err(Failure::Over) => return Ok(Withdrawal::NotHeld),
                 Err(failure) if failure.is_no_node() => {
-                    seat.is_gone();
+                    node.is_gone();
                     return Ok(Withdrawal::NotHeld);
                 }
                 // Tried again below, for as long as it takes.
-                Err(Failure::Unknown(_)) => {}
                 Err(failure) => {
-                    drop(seat);
-                    return Err(failure.into_fault());
+                    refused = Some(failure.into_fault()).filter(|fault| !fault.is_transient());
                 }
             }
         }
-        let lost = seat.is_lost();
-        if let Some(grave) = seat.give_up() {
-            let task = grave::dig(&seat.session, grave);
-            self.leaving = Some((task, held && !lost));
+        self.id = clock::random_claim_id();
+        match (node.session.liveness.ended(), node.give_up()) {
+            (Some(End::Expired), _) | (None, None) => return Ok(Withdrawal::NotHeld),
+            (Some(End::GivenUp), _) => self.leaving = Some(Leaving::Unknown),
+            (None, Some(removal)) => {
+                let task = removal::start(&node.session, removal);
+                self.leaving = Some(Leaving::Going(task, answer));
+            }
         }
-        self.left(until).await
+        // The caller need not wait for what will not pass by itself.
+        match refused {
+            Some(fault) => Err(fault),
+            None => self.left(until).await,
+        }
     }
 }
 
@@ -291,5 +320,6 @@ mod tests {
         assert_eq!(two.left(), 1);
         assert_eq!(one.take(), Some(0x1_0000_0007 << 12));
         assert_eq!(one.left(), 4_095, "hand-offs after the grant itself");
+        assert!(tokens(CZXID_END - 1, u32::MAX).last() < Some(1 << 63));
     }
 }

@@ -13,7 +13,7 @@ pub(super) enum Failure {
     Answer(Error),
     /// No answer: it may have taken effect, and may do so still.
     Unknown(Fault),
-    /// The session is over, and its nodes with it.
+    /// The session is over.
     Over,
 }
 
@@ -87,7 +87,10 @@ pub(super) fn fault(error: Error) -> Fault {
 
 /// No answer in time.
 pub(super) fn timed_out(within: Duration) -> Fault {
-    Fault::new(FaultKind::Transient, format!("zookeeper did not answer within {within:?}"))
+    Fault::new(
+        FaultKind::Transient,
+        format!("zookeeper did not complete the request within {within:?}"),
+    )
 }
 
 /// No session was opened in time. The client library keeps the reason to itself.
@@ -133,6 +136,7 @@ mod tests {
             assert!(fault.is_transient());
         }
         assert!(matches!(Failure::of(Error::SessionExpired), Failure::Over));
+        assert!(matches!(Failure::of(Error::ClientClosed), Failure::Over));
     }
 
     #[test]

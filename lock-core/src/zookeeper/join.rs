@@ -1,18 +1,20 @@
 //! Getting into the line, and standing in it.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
 use zookeeper_client::Error;
 
 use super::about;
-use super::claim::{Held, ZooKeeperClaim, tokens};
-use super::fault::{Failure, session_over};
-use super::grave;
-use super::seat::{Node, Seat};
+use super::claim::{CZXID_END, Held, Waiting, ZooKeeperClaim, tokens};
+use super::fault::Failure;
+use super::line;
+use super::lock_node::{LockNode, Presence};
+use super::removal;
 use super::session::{Answer, Session};
-use super::vigil::Vigil;
-use crate::backend::{Attempt, Fault, FaultKind};
+use super::watch::Watch;
+use crate::backend::{Attempt, Claim, Fault, FaultKind};
 use crate::engine::clock;
 use crate::proto::children;
 
@@ -24,34 +26,48 @@ impl ZooKeeperClaim {
     /// or its head has changed.
     pub(super) async fn advance(&mut self, began: Instant, until: Instant) -> Stepped {
         let directory = self.directory.clone()?;
-        if self.seat.as_ref().is_some_and(|seat| seat.is_lost()) {
+        if self.node.as_ref().is_some_and(|node| node.is_lost()) {
             self.stand_outside();
         }
-        let Some(seat) = self.seat.clone() else {
-            return self.join(&directory, began, until).await;
+        let Some(node) = self.node.clone() else {
+            return self.join(&directory, until).await;
         };
-        match seat.node() {
-            Node::Doubtful => self.find(&seat, &directory, until).await,
-            Node::Known { name, .. } => {
-                if !seat.extend(began + self.terms.lease) {
-                    return Ok(None);
-                }
-                match seat.session.list(&directory, until).await {
-                    Ok(children) => self.stand(&seat, &name, &children, began, until).await,
-                    Err(failure) => self.not_served(&seat, failure),
-                }
-            }
-            Node::Gone => Ok(None),
+        if !node.extend(began + self.terms.lease) {
+            return Ok(None);
+        }
+        if let Some(blocked) = self.is_still_blocked(&node, began) {
+            return Ok(Some(blocked));
+        }
+        match node.presence() {
+            Presence::Asked => self.find(&node, &directory).await,
+            Presence::There { name, .. } => match node.session.list(&directory, until).await {
+                Ok(children) => self.stand(&node, &name, &children, began, until).await,
+                Err(failure) => self.not_served(&node, failure),
+            },
+            Presence::Absent | Presence::GivenUp => Ok(None),
         }
     }
 
+    /// What the last answer said, if that was a moment ago and the watch that it set stands. A
+    /// watch whose word was lost is made up for by reading the line at a third of the session.
+    fn is_still_blocked(&self, node: &LockNode, now: Instant) -> Option<Attempt> {
+        let waiting = self.waiting.as_ref()?;
+        let stands = self.watch.as_ref().is_some_and(|watch| !watch.is_over());
+        let fresh = now < waiting.seen + node.session.timeout() / 3;
+        (stands && fresh).then(|| self.blocked(&node.session, waiting.ahead))
+    }
+
+    fn blocked(&self, session: &Session, ahead: u32) -> Attempt {
+        Attempt::Blocked { ahead: Some(ahead), recheck: self.recheck(session) }
+    }
+
     /// What a failure means for a claim with a node.
-    fn not_served(&mut self, seat: &Seat, failure: Failure) -> Stepped {
+    fn not_served(&mut self, node: &LockNode, failure: Failure) -> Stepped {
         match failure {
-            // Looked at anew: the node is gone, or the session is.
+            // Looked at anew: the session is over.
             Failure::Over => Ok(None),
             failure if failure.is_no_node() => {
-                seat.is_gone();
+                node.is_gone();
                 Ok(None)
             }
             failure => Err(failure.into_fault()),
@@ -59,113 +75,99 @@ impl ZooKeeperClaim {
     }
 
     /// Creates a node at the end of the line.
-    async fn join(&mut self, directory: &Arc<str>, began: Instant, until: Instant) -> Stepped {
+    async fn join(&mut self, directory: &Arc<str>, until: Instant) -> Stepped {
         let session = self.sessions.get(until).await?;
         if !self.is_patient() {
-            match session.list(directory, until).await {
-                Ok(children) if children::line(&children).is_empty() => {}
-                Ok(children) => return Ok(Some(self.outside(&session, &children))),
-                Err(failure) if failure.is_no_node() => {}
+            match line::children(&session, directory, until).await {
+                Ok(children) => match children::line(&children).len() {
+                    0 => {}
+                    others => return Ok(Some(self.outside(&session, others))),
+                },
                 Err(Failure::Over) => return Ok(None),
                 Err(failure) => return Err(failure.into_fault()),
             }
         }
+        let began = clock::now();
         let lease_end = began + self.terms.lease;
-        let seat = Seat::take(session.clone(), directory.clone(), self.id, lease_end, self.doubted);
+        let node = LockNode::new(session.clone(), directory.clone(), self.id, lease_end);
         // Owned before anything is sent, so that nothing can be left behind.
-        self.seat = Some(seat.clone());
+        self.node = Some(node.clone());
+        let prefix = node.path(node.prefix());
         let data = about::data(self.terms.name);
-        let mut made = create_and_list(&session, &self.prefix, directory, &data, until).await;
+        let create = || create_and_list(&session, &prefix, directory, &data, until);
+        let Some(asked) = node.ask(create) else { return Ok(None) };
+        let mut made = asked.await;
         if made.0.as_ref().is_err_and(Failure::is_no_node) {
-            seat.makes_directory();
-            made = make_create_and_list(&session, &self.prefix, directory, &data, until).await;
+            node.makes_directory();
+            let create = || make_create_and_list(&session, &prefix, directory, &data, until);
+            let Some(asked) = node.ask(create) else { return Ok(None) };
+            made = asked.await;
         }
         let (created, listed) = made;
-        let (number, birth) = match created {
+        let (number, czxid) = match created {
             Ok(created) => created,
-            Err(failure) => return self.not_created(&seat, directory, failure, until).await,
+            Err(failure) => return self.not_created(&node, directory, failure, until).await,
         };
-        let name = format!("{}{number:010}", self.node_prefix());
-        seat.settle(&name, birth);
-        if children::is_used_up(number) {
+        let name = format!("{}{number:010}", node.prefix());
+        node.is_there(&name, czxid);
+        if let Some(fault) = used_up(directory, number, czxid) {
             self.stand_outside();
-            let what = format!(
-                "the directory {directory} has used up its sequence numbers: stop using it for \
-                 some minutes, so that the server removes it"
-            );
-            return Err(Fault::new(FaultKind::Refused, what));
+            return Err(fault);
         }
         match listed {
-            Ok(children) => self.stand(&seat, &name, &children, began, until).await,
-            Err(failure) => self.not_served(&seat, failure),
+            Ok(children) => self.stand(&node, &name, &children, began, until).await,
+            Err(failure) => self.not_served(&node, failure),
         }
     }
 
     async fn not_created(
         &mut self,
-        seat: &Seat,
+        node: &LockNode,
         directory: &str,
         failure: Failure,
         until: Instant,
     ) -> Stepped {
         match failure {
-            Failure::Unknown(fault) => {
-                self.doubted = true;
-                seat.doubt();
-                Err(fault)
-            }
-            Failure::Over => Ok(None),
-            failure => {
-                seat.is_gone();
-                self.stand_outside();
-                if !failure.is_no_node() {
-                    return Err(failure.into_fault());
-                }
-                // Something above the directory is missing.
-                let made = seat.session.make_directory(directory, until).await;
-                match made {
-                    Ok(()) | Err(Failure::Over) => Ok(None),
-                    // Removed again in between.
-                    Err(failure) if failure.is_no_node() => Ok(None),
-                    Err(failure) => Err(failure.into_fault()),
-                }
-            }
+            Failure::Unknown(fault) => return Err(fault),
+            Failure::Over => return Ok(None),
+            Failure::Answer(_) => {}
+        }
+        node.is_gone();
+        self.stand_outside();
+        if !failure.is_no_node() {
+            return Err(failure.into_fault());
+        }
+        // Something above the directory is missing.
+        match node.session.make_directory(directory, until).await {
+            Ok(()) | Err(Failure::Over) => Ok(None),
+            // Removed again in between.
+            Err(failure) if failure.is_no_node() => Ok(None),
+            Err(failure) => Err(failure.into_fault()),
         }
     }
 
     /// Looks for a node that was asked for and whose name was not told.
-    async fn find(&mut self, seat: &Arc<Seat>, directory: &str, until: Instant) -> Stepped {
-        let strays = match grave::strays(&seat.session, directory, self.id).await {
-            Ok(strays) => strays,
-            Err(Failure::Over) => return Ok(None),
-            Err(failure) => return Err(failure.into_fault()),
-        };
-        let Some(name) = strays.first() else {
-            // The request never took effect, and nothing that was sent before can any more.
-            seat.is_gone();
-            return Ok(None);
-        };
-        match seat.session.owner(&seat.path(name), until).await {
-            Ok(Some((owner, birth))) if owner == seat.session.id() => {
-                seat.settle(name, birth);
-                Ok(None)
+    async fn find(&mut self, node: &LockNode, directory: &str) -> Stepped {
+        match removal::find(&node.session, directory, node.prefix()).await {
+            Ok(Some((name, czxid))) => {
+                node.is_there(&name, czxid);
+                if let Some(fault) = used_up(directory, children::number(&name), czxid) {
+                    self.stand_outside();
+                    return Err(fault);
+                }
             }
-            Ok(_) => Ok(None),
-            Err(failure) => self.not_served_in_doubt(failure),
+            // It was never created, and will not be any more.
+            Ok(None) => node.is_gone(),
+            Err(Failure::Over) => {}
+            Err(failure) => return Err(failure.into_fault()),
         }
-    }
-
-    fn not_served_in_doubt(&mut self, failure: Failure) -> Stepped {
-        match failure {
-            Failure::Over => Err(session_over()),
-            failure => Err(failure.into_fault()),
-        }
+        Ok(None)
     }
 
     /// What the children say about a claim with a node.
     async fn stand(
         &mut self,
-        seat: &Arc<Seat>,
+        node: &LockNode,
         name: &str,
         children: &[String],
         began: Instant,
@@ -173,39 +175,36 @@ impl ZooKeeperClaim {
     ) -> Stepped {
         let Some(standing) = children::standing(children, name) else {
             // An operator took it away.
-            seat.is_gone();
-            self.stand_outside();
+            node.is_gone();
             return Ok(None);
         };
-        let own = |child: &String| child.starts_with(self.node_prefix());
-        if seat.was_doubted() && children.iter().filter(|child| own(child)).count() > 1 {
-            seat.clear_beside(name);
-        }
         let Some(predecessor) = standing.predecessor else {
-            return self.hold(seat, standing.followed, began, until).await;
+            return self.hold(node, standing.followed, began, until).await;
         };
         if !self.is_patient() {
-            let outside = self.outside(&seat.session, children);
-            return self.step_aside(outside).await;
+            let outside = self.outside(&node.session, children::line(children).len() - 1);
+            // What was joined in vain is left at once.
+            return self.withdraw().await.map(|_| Some(outside));
         }
-        let ahead = Some(standing.ahead);
-        let blocked = Attempt::Blocked { ahead, recheck: self.recheck(&seat.session) };
-        let watched = self.waits_for.as_deref() == Some(predecessor)
-            && self.vigil.as_ref().is_some_and(|vigil| !vigil.is_over());
-        if watched {
-            return Ok(Some(blocked));
+        let before = self.waiting.take();
+        let same = before.is_some_and(|waiting| waiting.predecessor == predecessor);
+        let (ahead, seen) = (standing.ahead, clock::now());
+        self.waiting = Some(Waiting { ahead, predecessor: predecessor.to_owned(), seen });
+        let blocked = Some(self.blocked(&node.session, ahead));
+        if same && self.watch.as_ref().is_some_and(|watch| !watch.is_over()) {
+            return Ok(blocked);
         }
-        match seat.session.watch_data(&seat.path(predecessor), until).await {
+        self.watch = None;
+        match node.session.watch_data(&node.path(predecessor), until).await {
             Ok((_, watcher)) => {
-                self.vigil = Some(Vigil::on(&seat.session, watcher));
-                self.waits_for = Some(predecessor.to_owned());
-                Ok(Some(blocked))
+                self.watch = Some(Watch::on(&node.session, watcher));
+                Ok(blocked)
             }
             // It has left: whoever is before us now is in the next list.
             Err(failure) if failure.is_no_node() => Ok(None),
             Err(Failure::Over) => Ok(None),
-            // Who has hidden its data stands in line all the same; asked again by the clock.
-            Err(Failure::Answer(Error::NoAuth)) => Ok(Some(blocked)),
+            // Who hides its data stands in line all the same; looked for again by the clock.
+            Err(Failure::Answer(Error::NoAuth)) => Ok(blocked),
             Err(failure) => Err(failure.into_fault()),
         }
     }
@@ -213,77 +212,89 @@ impl ZooKeeperClaim {
     /// The first in line holds the key.
     async fn hold(
         &mut self,
-        seat: &Arc<Seat>,
+        node: &LockNode,
         followed: bool,
         began: Instant,
         until: Instant,
     ) -> Stepped {
-        let Node::Known { birth, .. } = seat.node() else { return Ok(None) };
-        let waited = self.waits_for.take().is_some();
+        let Presence::There { czxid, .. } = node.presence() else { return Ok(None) };
+        let waited = self.waiting.take().is_some();
         let before = self.held.take();
+        let now = clock::now();
         let held = Held {
-            birth,
-            since: clock::now(),
+            czxid,
+            since: now,
+            looked: now,
             wanted: followed,
             revoke_requested: before.is_some_and(|held| held.revoke_requested),
             waited: waited || before.is_some_and(|held| held.waited),
         };
-        self.vigil = None;
+        self.watch = None;
         self.held = Some(held);
-        let fences = tokens(held.birth, self.terms.fences);
-        let grant = self.grant(seat, held, began, until, fences).await;
-        if !seat.extend(began + self.terms.lease) {
+        let fences = tokens(held.czxid, self.terms.fences);
+        let grant = self.grant(node, held, began, until, fences).await;
+        // Nobody may take the node away before the grant is over.
+        if !node.extend(began + self.terms.lease) {
             return Ok(None);
         }
         grant.map(|grant| Some(Attempt::Granted(grant)))
     }
 
-    /// A claim that must not wait leaves at once what it has just joined.
-    async fn step_aside(&mut self, outside: Attempt) -> Stepped {
-        use crate::backend::Claim;
-        self.withdraw().await.map(|_| Some(outside))
-    }
-
     /// Where a claim stands that is not in the line.
-    fn outside(&self, session: &Session, children: &[String]) -> Attempt {
-        let others = children::line(children);
-        let others = others.iter().filter(|name| !name.starts_with(self.node_prefix())).count();
+    fn outside(&self, session: &Session, others: usize) -> Attempt {
         Attempt::Blocked { ahead: u32::try_from(others).ok(), recheck: self.recheck(session) }
     }
+}
 
-    /// The name of the node, up to the number that the server adds.
-    fn node_prefix(&self) -> &str {
-        self.prefix.rsplit_once('/').map_or("", |(_, name)| name)
-    }
+/// Why a node that was made cannot serve.
+fn used_up(directory: &str, number: i64, czxid: u64) -> Option<Fault> {
+    let what = if children::is_used_up(number) {
+        format!(
+            "the directory {directory} has used up its sequence numbers: leave it alone for some \
+             minutes, so that the server removes it"
+        )
+    } else if czxid >= CZXID_END {
+        "the servers have counted too many transactions for fencing tokens of 63 bits".to_owned()
+    } else {
+        return None;
+    };
+    Some(Fault::new(FaultKind::Refused, what))
 }
 
 type Created = (Answer<(i64, u64)>, Answer<Vec<String>>);
 
-/// Takes one round trip.
-async fn create_and_list(
-    session: &Session,
-    prefix: &str,
-    directory: &str,
-    data: &[u8],
+/// Takes one round trip. Sent when called.
+fn create_and_list<'a>(
+    session: &'a Session,
+    prefix: &'a str,
+    directory: &'a str,
+    data: &'a [u8],
     until: Instant,
-) -> Created {
+) -> impl Future<Output = Created> + 'a {
     let created = session.create(prefix, data, until);
-    tokio::join!(created, session.list(directory, until))
+    let listed = session.list(directory, until);
+    async move { tokio::join!(created, listed) }
 }
 
-/// Takes one round trip as well, if what is above the directory is there.
-async fn make_create_and_list(
-    session: &Session,
-    prefix: &str,
-    directory: &str,
-    data: &[u8],
+/// Takes one round trip as well, if what is above the directory is there. Sent when called.
+fn make_create_and_list<'a>(
+    session: &'a Session,
+    prefix: &'a str,
+    directory: &'a str,
+    data: &'a [u8],
     until: Instant,
-) -> Created {
+) -> impl Future<Output = Created> + 'a {
     let made = session.make(directory, until);
-    let (made, (created, listed)) =
-        tokio::join!(made, create_and_list(session, prefix, directory, data, until));
-    match made {
-        Err(failure) if !failure.is_no_node() && created.is_err() => (Err(failure), listed),
-        _ => (created, listed),
+    let both = create_and_list(session, prefix, directory, data, until);
+    async move {
+        match tokio::join!(made, both) {
+            // The directory could not be made: that says more than that it is not there.
+            (Err(failure), (Err(created), listed))
+                if created.is_no_node() && !failure.is_no_node() =>
+            {
+                (Err(failure), listed)
+            }
+            (_, both) => both,
+        }
     }
 }

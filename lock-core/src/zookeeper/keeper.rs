@@ -1,67 +1,67 @@
-//! The one task of a session. It proves that the session lives for as long as a claim depends on
-//! it, and takes away the nodes of claims that nobody has asked about for the length of their
-//! lease: a session is shared by all locks of a client, so it would keep them for ever.
+//! The one task of a session. It proves that the session lives, and takes away the nodes of claims
+//! that nobody has asked about for the length of their lease: a session is shared by all locks of
+//! a client, so it would keep them for ever.
 
 use std::sync::{Arc, Weak};
-use std::time::Instant;
 
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
-use zookeeper_client::StateWatcher;
+use zookeeper_client::{SessionState, StateWatcher};
 
-use super::life::Life;
-use super::seat::Seat;
+use super::liveness::{End, Liveness};
+use super::lock_node::LockNode;
 use super::session::Session;
 use crate::engine::clock;
 
 /// Ends the session for all who have it, also when the runtime drops the task.
-struct Ends(Arc<Life>);
+struct Ends(Arc<Liveness>);
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        self.0.end();
+        self.0.end(End::GivenUp);
     }
 }
 
 /// Keeps a session for as long as somebody has it and the server knows it.
-pub(super) async fn keep(session: Weak<Session>, life: Arc<Life>, mut state: StateWatcher) {
-    let ends = Ends(life.clone());
+pub(super) async fn keep(session: Weak<Session>, liveness: Arc<Liveness>, mut state: StateWatcher) {
+    let _ends = Ends(liveness.clone());
     // More than one may be under way: each proves the time of its own sending.
     let mut beats = JoinSet::new();
-    let mut last_beat = clock::now();
+    let mut beat_at = liveness.clock().beat_at();
     loop {
-        let beat_at = life.clock().beat_at().max(last_beat + life.clock().beat_again());
-        let wakes_at = life.wakes_at(beat_at);
+        let wakes_at = liveness.wakes_at(beat_at);
+        let mut linked = false;
         tokio::select! {
             state = state.changed() => {
                 if state.is_terminated() {
-                    tracing::warn!(%state, "the session at zookeeper is over");
-                    return drop(ends);
+                    tracing::warn!(end = %state, "the session at zookeeper is over");
+                    if state == SessionState::Expired {
+                        liveness.end(End::Expired);
+                    }
+                    return;
                 }
                 tracing::info!(%state, "the link to zookeeper");
+                linked = state == SessionState::SyncConnected;
             }
             Some(_) = beats.join_next() => {}
             () = sleep_until(wakes_at.into()) => {}
-            () = life.poke.notified() => {}
+            () = liveness.poke.notified() => {}
         }
         let Some(session) = session.upgrade() else { return };
-        if life.is_over() {
+        if let Some(end) = liveness.ended() {
+            tracing::warn!(?end, "the session at zookeeper is over");
             return;
         }
         let now = clock::now();
-        for seat in life.due(now) {
-            seat.upgrade().inspect(|seat| Seat::look(seat, now));
+        for node in liveness.due(now) {
+            node.upgrade().inspect(|node| LockNode::expire(node, now));
         }
-        if now >= beat_at {
-            last_beat = now;
-            if life.is_needed() {
-                beats.spawn(beat(session, now));
-            }
+        let clock = liveness.clock();
+        // What was under way over a link that broke is lost: on the new one it is sent at once.
+        if now >= beat_at || linked {
+            beats.spawn(async move { session.beat().await });
+            beat_at = now + clock.beat_again();
         }
+        beat_at = beat_at.max(clock.beat_at());
     }
-}
-
-async fn beat(session: Arc<Session>, now: Instant) {
-    // Later it would prove nothing that is of use.
-    session.beat(now + session.timeout() * 2 / 3).await;
 }

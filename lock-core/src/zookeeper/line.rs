@@ -36,14 +36,34 @@ pub(super) fn directory(sessions: &Sessions, key: &Key) -> Result<String, Fault>
     Ok(names::directory(root, key))
 }
 
-/// All children, as the leader has them.
-async fn children(session: &Session, directory: &str, until: Instant) -> Answer<Vec<String>> {
+/// All children, as the leader has them; none if there is no directory.
+pub(super) async fn children(
+    session: &Session,
+    directory: &str,
+    until: Instant,
+) -> Answer<Vec<String>> {
     let synced = session.sync(directory, until);
-    let (synced, listed) = tokio::join!(synced, session.list(directory, until));
-    match (synced, listed) {
+    let listed = session.list(directory, until);
+    match tokio::join!(synced, listed) {
         (Ok(()), Ok(children)) => Ok(children),
         (Ok(()), Err(failure)) | (Err(failure), _) if failure.is_no_node() => Ok(Vec::new()),
         (Err(failure), _) | (_, Err(failure)) => Err(failure),
+    }
+}
+
+/// The session and all children, in a new session if the last one turns out to be over.
+async fn ask(
+    sessions: &Arc<Sessions>,
+    directory: &str,
+    until: Instant,
+) -> Result<(Arc<Session>, Vec<String>), Fault> {
+    loop {
+        let session = sessions.get(until).await?;
+        match children(&session, directory, until).await {
+            Ok(children) => return Ok((session, children)),
+            Err(Failure::Over) if clock::now() < until => {}
+            Err(failure) => return Err(failure.into_fault()),
+        }
     }
 }
 
@@ -51,8 +71,7 @@ async fn children(session: &Session, directory: &str, until: Instant) -> Answer<
 pub(super) async fn inspect(sessions: &Arc<Sessions>, key: &Key) -> Result<Inspection, Fault> {
     let directory = directory(sessions, key)?;
     let until = clock::now() + REQUEST_WITHIN;
-    let session = sessions.get(until).await?;
-    let children = children(&session, &directory, until).await.map_err(Failure::into_fault)?;
+    let (session, children) = ask(sessions, &directory, until).await?;
     let mut holder = None;
     let mut waiters = Vec::new();
     let line = children::line(&children);
@@ -76,8 +95,8 @@ pub(super) async fn inspect(sessions: &Arc<Sessions>, key: &Key) -> Result<Inspe
         let about = said.as_ref().map(|(data, _)| about::shown(data));
         let claim = names::claimant(name);
         if holder.is_none() {
-            let birth = said.map(|(_, birth)| birth);
-            let token = birth.and_then(|birth| tokens(birth, u32::MAX).last());
+            let czxid = said.map(|(_, czxid)| czxid);
+            let token = czxid.and_then(|czxid| tokens(czxid, u32::MAX).last());
             let found = Holder::new(claim, token.map(FencingToken::new), None);
             holder = Some(about.into_iter().fold(found, Holder::with_about));
         } else {
@@ -91,9 +110,8 @@ pub(super) async fn inspect(sessions: &Arc<Sessions>, key: &Key) -> Result<Inspe
 pub(super) async fn request_revoke(sessions: &Arc<Sessions>, key: &Key) -> Result<bool, Fault> {
     let directory = directory(sessions, key)?;
     let until = clock::now() + REQUEST_WITHIN;
-    let session = sessions.get(until).await?;
     for _ in 0..TRIES_MAX {
-        let children = children(&session, &directory, until).await.map_err(Failure::into_fault)?;
+        let (session, children) = ask(sessions, &directory, until).await?;
         let Some(holder) = children::line(&children).first().copied() else { return Ok(false) };
         match session.set(&format!("{directory}/{holder}"), REVOKE, until).await {
             Ok(()) => return Ok(true),

@@ -12,30 +12,30 @@
 //! A holder must know in time that its session is gone, and no answer to a ping or a read can tell
 //! it. So the session writes to its own node at a third of its timeout, and a hold counts as good
 //! for two thirds from the last answered write (`proto/session.rs`). The client's own word that a
-//! session has expired or a link is suspended comes too late for that, and decides nothing here.
+//! link is suspended or a session has expired comes too late for that: no hold waits for it.
 //!
-//! - `session`: requests. - `sessions`: a new one after one has ended. - `life`, `keeper`: what
-//!   keeps a session. - `seat`: a claim's node, deleted whatever happens. - `grave`: how. -
-//!   `vigil`: watches. - `claim`: the verbs. - `join`: getting into the line, also after lost
+//! - `session`: requests. - `sessions`: a new one after one has ended. - `liveness`, `keeper`: what
+//!   keeps a session. - `lock_node`: a claim's node, deleted whatever happens. - `removal`: how. -
+//!   `watch`: watches. - `claim`: the verbs. - `join`: getting into the line, also after lost
 //!   replies. - `line`: who is in it, and asking the holder to leave. - `names`, `about`: names
 //!   and data of nodes. - `url`, `tls`, `fault`.
 
 mod about;
 mod claim;
 mod fault;
-mod grave;
 mod join;
 mod keeper;
-mod life;
 mod line;
+mod liveness;
+mod lock_node;
 mod names;
-mod seat;
+mod removal;
 mod session;
 mod sessions;
 #[cfg(feature = "zookeeper-tls")]
 mod tls;
 mod url;
-mod vigil;
+mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +68,7 @@ impl ZooKeeper {
     ///
     /// # Cancel safety
     ///
-    /// A session that was opened meanwhile is closed.
+    /// A session that was opened meanwhile is closed, or ends by itself after its timeout.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
         let target = Target::parse(url)?;
         let sessions = Sessions::connect(target).await.map_err(ConnectError::Store)?;

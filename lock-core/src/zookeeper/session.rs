@@ -1,11 +1,11 @@
 //! One session at ZooKeeper, and the requests that are sent in it.
 //!
 //! Requests of one session are served in the order in which they were sent, over reconnects too,
-//! which is what makes a lost reply harmless: a [`sync`](Session::sync) and a
-//! [`list`](Session::list) that are sent after a create see what became of it.
+//! which is what makes a lost reply harmless: a [`list`](Session::list) behind an answered write
+//! sees what became of everything that was asked for before.
 //!
 //! A request is sent when its method is called, not when its future is polled first, so two calls
-//! before one await take one round trip.
+//! before one await take one round trip. Those that are `async` send more than one.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use zookeeper_client::{Acls, Client, CreateMode, Error, OneshotWatcher, Stat};
 
 use super::fault::{self, Failure};
 use super::keeper;
-use super::life::Life;
+use super::liveness::{End, Liveness};
 use super::names;
 use super::url::Target;
 use crate::backend::Fault;
@@ -26,6 +26,10 @@ use crate::proto::SessionClock;
 
 /// How long one request may take.
 pub(super) const REQUEST_WITHIN: Duration = Duration::from_secs(2);
+
+/// A client that has no link gives its session up within 7/5 of the timeout; one that says nothing
+/// for this many timeouts is not run any more.
+const SILENT_FOR: u32 = 2;
 
 /// How often a directory that is removed over and over is made again.
 const MAKES_MAX: u32 = 5;
@@ -39,7 +43,7 @@ pub(super) struct Session {
     acls: Acls<'static>,
     /// The node that is written to prove that the session lives.
     node: String,
-    pub(super) life: Arc<Life>,
+    pub(super) liveness: Arc<Liveness>,
     /// Where the tasks of the session run: without that runtime the session ends.
     pub(super) runtime: Handle,
     requests: Arc<AtomicU64>,
@@ -57,13 +61,16 @@ impl Session {
             error => fault::fault(error),
         })?;
         let timeout = client.session_timeout();
+        if timeout < target.session {
+            tracing::warn!(asked = ?target.session, ?timeout, "zookeeper shortened the session");
+        }
         let node = names::session(&target.root, client.session_id().0);
         let state = client.state_watcher();
         let session = Arc::new(Self {
             client,
             acls: target.acls(),
             node,
-            life: Arc::new(Life::new(SessionClock::start(timeout, sent))),
+            liveness: Arc::new(Liveness::new(SessionClock::start(timeout, sent, clock::now()))),
             runtime: Handle::current(),
             requests,
         });
@@ -74,12 +81,13 @@ impl Session {
             if !made.as_ref().is_err_and(Failure::is_no_node) {
                 break;
             }
+            // Ours alone if we have a user, so a wrong password is refused here and now.
             session.make_directory(&directory, until).await.map_err(Failure::into_fault)?;
             made = session.make_node(until).await;
         }
         made.map_err(Failure::into_fault)?;
         tracing::debug!(session = %session.client.session_id(), ?timeout, "zookeeper session");
-        drop(tokio::spawn(keeper::keep(Arc::downgrade(&session), session.life.clone(), state)));
+        drop(tokio::spawn(keeper::keep(Arc::downgrade(&session), session.liveness.clone(), state)));
         Ok(session)
     }
 
@@ -98,17 +106,32 @@ impl Session {
         request: impl Future<Output = Result<T, Error>>,
     ) -> Answer<T> {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        match tokio::time::timeout_at(until.into(), request).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => {
-                let failure = Failure::of(error);
-                if matches!(failure, Failure::Over) {
-                    self.life.end();
-                }
-                Err(failure)
+        let answer = tokio::time::timeout_at(until.into(), request).await;
+        let now = clock::now();
+        let failure = match answer {
+            Ok(Ok(answer)) => {
+                self.liveness.heard(now);
+                return Ok(answer);
             }
-            Err(_) => Err(Failure::Unknown(fault::timed_out(REQUEST_WITHIN))),
+            // Told also by a client that has counted the session out itself.
+            Ok(Err(Error::SessionExpired)) => {
+                self.liveness.end(End::Expired);
+                Failure::Over
+            }
+            Ok(Err(error)) => Failure::of(error),
+            Err(_) => Failure::Unknown(fault::timed_out(REQUEST_WITHIN)),
+        };
+        match failure {
+            Failure::Answer(_) => self.liveness.heard(now),
+            Failure::Over => self.liveness.end(End::GivenUp),
+            // By then the client would have said something, were its task run by anybody.
+            Failure::Unknown(_) => {
+                if now > self.liveness.last_heard() + self.timeout() * SILENT_FOR {
+                    self.liveness.end(End::GivenUp);
+                }
+            }
         }
+        Err(if self.liveness.is_over() { Failure::Over } else { failure })
     }
 
     /// As [`ask`](Self::ask), for a write: its answer proves that the session lived.
@@ -119,11 +142,11 @@ impl Session {
         request: impl Future<Output = Result<T, Error>>,
     ) -> Answer<T> {
         let answer = self.ask(until, request).await?;
-        self.life.proved(sent);
+        self.liveness.proved(sent, clock::now());
         Ok(answer)
     }
 
-    /// Creates a node of this session that the server numbers; its number and its birth.
+    /// Creates a node of this session that the server numbers; its number and the transaction.
     pub(super) fn create<'a>(
         &'a self,
         prefix: &'a str,
@@ -135,7 +158,7 @@ impl Session {
         let request = self.client.create(prefix, data, &options);
         async move {
             let (stat, sequence) = self.tell(sent, until, request).await?;
-            Ok((sequence.into_i64(), birth(&stat)))
+            Ok((sequence.into_i64(), czxid(&stat)))
         }
     }
 
@@ -172,18 +195,28 @@ impl Session {
         }
     }
 
-    /// Proves that the session lives, as far as it does.
-    pub(super) async fn beat(&self, until: Instant) {
+    /// Writes to the session's own node, which a majority answers if the session lives.
+    pub(super) async fn prove(&self, until: Instant) -> Answer<()> {
         let sent = clock::now();
         let request = self.client.set_data(&self.node, b"", None);
-        let answer = self.tell(sent, until, request).await;
-        if answer.is_err_and(|failure| failure.is_no_node()) {
-            // Somebody took it away; with its directory too, if that was empty then.
-            if let Some((directory, _)) = self.node.rsplit_once('/')
-                && self.make_directory(directory, until).await.is_ok()
-            {
-                drop(self.make_node(until).await);
+        match self.tell(sent, until, request).await {
+            Ok(_) => Ok(()),
+            Err(failure) if failure.is_no_node() => {
+                // Somebody took it away; with its directory too, if that was empty then.
+                let directory = self.node.rsplit_once('/').map_or("/", |(directory, _)| directory);
+                self.make_directory(directory, until).await?;
+                self.make_node(until).await
             }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// One of the writes that keep the session proved.
+    pub(super) async fn beat(&self) {
+        // Later an answer would prove nothing that is of use.
+        let until = clock::now() + self.timeout() * 2 / 3;
+        if let Err(failure) = self.prove(until).await {
+            tracing::debug!(fault = %failure.into_fault(), "no proof of the session");
         }
     }
 
@@ -205,16 +238,30 @@ impl Session {
         self.ask(until, self.client.sync(path))
     }
 
-    /// The session that a node belongs to, and its birth; `None` if it is not there.
-    pub(super) async fn owner(&self, path: &str, until: Instant) -> Answer<Option<(i64, u64)>> {
-        let stat = self.ask(until, self.client.check_stat(path)).await?;
-        Ok(stat.map(|stat| (stat.ephemeral_owner, birth(&stat))))
+    /// The session that a node belongs to, and its czxid; `None` if it is not there.
+    pub(super) fn owner<'a>(
+        &'a self,
+        path: &'a str,
+        until: Instant,
+    ) -> impl Future<Output = Answer<Option<(i64, u64)>>> + 'a {
+        let request = self.client.check_stat(path);
+        async move {
+            let stat = self.ask(until, request).await?;
+            Ok(stat.map(|stat| (stat.ephemeral_owner, czxid(&stat))))
+        }
     }
 
-    /// The data and the birth of a node.
-    pub(super) async fn get(&self, path: &str, until: Instant) -> Answer<(Vec<u8>, u64)> {
-        let (data, stat) = self.ask(until, self.client.get_data(path)).await?;
-        Ok((data, birth(&stat)))
+    /// The data and the czxid of a node.
+    pub(super) fn get<'a>(
+        &'a self,
+        path: &'a str,
+        until: Instant,
+    ) -> impl Future<Output = Answer<(Vec<u8>, u64)>> + 'a {
+        let request = self.client.get_data(path);
+        async move {
+            let (data, stat) = self.ask(until, request).await?;
+            Ok((data, czxid(&stat)))
+        }
     }
 
     /// Replaces the data of a node.
@@ -283,11 +330,11 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         // The client's own drop closes the session at the server.
-        self.life.end();
+        self.liveness.end(End::GivenUp);
     }
 }
 
 /// The transaction that created a node; greater than that of every node before it.
-fn birth(stat: &Stat) -> u64 {
+fn czxid(stat: &Stat) -> u64 {
     u64::try_from(stat.czxid).unwrap_or(0)
 }

@@ -1,8 +1,10 @@
 //! The session of a client, opened anew after one has ended.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
 
 use super::fault;
 use super::session::{REQUEST_WITHIN, Session};
@@ -16,10 +18,23 @@ const OPEN_WITHIN: Duration = Duration::from_secs(5);
 /// Those who waited for one opening share its failure for this long.
 const FAILURE_SHARED: Duration = Duration::from_millis(10);
 
+/// What became of an opening.
+enum Opening {
+    Done(Result<Arc<Session>, Fault>),
+    /// It goes on.
+    Unfinished,
+    /// Nobody is there to do it.
+    Gone,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Sessions {
     pub(super) target: Target,
+    /// The runtime that the client was made in. Sessions belong there, not to the runtime of
+    /// whoever asks first, for as long as it runs.
+    home: Handle,
+    home_is_gone: AtomicBool,
     current: Mutex<Option<Arc<Session>>>,
     /// Held while a session is opened; the last failure and its time.
     opening: tokio::sync::Mutex<Option<(Instant, Fault)>>,
@@ -29,10 +44,10 @@ pub(super) struct Sessions {
 impl Sessions {
     /// Opens the first session.
     pub(super) async fn connect(target: Target) -> Result<Arc<Self>, Fault> {
-        #[cfg(feature = "zookeeper-tls")]
-        super::tls::install();
         let sessions = Arc::new(Self {
             target,
+            home: Handle::current(),
+            home_is_gone: AtomicBool::new(false),
             current: Mutex::new(None),
             opening: tokio::sync::Mutex::new(None),
             requests: Arc::new(AtomicU64::new(0)),
@@ -48,7 +63,7 @@ impl Sessions {
     fn current(&self) -> Option<Arc<Session>> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         // Dropped here, a session that is over gives its connection back.
-        current.take_if(|session| session.life.is_over());
+        current.take_if(|session| session.liveness.is_over());
         current.clone()
     }
 
@@ -58,12 +73,32 @@ impl Sessions {
         if let Some(current) = self.current() {
             return Ok(current);
         }
-        let this = self.clone();
-        let opening = tokio::spawn(async move { this.open().await });
+        if !self.home_is_gone.load(Ordering::Relaxed) {
+            match self.open_on(&self.home, until).await {
+                Opening::Done(opened) => return opened,
+                Opening::Unfinished => return Err(fault::timed_out(REQUEST_WITHIN)),
+                // That of whoever asks has to do from now on.
+                Opening::Gone => self.home_is_gone.store(true, Ordering::Relaxed),
+            }
+        }
+        match self.open_on(&Handle::current(), until).await {
+            Opening::Done(opened) => opened,
+            Opening::Unfinished | Opening::Gone => Err(fault::timed_out(REQUEST_WITHIN)),
+        }
+    }
+
+    async fn open_on(self: &Arc<Self>, runtime: &Handle, until: Instant) -> Opening {
+        let (this, begun) = (self.clone(), Arc::new(AtomicBool::new(false)));
+        let begins = begun.clone();
+        let opening = runtime.spawn(async move {
+            begins.store(true, Ordering::Relaxed);
+            this.open().await
+        });
         match tokio::time::timeout_at(until.into(), opening).await {
-            Ok(Ok(opened)) => opened,
-            // In time, and without an answer: the runtime is ending.
-            Ok(Err(_)) | Err(_) => Err(fault::timed_out(REQUEST_WITHIN)),
+            Ok(Ok(opened)) => Opening::Done(opened),
+            Err(_) if begun.load(Ordering::Relaxed) => Opening::Unfinished,
+            // The runtime has ended, or nobody drives it.
+            Ok(Err(_)) | Err(_) => Opening::Gone,
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
-use zookeeper_client::Acls;
+use zookeeper_client::{Acls, Client};
 
 use crate::error::ConnectError;
 
@@ -15,6 +15,13 @@ const SESSION_DEFAULT: Duration = Duration::from_secs(10);
 /// What may be asked for; the server narrows it to 2 to 20 of its ticks.
 const SESSION_MIN: Duration = Duration::from_millis(100);
 const SESSION_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// How long a server may be silent, or take to connect to, before the next is tried: a session
+/// must find another server while its proof is good.
+const SILENCE_MAX: Duration = Duration::from_secs(2);
+
+/// Not shorter than a pause of a healthy server.
+const SILENCE_MIN: Duration = Duration::from_millis(500);
 
 /// The longest part of an unknown parameter that an error repeats.
 const SHOWN_CHARS_MAX: usize = 32;
@@ -88,16 +95,16 @@ impl Target {
     }
 
     /// Opens a session; the client tries all servers in turn for as long as a session would last.
-    pub(super) async fn connect(
-        &self,
-    ) -> Result<zookeeper_client::Client, zookeeper_client::Error> {
-        let mut connector =
-            zookeeper_client::Client::connector().with_session_timeout(self.session);
+    pub(super) async fn connect(&self) -> Result<Client, zookeeper_client::Error> {
+        let mut connector = Client::connector()
+            .with_session_timeout(self.session)
+            .with_connection_timeout((self.session / 4).clamp(SILENCE_MIN, SILENCE_MAX));
         if let Some(digest) = &self.digest {
             connector = connector.with_auth("digest", digest);
         }
         #[cfg(feature = "zookeeper-tls")]
         if let Some(tls) = &self.tls {
+            super::tls::install();
             return connector.with_tls(tls.clone()).secure_connect(&self.hosts).await;
         }
         connector.connect(&self.hosts).await
@@ -193,7 +200,8 @@ impl Parameters {
                 "key" if tls => parameters.files[2] = Some(value.into_owned()),
                 _ => {
                     let takes = if tls { "`session`, `ca`, `cert` and `key`" } else { "`session`" };
-                    let name = shown(&name);
+                    // A `?` in a password that is not encoded leads here too.
+                    let name = if query.contains('@') { "…".to_owned() } else { shown(&name) };
                     return Err(bad(format!("unknown parameter `{name}`: this URL takes {takes}")));
                 }
             }
@@ -260,6 +268,8 @@ mod tests {
             ("zookeeper://u:secret@h?session=1day", "600s"),
             ("zookeeper://u:secret@h?chroot=/x", "chroot"),
             ("zookeeper://u:secret@h?ca=x.pem", "ca"),
+            ("zookeeper://u:p?secret@h", "parameter"),
+            ("zookeeper://h?secret@x", "parameter"),
         ] {
             let error = Target::parse(url).unwrap_err().to_string();
             assert!(error.contains(part) && !error.contains("secret"), "{url}: {error}");

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use clap::Parser;
 
-/// Measures the lock beside its rivals. Needs `redis-server`; takes about four minutes.
+/// Measures the lock beside its rivals. Needs `redis-server`, and for the works named `zk-…`
+/// ZooKeeper, Curator and a JDK; takes about ten minutes.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "bench")]
 pub(crate) struct Arguments {
     /// Which works to run, by a part of their name: single, many-keys, hot-64, hot-1000,
-    /// processes, strict, handoff, linger, held. All by default.
+    /// processes, strict, handoff, linger, held, zk-single, zk-hot-64, zk-strict, zk-handoff. All
+    /// by default.
     pub(crate) names: Vec<String>,
     /// How often each work measures each rival.
     #[arg(long, default_value_t = 3)]

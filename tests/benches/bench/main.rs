@@ -12,6 +12,7 @@ mod measure;
 mod report;
 mod rivals;
 mod series;
+mod versions;
 mod works;
 
 use clap::Parser;

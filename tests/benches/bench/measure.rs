@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tests::clock::now_ns;
 use tests::redis::RedisServer;
+use tests::zookeeper::ZooKeeperServer;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -97,20 +98,24 @@ pub(crate) async fn contend<R: Rival>(rival: R, keys: Vec<String>, window: Windo
     logs.into_iter().collect()
 }
 
-/// Runs `contender` in this process and notes its figures.
-pub(crate) async fn in_process(
+/// What the clients of a run have sent, by the server's count, and what that is called.
+pub(crate) type Sent = Option<(&'static str, u64)>;
+
+/// Runs `contender` in this process and notes its figures. `sent` counts within the window.
+pub(crate) async fn in_process<C: Future<Output = Sent>>(
     series: &mut Series,
-    server: &RedisServer,
+    url: &str,
     contender: Contender,
     keys: Vec<String>,
     span: Duration,
+    sent: impl FnOnce(Window) -> C,
 ) {
-    let rival = contender.connect(&server.url()).await;
+    let rival = contender.connect(url).await;
     let window = Window::soon(span);
     let run = tokio::spawn(rival.contend(keys, window));
-    let commands = commands_within(server, contender, window).await;
+    let sent = sent(window).await;
     let logs = run.await.expect("a run that does not panic");
-    note(series, contender, &logs, window, commands);
+    note(series, contender.name(), &logs, window, sent);
 }
 
 /// How many commands the clients of `contender` send within the window.
@@ -118,21 +123,24 @@ pub(crate) async fn commands_within(
     server: &RedisServer,
     contender: Contender,
     window: Window,
-) -> u64 {
+) -> Sent {
     window.start().await;
     server.reset_stats();
     window.end().await;
-    server.command_stats().calls_of(contender.verbs())
+    let verbs = contender.verbs();
+    (!verbs.is_empty()).then(|| (COMMANDS, server.command_stats().calls_of(verbs)))
+}
+
+/// How many packets the clients of a ZooKeeper send within the window.
+pub(crate) async fn packets_within(server: &ZooKeeperServer, window: Window) -> Sent {
+    window.start().await;
+    server.reset_stats();
+    window.end().await;
+    Some((PACKETS, server.packets_received()))
 }
 
 /// Notes the figures that every throughput work has.
-pub(crate) fn note(
-    series: &mut Series,
-    contender: Contender,
-    logs: &[TaskLog],
-    window: Window,
-    commands: u64,
-) {
+pub(crate) fn note(series: &mut Series, name: &str, logs: &[TaskLog], window: Window, sent: Sent) {
     let shares: Vec<u64> = logs.iter().map(|log| log.grants.len() as u64).collect();
     let total: u64 = shares.iter().sum();
     let mut waits = Latencies::new();
@@ -145,11 +153,10 @@ pub(crate) fn note(
             waits.record(window.end_ns - since_ns);
         }
     }
-    let name = contender.name();
     let ms = |quantile| waits.ns(quantile) / 1e6;
     series.push(name, RATE, total as f64 / window.seconds());
-    if !contender.verbs().is_empty() {
-        series.push(name, COMMANDS, commands as f64 / total.max(1) as f64);
+    if let Some((figure, sent)) = sent {
+        series.push(name, figure, sent as f64 / total.max(1) as f64);
     }
     series.push(name, JAIN, jain(&shares));
     series.push(name, STARVED, shares.iter().filter(|share| **share == 0).count() as f64);
@@ -160,6 +167,7 @@ pub(crate) fn note(
 
 pub(crate) const RATE: &str = "acquisitions/s";
 pub(crate) const COMMANDS: &str = "commands each";
+pub(crate) const PACKETS: &str = "packets each";
 pub(crate) const JAIN: &str = "Jain, tasks";
 pub(crate) const STARVED: &str = "tasks starved";
 pub(crate) const WAIT_P50: &str = "wait p50 ms";

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
 use crate::series::{Series, Spread};
+use crate::{versions, works};
 
 /// What one work has measured.
 #[derive(Debug)]
@@ -61,7 +62,7 @@ impl Report {
             "{} × {cores} cores, Linux {}, {}, {} repeats{}",
             field("model name"),
             read("/proc/sys/kernel/osrelease").trim(),
-            redis_version(),
+            versions::of(&works::selected(arguments)),
             arguments.repeats(),
             if arguments.quick { ", quick" } else { "" },
         );
@@ -183,13 +184,4 @@ fn number(value: f64) -> String {
         _ => 6,
     };
     format!("{value:.digits$}")
-}
-
-fn redis_version() -> String {
-    let output = std::process::Command::new("redis-server").arg("--version").output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let version = text.ok().and_then(|text| {
-        text.split_whitespace().find_map(|word| word.strip_prefix("v=").map(str::to_owned))
-    });
-    version.map_or("no redis-server".to_owned(), |version| format!("Redis {version}"))
 }

@@ -40,6 +40,13 @@ impl Series {
         }
     }
 
+    /// Takes the medians of a repeat that measured everything several times by turns.
+    pub(crate) fn push_medians(&mut self, rounds: &Series) {
+        for (rival, figure, values) in &rounds.cells {
+            self.push(rival, figure, Spread::of(values).median);
+        }
+    }
+
     pub(crate) fn get(&self, rival: &str, figure: &str) -> &[f64] {
         let cell = self.cells.iter().find(|(r, f, _)| r == rival && *f == figure);
         cell.map_or(&[], |(_, _, values)| values)

@@ -4,7 +4,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answer::{Answer, Event, Failure, Grant};
@@ -36,6 +35,10 @@ pub struct Curator {
 impl Curator {
     /// Starts the program and connects it to `connect_string` (`host:port,…`, with a chroot if it
     /// has one), asking for `session`.
+    ///
+    /// The server must serve, not only accept connections: ZooKeeper 3.8.0 leaves a session that
+    /// is asked for during its start without an answer, and Curator asks again only after
+    /// `session`.
     ///
     /// # Panics
     ///
@@ -116,7 +119,8 @@ impl Curator {
     }
 
     /// Curator's `isAcquiredInThisProcess` for the mutex of `handle`. It goes by what the handle
-    /// did, not by what became of the session.
+    /// did, not by what became of the session, and is true for a moment after a release has let
+    /// the next one in. It does not wait for the handle's other commands.
     ///
     /// # Errors
     ///
@@ -209,13 +213,13 @@ impl Curator {
     }
 
     /// Freezes it (`SIGSTOP`): its session ends when the server has not heard of it for as long.
-    pub fn freeze(&self) {
-        self.process.signal(Signal::SIGSTOP);
+    pub fn freeze(&mut self) {
+        self.process.freeze();
     }
 
     /// Wakes it (`SIGCONT`).
-    pub fn thaw(&self) {
-        self.process.signal(Signal::SIGCONT);
+    pub fn thaw(&mut self) {
+        self.process.thaw();
     }
 
     /// Kills it (`SIGKILL`) and waits for its end. Its session and its locks live on until the

@@ -12,7 +12,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
-use super::program::{Program, missing};
+use super::program::{Program, unstarted};
 use crate::wait::within;
 
 /// What the program prints.
@@ -23,6 +23,8 @@ pub(super) type Output = Lines<BufReader<ChildStdout>>;
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
+    /// Only beside a frozen program, which cannot see the end of its input.
+    watchdog: Option<Watchdog>,
     input: mpsc::UnboundedSender<String>,
     stderr: Stderr,
 }
@@ -47,11 +49,11 @@ impl Process {
             .stderr(stderr.try_clone().expect("a second descriptor"))
             .kill_on_drop(true)
             .spawn()
-            .unwrap_or_else(|error| panic!("{}", missing("java", &error)));
+            .unwrap_or_else(|error| unstarted("java", &error));
         let (input, lines) = mpsc::unbounded_channel();
         tokio::spawn(write(lines, child.stdin.take().expect("a piped stdin")));
         let stdout = child.stdout.take().expect("a piped stdout");
-        let process = Process { child, input, stderr: Stderr(Arc::new(stderr)) };
+        let process = Process { child, watchdog: None, input, stderr: Stderr(Arc::new(stderr)) };
         (process, BufReader::new(stdout).lines())
     }
 
@@ -69,21 +71,66 @@ impl Process {
         self.child.id()
     }
 
-    pub(super) fn signal(&self, signal: Signal) {
-        // Not yet waited for, so the pid is still this program's.
-        if let Some(pid) = self.pid() {
-            let _ = kill(Pid::from_raw(i32::try_from(pid).expect("a pid fits an i32")), signal);
-        }
+    /// Stops it (`SIGSTOP`).
+    pub(super) fn freeze(&mut self) {
+        self.watchdog = self.pid().map(Watchdog::start);
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// Continues it (`SIGCONT`).
+    pub(super) fn thaw(&mut self) {
+        self.watchdog = None;
+        self.signal(Signal::SIGCONT);
     }
 
     /// Kills it (`SIGKILL`) and waits for its end.
     pub(super) async fn kill(&mut self) {
+        // First, here and below: once the program is waited for, its pid may be another's.
+        self.watchdog = None;
         let _ = self.child.kill().await;
     }
 
     /// Waits for its end, at most for [`PATIENCE`](crate::wait::PATIENCE).
     pub(super) async fn ended(&mut self) -> ExitStatus {
+        self.watchdog = None;
         within("the end of the Java program", self.child.wait()).await.expect("our own child")
+    }
+
+    fn signal(&self, signal: Signal) {
+        // Not yet waited for, so the pid is still this program's.
+        if let Some(pid) = self.pid() {
+            let _ = kill(Pid::from_raw(i32::try_from(pid).expect("a pid fits an i32")), signal);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.watchdog = None;
+    }
+}
+
+/// A shell that kills a program when this process ends without dropping its fixtures.
+#[derive(Debug)]
+struct Watchdog(std::process::Child);
+
+impl Watchdog {
+    fn start(program: u32) -> Self {
+        // The kernel closes its input even after a `SIGKILL`.
+        let shell = std::process::Command::new("/bin/sh")
+            .args(["-c", r#"read -r _; kill -9 "$1""#, "watchdog", &program.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Watchdog(shell.expect("a shell"))
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

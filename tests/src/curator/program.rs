@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use crate::process::missing;
+
 /// Where Debian puts the jars.
 const JARS: &str = "/usr/share/java";
 
@@ -58,14 +60,11 @@ impl Program {
     }
 }
 
-/// Why `program` could not be started.
-pub(super) fn missing(program: &str, error: &std::io::Error) -> String {
+/// Fails a test whose `program` of the JDK cannot be started.
+pub(super) fn unstarted(program: &str, error: &std::io::Error) -> ! {
     match error.kind() {
-        ErrorKind::NotFound => format!(
-            "{program} was not found: install the Debian package `default-jdk-headless` \
-             (apt-get install default-jdk-headless)"
-        ),
-        _ => format!("{program} could not be started: {error}"),
+        ErrorKind::NotFound => missing(&program, "default-jdk-headless"),
+        _ => panic!("{program} could not be started: {error}"),
     }
 }
 
@@ -73,14 +72,10 @@ pub(super) fn missing(program: &str, error: &std::io::Error) -> String {
 fn jars() -> String {
     let path = |jar: &&str| {
         let link = Path::new(JARS).join(jar);
-        let jar = fs::canonicalize(&link).unwrap_or_else(|error| {
-            panic!(
-                "{}: {error}: install the Debian package `libcurator-recipes-java` \
-                 (apt-get install libcurator-recipes-java)",
-                link.display()
-            )
-        });
-        jar.display().to_string()
+        match fs::canonicalize(&link) {
+            Ok(jar) => jar.display().to_string(),
+            Err(_) => missing(&link.display(), "libcurator-recipes-java"),
+        }
     };
     NEEDED.iter().map(path).collect::<Vec<_>>().join(":")
 }
@@ -121,7 +116,7 @@ fn compile(sources: &[PathBuf], jars: &str, shelf: &Path, classes: &Path) {
         .arg(draft.path())
         .args(sources)
         .output()
-        .unwrap_or_else(|error| panic!("{}", missing("javac", &error)));
+        .unwrap_or_else(|error| unstarted("javac", &error));
     let complaints = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "the Java program does not compile:\n{complaints}");
     // Moved when it is whole: other tests may look for it at this moment, or compile it as well.

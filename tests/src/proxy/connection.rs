@@ -1,12 +1,15 @@
 //! The proxy's thread: accepting, serving, ending.
 
 use std::future::{Future, pending};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
 
 use super::control::{Control, Shared};
 use super::frames::read_frames;
@@ -64,7 +67,7 @@ async fn accept(
 
 /// One client's connection from its start to its end.
 async fn serve(mut client: TcpStream, target: SocketAddr, link: Link<'_>, before: Control) {
-    let Ok(mut server) = TcpStream::connect(target).await else {
+    let Ok(mut server) = reach(target, link.protocol.connect_patience()).await else {
         let _ = client.set_zero_linger();
         return;
     };
@@ -89,6 +92,17 @@ async fn serve(mut client: TcpStream, target: SocketAddr, link: Link<'_>, before
         let _ = (client.set_zero_linger(), server.set_zero_linger());
     } else {
         let _ = (client.shutdown().await, server.shutdown().await);
+    }
+}
+
+/// Connects to `target`, again and again for as long as `patience` while nobody listens there.
+async fn reach(target: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
+    let deadline = Instant::now() + patience;
+    loop {
+        match TcpStream::connect(target).await {
+            Err(_) if Instant::now() < deadline => sleep(Duration::from_millis(5)).await,
+            outcome => return outcome,
+        }
     }
 }
 

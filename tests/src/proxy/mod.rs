@@ -83,7 +83,10 @@ impl Proxy {
     }
 
     /// The same for any bytes: what comes together is one frame, has no verb and no reply, so
-    /// that of the traps only those that wait for any request spring.
+    /// that of the traps only those that hold or drop any request spring.
+    ///
+    /// A server that does not listen yet is waited for, up to 5 s. The followers of a ZooKeeper
+    /// try again while its leader refuses them, but elect once more after a reset.
     ///
     /// # Panics
     ///

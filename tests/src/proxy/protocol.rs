@@ -1,5 +1,7 @@
 //! What a proxy has to know of the frames that pass it, whatever the protocol.
 
+use std::time::Duration;
+
 use super::{jute, resp};
 
 /// The language of a client and its server.
@@ -56,6 +58,14 @@ impl Protocol {
             Protocol::Redis => "redis",
             Protocol::ZooKeeper => "zookeeper",
             Protocol::Opaque => "tcp",
+        }
+    }
+
+    /// How long a server that does not listen is waited for before its client is reset.
+    pub(super) fn connect_patience(self) -> Duration {
+        match self {
+            Protocol::Redis | Protocol::ZooKeeper => Duration::ZERO,
+            Protocol::Opaque => Duration::from_secs(5),
         }
     }
 

@@ -14,11 +14,15 @@
 //! assert_eq!(server.tree("/"), []);
 //! ```
 //!
-//! It runs the classes of Debian's `zookeeper` on a Java of the path, without the package's
-//! service. A server answers 0.3 s to 1 s after its start.
+//! [`ZooKeeperEnsemble`] starts several that form a quorum, with links that a test can cut.
+//!
+//! They run the classes of Debian's `zookeeper` on a Java of the path, without the package's
+//! service. A server serves 0.3 s to 1 s after its start.
 
 mod admin;
+mod ensemble;
 mod expire;
+mod launch;
 mod nodes;
 mod observe;
 mod options;
@@ -26,6 +30,7 @@ mod server;
 mod transactions;
 mod words;
 
+pub use ensemble::ZooKeeperEnsemble;
 pub use nodes::Node;
 pub use observe::Session;
 pub use options::ZooKeeperOptions;

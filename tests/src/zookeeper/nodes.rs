@@ -126,9 +126,11 @@ impl ZooKeeperServer {
             None => Admin::connect(self.addr()),
         };
         let answer = admin.and_then(|admin| {
-            if !asked.sessions.contains(&admin.session_id()) {
-                asked.sessions.push(admin.session_id());
+            let mut own = self.own_sessions.lock().expect("no fixture panicked");
+            if !own.contains(&admin.session_id()) {
+                own.push(admin.session_id());
             }
+            drop(own);
             let answer = admin.run(work);
             asked.admin = Some(admin);
             answer

@@ -76,6 +76,8 @@ impl ZooKeeperOptions {
     #[must_use]
     pub fn container_check_ms(self, every_ms: u32) -> Self {
         self.property("znode.container.checkIntervalMs", &every_ms.to_string())
+            // One in 6 ms is what a server does by itself.
+            .property("znode.container.maxPerMinute", "600000")
     }
 
     /// Answers writes before they are on the disk. A `SIGKILL` loses nothing all the same: what
@@ -99,6 +101,14 @@ impl ZooKeeperOptions {
         self.directives.retain(|(known, _)| known != directive);
         self.directives.push((directive.to_owned(), value.to_owned()));
         self
+    }
+
+    /// Sets a directive that is not set yet.
+    pub(super) fn or_set(self, directive: &str, value: &str) -> Self {
+        if self.directives.iter().any(|(known, _)| known == directive) {
+            return self;
+        }
+        self.set(directive, value)
     }
 
     /// Sets any Java system property, or another value of one.

@@ -10,26 +10,25 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use super::observe::Asked;
+use super::launch::{START_LIMIT, Seat, is_port_taken};
+use super::observe::{Asked, OwnSessions};
 use super::options::ZooKeeperOptions;
-use super::words::field;
 use crate::port::free_port;
-use crate::process::{Process, missing};
-
-/// The Debian package that brings the classes, and a Java to run them.
-const PACKAGE: &str = "zookeeper";
-
-/// How long a start may take: 30 s, for a machine that is busy with other JVMs.
-const START_LIMIT: Duration = Duration::from_secs(30);
+use crate::process::Process;
 
 /// A ZooKeeper server on the loopback interface, stopped when dropped.
 #[derive(Debug)]
 pub struct ZooKeeperServer {
-    process: Option<Process>,
-    options: ZooKeeperOptions,
-    port: u16,
+    pub(super) process: Option<Process>,
+    pub(super) options: ZooKeeperOptions,
+    pub(super) port: u16,
     directory: TempDir,
+    pub(super) seat: Option<Seat>,
+    /// False from a start until the counters are set to zero, which a server does only once it
+    /// serves.
+    pub(super) counts: bool,
     pub(super) asked: Mutex<Asked>,
+    pub(super) own_sessions: OwnSessions,
 }
 
 impl ZooKeeperServer {
@@ -51,7 +50,7 @@ impl ZooKeeperServer {
     /// As [`start`](Self::start).
     #[must_use]
     pub fn with(options: ZooKeeperOptions) -> Self {
-        let mut server = Self::unstarted(options);
+        let mut server = Self::unstarted(options, 0, None);
         // Between the choice of a port and the server's bind another process may take it.
         for _ in 0..20 {
             server.port = free_port();
@@ -64,13 +63,21 @@ impl ZooKeeperServer {
         panic!("ZooKeeper found no free port in 20 tries");
     }
 
-    fn unstarted(options: ZooKeeperOptions) -> Self {
-        let directory = tempfile::Builder::new()
-            .prefix("lock-zookeeper-")
-            .tempdir()
-            .expect("a temporary folder");
-        let asked = Mutex::default();
-        ZooKeeperServer { process: None, options, port: 0, directory, asked }
+    /// A server that has its folder, and no process yet.
+    pub(super) fn unstarted(options: ZooKeeperOptions, port: u16, seat: Option<Seat>) -> Self {
+        let directory = tempfile::Builder::new().prefix("lock-zookeeper-").tempdir();
+        let directory = directory.expect("a temporary folder");
+        let (asked, own_sessions) = (Mutex::default(), OwnSessions::default());
+        ZooKeeperServer {
+            process: None,
+            options,
+            port,
+            directory,
+            seat,
+            counts: false,
+            asked,
+            own_sessions,
+        }
     }
 
     /// `zookeeper://127.0.0.1:<port>`.
@@ -158,59 +165,6 @@ impl ZooKeeperServer {
         }
     }
 
-    /// True if the server serves clients: it stands alone, or belongs to a quorum.
-    #[must_use]
-    pub fn is_serving(&self) -> bool {
-        // The folder tells our server from one that took the port first.
-        let folder = self.folder().display().to_string();
-        let ours = |config: &str| {
-            field(config, "dataDir", '=').is_some_and(|data| data.starts_with(&folder))
-        };
-        self.try_word("conf").is_ok_and(|config| ours(&config))
-            && self.try_word("srvr").is_ok_and(|answer| field(&answer, "Mode", ':').is_some())
-    }
-
-    /// Starts the process and waits until it serves; the error is its log.
-    fn launch(&mut self) -> Result<(), String> {
-        self.spawn();
-        let deadline = Instant::now() + START_LIMIT;
-        while !self.is_serving() {
-            if self.process.as_mut().is_none_or(Process::has_ended) {
-                return Err(self.end_of_log());
-            }
-            assert!(
-                Instant::now() < deadline,
-                "ZooKeeper does not serve on port {}:\n{}",
-                self.port,
-                self.end_of_log()
-            );
-            sleep(Duration::from_millis(5));
-        }
-        self.reset_stats();
-        Ok(())
-    }
-
-    /// Starts the counters of `mntr` and [`packets_received`](Self::packets_received) at zero.
-    pub fn reset_stats(&self) {
-        let _ = (self.word("crst"), self.word("srst"));
-        self.asked.lock().expect("no fixture panicked").words = 0;
-    }
-
-    /// Starts the process.
-    fn spawn(&mut self) {
-        let folder = self.folder();
-        let config = folder.join("zoo.cfg");
-        for jar in self.options.class_path() {
-            if !jar.exists() {
-                missing(&jar.display(), PACKAGE);
-            }
-        }
-        let _ = fs::remove_file(self.log_file());
-        fs::write(&config, self.options.config_file(self.port, folder)).expect("a writable folder");
-        let mut command = self.options.command(&config, &self.log_file());
-        self.process = Some(Process::start(&mut command, PACKAGE));
-    }
-
     /// Gives the fixture's session up: what it waits for will not come.
     fn forget_session(&mut self) {
         self.asked.get_mut().expect("no fixture panicked").admin = None;
@@ -220,17 +174,7 @@ impl ZooKeeperServer {
         self.directory.path()
     }
 
-    fn log_file(&self) -> PathBuf {
+    pub(super) fn log_file(&self) -> PathBuf {
         self.folder().join("zookeeper.log")
     }
-
-    fn end_of_log(&self) -> String {
-        let log = self.log();
-        let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(40)..].join("\n")
-    }
-}
-
-fn is_port_taken(log: &str) -> bool {
-    log.contains("Address already in use")
 }

@@ -7,9 +7,6 @@ use std::time::Duration;
 
 use super::observe::Session;
 
-/// How long one question may take: 5 s.
-const LIMIT: Duration = Duration::from_secs(5);
-
 /// What a server answers before its start is complete, and outside a quorum.
 const NOT_SERVING: &[u8] = b"not currently serving requests\n";
 
@@ -17,19 +14,32 @@ const NOT_SERVING: &[u8] = b"not currently serving requests\n";
 ///
 /// # Errors
 ///
-/// If nobody listens there or no whole answer comes in 5 s.
-pub(super) fn ask(addr: SocketAddr, word: &str) -> io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&addr, LIMIT)?;
-    stream.set_read_timeout(Some(LIMIT))?;
-    stream.set_write_timeout(Some(LIMIT))?;
+/// If nobody listens there or nothing comes for as long as `limit`.
+pub(super) fn ask(addr: SocketAddr, word: &str, limit: Duration) -> io::Result<String> {
+    loop {
+        // The signal of a child that ended interrupts a connect, which then is begun anew.
+        match ask_once(addr, word, limit) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            answer => return answer,
+        }
+    }
+}
+
+fn ask_once(addr: SocketAddr, word: &str, limit: Duration) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&addr, limit)?;
+    stream.set_read_timeout(Some(limit))?;
+    stream.set_write_timeout(Some(limit))?;
     stream.write_all(word.as_bytes())?;
     let mut answer = Vec::new();
     let mut chunk = [0; 4096];
     // A server that does not serve yet may leave the connection open behind its answer.
     while !answer.ends_with(NOT_SERVING) {
-        match stream.read(&mut chunk)? {
-            0 => break,
-            length => answer.extend_from_slice(&chunk[..length]),
+        match stream.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(length) => answer.extend_from_slice(&chunk[..length]),
+            // The end of a child; a socket with a timeout is not read on by itself.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
     String::from_utf8(answer).map_err(io::Error::other)

@@ -19,7 +19,8 @@ async fn a_holder_that_ignores_a_request_to_give_way_asks_at_its_renewals_only()
     let (stats, start) = (locks.stats(), Instant::now());
     eventually("renewals", || locks.stats().renewals >= stats.renewals + 6).await;
     let (now, took) = (locks.stats(), start.elapsed());
-    assert!(took > SHORT, "six thirds of what a session is good for: {took:?}");
+    // A session is good for two fifths of its timeout at least, and is renewed at a third of that.
+    assert!(took > SHORT / 2, "six renewals took {took:?}");
     let asked = now.store_requests - stats.store_requests;
     assert!(asked < 40, "{asked} requests in {took:?}");
     assert!(guard.is_held() && guard.is_revoke_requested());

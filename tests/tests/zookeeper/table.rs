@@ -47,7 +47,7 @@ async fn lose(proxy: &Proxy, trap: &Trap, loss: Loss) {
     }
 }
 
-/// `FIRST-CREATE` finds no directory.
+/// `FIRST-CREATE` finds no directory; `DOUBT` is the look for a node whose creation was not answered.
 const VERBS: [&str; 8] = [
     "FIRST-CREATE",
     "CREATECONTAINER",
@@ -55,7 +55,7 @@ const VERBS: [&str; 8] = [
     "GETCHILDREN",
     "GETDATA",
     "DELETE",
-    "SYNC",
+    "DOUBT",
     "SETDATA",
 ];
 
@@ -72,14 +72,15 @@ async fn case(server: &Zoo, key: &str, verb: &str, loss: Loss, side: Side) {
         _ => None,
     };
     let doubt = match verb {
-        // Only a claim that is in doubt asks for it.
-        "SYNC" => Some(proxy.trap(first_create_of(key), Action::SwallowReply)),
+        "DOUBT" => Some(proxy.trap(first_create_of(key), Action::SwallowReply)),
         _ => None,
     };
     let which = match verb {
         "FIRST-CREATE" => create_of(key),
         "CREATE" => first_create_of(key),
         "SETDATA" => beat(),
+        // Its first list went with the creation.
+        "DOUBT" => Match::verb("GETCHILDREN").containing(format!("/{key}")).after(2),
         _ => Match::verb(verb).containing(format!("/{key}")),
     };
     let trap = trap(&proxy, which, loss, side);

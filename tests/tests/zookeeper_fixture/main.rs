@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod ensemble;
 mod proxy;
 mod server;
 

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use tests::proxy::{Action, Direction, Flow, Match, Proxy};
 use tests::wait::{eventually, within};
 use tests::zookeeper::ZooKeeperServer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use zookeeper_client::{Client, Error, EventType, SessionState};
 
@@ -207,4 +209,25 @@ async fn a_trap_for_a_ping_catches_one_and_one_for_anything_does_not() {
     assert!(!any.has_sprung());
     drop(any);
     state(&client, SessionState::SyncConnected).await;
+}
+
+#[tokio::test]
+async fn a_reply_is_known_by_its_number_and_not_by_its_place() {
+    let frame = |number: i32, operation: i32| {
+        [8_i32.to_be_bytes(), number.to_be_bytes(), operation.to_be_bytes()].concat()
+    };
+    let (create, ping, notification) = (frame(5, 1), frame(-2, 11), frame(-1, 0));
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let proxy = Proxy::zookeeper(listener.local_addr().unwrap());
+    let trap = proxy.trap(Match::verb("create"), Action::HoldReply);
+    let mut client = TcpStream::connect(proxy.addr()).await.unwrap();
+    client.write_all(&[create.clone(), ping.clone()].concat()).await.unwrap();
+    let (mut server, _) = listener.accept().await.unwrap();
+    let mut asked = [0; 24];
+    within("the requests", server.read_exact(&mut asked)).await.unwrap();
+    server.write_all(&[notification.clone(), ping.clone(), create].concat()).await.unwrap();
+    let mut heard = [0; 24];
+    within("what the trap lets by", client.read_exact(&mut heard)).await.unwrap();
+    assert_eq!(heard.to_vec(), [notification, ping].concat());
+    trap.sprung().await;
 }

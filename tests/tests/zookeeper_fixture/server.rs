@@ -169,3 +169,13 @@ async fn an_expired_session_loses_its_nodes_at_once_and_its_client_is_told() {
     assert_eq!(client.check_stat("/mine").await.unwrap_err(), Error::SessionExpired);
     assert!(other.check_stat("/other").await.unwrap().is_some());
 }
+
+#[test]
+fn the_options_reach_the_server_and_its_jvm() {
+    let options = ZooKeeperOptions::new().tick_ms(200).optimizing().no_force_sync();
+    let server = ZooKeeperServer::with(options.tick_ms(300));
+    assert!(server.word("conf").contains("minSessionTimeout=600\n"));
+    let arguments = std::fs::read_to_string(format!("/proc/{}/cmdline", server.pid())).unwrap();
+    assert!(arguments.contains("-Dzookeeper.forceSync=no"), "{arguments}");
+    assert!(!arguments.contains("TieredStopAtLevel"), "{arguments}");
+}

@@ -8,7 +8,7 @@ use crate::backend::{Grant, Renewal};
 const TOKENS_PER_WAITER: u64 = 16;
 
 /// No more than this many are asked for ahead.
-const TOKENS_LOW_MAX: u64 = 4_096;
+const TOKENS_LOW_MAX: u64 = 2_048;
 
 /// What to do with a granted claim that nobody in this process uses.
 #[derive(Debug, PartialEq, Eq)]

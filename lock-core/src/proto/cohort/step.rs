@@ -179,7 +179,10 @@ impl<W, R> Cohort<W, R> {
     /// The backend pushed something.
     pub(crate) fn changed(&mut self, now: Instant) {
         match &mut self.place {
-            Place::Asking(asking) => asking.ask_at = now,
+            // A store that did not answer is left alone for its pause, whatever it pushes.
+            Place::Asking(asking) => {
+                asking.ask_at = self.ask_not_before.map_or(now, |at| at.max(now));
+            }
             Place::Held(held) => held.renew_now = true,
             Place::Vacant => {}
         }

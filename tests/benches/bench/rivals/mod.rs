@@ -5,6 +5,7 @@ mod mutex;
 mod ours;
 mod poller;
 mod rslock;
+mod zookeeper;
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::measure::{TaskLog, Window, contend};
 pub(crate) use evalsha::Evalsha;
 pub(crate) use ours::{client, options};
+use zookeeper::BareZooKeeper;
 
 /// Something that can be taken and given back.
 pub(crate) trait Rival: Clone + Send + Sync + 'static {
@@ -39,9 +41,15 @@ pub(crate) enum Contender {
     EvalshaEmpty,
     /// Two round trips of the scripts of a `SET NX PX` lock.
     EvalshaSet,
+    /// Two round trips of ZooKeeper's: create and list, delete.
+    BareTwo,
+    /// The same three requests one after the other.
+    BareThree,
 }
 
-use Contender::{EvalshaEmpty, EvalshaSet, Ours, OursStrict, Poller, Rslock, TokioMutex};
+use Contender::{
+    BareThree, BareTwo, EvalshaEmpty, EvalshaSet, Ours, OursStrict, Poller, Rslock, TokioMutex,
+};
 
 /// The three pollers that every contended work meets.
 pub(crate) const POLLERS: [Contender; 3] =
@@ -59,10 +67,12 @@ impl Contender {
             TokioMutex => "tokio::sync::Mutex",
             EvalshaEmpty => "2 × EVALSHA, empty script",
             EvalshaSet => "2 × EVALSHA, set and delete",
+            BareTwo => "bare: create ‖ list, delete",
+            BareThree => "bare: create, list, delete",
         }
     }
 
-    /// The commands that its clients send. What scripts call inside is counted by the server
+    /// The Redis commands that its clients send. What scripts call inside is counted by the server
     /// too, so these are chosen not to appear in the scripts of the same rival.
     pub(crate) fn verbs(self) -> &'static [&'static str] {
         match self {
@@ -71,7 +81,7 @@ impl Contender {
             }
             Rslock | Poller { .. } => &["set", "evalsha", "eval"],
             EvalshaEmpty | EvalshaSet => &["evalsha"],
-            TokioMutex => &[],
+            TokioMutex | BareTwo | BareThree => &[],
         }
     }
 
@@ -86,6 +96,8 @@ impl Contender {
             TokioMutex => Connected::TokioMutex(mutex::TokioMutex::default()),
             EvalshaEmpty => Connected::Evalsha(Evalsha::empty(url).await),
             EvalshaSet => Connected::Evalsha(Evalsha::set_and_delete(url).await),
+            BareTwo => Connected::BareZooKeeper(BareZooKeeper::connect(url, true).await),
+            BareThree => Connected::BareZooKeeper(BareZooKeeper::connect(url, false).await),
         }
     }
 }
@@ -98,6 +110,7 @@ pub(crate) enum Connected {
     Poller(poller::Poller),
     TokioMutex(mutex::TokioMutex),
     Evalsha(Evalsha),
+    BareZooKeeper(BareZooKeeper),
 }
 
 impl Connected {
@@ -108,6 +121,7 @@ impl Connected {
             Connected::Poller(rival) => contend(rival, keys, window).await,
             Connected::TokioMutex(rival) => contend(rival, keys, window).await,
             Connected::Evalsha(rival) => contend(rival, keys, window).await,
+            Connected::BareZooKeeper(rival) => contend(rival, keys, window).await,
         }
     }
 
@@ -123,6 +137,15 @@ impl Connected {
             Connected::Poller(rival) => rival.cycle(key, held).await,
             Connected::TokioMutex(rival) => rival.cycle(key, held).await,
             Connected::Evalsha(rival) => rival.cycle(key, held).await,
+            Connected::BareZooKeeper(rival) => rival.cycle(key, held).await,
+        }
+    }
+
+    /// How many requests it says it has sent, if it counts them.
+    pub(crate) fn requests(&self) -> Option<u64> {
+        match self {
+            Connected::Ours(rival) => Some(rival.requests()),
+            _ => None,
         }
     }
 }

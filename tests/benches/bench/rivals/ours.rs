@@ -15,6 +15,10 @@ impl Ours {
         };
         Ours(client(url, options).await)
     }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.0.stats().store_requests
+    }
 }
 
 impl Rival for Ours {

@@ -6,6 +6,7 @@ mod linger;
 mod one_process;
 mod processes;
 mod single;
+mod zookeeper;
 
 use crate::arguments::Arguments;
 use crate::report::Work;
@@ -22,9 +23,13 @@ pub(crate) enum Name {
     HandOff,
     Linger,
     Held,
+    ZkSingle,
+    ZkHot64,
+    ZkStrict,
+    ZkHandOff,
 }
 
-const ALL: [Name; 9] = [
+const ALL: [Name; 13] = [
     Name::Single,
     Name::ManyKeys,
     Name::Hot64,
@@ -34,6 +39,10 @@ const ALL: [Name; 9] = [
     Name::HandOff,
     Name::Linger,
     Name::Held,
+    Name::ZkSingle,
+    Name::ZkHot64,
+    Name::ZkStrict,
+    Name::ZkHandOff,
 ];
 
 /// The works whose name contains one of the wanted parts; all if none is wanted.
@@ -57,6 +66,10 @@ impl Name {
             Name::HandOff => "handoff",
             Name::Linger => "linger",
             Name::Held => "held",
+            Name::ZkSingle => "zk-single",
+            Name::ZkHot64 => "zk-hot-64",
+            Name::ZkStrict => "zk-strict",
+            Name::ZkHandOff => "zk-handoff",
         }
     }
 
@@ -71,6 +84,15 @@ impl Name {
             Name::HandOff => handoff::run(arguments).await,
             Name::Linger => linger::run(arguments).await,
             Name::Held => held::run(arguments).await,
+            Name::ZkSingle => zookeeper::single::run(arguments).await,
+            Name::ZkHot64 => zookeeper::hot::run(arguments).await,
+            Name::ZkStrict => zookeeper::processes::strict(arguments).await,
+            Name::ZkHandOff => zookeeper::processes::hand_off(arguments).await,
         }
+    }
+
+    /// Whether it runs on ZooKeeper, beside Curator.
+    pub(crate) fn needs_java(self) -> bool {
+        matches!(self, Name::ZkSingle | Name::ZkHot64 | Name::ZkStrict | Name::ZkHandOff)
     }
 }

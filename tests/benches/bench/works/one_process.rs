@@ -5,7 +5,9 @@ use std::time::Duration;
 use tests::redis::RedisServer;
 
 use crate::arguments::Arguments;
-use crate::measure::{COMMANDS, JAIN, RATE, STARVED, WAIT_MAX, WAIT_P99, in_process};
+use crate::measure::{
+    COMMANDS, JAIN, RATE, STARVED, WAIT_MAX, WAIT_P99, commands_within, in_process,
+};
 use crate::report::{Target, Work};
 use crate::rivals::Contender::{self, EvalshaEmpty, EvalshaSet, Ours, Poller, Rslock, TokioMutex};
 use crate::rivals::POLLERS;
@@ -92,7 +94,9 @@ async fn measure(
     for _ in 0..arguments.repeats() {
         for &contender in contenders {
             run += 1;
-            in_process(&mut series, &server, contender, keys(run), arguments.span(span)).await;
+            let span = arguments.span(span);
+            let sent = |window| commands_within(&server, contender, window);
+            in_process(&mut series, &server.url(), contender, keys(run), span, sent).await;
         }
     }
     series

@@ -7,7 +7,9 @@ use tests::redis::RedisServer;
 
 use crate::arguments::Arguments;
 use crate::child::{Children, Plan, read_logs};
-use crate::measure::{COMMANDS, JAIN, RATE, TaskLog, WAIT_MAX, Window, commands_within, note};
+use crate::measure::{
+    COMMANDS, JAIN, RATE, Sent, TaskLog, WAIT_MAX, Window, commands_within, note,
+};
 use crate::report::{Target, Work};
 use crate::rivals::Contender::{self, Ours, OursStrict, Rslock};
 use crate::rivals::POLLERS;
@@ -77,42 +79,58 @@ async fn measure(arguments: &Arguments, contenders: &[Contender]) -> Series {
     for _ in 0..arguments.repeats() {
         for &contender in contenders {
             run += 1;
+            let team = Team { contender, processes: PROCESSES, tasks: TASKS };
+            let key = format!("bench:processes:{run}");
             let span = arguments.span(Duration::from_secs(2));
-            one(&mut series, &server, contender, &format!("bench:processes:{run}"), span).await;
+            let sent = |window| commands_within(&server, contender, window);
+            team.run(&mut series, &server.url(), &key, span, sent).await;
         }
     }
     series
 }
 
-async fn one(
-    series: &mut Series,
-    server: &RedisServer,
-    contender: Contender,
-    key: &str,
-    span: Duration,
-) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let out: Vec<PathBuf> = (0..PROCESSES).map(|n| folder.path().join(n.to_string())).collect();
-    let plan = |out: &PathBuf| Plan::Contend {
-        url: server.url(),
-        contender,
-        key: key.to_owned(),
-        tasks: TASKS,
-        out: out.clone(),
-    };
-    let mut children = Children::start(&out.iter().map(plan).collect::<Vec<_>>()).await;
-    let window = Window::soon(span);
-    children.go(window);
-    let commands = commands_within(server, contender, window).await;
-    children.ended().await;
+/// Several processes with some tasks each, all on one key.
+pub(crate) struct Team {
+    pub(crate) contender: Contender,
+    pub(crate) processes: usize,
+    pub(crate) tasks: usize,
+}
 
-    let logs: Vec<Vec<TaskLog>> = out.iter().map(|path| read_logs(path)).collect();
-    let shares: Vec<u64> = logs.iter().map(|logs| total(logs)).collect();
-    let changes = changes_of_process(&logs);
-    let all: Vec<TaskLog> = logs.into_iter().flatten().collect();
-    note(series, contender, &all, window, commands);
-    series.push(contender.name(), JAIN_PROCESSES, jain(&shares));
-    series.push(contender.name(), CHANGES, changes as f64 / window.seconds());
+impl Team {
+    /// Runs and notes the figures. `sent` counts within the window.
+    pub(crate) async fn run<C: Future<Output = Sent>>(
+        &self,
+        series: &mut Series,
+        url: &str,
+        key: &str,
+        span: Duration,
+        sent: impl FnOnce(Window) -> C,
+    ) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let out: Vec<PathBuf> =
+            (0..self.processes).map(|n| folder.path().join(n.to_string())).collect();
+        let plan = |out: &PathBuf| Plan::Contend {
+            url: url.to_owned(),
+            contender: self.contender,
+            key: key.to_owned(),
+            tasks: self.tasks,
+            out: out.clone(),
+        };
+        let mut children = Children::start(&out.iter().map(plan).collect::<Vec<_>>()).await;
+        let window = Window::soon(span);
+        children.go(window);
+        let sent = sent(window).await;
+        children.ended().await;
+
+        let logs: Vec<Vec<TaskLog>> = out.iter().map(|path| read_logs(path)).collect();
+        let shares: Vec<u64> = logs.iter().map(|logs| total(logs)).collect();
+        let changes = changes_of_process(&logs);
+        let all: Vec<TaskLog> = logs.into_iter().flatten().collect();
+        let name = self.contender.name();
+        note(series, name, &all, window, sent);
+        series.push(name, JAIN_PROCESSES, jain(&shares));
+        series.push(name, CHANGES, changes as f64 / window.seconds());
+    }
 }
 
 fn total(logs: &[TaskLog]) -> u64 {

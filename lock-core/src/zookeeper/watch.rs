@@ -1,5 +1,5 @@
-//! Waiting to be told: one watch of a waiter on the node before it, or those of a holder on its
-//! own node and on who comes behind.
+//! Being told: one watch of a waiter on the node before it, or those of a holder on its own node
+//! and on who comes behind.
 //!
 //! The watches are awaited by a task of the session's runtime, as they end with that.
 
@@ -16,43 +16,66 @@ use crate::proto::children;
 
 /// See the module. Dropping it takes the watches off the server.
 #[derive(Debug)]
-pub(super) struct Vigil {
+pub(super) struct Watch {
     task: Option<JoinHandle<()>>,
 }
 
-impl Vigil {
+/// What a holder is told of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct News {
+    /// That somebody is in line behind it.
+    pub(super) behind: bool,
+    /// That it was asked to give the key up. That its node is gone it is always told.
+    pub(super) revocation: bool,
+}
+
+impl Watch {
     /// Ends with the node that the watch is on, when its data changes, or with the session.
     pub(super) fn on(session: &Session, watcher: OneshotWatcher) -> Self {
-        let task = session.runtime.spawn(async move { drop(watcher.changed().await) });
+        let liveness = session.liveness.clone();
+        let task = session.runtime.spawn(async move {
+            tokio::select! {
+                // First: a watch whose client is gone must not be asked.
+                biased;
+                () = liveness.over() => {}
+                _ = watcher.changed() => {}
+            }
+        });
         Self { task: Some(task) }
     }
 
-    /// Ends when a holder's own node changes or goes, and if `behind`, when somebody is in line
-    /// behind it. That the holder is asked to leave is news unless it was `asked` before.
+    /// Ends when there is news of this kind for the holder whose node is `name`.
     pub(super) fn of_holder(
         session: Arc<Session>,
         directory: Arc<str>,
         name: Arc<str>,
-        behind: bool,
-        asked: bool,
+        news: News,
     ) -> Self {
         let runtime = session.runtime.clone();
         let task = runtime.spawn(async move {
             let until = clock::now() + REQUEST_WITHIN;
-            let own = own_node(&session, &directory, &name, asked, until);
-            if !behind {
-                let Some(own) = own.await else { return };
-                drop(session);
-                drop(own.changed().await);
-                return;
-            }
-            let (own, line) = tokio::join!(own, line_behind(&session, &directory, &name, until));
-            let (Some(own), Some(line)) = (own, line) else { return };
+            let own = own_node(&session, &directory, &name, news, until);
+            let line = async {
+                match news.behind {
+                    true => line_behind(&session, &directory, &name, until).await.map(Some),
+                    false => Some(None),
+                }
+            };
+            let (Some(own), Some(line)) = tokio::join!(own, line) else { return };
             // A watch must not keep the session.
+            let liveness = session.liveness.clone();
             drop(session);
+            let behind = async {
+                match line {
+                    Some(line) => drop(line.changed().await),
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
+                biased;
+                () = liveness.over() => {}
                 _ = own.changed() => {}
-                _ = line.changed() => {}
+                () = behind => {}
             }
         });
         Self { task: Some(task) }
@@ -73,7 +96,7 @@ impl Vigil {
     }
 }
 
-impl Drop for Vigil {
+impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(task) = &self.task {
             task.abort();
@@ -86,12 +109,12 @@ async fn own_node(
     session: &Session,
     directory: &str,
     name: &str,
-    asked: bool,
+    news: News,
     until: Instant,
 ) -> Option<OneshotWatcher> {
     let path = format!("{directory}/{name}");
     let (data, watcher) = session.watch_data(&path, until).await.ok()?;
-    (asked || data != REVOKE).then_some(watcher)
+    (data != REVOKE || !news.revocation).then_some(watcher)
 }
 
 /// A watch on the line, unless somebody is behind the holder already.

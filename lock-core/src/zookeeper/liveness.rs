@@ -1,0 +1,154 @@
+//! What is known of a session's life: until when it surely lives, whether it is over, and which
+//! claims have a node in it.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use tokio::sync::{Notify, watch};
+
+use super::lock_node::LockNode;
+use crate::engine::clock;
+use crate::proto::SessionClock;
+
+/// How a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// The server has counted it out, or the client has, which waits for longer: whatever was
+    /// held in it ended before, by the clock.
+    Expired,
+    /// It was given up here; its nodes go at most a session timeout later.
+    GivenUp,
+}
+
+/// Names one entry of [`Liveness`]: when its claim is to be looked at, and a number of its own.
+pub(super) type Entry = (Instant, u64);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Liveness {
+    clock: watch::Sender<SessionClock>,
+    end: watch::Sender<Option<End>>,
+    /// When the server last answered anything.
+    heard: Mutex<Instant>,
+    nodes: Mutex<Nodes>,
+    /// Makes the keeper look again.
+    pub(super) poke: Notify,
+}
+
+/// The claims with a node in this session, by the end of their lease.
+#[derive(Debug)]
+struct Nodes {
+    due: BTreeMap<Entry, Weak<LockNode>>,
+    entered: u64,
+    /// When the keeper looks next.
+    wakes_at: Instant,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Liveness {
+    pub(super) fn new(clock: SessionClock) -> Self {
+        let wakes_at = clock.beat_at();
+        let nodes = Nodes { due: BTreeMap::new(), entered: 0, wakes_at };
+        Self {
+            clock: watch::Sender::new(clock),
+            end: watch::Sender::new(None),
+            heard: Mutex::new(clock::now()),
+            nodes: Mutex::new(nodes),
+            poke: Notify::new(),
+        }
+    }
+
+    pub(super) fn clock(&self) -> SessionClock {
+        *self.clock.borrow()
+    }
+
+    /// A write that was sent at `sent` was answered at `answered`.
+    pub(super) fn proved(&self, sent: Instant, answered: Instant) {
+        self.clock.send_modify(|clock| clock.proved(sent, answered));
+    }
+
+    /// Waits until the session is confirmed; `false` if it ends, or nothing comes in time.
+    pub(super) async fn confirmed(&self, until: Instant) -> bool {
+        let (mut clock, mut end) = (self.clock.subscribe(), self.end.subscribe());
+        let good = |clock: &SessionClock| clock.is_confirmed(clock::now());
+        tokio::select! {
+            biased;
+            _ = end.wait_for(Option::is_some) => false,
+            confirmed = clock.wait_for(good) => confirmed.is_ok(),
+            () = tokio::time::sleep_until(until.into()) => false,
+        }
+    }
+
+    /// The server has answered something.
+    pub(super) fn heard(&self, now: Instant) {
+        *lock(&self.heard) = now;
+    }
+
+    pub(super) fn last_heard(&self) -> Instant {
+        *lock(&self.heard)
+    }
+
+    pub(super) fn ended(&self) -> Option<End> {
+        *self.end.borrow()
+    }
+
+    /// Waits until the session is over.
+    pub(super) async fn over(&self) {
+        // The sender is here.
+        drop(self.end.subscribe().wait_for(Option::is_some).await);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.ended().is_some()
+    }
+
+    /// The session is over: nothing that was held in it is held any more. The first word counts.
+    pub(super) fn end(&self, how: End) {
+        let first = self.end.send_if_modified(|end| end.is_none() && end.replace(how).is_none());
+        if first {
+            self.poke.notify_one();
+        }
+    }
+
+    /// A claim has, or may have, a node in this session until `until`.
+    pub(super) fn enter(&self, node: Weak<LockNode>, until: Instant) -> Entry {
+        let mut nodes = lock(&self.nodes);
+        nodes.entered += 1;
+        let entry = (until, nodes.entered);
+        nodes.due.insert(entry, node);
+        let early = until < nodes.wakes_at;
+        drop(nodes);
+        if early {
+            self.poke.notify_one();
+        }
+        entry
+    }
+
+    pub(super) fn leave(&self, entry: Entry) {
+        lock(&self.nodes).due.remove(&entry);
+    }
+
+    /// Takes out the claims whose lease was to end by `now`.
+    pub(super) fn due(&self, now: Instant) -> Vec<Weak<LockNode>> {
+        let mut nodes = lock(&self.nodes);
+        let mut due = Vec::new();
+        while let Some(first) = nodes.due.first_entry()
+            && first.key().0 <= now
+        {
+            due.push(first.remove());
+        }
+        due
+    }
+
+    /// When the keeper must look again: at `beat_at`, or when a lease ends before that.
+    pub(super) fn wakes_at(&self, beat_at: Instant) -> Instant {
+        let mut nodes = lock(&self.nodes);
+        let lease_end = nodes.due.first_key_value().map(|((until, _), _)| *until);
+        nodes.wakes_at = lease_end.map_or(beat_at, |until| until.min(beat_at));
+        nodes.wakes_at
+    }
+}

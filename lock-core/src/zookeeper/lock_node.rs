@@ -1,0 +1,187 @@
+//! The place of one claim in a lock directory: a node, or a node that may be there.
+//!
+//! Whoever drops it has the node deleted: until it is gone, it was never there, or the session is
+//! over, whatever becomes of the caller. A claim whose node was given up gets the next one under
+//! another id, so that no deletion can ever meet a later node of the same claim.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::liveness::Entry;
+use super::names;
+use super::removal::{self, Removal};
+use super::session::Session;
+use crate::backend::ClaimId;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct LockNode {
+    pub(super) session: Arc<Session>,
+    directory: Arc<str>,
+    /// The name, up to the number that the server adds.
+    prefix: String,
+    place: Mutex<Place>,
+}
+
+/// What is known of the node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Presence {
+    // ## Asked => (There | Absent | GivenUp)
+    /// It was asked for, and no answer has come.
+    Asked,
+    // ## There => (Absent | GivenUp)
+    /// It is there under this name, since this transaction.
+    There { name: Arc<str>, czxid: u64 },
+    /// It is not there, for sure.
+    Absent,
+    /// It is being deleted.
+    GivenUp,
+}
+
+impl Presence {
+    fn is_over(&self) -> bool {
+        matches!(self, Self::Absent | Self::GivenUp)
+    }
+}
+
+#[derive(Debug)]
+struct Place {
+    presence: Presence,
+    /// Whether the directory was not there and was asked for as well.
+    makes_directory: bool,
+    /// The end of the lease, unless it is extended.
+    until: Instant,
+    entry: Option<Entry>,
+}
+
+impl LockNode {
+    /// A node that is about to be asked for.
+    pub(super) fn new(
+        session: Arc<Session>,
+        directory: Arc<str>,
+        id: ClaimId,
+        until: Instant,
+    ) -> Arc<Self> {
+        let presence = Presence::Asked;
+        let place = Mutex::new(Place { presence, makes_directory: false, until, entry: None });
+        let prefix = names::prefix(id);
+        let node = Arc::new(Self { session, directory, prefix, place });
+        let entry = node.session.liveness.enter(Arc::downgrade(&node), until);
+        node.place().entry = Some(entry);
+        node
+    }
+
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn presence(&self) -> Presence {
+        self.place().presence.clone()
+    }
+
+    /// The name, up to the number that the server adds.
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// The path of a child of the directory.
+    pub(super) fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.directory)
+    }
+
+    /// Sends what asks for the node, unless that was given up. A removal that begins later than
+    /// this looks behind what was sent.
+    pub(super) fn ask<T>(&self, send: impl FnOnce() -> T) -> Option<T> {
+        let place = self.place();
+        (place.presence == Presence::Asked).then(send)
+    }
+
+    /// The directory is asked for as well.
+    pub(super) fn makes_directory(&self) {
+        self.place().makes_directory = true;
+    }
+
+    /// The node is there. One that was given up before its name came is deleted by search.
+    pub(super) fn is_there(&self, name: &str, czxid: u64) {
+        let mut place = self.place();
+        if place.presence == Presence::Asked {
+            place.presence = Presence::There { name: name.into(), czxid };
+            // The server removes what has had a child.
+            place.makes_directory = false;
+        }
+    }
+
+    /// The node is known not to be there.
+    pub(super) fn is_gone(&self) {
+        let mut place = self.place();
+        if !place.presence.is_over() {
+            place.presence = Presence::Absent;
+        }
+    }
+
+    /// Whether the claim has lost its place: its lease or its session is over.
+    pub(super) fn is_lost(&self) -> bool {
+        self.session.liveness.is_over() || self.place().presence.is_over()
+    }
+
+    /// Extends the lease; `false` if the place was lost before.
+    pub(super) fn extend(&self, until: Instant) -> bool {
+        let mut place = self.place();
+        place.until = place.until.max(until);
+        !place.presence.is_over() && !self.session.liveness.is_over()
+    }
+
+    /// Gives the place up if its lease is over, else comes back at its end.
+    pub(super) fn expire(node: &Arc<Self>, now: Instant) {
+        let mut place = node.place();
+        place.entry = None;
+        if place.presence.is_over() {
+            return;
+        }
+        if now < place.until {
+            let entry = node.session.liveness.enter(Arc::downgrade(node), place.until);
+            place.entry = Some(entry);
+            return;
+        }
+        // Under the mutex that was looked under: nobody can extend the lease in between.
+        let removal = node.take(&mut place);
+        drop(place);
+        if let Some(removal) = removal {
+            drop(removal::start(&node.session, removal));
+            tracing::warn!(directory = %node.directory, "a lease was not renewed in time");
+        }
+    }
+
+    fn take(&self, place: &mut Place) -> Option<Removal> {
+        let name = match &place.presence {
+            Presence::GivenUp => return None,
+            Presence::Absent if !place.makes_directory => return None,
+            Presence::Asked | Presence::Absent => None,
+            Presence::There { name, .. } => Some(name.clone()),
+        };
+        place.presence = Presence::GivenUp;
+        Some(Removal {
+            directory: self.directory.clone(),
+            unused: place.makes_directory,
+            prefix: self.prefix.clone(),
+            name,
+        })
+    }
+
+    /// What must be deleted from now on by whoever takes this.
+    pub(super) fn give_up(&self) -> Option<Removal> {
+        self.take(&mut self.place())
+    }
+}
+
+impl Drop for LockNode {
+    fn drop(&mut self) {
+        let entry = self.place().entry.take();
+        if let Some(entry) = entry {
+            self.session.liveness.leave(entry);
+        }
+        if let Some(removal) = self.give_up() {
+            drop(removal::start(&self.session, removal));
+        }
+    }
+}

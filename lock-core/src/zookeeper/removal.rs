@@ -1,0 +1,107 @@
+//! Nodes on their way out. What was not deleted for sure is tried again until the server says
+//! that it is gone or the session is over, which takes its nodes with it.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use super::fault::Failure;
+use super::liveness::End;
+use super::session::{Answer, REQUEST_WITHIN, Session};
+use crate::engine::clock;
+use crate::proto::FAULT_PAUSES;
+
+/// Before what the server refuses is tried again.
+const REFUSED_PAUSE: Duration = Duration::from_secs(30);
+
+/// What is to be deleted.
+#[derive(Debug)]
+pub(super) struct Removal {
+    pub(super) directory: Arc<str>,
+    /// Whether the directory was made for a node that may never have come: the server removes by
+    /// itself only what has had a child.
+    pub(super) unused: bool,
+    /// How the name begins; no other node's does.
+    pub(super) prefix: String,
+    /// The whole name, if it was told.
+    pub(super) name: Option<Arc<str>>,
+}
+
+/// Deletes in the background; the task tells whether the node is gone for sure, or may live on for
+/// a session timeout.
+pub(super) fn start(session: &Arc<Session>, removal: Removal) -> JoinHandle<bool> {
+    // Waiting for the next try it must not keep the session: the end of that would do as well.
+    let weak = Arc::downgrade(session);
+    session.runtime.spawn(run(weak, removal))
+}
+
+async fn run(session: Weak<Session>, mut removal: Removal) -> bool {
+    let (mut failures, mut refused) = (0, false);
+    loop {
+        let Some(current) = session.upgrade() else { return false };
+        if let Some(end) = current.liveness.ended() {
+            return end == End::Expired;
+        }
+        match try_once(&current, &mut removal).await {
+            Ok(()) => return true,
+            // How it ended is seen above.
+            Err(Failure::Over) => {}
+            Err(failure) => {
+                failures += 1;
+                let (directory, fault) = (&*removal.directory, failure.into_fault());
+                refused = !fault.is_transient();
+                if failures == 1 || refused {
+                    tracing::warn!(directory, %fault, "a lock node is not deleted yet");
+                }
+            }
+        }
+        if current.liveness.is_over() {
+            continue;
+        }
+        drop(current);
+        let pause = FAULT_PAUSES.pause(failures, clock::random_bits());
+        tokio::time::sleep(if refused { REFUSED_PAUSE } else { pause }).await;
+    }
+}
+
+async fn try_once(session: &Session, removal: &mut Removal) -> Answer<()> {
+    let until = || clock::now() + REQUEST_WITHIN;
+    if removal.name.is_none() {
+        let Some((name, _)) = find(session, &removal.directory, &removal.prefix).await? else {
+            return match removal.unused {
+                true => session.delete_unused(&removal.directory, until()).await,
+                false => Ok(()),
+            };
+        };
+        removal.name = Some(name.into());
+    }
+    let Some(name) = &removal.name else { return Ok(()) };
+    let path = format!("{}/{name}", removal.directory);
+    match session.delete(&path, until()).await {
+        Err(failure) if !failure.is_no_node() => Err(failure),
+        _ => Ok(()),
+    }
+}
+
+/// The node of this session whose name begins so, and its czxid. If it is not there now it will
+/// never be: the list is read behind a write that a majority has answered, so behind everything
+/// that this session asked for before.
+pub(super) async fn find(
+    session: &Session,
+    directory: &str,
+    prefix: &str,
+) -> Answer<Option<(String, u64)>> {
+    let until = clock::now() + REQUEST_WITHIN;
+    session.prove(until).await?;
+    let children = match session.list(directory, until).await {
+        Err(failure) if failure.is_no_node() => return Ok(None),
+        children => children?,
+    };
+    let Some(name) = children.into_iter().find(|name| name.starts_with(prefix)) else {
+        return Ok(None);
+    };
+    // A node of another session is not ours to touch, whatever it is called.
+    let owner = session.owner(&format!("{directory}/{name}"), until).await?;
+    Ok(owner.filter(|(owner, _)| *owner == session.id()).map(|(_, czxid)| (name, czxid)))
+}
