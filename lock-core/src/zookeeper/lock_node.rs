@@ -124,6 +124,12 @@ impl LockNode {
         self.session.liveness.is_over() || self.place().presence.is_over()
     }
 
+    /// Whether nothing will be looked for under the node's name, then or later.
+    pub(super) fn is_settled(&self) -> bool {
+        let place = self.place();
+        place.presence == Presence::Absent && !place.makes_directory
+    }
+
     /// Extends the lease; `false` if the place was lost before.
     pub(super) fn extend(&self, until: Instant) -> bool {
         let mut place = self.place();
