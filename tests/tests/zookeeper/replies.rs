@@ -51,16 +51,19 @@ async fn a_waiter_whose_create_was_not_answered_keeps_its_place() {
     nothing_left(&server, [holder, locks, behind]).await;
 }
 
-/// F11 (V6): a creation that never reached the server is made again.
+/// F11 (V3, V6): a creation that never reached the server is made again, and what it makes stays.
 #[tokio::test]
 async fn an_acquire_whose_request_is_lost_is_made_again() {
     let server = Zoo::start().await;
-    let (proxy, locks) = behind_proxy(&server, LONG).await;
+    let (proxy, locks) = behind_proxy(&server, SHORT).await;
     let trap = proxy.trap(first_create_of("k"), Action::DropRequest);
     let guard = locks.lock("k").await.unwrap();
     assert!(trap.has_sprung());
     let (_, birth) = server.holder("k").unwrap();
     assert_eq!((guard.token().get() >> 12, server.line("k").len()), (birth, 1));
+    // What is left of the first try is cleared away meanwhile, and nothing else.
+    eventually("renewals", || locks.stats().renewals >= 3).await;
+    assert!(guard.is_held() && server.holder("k").is_some_and(|(_, now)| now == birth));
     guard.release().await.unwrap();
     nothing_left(&server, [locks]).await;
 }
