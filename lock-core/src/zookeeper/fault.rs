@@ -93,6 +93,16 @@ pub(super) fn timed_out(within: Duration) -> Fault {
     )
 }
 
+/// No session was opened in time. The client library keeps the reason to itself.
+pub(super) fn not_opened(within: Duration, tls: bool) -> Fault {
+    let also = match tls {
+        true => ", or none has a certificate for its host name that `ca` has signed",
+        false => "",
+    };
+    let what = format!("no zookeeper server answered within {within:?}{also}");
+    Fault::new(FaultKind::Transient, what)
+}
+
 /// The session ended, by the server's word or with the runtime that served it.
 pub(super) fn session_over() -> Fault {
     Fault::new(FaultKind::Transient, "the session at zookeeper is over")

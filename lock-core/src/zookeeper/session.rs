@@ -56,7 +56,10 @@ impl Session {
         requests: Arc<AtomicU64>,
     ) -> Result<Arc<Self>, Fault> {
         let sent = clock::now();
-        let client = target.connect().await.map_err(fault::fault)?;
+        let client = target.connect().await.map_err(|error| match error {
+            Error::Timeout => fault::not_opened(target.session, target.is_tls()),
+            error => fault::fault(error),
+        })?;
         let timeout = client.session_timeout();
         if timeout < target.session {
             tracing::warn!(asked = ?target.session, ?timeout, "zookeeper shortened the session");

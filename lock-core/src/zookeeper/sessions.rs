@@ -115,7 +115,8 @@ impl Sessions {
         }
         let opening = Session::open(&self.target, self.requests.clone());
         let opened = tokio::time::timeout(OPEN_WITHIN, opening).await;
-        match opened.unwrap_or_else(|_| Err(fault::timed_out(OPEN_WITHIN))) {
+        let late = |_| Err(fault::not_opened(OPEN_WITHIN, self.target.is_tls()));
+        match opened.unwrap_or_else(late) {
             Ok(session) => {
                 *failed = None;
                 let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);

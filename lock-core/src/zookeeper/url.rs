@@ -81,6 +81,14 @@ impl Target {
         })
     }
 
+    /// Whether everything is sent over TLS.
+    pub(super) fn is_tls(&self) -> bool {
+        #[cfg(feature = "zookeeper-tls")]
+        return self.tls.is_some();
+        #[cfg(not(feature = "zookeeper-tls"))]
+        false
+    }
+
     /// How the nodes of an authenticated client are protected: nobody else may touch them.
     pub(super) fn acls(&self) -> Acls<'static> {
         if self.digest.is_some() { Acls::creator_all() } else { Acls::anyone_all() }

@@ -55,7 +55,7 @@ async fn an_acquire_dropped_at_any_of_its_requests_leaves_no_node() {
 async fn an_acquire_dropped_at_any_of_its_requests_in_line_leaves_the_line() {
     let server = Zoo::start().await;
     // It asks again after a third of this.
-    let (proxy, locks) = behind_proxy(&server, ms(3_000)).await;
+    let (proxy, locks) = behind_proxy(&server, SHORT).await;
     let holder = connect(&server.at(LONG)).await;
     for action in [Action::HoldRequest, Action::HoldReply] {
         for nth in 0..5 {

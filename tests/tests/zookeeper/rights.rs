@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use lock_core::{ConnectError, LockClient};
 use tests::wait::{eventually, within};
-use zookeeper_client::{Acls, Client, CreateMode};
+use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
 use crate::support::*;
 
@@ -113,6 +113,32 @@ async fn a_predecessor_that_may_not_be_read_is_waited_for() {
     waiting.await.unwrap().unwrap().release().await.unwrap();
     server.delete("/k");
     nothing_left(&server, [locks]).await;
+}
+
+/// F31 (V3, V8): a holder that may no longer read its own node does not ask in a row; whether it
+/// holds on is its clock's to say, and its release works.
+#[tokio::test]
+async fn a_holder_that_may_not_read_its_own_node_asks_at_its_renewals_only() {
+    let server = Zoo::start().await;
+    let locks = connect(&server.at(SHORT)).await;
+    let ticking = connect(&server.at(SHORT)).await;
+    let clock = ticking.lock("ticking").await.unwrap();
+    let guard = locks.lock("k").await.unwrap();
+    eventually("it watches", || server.watches() >= 4).await;
+    let other = within("a session", Client::connect(&server.connect_string())).await.unwrap();
+    other.auth("digest", b"another:other-secret").await.unwrap();
+    let own = format!("/k/{}", server.line("k")[0]);
+    other.set_acl(&own, &[Acl::new(Permission::ALL, AuthId::authed())], None).await.unwrap();
+    // What it is told of makes it look.
+    other.set_data(&own, b"changed", None).await.unwrap();
+    let (asked, ticks) = (locks.stats().store_requests, ticking.stats().renewals);
+    eventually("two sessions have passed", || ticking.stats().renewals >= ticks + 9).await;
+    let asked = locks.stats().store_requests - asked;
+    assert!(asked < 60, "{asked} requests in two sessions");
+    drop(guard.release().await);
+    clock.release().await.unwrap();
+    drop(other);
+    nothing_left(&server, [locks, ticking]).await;
 }
 
 /// F31 (V6): what an authenticated client makes is its user's alone; who has the same user shares
