@@ -34,9 +34,14 @@ impl Admin {
             let connector = Client::connector().with_auth("digest", SUPER).with_fail_eagerly();
             connector.with_session_timeout(Duration::from_secs(60)).connect(&addr.to_string()).await
         };
-        let connected = block_on(&runtime, connecting);
-        let admin = |client| Admin { client, runtime: Some(runtime) };
-        connected.map(admin)
+        match block_on(&runtime, connecting) {
+            Ok(client) => Ok(Admin { client, runtime: Some(runtime) }),
+            Err(error) => {
+                // As when it is dropped: it must not wait for its end inside another runtime.
+                runtime.shutdown_background();
+                Err(error)
+            }
+        }
     }
 
     /// True if a request has a chance.
