@@ -19,6 +19,7 @@ mod cancel;
 mod chaos;
 mod client;
 mod data;
+mod history;
 mod link;
 mod many;
 mod operator;

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use tests::checker::Checker;
 use tests::proxy::Proxy;
-use tests::wait::eventually;
 
 use crate::support::*;
 
