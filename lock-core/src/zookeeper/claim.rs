@@ -115,7 +115,7 @@ impl ZooKeeperClaim {
     /// Forgets the place in the line; what is left of it is deleted. A further one gets a node of
     /// another name, unless there is nothing that could be taken for it.
     pub(super) fn stand_outside(&mut self) {
-        if self.node.take().is_some_and(|node| !node.is_settled()) {
+        if self.node.take().is_some_and(|node| node.presence() != Presence::Absent) {
             self.id = clock::random_claim_id();
         }
         self.waiting = None;

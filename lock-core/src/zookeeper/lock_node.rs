@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::liveness::Entry;
 use super::names;
-use super::removal::{self, Removal};
+use super::removal::{self, Removal, What};
 use super::session::Session;
 use crate::backend::ClaimId;
 
@@ -124,12 +124,6 @@ impl LockNode {
         self.session.liveness.is_over() || self.place().presence.is_over()
     }
 
-    /// Whether nothing will be looked for under the node's name, then or later.
-    pub(super) fn is_settled(&self) -> bool {
-        let place = self.place();
-        place.presence == Presence::Absent && !place.makes_directory
-    }
-
     /// Extends the lease; `false` if the place was lost before.
     pub(super) fn extend(&self, until: Instant) -> bool {
         let mut place = self.place();
@@ -159,18 +153,20 @@ impl LockNode {
     }
 
     fn take(&self, place: &mut Place) -> Option<Removal> {
-        let name = match &place.presence {
+        let what = match &place.presence {
             Presence::GivenUp => return None,
             Presence::Absent if !place.makes_directory => return None,
-            Presence::Asked | Presence::Absent => None,
-            Presence::There { name, .. } => Some(name.clone()),
+            Presence::Absent => What::Nothing,
+            Presence::Asked => What::Prefixed(self.prefix.clone()),
+            Presence::There { name, .. } => What::Named(name.clone()),
         };
-        place.presence = Presence::GivenUp;
+        if place.presence != Presence::Absent {
+            place.presence = Presence::GivenUp;
+        }
         Some(Removal {
             directory: self.directory.clone(),
-            unused: place.makes_directory,
-            prefix: self.prefix.clone(),
-            name,
+            unused: std::mem::take(&mut place.makes_directory),
+            what,
         })
     }
 

@@ -22,10 +22,18 @@ pub(super) struct Removal {
     /// Whether the directory was made for a node that may never have come: the server removes by
     /// itself only what has had a child.
     pub(super) unused: bool,
-    /// How the name begins; no other node's does.
-    pub(super) prefix: String,
-    /// The whole name, if it was told.
-    pub(super) name: Option<Arc<str>>,
+    pub(super) what: What,
+}
+
+/// Which node.
+#[derive(Debug)]
+pub(super) enum What {
+    /// None: it was never there.
+    Nothing,
+    /// The one whose name begins so, if it is there; no other node's does.
+    Prefixed(String),
+    /// The one of this name.
+    Named(Arc<str>),
 }
 
 /// Deletes in the background; the task tells whether the node is gone for sure, or may live on for
@@ -67,19 +75,19 @@ async fn run(session: Weak<Session>, mut removal: Removal) -> bool {
 
 async fn try_once(session: &Session, removal: &mut Removal) -> Answer<()> {
     let until = || clock::now() + REQUEST_WITHIN;
-    if removal.name.is_none() {
-        let Some((name, _)) = find(session, &removal.directory, &removal.prefix).await? else {
-            return match removal.unused {
-                true => session.delete_unused(&removal.directory, until()).await,
-                false => Ok(()),
-            };
-        };
-        removal.name = Some(name.into());
+    if let What::Prefixed(prefix) = &removal.what {
+        let found = find(session, &removal.directory, prefix).await?;
+        removal.what = found.map_or(What::Nothing, |(name, _)| What::Named(name.into()));
     }
-    let Some(name) = &removal.name else { return Ok(()) };
-    let path = format!("{}/{name}", removal.directory);
-    match session.delete(&path, until()).await {
-        Err(failure) if !failure.is_no_node() => Err(failure),
+    match &removal.what {
+        What::Named(name) => {
+            let path = format!("{}/{name}", removal.directory);
+            match session.delete(&path, until()).await {
+                Err(failure) if !failure.is_no_node() => Err(failure),
+                _ => Ok(()),
+            }
+        }
+        _ if removal.unused => session.delete_unused(&removal.directory, until()).await,
         _ => Ok(()),
     }
 }
