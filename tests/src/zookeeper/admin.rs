@@ -37,11 +37,7 @@ impl Admin {
         match block_on(&runtime, connecting) {
             Ok(client) => Ok(Admin { client, runtime: Some(runtime) }),
             Err(error) => {
-<<<<<<< HEAD
                 // As when it is dropped: it must not wait for its end inside another runtime.
-=======
-                // As in the drop of an `Admin`.
->>>>>>> zkfaults
                 runtime.shutdown_background();
                 Err(error)
             }

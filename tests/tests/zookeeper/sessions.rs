@@ -226,17 +226,10 @@ async fn a_client_writes_each_third_of_its_session_and_asks_nothing_else() {
         let took = start.elapsed();
         assert!(took > SHORT / 2 && took < SHORT + SLACK, "{took:?}");
     };
-<<<<<<< HEAD
-    let (asked, written) = (proxy.counters().requests, version());
-    writes().await;
-    let (asked, written) = (proxy.counters().requests - asked, version() - written);
-    assert!(asked <= u64::try_from(written).unwrap() + 1, "{asked} requests, {written} writes");
-=======
     let (asked, writes) = (proxy.counters().requests, version());
     three_writes().await;
     let (asked, writes) = (proxy.counters().requests - asked, version() - writes);
     assert!(asked <= u64::try_from(writes).unwrap() + 1, "{asked} requests, {writes} writes");
->>>>>>> zkfaults
 
     let holder = connect(&server.at(LONG)).await;
     let held = holder.lock("k").await.unwrap();
