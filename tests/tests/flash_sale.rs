@@ -1,4 +1,4 @@
-//! The flash sale through a real Redis, in several processes.
+//! The flash sale in several processes, through a real Redis and a real ZooKeeper.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -7,6 +7,8 @@ use std::process::Command;
 
 use serde_json::Value;
 use tests::redis::RedisServer;
+use tests::wait::eventually;
+use tests::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
 
 /// Built by `cargo test --workspace`, beside the tests.
 fn flash_sale() -> PathBuf {
@@ -18,11 +20,10 @@ fn flash_sale() -> PathBuf {
     path
 }
 
-#[test]
-fn three_processes_sell_a_hundred_items_once_each_and_leave_only_the_fence() {
-    let server = RedisServer::start();
+/// Three processes sell a hundred items to four hundred buyers.
+fn sells_each_item_once(locks: &str) {
     let output = Command::new(flash_sale())
-        .args(["--locks", &server.url(), "--processes", "3", "--json"])
+        .args(["--locks", locks, "--processes", "3", "--json"])
         .args(["--buyers", "400", "--stock", "100"])
         .output()
         .expect("the flash sale starts");
@@ -33,7 +34,21 @@ fn three_processes_sell_a_hundred_items_once_each_and_leave_only_the_fence() {
     assert_eq!(table["refused"], 300, "{table}");
     assert_eq!((&table["oversold"], &table["duplicates"]), (&0.into(), &0.into()), "{table}");
     assert!(table["handoffs_remote"].as_u64() > Some(0), "{table}");
+}
+
+#[test]
+fn redis_serves_three_processes_and_keeps_only_the_fence() {
+    let server = RedisServer::start();
+    sells_each_item_once(&server.url());
     for key in server.keys() {
         assert!(key.name.ends_with(":fence"), "{} was left behind", key.name);
     }
+}
+
+#[tokio::test]
+async fn zookeeper_serves_three_processes_and_keeps_nothing() {
+    let server = ZooKeeperServer::with(ZooKeeperOptions::new().tick_ms(500));
+    sells_each_item_once(&(server.url() + "/sale?session=2s"));
+    // The sessions of processes that ended without a farewell too.
+    eventually("nothing is left", || server.tree("/").is_empty()).await;
 }
