@@ -33,6 +33,8 @@
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
+pub mod actor;
+pub mod certificates;
 pub mod checker;
 pub mod clock;
 pub mod curator;
@@ -42,6 +44,7 @@ mod process;
 pub mod proxy;
 pub mod redis;
 pub mod resource;
+pub mod said;
 pub mod wait;
 pub mod worker;
 pub mod zookeeper;

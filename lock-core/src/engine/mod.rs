@@ -27,3 +27,5 @@ pub use lost::Lost;
 pub use revoke::RevokeRequested;
 pub use scope::{LockScope, Scoped};
 pub(crate) use shared::Shared;
+#[cfg(feature = "zookeeper")]
+pub(crate) use shared::lock;

@@ -153,6 +153,6 @@ fn sum(a: Counters, b: Counters) -> Counters {
 
 /// A panic under one of our mutexes leaves data that is good enough: nothing in there is half
 /// done at a point where foreign code runs.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,13 +2,13 @@
 //! claims have a node in it.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, Weak};
 use std::time::Instant;
 
 use tokio::sync::{Notify, watch};
 
 use super::lock_node::LockNode;
-use crate::engine::clock;
+use crate::engine::{clock, lock};
 use crate::proto::SessionClock;
 
 /// How a session ended.
@@ -43,10 +43,6 @@ struct Nodes {
     entered: u64,
     /// When the keeper looks next.
     wakes_at: Instant,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Liveness {

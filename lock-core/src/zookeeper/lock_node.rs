@@ -4,7 +4,7 @@
 //! over, whatever becomes of the caller. A claim whose node was given up gets the next one under
 //! another id, so that no deletion can ever meet a later node of the same claim.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::liveness::Entry;
@@ -12,6 +12,7 @@ use super::names;
 use super::removal::{self, Removal, What};
 use super::session::Session;
 use crate::backend::ClaimId;
+use crate::engine::lock;
 
 /// See the module.
 #[derive(Debug)]
@@ -72,7 +73,7 @@ impl LockNode {
     }
 
     fn place(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.place)
     }
 
     pub(super) fn presence(&self) -> Presence {

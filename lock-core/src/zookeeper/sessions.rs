@@ -1,7 +1,7 @@
 //! The session of a client, opened anew after one has ended.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
@@ -10,7 +10,7 @@ use super::fault;
 use super::session::{REQUEST_WITHIN, Session};
 use super::url::Target;
 use crate::backend::Fault;
-use crate::engine::clock;
+use crate::engine::{clock, lock};
 
 /// How long the opening of a session may take.
 const OPEN_WITHIN: Duration = Duration::from_secs(5);
@@ -61,7 +61,7 @@ impl Sessions {
     }
 
     fn current(&self) -> Option<Arc<Session>> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = lock(&self.current);
         // Dropped here, a session that is over gives its connection back.
         current.take_if(|session| session.liveness.is_over());
         current.clone()
@@ -119,7 +119,7 @@ impl Sessions {
         match opened.unwrap_or_else(late) {
             Ok(session) => {
                 *failed = None;
-                let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut current = lock(&self.current);
                 Ok(current.insert(session).clone())
             }
             Err(fault) => {

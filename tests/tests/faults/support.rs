@@ -1,19 +1,18 @@
 //! What the tests of this binary share.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use lock_core::{AcquireError, LockClient, LockGuard, LockOptions, ReleaseError};
+use lock_core::{LockClient, LockOptions};
 use tempfile::TempDir;
+pub(crate) use tests::actor::Actor;
 use tests::checker::{Checker, Report};
-use tests::history::{Fun, Process, Recorder, read};
+use tests::history::{Recorder, read};
 use tests::proxy::{Match, Proxy};
 use tests::redis::RedisServer;
-use tests::resource::FencedRegister;
+pub(crate) use tests::said::everything;
 use tests::wait::eventually;
 use tests::worker::Worker;
-use tokio::sync::OnceCell;
 
 pub(crate) const WORKER: &str = env!("CARGO_BIN_EXE_worker");
 
@@ -139,9 +138,7 @@ impl History {
 
     /// A caller in this process.
     pub(crate) fn actor(&self, name: &str, locks: &LockClient, at: &RedisServer) -> Actor {
-        let process = self.recorder.process(name);
-        let (locks, name) = (locks.clone(), name.to_owned());
-        Actor { locks, name, process, url: at.url(), register: Arc::default() }
+        Actor::new(&self.recorder, name, locks, at.url())
     }
 
     /// V1, V2 and V4 of everything that was written down.
@@ -152,80 +149,4 @@ impl History {
             Err(violations) => panic!("{violations:#?}"),
         }
     }
-}
-
-/// A caller in this process that writes down what it does.
-#[derive(Debug, Clone)]
-pub(crate) struct Actor {
-    pub(crate) locks: LockClient,
-    name: String,
-    process: Process,
-    url: String,
-    /// Connected at the first write.
-    register: Arc<OnceCell<FencedRegister>>,
-}
-
-impl Actor {
-    /// Waits for `key`; also how long that took.
-    pub(crate) async fn acquire(
-        &self,
-        key: &str,
-        wait: Duration,
-    ) -> (Result<LockGuard, AcquireError>, Duration) {
-        let budget = u64::try_from(wait.as_millis()).expect("a short wait");
-        let call = self.process.invoke(Fun::Acquire, key).budget_ms(budget).begin();
-        let start = Instant::now();
-        let answer = self.locks.lock(key).wait(wait).await;
-        match &answer {
-            Ok(guard) => call.ok(Some(guard.token().get())),
-            Err(error) if error.is_unavailable() => call.info(),
-            Err(_) => call.fail(),
-        }
-        (answer, start.elapsed())
-    }
-
-    pub(crate) async fn release(&self, guard: LockGuard) -> Result<(), ReleaseError> {
-        let (key, token) = (guard.key().to_string(), guard.token().get());
-        let call = self.process.invoke(Fun::Release, &key).token(token).begin();
-        let answer = guard.release().await;
-        match &answer {
-            Ok(()) => call.ok(None),
-            Err(ReleaseError::NotHeld { .. }) => call.fail(),
-            Err(_) => call.info(),
-        }
-        answer
-    }
-
-    /// A fenced write under the guard's token; whether it was accepted.
-    pub(crate) async fn write(&self, guard: &LockGuard) -> bool {
-        let (key, token) = (guard.key().to_string(), guard.token().get());
-        let call = self.process.invoke(Fun::Write, &key).token(token).begin();
-        let connect = FencedRegister::connect(&self.url);
-        let register = self.register.get_or_try_init(|| connect).await.expect("the register");
-        let accepted = register.write(&key, token, &self.name).await.expect("the register");
-        if accepted {
-            call.ok(None)
-        } else {
-            call.fail()
-        }
-        accepted
-    }
-
-    /// Waits for the loss, and writes down that it was told.
-    pub(crate) async fn lost(&self, guard: &LockGuard) -> lock_core::LostError {
-        let error = tests::wait::within("the loss", guard.lost()).await;
-        self.process.lost(guard.key().as_str(), guard.token().get());
-        error
-    }
-}
-
-/// Everything that an error says, its `Debug` and its sources included.
-pub(crate) fn everything(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = format!("{error} {error:?}");
-    let mut source = error.source();
-    while let Some(error) = source {
-        text += &format!(" {error} {error:?}");
-        source = error.source();
-    }
-    text
 }

@@ -9,7 +9,9 @@ use tests::wait::eventually;
 use tests::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-pub(crate) use crate::history::{Actor, History};
+pub(crate) use crate::history::History;
+pub(crate) use tests::actor::Actor;
+pub(crate) use tests::said::everything;
 
 /// What a busy machine may add to a bound.
 pub(crate) const SLACK: Duration = Duration::from_millis(1_500);
@@ -197,15 +199,4 @@ pub(crate) async fn the_next_one_proceeds(server: &Zoo, key: &str) {
     server.line_of(key, 0).await;
     let next = connect(&server.at(LONG)).await;
     next.lock(key).await.expect("a free key").release().await.expect("a release");
-}
-
-/// Everything that an error says, its `Debug` and its sources included.
-pub(crate) fn everything(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = format!("{error} {error:?}");
-    let mut source = error.source();
-    while let Some(error) = source {
-        text += &format!(" {error} {error:?}");
-        source = error.source();
-    }
-    text
 }

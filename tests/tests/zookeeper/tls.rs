@@ -3,36 +3,23 @@
 use std::io::Read;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
 use lock_core::{ConnectError, LockClient};
+use tests::certificates::certificates;
 use tests::wait::within;
 use tests::zookeeper::ZooKeeperOptions;
 
 use crate::support::*;
 
-fn openssl(folder: &Path, words: &str) {
-    let output = Command::new("openssl").args(words.split(' ')).current_dir(folder).output();
-    let output = output.expect("openssl: install the Debian package `openssl`");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// A certificate authority, and a server's key with its certificate for 127.0.0.1 signed by it,
-/// in one file as ZooKeeper takes them.
-fn certificates(folder: &Path) -> [PathBuf; 2] {
-    std::fs::write(folder.join("san"), "subjectAltName=IP:127.0.0.1,DNS:localhost\n").unwrap();
-    let curve = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
-    openssl(folder, &format!("req -x509 {curve} -days 2 -subj /CN=ca -keyout ca.key -out ca.pem"));
-    openssl(folder, &format!("req {curve} -subj /CN=server -keyout server.key -out server.csr"));
-    openssl(
-        folder,
-        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile san \
-         -out server.pem",
-    );
-    let both = ["server.key", "server.pem"].map(|name| std::fs::read(folder.join(name)).unwrap());
-    std::fs::write(folder.join("both.pem"), both.concat()).unwrap();
-    ["ca.pem", "both.pem"].map(|name| folder.join(name))
+/// A certificate authority, and a server's key with its certificate in one file as ZooKeeper
+/// takes them.
+fn ca_and_both(folder: &Path) -> [PathBuf; 2] {
+    let [ca, certificate, key] = certificates(folder);
+    let both = [key, certificate].map(|file| std::fs::read(file).unwrap());
+    let path = folder.join("both.pem");
+    std::fs::write(&path, both.concat()).unwrap();
+    [ca, path]
 }
 
 fn tls_url(port: u16, ca: &Path) -> String {
@@ -53,9 +40,9 @@ async fn refused(url: &str) -> ConnectError {
 #[tokio::test]
 async fn tls_serves_locks_and_refuses_a_server_that_nobody_vouches_for() {
     let folder = tempfile::tempdir().unwrap();
-    let [ca, both] = certificates(folder.path());
+    let [ca, both] = ca_and_both(folder.path());
     let strangers = tempfile::tempdir().unwrap();
-    let [stranger, _] = certificates(strangers.path());
+    let [stranger, _] = ca_and_both(strangers.path());
     let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
     let factory = "org.apache.zookeeper.server.NettyServerCnxnFactory";
     let server = Zoo::with(
@@ -88,7 +75,7 @@ async fn tls_serves_locks_and_refuses_a_server_that_nobody_vouches_for() {
 #[tokio::test]
 async fn a_server_without_tls_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let [ca, _] = certificates(folder.path());
+    let [ca, _] = ca_and_both(folder.path());
     let server = Zoo::start().await;
     refused(&tls_url(server.port(), &ca)).await;
     nothing_left(&server, []).await;
@@ -98,7 +85,7 @@ async fn a_server_without_tls_is_refused() {
 #[tokio::test]
 async fn a_client_that_is_told_to_use_tls_never_speaks_in_the_clear() {
     let folder = tempfile::tempdir().unwrap();
-    let [ca, _] = certificates(folder.path());
+    let [ca, _] = ca_and_both(folder.path());
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let (seen, first_bytes) = std::sync::mpsc::channel();
@@ -122,7 +109,7 @@ async fn a_client_that_is_told_to_use_tls_never_speaks_in_the_clear() {
 #[tokio::test]
 async fn a_file_of_no_use_is_refused_with_its_parameter() {
     let folder = tempfile::tempdir().unwrap();
-    let [ca, _] = certificates(folder.path());
+    let [ca, _] = ca_and_both(folder.path());
     let empty = folder.path().join("san");
     for (query, part) in [
         (String::new(), "`ca`"),
