@@ -11,7 +11,8 @@ pub enum FaultKind {
     /// No answer: the link, a time limit, a server that is loading, full or read-only. It may
     /// pass by itself, and whether the request took effect is not known.
     Transient,
-    /// The server refuses, and will go on refusing: a password, a missing right, its version.
+    /// Asking again is of no use: the server refuses and will go on refusing (a password, a
+    /// missing right, its version), or what is asked about is out of reach for good.
     Refused,
     /// Something of another kind is stored where the lock would be. Nothing was overwritten.
     ForeignValue,

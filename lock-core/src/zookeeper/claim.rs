@@ -186,7 +186,7 @@ impl ZooKeeperClaim {
     async fn left(&mut self, until: Instant) -> Result<Withdrawal, Fault> {
         let (task, answer) = match &mut self.leaving {
             None => return Ok(Withdrawal::NotHeld),
-            Some(Leaving::Unknown) => return Err(fault::session_over()),
+            Some(Leaving::Unknown) => return Err(fault::left_to_its_session()),
             Some(Leaving::Going(task, answer)) => (task, *answer),
         };
         match tokio::time::timeout_at(until.into(), task).await {
@@ -198,7 +198,7 @@ impl ZooKeeperClaim {
             // The session was given up, or the runtime that served it is gone.
             Ok(_) => {
                 self.leaving = Some(Leaving::Unknown);
-                Err(fault::session_over())
+                Err(fault::left_to_its_session())
             }
         }
     }

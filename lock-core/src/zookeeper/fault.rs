@@ -108,6 +108,13 @@ pub(super) fn session_over() -> Fault {
     Fault::new(FaultKind::Transient, "the session at zookeeper is over")
 }
 
+/// A session was given up, and a node in it goes when the server ends it: nothing can be asked for
+/// any more, so asking again is of no use.
+pub(super) fn left_to_its_session() -> Fault {
+    let what = "the session at zookeeper was given up; the lock's node goes when the server ends it";
+    Fault::new(FaultKind::Refused, what)
+}
+
 /// No majority has confirmed the session of late, so nothing can be said to be held.
 pub(super) fn unconfirmed() -> Fault {
     let what = "no majority of the zookeeper servers has confirmed the session in time";
