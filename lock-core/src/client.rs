@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::{Backend, DynBackend, Promises};
 use crate::builder::LockBuilder;
+use crate::busy::BusyKey;
 use crate::connect;
 use crate::engine::{LockScope, Scoped, Shared, clock};
 use crate::error::{AlreadyInstalled, ConnectError, InspectError, RevokeError, UnavailableError};
@@ -175,6 +176,14 @@ impl LockClient {
             waiters,
             held,
         }
+    }
+
+    /// The keys that are busy in this client now, in no order: who of it holds them, how many of
+    /// it wait, and how long that took of late. [`inspect`](Self::inspect) asks the store, which
+    /// knows of all clients.
+    #[must_use]
+    pub fn busy_keys(&self) -> Vec<BusyKey> {
+        self.shared.busy()
     }
 
     /// What the store behind this client can do.

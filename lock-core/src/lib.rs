@@ -34,6 +34,7 @@
 
 pub mod backend;
 mod builder;
+mod busy;
 mod client;
 mod connect;
 mod engine;
@@ -56,6 +57,7 @@ mod zookeeper;
 
 pub use backend::{Backend, Promises};
 pub use builder::LockBuilder;
+pub use busy::{BusyHold, BusyKey, Quantiles};
 pub use client::{ClientBuilder, LockClient};
 pub use engine::{Acquire, LockScope, Lost, RevokeRequested, Scoped};
 pub use error::{

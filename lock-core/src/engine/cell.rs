@@ -12,6 +12,7 @@ use super::leave::RELEASE_WITHIN;
 use super::shared::{Shared, lock};
 use super::{clock, driver};
 use crate::backend::{Fault, FaultKind};
+use crate::busy::{BusyHold, BusyKey};
 use crate::error::{LostCause, LostError, ReleaseError, UnavailableError};
 use crate::key::Key;
 use crate::proto::{Ask, Cohort, Effects, Entry, ReleaseAnswer};
@@ -116,6 +117,19 @@ impl KeyCell {
     pub(super) fn is_driven_here(&self) -> bool {
         let here = tokio::runtime::Handle::try_current().ok().map(|here| here.id());
         here.is_some() && *lock(&self.runtime) == here
+    }
+
+    /// What those who watch a service want to know.
+    pub(super) fn busy(&self) -> BusyKey {
+        let now = clock::now();
+        let cohort = self.cohort();
+        let hold = cohort.hold(now).map(|(token, since, until)| BusyHold {
+            token: FencingToken::new(token),
+            held_for: now.saturating_duration_since(since),
+            lease_left: until.saturating_duration_since(now),
+        });
+        let waiters = cohort.waiters();
+        BusyKey { key: self.key.clone(), hold, waiters, refused: 0, holds: None, waits: None }
     }
 
     /// Nobody drives this key any more.

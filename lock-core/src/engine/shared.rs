@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use super::cell::KeyCell;
 use super::registry::Registry;
 use crate::backend::{DynBackend, Fault, FaultKind, Promises};
+use crate::busy::BusyKey;
 use crate::options::LockOptions;
 use crate::proto::{Counters, Effects};
 
@@ -91,6 +92,11 @@ impl Shared {
             held += usize::from(cohort.holder().is_some());
         }
         (total, cells.len(), waiters, held)
+    }
+
+    /// The busy keys, in no order.
+    pub(crate) fn busy(&self) -> Vec<BusyKey> {
+        self.registry.cells().iter().map(|cell| cell.busy()).collect()
     }
 
     /// Refuses new claims, and ends all waits.

@@ -111,7 +111,8 @@ pub(super) fn session_over() -> Fault {
 /// A session was given up, and a node in it goes when the server ends it: nothing can be asked for
 /// any more, so asking again is of no use.
 pub(super) fn left_to_its_session() -> Fault {
-    let what = "the session at zookeeper was given up; the lock's node goes when the server ends it";
+    let what =
+        "the session at zookeeper was given up; the lock's node goes when the server ends it";
     Fault::new(FaultKind::Refused, what)
 }
 

@@ -25,7 +25,8 @@ pub(super) enum Idle {
 
 impl<R> Held<R> {
     pub(super) fn hold(&mut self, token: u64, ask: &Ask, now: Instant) {
-        self.holder = Some(Holder { token, until: ask.hold_limit.map(|limit| now + limit) });
+        self.holder =
+            Some(Holder { token, since: now, until: ask.hold_limit.map(|limit| now + limit) });
         self.linger = ask.linger;
         self.linger_until = None;
     }

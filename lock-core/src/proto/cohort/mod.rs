@@ -192,6 +192,7 @@ struct Held<R> {
 #[derive(Debug)]
 struct Holder {
     token: u64,
+    since: Instant,
     until: Option<Instant>,
 }
 
@@ -265,6 +266,12 @@ impl<W, R> Cohort<W, R> {
             Place::Held(held) => held.holder.as_ref().map(|holder| holder.token),
             _ => None,
         }
+    }
+
+    /// The guard that holds the lock here: its token, since when, and until when that is good.
+    pub(crate) fn hold(&self, now: Instant) -> Option<(u64, Instant, Instant)> {
+        let Place::Held(Held { holder: Some(holder), .. }) = &self.place else { return None };
+        Some((holder.token, holder.since, self.held_until(holder.token, now)?))
     }
 
     /// Until when the hold under `token` is good, if it is.
