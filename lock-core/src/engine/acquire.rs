@@ -55,6 +55,7 @@ enum State {
 }
 
 impl Acquire {
+    #[inline]
     pub(crate) fn new(
         shared: Arc<Shared>,
         key: Result<Key, KeyError>,
