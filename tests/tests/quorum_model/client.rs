@@ -55,6 +55,8 @@ pub(crate) struct Client {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) token: Token,
+    /// What the members answered.
+    pub(crate) answers: [Token; MEMBERS],
     /// The members to be raised.
     pub(crate) behind: Set,
     /// The members that have the token, and whose answers are under way.
@@ -115,7 +117,7 @@ impl Client {
             .sum();
         self.phase = Phase::Raising { token, reached: heard & exact };
         self.count_majority();
-        Decision { token, behind: heard & !exact, late: exact & !heard }
+        Decision { token, answers, behind: heard & !exact, late: exact & !heard }
     }
 
     /// Takes in that `member` has the token.
@@ -148,10 +150,11 @@ impl Client {
     }
 
     fn count_majority(&mut self) {
-        if let Phase::Raising { token, reached } = self.phase {
-            if reached.count_ones() >= MAJORITY {
+        match self.phase {
+            Phase::Raising { token, reached } if reached.count_ones() >= MAJORITY => {
                 self.phase = Phase::Holding { token };
             }
+            _ => {}
         }
     }
 }

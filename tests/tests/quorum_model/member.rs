@@ -98,9 +98,17 @@ impl Member {
         self.health == Health::Up && self.owner.is_none_or(|owner| owner == claim)
     }
 
-    /// Whether a raise of `claim` is obeyed.
-    pub(crate) fn obeys(&self, rules: &Rules, claim: ClaimId) -> bool {
-        self.health == Health::Up && (self.owner == Some(claim) || rules.raise == Raise::Anyway)
+    /// Whether a raise of `claim`, from `first` to `token`, is obeyed.
+    pub(crate) fn obeys(&self, rules: &Rules, claim: ClaimId, first: Token, token: Token) -> bool {
+        let owns = self.owner == Some(claim);
+        self.health == Health::Up
+            && match rules.raise {
+                // It has the token already if this is a repetition.
+                Raise::IfSameGrant => owns && [first, token].contains(&self.answer),
+                Raise::IfNotBeyond => owns && self.last <= token,
+                Raise::IfOwner => owns,
+                Raise::Anyway => true,
+            }
     }
 
     /// Grants the key to `claim`, with a token of at least `from`.
@@ -123,7 +131,7 @@ impl Member {
     pub(crate) fn raise(&mut self, claim: ClaimId, token: Token) {
         self.last = self.last.max(token);
         if self.owner == Some(claim) {
-            self.answer = self.last;
+            self.answer = self.answer.max(token);
         }
     }
 

@@ -14,8 +14,8 @@ pub(crate) enum Message {
     /// `member` granted with exactly the token; the answer comes after the token was fixed. (The
     /// answers before are in [`Phase::Asking`](crate::client::Phase::Asking).)
     Granted { claim: ClaimId, member: u8 },
-    /// Tells `member` the token of the grant.
-    Raise { claim: ClaimId, member: u8, token: Token },
+    /// Tells `member`, which granted with `first`, the token of the grant.
+    Raise { claim: ClaimId, member: u8, first: Token, token: Token },
     /// `member` has the token of the grant.
     Raised { claim: ClaimId, member: u8 },
     /// A write to the resource by the holder of grant number `grant`. One that is late is also that

@@ -32,7 +32,13 @@ pub(crate) enum WriteBack {
 /// When a member obeys a raise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Raise {
-    /// Only while the claim is still the owner there.
+    /// Only while the grant that the client was told of is the one in force: the claim is the owner,
+    /// and with the same answer.
+    IfSameGrant,
+    /// While the claim is the owner and `last` is not beyond the token. As good where the grant
+    /// itself moves `last`.
+    IfNotBeyond,
+    /// While the claim is the owner, though another may have been in between.
     IfOwner,
     /// In any case.
     Anyway,
@@ -88,7 +94,7 @@ impl Default for Rules {
             claims: [1, 1, 0],
             store: Store::Reserves,
             write_back: WriteBack::WhereBehind,
-            raise: Raise::IfOwner,
+            raise: Raise::IfSameGrant,
             quarantine: true,
             repair: Repair::FromOthers,
             writes: false,

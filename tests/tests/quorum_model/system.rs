@@ -180,8 +180,8 @@ impl System {
             Message::Attempt { claim, member, .. } => {
                 self.members[usize::from(member)].grants(claim)
             }
-            Message::Raise { claim, member, .. } => {
-                self.members[usize::from(member)].obeys(rules, claim)
+            Message::Raise { claim, member, first, token } => {
+                self.members[usize::from(member)].obeys(rules, claim, first, token)
             }
             _ => true,
         }
@@ -216,7 +216,7 @@ impl System {
                     self.network.send(Message::Granted { claim, member });
                 }
             }
-            Message::Raise { claim, member, token } => {
+            Message::Raise { claim, member, token, .. } => {
                 self.members[usize::from(member)].raise(claim, token);
                 if self.is_open(claim) {
                     self.network.send(Message::Raised { claim, member });
@@ -237,10 +237,11 @@ impl System {
         let claim = self.claim_of(client);
         let mut decision = Decision::default();
         self.at_client(rules, claim, |client| decision = client.decide(rules, heard));
-        let Decision { token, behind, late } = decision;
+        let Decision { token, answers, behind, late } = decision;
         for member in 0..MEMBERS as u8 {
             if behind & (1 << member) != 0 {
-                self.network.send(Message::Raise { claim, member, token });
+                let first = answers[usize::from(member)];
+                self.network.send(Message::Raise { claim, member, first, token });
             }
             if late & (1 << member) != 0 && self.clients[client].holds().is_none() {
                 self.network.send(Message::Granted { claim, member });
