@@ -1,13 +1,11 @@
-//! The whole: members, clients and messages, and every step that any of them can take.
-
-use stateright::{Model, Property};
+//! The whole: members, clients and messages, and what each step does to them.
 
 use crate::client::{CLIENTS_MAX, ClaimId, Client, Decision, Phase};
 use crate::ledger::Ledger;
 use crate::member::{Health, MEMBERS, Member, Readings, Set, Token};
 use crate::network::{Message, Network};
-use crate::properties;
 use crate::rules::{Repair, Rules, Store};
+use crate::step::Step;
 
 /// A state of the whole.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -22,117 +20,41 @@ pub(crate) struct System {
     pub(crate) network: Network,
     pub(crate) ledger: Ledger,
     /// What may still go wrong.
-    duplicates: u8,
-    losses: u8,
-    early_ends: u8,
+    pub(crate) duplicates: u8,
+    pub(crate) losses: u8,
+    pub(crate) early_ends: u8,
 }
 
-/// A step. Each is one instant at one place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// A message arrives.
-    Deliver(Message),
-    /// A message arrives, and will arrive again.
-    DeliverTwice(Message),
-    /// A client fixes its token, when the answers of the members `heard` have arrived.
-    Decide { client: usize, heard: Set },
-    /// A client gives its claim up, held or not, and begins the next one. With `heard`, the
-    /// answers under way arrive before.
-    GiveUp { client: usize, heard: bool },
-    /// A lease ends at a member, or a withdrawal arrives there, when its claim is over.
-    Free { member: usize },
-    /// A lease ends at a member although its claim is not over.
-    EndEarly { member: usize },
-    /// A member loses its data.
-    Lose { member: usize },
-    /// `last` of another member is read to repair a member.
-    Read { member: usize, other: usize },
-    /// A member that lost its data grants again.
-    Return { member: usize },
-}
-
-impl Model for Rules {
-    type State = System;
-    type Action = Step;
-
-    fn init_states(&self) -> Vec<System> {
-        let counters = match self.store {
+impl System {
+    /// The beginning: every client with a claim to make has sent its first attempts.
+    pub(crate) fn new(rules: &Rules) -> Self {
+        let counters = match rules.store {
             Store::Reserves => [0; MEMBERS],
             Store::Numbers { counters } => counters,
         };
         let mut state = System {
             members: counters.map(Member::new),
             readings: [Readings::default(); MEMBERS],
-            clients: self.claims.map(Client::new),
+            clients: rules.claims.map(Client::new),
             floors: [0; CLIENTS_MAX],
             network: Network::default(),
             ledger: Ledger::default(),
-            duplicates: self.duplicates,
-            losses: self.losses,
-            early_ends: self.early_ends,
+            duplicates: rules.duplicates,
+            losses: rules.losses,
+            early_ends: rules.early_ends,
         };
         for client in 0..CLIENTS_MAX {
             state.open(client);
         }
-        vec![state]
+        state
     }
 
-    fn actions(&self, state: &System, steps: &mut Vec<Step>) {
-        for client in 0..CLIENTS_MAX {
-            state.steps_of_client(client, steps);
-        }
-        for message in state.network.iter().filter(|message| state.matters(self, message)) {
-            steps.push(Step::Deliver(*message));
-            if state.duplicates > 0 {
-                steps.push(Step::DeliverTwice(*message));
-            }
-        }
-        for member in 0..MEMBERS {
-            state.steps_of_member(self, member, steps);
-        }
-    }
-
-    fn next_state(&self, last: &System, step: Step) -> Option<System> {
-        let mut state = last.clone();
-        match step {
-            Step::Deliver(message) => {
-                state.network.take(&message);
-                state.deliver(self, message);
-            }
-            Step::DeliverTwice(message) => {
-                state.duplicates -= 1;
-                state.deliver(self, message);
-            }
-            Step::Decide { client, heard } => state.decide(self, client, heard),
-            Step::GiveUp { client, heard } => state.give_up(client, heard),
-            Step::Free { member } => state.members[member].free(),
-            Step::EndEarly { member } => {
-                state.early_ends -= 1;
-                state.members[member].free();
-            }
-            Step::Lose { member } => state.lose(self, member),
-            Step::Read { member, other } => {
-                let last = state.members[other].last;
-                state.readings[member].note(other, last);
-            }
-            Step::Return { member } => state.come_back(self, member),
-        }
-        // A step that changes nothing is none.
-        (state != *last).then_some(state)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        properties::all(self)
-    }
-}
-
-impl System {
     /// Whether `claim` is under way or held.
     pub(crate) fn is_open(&self, claim: ClaimId) -> bool {
         self.clients[usize::from(claim.client)].is_open(claim)
     }
 
-    fn steps_of_client(&self, client: usize, steps: &mut Vec<Step>) {
+    pub(crate) fn steps_of_client(&self, client: usize, steps: &mut Vec<Step>) {
         let one = &self.clients[client];
         if one.phase == Phase::Idle {
             return;
@@ -152,7 +74,7 @@ impl System {
         }
     }
 
-    fn steps_of_member(&self, rules: &Rules, member: usize, steps: &mut Vec<Step>) {
+    pub(crate) fn steps_of_member(&self, rules: &Rules, member: usize, steps: &mut Vec<Step>) {
         let one = &self.members[member];
         match one.owner {
             Some(claim) if !self.is_open(claim) => steps.push(Step::Free { member }),
@@ -175,7 +97,7 @@ impl System {
 
     /// Whether the arrival of `message` does anything. A request that is blocked or refused, or
     /// reaches a member in quarantine, is as good as lost.
-    fn matters(&self, rules: &Rules, message: &Message) -> bool {
+    pub(crate) fn matters(&self, rules: &Rules, message: &Message) -> bool {
         match *message {
             Message::Attempt { claim, member, .. } => {
                 self.members[usize::from(member)].grants(claim)
@@ -198,7 +120,7 @@ impl System {
         }
     }
 
-    fn deliver(&mut self, rules: &Rules, message: Message) {
+    pub(crate) fn deliver(&mut self, rules: &Rules, message: Message) {
         match message {
             Message::Attempt { claim, member, from } => {
                 let at = usize::from(member);
@@ -233,7 +155,7 @@ impl System {
         }
     }
 
-    fn decide(&mut self, rules: &Rules, client: usize, heard: Set) {
+    pub(crate) fn decide(&mut self, rules: &Rules, client: usize, heard: Set) {
         let claim = self.claim_of(client);
         let mut decision = Decision::default();
         self.at_client(rules, claim, |client| decision = client.decide(rules, heard));
@@ -263,7 +185,7 @@ impl System {
         }
     }
 
-    fn give_up(&mut self, client: usize, heard: bool) {
+    pub(crate) fn give_up(&mut self, client: usize, heard: bool) {
         self.network.forget_answers(self.claim_of(client));
         self.clients[client].give_up(heard);
         self.floors[client] = 0;
@@ -273,7 +195,7 @@ impl System {
         self.open(client);
     }
 
-    fn lose(&mut self, rules: &Rules, member: usize) {
+    pub(crate) fn lose(&mut self, rules: &Rules, member: usize) {
         self.losses -= 1;
         self.members[member].lose();
         if rules.repair != Repair::Lingering {
@@ -281,7 +203,7 @@ impl System {
         }
     }
 
-    fn come_back(&mut self, rules: &Rules, member: usize) {
+    pub(crate) fn come_back(&mut self, rules: &Rules, member: usize) {
         self.members[member].come_back(&self.readings[member]);
         if rules.repair != Repair::Lingering {
             self.readings[member] = Readings::default();
