@@ -22,6 +22,8 @@ mod shared;
 
 pub use acquire::Acquire;
 pub(crate) use cell::{Hold, HoldView};
+#[cfg(feature = "redis")]
+pub(crate) use driver::FENCES;
 pub(crate) use leave::RELEASE_WITHIN;
 pub use lost::Lost;
 pub use revoke::RevokeRequested;

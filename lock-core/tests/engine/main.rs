@@ -4,6 +4,7 @@
 
 mod bounds;
 mod cancel;
+mod force;
 mod lease;
 mod names;
 mod release;
