@@ -194,6 +194,12 @@ impl LockClient {
         ShutdownReport { abandoned, complete: quiet, took }
     }
 
+    /// Whether [`shutdown`](Self::shutdown) was called on any clone of this client.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.is_closed()
+    }
+
     /// What was counted since the client was made, and what is busy now.
     #[must_use]
     pub fn stats(&self) -> Stats {

@@ -64,6 +64,7 @@
 //! - [`key`]: what requests are serialised by.
 //! - [`answer`]: what is answered when the lock was not to be had, as problem documents with
 //!   stable codes.
+//! - `inspect` (feature `inspect`): who holds and who waits, as JSON and as a page.
 //! - [`LockGuardExt`] and [`FencingToken`]: the lock inside the handler.
 //!
 //! # What it cannot promise
@@ -77,6 +78,8 @@ pub mod answer;
 mod clock;
 #[cfg(feature = "axum")]
 pub mod extract;
+#[cfg(feature = "inspect")]
+pub mod inspect;
 pub mod key;
 mod lock;
 
