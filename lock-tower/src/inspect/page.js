@@ -34,7 +34,7 @@ const put = (cell, text) => { if (cell.textContent !== text) cell.textContent = 
 
 const STATS = [
   ['held', 'held here'], ['waiters', 'waiting here'], ['keys', 'busy keys'], ['acquired', 'acquired'],
-  ['handoffs_local', 'hand-offs inside'], ['handoffs_remote', 'hand-offs by the store'],
+  ['handoffs_local', 'local hand-offs'], ['handoffs_remote', 'remote hand-offs'],
   ['timeouts', 'timed out'], ['lost', 'lost'], ['store_requests', 'store requests'],
 ];
 
@@ -75,7 +75,7 @@ function makeRow(key) {
   const meter = el('meter');
   meter.min = 0;
   const left = el('span', '', 'small');
-  const bar = el('span');
+  const bar = el('span', undefined, 'bar');
   bar.append(meter, ' ', left);
   lease.append(bar);
   const parts = {
