@@ -35,7 +35,7 @@ const put = (cell, text) => { if (cell.textContent !== text) cell.textContent = 
 const STATS = [
   ['held', 'held here'], ['waiters', 'waiting here'], ['keys', 'busy keys'], ['acquired', 'acquired'],
   ['handoffs_local', 'local hand-offs'], ['handoffs_remote', 'remote hand-offs'],
-  ['timeouts', 'timed out'], ['lost', 'lost'], ['store_requests', 'store requests'],
+  ['timeouts', 'timed out'], ['refused', 'refused'], ['lost', 'lost'], ['store_requests', 'store requests'],
 ];
 
 function showStats(stats) {

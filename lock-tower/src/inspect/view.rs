@@ -29,6 +29,7 @@ pub(super) fn snapshot<V>(desk: &Desk<V>) -> Value {
             "handoffs_local": stats.handoffs_local,
             "handoffs_remote": stats.handoffs_remote,
             "timeouts": stats.timeouts,
+            "refused": stats.refused,
             "lost": stats.lost,
             "renewals": stats.renewals,
             "store_requests": stats.store_requests,
