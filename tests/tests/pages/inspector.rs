@@ -201,9 +201,6 @@ async fn the_page_fits_a_phone_and_has_its_picture_taken() {
     page.js("scrollTo(0, 0)").await;
     page.resize(1100, 620).await;
     picture(&page, "inspector.png").await;
-    page.prefer_dark(true).await;
-    page.resize(390, 844).await;
-    picture(&page, "inspector-phone.png").await;
     guards.push(locks.lock("k".repeat(500)).await.unwrap());
     shows(&page, &"k".repeat(500), "held").await;
     for width in [1280, 768, 390, 320] {
