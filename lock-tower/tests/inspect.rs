@@ -117,6 +117,36 @@ async fn the_busy_keys_are_listed_with_their_holder_and_waiters() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
+async fn how_long_a_contended_key_is_held_and_waited_for_is_told() -> Test {
+    let locks = LockClient::memory();
+    let app = app(&locks);
+    let first = locks.lock("k").await?;
+    assert_eq!(json(&app, "/locks").await["keys"][0]["holds"], Value::Null);
+    let mut turns = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let acquire = locks.lock("k").acquire();
+        turns.spawn(async move {
+            let guard = acquire.await.expect("its turn");
+            tokio::time::sleep(ms(10)).await;
+            drop(guard);
+        });
+    }
+    waiting(&locks, 20).await;
+    drop(first);
+    while locks.stats().waiters > 2 {
+        settle().await;
+    }
+    let seen = json(&app, "/locks").await;
+    for what in ["holds", "waits"] {
+        let at = |name: &str| seen["keys"][0][what][name].as_f64().expect("a time");
+        assert!(0.0 < at("p50_ms") && at("p50_ms") <= at("p90_ms"), "{seen}");
+        assert!(at("p90_ms") <= at("p99_ms") && at("p99_ms") < 300.0, "{seen}");
+    }
+    while turns.join_next().await.is_some() {}
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn those_with_the_most_waiters_are_listed_and_the_others_counted() -> Test {
     let locks = LockClient::memory();
     let app = inspector(&locks).rows_max(2).into_router::<()>();

@@ -83,10 +83,6 @@ impl Board {
         }
     }
 
-    pub(super) fn is_running(&self) -> bool {
-        self.ended.is_none()
-    }
-
     pub(super) fn end(&mut self, now: Instant) {
         self.ended.get_or_insert(now);
     }
@@ -131,7 +127,7 @@ impl Board {
         let shown = self.grants.len().saturating_sub(GRANTS_SHOWN_MAX);
         Told {
             ask: self.ask,
-            running: self.is_running(),
+            running: self.ended.is_none(),
             elapsed_ms: at.saturating_duration_since(self.begun).as_millis(),
             answered: with_item + sold_out + busy + failed,
             sold_out,

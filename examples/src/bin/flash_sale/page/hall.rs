@@ -1,6 +1,6 @@
 //! Rushes, one after the other, and what is to be seen of them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -34,9 +34,14 @@ pub(super) struct Hall {
     hold: Duration,
     reach: Reach,
     shop: Shop,
+    /// Of the last rush, once its shelf was full.
     board: Mutex<Option<Board>>,
-    /// How many rushes were begun.
+    /// Whether somebody has asked for a rush that is not over.
+    busy: AtomicBool,
+    /// How many rushes there were.
     rushes: AtomicU64,
+    /// Why the last one did not begin.
+    trouble: Mutex<Option<String>>,
     /// The last event, and when it was made.
     pub(super) last: tokio::sync::Mutex<Option<(tokio::time::Instant, Arc<str>)>>,
     pub(super) stop: Stop,
@@ -57,6 +62,8 @@ pub(super) struct View {
     stale_writes: u64,
     servers: Vec<ServerView>,
     rushes: u64,
+    busy: bool,
+    trouble: Option<String>,
     rush: Option<Told>,
 }
 
@@ -83,7 +90,9 @@ impl Hall {
             reach,
             shop,
             board: Mutex::default(),
+            busy: AtomicBool::new(false),
             rushes: AtomicU64::new(0),
+            trouble: Mutex::default(),
             last: tokio::sync::Mutex::default(),
             stop,
         })
@@ -93,23 +102,14 @@ impl Hall {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the place of the one rush that there may be; false if it is taken.
-    fn begin(&self, ask: Ask) -> bool {
-        let mut board = self.board();
-        if board.as_ref().is_some_and(Board::is_running) {
-            return false;
-        }
-        *board = Some(Board::new(ask, Counts::default(), clock::now()));
-        self.rushes.fetch_add(1, Ordering::Relaxed);
-        true
-    }
-
     /// Fills the shelf and sends the buyers.
     async fn run(&self, ask: Ask) -> Result<(), Trouble> {
         self.shop.clear(SKU).await?;
         self.reach.restock(SKU, ask.stock).await?;
-        let before = self.reach.counts().await?;
+        let before = self.ask_all().await.iter().flatten().map(|now| now.counts).sum();
+        // From here on the books are of this rush.
         *self.board() = Some(Board::new(ask, before, clock::now()));
+        self.rushes.fetch_add(1, Ordering::Relaxed);
         let way = match ask {
             Ask { locked: false, .. } => "grab",
             Ask { hurry: true, .. } => "hurry",
@@ -126,17 +126,23 @@ impl Hall {
         Ok(())
     }
 
-    /// Asks all servers and the books.
-    pub(super) async fn view(&self) -> Result<View, Trouble> {
+    /// What each server does now; nothing of one that does not answer.
+    async fn ask_all(&self) -> Vec<Option<Now>> {
         let mut asked = JoinSet::new();
         for (number, server) in self.reach.servers().iter().copied().enumerate() {
             let reach = self.reach.clone();
             asked.spawn(async move { (number, timeout(NOW_WITHIN, reach.now(server)).await) });
         }
-        let mut now: Vec<Option<Now>> = vec![None; self.reach.servers().len()];
+        let mut now = vec![None; self.reach.servers().len()];
         while let Some(Ok((number, answer))) = asked.join_next().await {
             now[number] = answer.ok().and_then(Result::ok);
         }
+        now
+    }
+
+    /// Asks all servers and the books.
+    pub(super) async fn view(&self) -> Result<View, Trouble> {
+        let now = self.ask_all().await;
         let books = self.shop.books(SKU).await?;
         let counts = now.iter().flatten().map(|now| now.counts).sum();
         let (rush, stock, counts) = match &mut *self.board() {
@@ -162,6 +168,8 @@ impl Hall {
             stale_writes: counts.stale_writes,
             servers: servers.collect(),
             rushes: self.rushes.load(Ordering::Relaxed),
+            busy: self.busy.load(Ordering::Relaxed),
+            trouble: self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             rush,
         })
     }
@@ -175,16 +183,16 @@ pub(super) async fn rush(
     if ask.buyers > BUYERS_MAX || ask.stock > STOCK_MAX {
         return (StatusCode::UNPROCESSABLE_ENTITY, "at most 5,000 buyers and 5,000 items");
     }
-    if !hall.begin(ask) {
+    if hall.busy.swap(true, Ordering::AcqRel) {
         return (StatusCode::CONFLICT, "the buyers of the last rush are still here");
     }
     drop(tokio::spawn(async move {
-        if let Err(error) = hall.run(ask).await {
-            eprintln!("flash-sale: a rush failed: {error}");
-        }
+        let ended = hall.run(ask).await.map_err(|error| error.to_string());
         if let Some(board) = &mut *hall.board() {
             board.end(clock::now());
         }
+        *hall.trouble.lock().unwrap_or_else(PoisonError::into_inner) = ended.err();
+        hall.busy.store(false, Ordering::Release);
     }));
     (StatusCode::ACCEPTED, "")
 }

@@ -36,17 +36,22 @@ function show() {
   put('wait_p99', rush ? time(rush.wait_p99_ms) : '–');
   put('local', count(view.handoffs_local));
   put('remote', count(view.handoffs_remote));
-  put('about', `${view.servers.length} servers share the lock store ${view.store}: · a sale takes ${view.hold_ms} ms between reading the stock and writing it.`);
-  $('rush').disabled = Boolean(rush?.running);
+  put('about', `${view.servers.length} servers share one lock store (${view.store}) · a sale takes ${view.hold_ms} ms between reading the stock and writing it.`);
+  $('rush').disabled = view.busy;
   showVerdict(rush, over);
   showServers();
   showRibbon(rush);
 }
 
 function showVerdict(rush, over) {
+  const verdict = $('verdict');
+  if (view.trouble) {
+    verdict.className = 'bad';
+    verdict.textContent = `The rush could not begin: ${view.trouble}`;
+    return;
+  }
   if (!rush) return;
   const { ask, running } = rush;
-  const verdict = $('verdict');
   if (running) {
     verdict.className = over ? 'bad' : '';
     verdict.textContent = ask.locked
