@@ -72,9 +72,10 @@ async fn rush(page: &Page, buyers: u32, stock: u32) {
 
 /// Presses the button; says how many rushes there were before.
 async fn begin(page: &Page, buyers: u32, stock: u32) -> u64 {
+    // Until then the page may put in the numbers of the command line.
+    page.until("there is something to see", "view").await;
     fill(page, "buyers", buyers).await;
     fill(page, "stock", stock).await;
-    page.until("there is something to see", "view").await;
     let before = page.js("view.rushes").await;
     page.click("#rush").await;
     before.as_u64().expect("a number")
