@@ -12,7 +12,7 @@ use tokio::time::Sleep;
 
 use super::cell::{Hold, KeyCell};
 use super::scope::LockScope;
-use super::{Shared, clock};
+use super::{Shared, clock, observe};
 use crate::backend::Fault;
 use crate::error::{
     AcquireError, BlockedBy, ClosedError, OverloadedError, TimeoutError, UnavailableError,
@@ -39,6 +39,7 @@ pub struct Acquire {
     started: Option<Instant>,
     tries: u32,
     state: State,
+    watched: observe::Wait,
 }
 
 enum State {
@@ -57,7 +58,8 @@ impl Acquire {
         key: Result<Key, KeyError>,
         options: LockOptions,
     ) -> Self {
-        Self { shared, key, options, started: None, tries: 0, state: State::Start }
+        let (state, watched) = (State::Start, observe::Wait::new());
+        Self { shared, key, options, started: None, tries: 0, state, watched }
     }
 
     fn ask(&self, now: Instant, deadline: Option<Instant>) -> Ask {
@@ -83,13 +85,15 @@ impl Acquire {
         let now = clock::now();
         if self.started.is_none() {
             self.options.check(&key, self.shared.promises.lease_min)?;
-            self.started = Some(now);
             if self.options.reentrant
                 && let Some(hold) = LockScope::holds(&self.shared, &key)
             {
                 return Poll::Ready(Ok(LockGuard::shared(hold)));
             }
+            self.started = Some(now);
+            self.watched.begin(&key, self.options.name);
         }
+        self.watched.saw(now);
         let ask = self.ask(now, deadline);
         let (cell, entry) = KeyCell::enter(&self.shared, &key, ask, now, cx);
         match entry {
@@ -132,6 +136,7 @@ impl Acquire {
     fn next_try(&mut self, key: Key, why: TryOver) -> Result<(), AcquireError> {
         self.tries += 1;
         let now = clock::now();
+        self.watched.saw(now);
         if self.tries > self.options.retries || !why.is_retryable() {
             let waited = now.saturating_duration_since(self.started.unwrap_or(now));
             return Err(why.into_error(key, self.options.wait, waited, self.tries));
@@ -165,11 +170,9 @@ impl TryOver {
     }
 }
 
-impl Future for Acquire {
-    type Output = Result<LockGuard, AcquireError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
+impl Acquire {
+    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<LockGuard, AcquireError>> {
+        let this = self;
         loop {
             match std::mem::replace(&mut this.state, State::Done) {
                 State::Start => {
@@ -190,7 +193,9 @@ impl Future for Acquire {
                     let verdict = cohort.poll(seat, |waker| waker.clone_from(cx.waker()));
                     let held = match &verdict {
                         Verdict::Granted(token) => {
-                            cohort.held_until(*token, clock::now()).is_some()
+                            let now = clock::now();
+                            this.watched.saw(now);
+                            cohort.held_until(*token, now).is_some()
                         }
                         _ => false,
                     };
@@ -222,6 +227,7 @@ impl Future for Acquire {
                             this.next_try(cell.key().clone(), TryOver::Unavailable(fault))?;
                         }
                         Verdict::Closed => {
+                            this.watched.saw(clock::now());
                             let key = cell.key().clone();
                             return Poll::Ready(Err(ClosedError { key }.into()));
                         }
@@ -240,12 +246,29 @@ impl Future for Acquire {
     }
 }
 
+impl Future for Acquire {
+    type Output = Result<LockGuard, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let ended = this.advance(cx);
+        match &ended {
+            Poll::Ready(result) => this.watched.over(this.started, this.tries, result),
+            Poll::Pending => this.watched.stands(matches!(this.state, State::Seated { .. })),
+        }
+        ended
+    }
+}
+
 impl Drop for Acquire {
     fn drop(&mut self) {
         if let State::Seated { cell, seat, .. } = &self.state {
             let mut fx = Effects::none();
             cell.cohort().cancel(*seat, clock::now(), &mut fx);
             cell.apply(fx);
+        }
+        if matches!(self.state, State::Seated { .. } | State::Pausing(_)) {
+            self.watched.cancelled(self.started, self.tries);
         }
     }
 }

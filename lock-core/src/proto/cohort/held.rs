@@ -116,6 +116,7 @@ impl<W, R> Cohort<W, R> {
             held.ask_for_tokens(line, &seat.ask, fx);
         }
         self.counters.acquired += 1;
+        fx.changes.granted = true;
         true
     }
 
@@ -125,6 +126,7 @@ impl<W, R> Cohort<W, R> {
             return false;
         }
         self.counters.handoffs_local += 1;
+        fx.changes.handed_on = Some(HandOff::Local);
         if let Place::Held(held) = &mut self.place
             && let Some((_, used)) = &mut held.wanted
         {
@@ -155,7 +157,7 @@ impl<W, R> Cohort<W, R> {
             return self.forget_lost(token, reply, fx);
         }
         self.answered_at = Some(now);
-        held.holder = None;
+        fx.changes.ended = held.holder.take().map(|holder| holder.ended(now, None));
         held.linger_until = (!held.linger.is_zero()).then(|| now + held.linger);
         if self.pass(now, fx) {
             // The claim had a holder, so no earlier release waits for its withdrawal.
@@ -188,7 +190,10 @@ impl<W, R> Cohort<W, R> {
         fx: &mut Effects<W, R>,
     ) {
         let clock = LeaseClock::start(sent, grant.valid_for);
-        self.counters.handoffs_remote += u64::from(grant.handed_on);
+        if grant.handed_on {
+            self.counters.handoffs_remote += 1;
+            fx.changes.handed_on = Some(HandOff::Remote);
+        }
         self.place = Place::Held(Held {
             lease,
             clock,
@@ -246,7 +251,7 @@ impl<W, R> Cohort<W, R> {
                 }
             }
             Ok(Renewal::Lost) => {
-                self.lose(LostCause::Taken, fx);
+                self.lose(LostCause::Taken, now, fx);
                 if let Place::Held(held) = &mut self.place {
                     held.over = true;
                 }

@@ -15,6 +15,7 @@
 //!
 //! `W` wakes a task, `R` answers a release.
 
+mod changes;
 mod held;
 mod seats;
 mod step;
@@ -31,6 +32,8 @@ use super::line::Line;
 pub(crate) use super::line::SeatId;
 use crate::backend::Fault;
 use crate::error::{BlockedBy, LostCause};
+pub(crate) use changes::Changes;
+use changes::{Ended, HandOff};
 pub(crate) use told::News;
 
 /// What one waiter asks for.
@@ -116,11 +119,20 @@ pub(crate) struct Effects<W, R> {
     pub(crate) poke: bool,
     /// A driver must be started.
     pub(crate) spawn: bool,
+    /// What those who watch a service are told.
+    pub(crate) changes: Changes,
 }
 
 impl<W, R> Effects<W, R> {
     pub(crate) const fn none() -> Self {
-        Self { wake: None, wake_more: Vec::new(), reply: None, poke: false, spawn: false }
+        Self {
+            wake: None,
+            wake_more: Vec::new(),
+            reply: None,
+            poke: false,
+            spawn: false,
+            changes: Changes::none(),
+        }
     }
 }
 
@@ -194,6 +206,12 @@ struct Holder {
     token: u64,
     since: Instant,
     until: Option<Instant>,
+}
+
+impl Holder {
+    fn ended(&self, now: Instant, lost: Option<LostCause>) -> Ended {
+        Ended { held_for: now.saturating_duration_since(self.since), lost }
+    }
 }
 
 /// See the module.
