@@ -64,6 +64,7 @@
 //! - [`key`]: what requests are serialised by.
 //! - [`answer`]: what is answered when the lock was not to be had, as problem documents with
 //!   stable codes.
+//! - `metrics`: what is counted and timed, with that feature.
 //! - [`LockGuardExt`] and [`FencingToken`]: the lock inside the handler.
 //!
 //! # What it cannot promise
@@ -79,6 +80,9 @@ mod clock;
 pub mod extract;
 pub mod key;
 mod lock;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+mod observe;
 
 #[cfg(feature = "axum")]
 pub use extract::{FencingToken, LockGuardExt};
