@@ -65,6 +65,13 @@ impl LockBuilder {
         self
     }
 
+    /// Whether to be refused at once when waiting is of no use, see
+    /// [`LockOptions::admission`].
+    pub fn admission(mut self, admission: bool) -> Self {
+        self.options.admission = admission;
+        self
+    }
+
     /// What the acquire is for, shown to operators where the store has a place for it (ZooKeeper:
     /// the data of the claim's node); at most 128 bytes, no control characters.
     pub fn name(mut self, name: &'static str) -> Self {

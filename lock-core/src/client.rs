@@ -169,6 +169,7 @@ impl LockClient {
             handoffs_local: counters.handoffs_local,
             handoffs_remote: counters.handoffs_remote,
             timeouts: counters.timeouts,
+            refused: counters.refused,
             lost: counters.lost,
             renewals: counters.renewals,
             store_requests: self.shared.backend.requests(),

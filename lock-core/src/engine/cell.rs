@@ -131,7 +131,8 @@ impl KeyCell {
             lease_left: until.saturating_duration_since(now),
         });
         let waiters = cohort.waiters();
-        BusyKey { key: self.key.clone(), hold, waiters, refused: 0, holds: None, waits: None }
+        let (refused, (holds, waits)) = (cohort.counters().refused, cohort.of_late());
+        BusyKey { key: self.key.clone(), hold, waiters, refused, holds, waits }
     }
 
     /// Nobody drives this key any more.

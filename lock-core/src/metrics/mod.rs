@@ -59,7 +59,11 @@ impl Metric {
     }
 }
 
-/// All metrics of this crate.
+/// What becomes of a request under an idempotency key.
+pub(crate) const IDEMPOTENT: [&str; 7] =
+    ["executed", "replayed", "in_flight", "mismatch", "tombstone", "unknown", "failed"];
+
+/// All metrics of this crate; those of idempotency are emitted with that feature.
 pub const METRICS: &[Metric] = &[
     Metric {
         name: names::WAIT_SECONDS,
@@ -117,6 +121,18 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         labels: &[],
         description: "Keys that are held in this process now",
+    },
+    Metric {
+        name: names::IDEMPOTENCY_REQUESTS_TOTAL,
+        kind: Kind::Counter,
+        labels: &[("outcome", &IDEMPOTENT)],
+        description: "Requests under an idempotency key",
+    },
+    Metric {
+        name: names::IDEMPOTENCY_STALE_TOTAL,
+        kind: Kind::Counter,
+        labels: &[],
+        description: "Executions whose result came too late and was refused",
     },
 ];
 

@@ -9,7 +9,8 @@ pub const HOLD_SECONDS: &str = "lock_hold_seconds";
 /// Grants that came straight from another holder. Label `kind`: `local` from a guard of this
 /// process without the store, `remote` from another claim by the store.
 pub const HANDOFFS_TOTAL: &str = "lock_handoffs_total";
-/// Acquires that were refused without using up their wait. Label `cause`: `line_full`.
+/// Acquires that were refused without using up their wait. Label `cause`: `line_full`,
+/// or `over_budget` where the wait was estimated to be longer than its budget.
 pub const REFUSED_TOTAL: &str = "lock_refused_total";
 /// Holds that were over before their release. Label `cause`: `expired`, `taken`, `hold_limit`,
 /// `shutdown`; see [`LostCause`](crate::LostCause).
@@ -24,3 +25,8 @@ pub const STORE_SECONDS: &str = "lock_store_seconds";
 pub const WAITERS: &str = "lock_waiters";
 /// Keys that are held in this process now.
 pub const HELD: &str = "lock_held";
+/// Requests under an idempotency key. Label `outcome`: `executed`, `replayed`, `in_flight`,
+/// `mismatch`, `tombstone`, `unknown`, or `failed` without the lock or the records.
+pub const IDEMPOTENCY_REQUESTS_TOTAL: &str = "idempotency_requests_total";
+/// Executions that ended after another had taken over; what they brought was refused.
+pub const IDEMPOTENCY_STALE_TOTAL: &str = "idempotency_stale_completions_total";

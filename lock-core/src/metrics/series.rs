@@ -27,7 +27,7 @@ macro_rules! keys {
 static WAIT: [Key; 7] = keys!(names::WAIT_SECONDS, [0 1 2 3 4 5 6], "outcome" = WaitEnd::ALL);
 static HOLD: Key = Key::from_static_name(names::HOLD_SECONDS);
 static HANDED_ON: [Key; 2] = keys!(names::HANDOFFS_TOTAL, [0 1], "kind" = HANDOFFS);
-static REFUSED: [Key; 1] = keys!(names::REFUSED_TOTAL, [0], "cause" = RefusedBy::ALL);
+static REFUSED: [Key; 2] = keys!(names::REFUSED_TOTAL, [0 1], "cause" = RefusedBy::ALL);
 static LOST_BY: [Key; 4] = keys!(names::LOST_TOTAL, [0 1 2 3], "cause" = LOST);
 /// By [`Told`]; only those of a renewal are ever counted.
 static RENEWED: [Key; 9] = keys!(names::RENEWALS_TOTAL, [0 1 2 3 4 5 6 7 8], "outcome" = Told::ALL);

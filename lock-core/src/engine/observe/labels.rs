@@ -4,6 +4,8 @@ use crate::backend::{Attempt, Fault, Renewal, Withdrawal};
 use crate::error::AcquireError;
 #[cfg(doc)]
 use crate::error::LostCause;
+#[cfg(feature = "metrics")]
+use crate::error::{OverloadBound, OverloadedError};
 
 /// How an acquire ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,11 +49,19 @@ impl WaitEnd {
 #[cfg(feature = "metrics")]
 pub(crate) enum RefusedBy {
     LineFull,
+    OverBudget,
 }
 
 #[cfg(feature = "metrics")]
 impl RefusedBy {
-    pub(crate) const ALL: [&'static str; 1] = ["line_full"];
+    pub(crate) const ALL: [&'static str; 2] = ["line_full", "over_budget"];
+
+    pub(super) fn of(error: &OverloadedError) -> Self {
+        match error.bound {
+            OverloadBound::Waiters(_) => Self::LineFull,
+            OverloadBound::Budget(_) => Self::OverBudget,
+        }
+    }
 }
 
 /// Between whom a lock was handed on, by [`HandOff`](crate::proto::HandOff).

@@ -33,7 +33,7 @@ fn shown(key: &Key) -> Option<DisplayValue<&Key>> {
 #[derive(Debug)]
 pub(super) struct Wait {
     span: Span,
-    /// When the clock was last read for it, so that its end need not read it again.
+    /// When the clock was last read for it, so that a grant need not read it again.
     seen: Option<Instant>,
     in_line: bool,
 }
@@ -87,10 +87,13 @@ impl Wait {
         {
             self.span.record("lock.token", guard.token().get());
         }
+        if result.is_err() {
+            self.saw(clock::now());
+        }
         self.end(started, tries, WaitEnd::of(result));
         #[cfg(feature = "metrics")]
-        if let Err(AcquireError::Overloaded(_)) = result {
-            series::refused(labels::RefusedBy::LineFull);
+        if let Err(AcquireError::Overloaded(error)) = result {
+            series::refused(labels::RefusedBy::of(error));
         }
     }
 

@@ -97,8 +97,8 @@ impl<W, R> Cohort<W, R> {
     /// Grants the idle claim to the head of the line. Only after [`Idle::Pass`], or for a claim
     /// that was granted this moment.
     pub(super) fn grant_head(&mut self, now: Instant, fx: &mut Effects<W, R>) -> bool {
+        let Some(id) = self.head_in_time(now, fx) else { return false };
         let Place::Held(held) = &mut self.place else { return false };
-        let Some(id) = self.line.head() else { return false };
         let Some(token) = held.fences.take() else { return false };
         if let Some(reply) = held.reply.take() {
             // Released to nobody at first, and wanted here again before it was withdrawn.
@@ -114,9 +114,15 @@ impl<W, R> Cohort<W, R> {
             }
             fx.poke |= seat.ask.hold_limit.is_some();
             held.ask_for_tokens(line, &seat.ask, fx);
+            match &mut self.admission {
+                Some(known) => known.granted(now.saturating_duration_since(seat.entered), now),
+                None if line > 0 => self.admission = Some(Box::new(Admission::new(now))),
+                None => {}
+            }
         }
         self.counters.acquired += 1;
         fx.changes.granted = true;
+        self.refuse_those_in_vain(now, fx);
         true
     }
 
@@ -157,6 +163,10 @@ impl<W, R> Cohort<W, R> {
             return self.forget_lost(token, reply, fx);
         }
         self.answered_at = Some(now);
+        if let (Some(admission), Some(holder)) = (&mut self.admission, &held.holder) {
+            let hold = now.saturating_duration_since(holder.since);
+            admission.released(hold, !self.line.is_empty(), now);
+        }
         fx.changes.ended = held.holder.take().map(|holder| holder.ended(now, None));
         held.linger_until = (!held.linger.is_zero()).then(|| now + held.linger);
         if self.pass(now, fx) {

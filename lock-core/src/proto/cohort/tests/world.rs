@@ -48,6 +48,8 @@ pub(super) struct World {
     /// Releases that were not answered.
     pub(super) unanswered: Vec<u32>,
     pub(super) timed_out: u32,
+    /// Refusals because waiting was of no use.
+    pub(super) refused: u32,
     /// Who watches a hold, and who of them was told since.
     watching: Vec<u32>,
     pub(super) heard: Vec<u32>,
@@ -84,6 +86,7 @@ impl World {
             guards: Vec::new(),
             unanswered: Vec::new(),
             timed_out: 0,
+            refused: 0,
             watching: Vec::new(),
             heard: Vec::new(),
             names: 0,
@@ -101,6 +104,8 @@ impl World {
     pub(super) fn ask(&self, wait: Duration) -> Ask {
         Ask {
             deadline: self.now + wait,
+            budget: wait,
+            admission: false,
             patient: true,
             lease: LEASE,
             hold_limit: None,
@@ -183,6 +188,10 @@ impl World {
             }
             Entry::Seated(seat) => self.waiting.push_back((name, seat, ask)),
             Entry::Full(waiters) => assert!(waiters >= waiters_max),
+            Entry::Refused(overload) => {
+                assert!(ask.admission && !self.waiting.is_empty(), "{overload:?}");
+                self.refused += 1;
+            }
             Entry::Closed | Entry::Retired => {}
         }
         self.apply(fx);
@@ -206,6 +215,7 @@ impl World {
         match verdict {
             Verdict::Granted(token) => self.guards.push(token),
             Verdict::TimedOut(_) => self.timed_out += 1,
+            Verdict::Refused(_) => self.refused += 1,
             Verdict::Waiting => panic!("woken for nothing"),
             Verdict::Unavailable(_) | Verdict::Closed => {}
         }

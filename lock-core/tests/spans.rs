@@ -1,15 +1,32 @@
-//! The spans of an acquire, a hold and a request, by a subscriber of this thread.
+//! The spans of an acquire, a hold and a request, on a paused clock and by a subscriber of this
+//! thread. In a process of their own: a thread without a subscriber that meets a span first can
+//! turn it off for all.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use lock_core::LockClient;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use super::{SECRET, Test, ms, settle};
+type Test = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+/// What no field may carry.
+const SECRET: &str = "account-of-jane-doe";
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Lets all tasks run that can, without the clock going on.
+async fn settle() {
+    for _ in 0..32 {
+        tokio::task::yield_now().await;
+    }
+}
 
 /// One span: its name, its parent, its fields, and whether it ended.
 #[derive(Debug, Clone, Default)]
