@@ -86,6 +86,7 @@ impl LockClient {
     }
 
     /// Begins an acquire of `key`. A bad key is reported when the acquire is awaited.
+    #[inline]
     pub fn lock<K: IntoKey>(&self, key: K) -> LockBuilder {
         LockBuilder::new(self.shared.clone(), key.into_key())
     }

@@ -56,6 +56,7 @@ enum State {
 }
 
 impl Acquire {
+    #[inline]
     pub(crate) fn new(
         shared: Arc<Shared>,
         key: Result<Key, KeyError>,

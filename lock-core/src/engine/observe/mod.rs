@@ -137,7 +137,8 @@ pub(super) fn hold(key: &Key, token: u64) -> Span {
 /// The guard of a hold gave it up. `changes` are those of the release.
 pub(super) fn gave_up(span: &Span, changes: &Changes) {
     if !span.is_disabled() {
-        span.record("lock.outcome", if changes.ended.is_some() { "released" } else { "lost" });
+        let released = changes.ended.is_some_and(|ended| ended.lost.is_none());
+        span.record("lock.outcome", if released { "released" } else { "lost" });
     }
 }
 

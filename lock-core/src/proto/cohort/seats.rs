@@ -122,7 +122,8 @@ impl<W, R> Cohort<W, R> {
     pub(crate) fn cancel(&mut self, seat: SeatId, now: Instant, fx: &mut Effects<W, R>) {
         let Some(gone) = self.line.remove(seat) else { return };
         if let SeatState::Over(Verdict::Granted(token)) = gone.state {
-            self.release(token, None, now, fx);
+            // Nobody asks what became of it.
+            self.release(token, || None, now, fx);
         }
         // The last one out gives the claim's place in the store's line back.
         fx.poke |= self.line.is_empty();

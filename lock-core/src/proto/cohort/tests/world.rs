@@ -238,8 +238,11 @@ impl World {
         let (token, name) = (self.guards.remove(index), self.name());
         self.unanswered.push(name);
         let mut fx = Effects::none();
-        self.cohort.release(token, Some(name), self.now, &mut fx);
+        let answer = self.cohort.release(token, || Some(name), self.now, &mut fx);
         self.apply(fx);
+        if answer.is_some() {
+            self.answered(name);
+        }
     }
 
     /// The holder wants to know something of its hold.
