@@ -60,45 +60,57 @@ fn drawn(measured: &Capacity, points: &[(f64, Point)]) -> Result<String, Trouble
     Ok(svg)
 }
 
-/// From a little below the least load to a little above the greatest.
-fn loads(points: &[(f64, Point)]) -> std::ops::Range<f64> {
-    let least = points.iter().map(|(load, _)| *load).fold(f64::INFINITY, f64::min);
-    let greatest = points.iter().map(|(load, _)| *load).fold(0.0, f64::max);
-    if points.is_empty() { 0.1..10.0 } else { least / 1.2..greatest * 1.2 }
+/// The loads stand at 0, 1, 2 and so on, whatever lies between them.
+fn places(points: &[(f64, Point)]) -> std::ops::Range<f64> {
+    -0.4..points.len().max(1) as f64 - 0.6
+}
+
+/// What stands below a place.
+fn label(points: &[(f64, Point)], place: f64) -> String {
+    let is_one = (place - place.round()).abs() < 1e-6 && place > -0.5;
+    let point = points.get(place.round() as usize).filter(|_| is_one);
+    point.map_or_else(String::new, |(load, _)| format!("{load} x"))
+}
+
+/// A line through one figure of each point that has it.
+fn line<F: Fn(&Point) -> Option<f64>>(points: &[(f64, Point)], figure: F) -> Vec<(f64, f64)> {
+    let placed = (0_u32..).map(f64::from).zip(points);
+    placed.filter_map(|(place, (_, point))| Some((place, figure(point)?))).collect()
 }
 
 fn rates(area: &Area<'_>, measured: &Capacity, points: &[(f64, Point)]) -> Result<(), Trouble> {
-    let top = points.iter().map(|(_, point)| point.goodput_per_s).fold(measured.per_s, f64::max);
+    let goodput = line(points, |point| Some(100.0 * point.goodput_per_s / measured.per_s));
+    let top = goodput.iter().map(|(_, percent)| *percent).fold(100.0, f64::max);
     let mut chart = ChartBuilder::on(area)
         .caption("Goodput of one key, by offered load", TITLE)
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(70)
-        .build_cartesian_2d(loads(points).log_scale(), 0.0..top * 1.3)?;
+        .build_cartesian_2d(places(points), 0.0..top * 1.35)?;
     chart
         .configure_mesh()
+        .disable_x_mesh()
+        .max_light_lines(1)
         .label_style(FONT)
-        .x_desc("offered load, as a multiple of the capacity")
-        .y_desc("requests per second")
-        .x_label_formatter(&|load| format!("{load:.2}"))
+        .x_labels(points.len() * 4)
+        .x_desc(format!("offered load, as a multiple of the capacity of {:.0}/s", measured.per_s))
+        .y_desc("%")
+        .x_label_formatter(&|place| label(points, *place))
+        .y_label_formatter(&|percent| format!("{percent:.0}"))
         .draw()?;
-    let ends = [loads(points).start, loads(points).end];
+    let ends = [places(points).start, places(points).end];
     chart
-        .draw_series(LineSeries::new(ends.map(|load| (load, measured.per_s)), &CAPACITY))?
+        .draw_series(LineSeries::new(ends.map(|place| (place, 100.0)), &CAPACITY))?
         .label("capacity")
         .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], CAPACITY));
-    let goodput = points.iter().map(|(load, point)| (*load, point.goodput_per_s));
     chart
         .draw_series(LineSeries::new(goodput, GOODPUT.stroke_width(3)).point_size(4))?
-        .label("done within the budget")
+        .label("done within the budget, of the capacity")
         .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], GOODPUT.stroke_width(3)));
-    let refused = points
-        .iter()
-        .map(|(load, point)| (*load, point.offered_per_s * point.percent(point.refused) / 100.0));
-    // Most of an overload is refused: it leaves the drawing at the top.
+    let refused = line(points, |point| Some(point.percent(point.refused)));
     chart
         .draw_series(LineSeries::new(refused, REFUSED.stroke_width(2)).point_size(3))?
-        .label("refused")
+        .label("refused, of the requests")
         .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], REFUSED.stroke_width(2)));
     chart
         .configure_series_labels()
@@ -111,29 +123,30 @@ fn rates(area: &Area<'_>, measured: &Capacity, points: &[(f64, Point)]) -> Resul
 
 fn latencies(area: &Area<'_>, points: &[(f64, Point)]) -> Result<(), Trouble> {
     let ms = |time: std::time::Duration| (time.as_secs_f64() * 1e3).max(0.01);
-    let done = || points.iter().filter(|(_, point)| !point.done_p99.is_zero());
-    let top = done().map(|(_, point)| ms(point.done_p99)).fold(10.0, f64::max);
+    let done = line(points, |point| Some(ms(point.done_p99)).filter(|_| point.goodput_per_s > 0.0));
+    let refused = line(points, |point| Some(ms(point.refused_p50)).filter(|_| point.refused > 0));
+    let top = done.iter().map(|(_, ms)| *ms).fold(10.0, f64::max);
     let mut chart = ChartBuilder::on(area)
         .caption("Latency from when a request was due", TITLE)
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(70)
-        .build_cartesian_2d(loads(points).log_scale(), (0.01..top * 2.0).log_scale())?;
+        .build_cartesian_2d(places(points), (0.01..top * 2.0).log_scale())?;
     chart
         .configure_mesh()
+        .disable_x_mesh()
+        .max_light_lines(1)
         .label_style(FONT)
-        .x_desc("offered load, as a multiple of the capacity")
+        .x_labels(points.len() * 4)
+        .x_desc("offered load")
         .y_desc("ms")
-        .x_label_formatter(&|load| format!("{load:.2}"))
+        .x_label_formatter(&|place| label(points, *place))
         .y_label_formatter(&|ms| format!("{ms}"))
         .draw()?;
-    let p99 = done().map(|(load, point)| (*load, ms(point.done_p99)));
     chart
-        .draw_series(LineSeries::new(p99, GOODPUT.stroke_width(3)).point_size(4))?
+        .draw_series(LineSeries::new(done, GOODPUT.stroke_width(3)).point_size(4))?
         .label("done, p99")
         .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], GOODPUT.stroke_width(3)));
-    let refused = points.iter().filter(|(_, point)| point.refused > 0);
-    let refused = refused.map(|(load, point)| (*load, ms(point.refused_p50)));
     chart
         .draw_series(LineSeries::new(refused, REFUSED.stroke_width(2)).point_size(3))?
         .label("refused, p50")
