@@ -166,13 +166,16 @@ impl<W, R> Cohort<W, R> {
         self.answered_at = Some(now);
         let ended = held.holder.take().map(|holder| holder.ended(now, None));
         if let (Some(admission), Some(Ended { held_for, .. })) = (&mut self.admission, ended) {
-            admission.released(held_for, !self.line.is_empty(), now);
+            admission.released(held_for);
         }
         fx.changes.ended = ended;
         held.linger_until = (!held.linger.is_zero()).then(|| now + held.linger);
         if self.pass(now, fx) {
             // The claim had a holder, so no earlier release waits for its withdrawal.
             return Some(ReleaseAnswer::Released);
+        }
+        if let Some(admission) = self.admission.as_mut().filter(|_| self.line.is_empty()) {
+            admission.idle(now);
         }
         fx.poke = true;
         if self.idle(now) != Idle::Withdraw {
