@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     pub(crate) loads: Vec<f64>,
 
     /// How long each load lasts
-    #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
+    #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub(crate) seconds: u64,
 
     /// Requests under way at a time; those beyond are not sent, and counted
