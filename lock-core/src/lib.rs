@@ -43,6 +43,8 @@ mod guard;
 mod inspect;
 mod key;
 pub mod memory;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod options;
 mod proto;
 #[cfg(feature = "redis")]

@@ -65,6 +65,7 @@
 //! - [`answer`]: what is answered when the lock was not to be had, as problem documents with
 //!   stable codes.
 //! - `inspect` (feature `inspect`): who holds and who waits, as JSON and as a page.
+//! - `metrics`: what is counted and timed, with that feature.
 //! - [`LockGuardExt`] and [`FencingToken`]: the lock inside the handler.
 //!
 //! # What it cannot promise
@@ -82,6 +83,9 @@ pub mod extract;
 pub mod inspect;
 pub mod key;
 mod lock;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+mod observe;
 
 #[cfg(feature = "axum")]
 pub use extract::{FencingToken, LockGuardExt};

@@ -8,12 +8,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use lock_core::{Acquire, AcquireError, DURATION_MAX, Key, LockGuard};
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 use tower::retry::budget::Budget;
 
 use super::arrival::Place;
 use super::config::Config;
-use crate::clock;
+use crate::{clock, observe};
 
 /// The pause before the first retry, before its jitter.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
@@ -27,7 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Waiting {
     config: Arc<Config>,
     key: Key,
-    since: Instant,
+    watched: observe::Wait,
     tries: u32,
     step: Step,
     // Given up with this future, which ends at the grant.
@@ -53,11 +53,12 @@ impl Waiting {
     pub(super) fn new(config: Arc<Config>, key: Key, place: Place) -> Self {
         config.retry_budget.deposit();
         let step = Step::Trying(one_try(&config, &key, Duration::ZERO));
-        Self { config, key, since: clock::now(), tries: 1, step, _place: place }
+        let watched = observe::Wait::begin(&key);
+        Self { config, key, watched, tries: 1, step, _place: place }
     }
 
     fn waited(&self) -> Duration {
-        clock::now().saturating_duration_since(self.since)
+        clock::now().saturating_duration_since(self.watched.since())
     }
 
     /// The pause before another try, if there may be one.
@@ -105,13 +106,17 @@ impl Future for Waiting {
         loop {
             match &mut this.step {
                 Step::Trying(acquire) => match ready!(Pin::new(acquire).poll(cx)) {
-                    Ok(guard) => return Poll::Ready(Ok(guard)),
+                    Ok(guard) => {
+                        this.watched.granted(this.tries);
+                        return Poll::Ready(Ok(guard));
+                    }
                     Err(error) => match this.retry(&error) {
                         Some(pause) => {
                             this.step = Step::Pausing(Box::pin(tokio::time::sleep(pause)));
                         }
                         None => {
                             let (waited, tries) = (this.waited(), this.tries);
+                            this.watched.refused(tries);
                             return Poll::Ready(Err(GaveUp { error, waited, tries }));
                         }
                     },

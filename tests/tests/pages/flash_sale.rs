@@ -163,6 +163,10 @@ async fn the_inspector_and_the_metrics_are_beside_the_page() {
     locks.until("the key", "document.querySelector('tr[data-key=\"buy:sneaker\"]')").await;
     locks.has_no_problems();
     let metrics = browser.open(&format!("{}/metrics", shop.url)).await;
+    let text = metrics.text("body").await;
+    for name in ["lock_hold_seconds_bucket{le=", "lock_handoffs_total{kind=", "lock_waiters "] {
+        assert!(text.contains(name), "no {name} in {text}");
+    }
     metrics.has_no_problems();
     page.has_no_problems();
 }

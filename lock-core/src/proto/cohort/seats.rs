@@ -99,6 +99,8 @@ impl<W, R> Cohort<W, R> {
         }
         self.counters.acquired += 1;
         self.counters.handoffs_local += 1;
+        fx.changes.granted = true;
+        fx.changes.handed_on = Some(HandOff::Local);
         Some(token)
     }
 

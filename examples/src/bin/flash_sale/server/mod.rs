@@ -116,6 +116,9 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(plan: &Plan, listen: SocketAddr) -> Result<Self, Trouble> {
+        if plan.watched {
+            metrics::install()?;
+        }
         let locks = LockClient::connect(&plan.locks).await?;
         let shop = Shop::open(&plan.db).await?;
         let listener = TcpListener::bind(listen).await?;
@@ -126,9 +129,6 @@ impl Server {
             hold: plan.hold,
             stale_writes: Arc::default(),
         };
-        if plan.watched {
-            metrics::install()?;
-        }
         let routes = routes(app, plan);
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(async move {
