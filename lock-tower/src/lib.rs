@@ -64,8 +64,8 @@
 //! - [`key`]: what requests are serialised by.
 //! - [`answer`]: what is answered when the lock was not to be had, as problem documents with
 //!   stable codes.
-//! - `inspect` (feature `inspect`): who holds and who waits, as JSON and as a page.
 //! - `metrics`: what is counted and timed, with that feature.
+//! - `inspect` (feature `inspect`): who holds and who waits, as JSON and as a page.
 //! - [`LockGuardExt`] and [`FencingToken`]: the lock inside the handler.
 //!
 //! # What it cannot promise
