@@ -45,6 +45,7 @@ mod key;
 pub mod memory;
 mod options;
 mod proto;
+pub mod quorum;
 #[cfg(feature = "redis")]
 mod redis;
 mod rejection;

@@ -73,6 +73,7 @@ impl Backend for Memory {
             fifo: true,
             push: true,
             revocation: true,
+            quorum: true,
             lease_min: Duration::from_millis(10),
             ..Promises::none()
         }

@@ -60,10 +60,20 @@ struct Tokens {
     floor: u64,
 }
 
+/// How many tokens a claim wants, and the clock that they end at if not this store's.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fences {
+    pub(super) count: u32,
+    pub(super) clock: Option<u64>,
+}
+
 impl Tokens {
-    fn block(&self, last: Option<u64>, fences: u32, now: Instant) -> FenceRange {
-        let since = now.saturating_duration_since(self.epoch).as_micros();
-        let clock = ticks(self.epoch_us + u64::try_from(since).unwrap_or(0));
+    fn block(&self, last: Option<u64>, fences: Fences, now: Instant) -> FenceRange {
+        let Fences { count: fences, clock } = fences;
+        let clock = clock.unwrap_or_else(|| {
+            let since = now.saturating_duration_since(self.epoch).as_micros();
+            ticks(self.epoch_us + u64::try_from(since).unwrap_or(0))
+        });
         match last {
             None => reserve(None, clock.max(self.floor + 1), fences),
             last => reserve(last, clock, fences),
@@ -79,7 +89,7 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) fn new() -> Self {
-        let tokens = Tokens { epoch_us: wall_clock_us(), epoch: clock::now(), floor: 0 };
+        let tokens = Tokens { epoch_us: clock::wall_us(), epoch: clock::now(), floor: 0 };
         let state = State { keys: HashMap::new(), tokens, sweep_at: SWEEP_FROM };
         Self { state: Mutex::new(state) }
     }
@@ -96,7 +106,7 @@ impl Store {
         &self,
         key: &Key,
         place: Place,
-        fences: u32,
+        fences: Fences,
         join: bool,
         now: Instant,
     ) -> Attempt {
@@ -128,7 +138,7 @@ impl Store {
         Attempt::Blocked { ahead, recheck: until.saturating_duration_since(now) }
     }
 
-    pub(super) fn renew(&self, key: &Key, place: &Place, fences: u32, now: Instant) -> Renewal {
+    pub(super) fn renew(&self, key: &Key, place: &Place, fences: Fences, now: Instant) -> Renewal {
         let mut state = self.state();
         let State { keys, tokens, .. } = &mut *state;
         let Some(entry) = keys.get_mut(key) else { return Renewal::Lost };
@@ -148,7 +158,7 @@ impl Store {
         &self,
         key: &Key,
         claim: ClaimId,
-        fences: u32,
+        fences: Fences,
         now: Instant,
     ) -> Withdrawal {
         let mut state = self.state();
@@ -170,6 +180,18 @@ impl Store {
             }
         }
         if held { Withdrawal::Released } else { Withdrawal::NotHeld }
+    }
+
+    /// Moves the last token of a key up, for its holder.
+    pub(super) fn raise(&self, key: &Key, claim: ClaimId, to: u64, now: Instant) -> bool {
+        let mut state = self.state();
+        let Some(entry) = state.keys.get_mut(key) else { return false };
+        let owner = entry.owner.as_ref().filter(|owner| now < owner.until);
+        if owner.is_none_or(|owner| owner.place.claim != claim) {
+            return false;
+        }
+        entry.last = Some(entry.last.unwrap_or(0).max(to));
+        true
     }
 
     /// Marks the claim that holds the key now, and no other; `false` if none does.
@@ -219,21 +241,28 @@ impl State {
 
 impl Entry {
     /// The lease of the owner ended: the next in line takes over.
-    fn expire(&mut self, tokens: &Tokens, fences: u32, now: Instant) {
+    fn expire(&mut self, tokens: &Tokens, fences: Fences, now: Instant) {
         if self.owner.as_ref().is_some_and(|owner| now >= owner.until) {
             self.owner = None;
             self.promote(tokens, fences, now, false);
         }
     }
 
-    fn promote(&mut self, tokens: &Tokens, fences: u32, now: Instant, handed_on: bool) {
+    fn promote(&mut self, tokens: &Tokens, fences: Fences, now: Instant, handed_on: bool) {
         if let Some(place) = self.queue.pop_front() {
             place.news.notify_one();
             self.own(place, tokens, fences, now, handed_on);
         }
     }
 
-    fn own(&mut self, place: Place, tokens: &Tokens, fences: u32, now: Instant, handed_on: bool) {
+    fn own(
+        &mut self,
+        place: Place,
+        tokens: &Tokens,
+        fences: Fences,
+        now: Instant,
+        handed_on: bool,
+    ) {
         let until = now + place.lease;
         let fences = tokens.block(self.last, fences, now);
         self.last = fences.last();
@@ -259,10 +288,4 @@ impl Entry {
             },
         }
     }
-}
-
-#[allow(clippy::disallowed_methods)] // the first token, not a time
-fn wall_clock_us() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(1, |since| u64::try_from(since.as_micros()).unwrap_or(1))
 }

@@ -78,7 +78,14 @@ impl Backend for Redis {
     type Claim = RedisClaim;
 
     fn promises(&self) -> Promises {
-        Promises { fencing: true, fifo: true, push: true, lease_min: LEASE_MIN, ..Promises::none() }
+        Promises {
+            fencing: true,
+            fifo: true,
+            push: true,
+            quorum: true,
+            lease_min: LEASE_MIN,
+            ..Promises::none()
+        }
     }
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> RedisClaim {
