@@ -70,6 +70,8 @@ impl Acquire {
         let LockOptions { wait, lease, hold_limit, linger, fairness, admission, name, .. } =
             *options;
         let patient = !wait.is_zero();
+        // A try that does not wait has nothing to be spared.
+        let admission = admission && patient;
         let (handoffs_max, slice) = fairness.bounds();
         let budget = match (patient, admission) {
             (false, _) => TRY_WITHIN,
@@ -159,13 +161,18 @@ impl Acquire {
         self.tries += 1;
         let now = clock::now();
         // Under admission a time-out is that of all tries together.
-        let is_over = self.deadline.is_some_and(|deadline| now >= deadline)
+        let pause = RETRY_PAUSES.pause(self.tries, clock::random_bits());
+        let is_over = self.deadline.is_some_and(|deadline| now + pause >= deadline)
             || (self.deadline.is_some() && matches!(why, TryOver::Timeout(..)));
         if is_over || self.tries > self.options.retries || !why.is_retryable() {
             let waited = now.saturating_duration_since(self.started.unwrap_or(now));
-            return Err(why.into_error(key, self.options.wait, waited, self.tries));
+            // Under admission one try has all the time.
+            let wait = match self.deadline {
+                Some(_) => self.options.budget(),
+                None => self.options.wait,
+            };
+            return Err(why.into_error(key, wait, waited, self.tries));
         }
-        let pause = RETRY_PAUSES.pause(self.tries, clock::random_bits());
         self.state = State::Pausing(Box::pin(tokio::time::sleep(pause)));
         Ok(())
     }

@@ -60,16 +60,17 @@ impl Waiting {
         clock::now().saturating_duration_since(self.since)
     }
 
-    fn may_retry(&self, error: &AcquireError) -> bool {
+    /// The pause before another try, if there may be one.
+    fn retry(&self, error: &AcquireError) -> Option<Duration> {
         let options = &self.config.options;
+        let one_wait = options.admission && !options.wait.is_zero();
         // Under admission a wait that ran out was that of all tries.
-        let worth_it = (error.is_timeout() && !options.admission)
-            || (error.is_unavailable() && error.is_retryable());
-        let is_time_left = !options.admission || self.waited() < options.budget();
-        worth_it
-            && is_time_left
-            && self.tries <= self.config.options.retries
-            && self.config.retry_budget.withdraw()
+        let worth_it =
+            (error.is_timeout() && !one_wait) || (error.is_unavailable() && error.is_retryable());
+        let pause = pause(self.tries, clock::random_bits());
+        let in_time = !one_wait || self.waited() + pause < options.budget();
+        let may = worth_it && in_time && self.tries <= options.retries;
+        (may && self.config.retry_budget.withdraw()).then_some(pause)
     }
 }
 
@@ -105,15 +106,15 @@ impl Future for Waiting {
             match &mut this.step {
                 Step::Trying(acquire) => match ready!(Pin::new(acquire).poll(cx)) {
                     Ok(guard) => return Poll::Ready(Ok(guard)),
-                    Err(error) if this.may_retry(&error) => {
-                        let pause = pause(this.tries, clock::random_bits());
-                        this.step = Step::Pausing(Box::pin(tokio::time::sleep(pause)));
-                    }
-                    Err(error) => {
-                        let waited = this.waited();
-                        let tries = this.tries;
-                        return Poll::Ready(Err(GaveUp { error, waited, tries }));
-                    }
+                    Err(error) => match this.retry(&error) {
+                        Some(pause) => {
+                            this.step = Step::Pausing(Box::pin(tokio::time::sleep(pause)));
+                        }
+                        None => {
+                            let (waited, tries) = (this.waited(), this.tries);
+                            return Poll::Ready(Err(GaveUp { error, waited, tries }));
+                        }
+                    },
                 },
                 Step::Pausing(pause) => {
                     ready!(pause.as_mut().poll(cx));

@@ -164,13 +164,16 @@ impl<W, R> Cohort<W, R> {
         self.answered_at = Some(now);
         if let (Some(admission), Some(holder)) = (&mut self.admission, &held.holder) {
             let hold = now.saturating_duration_since(holder.since);
-            admission.released(hold, !self.line.is_empty(), now);
+            admission.released(hold);
         }
         held.holder = None;
         held.linger_until = (!held.linger.is_zero()).then(|| now + held.linger);
         if self.pass(now, fx) {
             // The claim had a holder, so no earlier release waits for its withdrawal.
             return Some(ReleaseAnswer::Released);
+        }
+        if let Some(admission) = self.admission.as_mut().filter(|_| self.line.is_empty()) {
+            admission.idle(now);
         }
         fx.poke = true;
         if self.idle(now) != Idle::Withdraw {
