@@ -49,8 +49,8 @@ struct Share {
     fences: FenceRange,
     /// The member's counter has reached this.
     counter: u64,
-    /// When what was last answered had been sent.
-    sent: Instant,
+    /// It was answered since the renewal under way began.
+    fresh: bool,
     until: Instant,
     wanted: bool,
     handed_on: bool,
@@ -63,7 +63,21 @@ struct Seat {
     sent: Option<Instant>,
     /// Something was pushed since it was asked last.
     heard: bool,
+    /// It was told to forget the claim, and has not said that it did: whatever it says until then
+    /// is of the past.
+    leaving: bool,
     failures: u32,
+}
+
+impl Seat {
+    const fn new() -> Self {
+        Self { standing: Standing::Outside, sent: None, heard: false, leaving: false, failures: 0 }
+    }
+
+    /// Nothing is asked of it.
+    const fn is_free(&self) -> bool {
+        self.sent.is_none() && !self.leaving
+    }
 }
 
 /// See the module.
@@ -107,8 +121,11 @@ pub(crate) enum Renewed {
 
 impl Votes {
     pub(crate) fn new(members: usize) -> Self {
-        let seat = || Seat { standing: Standing::Outside, sent: None, heard: false, failures: 0 };
-        Self { seats: (0..members).map(|_| seat()).collect(), minority_since: None, spoken: None }
+        Self {
+            seats: (0..members).map(|_| Seat::new()).collect(),
+            minority_since: None,
+            spoken: None,
+        }
     }
 
     /// An attempt begins.
@@ -120,13 +137,15 @@ impl Votes {
         self.seats.len() / 2 + 1
     }
 
-    /// The members that have no request under way, and whose standing may have changed.
+    /// The members to ask where the claim stands: those that pushed something, or all that may have
+    /// changed their mind if none did.
     pub(crate) fn to_ask(&self, now: Instant) -> Vec<usize> {
+        let pushed = self.seats.iter().any(|seat| seat.heard);
         let due = |seat: &Seat| {
-            seat.sent.is_none()
+            seat.is_free()
                 && match &seat.standing {
                     Standing::Outside => true,
-                    Standing::Waits { ask_at, .. } => seat.heard || *ask_at <= now,
+                    Standing::Waits { ask_at, .. } => !pushed || seat.heard || *ask_at <= now,
                     Standing::Down { ask_at, .. } => *ask_at <= now,
                     // Its time is over, or it was not renewed.
                     Standing::Granted(share) => share.until <= now,
@@ -135,14 +154,28 @@ impl Votes {
         self.which(due)
     }
 
-    /// The members that hold the key for the claim, and have no request under way.
-    pub(crate) fn to_renew(&self) -> Vec<usize> {
-        self.which(|seat| seat.sent.is_none() && matches!(seat.standing, Standing::Granted(_)))
+    /// A renewal begins: the members that hold the key for the claim, and have no request under
+    /// way.
+    pub(crate) fn renewal_begins(&mut self) -> Vec<usize> {
+        for seat in &mut self.seats {
+            if let Standing::Granted(share) = &mut seat.standing {
+                share.fresh = false;
+            }
+        }
+        self.which(|seat| seat.is_free() && matches!(seat.standing, Standing::Granted(_)))
     }
 
-    /// The members where something of the claim may be.
+    /// The members where something of the claim may be, and that were not told to forget it.
     pub(crate) fn to_leave(&self) -> Vec<usize> {
-        self.which(|seat| seat.sent.is_some() || !matches!(seat.standing, Standing::Outside))
+        self.which(|seat| {
+            let is_known = seat.sent.is_some() || !matches!(seat.standing, Standing::Outside);
+            is_known && !seat.leaving
+        })
+    }
+
+    /// How many members have nothing of the claim.
+    pub(crate) fn gone(&self) -> usize {
+        self.seats.iter().filter(|seat| !seat.leaving).count()
     }
 
     fn which(&self, seat: impl Fn(&Seat) -> bool) -> Vec<usize> {
@@ -152,6 +185,11 @@ impl Votes {
     /// A request was sent to a member.
     pub(crate) fn sent(&mut self, member: usize, now: Instant) {
         (self.seats[member].sent, self.seats[member].heard) = (Some(now), false);
+    }
+
+    /// A member is told to forget the claim.
+    pub(crate) fn leaves(&mut self, member: usize) {
+        self.seats[member].leaving = true;
     }
 
     /// A member pushed something.
@@ -216,15 +254,14 @@ impl Votes {
         }
     }
 
-    /// A member answered a withdrawal.
+    /// A member has nothing of the claim any more.
     pub(crate) fn left(&mut self, member: usize) {
-        self.seats[member].sent = None;
-        self.seats[member].standing = Standing::Outside;
+        self.seats[member] = Seat::new();
     }
 
     fn shares(&self, now: Instant) -> impl Iterator<Item = (usize, &Share)> {
         self.seats.iter().enumerate().filter_map(move |(member, seat)| match &seat.standing {
-            Standing::Granted(share) if now < share.until => Some((member, share)),
+            Standing::Granted(share) if !seat.leaving && now < share.until => Some((member, share)),
             _ => None,
         })
     }
@@ -249,7 +286,7 @@ impl Votes {
             self.minority_since = None;
             return self.grant(now);
         }
-        let open = self.seats.iter().filter(|seat| seat.sent.is_some()).count();
+        let open = self.seats.iter().filter(|seat| seat.sent.is_some() && !seat.leaving).count();
         let answered = self.seats.len() - open;
         if open > 0 {
             // Those who are late are not waited for, once a majority has spoken.
@@ -265,8 +302,10 @@ impl Votes {
                 return Ruling::Wait(until);
             }
         }
-        let speaking =
-            |seat: &&Seat| matches!(seat.standing, Standing::Waits { .. } | Standing::Granted(_));
+        let speaking = |seat: &&Seat| {
+            // One that was told to forget the claim is there, too.
+            seat.leaving || matches!(seat.standing, Standing::Waits { .. } | Standing::Granted(_))
+        };
         if self.seats.iter().filter(speaking).count() < majority {
             return Ruling::Down;
         }
@@ -275,7 +314,7 @@ impl Votes {
             Standing::Waits { ahead, .. } => ahead,
             _ => None,
         });
-        let next = self.seats.iter().filter(|seat| seat.sent.is_none()).filter_map(|seat| {
+        let next = self.seats.iter().filter(|seat| seat.is_free()).filter_map(|seat| {
             match &seat.standing {
                 Standing::Waits { ask_at, .. } | Standing::Down { ask_at, .. } => Some(*ask_at),
                 Standing::Granted(share) => Some(share.until),
@@ -303,14 +342,17 @@ impl Votes {
             }
             None => {
                 let behind = self.shares(now).filter(|(_, share)| share.counter < to);
-                Ruling::Raise { members: behind.map(|(member, _)| member).collect(), to }
+                let behind = behind.map(|(member, _)| member);
+                // Those that were told are awaited.
+                let members = behind.filter(|&member| self.seats[member].sent.is_none());
+                Ruling::Raise { members: members.collect(), to }
             }
         }
     }
 
-    /// What a renewal that began at `began` has come to.
-    pub(crate) fn renewal(&self, began: Instant, now: Instant) -> Renewed {
-        let renewed = self.shares(now).filter(|(_, share)| share.sent >= began);
+    /// What the renewal under way has come to.
+    pub(crate) fn renewal(&self, now: Instant) -> Renewed {
+        let renewed = self.shares(now).filter(|(_, share)| share.fresh);
         if let Some(until) = self.until(renewed.map(|(_, share)| share.until)) {
             let wanted = self.shares(now).any(|(_, share)| share.wanted);
             return Renewed::Held { until, wanted };
@@ -329,9 +371,7 @@ impl Votes {
         match self.minority_since {
             Some(since) if now >= since + patience => {
                 self.minority_since = None;
-                self.which(|seat| {
-                    seat.sent.is_none() && matches!(seat.standing, Standing::Granted(_))
-                })
+                self.which(|seat| seat.is_free() && matches!(seat.standing, Standing::Granted(_)))
             }
             _ => Vec::new(),
         }
@@ -384,7 +424,7 @@ impl Share {
         Self {
             fences: grant.fences,
             counter: counter.max(last),
-            sent,
+            fresh: true,
             until: sent + grant.valid_for,
             wanted: grant.wanted,
             handed_on: grant.handed_on,

@@ -37,9 +37,10 @@ pub struct QuorumClaim<B> {
     /// An answer or a push has come that the engine has not asked about.
     news: bool,
     minority_kept: Duration,
-    /// Members that were told to leave and have not said that they did; and why not.
-    leaving: Vec<bool>,
+    /// Why a member has not forgotten the claim yet.
     stays: Option<Fault>,
+    /// A member that was told to leave has said that it held the key.
+    released: bool,
 }
 
 impl<B: Backend> QuorumClaim<B> {
@@ -57,8 +58,8 @@ impl<B: Backend> QuorumClaim<B> {
             held: false,
             news: false,
             minority_kept: minority_kept(),
-            leaving: vec![false; count],
             stays: None,
+            released: false,
             members,
         }
     }
@@ -88,14 +89,14 @@ impl<B: Backend> QuorumClaim<B> {
         let pause = |failures| FAULT_PAUSES.pause(failures, clock::random_bits());
         match said {
             Said::Attempted(answer) => {
-                // A member that comes back while the others hold is no news.
-                self.news |= !self.held && answer.is_ok();
+                // Late; and one that comes back while the others hold is no news.
+                self.news |= !self.held && matches!(answer, Ok(Attempt::Granted(_)));
                 self.votes.attempted(member, answer, now, pause);
             }
             Said::Renewed(answer) => self.votes.renewed(member, answer),
             Said::Raised(to, answer) => self.votes.raised(member, to, answer, now, pause),
-            Said::Left => {
-                self.leaving[member] = false;
+            Said::Left(withdrawal) => {
+                self.released |= withdrawal == Withdrawal::Released;
                 self.news |= !self.held;
                 self.votes.left(member);
             }
@@ -128,10 +129,9 @@ impl<B: Backend> QuorumClaim<B> {
     fn leave(&mut self, members: Vec<usize>) {
         let count = self.members.count.next();
         for member in members {
-            if !std::mem::replace(&mut self.leaving[member], true) {
-                let within = self.terms.lease;
-                self.tell(member, Command::Withdraw { clock: count, within });
-            }
+            self.votes.leaves(member);
+            let within = self.terms.lease;
+            self.tell(member, Command::Withdraw { clock: count, within });
         }
     }
 
@@ -180,7 +180,7 @@ impl<B: Backend> Claim for QuorumClaim<B> {
         let began = clock::now();
         let end = began + VERB_WITHIN;
         self.catch_up();
-        self.held = false;
+        (self.held, self.released) = (false, false);
         self.votes.begin();
         let count = self.members.count.next();
         self.ask(began, count);
@@ -228,14 +228,14 @@ impl<B: Backend> Claim for QuorumClaim<B> {
         let end = began + VERB_WITHIN.min(self.terms.lease / 6);
         self.catch_up();
         let count = self.members.count.next();
-        for member in self.votes.to_renew() {
+        for member in self.votes.renewal_begins() {
             self.tell(member, Command::Renew { clock: count });
         }
         // Members that have come back are asked to hold the key too.
         self.ask(began, count);
         loop {
             let now = clock::now();
-            match self.votes.renewal(began, now) {
+            match self.votes.renewal(now) {
                 Renewed::Held { until, wanted } => {
                     // The tokens of the grant are all there are: more would have to be agreed on.
                     let none = FenceRange::empty();
@@ -261,12 +261,11 @@ impl<B: Backend> Claim for QuorumClaim<B> {
         self.catch_up();
         let held = std::mem::take(&mut self.held);
         self.leave(self.votes.to_leave());
-        let all = self.leaving.len();
         loop {
-            let left = all - self.leaving.iter().filter(|leaving| **leaving).count();
-            if left >= self.votes.majority() {
+            if self.votes.gone() >= self.votes.majority() {
                 // The others are told by their tasks.
-                return Ok(if held { Withdrawal::Released } else { Withdrawal::NotHeld });
+                let released = held && self.released;
+                return Ok(if released { Withdrawal::Released } else { Withdrawal::NotHeld });
             }
             if !self.listen(end).await {
                 self.held = held;

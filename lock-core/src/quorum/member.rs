@@ -35,7 +35,7 @@ pub(super) enum Said {
     Renewed(Result<Renewal, Fault>),
     Raised(u64, Result<bool, Fault>),
     /// Nothing of the claim is there any more.
-    Left,
+    Left(Withdrawal),
     /// It could not be told to forget the claim, and is asked again.
     Stays(Fault),
     /// It pushed something.
@@ -80,7 +80,7 @@ pub(super) async fn serve(
                 leave(member, &mut claim, until, &reports).await
             }
         };
-        listens = !matches!(said, Said::Left | Said::Stays(_));
+        listens = !matches!(said, Said::Left(_) | Said::Stays(_));
         // The quorum may be gone; what is left to do is done all the same.
         drop(reports.send((member, said)));
     }
@@ -96,7 +96,9 @@ async fn leave(
     let mut failures = 0;
     loop {
         match claim.withdraw().await {
-            Ok(Withdrawal::Released | Withdrawal::NotHeld) => return Said::Left,
+            // An earlier try took effect, and only its answer was lost.
+            Ok(_) if failures > 0 => return Said::Left(Withdrawal::Released),
+            Ok(withdrawal) => return Said::Left(withdrawal),
             Err(fault) if !fault.is_transient() || clock::now() >= until => {
                 return Said::Stays(fault);
             }
