@@ -165,7 +165,8 @@ impl<B: Backend> QuorumClaim<B> {
     ) -> Grant {
         self.held = true;
         self.members.count.has_seen(fences.last().unwrap_or(0));
-        let valid_for = until.saturating_duration_since(began);
+        // The members were asked a moment later than the quorum.
+        let valid_for = until.saturating_duration_since(began).min(self.terms.lease);
         Grant { fences, valid_for, wanted, handed_on, revoke_requested: false }
     }
 }
