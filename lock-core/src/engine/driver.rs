@@ -19,7 +19,7 @@ use crate::proto::{Effects, FAULT_PAUSES, ReleaseAnswer, Step};
 
 /// The most tokens worth reserving at once. They cost nothing, so enough for the longest row of
 /// hand-offs between two renewals.
-const FENCES: u32 = 1 << 20;
+pub(crate) const FENCES: u32 = 1 << 20;
 
 type Claimed = Box<dyn DynClaim>;
 type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;

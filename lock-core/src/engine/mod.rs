@@ -24,6 +24,8 @@ mod shared;
 
 pub use acquire::Acquire;
 pub(crate) use cell::{Hold, HoldView};
+#[cfg(feature = "redis")]
+pub(crate) use driver::FENCES;
 pub(crate) use leave::RELEASE_WITHIN;
 pub use lost::Lost;
 #[cfg(feature = "metrics")]
