@@ -6,7 +6,9 @@ use std::time::Duration;
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use lock_core::metrics::SECONDS_BUCKETS;
+use lock_tower::metrics::describe;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::Trouble;
 
@@ -24,7 +26,12 @@ pub(super) fn install() -> Result<(), Trouble> {
     if RECORDER.get().is_some() {
         return Ok(());
     }
-    let recorder = PrometheusBuilder::new().install_recorder()?;
+    // The dashboard in docs/ reads buckets; those of several processes can be added up.
+    let seconds = Matcher::Suffix("_seconds".to_owned());
+    let recorder = PrometheusBuilder::new()
+        .set_buckets_for_metric(seconds, SECONDS_BUCKETS)?
+        .install_recorder()?;
+    describe();
     let upkeep = recorder.clone();
     if RECORDER.set(recorder).is_ok() {
         drop(tokio::spawn(async move {
