@@ -6,6 +6,8 @@ use std::time::Duration;
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
+use lock_core::metrics::SECONDS_BUCKETS;
+use lock_tower::metrics::describe;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::Trouble;
@@ -25,11 +27,12 @@ pub(super) fn install() -> Result<(), Trouble> {
     if RECORDER.get().is_some() {
         return Ok(());
     }
+    // The dashboard in docs/ reads buckets; those of several processes can be added up.
     let seconds = Matcher::Suffix("_seconds".to_owned());
     let recorder = PrometheusBuilder::new()
-        .set_buckets_for_metric(seconds, lock_core::metrics::SECONDS_BUCKETS)?
+        .set_buckets_for_metric(seconds, SECONDS_BUCKETS)?
         .install_recorder()?;
-    lock_tower::metrics::describe();
+    describe();
     let upkeep = recorder.clone();
     if RECORDER.set(recorder).is_ok() {
         drop(tokio::spawn(async move {
