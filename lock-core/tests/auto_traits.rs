@@ -95,6 +95,7 @@ fn every_public_type_crosses_threads() {
         ConnectError: true true true,
         InspectError: true true true,
         RevokeError: true true true,
+        ForceReleaseError: true true true,
         AlreadyInstalled: true true true,
         ClaimId: true true true,
         Terms: true true true,
@@ -107,6 +108,11 @@ fn every_public_type_crosses_threads() {
         FaultKind: true true true,
         memory::Memory: true true true,
         <memory::Memory as Backend>::Claim: true true true,
+    }
+    #[cfg(feature = "metrics")]
+    table! {
+        metrics::Metric: true true true,
+        metrics::Kind: true true true,
     }
     #[cfg(feature = "redis")]
     table! {
@@ -147,6 +153,8 @@ fn the_futures_of_async_functions_can_be_spawned() {
     spawnable(async move { inspected.inspect("k").await });
     let asking = locks.clone();
     spawnable(async move { asking.request_revoke("k").await });
+    let taking = locks.clone();
+    spawnable(async move { taking.force_release("k").await });
     spawnable(async move { locks.shutdown(std::time::Duration::ZERO).await });
 }
 
@@ -166,6 +174,7 @@ fn every_error_is_one_that_can_be_boxed_and_sent() {
     error::<ConnectError>();
     error::<InspectError>();
     error::<RevokeError>();
+    error::<ForceReleaseError>();
     error::<AlreadyInstalled>();
     error::<KeyError>();
     error::<backend::Fault>();

@@ -64,6 +64,8 @@
 //! - [`key`]: what requests are serialised by.
 //! - [`answer`]: what is answered when the lock was not to be had, as problem documents with
 //!   stable codes.
+//! - `metrics`: what is counted and timed, with that feature.
+//! - `inspect` (feature `inspect`): who holds and who waits, as JSON and as a page.
 //! - [`LockGuardExt`] and [`FencingToken`]: the lock inside the handler.
 //!
 //! # What it cannot promise
@@ -77,8 +79,13 @@ pub mod answer;
 mod clock;
 #[cfg(feature = "axum")]
 pub mod extract;
+#[cfg(feature = "inspect")]
+pub mod inspect;
 pub mod key;
 mod lock;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+mod observe;
 
 #[cfg(feature = "axum")]
 pub use extract::{FencingToken, LockGuardExt};

@@ -18,6 +18,7 @@ pub(crate) trait DynBackend: Send + Sync + Debug + 'static {
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Box<dyn DynClaim>;
     fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, Fault>>;
     fn request_revoke<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>>;
+    fn force_release<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>>;
     fn requests(&self) -> u64;
 }
 
@@ -26,6 +27,10 @@ pub(crate) trait DynClaim: Send + 'static {
     fn attempt(&mut self) -> BoxFuture<'_, Result<Attempt, Fault>>;
     fn changed(&mut self) -> BoxFuture<'_, ()>;
     fn renew(&mut self) -> BoxFuture<'_, Result<Renewal, Fault>>;
+    #[cfg(feature = "test-util")]
+    fn count_from(&mut self, clock: u64);
+    #[cfg(feature = "test-util")]
+    fn raise(&mut self, to: u64) -> BoxFuture<'_, Result<bool, Fault>>;
     fn withdraw(&mut self) -> BoxFuture<'_, Result<Withdrawal, Fault>>;
 }
 
@@ -46,6 +51,10 @@ impl<B: Backend> DynBackend for B {
         Box::pin(Backend::request_revoke(self, key))
     }
 
+    fn force_release<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>> {
+        Box::pin(Backend::force_release(self, key))
+    }
+
     fn requests(&self) -> u64 {
         Backend::requests(self)
     }
@@ -62,6 +71,16 @@ impl<C: Claim> DynClaim for C {
 
     fn renew(&mut self) -> BoxFuture<'_, Result<Renewal, Fault>> {
         Box::pin(Claim::renew(self))
+    }
+
+    #[cfg(feature = "test-util")]
+    fn count_from(&mut self, clock: u64) {
+        Claim::count_from(self, clock);
+    }
+
+    #[cfg(feature = "test-util")]
+    fn raise(&mut self, to: u64) -> BoxFuture<'_, Result<bool, Fault>> {
+        Box::pin(Claim::raise(self, to))
     }
 
     fn withdraw(&mut self) -> BoxFuture<'_, Result<Withdrawal, Fault>> {

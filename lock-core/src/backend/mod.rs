@@ -54,6 +54,19 @@ pub trait Backend: Send + Sync + Debug + 'static {
         std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
     }
 
+    /// Takes a key away from whoever holds it, in any process, and hands it to the next in line as
+    /// a withdrawal by the holder would: with greater tokens. `false` if nobody holds it. The
+    /// holder hears of it through [`Claim::changed`] where pushes are promised, and its next
+    /// renewal is [`Renewal::Lost`].
+    ///
+    /// # Errors
+    ///
+    /// A refusal where [`Promises::force_release`] does not hold.
+    fn force_release(&self, key: &Key) -> impl Future<Output = Result<bool, Fault>> + Send {
+        let what = format!("this store cannot take `{key}` away from its holder");
+        std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
+    }
+
     /// Requests sent to the store so far; 0 for a store in this process.
     fn requests(&self) -> u64 {
         0
@@ -75,6 +88,25 @@ pub trait Claim: Send + 'static {
     /// Extends a granted claim, and reserves further tokens if there are any for it. Never
     /// re-acquires a lost one.
     fn renew(&mut self) -> impl Future<Output = Result<Renewal, Fault>> + Send;
+
+    /// Has the next verbs end the blocks of tokens that they reserve at `clock`, not at the store's
+    /// own clock. The members of a quorum count alike by it.
+    fn count_from(&mut self, clock: u64) {
+        // A store that numbers its grants in another way goes on to do so.
+        let _ = clock;
+    }
+
+    /// Moves the last reserved token of the key to `to` at least, if this claim holds the key;
+    /// `false`, and nothing moved, if it does not.
+    ///
+    /// # Errors
+    ///
+    /// A refusal where [`Promises::quorum`] does not hold.
+    fn raise(&mut self, to: u64) -> impl Future<Output = Result<bool, Fault>> + Send {
+        let _ = to;
+        let what = "this store cannot be a member of a quorum";
+        std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
+    }
 
     /// Leaves the line, held or not. Idempotent. A dropped claim that was not withdrawn ends with
     /// its lease.
@@ -127,6 +159,10 @@ pub struct Promises {
     pub permits: bool,
     /// A holder can be asked to give the key up, and is told so.
     pub revocation: bool,
+    /// A key can be taken away from its holder.
+    pub force_release: bool,
+    /// It can be a member of a [`Quorum`](crate::quorum::Quorum): [`Claim::raise`] is served.
+    pub quorum: bool,
     /// The shortest lease that the backend can renew in time.
     pub lease_min: Duration,
 }
@@ -142,6 +178,8 @@ impl Promises {
             shared: false,
             permits: false,
             revocation: false,
+            force_release: false,
+            quorum: false,
             lease_min: Duration::from_millis(10),
         }
     }

@@ -40,6 +40,10 @@ impl Backend for AnyBackend {
         self.0.request_revoke(key).await
     }
 
+    async fn force_release(&self, key: &Key) -> Result<bool, Fault> {
+        self.0.force_release(key).await
+    }
+
     fn requests(&self) -> u64 {
         self.0.requests()
     }
@@ -65,6 +69,14 @@ impl Claim for AnyClaim {
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         (*self.0).renew().await
+    }
+
+    fn count_from(&mut self, clock: u64) {
+        (*self.0).count_from(clock);
+    }
+
+    async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
+        (*self.0).raise(to).await
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {

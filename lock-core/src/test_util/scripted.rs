@@ -271,6 +271,10 @@ impl<B: Backend> Backend for Scripted<B> {
         self.inner.request_revoke(key).await
     }
 
+    async fn force_release(&self, key: &Key) -> Result<bool, Fault> {
+        self.inner.force_release(key).await
+    }
+
     fn requests(&self) -> u64 {
         self.inner.requests()
     }
@@ -302,6 +306,14 @@ impl<C: Claim> Claim for ScriptedClaim<C> {
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         let pass = self.script.begin(Verb::Renew, self.id).enter().await?;
         pass.leave(self.inner.renew().await, Reply::Renewal).await
+    }
+
+    fn count_from(&mut self, clock: u64) {
+        self.inner.count_from(clock);
+    }
+
+    async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
+        self.inner.raise(to).await
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
