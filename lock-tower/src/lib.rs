@@ -77,11 +77,18 @@ pub mod answer;
 mod clock;
 #[cfg(feature = "axum")]
 pub mod extract;
+#[cfg(all(feature = "idempotency", any(feature = "fuzzing", test)))]
+#[doc(hidden)]
+pub mod fuzzing;
+#[cfg(feature = "idempotency")]
+pub mod idempotency;
 pub mod key;
 mod lock;
 
 #[cfg(feature = "axum")]
 pub use extract::{FencingToken, LockGuardExt};
+#[cfg(feature = "idempotency")]
+pub use idempotency::IdempotencyLayer;
 pub use lock::{HoldUntil, LockBody, LockFuture, LockLayer, LockService, NoKey, OnLost};
 
 /// Any error of a body.

@@ -22,6 +22,8 @@
 mod problem;
 mod refusal;
 
-#[cfg(feature = "axum")]
+#[cfg(any(feature = "axum", feature = "idempotency"))]
 pub(crate) use problem::problem;
+#[cfg(feature = "idempotency")]
+pub(crate) use problem::retry_after_s;
 pub use refusal::{Cause, Refusal};
