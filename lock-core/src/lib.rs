@@ -40,6 +40,8 @@ mod connect;
 mod engine;
 mod error;
 mod guard;
+#[cfg(feature = "idempotency")]
+pub mod idempotency;
 mod inspect;
 mod key;
 pub mod memory;
