@@ -21,13 +21,14 @@ pub(super) type Reply = oneshot::Sender<Result<(), CompleteError>>;
 pub(super) enum Finish {
     Complete(Outcome, Reply),
     Abort(Reply),
+    Leave,
 }
 
 /// The right to run once. It is the holder of the lock on its record, whose lease is renewed as
 /// long as this lives.
 ///
-/// End it with [`complete`](Self::complete), [`tombstone`](Self::tombstone) or
-/// [`abort`](Self::abort). Dropped without any of them (a panic, a cancelled task), it is aborted
+/// End it with [`complete`](Self::complete), [`tombstone`](Self::tombstone),
+/// [`abort`](Self::abort) or [`leave`](Self::leave). Dropped without any of them (a panic, a cancelled task), it is aborted
 /// in the background: the record is removed, the lock released, and a retry runs.
 #[must_use = "an execution that is dropped is aborted"]
 pub struct Execution {
@@ -120,6 +121,14 @@ impl Execution {
     /// Goes on when this future is dropped; only the answer is lost.
     pub async fn abort(self) -> Result<(), CompleteError> {
         self.end(Finish::Abort).await
+    }
+
+    /// Leaves the record in flight, as nobody knows how this ended, then releases the lock: the
+    /// next is dealt with as [`OnUnknown`](super::OnUnknown) says. For an execution that was cut
+    /// in the middle, as when its lock was [lost](Self::lost).
+    pub fn leave(self) {
+        // Without a keeper the record stays as it is too.
+        drop(self.finish.send(Finish::Leave));
     }
 
     async fn end(self, how: impl FnOnce(Reply) -> Finish) -> Result<(), CompleteError> {

@@ -141,6 +141,8 @@ impl Keeper {
             Some(Finish::Complete(outcome, reply)) => self.complete(outcome, reply).await,
             Some(Finish::Abort(reply)) => self.abort(Some(reply)).await,
             None => self.abort(None).await,
+            // The guard goes with this task, and the record stays.
+            Some(Finish::Leave) => {}
         }
     }
 

@@ -17,7 +17,7 @@ use super::body::IdempotencyBody;
 use super::config::{Config, OnDisconnect, OnStoreDown};
 use super::places::Place;
 use super::record::Stored;
-use super::refusal::Refusal;
+use super::refusal::{Cause, Refusal};
 use super::{fingerprint, handler};
 use crate::BoxError;
 use crate::key::{BufferedBody, is_too_large};
@@ -73,22 +73,27 @@ where
             Ok(Begun::Mismatch) => Refusal::mismatch(),
             Ok(Begun::Tombstone) => Refusal::tombstone(),
             Ok(Begun::Unknown { age, .. }) => Refusal::unknown(age),
-            Err(error) if error.is_unavailable() && config.on_store_down == OnStoreDown::FailOpen => {
-                tracing::warn!(%error, "a request runs without protection");
-                let request = Request::from_parts(head, body);
-                return Ok(service.call(request).await?.map(IdempotencyBody::untouched));
+            Ok(other) => {
+                tracing::error!(?other, "an answer of the engine that this layer does not know");
+                Refusal::misconfigured()
             }
-            Err(error) => return Ok(refuse(&config, Refusal::of_begin(&error), &head)),
+            Err(error) => {
+                let refusal = Refusal::of_begin(&error);
+                let open = config.on_store_down == OnStoreDown::FailOpen;
+                if open && refusal.cause() == Cause::Unavailable {
+                    tracing::warn!(%error, "a request runs without protection");
+                    let request = Request::from_parts(head, body);
+                    return Ok(service.call(request).await?.map(IdempotencyBody::untouched));
+                }
+                return Ok(refuse(&config, refusal, &head));
+            }
         };
         Ok(refuse(&config, refusal, &head))
     }
 }
 
 /// The body again, and its bytes.
-async fn read<B>(
-    body: B,
-    bytes_max: usize,
-) -> Result<(BufferedBody<B>, Bytes), Refusal<'static>>
+async fn read<B>(body: B, bytes_max: usize) -> Result<(BufferedBody<B>, Bytes), Refusal<'static>>
 where
     B: Body,
     B::Error: Into<BoxError>,
@@ -159,10 +164,6 @@ fn replay<R>(record: Bytes) -> Option<Response<IdempotencyBody<R>>> {
     Some(response)
 }
 
-fn refuse<R>(
-    config: &Config,
-    refusal: Refusal<'_>,
-    head: &Parts,
-) -> Response<IdempotencyBody<R>> {
+fn refuse<R>(config: &Config, refusal: Refusal<'_>, head: &Parts) -> Response<IdempotencyBody<R>> {
     config.answer(&Refusal { request: Some(head), ..refusal })
 }

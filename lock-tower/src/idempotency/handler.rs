@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use http::{Request, Response, StatusCode, header, response};
 use http_body::Body;
 use lock_core::Lost;
-use lock_core::idempotency::Execution;
+use lock_core::idempotency::{CompleteError, Execution};
 use tower_service::Service;
 
 use super::body::IdempotencyBody;
@@ -30,12 +30,12 @@ enum Ran<R> {
     Read(response::Parts, Captured<R>),
 }
 
-/// How the record was left.
+/// Whose outcome the record has.
 enum Left {
     /// As it was to be; or in flight, where the store did not answer: the response is the
     /// caller's either way.
     Written,
-    /// To a later holder, whose response it is.
+    /// To a later execution, whose response is the one that all are given.
     Stale,
 }
 
@@ -55,12 +55,13 @@ where
     R: Body,
     R::Error: Into<BoxError>,
 {
-    let lost = (config.on_lost == OnLost::Cancel).then(|| execution.handle().lost());
+    let lost = (config.on_lost == OnLost::Cancel).then(|| execution.lost());
     // Everything that is not ours to trust: the handler, its body, the caller's closures.
     let work = AssertUnwindSafe(work(&config, service, request)).catch_unwind();
     let Some(outcome) = until_lost(work, lost).await else {
         tracing::warn!("a handler was stopped, as it had lost its lock");
-        execution.leave().await;
+        // It was cut in the middle: nobody knows what it has done.
+        execution.leave();
         return Ok(config.answer(&Refusal::lost()));
     };
     let Ok(outcome) = outcome else {
@@ -137,6 +138,26 @@ async fn until_lost<F: Future>(work: F, mut lost: Option<Lost>) -> Option<F::Out
     .await
 }
 
+impl Left {
+    fn of(written: Result<(), CompleteError>) -> Self {
+        match written {
+            Err(error) if error.is_stale() => Self::Stale,
+            // Logged by the engine; the handler has done its work all the same.
+            Ok(()) | Err(_) => Self::Written,
+        }
+    }
+}
+
+async fn tombstone(execution: Execution) -> Left {
+    Left::of(execution.tombstone().await)
+}
+
+/// Waits for it, so that a retry that comes after the answer runs at once.
+async fn abort(execution: Execution) {
+    // Where the record stays, the retry finds an execution without an outcome.
+    drop(execution.abort().await);
+}
+
 /// Writes the record, then gives the response: a client that has seen it meets it again.
 async fn settle<R>(
     config: &Config,
@@ -154,7 +175,7 @@ async fn settle<R>(
                 body: data.clone(),
             };
             let left = match stored.encode() {
-                Ok(record) => left(execution.complete(record).await),
+                Ok(record) => Left::of(execution.complete(record).await),
                 Err(_) => tombstone(execution).await,
             };
             (left, IdempotencyBody::whole(data, trailers))

@@ -178,7 +178,8 @@ mod tests {
 
     #[test]
     fn parameters_an_open_quote_and_bytes_that_are_no_visible_ascii_are_refused() {
-        for value in ["\"a\";v=1", "a;v=1", "\"a\" b", "\"a", "\"", "a\u{7f}", "\"a\n\"", "\"é\""] {
+        for value in ["\"a\";v=1", "a;v=1", "\"a\" b", "\"a", "\"", "a\u{7f}", "\"a\n\"", "\"é\""]
+        {
             assert_parses(value, Err(KeyFault::Syntax));
         }
     }

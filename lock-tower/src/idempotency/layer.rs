@@ -148,7 +148,9 @@ impl<C> IdempotencyLayer<C> {
     {
         let name = header_name(name);
         // One order for all processes, whatever the order of the calls.
-        if let Err(at) = self.config.fingerprinted.binary_search_by_key(&name.as_str(), |it| it.as_str()) {
+        if let Err(at) =
+            self.config.fingerprinted.binary_search_by_key(&name.as_str(), |it| it.as_str())
+        {
             self.config.fingerprinted.insert(at, name);
         }
         self

@@ -145,7 +145,11 @@ mod tests {
     fn a_record_that_is_cut_anywhere_is_refused() {
         let record = stored().encode().unwrap();
         for length in 0..record.len() {
-            assert_eq!(Stored::decode(record.slice(..length)), Err(RecordFault::Length), "{length}");
+            assert_eq!(
+                Stored::decode(record.slice(..length)),
+                Err(RecordFault::Length),
+                "{length}"
+            );
         }
         let longer = [&record[..], b"!"].concat();
         assert_eq!(Stored::decode(longer.into()), Err(RecordFault::Length));

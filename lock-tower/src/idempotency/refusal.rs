@@ -8,6 +8,9 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderName, Response, StatusCode};
 use http_body_util::Full;
+use lock_core::AcquireError;
+use lock_core::backend::FaultKind;
+use lock_core::idempotency::BeginError;
 
 use super::key::{KEY_BYTES_MAX, KeyFault};
 use super::scope::ScopeReject;
@@ -132,7 +135,16 @@ impl<'a> Refusal<'a> {
         detail: impl Into<Cow<'a, str>>,
     ) -> Self {
         let detail = detail.into();
-        Self { cause, status, code, detail, retry_after: None, age: None, error: None, request: None }
+        Self {
+            cause,
+            status,
+            code,
+            detail,
+            retry_after: None,
+            age: None,
+            error: None,
+            request: None,
+        }
     }
 
     pub(super) fn come_back(mut self, estimated_wait: Duration) -> Self {
@@ -223,6 +235,40 @@ impl<'a> Refusal<'a> {
         let (status, code) = (StatusCode::INTERNAL_SERVER_ERROR, "idempotency_record_unreadable");
         let detail = "this request has run, and what is stored of it cannot be read";
         Self::new(Cause::Record, status, code, detail)
+    }
+
+    pub(super) fn of_begin(error: &'a BeginError) -> Self {
+        use StatusCode as S;
+        let new = Self::new;
+        let refusal = match error {
+            BeginError::Records { fault, .. } if fault.kind() == FaultKind::ForeignValue => {
+                Self::unreadable()
+            }
+            BeginError::Lock(error) if error.is_closed() => Self::shut_down(),
+            BeginError::Lock(AcquireError::Overloaded(error)) => {
+                let (code, detail) = ("idempotency_overloaded", "too many requests wait");
+                new(Cause::Overloaded, S::SERVICE_UNAVAILABLE, code, detail)
+                    .come_back(error.estimated_wait().unwrap_or_default())
+            }
+            error if error.is_unavailable() => {
+                let code = "idempotency_unavailable";
+                let detail = "it cannot be said whether this request has run before";
+                new(Cause::Unavailable, S::SERVICE_UNAVAILABLE, code, detail)
+                    .come_back(Duration::ZERO)
+            }
+            _ => Self::misconfigured(),
+        };
+        match refusal.cause {
+            Cause::Misconfigured | Cause::Record => tracing::error!(%error, "{}", refusal.detail),
+            _ => tracing::warn!(%error, "a request could not begin"),
+        }
+        Self { error: Some(error), ..refusal }
+    }
+
+    pub(super) fn misconfigured() -> Self {
+        let (status, code) = (StatusCode::INTERNAL_SERVER_ERROR, "idempotency_misconfigured");
+        let detail = "the idempotency layer is set up wrongly";
+        Self::new(Cause::Misconfigured, status, code, detail)
     }
 
     pub(super) fn shut_down() -> Self {
