@@ -22,7 +22,7 @@ pub(super) fn of_request(head: &Parts, chosen: &[HeaderName], body: &[u8]) -> Fi
         let lines = head.headers.get_all(name);
         // With their number, so that the lines of one header are not those of the next.
         fields = fields.field(name.as_str().as_bytes());
-        fields = fields.field(&(lines.iter().count() as u64).to_be_bytes());
+        fields = fields.field((lines.iter().count() as u64).to_be_bytes());
         for line in lines {
             fields = fields.field(line.as_bytes());
         }

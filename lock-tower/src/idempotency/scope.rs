@@ -15,8 +15,10 @@ pub struct NoScope;
 /// The layer knows whose keys it serves.
 #[derive(Clone)]
 pub struct HasScope {
-    of: Arc<dyn Fn(&Parts) -> Result<Scope, ScopeReject> + Send + Sync>,
+    of: ScopeOf,
 }
+
+type ScopeOf = Arc<dyn Fn(&Parts) -> Result<Scope, ScopeReject> + Send + Sync>;
 
 impl HasScope {
     pub(super) fn new<F, O>(scope: F) -> Self

@@ -15,6 +15,7 @@ use lock_core::idempotency::{
     BoxFuture, ClaimRecord, Claimed, Fingerprint, Found, Idempotency, MemoryRecords, Outcome,
     RecordId, RecordStore, Written,
 };
+use lock_core::memory::Memory;
 use lock_core::{FencingToken, LockClient};
 use lock_tower::IdempotencyLayer;
 use lock_tower::idempotency::HasScope;
@@ -90,6 +91,13 @@ impl RecordStore for Records {
 pub(crate) fn engine() -> (Idempotency, Records) {
     let records = Records::default();
     (Idempotency::new(LockClient::memory(), records.clone()), records)
+}
+
+/// Two engines that share no more than the stores.
+pub(crate) fn two_processes() -> (Idempotency, Idempotency) {
+    let (locks, records) = (Memory::default(), Records::default());
+    let process = || Idempotency::new(LockClient::with_backend(locks.clone()), records.clone());
+    (process(), process())
 }
 
 /// A layer with the defaults, for clients that all may see all.
