@@ -48,8 +48,8 @@
 //!   [`OnUnknown`] chooses between running again and refusing.
 //!
 //! - `client`: the handle. `begin`: from a key to what is to be done. `flight`: the local line of
-//!   duplicates. `keeper`: the one task of an execution. `store`: the seam; `memory`, and
-//!   `RedisRecords` beside the Redis backend, are behind it.
+//!   duplicates. `keeper`: the one task of an execution. `store`: the seam, with
+//!   `memory` behind it; `RedisRecords` is beside the Redis backend.
 
 mod begin;
 mod client;
@@ -66,6 +66,8 @@ mod scope;
 mod stats;
 mod store;
 
+#[cfg(feature = "redis")]
+pub use crate::redis::RedisRecords;
 pub use begin::Begun;
 pub use client::Idempotency;
 pub use error::{BeginError, CompleteError};

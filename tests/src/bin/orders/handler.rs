@@ -65,6 +65,7 @@ pub(crate) async fn order(
         orders.note("ended", if sold { "sold" } else { "refused by the fence" }).await
     };
     placed.await.map_err(|_: redis::RedisError| StatusCode::BAD_GATEWAY)?;
-    let bytes = text("x-bytes").and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
-    Ok((StatusCode::CREATED, format!("{id:.<bytes$}")))
+    let bytes: usize = text("x-bytes").and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+    let filler = ".".repeat(bytes.saturating_sub(id.len()));
+    Ok((StatusCode::CREATED, id + &filler))
 }
