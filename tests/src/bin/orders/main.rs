@@ -97,11 +97,7 @@ async fn engine(arguments: &Arguments) -> Result<Idempotency, Trouble> {
     let locks = LockClient::builder(&arguments.url).defaults(options).connect().await?;
     let records = RedisRecords::connect(&arguments.url).await?;
     let engine = Idempotency::new(locks, records).with_secret("a secret of the tests");
-    let engine = if arguments.reject {
-        engine.with_duplicates(Duplicates::Reject)
-    } else {
-        engine
-    };
+    let engine = if arguments.reject { engine.with_duplicates(Duplicates::Reject) } else { engine };
     Ok(if arguments.refuse_unknown { engine.with_on_unknown(OnUnknown::Refuse) } else { engine })
 }
 
