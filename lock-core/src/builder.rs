@@ -21,11 +21,13 @@ pub struct LockBuilder {
 }
 
 impl LockBuilder {
+    #[inline]
     pub(crate) fn new(shared: Arc<Shared>, key: Result<Key, KeyError>) -> Self {
         Self { options: shared.defaults, shared, key }
     }
 
     /// How long one try may wait; zero never waits.
+    #[inline]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.options.wait = wait;
         self
@@ -33,6 +35,7 @@ impl LockBuilder {
 
     /// How many further tries follow one whose wait ran out, each after a jittered pause of 25 ms
     /// to 1 s. The budget is `wait * (1 + retries)` and the pauses.
+    #[inline]
     pub fn retries(mut self, retries: u32) -> Self {
         self.options.retries = retries;
         self
@@ -40,6 +43,7 @@ impl LockBuilder {
 
     /// How long the grant lives at the store without a renewal; it is renewed at a third of this.
     /// A process has one claim on a key: it has the lease of the waiter that opened it.
+    #[inline]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = lease;
         self
@@ -47,6 +51,7 @@ impl LockBuilder {
 
     /// How long the guard may live at all; then it is told that it is lost, and the lock is handed
     /// on. The work may still be running: see [`LockGuard::token`].
+    #[inline]
     pub fn hold_limit(mut self, limit: Duration) -> Self {
         self.options.hold_limit = Some(limit);
         self
@@ -54,31 +59,44 @@ impl LockBuilder {
 
     /// How long an idle lease is kept after the release, so that this process can have it again
     /// without a round trip. It is given back at once when another process wants it.
+    #[inline]
     pub fn linger(mut self, linger: Duration) -> Self {
         self.options.linger = linger;
         self
     }
 
     /// How to share the key with other processes.
+    #[inline]
     pub fn fairness(mut self, fairness: Fairness) -> Self {
         self.options.fairness = fairness;
         self
     }
 
+    /// Whether to be refused at once when waiting is of no use, see
+    /// [`LockOptions::admission`].
+    #[inline]
+    pub fn admission(mut self, admission: bool) -> Self {
+        self.options.admission = admission;
+        self
+    }
+
     /// What the acquire is for, shown to operators where the store has a place for it (ZooKeeper:
     /// the data of the claim's node); at most 128 bytes, no control characters.
+    #[inline]
     pub fn name(mut self, name: &'static str) -> Self {
         self.options.name = Some(name);
         self
     }
 
     /// Whether to re-enter a hold of the running task's scope.
+    #[inline]
     pub fn reentrant(mut self, reentrant: bool) -> Self {
         self.options.reentrant = reentrant;
         self
     }
 
     /// Replaces all choices at once.
+    #[inline]
     pub fn options(mut self, options: LockOptions) -> Self {
         self.options = options;
         self
@@ -93,6 +111,7 @@ impl LockBuilder {
     /// # Cancel safety
     ///
     /// See [`Acquire`].
+    #[inline]
     pub fn acquire(self) -> Acquire {
         Acquire::new(self.shared, self.key, self.options)
     }
@@ -145,6 +164,7 @@ impl IntoFuture for LockBuilder {
     type Output = Result<LockGuard, AcquireError>;
     type IntoFuture = Acquire;
 
+    #[inline]
     fn into_future(self) -> Acquire {
         self.acquire()
     }

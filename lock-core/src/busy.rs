@@ -35,7 +35,7 @@ pub struct BusyHold {
     pub lease_left: Duration,
 }
 
-/// What durations were like of late, within an eighth of the truth.
+/// What durations were like of late, within a sixteenth of the truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Quantiles {

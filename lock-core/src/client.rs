@@ -86,6 +86,7 @@ impl LockClient {
     }
 
     /// Begins an acquire of `key`. A bad key is reported when the acquire is awaited.
+    #[inline]
     pub fn lock<K: IntoKey>(&self, key: K) -> LockBuilder {
         LockBuilder::new(self.shared.clone(), key.into_key())
     }
@@ -169,6 +170,7 @@ impl LockClient {
             handoffs_local: counters.handoffs_local,
             handoffs_remote: counters.handoffs_remote,
             timeouts: counters.timeouts,
+            refused: counters.refused,
             lost: counters.lost,
             renewals: counters.renewals,
             store_requests: self.shared.backend.requests(),

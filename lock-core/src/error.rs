@@ -18,7 +18,7 @@ pub enum AcquireError {
     /// The budget `wait * (1 + retries)` ran out while others held the lock.
     #[error(transparent)]
     Timeout(#[from] TimeoutError),
-    /// The line is full, so waiting was refused at once.
+    /// The line is full or, with `admission`, too slow, so waiting was refused.
     #[error(transparent)]
     Overloaded(#[from] OverloadedError),
     /// The store could not be asked, or its answer is unknown. A grant that was made all the same
@@ -40,7 +40,7 @@ impl AcquireError {
         matches!(self, Self::Timeout(_))
     }
 
-    /// Whether the line was full.
+    /// Whether waiting was refused.
     #[must_use]
     pub fn is_overloaded(&self) -> bool {
         matches!(self, Self::Overloaded(_))
@@ -126,6 +126,7 @@ pub struct TimeoutError {
     pub(crate) waited: Duration,
     pub(crate) tries: u32,
     pub(crate) blocked_by: BlockedBy,
+    pub(crate) estimated_wait: Option<Duration>,
 }
 
 impl TimeoutError {
@@ -153,6 +154,12 @@ impl TimeoutError {
         self.tries
     }
 
+    /// How long one who had arrived at that moment was likely to wait, where that is known.
+    #[must_use]
+    pub fn estimated_wait(&self) -> Option<Duration> {
+        self.estimated_wait
+    }
+
     /// What stood in the way at the end.
     #[must_use]
     pub fn blocked_by(&self) -> &BlockedBy {
@@ -160,14 +167,23 @@ impl TimeoutError {
     }
 }
 
-/// The line for a key is full in this process.
+/// Waiting was refused: the line for a key is full in this process, or too slow for the budget.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("lock `{key}` has {waiters} waiters in this process, at most {waiters_max} are allowed")]
+#[error("lock `{key}` is overloaded: {}", self.reason())]
 pub struct OverloadedError {
     pub(crate) key: Key,
     pub(crate) waiters: usize,
-    pub(crate) waiters_max: usize,
+    pub(crate) bound: OverloadBound,
     pub(crate) estimated_wait: Option<Duration>,
+}
+
+/// What a waiter would have gone beyond.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum OverloadBound {
+    /// `waiters_per_key_max` of the client.
+    Waiters(usize),
+    /// What was left of its budget.
+    Budget(Duration),
 }
 
 impl OverloadedError {
@@ -175,6 +191,12 @@ impl OverloadedError {
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
+    }
+
+    /// How many waited in this process.
+    #[must_use]
+    pub fn waiters(&self) -> usize {
+        self.waiters
     }
 
     /// How long the line would have taken, where that is known.
@@ -187,6 +209,22 @@ impl OverloadedError {
     #[must_use]
     pub fn retry_after(&self) -> Duration {
         self.estimated_wait.unwrap_or_default().max(Duration::from_secs(1))
+    }
+
+    fn reason(&self) -> String {
+        let waiters = self.waiters;
+        match (self.bound, self.estimated_wait) {
+            (OverloadBound::Waiters(max), _) => {
+                format!("it has {waiters} waiters in this process, at most {max} are allowed")
+            }
+            (OverloadBound::Budget(left), Some(estimate)) => format!(
+                "behind {waiters} waiters in this process the wait is estimated at {estimate:.1?}, \
+                 and {left:.1?} are left of the budget"
+            ),
+            (OverloadBound::Budget(left), None) => {
+                format!("{waiters} waiters in this process take longer than {left:.1?}")
+            }
+        }
     }
 }
 

@@ -60,6 +60,7 @@ impl Fairness {
 /// | `hold_limit` | none | over 0, to 24 h |
 /// | `linger` | 0 | to 24 h |
 /// | `fairness` | 64 hand-offs or 20 ms | |
+/// | `admission` | false | |
 /// | `name` | none | at most 128 bytes, no control characters |
 /// | `reentrant` | true | counts only inside a [`scope`](crate::LockClient::scope) |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +78,14 @@ pub struct LockOptions {
     pub linger: Duration,
     /// How to share the key with other processes.
     pub fairness: Fairness,
+    /// Whether to be refused with [`Overloaded`](crate::AcquireError::Overloaded) at once when
+    /// waiting is of no use, by how long those before it held the key.
+    ///
+    /// The budget `wait * (1 + retries)` is then one wait in one place, and has to hold the hold
+    /// as well: a grant that leaves less of it than half of the holds of late took is passed on.
+    /// `retries` are for faults of the store alone. Where a hold takes more than half of the
+    /// budget, that bounds the wait alone.
+    pub admission: bool,
     /// What the acquire is for, shown to operators where the store has a place for it (ZooKeeper:
     /// the data of the claim's node). A process has one claim on a key: it has the name of the
     /// waiter that opened it.
@@ -94,6 +103,7 @@ impl Default for LockOptions {
             hold_limit: None,
             linger: Duration::ZERO,
             fairness: Fairness::default(),
+            admission: false,
             name: None,
             reentrant: true,
         }
@@ -147,6 +157,19 @@ impl LockOptions {
     pub fn with_fairness(mut self, fairness: Fairness) -> Self {
         self.fairness = fairness;
         self
+    }
+
+    /// Replaces [`admission`](Self::admission).
+    #[must_use]
+    pub fn with_admission(mut self, admission: bool) -> Self {
+        self.admission = admission;
+        self
+    }
+
+    /// The longest that an acquire may take, pauses between tries not counted.
+    #[must_use]
+    pub fn budget(&self) -> Duration {
+        self.wait.saturating_mul(self.retries.saturating_add(1))
     }
 
     /// Sets [`name`](Self::name).

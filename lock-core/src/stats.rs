@@ -14,6 +14,9 @@ pub struct Stats {
     pub handoffs_remote: u64,
     /// Tries whose wait ran out; a `try_acquire` that found the lock held is none.
     pub timeouts: u64,
+    /// Acquires that were refused because waiting was of no use; see
+    /// [`LockOptions::admission`](crate::LockOptions::admission).
+    pub refused: u64,
     /// Holds that were over before their release.
     pub lost: u64,
     /// Renewals that the store answered.

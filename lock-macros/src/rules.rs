@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The options in the order in which errors list them.
-pub(crate) const OPTIONS: [&str; 14] = [
+pub(crate) const OPTIONS: [&str; 15] = [
     "key",
     "keys",
     "client",
@@ -11,6 +11,7 @@ pub(crate) const OPTIONS: [&str; 14] = [
     "retries",
     "lease",
     "hold",
+    "admission",
     "name",
     "guard",
     "on_busy",
@@ -53,7 +54,6 @@ pub(crate) const ON_LOST: &str = "`on_lost` is \"cancel\" (the body is dropped w
      lost; the default) or \"report\" (the body runs on and can ask `guard`)";
 pub(crate) const CRATE_PATH: &str = "`crate` takes the path of lock-core, as in `crate = my::lock`";
 pub(crate) const RETRIES: &str = "`retries` is a whole number from 0 to 1000";
-pub(crate) const REENTRANT: &str = "`reentrant` is true or false";
 pub(crate) const STATES: &str = "several `State` arguments: say which one has the client, as in \
      `client = state.locks`";
 pub(crate) const STATE_PATTERN: &str = "the lock client comes from this argument, which needs a \
@@ -65,6 +65,10 @@ pub(crate) fn unknown_option(name: &str) -> String {
 
 pub(crate) fn twice(name: &str) -> String {
     format!("`{name}` is given twice")
+}
+
+pub(crate) fn not_a_bool(option: &str) -> String {
+    format!("`{option}` is true or false")
 }
 
 pub(crate) fn duration_unit(option: &str) -> String {

@@ -87,7 +87,7 @@ async fn retries_end_when_their_budget_is_used_up() {
     // 1 per second over 1 s, and nothing for requests: one retry in all.
     let budget = Arc::new(TpsBudget::new(Duration::from_secs(1), 1, 0.0));
     let layer = LockLayer::new(locks).wait(ms(10)).retries(1).retry_budget(budget);
-    let app = shop(layer, &Probe::open());
+    let app = shop(layer.admission(false), &Probe::open());
     let mut took = Vec::new();
     for _ in 0..3 {
         let begun = now();
@@ -102,7 +102,8 @@ async fn retries_end_when_their_budget_is_used_up() {
 async fn a_retry_takes_the_lock_when_it_was_given_up_in_the_pause() {
     let locks = LockClient::memory();
     let held = locks.lock("buy:42").await.unwrap();
-    let app = shop(LockLayer::new(locks).wait(ms(10)), &Probe::open());
+    let layer = LockLayer::new(locks).wait(ms(10)).admission(false);
+    let app = shop(layer, &Probe::open());
     let request = spawn(&app, buy("42"));
     tokio::time::sleep(ms(20)).await;
     drop(held);

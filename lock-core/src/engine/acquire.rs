@@ -15,12 +15,13 @@ use super::scope::LockScope;
 use super::{Shared, clock};
 use crate::backend::Fault;
 use crate::error::{
-    AcquireError, BlockedBy, ClosedError, OverloadedError, TimeoutError, UnavailableError,
+    AcquireError, BlockedBy, ClosedError, OverloadBound, OverloadedError, TimeoutError,
+    UnavailableError,
 };
 use crate::guard::LockGuard;
 use crate::key::{Key, KeyError};
 use crate::options::LockOptions;
-use crate::proto::{Ask, Effects, Entry, RETRY_PAUSES, SeatId, Verdict};
+use crate::proto::{Ask, Effects, Entry, Overload, RETRY_PAUSES, SeatId, Verdict};
 
 /// What a try that must not wait is given for its one round trip.
 pub(crate) const TRY_WITHIN: Duration = Duration::from_secs(2);
@@ -37,6 +38,8 @@ pub struct Acquire {
     key: Result<Key, KeyError>,
     options: LockOptions,
     started: Option<Instant>,
+    /// The end of the one wait that all tries share under admission.
+    deadline: Option<Instant>,
     tries: u32,
     state: State,
 }
@@ -52,21 +55,40 @@ enum State {
 }
 
 impl Acquire {
+    #[inline]
     pub(crate) fn new(
         shared: Arc<Shared>,
         key: Result<Key, KeyError>,
         options: LockOptions,
     ) -> Self {
-        Self { shared, key, options, started: None, tries: 0, state: State::Start }
+        let state = State::Start;
+        Self { shared, key, options, started: None, deadline: None, tries: 0, state }
     }
 
     fn ask(&self, now: Instant, deadline: Option<Instant>) -> Ask {
-        let LockOptions { wait, lease, hold_limit, linger, fairness, name, .. } = self.options;
+        let options = &self.options;
+        let LockOptions { wait, lease, hold_limit, linger, fairness, admission, name, .. } =
+            *options;
         let patient = !wait.is_zero();
         let (handoffs_max, slice) = fairness.bounds();
-        let budget = if patient { wait } else { TRY_WITHIN };
-        let deadline = deadline.unwrap_or(now + budget);
-        Ask { deadline, patient, lease, hold_limit, linger, handoffs_max, slice, name }
+        let budget = match (patient, admission) {
+            (false, _) => TRY_WITHIN,
+            (true, false) => wait,
+            (true, true) => options.budget(),
+        };
+        let deadline = deadline.or(self.deadline).unwrap_or(now + budget);
+        Ask {
+            deadline,
+            budget,
+            admission,
+            patient,
+            lease,
+            hold_limit,
+            linger,
+            handoffs_max,
+            slice,
+            name,
+        }
     }
 
     /// Checks the input once, then enters the line, again with the same deadline if a grant came
@@ -91,6 +113,9 @@ impl Acquire {
             }
         }
         let ask = self.ask(now, deadline);
+        if ask.admission {
+            self.deadline = Some(ask.deadline);
+        }
         let (cell, entry) = KeyCell::enter(&self.shared, &key, ask, now, cx);
         match entry {
             Entry::Granted(token) => Poll::Ready(Ok(self.guard(cell, token))),
@@ -105,10 +130,11 @@ impl Acquire {
             Entry::Full(waiters) => Poll::Ready(Err(OverloadedError {
                 key,
                 waiters,
-                waiters_max: self.shared.waiters_per_key_max,
-                estimated_wait: None,
+                bound: OverloadBound::Waiters(self.shared.waiters_per_key_max),
+                estimated_wait: cell.cohort().estimate(now),
             }
             .into())),
+            Entry::Refused(overload) => Poll::Ready(Err(overloaded(key, overload))),
             Entry::Closed | Entry::Retired => Poll::Ready(Err(ClosedError { key }.into())),
         }
     }
@@ -132,7 +158,10 @@ impl Acquire {
     fn next_try(&mut self, key: Key, why: TryOver) -> Result<(), AcquireError> {
         self.tries += 1;
         let now = clock::now();
-        if self.tries > self.options.retries || !why.is_retryable() {
+        // Under admission a time-out is that of all tries together.
+        let is_over = self.deadline.is_some_and(|deadline| now >= deadline)
+            || (self.deadline.is_some() && matches!(why, TryOver::Timeout(..)));
+        if is_over || self.tries > self.options.retries || !why.is_retryable() {
             let waited = now.saturating_duration_since(self.started.unwrap_or(now));
             return Err(why.into_error(key, self.options.wait, waited, self.tries));
         }
@@ -142,23 +171,29 @@ impl Acquire {
     }
 }
 
+fn overloaded(key: Key, overload: Overload) -> AcquireError {
+    let Overload { waiters, estimate, left } = overload;
+    let bound = OverloadBound::Budget(left);
+    OverloadedError { key, waiters, bound, estimated_wait: Some(estimate) }.into()
+}
+
 enum TryOver {
-    Timeout(BlockedBy),
+    Timeout(BlockedBy, Option<Duration>),
     Unavailable(Fault),
 }
 
 impl TryOver {
     fn is_retryable(&self) -> bool {
         match self {
-            Self::Timeout(_) => true,
+            Self::Timeout(..) => true,
             Self::Unavailable(fault) => fault.is_transient(),
         }
     }
 
     fn into_error(self, key: Key, wait: Duration, waited: Duration, tries: u32) -> AcquireError {
         match self {
-            Self::Timeout(blocked_by) => {
-                TimeoutError { key, wait, waited, tries, blocked_by }.into()
+            Self::Timeout(blocked_by, estimated_wait) => {
+                TimeoutError { key, wait, waited, tries, blocked_by, estimated_wait }.into()
             }
             Self::Unavailable(fault) => UnavailableError::new(key, fault).into(),
         }
@@ -210,13 +245,18 @@ impl Future for Acquire {
                             drop(guard);
                             if clock::now() >= deadline {
                                 let nobody = BlockedBy::Others { ahead: None };
-                                this.next_try(key, TryOver::Timeout(nobody))?;
+                                this.next_try(key, TryOver::Timeout(nobody, None))?;
                             } else if let Poll::Ready(result) = this.start(Some(deadline), cx) {
                                 return Poll::Ready(result);
                             }
                         }
                         Verdict::TimedOut(blocked_by) => {
-                            this.next_try(cell.key().clone(), TryOver::Timeout(blocked_by))?;
+                            let estimate = cell.cohort().estimate(clock::now());
+                            let why = TryOver::Timeout(blocked_by, estimate);
+                            this.next_try(cell.key().clone(), why)?;
+                        }
+                        Verdict::Refused(overload) => {
+                            return Poll::Ready(Err(overloaded(cell.key().clone(), overload)));
                         }
                         Verdict::Unavailable(fault) => {
                             this.next_try(cell.key().clone(), TryOver::Unavailable(fault))?;

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::error::Elapsed;
 
@@ -129,7 +128,8 @@ impl KeyCell {
             lease_left: until.saturating_duration_since(now),
         });
         let waiters = cohort.waiters();
-        BusyKey { key: self.key.clone(), hold, waiters, refused: 0, holds: None, waits: None }
+        let (refused, (holds, waits)) = (cohort.counters().refused, cohort.of_late());
+        BusyKey { key: self.key.clone(), hold, waiters, refused, holds, waits }
     }
 
     /// Nobody drives this key any more.
@@ -168,16 +168,25 @@ impl Hold {
 
     /// Gives the lock up, and waits for the answer.
     pub(crate) async fn release(mut self) -> Result<(), ReleaseError> {
-        let (reply, answer) = oneshot::channel();
-        let mut fx = Effects::none();
+        let (mut fx, mut later) = (Effects::none(), None);
+        let reply = || {
+            let (reply, answer) = oneshot::channel();
+            later = Some(answer);
+            Some(reply)
+        };
         // From here on the drop has nothing left to do: the release is on its way.
         self.armed = false;
-        self.cell.cohort().release(self.token, Some(reply), clock::now(), &mut fx);
+        let at_once = self.cell.cohort().release(self.token, reply, clock::now(), &mut fx);
         self.cell.apply(fx);
         let unknown = |fault| {
             Err(ReleaseError::Unavailable(UnavailableError::new(self.cell.key.clone(), fault)))
         };
-        match self.in_time(answer).await {
+        let answer = match (at_once, later) {
+            (Some(answer), _) => Ok(answer),
+            (None, Some(later)) => self.in_time(later).await,
+            (None, None) => Ok(ReleaseAnswer::NotHeld),
+        };
+        match answer {
             Err(_) => unknown(Fault::new(
                 FaultKind::Transient,
                 format!("the store did not answer within {RELEASE_WITHIN:?}"),
@@ -195,18 +204,13 @@ impl Hold {
     /// one before it, must not hang the caller too.
     async fn in_time(
         &self,
-        mut answer: oneshot::Receiver<ReleaseAnswer>,
+        answer: oneshot::Receiver<ReleaseAnswer>,
     ) -> Result<ReleaseAnswer, Elapsed> {
-        // A hand-off inside this process has answered already, and needs no timer.
-        let early = answer.try_recv();
-        let answer = match (early, self.cell.shared.runtime()) {
-            (Ok(early), _) => return Ok(early),
-            (Err(TryRecvError::Empty), Ok(runtime)) => {
-                // The caller may be on another executor.
-                let _timers = runtime.enter();
-                tokio::time::timeout(RELEASE_WITHIN, answer)
-            }
-            _ => return Ok(ReleaseAnswer::NotHeld),
+        let Ok(runtime) = self.cell.shared.runtime() else { return Ok(ReleaseAnswer::NotHeld) };
+        let answer = {
+            // The caller may be on another executor.
+            let _timers = runtime.enter();
+            tokio::time::timeout(RELEASE_WITHIN, answer)
         };
         // Without an answer the driver is gone with its runtime, and the hold with it.
         Ok(answer.await?.unwrap_or(ReleaseAnswer::NotHeld))
@@ -217,7 +221,7 @@ impl Drop for Hold {
     fn drop(&mut self) {
         if self.armed {
             let mut fx = Effects::none();
-            self.cell.cohort().release(self.token, None, clock::now(), &mut fx);
+            self.cell.cohort().release(self.token, || None, clock::now(), &mut fx);
             self.cell.apply(fx);
         }
     }

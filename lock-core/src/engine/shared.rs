@@ -152,6 +152,7 @@ fn sum(a: Counters, b: Counters) -> Counters {
         handoffs_local: a.handoffs_local + b.handoffs_local,
         handoffs_remote: a.handoffs_remote + b.handoffs_remote,
         timeouts: a.timeouts + b.timeouts,
+        refused: a.refused + b.refused,
         lost: a.lost + b.lost,
         renewals: a.renewals + b.renewals,
     }

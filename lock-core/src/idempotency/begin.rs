@@ -129,6 +129,8 @@ impl Begin<'_> {
             .map_or(Duration::ZERO, |deadline| deadline.saturating_duration_since(clock::now()));
         // A task that holds it already is the one that runs, and must not run inside of itself.
         let mut options = self.options.lock.with_wait(wait).with_retries(0).with_reentrant(false);
+        // Who waits here is a duplicate, and is told so rather than that the line is long.
+        options.admission = false;
         options.name = options.name.or(Some("idempotency"));
         let key = Key::from_encoded(format!("idem:{}", self.id));
         self.shared.locks.lock(key).options(options).acquire().await

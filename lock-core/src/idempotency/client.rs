@@ -91,8 +91,8 @@ impl Idempotency {
         self
     }
 
-    /// How the lock on a record is held (default: as the lock client was told). `wait`, `retries`
-    /// and `reentrant` are not the caller's to choose here; see
+    /// How the lock on a record is held (default: as the lock client was told). `wait`, `retries`,
+    /// `admission` and `reentrant` are not the caller's to choose here; see
     /// [`with_duplicates`](Self::with_duplicates).
     #[must_use]
     pub fn with_lock_options(mut self, lock: LockOptions) -> Self {

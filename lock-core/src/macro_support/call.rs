@@ -36,6 +36,7 @@ pub struct Call<K> {
     lease: Option<Duration>,
     hold: Option<Duration>,
     name: Option<&'static str>,
+    admission: Option<bool>,
     reentrant: Option<bool>,
 }
 
@@ -50,6 +51,7 @@ impl<K> Call<K> {
             lease: None,
             hold: None,
             name: None,
+            admission: None,
             reentrant: None,
         }
     }
@@ -84,6 +86,12 @@ impl<K> Call<K> {
         self
     }
 
+    /// Says whether to be refused at once when waiting is of no use.
+    pub fn admission(mut self, admission: bool) -> Self {
+        self.admission = Some(admission);
+        self
+    }
+
     /// Says whether to re-enter a lock that the surrounding scope holds.
     pub fn reentrant(mut self, reentrant: bool) -> Self {
         self.reentrant = Some(reentrant);
@@ -100,6 +108,9 @@ impl<K> Call<K> {
         }
         if let Some(name) = self.name {
             options = options.with_name(name);
+        }
+        if let Some(admission) = self.admission {
+            options = options.with_admission(admission);
         }
         if let Some(reentrant) = self.reentrant {
             options = options.with_reentrant(reentrant);

@@ -71,6 +71,10 @@ impl<T> Line<T> {
         (self.head != NONE).then_some(SeatId(self.head))
     }
 
+    pub(crate) fn tail(&self) -> Option<SeatId> {
+        (self.tail != NONE).then_some(SeatId(self.tail))
+    }
+
     /// Who stands behind `id` in the line.
     pub(crate) fn after(&self, id: SeatId) -> Option<SeatId> {
         match self.slots[id.0 as usize] {

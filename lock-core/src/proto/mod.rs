@@ -5,10 +5,13 @@
 //! - [`lease`]: when to renew, and when a hold is over whatever the store says.
 //! - [`fence`]: tokens reserved in blocks.
 //! - [`backoff`]: pauses between tries.
+//! - [`admission`]: how long a waiter will wait, and who is refused at arrival.
+//! - [`quantiles`]: durations of late.
 //! - [`line`]: a FIFO whose members can leave from the middle.
 //! - [`children`]: the line in a ZooKeeper directory.
 //! - [`session`]: until when a ZooKeeper session surely lives.
 
+mod admission;
 mod backoff;
 #[cfg(feature = "zookeeper")]
 pub(crate) mod children;
@@ -16,12 +19,13 @@ mod cohort;
 mod fence;
 mod lease;
 mod line;
+mod quantiles;
 #[cfg(feature = "zookeeper")]
 mod session;
 
 pub(crate) use backoff::{FAULT_PAUSES, RETRY_PAUSES};
 pub(crate) use cohort::{
-    Ask, Cohort, Counters, Effects, Entry, News, ReleaseAnswer, SeatId, Step, Verdict,
+    Ask, Cohort, Counters, Effects, Entry, News, Overload, ReleaseAnswer, SeatId, Step, Verdict,
 };
 pub use fence::FenceRange;
 pub(crate) use fence::{reserve, ticks};

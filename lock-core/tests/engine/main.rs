@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods)] // the clock is paused
 
+mod admission;
 mod bounds;
 mod cancel;
 mod lease;

@@ -20,6 +20,7 @@ pub(super) fn expr(target: &Target, plan: &Plan, private: &TokenStream) -> Token
         plan.retries.as_ref().map(|value| option("retries", value)),
         plan.lease.as_ref().map(|time| time_option("lease", time)),
         plan.hold.as_ref().map(|time| time_option("hold", time)),
+        plan.admission.as_ref().map(|value| option("admission", value)),
         plan.reentrant.as_ref().map(|value| option("reentrant", value)),
         Some(name(plan, target, private)),
     ];

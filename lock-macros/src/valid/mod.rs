@@ -24,6 +24,7 @@ pub(crate) struct Plan {
     pub(crate) retries: Option<Expr>,
     pub(crate) lease: Option<Time>,
     pub(crate) hold: Option<Time>,
+    pub(crate) admission: Option<Expr>,
     /// Where it is not given, the function's path.
     pub(crate) name: Option<LitStr>,
     pub(crate) guard: Option<Ident>,
@@ -58,6 +59,7 @@ struct Options {
     retries: Option<Expr>,
     lease: Option<Time>,
     hold: Option<Time>,
+    admission: Option<Expr>,
     name: Option<LitStr>,
     guard: Option<Ident>,
     on_busy: Option<Expr>,
@@ -90,6 +92,7 @@ pub(crate) fn plan(args: Args, target: &Target) -> syn::Result<Plan> {
         retries: options.retries,
         lease: options.lease,
         hold: options.hold,
+        admission: options.admission,
         name: options.name,
         guard: options.guard,
         on_busy,
@@ -118,13 +121,14 @@ fn sort(args: Args, target: &Target, errors: &mut Errors) -> Options {
             "wait" => options.wait = errors.keep(duration::parse(&name, value)),
             "lease" => options.lease = errors.keep(duration::parse(&name, value)),
             "hold" => options.hold = errors.keep(duration::parse(&name, value)),
+            "admission" => options.admission = errors.keep(boolean(&name, value)),
             "name" => options.name = errors.keep(name_text(value)),
             "retries" => options.retries = errors.keep(retries(value)),
             "guard" => options.guard = errors.keep(guard(&value)),
             "on_busy" => options.on_busy = Some(value),
             "on_lost" => options.on_lost = errors.keep(on_lost(&value)),
             "when" => options.when = Some(value),
-            "reentrant" => options.reentrant = errors.keep(reentrant(value)),
+            "reentrant" => options.reentrant = errors.keep(boolean(&name, value)),
             "crate" => options.krate = errors.keep(krate(value)),
             other => unreachable!("`{other}` is refused by the parser"),
         }
@@ -166,10 +170,10 @@ fn is_name(text: &str) -> bool {
     text.len() <= rules::NAME_BYTES_MAX && !text.contains(char::is_control)
 }
 
-fn reentrant(value: Expr) -> syn::Result<Expr> {
+fn boolean(option: &str, value: Expr) -> syn::Result<Expr> {
     match &value {
         Expr::Lit(ExprLit { lit: Lit::Bool(_), .. }) => Ok(value),
-        Expr::Lit(_) => Err(syn::Error::new_spanned(value, rules::REENTRANT)),
+        Expr::Lit(_) => Err(syn::Error::new_spanned(value, rules::not_a_bool(option))),
         _ => Ok(value),
     }
 }

@@ -4,7 +4,7 @@ use lock_core::{AcquireError, distributed_lock};
 
 type Outcome = Result<(), AcquireError>;
 
-#[distributed_lock(retries = -1, guard = "g", on_lost = "ignore", reentrant = "yes", crate = "x")]
+#[distributed_lock(retries = -1, guard = "g", on_lost = "ignore", admission = 1, reentrant = "yes", crate = "x")]
 async fn wrong() -> Outcome {
     Ok(())
 }

@@ -23,6 +23,7 @@ const WAIT: Duration = Duration::from_millis(5);
     retries = 3,
     lease = "1m 30s",
     hold = "1h",
+    admission = true,
     name = "all of it",
     guard = guard,
     on_busy = |error: AcquireError| Err(error),

@@ -5,8 +5,8 @@
 //!
 //! | cause | status | `code` | `Retry-After` |
 //! |---|---|---|---|
-//! | others held the lock for the whole budget | 409, or as [`busy_status`](crate::LockLayer::busy_status) says | `lock_timeout` | yes |
-//! | the line of this process is full | 503 | `lock_overloaded` | yes |
+//! | others held the lock for the whole budget, or for all but the time that a hold takes | 409, or as [`busy_status`](crate::LockLayer::busy_status) says | `lock_timeout` | yes |
+//! | the line takes longer than the budget, or is full in this process | 503 | `lock_overloaded` | yes |
 //! | the cap on waiters per key | 429 | `lock_waiters_per_key` | yes |
 //! | the cap on waiters in total | 429 | `lock_waiters` | yes |
 //! | the store is out of reach | 503 | `lock_unavailable` | yes |

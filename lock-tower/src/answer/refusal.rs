@@ -20,7 +20,8 @@ use crate::key::KeyReject;
 pub enum Cause {
     /// Others held the lock until the budget was used up.
     Timeout,
-    /// lock-core's own line of this process is full.
+    /// The line of the key takes longer than the budget, see
+    /// [`admission`](crate::LockLayer::admission), or lock-core's own line of this process is full.
     Overloaded,
     /// The layer's cap on waiters of one key.
     WaitersPerKey,
@@ -156,9 +157,10 @@ impl<'a> Refusal<'a> {
         let new = Self::new;
         let unavailable = S::SERVICE_UNAVAILABLE;
         let refusal = match error {
-            AcquireError::Timeout(_) => {
+            AcquireError::Timeout(error) => {
                 let detail = "others held the lock for as long as this request may wait";
-                new(Cause::Timeout, busy_status, "lock_timeout", detail).come_back(None)
+                new(Cause::Timeout, busy_status, "lock_timeout", detail)
+                    .come_back(error.estimated_wait())
             }
             AcquireError::Overloaded(error) => {
                 let detail = "too many requests wait for the lock";

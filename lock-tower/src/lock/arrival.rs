@@ -1,9 +1,8 @@
 //! The decision at arrival: join the line, or be refused at once.
 //!
 //! [`Arrivals::arrive`] is the single point where a request that has a key and no lock yet is let
-//! in. Today it knows two caps. Admission by an estimated wait belongs here too: it needs the
-//! count of waiters of the key, which stands here, and the occupancy of the key, which a grant
-//! can report through its [`Place`]; a refusal by it is one more variant of [`Full`].
+//! in, by two caps. Admission by an estimated wait comes after it, from lock-core's own line,
+//! which knows of all waiters of the process and not of this layer's alone.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

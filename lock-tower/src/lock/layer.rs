@@ -28,6 +28,7 @@ pub struct NoKey;
 /// | [`key`](Self::key) | none, must be given | |
 /// | [`wait`](Self::wait) | 2 s | 0 to 24 h |
 /// | [`retries`](Self::retries) | 1 | at most 1,000 |
+/// | [`admission`](Self::admission) | on | |
 /// | [`lease`](Self::lease), [`hold_limit`](Self::hold_limit), [`linger`](Self::linger), [`fairness`](Self::fairness), [`name`](Self::name) | those of the client | as [`LockOptions`](lock_core::LockOptions) has them |
 /// | [`waiters_per_key`](Self::waiters_per_key) | 1,000 | at least 1 |
 /// | [`waiters`](Self::waiters) | 10,000 | at least 1 |
@@ -55,7 +56,9 @@ pub struct LockLayer<K = NoKey> {
 impl LockLayer {
     /// A layer with the defaults and no key yet.
     pub fn new(locks: LockClient) -> Self {
-        let options = locks.defaults().with_wait(Duration::from_secs(2)).with_retries(1);
+        let options = locks.defaults();
+        let options = options.with_wait(Duration::from_secs(2)).with_retries(1);
+        let options = options.with_admission(true);
         let config = Config {
             locks,
             options,
@@ -85,11 +88,24 @@ impl<K> LockLayer<K> {
     }
 
     /// How many further tries follow one that failed, as far as the retry budget allows: after a
-    /// wait that ran out, or a fault of the store that may pass. Each follows a jittered pause of
-    /// 25 to 50 ms that doubles up to 1 s, so a request waits at most `wait * (1 + retries)` plus
-    /// the pauses.
+    /// fault of the store that may pass, or, without [`admission`](Self::admission), a wait that
+    /// ran out. Each follows a jittered pause of 25 to 50 ms that doubles up to 1 s. A request
+    /// waits at most `wait * (1 + retries)`, without admission plus the pauses.
     pub fn retries(mut self, retries: u32) -> Self {
         self.config.options.retries = retries;
+        self
+    }
+
+    /// Whether a request is refused at once, with 503 `lock_overloaded` and an honest
+    /// `Retry-After`, when it could not be done within its budget (default: yes).
+    ///
+    /// The budget is `wait * (1 + retries)`, and under admission it is one wait in one place of
+    /// the line: who left it to come back would only lose the place. How long the line takes is
+    /// learnt from how long requests held the key of late; as long as nothing is known everybody
+    /// is let in, and those who came in vain are told as soon as that is seen. See
+    /// [`LockOptions::admission`](lock_core::LockOptions::admission).
+    pub fn admission(mut self, admission: bool) -> Self {
+        self.config.options.admission = admission;
         self
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use lock_core::{Acquire, AcquireError, Key, LockGuard};
+use lock_core::{Acquire, AcquireError, DURATION_MAX, Key, LockGuard};
 use tokio::time::{Instant, Sleep};
 use tower::retry::budget::Budget;
 
@@ -52,21 +52,41 @@ pub(super) struct GaveUp {
 impl Waiting {
     pub(super) fn new(config: Arc<Config>, key: Key, place: Place) -> Self {
         config.retry_budget.deposit();
-        let step = Step::Trying(one_try(&config, &key));
+        let step = Step::Trying(one_try(&config, &key, Duration::ZERO));
         Self { config, key, since: clock::now(), tries: 1, step, _place: place }
     }
 
+    fn waited(&self) -> Duration {
+        clock::now().saturating_duration_since(self.since)
+    }
+
     fn may_retry(&self, error: &AcquireError) -> bool {
-        let worth_it = error.is_timeout() || (error.is_unavailable() && error.is_retryable());
-        worth_it && self.tries <= self.config.options.retries && self.config.retry_budget.withdraw()
+        let options = &self.config.options;
+        // Under admission a wait that ran out was that of all tries.
+        let worth_it = (error.is_timeout() && !options.admission)
+            || (error.is_unavailable() && error.is_retryable());
+        let is_time_left = !options.admission || self.waited() < options.budget();
+        worth_it
+            && is_time_left
+            && self.tries <= self.config.options.retries
+            && self.config.retry_budget.withdraw()
     }
 }
 
-fn one_try(config: &Config, key: &Key) -> Acquire {
-    let options = config.options;
-    // Out of its bounds, the number goes along for lock-core to refuse it by name.
-    let retries = if options.retries > lock_core::RETRIES_MAX { options.retries } else { 0 };
-    config.locks.lock(key).options(options.with_retries(retries)).acquire()
+/// One try of lock-core, by a request that has waited for `waited`.
+fn one_try(config: &Config, key: &Key, waited: Duration) -> Acquire {
+    let mut options = config.options;
+    // Out of their bounds, the numbers go along for lock-core to refuse them by name.
+    let good = options.retries <= lock_core::RETRIES_MAX && options.wait <= DURATION_MAX;
+    if good && options.admission && !options.wait.is_zero() {
+        // Zero would be another kind of try.
+        let left = options.budget().saturating_sub(waited).max(Duration::from_nanos(1));
+        options.wait = left.min(DURATION_MAX);
+    }
+    if good {
+        options.retries = 0;
+    }
+    config.locks.lock(key).options(options).acquire()
 }
 
 /// Half of a bound that doubles, and the other half at random: clients that failed together do
@@ -90,7 +110,7 @@ impl Future for Waiting {
                         this.step = Step::Pausing(Box::pin(tokio::time::sleep(pause)));
                     }
                     Err(error) => {
-                        let waited = clock::now().saturating_duration_since(this.since);
+                        let waited = this.waited();
                         let tries = this.tries;
                         return Poll::Ready(Err(GaveUp { error, waited, tries }));
                     }
@@ -98,7 +118,7 @@ impl Future for Waiting {
                 Step::Pausing(pause) => {
                     ready!(pause.as_mut().poll(cx));
                     this.tries += 1;
-                    this.step = Step::Trying(one_try(&this.config, &this.key));
+                    this.step = Step::Trying(one_try(&this.config, &this.key, this.waited()));
                 }
             }
         }

@@ -97,8 +97,8 @@ impl<W, R> Cohort<W, R> {
     /// Grants the idle claim to the head of the line. Only after [`Idle::Pass`], or for a claim
     /// that was granted this moment.
     pub(super) fn grant_head(&mut self, now: Instant, fx: &mut Effects<W, R>) -> bool {
+        let Some(id) = self.head_in_time(now, fx) else { return false };
         let Place::Held(held) = &mut self.place else { return false };
-        let Some(id) = self.line.head() else { return false };
         let Some(token) = held.fences.take() else { return false };
         if let Some(reply) = held.reply.take() {
             // Released to nobody at first, and wanted here again before it was withdrawn.
@@ -114,8 +114,14 @@ impl<W, R> Cohort<W, R> {
             }
             fx.poke |= seat.ask.hold_limit.is_some();
             held.ask_for_tokens(line, &seat.ask, fx);
+            match &mut self.admission {
+                Some(known) => known.granted(now.saturating_duration_since(seat.entered), now),
+                None if line > 0 => self.admission = Some(Box::new(Admission::new(now))),
+                None => {}
+            }
         }
         self.counters.acquired += 1;
+        self.refuse_those_in_vain(now, fx);
         true
     }
 
@@ -133,49 +139,47 @@ impl<W, R> Cohort<W, R> {
         true
     }
 
-    /// A guard gives the lock up. The answer comes in the effects, or from the driver once the
-    /// store has answered.
+    /// A guard gives the lock up. Where the store has to be asked first the answer is `None`, and
+    /// comes through what `reply` made, from the driver.
     pub(crate) fn release(
         &mut self,
         token: u64,
-        reply: Option<R>,
+        reply: impl FnOnce() -> Option<R>,
         now: Instant,
         fx: &mut Effects<W, R>,
-    ) {
+    ) -> Option<ReleaseAnswer> {
         self.forget_watchers(token);
         let good = self.held_until(token, now).is_some();
         if !good && self.holder() == Some(token) {
             // The lease is over, and the driver has not come round to say so.
             self.expire_hold(now, fx);
         }
-        let Place::Held(held) = &mut self.place else {
-            return self.forget_lost(token, reply, fx);
+        let held = match &mut self.place {
+            Place::Held(held) if good => held,
+            _ => {
+                self.lost.retain(|(of, _)| *of != token);
+                return Some(ReleaseAnswer::NotHeld);
+            }
         };
-        if !good || held.holder.as_ref().is_none_or(|holder| holder.token != token) {
-            return self.forget_lost(token, reply, fx);
-        }
         self.answered_at = Some(now);
+        if let (Some(admission), Some(holder)) = (&mut self.admission, &held.holder) {
+            let hold = now.saturating_duration_since(holder.since);
+            admission.released(hold, !self.line.is_empty(), now);
+        }
         held.holder = None;
         held.linger_until = (!held.linger.is_zero()).then(|| now + held.linger);
         if self.pass(now, fx) {
             // The claim had a holder, so no earlier release waits for its withdrawal.
-            fx.reply = reply.map(|reply| (reply, ReleaseAnswer::Released));
-            return;
+            return Some(ReleaseAnswer::Released);
         }
         fx.poke = true;
-        match self.idle(now) {
-            Idle::Withdraw => {
-                if let Place::Held(held) = &mut self.place {
-                    held.reply = reply;
-                }
-            }
-            _ => fx.reply = reply.map(|reply| (reply, ReleaseAnswer::Released)),
+        if self.idle(now) != Idle::Withdraw {
+            return Some(ReleaseAnswer::Released);
         }
-    }
-
-    fn forget_lost(&mut self, token: u64, reply: Option<R>, fx: &mut Effects<W, R>) {
-        self.lost.retain(|(of, _)| *of != token);
-        fx.reply = reply.map(|reply| (reply, ReleaseAnswer::NotHeld));
+        if let Place::Held(held) = &mut self.place {
+            held.reply = reply();
+        }
+        None
     }
 
     /// The claim was granted; it was asked for at `sent`.

@@ -15,6 +15,7 @@
 //!
 //! `W` wakes a task, `R` answers a release.
 
+mod admit;
 mod held;
 mod seats;
 mod step;
@@ -25,11 +26,13 @@ mod told;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use super::admission::{Admission, Ahead};
 use super::fence::FenceRange;
 use super::lease::LeaseClock;
 use super::line::Line;
 pub(crate) use super::line::SeatId;
 use crate::backend::Fault;
+use crate::busy::Quantiles;
 use crate::error::{BlockedBy, LostCause};
 pub(crate) use told::News;
 
@@ -38,6 +41,10 @@ pub(crate) use told::News;
 pub(crate) struct Ask {
     /// When this try is over.
     pub(crate) deadline: Instant,
+    /// The time from arrival to `deadline`.
+    pub(crate) budget: Duration,
+    /// Whether to be refused, at arrival or as soon as it is seen, when waiting is of no use.
+    pub(crate) admission: bool,
     /// False for a try that must not stand in line behind anybody.
     pub(crate) patient: bool,
     pub(crate) lease: Duration,
@@ -59,10 +66,21 @@ pub(crate) enum Entry {
     Seated(SeatId),
     /// The line is full; so many wait.
     Full(usize),
+    /// Its turn would come too late.
+    Refused(Overload),
     /// The client is shut down.
     Closed,
     /// This cohort was taken off the registry; look the key up again.
     Retired,
+}
+
+/// Why waiting is of no use: so many waiters, and how long they are likely to take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Overload {
+    pub(crate) waiters: usize,
+    pub(crate) estimate: Duration,
+    /// What was left of the budget.
+    pub(crate) left: Duration,
 }
 
 /// What became of a waiter.
@@ -71,6 +89,7 @@ pub(crate) enum Verdict {
     Waiting,
     Granted(u64),
     TimedOut(BlockedBy),
+    Refused(Overload),
     Unavailable(Fault),
     Closed,
 }
@@ -131,6 +150,7 @@ pub(crate) struct Counters {
     pub(crate) handoffs_local: u64,
     pub(crate) handoffs_remote: u64,
     pub(crate) timeouts: u64,
+    pub(crate) refused: u64,
     pub(crate) lost: u64,
     pub(crate) renewals: u64,
 }
@@ -217,6 +237,8 @@ pub(crate) struct Cohort<W, R> {
     watchers_made: u64,
     /// When the store last answered, or a guard of this process last let go.
     answered_at: Option<Instant>,
+    /// From when two want the key at once on.
+    admission: Option<Box<Admission>>,
     counters: Counters,
     has_driver: bool,
     retired: bool,
@@ -237,11 +259,13 @@ impl<W, R> Cohort<W, R> {
             watchers: BTreeMap::new(),
             watchers_made: 0,
             answered_at: None,
+            admission: None,
             counters: Counters {
                 acquired: 0,
                 handoffs_local: 0,
                 handoffs_remote: 0,
                 timeouts: 0,
+                refused: 0,
                 lost: 0,
                 renewals: 0,
             },

@@ -25,6 +25,10 @@ impl<W, R> Cohort<W, R> {
         if self.line.len() >= waiters_max {
             return Entry::Full(self.line.len());
         }
+        if let Some(overload) = self.overload(&ask, now) {
+            self.counters.refused += 1;
+            return Entry::Refused(overload);
+        }
         let state = match self.refusal(&ask) {
             Some(blocked) => SeatState::Over(Verdict::TimedOut(blocked)),
             None => SeatState::Waiting(waker()),
@@ -40,8 +44,10 @@ impl<W, R> Cohort<W, R> {
             fx.poke = true;
         }
         if let Place::Held(held) = &mut self.place
-            && held.holder.is_some()
+            && let Some(holder) = &held.holder
         {
+            let since = holder.since;
+            self.admission.get_or_insert_with(|| Box::new(Admission::new(since)));
             // So that the release need not wait for one.
             held.ask_for_tokens(self.line.len(), &ask, fx);
         }
@@ -114,7 +120,8 @@ impl<W, R> Cohort<W, R> {
     pub(crate) fn cancel(&mut self, seat: SeatId, now: Instant, fx: &mut Effects<W, R>) {
         let Some(gone) = self.line.remove(seat) else { return };
         if let SeatState::Over(Verdict::Granted(token)) = gone.state {
-            self.release(token, None, now, fx);
+            // Nobody asks what became of it.
+            self.release(token, || None, now, fx);
         }
         // The last one out gives the claim's place in the store's line back.
         fx.poke |= self.line.is_empty();
@@ -196,7 +203,7 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    fn fail(&mut self, id: SeatId, verdict: Verdict, fx: &mut Effects<W, R>) {
+    pub(super) fn fail(&mut self, id: SeatId, verdict: Verdict, fx: &mut Effects<W, R>) {
         self.line.leave(id);
         if let Some(seat) = self.line.get_mut(id)
             && let SeatState::Waiting(waker) =

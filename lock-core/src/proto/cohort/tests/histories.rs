@@ -7,11 +7,24 @@ use super::world::{World, ms};
 
 #[derive(Debug, Clone)]
 enum Event {
-    Enter { wait: u64, patient: bool, handoffs: u32, slice: u64, limit: Option<u64>, linger: u64 },
+    Enter {
+        wait: u64,
+        patient: bool,
+        admission: bool,
+        handoffs: u32,
+        slice: u64,
+        limit: Option<u64>,
+        linger: u64,
+    },
     Cancel(prop::sample::Index),
     Read(prop::sample::Index),
     Release(prop::sample::Index),
-    Answer { tokens: u64, wanted: bool, revoke: bool, served: bool },
+    Answer {
+        tokens: u64,
+        wanted: bool,
+        revoke: bool,
+        served: bool,
+    },
     Watch(prop::sample::Index, bool),
     Silence,
     Left,
@@ -24,6 +37,7 @@ fn event() -> impl Strategy<Value = Event> {
     let enter = (
         1_u64..3_000,
         prop::bool::weighted(0.8),
+        any::<bool>(),
         prop_oneof![Just(0), Just(1), Just(2), Just(64)],
         prop_oneof![Just(0_u64), Just(5), Just(20)],
         prop::option::weighted(0.2, 1_u64..500),
@@ -36,8 +50,8 @@ fn event() -> impl Strategy<Value = Event> {
         prop::bool::weighted(0.8),
     );
     prop_oneof![
-        6 => enter.prop_map(|(wait, patient, handoffs, slice, limit, linger)| {
-            Event::Enter { wait, patient, handoffs, slice, limit, linger }
+        6 => enter.prop_map(|(wait, patient, admission, handoffs, slice, limit, linger)| {
+            Event::Enter { wait, patient, admission, handoffs, slice, limit, linger }
         }),
         1 => any::<prop::sample::Index>().prop_map(Event::Cancel),
         6 => any::<prop::sample::Index>().prop_map(Event::Read),
@@ -58,9 +72,10 @@ fn event() -> impl Strategy<Value = Event> {
 
 fn happen(world: &mut World, event: Event) {
     match event {
-        Event::Enter { wait, patient, handoffs, slice, limit, linger } => {
+        Event::Enter { wait, patient, admission, handoffs, slice, limit, linger } => {
             let ask = Ask {
                 patient,
+                admission,
                 handoffs_max: handoffs,
                 slice: ms(slice),
                 hold_limit: limit.map(ms),

@@ -1,5 +1,6 @@
 //! The machine without a runtime: tables of single moments, and random histories.
 
+mod admit;
 mod histories;
 mod store;
 mod tables;

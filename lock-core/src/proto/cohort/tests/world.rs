@@ -46,6 +46,8 @@ pub(super) struct World {
     /// Releases that were not answered.
     pub(super) unanswered: Vec<u32>,
     pub(super) timed_out: u32,
+    /// Refusals because waiting was of no use.
+    pub(super) refused: u32,
     /// Who watches a hold, and who of them was told since.
     watching: Vec<u32>,
     pub(super) heard: Vec<u32>,
@@ -81,6 +83,7 @@ impl World {
             guards: Vec::new(),
             unanswered: Vec::new(),
             timed_out: 0,
+            refused: 0,
             watching: Vec::new(),
             heard: Vec::new(),
             names: 0,
@@ -98,6 +101,8 @@ impl World {
     pub(super) fn ask(&self, wait: Duration) -> Ask {
         Ask {
             deadline: self.now + wait,
+            budget: wait,
+            admission: false,
             patient: true,
             lease: LEASE,
             hold_limit: None,
@@ -178,6 +183,10 @@ impl World {
             }
             Entry::Seated(seat) => self.waiting.push_back((name, seat, ask)),
             Entry::Full(waiters) => assert!(waiters >= waiters_max),
+            Entry::Refused(overload) => {
+                assert!(ask.admission && !self.waiting.is_empty(), "{overload:?}");
+                self.refused += 1;
+            }
             Entry::Closed | Entry::Retired => {}
         }
         self.apply(fx);
@@ -201,6 +210,7 @@ impl World {
         match verdict {
             Verdict::Granted(token) => self.guards.push(token),
             Verdict::TimedOut(_) => self.timed_out += 1,
+            Verdict::Refused(_) => self.refused += 1,
             Verdict::Waiting => panic!("woken for nothing"),
             Verdict::Unavailable(_) | Verdict::Closed => {}
         }
@@ -223,8 +233,11 @@ impl World {
         let (token, name) = (self.guards.remove(index), self.name());
         self.unanswered.push(name);
         let mut fx = Effects::none();
-        self.cohort.release(token, Some(name), self.now, &mut fx);
+        let answer = self.cohort.release(token, || Some(name), self.now, &mut fx);
         self.apply(fx);
+        if answer.is_some() {
+            self.answered(name);
+        }
     }
 
     /// The holder wants to know something of its hold.

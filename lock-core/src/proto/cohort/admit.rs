@@ -1,0 +1,72 @@
+//! Refusing those whose turn would come too late: at arrival, in the line, and at the grant.
+
+use super::*;
+
+impl<W, R> Cohort<W, R> {
+    /// What stands before the `nth` waiter of the line, 0 for its head.
+    fn ahead(&self, nth: usize) -> Ahead {
+        let claims = match &self.place {
+            Place::Asking(_) => self.ahead.flatten().unwrap_or(0),
+            _ => 0,
+        };
+        Ahead { here: nth + 1, claims }
+    }
+
+    /// How long one who arrives now is likely to wait, if that is known.
+    pub(crate) fn estimate(&self, now: Instant) -> Option<Duration> {
+        self.admission.as_ref()?.estimate(self.ahead(self.line.len()), now)
+    }
+
+    /// Why one who arrives now need not wait. The head of the line is always let in: what is known
+    /// of a key is learnt from those who are.
+    pub(super) fn overload(&self, ask: &Ask, now: Instant) -> Option<Overload> {
+        let admission = self.admission.as_ref()?;
+        let waiters = self.line.len();
+        if !ask.admission || !ask.patient || waiters == 0 {
+            return None;
+        }
+        let left = ask.deadline.saturating_duration_since(now);
+        let estimate = admission.refuses(self.ahead(waiters), left, ask.budget, now)?;
+        Some(Overload { waiters, estimate, left })
+    }
+
+    /// The head of the line, after those whose time is too short for a hold are gone from it.
+    pub(super) fn head_in_time(&mut self, now: Instant, fx: &mut Effects<W, R>) -> Option<SeatId> {
+        loop {
+            let id = self.line.head()?;
+            let ask = &self.line.get(id)?.ask;
+            let Some(admission) = self.admission.as_ref().filter(|_| ask.admission) else {
+                return Some(id);
+            };
+            if ask.deadline.saturating_duration_since(now) >= admission.needed(ask.budget) {
+                return Some(id);
+            }
+            self.counters.timeouts += 1;
+            let verdict = Verdict::TimedOut(self.blocked_by());
+            self.fail(id, verdict, fx);
+        }
+    }
+
+    /// Tells those at the back of the line who cannot be served in time any more.
+    pub(super) fn refuse_those_in_vain(&mut self, now: Instant, fx: &mut Effects<W, R>) {
+        while let Some(admission) = self.admission.as_ref().filter(|known| known.is_time_to_look())
+            && let Some(id) = self.line.tail()
+            && let Some(seat) = self.line.get(id)
+        {
+            let (ahead, ask) = (self.line.len() - 1, seat.ask);
+            let left = ask.deadline.saturating_duration_since(now);
+            if !ask.admission || ahead == 0 || !admission.is_in_vain(ahead, left) {
+                return;
+            }
+            let Some(estimate) = admission.estimate(self.ahead(ahead), now) else { return };
+            self.counters.refused += 1;
+            self.fail(id, Verdict::Refused(Overload { waiters: ahead, estimate, left }), fx);
+        }
+    }
+
+    /// Holds and waits of late, for those who watch.
+    pub(crate) fn of_late(&self) -> (Option<Quantiles>, Option<Quantiles>) {
+        let admission = self.admission.as_ref();
+        (admission.and_then(|known| known.holds()), admission.and_then(|known| known.waits()))
+    }
+}

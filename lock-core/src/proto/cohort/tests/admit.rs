@@ -1,0 +1,125 @@
+//! Who is refused, and when.
+
+use super::super::*;
+use super::tables::held;
+use super::world::{World, ms};
+
+const MANY: usize = 10_000;
+
+/// A key that is held for 10 ms at a time, with `waiters` of long patience in line.
+fn busy(waiters: usize) -> World {
+    let mut world = held(1_000_000, false, 1, 64, ms(20));
+    let ask = world.ask(ms(10_000));
+    for _ in 1..waiters {
+        world.enter(ask, MANY);
+    }
+    for _ in 0..16 {
+        hand_on(&mut world, ms(10));
+        let ask = world.ask(ms(10_000));
+        world.enter(ask, MANY);
+    }
+    world
+}
+
+/// The holder releases after `hold`, and the next reads its grant.
+fn hand_on(world: &mut World, hold: Duration) {
+    let mut left = hold;
+    while !left.is_zero() {
+        let step = left.min(ms(100));
+        world.advance(step);
+        world.turn();
+        world.answer(Some((1_000_000, false)), true);
+        left -= step;
+    }
+    world.release(0);
+    while !world.told.is_empty() {
+        world.read(0);
+    }
+}
+
+fn admitted(world: &World, wait: Duration) -> Ask {
+    Ask { admission: true, ..world.ask(wait) }
+}
+
+#[test]
+fn a_line_that_takes_longer_than_the_budget_refuses_at_arrival() {
+    let mut world = busy(100);
+    let ask = admitted(&world, ms(900));
+    let Entry::Refused(overload) = world.enter(ask, MANY) else { panic!("let in") };
+    assert_eq!((overload.waiters, overload.left), (100, ms(900)));
+    assert!((ms(1_000)..ms(1_030)).contains(&overload.estimate), "{overload:?}");
+    assert_eq!(world.cohort.counters().refused, 1);
+    let ask = admitted(&world, ms(1_100));
+    assert!(matches!(world.enter(ask, MANY), Entry::Seated(_)));
+}
+
+#[test]
+fn without_admission_everybody_waits() {
+    let mut world = busy(100);
+    let ask = world.ask(ms(10));
+    assert!(matches!(world.enter(ask, MANY), Entry::Seated(_)));
+}
+
+#[test]
+fn the_head_of_the_line_is_let_in_however_long_it_may_take() {
+    let mut world = busy(1);
+    world.cancel(0);
+    world.advance(ms(200));
+    let ask = admitted(&world, ms(50));
+    assert!(matches!(world.enter(ask, MANY), Entry::Seated(_)), "nobody else waits");
+}
+
+#[test]
+fn a_grant_that_leaves_less_than_the_usual_hold_is_passed_on() {
+    let mut world = busy(2);
+    let ask = admitted(&world, ms(48));
+    // Let in: 30 ms for three, and 10 ms for the hold.
+    assert!(matches!(world.enter(ask, MANY), Entry::Seated(_)));
+    let patient = world.ask(ms(10_000));
+    world.enter(patient, MANY);
+    hand_on(&mut world, ms(10));
+    hand_on(&mut world, ms(1));
+    let timed_out = world.timed_out;
+    // 6 ms of its 48 are left then.
+    hand_on(&mut world, ms(31));
+    assert_eq!(world.timed_out, timed_out + 1);
+    assert_eq!(world.guards.len(), 1, "the one behind it has the key");
+}
+
+#[test]
+fn those_who_came_before_anything_was_known_are_told_when_it_is() {
+    let mut world = held(1_000_000, false, 1, 64, ms(20));
+    for _ in 0..100 {
+        let ask = admitted(&world, ms(500));
+        assert!(matches!(world.enter(ask, MANY), Entry::Seated(_)));
+    }
+    for _ in 0..8 {
+        assert_eq!(world.refused, 0);
+        hand_on(&mut world, ms(10));
+    }
+    // 42 can be served in the 420 ms that are left; a bucket is an eighth wide.
+    let left = world.cohort.waiters();
+    assert!((41..49).contains(&left), "{left} wait on");
+    assert_eq!(world.refused as usize, 101 - 8 - left);
+    while world.cohort.waiters() > 0 {
+        hand_on(&mut world, ms(10));
+    }
+    // Those between the bounds are told as soon as it is seen, none at its deadline.
+    assert!(world.timed_out <= 2, "{}", world.timed_out);
+    let served = 101 - world.refused - world.timed_out;
+    assert!((47..52).contains(&served), "{served} served in 500 ms");
+}
+
+#[test]
+fn one_long_hold_drives_nobody_away() {
+    let mut world = busy(30);
+    for _ in 0..20 {
+        let ask = admitted(&world, ms(2_000));
+        assert!(matches!(world.enter(ask, MANY), Entry::Seated(_)));
+    }
+    hand_on(&mut world, ms(400));
+    for _ in 0..8 {
+        hand_on(&mut world, ms(10));
+    }
+    assert_eq!((world.refused, world.timed_out), (0, 0));
+}
