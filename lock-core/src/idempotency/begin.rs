@@ -158,7 +158,8 @@ impl Begin<'_> {
     ) -> Result<Begun, BeginError> {
         let &Self { shared, options, id, fingerprint } = self;
         let (answer, answered) = oneshot::channel();
-        let keeper = Keeper { shared: shared.clone(), options, id, fingerprint, guard, lead };
+        let keeper =
+            Keeper { shared: shared.clone(), options, id, fingerprint, guard, lead: Some(lead) };
         drop(runtime.spawn(keeper.keep(answer)));
         match answered.await.unwrap_or_else(|_| Err(self.no_runtime())) {
             // Stopped past its lease before it began: another may run already.

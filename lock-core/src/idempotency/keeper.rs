@@ -33,7 +33,8 @@ pub(super) struct Keeper {
     pub(super) id: RecordId,
     pub(super) fingerprint: Fingerprint,
     pub(super) guard: LockGuard,
-    pub(super) lead: Lead,
+    /// Given up when the lock is lost: what ends later is no duplicate's outcome any more.
+    pub(super) lead: Option<Lead>,
 }
 
 impl Keeper {
@@ -43,6 +44,13 @@ impl Keeper {
 
     fn token(&self) -> FencingToken {
         self.guard.token()
+    }
+
+    /// Gives everybody who waits in this process this end.
+    fn end(&self, end: End) {
+        if let Some(lead) = &self.lead {
+            lead.end(end);
+        }
     }
 
     fn claim(&self) -> ClaimRecord {
@@ -87,7 +95,7 @@ impl Keeper {
     fn fail(&self, fault: Fault, answer: &mut Option<Answer>) {
         let Some(answer) = answer.take() else { return };
         let error = BeginError::Records { id: self.id, fault };
-        self.lead.end(End::Failed(error.clone()));
+        self.end(End::Failed(error.clone()));
         drop(answer.send(Err(error)));
     }
 
@@ -105,7 +113,7 @@ impl Keeper {
             Claimed::Claimed { .. } => return,
         };
         if let Some(end) = end {
-            self.lead.end(end);
+            self.end(end);
         }
         if let Some(answer) = answer {
             // The caller may be gone.
@@ -113,22 +121,28 @@ impl Keeper {
         }
     }
 
-    async fn run(self, replaced: Option<FencingToken>, answer: Answer) {
+    async fn run(mut self, replaced: Option<FencingToken>, answer: Answer) {
         let counters = &self.shared.counters;
         counters.executed.add();
         if replaced.is_some() {
             counters.unknown.add();
         }
-        self.lead.in_flight(std::time::Duration::ZERO);
+        if let Some(lead) = &self.lead {
+            lead.in_flight(std::time::Duration::ZERO);
+        }
         let (finish, mut finished) = oneshot::channel();
         let execution = Execution::new(self.id, self.guard.handle(), replaced, finish);
         // Not received, it is dropped, and so aborted.
         drop(answer.send(Ok(Begun::Run(execution))));
+        let mut lost = self.guard.lost();
         let finish = loop {
             let claim = self.claim();
             tokio::select! {
                 biased;
                 finish = &mut finished => break finish.ok(),
+                // Another process may run from now on, so those who wait here ask anew: this
+                // execution may never end.
+                _ = &mut lost, if self.lead.is_some() => self.lead = None,
                 () = tokio::time::sleep(claim.ttl / 3) => {
                     // The record lives as long as the execution: the same claim again extends it.
                     if self.guard.is_held() {
@@ -157,7 +171,7 @@ impl Keeper {
             counters.unwritten_completions.add();
             // It has happened, and nobody else may have begun: duplicates here may know.
             if self.guard.is_held() {
-                self.lead.end(end());
+                self.end(end());
             }
             Err(CompleteError::Unavailable { id, fault })
         };
@@ -168,7 +182,7 @@ impl Keeper {
         match written {
             Ok(Written::Yes) => {
                 counters.completed.add();
-                self.lead.end(end());
+                self.end(end());
                 tell(&mut reply, Ok(()));
             }
             Ok(Written::Stale) => {
@@ -194,7 +208,7 @@ impl Keeper {
     async fn take_back(self, mut reply: Option<Reply>) {
         let (id, token) = (self.id, self.token());
         let late = |fault: Fault| {
-            self.lead.end(End::Failed(BeginError::Records { id, fault: fault.clone() }));
+            self.end(End::Failed(BeginError::Records { id, fault: fault.clone() }));
             Err(CompleteError::Unavailable { id, fault })
         };
         let verb = || self.store().abort(id, token);

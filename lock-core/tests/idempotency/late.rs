@@ -81,18 +81,38 @@ async fn who_was_stopped_past_its_lease_before_it_began_does_not_begin() -> Test
     Ok(())
 }
 
-/// The duplicates of a stale execution are not given its outcome.
+/// The duplicates of a stale execution neither wait for its end, which may never come, nor are
+/// given its outcome.
 #[tokio::test(start_paused = true)]
 async fn duplicates_of_a_stale_execution_are_given_the_outcome_of_the_one_that_took_over() -> Test {
     let stage = Stage::new();
     let late = run(&stage.once).await;
-    let duplicate = crate::spawned(&crate::waiting(&stage.once, secs(60)));
+    let duplicates = [0; 2].map(|_| crate::spawned(&crate::waiting(&stage.once, secs(60))));
     stage.lock_script.always(Verb::Renew, Act::Err(FaultKind::Transient));
     late.lost().await;
-    run(&stage.other).await.complete(Bytes::from_static(b"next")).await?;
-    assert!(late.complete(Bytes::from_static(b"late")).await.unwrap_err().is_stale());
-    assert!(matches!(duplicate.await??, Begun::Replay(payload) if payload == "next"));
     stage.lock_script.heal();
+    let [first, second] = duplicates;
+    let Begun::Run(next) = first.await?? else { panic!("the first in line takes over") };
+    assert!(next.token() > late.token());
+    assert!(late.complete(Bytes::from_static(b"late")).await.unwrap_err().is_stale());
+    next.complete(Bytes::from_static(b"next")).await?;
+    assert!(matches!(second.await??, Begun::Replay(payload) if payload == "next"));
+    stage.is_clean(1, secs(20)).await;
+    Ok(())
+}
+
+/// An execution that was cut in the middle frees its lock at once, and stays on record.
+#[tokio::test(start_paused = true)]
+async fn what_was_left_is_unknown_to_the_next() -> Test {
+    let stage = Stage::new();
+    let left = run(&stage.once).await;
+    let token = left.token();
+    left.leave();
+    let next = run(&stage.other).await;
+    assert_eq!(next.replaced(), Some(token));
+    next.complete(Bytes::from_static(b"next")).await?;
+    assert_eq!(replay(&stage.once).await, "next");
+    assert_eq!(stage.once.stats().aborted, 0);
     stage.is_clean(1, secs(20)).await;
     Ok(())
 }

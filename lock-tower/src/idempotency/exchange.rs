@@ -58,6 +58,8 @@ where
             Err(refusal) => return Ok(refuse(&config, refusal, &head)),
         };
         let fingerprint = fingerprint::of_request(&head, &config.fingerprinted, &data);
+        // The handler may be done with its body long before it ends.
+        drop(data);
         let begun = config.engine.begin(&scope, &key, fingerprint).await;
         drop(place);
         let refusal = match begun {

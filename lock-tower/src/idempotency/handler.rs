@@ -65,6 +65,7 @@ where
         return Ok(config.answer(&Refusal::lost()));
     };
     let Ok(outcome) = outcome else {
+        tracing::error!("a handler panicked; a retry runs it again");
         abort(execution).await;
         return Ok(config.answer(&Refusal::panicked()));
     };

@@ -86,6 +86,22 @@ async fn rule_2_a_completion_under_an_old_token_is_dropped_and_its_caller_comes_
 }
 
 #[tokio::test(start_paused = true)]
+async fn rule_2_a_handler_that_lost_its_lock_holds_up_nobody_in_its_own_process() {
+    let (engine, _) = engine();
+    let engine = engine.with_lock_options(LockOptions::new().with_hold_limit(ms(100)));
+    let mut shop = overtaken(once(&engine).on_lost(OnLost::Report));
+    let stale = spawn(&shop.app, order("k"));
+    let old = shop.tokens.recv().await.unwrap();
+    shop.gates[1].add_permits(1);
+    let second = send(&shop.app, order("k")).await;
+    let new = shop.tokens.recv().await.unwrap();
+    assert!(new > old && second.text.starts_with("run 2"), "{second:?}");
+    shop.gates[0].add_permits(1);
+    stale.await.unwrap().assert_problem(503, "idempotency_lost");
+    assert_eq!(send(&shop.app, order("k")).await.text, second.text);
+}
+
+#[tokio::test(start_paused = true)]
 async fn rule_3_a_claim_lives_as_long_as_its_handler() {
     let (engine, _) = engine();
     let probe = Probe::new();

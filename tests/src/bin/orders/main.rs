@@ -13,9 +13,14 @@
 mod handler;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
 use axum::routing::post;
 use clap::Parser;
 use lock_core::idempotency::{Duplicates, Idempotency, OnUnknown, RedisRecords};
@@ -72,9 +77,11 @@ async fn main() {
 async fn serve(arguments: &Arguments) -> Result<(), Trouble> {
     let engine = engine(arguments).await?;
     let state = handler::Orders::connect(&arguments.ledger).await?;
+    let open = Open::default();
     let app = Router::new()
         .route("/orders", post(handler::order))
         .route_layer(layer(arguments, engine.clone()))
+        .route_layer(from_fn_with_state(open.clone(), count))
         .with_state(state);
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
     let address = listener.local_addr()?;
@@ -84,7 +91,7 @@ async fn serve(arguments: &Arguments) -> Result<(), Trouble> {
     // The end of the commands is the end of the test.
     while let Some(line) = lines.next_line().await? {
         answer(&match line.trim() {
-            "stats" => stats(&engine),
+            "stats" => stats(&engine, &open),
             _ => Reply::failed("usage", format!("unknown command {line:?}")),
         });
     }
@@ -120,7 +127,26 @@ fn layer(
     layer
 }
 
-fn stats(engine: &Idempotency) -> Reply {
+/// How many requests have clients that wait for them.
+#[derive(Clone, Debug, Default)]
+struct Open(Arc<AtomicUsize>);
+
+struct Inside(Open);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, SeqCst);
+    }
+}
+
+async fn count(State(open): State<Open>, request: Request, next: Next) -> Response {
+    open.0.fetch_add(1, SeqCst);
+    // Dropped with this future when the client goes away.
+    let _inside = Inside(open);
+    next.run(request).await
+}
+
+fn stats(engine: &Idempotency, open: &Open) -> Reply {
     let stats = engine.stats();
     let value = json!({
         "executed": stats.executed,
@@ -129,6 +155,7 @@ fn stats(engine: &Idempotency) -> Reply {
         "unknown": stats.unknown,
         "aborted": stats.aborted,
         "busy": stats.busy,
+        "open": open.0.load(SeqCst),
     });
     Reply { value: Some(value), ..Reply::done() }
 }

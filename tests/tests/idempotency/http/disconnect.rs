@@ -1,16 +1,18 @@
 //! A client that closes its connection while its order is placed.
 
+use tests::wait::eventually;
+
 use super::client::Order;
 use super::shop::Shop;
-use tests::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_order_of_a_client_that_goes_away_is_placed_and_waits_for_its_retry() {
     let shop = Shop::open();
-    let (one, other) = (shop.process(&[]).await, shop.process(&[]).await);
+    let (mut one, other) = (shop.process(&[]).await, shop.process(&[]).await);
     let gone = Order::new("k").gate("first").spawn(&one);
     shop.has_begun(1).await;
     gone.abort();
+    one.has_no_client().await;
     let retry = Order::new("k").gate("first").spawn(&other);
     shop.open_gate("first");
     assert!(retry.await.expect("an answer").assert_sold().is_replayed());

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 use tests::redis::RedisServer;
-use tests::wait::eventually;
+use tests::wait::{eventually, within};
 use tests::worker::Worker;
 
 /// The shop: a Redis of locks and records, and one that is its own.
@@ -58,10 +58,6 @@ impl Shop {
     pub(crate) async fn has_begun(&self, runs: usize) {
         eventually("the handler has begun", || self.runs() >= runs).await;
     }
-
-    pub(crate) async fn has_ended(&self, runs: usize) {
-        eventually("the handler has ended", || self.ended().len() >= runs).await;
-    }
 }
 
 impl Process {
@@ -78,7 +74,17 @@ impl Process {
         self.worker.as_mut().expect("the process itself")
     }
 
-    /// A counter of its engine.
+    /// Waits until it has noticed that no client waits for it.
+    pub(crate) async fn has_no_client(&mut self) {
+        let noticed = async {
+            while self.count("open").await > 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+            }
+        };
+        within("the process to notice that its client is gone", noticed).await;
+    }
+
+    /// A counter of its engine, or of its `open` requests.
     pub(crate) async fn count(&mut self, name: &str) -> u64 {
         let stats = self.worker().ask("stats").await.value.expect("the counters");
         stats[name].as_u64().unwrap_or_else(|| panic!("no {name} in {stats}"))
