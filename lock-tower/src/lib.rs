@@ -64,6 +64,8 @@
 //! - [`key`]: what requests are serialised by.
 //! - [`answer`]: what is answered when the lock was not to be had, as problem documents with
 //!   stable codes.
+//! - [`IdempotencyLayer`] and [`idempotency`]: an endpoint whose requests run once each, however
+//!   often they are sent.
 //! - [`LockGuardExt`] and [`FencingToken`]: the lock inside the handler.
 //!
 //! # What it cannot promise

@@ -51,6 +51,7 @@ pub(super) struct Config {
     pub(super) methods: Arc<[Method]>,
     pub(super) fingerprinted: Vec<HeaderName>,
     pub(super) request_bytes_max: usize,
+    pub(super) request_wait: Duration,
     pub(super) response_bytes_max: usize,
     pub(super) response_wait: Duration,
     pub(super) stores: Stores,
@@ -91,6 +92,7 @@ impl fmt::Debug for Config {
             .field("methods", &self.methods)
             .field("fingerprinted", &self.fingerprinted)
             .field("request_bytes_max", &self.request_bytes_max)
+            .field("request_wait", &self.request_wait)
             .field("response_bytes_max", &self.response_bytes_max)
             .field("response_wait", &self.response_wait)
             .field("replayed", &self.replayed)

@@ -1,6 +1,7 @@
 //! One request with a key, from its body to its response.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -9,15 +10,17 @@ use http_body::Body;
 use http_body_util::{BodyExt, Limited};
 use lock_core::LockScope;
 use lock_core::idempotency::{Begun, Execution, Scope};
+use tokio::time::timeout;
 use tower_service::Service;
 use tracing::Instrument;
 
 use super::REPLAYED_HEADER;
 use super::body::IdempotencyBody;
+use super::cause::Cause;
 use super::config::{Config, OnDisconnect, OnStoreDown};
 use super::places::Place;
 use super::record::Stored;
-use super::refusal::{Cause, Refusal};
+use super::refusal::Refusal;
 use super::{fingerprint, handler};
 use crate::BoxError;
 use crate::key::{BufferedBody, is_too_large};
@@ -53,7 +56,7 @@ where
     pub(super) async fn run(self) -> Result<Response<IdempotencyBody<R>>, S::Error> {
         let Self { config, mut service, request, scope, key, place } = self;
         let (head, body) = request.into_parts();
-        let (body, data) = match read(body, config.request_bytes_max).await {
+        let (body, data) = match read(body, config.request_bytes_max, config.request_wait).await {
             Ok(read) => read,
             Err(refusal) => return Ok(refuse(&config, refusal, &head)),
         };
@@ -95,7 +98,11 @@ where
 }
 
 /// The body again, and its bytes.
-async fn read<B>(body: B, bytes_max: usize) -> Result<(BufferedBody<B>, Bytes), Refusal<'static>>
+async fn read<B>(
+    body: B,
+    bytes_max: usize,
+    wait: Duration,
+) -> Result<(BufferedBody<B>, Bytes), Refusal<'static>>
 where
     B: Body,
     B::Error: Into<BoxError>,
@@ -104,10 +111,11 @@ where
     if usize::try_from(announced).map_or(true, |bytes| bytes > bytes_max) {
         return Err(Refusal::body_too_large(bytes_max));
     }
-    match Limited::new(body, bytes_max).collect().await {
-        Ok(collected) => Ok(BufferedBody::buffered(collected)),
-        Err(error) if is_too_large(&*error) => Err(Refusal::body_too_large(bytes_max)),
-        Err(_) => Err(Refusal::body_incomplete()),
+    match timeout(wait, Limited::new(body, bytes_max).collect()).await {
+        Ok(Ok(collected)) => Ok(BufferedBody::buffered(collected)),
+        Ok(Err(error)) if is_too_large(&*error) => Err(Refusal::body_too_large(bytes_max)),
+        Ok(Err(_)) => Err(Refusal::body_incomplete()),
+        Err(_) => Err(Refusal::body_timeout()),
     }
 }
 

@@ -22,6 +22,9 @@ use crate::{BoxError, OnLost};
 /// How much of a request's or a response's body is read unless told otherwise: 1 MiB.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 
+/// How long the body of a request is read unless told otherwise: 30 s.
+pub const REQUEST_WAIT: Duration = Duration::from_secs(30);
+
 /// How long the body of a response is read unless told otherwise: 10 s.
 pub const RESPONSE_WAIT: Duration = Duration::from_secs(10);
 
@@ -36,7 +39,7 @@ pub const RESPONSE_WAIT: Duration = Duration::from_secs(10);
 /// | [`methods`](Self::methods) | POST, PATCH | |
 /// | [`fingerprint_header`](Self::fingerprint_header) | none beside the content type | |
 /// | [`request_bytes_max`](Self::request_bytes_max), [`response_bytes_max`](Self::response_bytes_max) | 1 MiB | |
-/// | [`response_wait`](Self::response_wait) | 10 s | |
+/// | [`request_wait`](Self::request_wait), [`response_wait`](Self::response_wait) | 30 s, 10 s | |
 /// | [`store_if`](Self::store_if) | [`stored_by_default`] | |
 /// | [`replay_header`](Self::replay_header) | what says what the body is and where the result is | |
 /// | [`waiters`](Self::waiters) | 10,000 | at least 1 |
@@ -69,6 +72,7 @@ impl IdempotencyLayer {
             methods: Arc::new([Method::POST, Method::PATCH]),
             fingerprinted: Vec::new(),
             request_bytes_max: BODY_BYTES_MAX,
+            request_wait: REQUEST_WAIT,
             response_bytes_max: BODY_BYTES_MAX,
             response_wait: RESPONSE_WAIT,
             stores: Arc::new(|head| stored_by_default(head.status)),
@@ -158,9 +162,15 @@ impl<C> IdempotencyLayer<C> {
 
     /// The longest body of a request, in bytes. It is read before any waiting, as it is part of
     /// the fingerprint; a longer one is answered with 413, unread where its length is announced.
-    /// The time for reading it is not bounded here.
     pub fn request_bytes_max(mut self, bytes: usize) -> Self {
         self.config.request_bytes_max = bytes;
+        self
+    }
+
+    /// How long the body of a request is read; one that takes longer is answered with 408. Without
+    /// a bound, clients that send nothing would take the places of all [`waiters`](Self::waiters).
+    pub fn request_wait(mut self, wait: Duration) -> Self {
+        self.config.request_wait = wait;
         self
     }
 
@@ -170,6 +180,9 @@ impl<C> IdempotencyLayer<C> {
         self.config.response_bytes_max = bytes;
         self
     }
+
+    /// How long the body of a request is read unless told otherwise: 30 s.
+    pub const REQUEST_WAIT: Duration = Duration::from_secs(30);
 
     /// How long the body of a response is read for its record, under the lock, before its caller
     /// sees it. What takes longer is taken for a stream: it goes on to its caller and is not

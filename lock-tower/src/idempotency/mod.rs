@@ -63,6 +63,7 @@
 //! | neither a quoted string nor a token | 400 | `idempotency_key_invalid` | no |
 //! | the scope closure refuses | as it says | `idempotency_scope_rejected`, or as it says | no |
 //! | the request's body is over its bound | 413 | `idempotency_body_too_large` | no |
+//! | the request's body takes too long | 408 | `idempotency_body_timeout` | no |
 //! | the request's body breaks off | 400 | `idempotency_body_incomplete` | no |
 //! | the cap on waiters | 429 | `idempotency_waiters` | yes |
 //! | a request with this key runs | 409 | `idempotency_in_flight` | yes |
@@ -96,6 +97,7 @@
 
 mod body;
 mod capture;
+mod cause;
 mod config;
 mod exchange;
 mod fingerprint;
@@ -112,11 +114,12 @@ mod scope;
 mod service;
 
 pub use body::IdempotencyBody;
+pub use cause::Cause;
 pub use config::{OnDisconnect, OnStoreDown, stored_by_default};
 pub use future::IdempotencyFuture;
 pub use key::KEY_BYTES_MAX;
-pub use layer::{BODY_BYTES_MAX, IdempotencyLayer, RESPONSE_WAIT};
-pub use refusal::{Cause, Refusal};
+pub use layer::{BODY_BYTES_MAX, IdempotencyLayer, REQUEST_WAIT, RESPONSE_WAIT};
+pub use refusal::Refusal;
 pub use scope::{HasScope, NoScope, ScopeOutcome, ScopeReject};
 pub use service::IdempotencyService;
 

@@ -12,6 +12,7 @@ use lock_core::AcquireError;
 use lock_core::backend::FaultKind;
 use lock_core::idempotency::BeginError;
 
+use super::cause::Cause;
 use super::key::{KEY_BYTES_MAX, KeyFault};
 use super::scope::ScopeReject;
 use crate::answer::{problem, retry_after_s};
@@ -19,42 +20,6 @@ use crate::clock;
 
 /// A request in flight is not told to come back later than this, however long it has run.
 const IN_FLIGHT_RETRY_MAX: Duration = Duration::from_secs(30);
-
-/// Why the handler did not run, or why its response was not sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Cause {
-    /// The request has no good idempotency key.
-    Key,
-    /// The scope closure refused the request.
-    Scope,
-    /// The body of the request is too large, or broke off.
-    Body,
-    /// The layer's cap on requests that wait.
-    Waiters,
-    /// A request with this key runs, and went on running for as long as this one may wait.
-    InFlight,
-    /// The key was used for another request.
-    Mismatch,
-    /// The request ran before, and its response was too large or a stream.
-    Tombstone,
-    /// The request may have run before: it began, and nobody knows how it ended.
-    Unknown,
-    /// The handler lost its lock; it was stopped, or its response was refused by the store.
-    Lost,
-    /// The handler panicked; a retry runs it again.
-    Panicked,
-    /// The lock service or the record store could not be asked.
-    Unavailable,
-    /// lock-core's own line of this process is full.
-    Overloaded,
-    /// What is stored under this key is no response that this version can read.
-    Record,
-    /// An option of the layer or the engine is out of bounds.
-    Misconfigured,
-    /// The lock client, or the runtime, is shut down.
-    Closed,
-}
 
 /// All facts of one refusal, as [`on_refused`](super::IdempotencyLayer::on_refused) gets them.
 #[derive(Debug)]
@@ -187,6 +152,11 @@ impl<'a> Refusal<'a> {
     pub(super) fn body_incomplete() -> Self {
         let status = StatusCode::BAD_REQUEST;
         Self::new(Cause::Body, status, "idempotency_body_incomplete", "the body broke off")
+    }
+
+    pub(super) fn body_timeout() -> Self {
+        let (status, code) = (StatusCode::REQUEST_TIMEOUT, "idempotency_body_timeout");
+        Self::new(Cause::Body, status, code, "the body took too long")
     }
 
     pub(super) fn waiters() -> Self {

@@ -1,4 +1,4 @@
-//! A request body that was read for its key, and is given again.
+//! A request body that was read for its key or fingerprint, and is given again.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -12,8 +12,9 @@ use http_body_util::{Collected, LengthLimitError};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// The request body behind [`json_pointer`](super::json_pointer): what was read, as one data
-    /// frame and the trailers, or the untouched body where another extractor had decided before.
+    /// The request body behind [`json_pointer`](super::json_pointer) and the idempotency layer:
+    /// what was read, as one data frame and the trailers, or the untouched body where it was
+    /// decided before.
     pub struct BufferedBody<B> {
         #[pin]
         state: State<B>,

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tower::ServiceExt;
 
 use crate::common::{now, send, within};
-use crate::fixture::{Runs, engine, once, order};
+use crate::fixture::{Announced, Runs, engine, once, order};
 
 /// `POST /orders` answers once with what the response makes of a body that the sender feeds, and
 /// panics if it is run again.
@@ -66,10 +66,13 @@ async fn rule_6_a_response_over_its_bound_goes_to_its_caller_and_never_runs_agai
 async fn rule_6_a_response_that_announces_too_much_is_not_read_at_all() {
     let (engine, _) = engine();
     let runs = Runs::default();
-    let app = runs.shop(once(&engine).response_bytes_max(10), |_| "eleven byte");
+    let announced = Announced::new(11);
+    let body = announced.clone();
+    let app = runs.shop(once(&engine).response_bytes_max(10), move |_| Body::new(body.clone()));
     let response = app.clone().oneshot(order("k")).await.unwrap();
+    assert_eq!(announced.polled(), 0);
     assert_eq!(response.headers()["content-length"], "11");
-    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "eleven byte");
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes().len(), 11);
     send(&app, order("k")).await.assert_problem(409, "idempotency_response_not_stored");
 }
 

@@ -1,15 +1,20 @@
 //! A shop that takes each order once, a store with a switch, and requests by hand.
 
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use bytes::Bytes;
 use http::Request;
+use http_body::{Frame, SizeHint};
 use lock_core::backend::{Fault, FaultKind};
 use lock_core::idempotency::{
     BoxFuture, ClaimRecord, Claimed, Fingerprint, Found, Idempotency, MemoryRecords, Outcome,
@@ -27,6 +32,7 @@ use crate::common::Probe;
 pub(crate) struct Records {
     inner: MemoryRecords,
     fault: Arc<Mutex<Option<FaultKind>>>,
+    slow: Arc<Mutex<Duration>>,
 }
 
 impl Records {
@@ -36,6 +42,11 @@ impl Records {
 
     pub(crate) fn heal(&self) {
         *self.fault.lock().unwrap() = None;
+    }
+
+    /// From now on an abort takes so long.
+    pub(crate) fn slow_aborts(&self, by: Duration) {
+        *self.slow.lock().unwrap() = by;
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -83,7 +94,11 @@ impl RecordStore for Records {
         if self.fault.lock().unwrap().is_some() {
             return self.or_fault(Box::pin(std::future::pending()));
         }
-        self.inner.abort(id, token)
+        let slow = *self.slow.lock().unwrap();
+        Box::pin(async move {
+            tokio::time::sleep(slow).await;
+            self.inner.abort(id, token).await
+        })
     }
 }
 
@@ -145,4 +160,38 @@ pub(crate) fn order(key: &str) -> Request<Body> {
 
 pub(crate) fn request(key: &str) -> http::request::Builder {
     Request::post("/orders").header("idempotency-key", key)
+}
+
+/// A body of one frame, whose length is announced, and that counts how often it was polled.
+#[derive(Debug, Clone)]
+pub(crate) struct Announced {
+    frame: Option<Bytes>,
+    polled: Arc<AtomicUsize>,
+}
+
+impl Announced {
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self { frame: Some(vec![b'x'; bytes].into()), polled: Arc::default() }
+    }
+
+    pub(crate) fn polled(&self) -> usize {
+        self.polled.load(SeqCst)
+    }
+}
+
+impl http_body::Body for Announced {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.polled.fetch_add(1, SeqCst);
+        Poll::Ready(self.frame.take().map(|frame| Ok(Frame::data(frame))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.frame.as_ref().map_or(0, Bytes::len) as u64)
+    }
 }

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -10,8 +11,8 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http::{Method, Request};
 
-use crate::common::send;
-use crate::fixture::{Runs, engine, once, order, request};
+use crate::common::{now, send};
+use crate::fixture::{Announced, Runs, engine, once, order, request};
 
 #[tokio::test(start_paused = true)]
 async fn rule_5_another_request_under_the_same_key_is_refused_and_the_first_stays() {
@@ -77,10 +78,11 @@ async fn rule_6_a_request_over_its_bound_is_answered_with_413_before_it_is_read(
     let runs = Runs::default();
     let app = runs.shop(once(&engine).request_bytes_max(10 * 1024), |_| "ran");
     // Announced.
-    let (announced, _) = (Body::from(vec![b'x'; 10 * 1024 + 1]), ());
     let request_of = |body| request("k").body(body).unwrap();
-    let answer = send(&app, request_of(announced)).await;
+    let announced = Announced::new(10 * 1024 + 1);
+    let answer = send(&app, request_of(Body::new(announced.clone()))).await;
     answer.assert_problem(413, "idempotency_body_too_large");
+    assert_eq!(announced.polled(), 0);
     // Found.
     let (body, read) = counted(100);
     send(&app, request_of(body)).await.assert_problem(413, "idempotency_body_too_large");
@@ -100,6 +102,18 @@ async fn a_request_that_breaks_off_is_answered_with_400_and_leaves_nothing() {
     let broken = request("k").body(Body::from_stream(stream::iter(frames))).unwrap();
     send(&app, broken).await.assert_problem(400, "idempotency_body_incomplete");
     assert_eq!((runs.count(), records.len()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_takes_too_long_is_answered_with_408_and_gives_its_place_up() {
+    let (engine, records) = engine();
+    let app = Runs::default().shop(once(&engine).waiters(1), |_| "ran");
+    let endless = stream::pending::<Result<Bytes, Infallible>>();
+    let begun = now();
+    let answer = send(&app, request("k").body(Body::from_stream(endless)).unwrap()).await;
+    answer.assert_problem(408, "idempotency_body_timeout");
+    assert_eq!((begun.elapsed(), records.len()), (Duration::from_secs(30), 0));
+    assert_eq!(send(&app, order("k")).await.text, "ran");
 }
 
 #[tokio::test(start_paused = true)]
