@@ -66,6 +66,8 @@
 //!   stable codes.
 //! - [`IdempotencyLayer`] and [`idempotency`]: an endpoint whose requests run once each, however
 //!   often they are sent.
+//! - `metrics`: what is counted and timed, with that feature.
+//! - `inspect` (feature `inspect`): who holds and who waits, as JSON and as a page.
 //! - [`LockGuardExt`] and [`FencingToken`]: the lock inside the handler.
 //!
 //! # What it cannot promise
@@ -84,8 +86,13 @@ pub mod extract;
 pub mod fuzzing;
 #[cfg(feature = "idempotency")]
 pub mod idempotency;
+#[cfg(feature = "inspect")]
+pub mod inspect;
 pub mod key;
 mod lock;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+mod observe;
 
 #[cfg(feature = "axum")]
 pub use extract::{FencingToken, LockGuardExt};

@@ -104,4 +104,8 @@ fn the_public_types_are_send_sync_and_unpin_as_the_table_says() {
         lock_tower::idempotency::Refusal<'static>: true true true,
         Arc<LockLayer<PathKey>>: true true true,
     }
+    #[cfg(feature = "inspect")]
+    table! {
+        lock_tower::inspect::Inspector<String>: true true true,
+    }
 }
