@@ -83,6 +83,8 @@ mod macro_support;
 
 #[cfg(feature = "macros")]
 pub use lock_macros::distributed_lock;
+#[cfg(feature = "idempotent")]
+pub use lock_macros::idempotent;
 #[cfg(feature = "macros")]
 pub use macro_support::{FromLockError, LockFailure};
 

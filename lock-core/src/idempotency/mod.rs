@@ -66,6 +66,8 @@ mod scope;
 mod stats;
 mod store;
 
+#[cfg(feature = "idempotent")]
+pub use crate::macro_support::idempotent::{IdempotencyError, Keep, Replayable};
 #[cfg(feature = "redis")]
 pub use crate::redis::RedisRecords;
 pub use begin::Begun;
