@@ -214,7 +214,8 @@ pub fn distributed_lock(
 /// # Cancel safety
 ///
 /// Dropping the future, or a panic, drops the body, removes the record and releases the lock in the
-/// background. When the lock is lost, the body is dropped at the `.await` it is at.
+/// background. When the lock is lost, the body is dropped at the `.await` it is at, and the record
+/// stays, so that `on_unknown` decides about the next call.
 #[proc_macro_attribute]
 pub fn idempotent(
     args: proc_macro::TokenStream,

@@ -178,6 +178,11 @@ async fn a_lost_lock_ends_the_body_at_its_await() {
     let lost = slow(&once, &till).await;
     assert!(matches!(lost, Err(IdempotencyError::Lost(_))), "{lost:?}");
     assert!(lost.unwrap_err().is_retryable());
+    script.heal();
+    assert_eq!(once.stats().aborted, 0, "what it has done nobody knows");
+    till.open.notify_one();
+    assert_eq!(slow(&once, &till).await.unwrap(), 2);
+    assert_eq!(once.stats().unknown, 1);
 }
 
 #[idempotent(key = "k", scope = global, client = once)]

@@ -112,7 +112,11 @@ where
         // The loss first, so that work which was stopped past its lease does not go on.
         tokio::select! {
             biased;
-            lost = execution.lost() => return refuse(lost.into()),
+            lost = execution.lost() => {
+                // Cut in the middle: what it has done by now nobody knows.
+                execution.leave();
+                return refuse(lost.into());
+            }
             value = work(handle) => value,
         }
     };

@@ -39,7 +39,8 @@ pub enum IdempotencyError {
         /// The time since it began.
         age: Duration,
     },
-    /// The lock was lost while the body ran, so it was dropped at an `.await`.
+    /// The lock was lost while the body ran, so it was dropped at an `.await`. The next call finds
+    /// an outcome that is unknown.
     #[error(transparent)]
     Lost(#[from] LostError),
     /// The body has ended too late: another call has taken over, and its outcome counts.
