@@ -67,6 +67,8 @@ pub(super) struct Config {
 impl Config {
     pub(super) fn answer<R>(&self, refusal: &Refusal<'_>) -> Response<IdempotencyBody<R>> {
         tracing::debug!(code = refusal.code, "a request is answered by the idempotency layer");
+        #[cfg(feature = "metrics")]
+        crate::metrics::refused(refusal.code());
         match &self.on_refused {
             Some(on_refused) => on_refused(refusal).map(IdempotencyBody::custom),
             None => refusal.default_response().map(IdempotencyBody::answer),

@@ -8,6 +8,8 @@ mod capture;
 mod fixture;
 mod header;
 mod in_flight;
+#[cfg(feature = "metrics")]
+mod observe;
 mod plain;
 mod request;
 mod response;
