@@ -191,7 +191,7 @@ impl<'a> Refusal<'a> {
     }
 
     pub(super) fn lost() -> Self {
-        let detail = "this request was overtaken by a retry; come back for its response";
+        let detail = "the hold on this request was lost while it ran; come back for how it ended";
         let status = StatusCode::SERVICE_UNAVAILABLE;
         Self::new(Cause::Lost, status, "idempotency_lost", detail).come_back(Duration::ZERO)
     }
