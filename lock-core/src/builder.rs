@@ -34,7 +34,8 @@ impl LockBuilder {
     }
 
     /// How many further tries follow one whose wait ran out, each after a jittered pause of 25 ms
-    /// to 1 s. The budget is `wait * (1 + retries)` and the pauses.
+    /// to 1 s. The budget is `wait * (1 + retries)` and the pauses; under
+    /// [`admission`](Self::admission) it is one wait, without pauses.
     #[inline]
     pub fn retries(mut self, retries: u32) -> Self {
         self.options.retries = retries;

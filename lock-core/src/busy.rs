@@ -15,7 +15,8 @@ pub struct BusyKey {
     pub hold: Option<BusyHold>,
     /// Waiters of this client.
     pub waiters: usize,
-    /// Acquires of this key that were refused at arrival since it became busy.
+    /// Acquires of this key that were refused by admission, at arrival or in line, since it became
+    /// busy.
     pub refused: u64,
     /// How long it was held of late; `None` until two tasks wanted it at once.
     pub holds: Option<Quantiles>,

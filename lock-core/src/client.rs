@@ -9,7 +9,9 @@ use crate::builder::LockBuilder;
 use crate::busy::BusyKey;
 use crate::connect;
 use crate::engine::{LockScope, Scoped, Shared, clock};
-use crate::error::{AlreadyInstalled, ConnectError, InspectError, RevokeError, UnavailableError};
+use crate::error::{
+    AlreadyInstalled, ConnectError, ForceReleaseError, InspectError, RevokeError, UnavailableError,
+};
 use crate::inspect::Inspection;
 use crate::key::IntoKey;
 use crate::memory::Memory;
@@ -131,6 +133,38 @@ impl LockClient {
         answer.map_err(|fault| UnavailableError::new(key, fault).into())
     }
 
+    /// Takes a key away from whoever holds it, in any process, and hands it to the next in the
+    /// store's line, as a release by the holder would; `false` if nobody holds it.
+    ///
+    /// For operators, when a holder hangs and its lease goes on. The holder is told that its hold
+    /// is lost ([`LostCause::Taken`](crate::LostCause::Taken)): at once where the store pushes, else
+    /// at its next renewal, a third of its lease later at most. **Until then two may be at work**,
+    /// and what the old one has sent may arrive later still: only the fencing token, which is
+    /// greater for the next holder, keeps its writes out. [`request_revoke`](Self::request_revoke)
+    /// asks politely.
+    ///
+    /// It takes the key from whoever holds it when the request arrives, a client of another
+    /// library too. Tasks that wait in the old holder's process join the end of the line.
+    ///
+    /// # Errors
+    ///
+    /// [`ForceReleaseError`] for a bad key, when the store cannot do it
+    /// ([`Promises::force_release`](crate::Promises) says so beforehand), or when it does not
+    /// answer: whether the key was taken away is not known then. Doing it again may meet the next
+    /// holder; [`inspect`](Self::inspect) tells who holds it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Once polled, the request may have gone out; see the errors.
+    pub async fn force_release<K: IntoKey>(&self, key: K) -> Result<bool, ForceReleaseError> {
+        let key = key.into_key()?;
+        if !self.shared.promises.force_release {
+            return Err(ForceReleaseError::Unsupported { key });
+        }
+        let answer = self.shared.backend.force_release(&key).await;
+        answer.map_err(|fault| UnavailableError::new(key, fault).into())
+    }
+
     /// Runs a future as one logical task: inside it, acquiring a key again that it holds already
     /// re-enters. A scope inside another joins the outer one. See [`LockScope`].
     ///
@@ -159,6 +193,12 @@ impl LockClient {
         }
         let took = clock::now().saturating_duration_since(begun);
         ShutdownReport { abandoned, complete: quiet, took }
+    }
+
+    /// Whether [`shutdown`](Self::shutdown) was called on any clone of this client.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.is_closed()
     }
 
     /// What was counted since the client was made, and what is busy now.

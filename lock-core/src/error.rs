@@ -473,6 +473,48 @@ impl RevokeError {
     }
 }
 
+/// Why a key could not be taken away from its holder.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForceReleaseError {
+    /// The key is empty or too long.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The store has no way to do it; nothing was sent.
+    #[error("lock `{key}` cannot be taken away: its store does not promise `force_release`")]
+    Unsupported {
+        /// The key.
+        key: Key,
+    },
+    /// The store could not be asked, or its answer is unknown.
+    #[error(transparent)]
+    Unavailable(#[from] UnavailableError),
+}
+
+impl ForceReleaseError {
+    /// Whether the store has no way to do it.
+    #[must_use]
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self, Self::Unsupported { .. })
+    }
+
+    /// Whether the store was out of reach.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
+
+    /// The key, where the input was good enough to make one.
+    #[must_use]
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            Self::Key(_) => None,
+            Self::Unsupported { key } => Some(key),
+            Self::Unavailable(error) => Some(error.key()),
+        }
+    }
+}
+
 /// A global client was installed before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a global lock client is installed already")]

@@ -45,6 +45,8 @@ pub mod idempotency;
 mod inspect;
 mod key;
 pub mod memory;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod options;
 mod proto;
 #[cfg(feature = "redis")]
@@ -63,9 +65,9 @@ pub use busy::{BusyHold, BusyKey, Quantiles};
 pub use client::{ClientBuilder, LockClient};
 pub use engine::{Acquire, LockScope, Lost, RevokeRequested, Scoped};
 pub use error::{
-    AcquireError, AlreadyInstalled, BlockedBy, ClosedError, ConnectError, InspectError, LostCause,
-    LostError, OverloadedError, ReleaseError, RevokeError, RunError, TimeoutError,
-    UnavailableError,
+    AcquireError, AlreadyInstalled, BlockedBy, ClosedError, ConnectError, ForceReleaseError,
+    InspectError, LostCause, LostError, OverloadedError, ReleaseError, RevokeError, RunError,
+    TimeoutError, UnavailableError,
 };
 pub use guard::{LockGuard, LockHandle};
 pub use inspect::{Holder, Inspection, Waiter};

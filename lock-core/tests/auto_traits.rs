@@ -95,6 +95,7 @@ fn every_public_type_crosses_threads() {
         ConnectError: true true true,
         InspectError: true true true,
         RevokeError: true true true,
+        ForceReleaseError: true true true,
         AlreadyInstalled: true true true,
         ClaimId: true true true,
         Terms: true true true,
@@ -173,6 +174,8 @@ fn the_futures_of_async_functions_can_be_spawned() {
     spawnable(async move { inspected.inspect("k").await });
     let asking = locks.clone();
     spawnable(async move { asking.request_revoke("k").await });
+    let taking = locks.clone();
+    spawnable(async move { taking.force_release("k").await });
     spawnable(async move { locks.shutdown(std::time::Duration::ZERO).await });
 }
 
@@ -206,6 +209,7 @@ fn every_error_is_one_that_can_be_boxed_and_sent() {
     error::<ConnectError>();
     error::<InspectError>();
     error::<RevokeError>();
+    error::<ForceReleaseError>();
     error::<AlreadyInstalled>();
     error::<KeyError>();
     error::<backend::Fault>();

@@ -11,6 +11,7 @@
 //! - [`worker::Worker`] drives a separate process (`src/bin/worker.rs`) that holds locks, so that
 //!   a holder can be stopped, continued and killed.
 //! - [`curator::Curator`] drives Apache Curator in a Java process, as client and as rival.
+//! - [`browser::Browser`] is a real Chromium, for the pages.
 //! - [`resource::FencedRegister`] is what a lock protects: it refuses the writes of stale holders.
 //! - [`history`] records what each process saw, and [`checker`] proves or refutes the invariants
 //!   on it.
@@ -34,6 +35,7 @@
 struct Readme;
 
 pub mod actor;
+pub mod browser;
 pub mod certificates;
 pub mod checker;
 pub mod clock;

@@ -18,6 +18,7 @@ pub(crate) trait DynBackend: Send + Sync + Debug + 'static {
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Box<dyn DynClaim>;
     fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, Fault>>;
     fn request_revoke<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>>;
+    fn force_release<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>>;
     fn requests(&self) -> u64;
 }
 
@@ -44,6 +45,10 @@ impl<B: Backend> DynBackend for B {
 
     fn request_revoke<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>> {
         Box::pin(Backend::request_revoke(self, key))
+    }
+
+    fn force_release<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>> {
+        Box::pin(Backend::force_release(self, key))
     }
 
     fn requests(&self) -> u64 {

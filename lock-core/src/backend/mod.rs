@@ -54,6 +54,19 @@ pub trait Backend: Send + Sync + Debug + 'static {
         std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
     }
 
+    /// Takes a key away from whoever holds it, in any process, and hands it to the next in line as
+    /// a withdrawal by the holder would: with greater tokens. `false` if nobody holds it. The
+    /// holder hears of it through [`Claim::changed`] where pushes are promised, and its next
+    /// renewal is [`Renewal::Lost`].
+    ///
+    /// # Errors
+    ///
+    /// A refusal where [`Promises::force_release`] does not hold.
+    fn force_release(&self, key: &Key) -> impl Future<Output = Result<bool, Fault>> + Send {
+        let what = format!("this store cannot take `{key}` away from its holder");
+        std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
+    }
+
     /// Requests sent to the store so far; 0 for a store in this process.
     fn requests(&self) -> u64 {
         0
@@ -127,6 +140,8 @@ pub struct Promises {
     pub permits: bool,
     /// A holder can be asked to give the key up, and is told so.
     pub revocation: bool,
+    /// A key can be taken away from its holder.
+    pub force_release: bool,
     /// The shortest lease that the backend can renew in time.
     pub lease_min: Duration,
 }
@@ -142,6 +157,7 @@ impl Promises {
             shared: false,
             permits: false,
             revocation: false,
+            force_release: false,
             lease_min: Duration::from_millis(10),
         }
     }

@@ -12,7 +12,7 @@ use tokio::time::Sleep;
 
 use super::cell::{Hold, KeyCell};
 use super::scope::LockScope;
-use super::{Shared, clock};
+use super::{Shared, clock, observe};
 use crate::backend::Fault;
 use crate::error::{
     AcquireError, BlockedBy, ClosedError, OverloadBound, OverloadedError, TimeoutError,
@@ -42,6 +42,7 @@ pub struct Acquire {
     deadline: Option<Instant>,
     tries: u32,
     state: State,
+    watched: observe::Wait,
 }
 
 enum State {
@@ -61,8 +62,8 @@ impl Acquire {
         key: Result<Key, KeyError>,
         options: LockOptions,
     ) -> Self {
-        let state = State::Start;
-        Self { shared, key, options, started: None, deadline: None, tries: 0, state }
+        let (state, watched) = (State::Start, observe::Wait::new());
+        Self { shared, key, options, started: None, deadline: None, tries: 0, state, watched }
     }
 
     fn ask(&self, now: Instant, deadline: Option<Instant>) -> Ask {
@@ -70,6 +71,8 @@ impl Acquire {
         let LockOptions { wait, lease, hold_limit, linger, fairness, admission, name, .. } =
             *options;
         let patient = !wait.is_zero();
+        // A try that does not wait has nothing to be spared.
+        let admission = admission && patient;
         let (handoffs_max, slice) = fairness.bounds();
         let budget = match (patient, admission) {
             (false, _) => TRY_WITHIN,
@@ -105,13 +108,15 @@ impl Acquire {
         let now = clock::now();
         if self.started.is_none() {
             self.options.check(&key, self.shared.promises.lease_min)?;
-            self.started = Some(now);
             if self.options.reentrant
                 && let Some(hold) = LockScope::holds(&self.shared, &key)
             {
                 return Poll::Ready(Ok(LockGuard::shared(hold)));
             }
+            self.started = Some(now);
+            self.watched.begin(&key, self.options.name);
         }
+        self.watched.saw(now);
         let ask = self.ask(now, deadline);
         if ask.admission {
             self.deadline = Some(ask.deadline);
@@ -159,13 +164,18 @@ impl Acquire {
         self.tries += 1;
         let now = clock::now();
         // Under admission a time-out is that of all tries together.
-        let is_over = self.deadline.is_some_and(|deadline| now >= deadline)
+        let pause = RETRY_PAUSES.pause(self.tries, clock::random_bits());
+        let is_over = self.deadline.is_some_and(|deadline| now + pause >= deadline)
             || (self.deadline.is_some() && matches!(why, TryOver::Timeout(..)));
         if is_over || self.tries > self.options.retries || !why.is_retryable() {
             let waited = now.saturating_duration_since(self.started.unwrap_or(now));
-            return Err(why.into_error(key, self.options.wait, waited, self.tries));
+            // Under admission one try has all the time.
+            let wait = match self.deadline {
+                Some(_) => self.options.budget(),
+                None => self.options.wait,
+            };
+            return Err(why.into_error(key, wait, waited, self.tries));
         }
-        let pause = RETRY_PAUSES.pause(self.tries, clock::random_bits());
         self.state = State::Pausing(Box::pin(tokio::time::sleep(pause)));
         Ok(())
     }
@@ -200,11 +210,9 @@ impl TryOver {
     }
 }
 
-impl Future for Acquire {
-    type Output = Result<LockGuard, AcquireError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
+impl Acquire {
+    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<LockGuard, AcquireError>> {
+        let this = self;
         loop {
             match std::mem::replace(&mut this.state, State::Done) {
                 State::Start => {
@@ -225,7 +233,9 @@ impl Future for Acquire {
                     let verdict = cohort.poll(seat, |waker| waker.clone_from(cx.waker()));
                     let held = match &verdict {
                         Verdict::Granted(token) => {
-                            cohort.held_until(*token, clock::now()).is_some()
+                            let now = clock::now();
+                            this.watched.saw(now);
+                            cohort.held_until(*token, now).is_some()
                         }
                         _ => false,
                     };
@@ -280,12 +290,29 @@ impl Future for Acquire {
     }
 }
 
+impl Future for Acquire {
+    type Output = Result<LockGuard, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let ended = this.advance(cx);
+        match &ended {
+            Poll::Ready(result) => this.watched.over(this.started, this.tries, result),
+            Poll::Pending => this.watched.stands(matches!(this.state, State::Seated { .. })),
+        }
+        ended
+    }
+}
+
 impl Drop for Acquire {
     fn drop(&mut self) {
         if let State::Seated { cell, seat, .. } = &self.state {
             let mut fx = Effects::none();
             cell.cohort().cancel(*seat, clock::now(), &mut fx);
             cell.apply(fx);
+        }
+        if matches!(self.state, State::Seated { .. } | State::Pausing(_)) {
+            self.watched.cancelled(self.started, self.tries);
         }
     }
 }

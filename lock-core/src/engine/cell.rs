@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, oneshot};
 use tokio::time::error::Elapsed;
+use tracing::Span;
 
 use super::leave::RELEASE_WITHIN;
 use super::shared::{Shared, lock};
-use super::{clock, driver};
+use super::{clock, driver, observe};
 use crate::backend::{Fault, FaultKind};
 use crate::busy::{BusyHold, BusyKey};
 use crate::error::{LostCause, LostError, ReleaseError, UnavailableError};
@@ -109,6 +110,7 @@ impl KeyCell {
             // The releasing task may be gone; the release is done all the same.
             drop(reply.send(answer));
         }
+        observe::count(&self.key, &fx.changes);
     }
 
     /// Whether the driver lives and dies with the runtime of the caller, so that its timers serve
@@ -135,7 +137,7 @@ impl KeyCell {
     /// Nobody drives this key any more.
     pub(super) fn orphaned(self: &Arc<Self>, why: Fault) {
         let mut fx = Effects::none();
-        self.cohort().orphan(why, &mut fx);
+        self.cohort().orphan(why, clock::now(), &mut fx);
         self.apply(fx);
         self.shared.retire(self, false);
     }
@@ -151,11 +153,13 @@ pub(crate) struct Hold {
     cell: Arc<KeyCell>,
     token: u64,
     armed: bool,
+    span: Span,
 }
 
 impl Hold {
     pub(super) fn new(cell: Arc<KeyCell>, token: u64) -> Self {
-        Self { cell, token, armed: true }
+        let span = observe::hold(&cell.key, token);
+        Self { cell, token, armed: true, span }
     }
 
     pub(crate) fn cell(&self) -> &Arc<KeyCell> {
@@ -177,6 +181,7 @@ impl Hold {
         // From here on the drop has nothing left to do: the release is on its way.
         self.armed = false;
         let at_once = self.cell.cohort().release(self.token, reply, clock::now(), &mut fx);
+        observe::gave_up(&self.span, &fx.changes);
         self.cell.apply(fx);
         let unknown = |fault| {
             Err(ReleaseError::Unavailable(UnavailableError::new(self.cell.key.clone(), fault)))
@@ -222,6 +227,7 @@ impl Drop for Hold {
         if self.armed {
             let mut fx = Effects::none();
             self.cell.cohort().release(self.token, || None, clock::now(), &mut fx);
+            observe::gave_up(&self.span, &fx.changes);
             self.cell.apply(fx);
         }
     }

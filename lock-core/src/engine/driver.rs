@@ -13,13 +13,13 @@ use std::time::Instant;
 use tokio::time::sleep_until;
 
 use super::cell::{KeyCell, ReleaseReply};
-use super::{clock, leave};
+use super::{clock, leave, observe};
 use crate::backend::{Attempt, DynClaim, Fault, FaultKind, Mode, Renewal, Terms, Withdrawal};
 use crate::proto::{Effects, FAULT_PAUSES, ReleaseAnswer, Step};
 
 /// The most tokens worth reserving at once. They cost nothing, so enough for the longest row of
 /// hand-offs between two renewals.
-const FENCES: u32 = 1 << 20;
+pub(crate) const FENCES: u32 = 1 << 20;
 
 type Claimed = Box<dyn DynClaim>;
 type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -87,29 +87,32 @@ impl Driver {
     fn attempt(&mut self) {
         self.heard = false;
         let Some(mut claim) = self.claim.take() else { return };
+        let span = observe::request::<Attempt>(self.cell.key());
         self.asking = Some(Box::pin(async move {
             let sent = clock::now();
-            let answer = Answer::Attempt(claim.attempt().await);
-            (claim, sent, answer)
+            let answer = observe::asked(span, sent, claim.attempt()).await;
+            (claim, sent, Answer::Attempt(answer))
         }));
     }
 
     fn renew(&mut self) {
         self.heard = false;
         let Some(mut claim) = self.claim.take() else { return };
+        let span = observe::request::<Renewal>(self.cell.key());
         self.asking = Some(Box::pin(async move {
             let sent = clock::now();
-            let answer = Answer::Renew(claim.renew().await);
-            (claim, sent, answer)
+            let answer = observe::asked(span, sent, claim.renew()).await;
+            (claim, sent, Answer::Renew(answer))
         }));
     }
 
     fn leave(&mut self, reply: Option<ReleaseReply>, lease: std::time::Duration) {
         self.heard = false;
         let Some(mut claim) = self.claim.take() else { return };
+        let span = observe::request::<Withdrawal>(self.cell.key());
         self.leaving = Some(Box::pin(async move {
             let since = clock::now();
-            let answer = claim.withdraw().await;
+            let answer = observe::asked(span, since, claim.withdraw()).await;
             Left { claim, answer, reply, lease, since }
         }));
     }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::cell::{KeyCell, ReleaseReply};
-use super::clock;
-use crate::backend::{DynClaim, Fault};
+use super::{clock, observe};
+use crate::backend::{DynClaim, Fault, Withdrawal};
+use crate::key::Key;
 use crate::proto::{FAULT_PAUSES, ReleaseAnswer};
 
 /// How long a release waits for the store before it says that its outcome is not known.
@@ -34,12 +35,13 @@ pub(super) fn in_background(
     let counted = Counted(cell.clone());
     // Called by the driver only, so there is a runtime.
     tokio::spawn(async move {
-        again(claim, reply, fault, since, lease).await;
+        again(counted.0.key(), claim, reply, fault, since, lease).await;
         drop(counted);
     });
 }
 
 async fn again(
+    key: &Key,
     mut claim: Box<dyn DynClaim>,
     mut reply: Option<ReleaseReply>,
     mut fault: Fault,
@@ -57,7 +59,8 @@ async fn again(
             return;
         }
         tokio::time::sleep(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
-        match claim.withdraw().await {
+        let span = observe::request::<Withdrawal>(key);
+        match observe::asked(span, clock::now(), claim.withdraw()).await {
             // An earlier try took effect, and only its answer was lost.
             Ok(_) => return answer(&mut reply, ReleaseAnswer::Released),
             Err(next) => fault = next,

@@ -7,6 +7,7 @@
 //! - [`leave`]: withdrawals that were not answered, tried again in the background.
 //! - [`acquire`], [`lost`], [`revoke`]: the futures that callers hold.
 //! - [`scope`]: reentrancy by logical task.
+//! - [`observe`]: what those who watch a service see.
 //! - [`clock`]: the one place that reads the time.
 
 mod acquire;
@@ -15,6 +16,7 @@ pub(crate) mod clock;
 mod driver;
 mod leave;
 mod lost;
+mod observe;
 mod registry;
 mod revoke;
 mod scope;
@@ -22,8 +24,12 @@ mod shared;
 
 pub use acquire::Acquire;
 pub(crate) use cell::{Hold, HoldView};
+#[cfg(feature = "redis")]
+pub(crate) use driver::FENCES;
 pub(crate) use leave::RELEASE_WITHIN;
 pub use lost::Lost;
+#[cfg(feature = "metrics")]
+pub(crate) use observe::labels;
 pub use revoke::RevokeRequested;
 pub use scope::{LockScope, Scoped};
 pub(crate) use shared::Shared;

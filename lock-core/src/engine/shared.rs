@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use super::cell::KeyCell;
+use super::clock;
 use super::registry::Registry;
 use crate::backend::{DynBackend, Fault, FaultKind, Promises};
 use crate::busy::BusyKey;
@@ -114,7 +115,7 @@ impl Shared {
         let mut abandoned = 0;
         for cell in self.registry.cells() {
             let mut fx = Effects::none();
-            abandoned += usize::from(cell.cohort().abandon(&mut fx));
+            abandoned += usize::from(cell.cohort().abandon(clock::now(), &mut fx));
             cell.apply(fx);
         }
         abandoned

@@ -9,6 +9,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 
 use super::{FromLockError, LockFailure};
+use crate::engine::clock;
 use crate::{AcquireError, LockClient, Rejection};
 
 /// The client of an axum state.
@@ -52,12 +53,13 @@ impl FromLockError for Response {
 }
 
 /// A problem document (RFC 9457) with a stable `code`, and `Retry-After` where a later try may
-/// succeed. It never has the key, which may be made of somebody's data.
+/// succeed: the estimated wait where it is known, and up to a quarter of it at random on top. It
+/// never has the key, which may be made of somebody's data.
 ///
 /// | error | status | `code` |
 /// |---|---|---|
 /// | `Timeout` | 503 | `lock_timeout` |
-/// | `Overloaded` | 429 | `lock_overloaded` |
+/// | `Overloaded` | 503 | `lock_overloaded` |
 /// | `Unavailable` | 503 | `lock_unavailable` |
 /// | `Rejected`, a key that the request made too long or empty | 400 | `lock_key_rejected` |
 /// | `Rejected`, anything else | 500 | `lock_rejected` |
@@ -110,16 +112,16 @@ impl Problem {
 
     fn of_acquire(error: &AcquireError) -> Self {
         match error {
-            AcquireError::Timeout(_) => Self::new(
+            AcquireError::Timeout(error) => Self::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "lock_timeout",
                 "others are at work on this",
-                SOON,
+                error.estimated_wait().or(SOON),
             ),
             AcquireError::Overloaded(error) => {
                 let retry_after = Some(error.retry_after());
                 Self::new(
-                    StatusCode::TOO_MANY_REQUESTS,
+                    StatusCode::SERVICE_UNAVAILABLE,
                     "lock_overloaded",
                     "too many wait for this already",
                     retry_after,
@@ -169,8 +171,10 @@ fn problem(problem: &Problem) -> Response {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if let Some(after) = retry_after {
         // Rounded up: a client that comes back early has to wait again.
-        let secs = after.as_secs() + u64::from(after.subsec_nanos() > 0);
-        headers.insert(RETRY_AFTER, HeaderValue::from(secs.max(1)));
+        let secs = (after.as_secs() + u64::from(after.subsec_nanos() > 0)).max(1);
+        // Those who were refused together must not come back together.
+        let jitter = u64::from(clock::random_bits()) % (secs / 4).max(1).saturating_add(1);
+        headers.insert(RETRY_AFTER, HeaderValue::from(secs.saturating_add(jitter)));
     }
     response
 }

@@ -28,7 +28,8 @@ impl MemoryClaim {
     }
 
     fn place(&self) -> Place {
-        Place { claim: self.id, lease: self.terms.lease, news: self.news.clone() }
+        let Terms { lease, fences, .. } = self.terms;
+        Place { claim: self.id, lease, fences, news: self.news.clone() }
     }
 }
 
@@ -40,7 +41,7 @@ impl Claim for MemoryClaim {
         self.heard = false;
         let join = self.terms.patience.is_none_or(|patience| !patience.is_zero());
         let place = self.place();
-        Ok(self.store.attempt(&self.key, place, self.terms.fences, join, clock::now()))
+        Ok(self.store.attempt(&self.key, place, join, clock::now()))
     }
 
     async fn changed(&mut self) {
@@ -52,11 +53,11 @@ impl Claim for MemoryClaim {
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         self.heard = false;
-        Ok(self.store.renew(&self.key, &self.place(), self.terms.fences, clock::now()))
+        Ok(self.store.renew(&self.key, &self.place(), clock::now()))
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
-        Ok(self.store.withdraw(&self.key, self.id, self.terms.fences, clock::now()))
+        Ok(self.store.withdraw(&self.key, self.id, clock::now()))
     }
 }
 

@@ -73,6 +73,7 @@ impl Backend for Memory {
             fifo: true,
             push: true,
             revocation: true,
+            force_release: true,
             lease_min: Duration::from_millis(10),
             ..Promises::none()
         }
@@ -88,5 +89,9 @@ impl Backend for Memory {
 
     async fn request_revoke(&self, key: &Key) -> Result<bool, Fault> {
         Ok(self.store.request_revoke(key, clock::now()))
+    }
+
+    async fn force_release(&self, key: &Key) -> Result<bool, Fault> {
+        Ok(self.store.force_release(key, clock::now()))
     }
 }

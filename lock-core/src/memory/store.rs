@@ -18,6 +18,8 @@ use crate::token::FencingToken;
 pub(super) struct Place {
     pub(super) claim: ClaimId,
     pub(super) lease: Duration,
+    /// The most tokens to reserve for it.
+    pub(super) fences: u32,
     pub(super) news: Arc<Notify>,
 }
 
@@ -92,19 +94,12 @@ impl Store {
         self.state().keys.len()
     }
 
-    pub(super) fn attempt(
-        &self,
-        key: &Key,
-        place: Place,
-        fences: u32,
-        join: bool,
-        now: Instant,
-    ) -> Attempt {
+    pub(super) fn attempt(&self, key: &Key, place: Place, join: bool, now: Instant) -> Attempt {
         let mut state = self.state();
         state.sweep(now);
         let State { keys, tokens, .. } = &mut *state;
         let entry = keys.entry(key.clone()).or_default();
-        entry.expire(tokens, fences, now);
+        entry.expire(tokens, now);
         if let Some(owner) = &entry.owner
             && owner.place.claim == place.claim
         {
@@ -112,7 +107,7 @@ impl Store {
         }
         if entry.owner.is_none() {
             // Nobody waits either, or the head of the line would own the key now.
-            entry.own(place, tokens, fences, now, false);
+            entry.own(place, tokens, now, false);
             return Attempt::Granted(entry.grant(now));
         }
         let at = entry.queue.iter().position(|other| other.claim == place.claim);
@@ -128,15 +123,15 @@ impl Store {
         Attempt::Blocked { ahead, recheck: until.saturating_duration_since(now) }
     }
 
-    pub(super) fn renew(&self, key: &Key, place: &Place, fences: u32, now: Instant) -> Renewal {
+    pub(super) fn renew(&self, key: &Key, place: &Place, now: Instant) -> Renewal {
         let mut state = self.state();
         let State { keys, tokens, .. } = &mut *state;
         let Some(entry) = keys.get_mut(key) else { return Renewal::Lost };
-        entry.expire(tokens, fences, now);
+        entry.expire(tokens, now);
         match &mut entry.owner {
             Some(owner) if owner.place.claim == place.claim => {
                 owner.until = now + place.lease;
-                owner.fences = tokens.block(entry.last, fences, now);
+                owner.fences = tokens.block(entry.last, place.fences, now);
                 entry.last = owner.fences.last();
                 Renewal::Held(entry.grant(now))
             }
@@ -144,31 +139,19 @@ impl Store {
         }
     }
 
-    pub(super) fn withdraw(
-        &self,
-        key: &Key,
-        claim: ClaimId,
-        fences: u32,
-        now: Instant,
-    ) -> Withdrawal {
+    pub(super) fn withdraw(&self, key: &Key, claim: ClaimId, now: Instant) -> Withdrawal {
         let mut state = self.state();
         let State { keys, tokens, .. } = &mut *state;
         let Some(entry) = keys.get_mut(key) else { return Withdrawal::NotHeld };
-        entry.expire(tokens, fences, now);
+        entry.expire(tokens, now);
         let held = entry.owner.as_ref().is_some_and(|owner| owner.place.claim == claim);
         if held {
             entry.owner = None;
-            entry.promote(tokens, fences, now, true);
+            entry.promote(tokens, now, true);
         } else {
             entry.queue.retain(|other| other.claim != claim);
         }
-        if entry.owner.is_none() && entry.queue.is_empty() {
-            tokens.floor = tokens.floor.max(entry.last.unwrap_or(0));
-            keys.remove(key);
-            if keys.is_empty() {
-                keys.shrink_to(64);
-            }
-        }
+        state.forget_if_idle(key);
         if held { Withdrawal::Released } else { Withdrawal::NotHeld }
     }
 
@@ -180,6 +163,21 @@ impl Store {
         owner.revoke_requested = true;
         owner.place.news.notify_one();
         true
+    }
+
+    /// Takes the key from the claim that holds it now, and hands it on; `false` if none does.
+    pub(super) fn force_release(&self, key: &Key, now: Instant) -> bool {
+        let mut state = self.state();
+        let State { keys, tokens, .. } = &mut *state;
+        let Some(entry) = keys.get_mut(key) else { return false };
+        entry.expire(tokens, now);
+        let owner = entry.owner.take();
+        if let Some(owner) = &owner {
+            owner.place.news.notify_one();
+            entry.promote(tokens, now, true);
+        }
+        state.forget_if_idle(key);
+        owner.is_some()
     }
 
     pub(super) fn inspect(&self, key: &Key) -> Inspection {
@@ -199,6 +197,19 @@ impl Store {
 }
 
 impl State {
+    /// A key that nobody holds or waits for leaves nothing but the floor of all tokens.
+    fn forget_if_idle(&mut self, key: &Key) {
+        let Self { keys, tokens, .. } = self;
+        let idle = |entry: &&mut Entry| entry.owner.is_none() && entry.queue.is_empty();
+        if let Some(entry) = keys.get_mut(key).filter(idle) {
+            tokens.floor = tokens.floor.max(entry.last.unwrap_or(0));
+            keys.remove(key);
+            if keys.is_empty() {
+                keys.shrink_to(64);
+            }
+        }
+    }
+
     /// Forgets keys whose owner's lease ended with nobody in line, now and then.
     fn sweep(&mut self, now: Instant) {
         if self.keys.len() < self.sweep_at {
@@ -219,23 +230,23 @@ impl State {
 
 impl Entry {
     /// The lease of the owner ended: the next in line takes over.
-    fn expire(&mut self, tokens: &Tokens, fences: u32, now: Instant) {
+    fn expire(&mut self, tokens: &Tokens, now: Instant) {
         if self.owner.as_ref().is_some_and(|owner| now >= owner.until) {
             self.owner = None;
-            self.promote(tokens, fences, now, false);
+            self.promote(tokens, now, false);
         }
     }
 
-    fn promote(&mut self, tokens: &Tokens, fences: u32, now: Instant, handed_on: bool) {
+    fn promote(&mut self, tokens: &Tokens, now: Instant, handed_on: bool) {
         if let Some(place) = self.queue.pop_front() {
             place.news.notify_one();
-            self.own(place, tokens, fences, now, handed_on);
+            self.own(place, tokens, now, handed_on);
         }
     }
 
-    fn own(&mut self, place: Place, tokens: &Tokens, fences: u32, now: Instant, handed_on: bool) {
+    fn own(&mut self, place: Place, tokens: &Tokens, now: Instant, handed_on: bool) {
         let until = now + place.lease;
-        let fences = tokens.block(self.last, fences, now);
+        let fences = tokens.block(self.last, place.fences, now);
         self.last = fences.last();
         self.owner = Some(Owner { place, until, fences, handed_on, revoke_requested: false });
     }

@@ -25,7 +25,8 @@ mod session;
 
 pub(crate) use backoff::{FAULT_PAUSES, RETRY_PAUSES};
 pub(crate) use cohort::{
-    Ask, Cohort, Counters, Effects, Entry, News, Overload, ReleaseAnswer, SeatId, Step, Verdict,
+    Ask, Changes, Cohort, Counters, Effects, Entry, News, Overload, ReleaseAnswer, SeatId, Step,
+    Verdict,
 };
 pub use fence::FenceRange;
 pub(crate) use fence::{reserve, ticks};

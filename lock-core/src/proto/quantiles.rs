@@ -11,7 +11,7 @@ const SUBS: u64 = 1 << SUB_BITS;
 const BUCKETS: usize = 35 << SUB_BITS;
 
 /// When so many have come, what was before counts half.
-const MEMORY: u32 = 2_048;
+const MEMORY: u32 = 512;
 
 /// See the module.
 #[derive(Debug)]

@@ -83,7 +83,14 @@ impl Backend for Redis {
     type Claim = RedisClaim;
 
     fn promises(&self) -> Promises {
-        Promises { fencing: true, fifo: true, push: true, lease_min: LEASE_MIN, ..Promises::none() }
+        Promises {
+            fencing: true,
+            fifo: true,
+            push: true,
+            force_release: true,
+            lease_min: LEASE_MIN,
+            ..Promises::none()
+        }
     }
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> RedisClaim {
@@ -92,6 +99,10 @@ impl Backend for Redis {
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
         probe::inspect(&self.node, key).await
+    }
+
+    async fn force_release(&self, key: &Key) -> Result<bool, Fault> {
+        probe::force_release(&self.node, key).await
     }
 
     fn requests(&self) -> u64 {

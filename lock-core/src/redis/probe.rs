@@ -1,15 +1,16 @@
-//! What is asked of the server apart from the verbs: whether it will serve them, and who holds a
-//! key.
+//! What is asked of the server apart from the verbs: whether it will serve them, who holds a key,
+//! and to take it away.
 
 use std::time::Duration;
 
-use redis::{Cmd, FromRedisValue};
+use redis::{Cmd, FromRedisValue, Value};
 
 use super::fault;
 use super::names::{self, Names};
 use super::node::Node;
-use super::script::{INSPECT, RIGHTS};
+use super::script::{FORCE_RELEASE, INSPECT, RIGHTS};
 use crate::backend::{Fault, FaultKind};
+use crate::engine::FENCES;
 use crate::inspect::{Holder, Inspection, Waiter};
 use crate::key::Key;
 use crate::token::FencingToken;
@@ -83,7 +84,7 @@ pub(super) async fn pool(node: &Node) -> Result<(), Fault> {
     let mut get = Cmd::new();
     get.arg("GET").arg(&name);
     let seen = node.send_main(&get).await.map_err(|error| error.fault.into_fault())?;
-    if seen == redis::Value::BulkString(node.session.clone().into_bytes()) {
+    if seen == Value::BulkString(node.session.clone().into_bytes()) {
         return Ok(());
     }
     Err(Fault::new(
@@ -123,6 +124,18 @@ pub(super) async fn inspect(node: &Node, key: &Key) -> Result<Inspection, Fault>
         Holder::new(shown(&owner), token, left)
     });
     Ok(Inspection::new(holder, waiters.iter().map(|owner| Waiter::new(shown(owner))).collect()))
+}
+
+/// Takes a key away from its holder, a client of another library too; `false` if nobody holds it.
+pub(super) async fn force_release(node: &Node, key: &Key) -> Result<bool, Fault> {
+    let mut command = FORCE_RELEASE.on(&Names::new(key));
+    command.arg(FENCES);
+    match node.call(&FORCE_RELEASE, command).await {
+        Ok(Value::Int(1 | 2)) => Ok(true),
+        Ok(Value::Int(0)) => Ok(false),
+        Ok(_) => Err(fault::strange("a forced release")),
+        Err(unserved) => Err(unserved.fault.into_fault()),
+    }
 }
 
 fn shown(owner: &[u8]) -> String {

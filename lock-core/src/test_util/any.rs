@@ -40,6 +40,10 @@ impl Backend for AnyBackend {
         self.0.request_revoke(key).await
     }
 
+    async fn force_release(&self, key: &Key) -> Result<bool, Fault> {
+        self.0.force_release(key).await
+    }
+
     fn requests(&self) -> u64 {
         self.0.requests()
     }

@@ -271,6 +271,10 @@ impl<B: Backend> Backend for Scripted<B> {
         self.inner.request_revoke(key).await
     }
 
+    async fn force_release(&self, key: &Key) -> Result<bool, Fault> {
+        self.inner.force_release(key).await
+    }
+
     fn requests(&self) -> u64 {
         self.inner.requests()
     }

@@ -121,3 +121,17 @@ pub(super) async fn request_revoke(sessions: &Arc<Sessions>, key: &Key) -> Resul
     }
     Err(fault::timed_out(REQUEST_WITHIN))
 }
+
+/// Deletes the holder's node, so that the next in line is first. One that was gone when it was to
+/// be deleted has handed the key on by itself: its successor is not touched.
+pub(super) async fn force_release(sessions: &Arc<Sessions>, key: &Key) -> Result<bool, Fault> {
+    let directory = directory(sessions, key)?;
+    let until = clock::now() + REQUEST_WITHIN;
+    let (session, children) = ask(sessions, &directory, until).await?;
+    let Some(holder) = children::line(&children).first().copied() else { return Ok(false) };
+    match session.delete(&format!("{directory}/{holder}"), until).await {
+        Ok(()) => Ok(true),
+        Err(failure) if failure.is_no_node() => Ok(true),
+        Err(failure) => Err(failure.into_fault()),
+    }
+}

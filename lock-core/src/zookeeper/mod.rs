@@ -17,7 +17,8 @@
 //! - `session`: requests. - `sessions`: a new one after one has ended. - `liveness`, `keeper`: what
 //!   keeps a session. - `lock_node`: a claim's node, deleted whatever happens. - `removal`: how. -
 //!   `watch`: watches. - `claim`: the verbs. - `join`: getting into the line, also after lost
-//!   replies. - `line`: who is in it, and asking the holder to leave. - `names`, `about`: names
+//!   replies. - `line`: who is in it, and asking the holder to leave, or making
+//!   it. - `names`, `about`: names
 //!   and data of nodes. - `url`, `tls`, `fault`.
 
 mod about;
@@ -85,6 +86,7 @@ impl Backend for ZooKeeper {
             fifo: true,
             push: true,
             revocation: true,
+            force_release: true,
             lease_min: LEASE_MIN,
             ..Promises::none()
         }
@@ -100,6 +102,10 @@ impl Backend for ZooKeeper {
 
     async fn request_revoke(&self, key: &Key) -> Result<bool, Fault> {
         line::request_revoke(&self.sessions, key).await
+    }
+
+    async fn force_release(&self, key: &Key) -> Result<bool, Fault> {
+        line::force_release(&self.sessions, key).await
     }
 
     fn requests(&self) -> u64 {

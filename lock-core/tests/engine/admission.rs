@@ -109,8 +109,9 @@ async fn of_a_burst_as_many_are_served_as_the_budget_can_hold() -> Test {
     let outcome =
         load(&[locks], ms(10), Duration::from_nanos(1), Duration::from_nanos(1_000)).await;
     assert!(outcome.done >= 388, "of 400: {outcome:?}");
-    // The others are told while they wait; a few at the very end of their time.
-    assert!(outcome.timed_out <= 3 && outcome.late == 0, "{outcome:?}");
+    // The others are told while they wait, a few at the very end of their time; the last of all
+    // keeps its turn.
+    assert!(outcome.timed_out <= 3 && outcome.late <= 1, "{outcome:?}");
     Ok(())
 }
 

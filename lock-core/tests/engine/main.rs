@@ -5,6 +5,7 @@
 mod admission;
 mod bounds;
 mod cancel;
+mod force;
 mod lease;
 mod names;
 mod release;

@@ -67,6 +67,8 @@ impl Config {
             tries = refusal.tries,
             "a request is answered by the lock layer"
         );
+        #[cfg(feature = "metrics")]
+        crate::metrics::refused(refusal.code);
         match &self.on_busy {
             Some(on_busy) => on_busy(refusal).map(LockBody::custom),
             None => refusal.default_response().map(LockBody::answer),

@@ -8,12 +8,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use lock_core::{Acquire, AcquireError, DURATION_MAX, Key, LockGuard};
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 use tower::retry::budget::Budget;
 
 use super::arrival::Place;
 use super::config::Config;
-use crate::clock;
+use crate::{clock, observe};
 
 /// The pause before the first retry, before its jitter.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
@@ -27,7 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Waiting {
     config: Arc<Config>,
     key: Key,
-    since: Instant,
+    watched: observe::Wait,
     tries: u32,
     step: Step,
     // Given up with this future, which ends at the grant.
@@ -53,23 +53,25 @@ impl Waiting {
     pub(super) fn new(config: Arc<Config>, key: Key, place: Place) -> Self {
         config.retry_budget.deposit();
         let step = Step::Trying(one_try(&config, &key, Duration::ZERO));
-        Self { config, key, since: clock::now(), tries: 1, step, _place: place }
+        let watched = observe::Wait::begin(&key);
+        Self { config, key, watched, tries: 1, step, _place: place }
     }
 
     fn waited(&self) -> Duration {
-        clock::now().saturating_duration_since(self.since)
+        clock::now().saturating_duration_since(self.watched.since())
     }
 
-    fn may_retry(&self, error: &AcquireError) -> bool {
+    /// The pause before another try, if there may be one.
+    fn retry(&self, error: &AcquireError) -> Option<Duration> {
         let options = &self.config.options;
+        let one_wait = options.admission && !options.wait.is_zero();
         // Under admission a wait that ran out was that of all tries.
-        let worth_it = (error.is_timeout() && !options.admission)
-            || (error.is_unavailable() && error.is_retryable());
-        let is_time_left = !options.admission || self.waited() < options.budget();
-        worth_it
-            && is_time_left
-            && self.tries <= self.config.options.retries
-            && self.config.retry_budget.withdraw()
+        let worth_it =
+            (error.is_timeout() && !one_wait) || (error.is_unavailable() && error.is_retryable());
+        let pause = pause(self.tries, clock::random_bits());
+        let in_time = !one_wait || self.waited() + pause < options.budget();
+        let may = worth_it && in_time && self.tries <= options.retries;
+        (may && self.config.retry_budget.withdraw()).then_some(pause)
     }
 }
 
@@ -104,16 +106,20 @@ impl Future for Waiting {
         loop {
             match &mut this.step {
                 Step::Trying(acquire) => match ready!(Pin::new(acquire).poll(cx)) {
-                    Ok(guard) => return Poll::Ready(Ok(guard)),
-                    Err(error) if this.may_retry(&error) => {
-                        let pause = pause(this.tries, clock::random_bits());
-                        this.step = Step::Pausing(Box::pin(tokio::time::sleep(pause)));
+                    Ok(guard) => {
+                        this.watched.granted(this.tries);
+                        return Poll::Ready(Ok(guard));
                     }
-                    Err(error) => {
-                        let waited = this.waited();
-                        let tries = this.tries;
-                        return Poll::Ready(Err(GaveUp { error, waited, tries }));
-                    }
+                    Err(error) => match this.retry(&error) {
+                        Some(pause) => {
+                            this.step = Step::Pausing(Box::pin(tokio::time::sleep(pause)));
+                        }
+                        None => {
+                            let (waited, tries) = (this.waited(), this.tries);
+                            this.watched.refused(tries);
+                            return Poll::Ready(Err(GaveUp { error, waited, tries }));
+                        }
+                    },
                 },
                 Step::Pausing(pause) => {
                     ready!(pause.as_mut().poll(cx));

@@ -203,3 +203,43 @@ async fn the_lock_of_another_library_is_waited_for() {
     waiting.await.unwrap().unwrap().release().await.unwrap();
     nothing_left(&server, [locks]).await;
 }
+
+/// F34 (V4, V8): an operator may take a lock of another library away, as `DEL` would, and the next
+/// of ours has it; something that is no lock at all is refused and stays.
+#[tokio::test]
+async fn a_forced_release_takes_the_lock_of_another_library_and_no_other_value() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(10_000)).await;
+    server.command::<()>(&["SET", "lock:{k}", "somebody"]);
+    let waiting = tokio::spawn(locks.lock("k").acquire());
+    line_of(&server, "k", 1).await;
+    assert!(locks.force_release("k").await.unwrap());
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    server.command::<()>(&["SET", "lock:{k}", "somebody"]);
+    assert!(locks.force_release("k").await.unwrap());
+    assert_eq!(server.key("lock:{k}"), None);
+    put(&server, "lock:{k}", FOREIGN[0].1);
+    let error = locks.force_release("k").await.unwrap_err();
+    assert!(error.is_unavailable() && error.to_string().contains("no lock is stored"), "{error}");
+    assert_eq!(server.command::<u64>(&["LLEN", "lock:{k}"]), 2);
+    server.command::<u64>(&["DEL", "lock:{k}"]);
+    nothing_left(&server, [locks]).await;
+}
+
+/// F34 (V4, V6): nor do foreign values in place of the line or the fence keep a holder in.
+#[tokio::test]
+async fn a_forced_release_frees_the_key_whatever_is_in_the_way_of_the_next() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(10_000)).await;
+    for (suffix, command) in [(":queue", FOREIGN[0].1), (":fence", FOREIGN[1].1)] {
+        let guard = locks.lock("k").await.unwrap();
+        let name = format!("lock:{{k}}{suffix}");
+        put(&server, &name, command);
+        assert!(locks.force_release("k").await.unwrap());
+        let lost = tests::wait::within("the loss", guard.lost()).await;
+        assert_eq!(lost.cause(), lock_core::LostCause::Taken);
+        assert_eq!(server.key("lock:{k}"), None, "{suffix}");
+        server.command::<u64>(&["DEL", &name]);
+    }
+    nothing_left(&server, [locks]).await;
+}

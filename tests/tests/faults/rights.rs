@@ -108,7 +108,8 @@ async fn a_rotated_password_is_permanent_until_it_is_put_right() {
     nothing_left(&server, [locks]).await;
 }
 
-/// What one may do with locks: take, wait, be handed the key, renew, lose, inspect, try, give up.
+/// What one may do with locks: take, wait, be handed the key, renew, lose, inspect, try, give up,
+/// and take it away from another.
 async fn whole_life(server: &RedisServer, url: &str) {
     let (a, b) = (connect(url, ms(900)).await, connect(url, ms(900)).await);
     let first = a.lock("k").await.unwrap();
@@ -137,8 +138,13 @@ async fn whole_life(server: &RedisServer, url: &str) {
     drop(second);
     let third = within("the next", gone).await.unwrap().unwrap();
     server.command::<()>(&["SCRIPT", "FLUSH"]);
-    third.release().await.unwrap();
-    a.lock("k").await.unwrap().release().await.unwrap();
+    let after = tokio::spawn(a.lock("k").acquire());
+    line_of(server, "k", 1).await;
+    assert!(b.force_release("k").await.unwrap());
+    assert_eq!(within("the loss", third.lost()).await.cause(), LostCause::Taken);
+    after.await.unwrap().unwrap().release().await.unwrap();
+    drop(third);
+    assert!(!b.force_release("k").await.unwrap());
     nothing_left(server, [a, b, dead]).await;
 }
 

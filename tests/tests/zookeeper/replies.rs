@@ -149,7 +149,8 @@ async fn a_session_goes_on_proving_itself_after_one_write_was_lost() {
     let server = Zoo::start().await;
     let mut held = Vec::new();
     for action in [Action::SwallowReply, Action::DropRequest] {
-        let (proxy, locks) = behind_proxy(&server, SHORT).await;
+        // Long enough that a busy machine is not taken for a second lost write.
+        let (proxy, locks) = behind_proxy(&server, ms(5_000)).await;
         let guard = locks.lock(format!("{action:?}")).await.unwrap();
         let trap = proxy.trap(beat(), action);
         trap.sprung().await;

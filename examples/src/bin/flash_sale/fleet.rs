@@ -1,44 +1,59 @@
-//! The processes that serve: this one, and those it started.
+//! The servers: that of this process, those it started, and those beside it in this process.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use lock_core::LockClient;
 
 use crate::Trouble;
-use crate::options::Plan;
-use crate::server::{Counts, Server};
-use crate::web::Web;
+use crate::options::{Options, Plan};
+use crate::reach::Reach;
+use crate::server::Server;
 use crate::worker::Worker;
 
 #[derive(Debug)]
 pub(crate) struct Fleet {
     home: Server,
+    beside: Vec<Server>,
     workers: Vec<Worker>,
-    web: Web,
 }
 
 impl Fleet {
-    /// Starts `processes` servers; the first of them is in this process.
-    pub(crate) async fn start(
-        plan: &Plan,
-        listen: SocketAddr,
-        processes: u16,
-    ) -> Result<Self, Trouble> {
-        let home = Server::start(plan, listen).await?;
-        let mut fleet = Self { home, workers: Vec::new(), web: Web::new() };
-        for _ in 1..processes {
-            match Worker::start(plan).await {
-                Ok(worker) => fleet.workers.push(worker),
-                Err(error) => {
-                    fleet.stop().await;
-                    return Err(error);
-                }
+    /// Starts as many servers as the options say; the first of them is in this process.
+    pub(crate) async fn start(plan: &Plan, options: &Options) -> Result<Self, Trouble> {
+        let home = Server::start(plan, options.listen).await?;
+        let mut fleet = Self { home, beside: Vec::new(), workers: Vec::new() };
+        match fleet.grow(plan, options).await {
+            Ok(()) => Ok(fleet),
+            Err(error) => {
+                fleet.stop().await;
+                Err(error)
             }
         }
-        Ok(fleet)
+    }
+
+    async fn grow(&mut self, plan: &Plan, options: &Options) -> Result<(), Trouble> {
+        for _ in 0..options.servers_inside() {
+            self.beside.push(Server::start(plan, (Ipv4Addr::LOCALHOST, 0).into()).await?);
+        }
+        for _ in 1 + options.servers_inside()..options.processes() {
+            self.workers.push(Worker::start(plan).await?);
+        }
+        Ok(())
     }
 
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        let beside = self.beside.iter().map(Server::address);
         let workers = self.workers.iter().map(Worker::address);
-        [self.home.address()].into_iter().chain(workers).collect()
+        [self.home.address()].into_iter().chain(beside).chain(workers).collect()
+    }
+
+    pub(crate) fn reach(&self) -> Reach {
+        Reach::new(self.addresses())
+    }
+
+    /// The lock client of this process's server.
+    pub(crate) fn locks(&self) -> LockClient {
+        self.home.locks()
     }
 
     /// On standard error: standard output may be read by a program.
@@ -48,31 +63,16 @@ impl Fleet {
         }
     }
 
-    pub(crate) async fn restock(&self, sku: &str, items: u32) -> Result<(), Trouble> {
-        let path = format!("/restock/{sku}?items={items}");
-        let (status, body) = self.web.post(self.home.address(), &path, String::new()).await?;
-        if !status.is_success() {
-            let body = String::from_utf8_lossy(&body);
-            return Err(format!("the shelf could not be filled: {status} {body}").into());
-        }
-        Ok(())
-    }
-
-    /// What all processes have counted, together.
-    pub(crate) async fn counts(&self) -> Result<Counts, Trouble> {
-        let mut all = Vec::new();
-        for address in self.addresses() {
-            let (_, body) = self.web.get(address, "/counts").await?;
-            all.push(serde_json::from_slice::<Counts>(&body)?);
-        }
-        Ok(all.into_iter().sum())
-    }
-
     /// Answers whether every process gave its locks back.
     pub(crate) async fn stop(self) -> bool {
         // All are told before the first is waited for.
         let workers: Vec<_> = self.workers.into_iter().map(Worker::stop).collect();
+        let beside: Vec<_> =
+            self.beside.into_iter().map(|server| tokio::spawn(server.stop())).collect();
         let mut complete = self.home.stop().await;
+        for server in beside {
+            complete &= server.await.unwrap_or(false);
+        }
         for worker in workers {
             complete &= worker.ended().await;
         }

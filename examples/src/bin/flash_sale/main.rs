@@ -4,6 +4,7 @@
 //! cargo run --release -p examples                                   # 1,000 buyers, 100 items
 //! cargo run --release -p examples -- --processes 4 --locks redis://127.0.0.1
 //! cargo run --release -p examples -- --without-lock                 # how it goes wrong
+//! cargo run --release -p examples -- --page                         # to watch it in a browser
 //! ```
 //!
 //! The program is the shop and its buyers. `POST /buy/{sku}` runs under the lock of its sku through
@@ -14,12 +15,15 @@
 //!
 //! - [`options`]: the command line. [`report`]: the table, and the same as JSON.
 //! - [`server`]: the routes, with the lock around them. [`shop`]: the stock, with the fence.
-//! - [`rush`]: the buyers. [`fleet`] and [`worker`]: the processes that serve them.
+//! - [`rush`]: the buyers. [`fleet`] and [`worker`]: the processes that serve them. [`reach`]: all
+//!   of these by HTTP. [`page`]: to watch it all, and to start rushes from.
 
 mod clock;
 mod fleet;
 mod limits;
 mod options;
+mod page;
+mod reach;
 mod report;
 mod rush;
 mod server;
@@ -33,7 +37,7 @@ use std::process::ExitCode;
 use fleet::Fleet;
 use options::{Options, Plan};
 use report::Report;
-use rush::Rush;
+use rush::{Click, Rush};
 use shop::{Shop, Storage};
 
 /// What went wrong, for the person at the terminal.
@@ -84,12 +88,18 @@ async fn run(options: Options) -> Result<ExitCode, Trouble> {
     shop.clear(SKU).await?;
     let plan = Plan::new(&options, storage.path());
     let mut stop = signals::Stop::listen()?;
-    let fleet = Fleet::start(&plan, options.listen, options.processes).await?;
+    let fleet = Fleet::start(&plan, &options).await?;
 
-    let ended = tokio::select! {
-        biased;
-        () = stop.asked() => Ok(ExitCode::from(INTERRUPTED)),
-        ended = sale(&options, &fleet, &shop) => ended,
+    let ended = match options.page {
+        Some(address) => {
+            let shown = page::serve(address, &options, &fleet, &shop, stop.clone()).await;
+            shown.map(|()| ExitCode::SUCCESS)
+        }
+        None => tokio::select! {
+            biased;
+            () = stop.asked() => Ok(ExitCode::from(INTERRUPTED)),
+            ended = sale(&options, &fleet, &shop) => ended,
+        },
     };
     let go_on = options.serve && ended.as_ref().is_ok_and(|code| *code != INTERRUPTED.into());
     if go_on {
@@ -106,11 +116,21 @@ async fn run(options: Options) -> Result<ExitCode, Trouble> {
 
 /// Fills the shelf, lets the buyers in, and says how it went.
 async fn sale(options: &Options, fleet: &Fleet, shop: &Shop) -> Result<ExitCode, Trouble> {
-    fleet.restock(SKU, options.stock).await?;
-    let before = fleet.counts().await?;
+    let reach = fleet.reach();
+    reach.restock(SKU, options.stock).await?;
+    let before = reach.counts().await?;
     let rush = Rush::new(fleet.addresses(), options.buyers);
-    let outcome = rush.run(SKU, options.progress_bar()).await;
-    let counts = fleet.counts().await? - before;
+    let bar = options.progress_bar();
+    let mut sold = 0;
+    let outcome = rush
+        .run(&format!("/buy/{SKU}"), |clicks| {
+            sold += u64::from(clicks.iter().any(Click::is_sale));
+            bar.inc(1);
+            bar.set_message(format!("{sold} sold"));
+        })
+        .await;
+    bar.finish_and_clear();
+    let counts = reach.counts().await? - before;
     let books = shop.books(SKU).await?;
     let report = Report::new(options, &books, &outcome, &counts);
     report.print(options)?;

@@ -9,6 +9,12 @@ use clap::{CommandFactory as _, Parser};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
+/// Where `--page` serves unless it is told.
+const PAGE_ADDRESS: &str = "127.0.0.1:8080";
+
+/// Serving processes behind a page, which has a colour for each.
+const PAGE_PROCESSES: u16 = 4;
+
 /// A flash sale over the distributed lock: a shop that serves HTTP, and a rush of buyers at it.
 ///
 /// Exits with 1 when more was sold than there was, or an order was recorded twice.
@@ -20,9 +26,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "URL", default_value = "memory:")]
     pub(crate) locks: String,
 
-    /// Processes that serve; more than one needs a lock store that they share
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub(crate) processes: u16,
+    /// Processes that serve (1, with --page 4); more than one needs a lock store that they share,
+    /// but a page over `memory:` makes do with servers inside this process
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    processes: Option<u16>,
 
     /// Buyers, all at once; every tenth of them clicks twice
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
@@ -49,6 +56,12 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) serve: bool,
 
+    /// Serves a page to watch and start rushes from, until ctrl-c; on this machine only, as it has
+    /// no log-in
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = PAGE_ADDRESS,
+          conflicts_with_all = ["serve", "json", "without_lock"])]
+    pub(crate) page: Option<SocketAddr>,
+
     /// Prints the result as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -73,14 +86,31 @@ impl Options {
     }
 
     fn check(&self) -> Result<(), String> {
-        if self.processes > 1 && self.store() == "memory" {
+        if let Some(page) = self.page
+            && !page.ip().is_loopback()
+        {
+            return Err(format!("--page {page} would be open to others, and has no log-in"));
+        }
+        if self.processes() > 1 && self.servers_inside() == 0 && self.store() == "memory" {
             return Err(format!(
                 "--processes {} needs a lock store that processes share, such as \
                  --locks redis://127.0.0.1: a memory: store lives inside one process",
-                self.processes
+                self.processes()
             ));
         }
         Ok(())
+    }
+
+    /// Servers in all.
+    pub(crate) fn processes(&self) -> u16 {
+        self.processes.unwrap_or(if self.page.is_some() { PAGE_PROCESSES } else { 1 })
+    }
+
+    /// Servers beside the first one that are no processes of their own, with a client each: so a
+    /// page shows what a lock does without any lock store.
+    pub(crate) fn servers_inside(&self) -> u16 {
+        let inside = self.page.is_some() && self.store() == "memory";
+        if inside { self.processes() - 1 } else { 0 }
     }
 
     /// The kind of the lock store. The rest of the URL may hold a password.
@@ -106,30 +136,57 @@ pub(crate) struct Plan {
     pub(crate) db: PathBuf,
     pub(crate) hold: Duration,
     pub(crate) without_lock: bool,
+    /// Serves what a page needs as well.
+    pub(crate) watched: bool,
 }
 
 impl Plan {
     pub(crate) fn new(options: &Options, db: &Path) -> Self {
+        let watched = options.page.is_some();
+        let locks = match &*options.locks {
+            // A name lets the clients of one process share the store.
+            "memory:" if watched => "memory:flash-sale".to_owned(),
+            locks => locks.to_owned(),
+        };
         Self {
-            locks: options.locks.clone(),
+            locks,
             db: db.to_owned(),
             hold: Duration::from_millis(options.hold_ms),
             without_lock: options.without_lock,
+            watched,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     #[test]
     fn the_command_line_is_well_formed_and_its_defaults_are_those_of_the_readme() {
         Options::command().debug_assert();
         let options = Options::parse_from(["flash-sale"]);
-        assert_eq!((options.buyers, options.stock, options.processes), (1_000, 100, 1));
+        assert_eq!((options.buyers, options.stock, options.processes()), (1_000, 100, 1));
         assert_eq!(options.store(), "memory");
         assert_eq!(options.check(), Ok(()));
+    }
+
+    #[test]
+    fn a_page_has_four_servers_and_is_for_this_machine_only() {
+        let page = |arguments: &[&str]| {
+            Options::parse_from(["flash-sale", "--page"].iter().chain(arguments))
+        };
+        let options = page(&[]);
+        assert_eq!(options.page, Some((Ipv4Addr::LOCALHOST, 8080).into()));
+        assert_eq!((options.processes(), options.servers_inside()), (4, 3));
+        assert_eq!(options.check(), Ok(()));
+        let options = page(&["[::1]:0", "--locks", "redis://localhost", "--processes", "2"]);
+        assert_eq!((options.processes(), options.servers_inside()), (2, 0));
+        assert_eq!(options.check(), Ok(()));
+        let reason = page(&["0.0.0.0:8080"]).check().unwrap_err();
+        assert!(reason.contains("0.0.0.0:8080") && reason.contains("log-in"), "{reason}");
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Report {
         let twice = options.buyers.div_ceil(CLICKS_TWICE);
         let refusals =
             format!("{} sold out, {} busy, {} failed", self.sold_out, self.busy, self.failed);
-        let processes = match options.processes {
+        let processes = match options.processes() {
             1 => "1 process".to_owned(),
             more => format!("{more} processes"),
         };

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use indicatif::ProgressBar;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -20,7 +19,7 @@ pub(crate) const CLICKS_TWICE: u32 = 10;
 
 /// How a buyer left. Of two clicks the better answer counts, so the order is from good to bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Left {
+pub(crate) enum Left {
     WithItem,
     SoldOut,
     /// The shop had no lock for them in time.
@@ -50,12 +49,24 @@ pub(crate) struct Rush {
     connections: Arc<Semaphore>,
 }
 
-/// One click: how it ended, how long it waited for the lock, and when it was answered.
+/// One click.
 #[derive(Debug, Clone, Copy)]
-struct Click {
-    left: Left,
-    waited: Duration,
-    answered: Instant,
+pub(crate) struct Click {
+    /// How it ended.
+    pub(crate) left: Left,
+    /// How long it waited for the lock.
+    pub(crate) waited: Duration,
+    pub(crate) answered: Instant,
+    /// The server, by its place in the list.
+    pub(crate) server: usize,
+    /// The token of the lock that it was served under.
+    pub(crate) token: Option<u64>,
+}
+
+impl Click {
+    pub(crate) fn is_sale(&self) -> bool {
+        self.left == Left::WithItem
+    }
 }
 
 impl Rush {
@@ -69,16 +80,17 @@ impl Rush {
         Self { servers, buyers, web: Web::new(), connections }
     }
 
-    /// Sends all buyers and waits until the last one has left.
-    pub(crate) async fn run(self, sku: &str, bar: ProgressBar) -> Outcome {
+    /// Sends all buyers to `path`, and waits until the last one has left; tells of each that has.
+    pub(crate) async fn run(self, path: &str, mut told: impl FnMut(&[Click])) -> Outcome {
         let begun = clock::now();
-        let path: Arc<str> = format!("/buy/{sku}").into();
+        let path: Arc<str> = path.into();
         let mut buyers = JoinSet::new();
         for buyer in 0..self.buyers {
-            let server = self.servers[buyer as usize % self.servers.len()];
+            let server = buyer as usize % self.servers.len();
             let shopper = Shopper {
                 web: self.web.clone(),
                 connections: self.connections.clone(),
+                address: self.servers[server],
                 server,
                 path: path.clone(),
                 buyer,
@@ -87,11 +99,10 @@ impl Rush {
         }
         let mut outcome = Outcome::default();
         while let Some(clicks) = buyers.join_next().await {
-            outcome.add(&clicks.unwrap_or_default(), begun);
-            bar.inc(1);
-            bar.set_message(format!("{} sold", outcome.with_item));
+            let clicks = clicks.unwrap_or_default();
+            outcome.add(&clicks, begun);
+            told(&clicks);
         }
-        bar.finish_and_clear();
         outcome.waits.sort_unstable();
         outcome
     }
@@ -101,7 +112,8 @@ impl Rush {
 struct Shopper {
     web: Web,
     connections: Arc<Semaphore>,
-    server: SocketAddr,
+    address: SocketAddr,
+    server: usize,
     path: Arc<str>,
     buyer: u32,
 }
@@ -121,10 +133,11 @@ impl Shopper {
         let begun = clock::now();
         let order = Order { buyer: self.buyer, order: format!("order-{}", self.buyer) };
         let json = serde_json::to_string(&order).unwrap_or_default();
-        let answer = self.web.post(self.server, &self.path, json).await;
+        let answer = self.web.post(self.address, &self.path, json).await;
         let answered = clock::now();
         // Who got no lock has waited all the time; only the handler knows better.
-        let mut click = Click { left: Left::Failed, waited: answered - begun, answered };
+        let (waited, server) = (answered - begun, self.server);
+        let mut click = Click { left: Left::Failed, waited, answered, server, token: None };
         let Ok((status, body)) = answer else { return click };
         click.left = match status {
             StatusCode::OK => Left::WithItem,
@@ -136,6 +149,7 @@ impl Shopper {
         };
         if let Ok(receipt) = serde_json::from_slice::<Receipt>(&body) {
             click.waited = Duration::from_micros(receipt.waited_us);
+            click.token = receipt.token;
         }
         click
     }
@@ -143,7 +157,7 @@ impl Shopper {
 
 impl Outcome {
     /// Adds a buyer; one without clicks is one whose task broke.
-    fn add(&mut self, clicks: &[Click], begun: Instant) {
+    pub(crate) fn add(&mut self, clicks: &[Click], begun: Instant) {
         let best = clicks.iter().min_by_key(|click| click.left);
         match best.map_or(Left::Failed, |click| click.left) {
             Left::WithItem => self.with_item += 1,
@@ -152,7 +166,7 @@ impl Outcome {
             Left::Failed => self.failed += 1,
         }
         self.waits.extend(clicks.iter().map(|click| click.waited));
-        let sold = clicks.iter().filter(|click| click.left == Left::WithItem);
+        let sold = clicks.iter().filter(|click| click.is_sale());
         if let Some(first) = sold.map(|click| click.answered).min() {
             self.sold_after = self.sold_after.max(first - begun);
         }
@@ -182,7 +196,8 @@ mod tests {
     #[test]
     fn of_two_clicks_the_better_answer_counts_and_the_buyer_counts_once() {
         let begun = clock::now();
-        let click = |left| Click { left, waited: Duration::ZERO, answered: begun };
+        let click =
+            |left| Click { left, waited: Duration::ZERO, answered: begun, server: 0, token: None };
         let mut outcome = Outcome::default();
         outcome.add(&[click(Left::Busy), click(Left::WithItem)], begun);
         outcome.add(&[click(Left::SoldOut), click(Left::Failed)], begun);

@@ -4,33 +4,42 @@ use super::*;
 
 impl<W, R> Cohort<W, R> {
     /// What stands before the `nth` waiter of the line, 0 for its head.
-    fn ahead(&self, nth: usize) -> Ahead {
+    fn ahead(&self, nth: usize, now: Instant) -> Ahead {
         let claims = match &self.place {
             Place::Asking(_) => self.ahead.flatten().unwrap_or(0),
             _ => 0,
         };
-        Ahead { here: nth + 1, claims }
+        let counted =
+            self.answered_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        Ahead { here: nth + 1, claims, counted }
+    }
+
+    /// What is known, unless the store is away: how long it will be cannot be told from holds.
+    fn known(&self) -> Option<&Admission> {
+        let is_away = self.trouble.is_some() && self.holder().is_none();
+        self.admission.as_deref().filter(|_| !is_away)
     }
 
     /// How long one who arrives now is likely to wait, if that is known.
     pub(crate) fn estimate(&self, now: Instant) -> Option<Duration> {
-        self.admission.as_ref()?.estimate(self.ahead(self.line.len()), now)
+        self.known()?.estimate(self.ahead(self.line.len(), now), now)
     }
 
     /// Why one who arrives now need not wait. The head of the line is always let in: what is known
     /// of a key is learnt from those who are.
     pub(super) fn overload(&self, ask: &Ask, now: Instant) -> Option<Overload> {
-        let admission = self.admission.as_ref()?;
+        let admission = self.known()?;
         let waiters = self.line.len();
-        if !ask.admission || !ask.patient || waiters == 0 {
+        if !ask.admission || waiters == 0 {
             return None;
         }
         let left = ask.deadline.saturating_duration_since(now);
-        let estimate = admission.refuses(self.ahead(waiters), left, ask.budget, now)?;
+        let estimate = admission.refuses(self.ahead(waiters, now), left, ask.budget, now)?;
         Some(Overload { waiters, estimate, left })
     }
 
-    /// The head of the line, after those whose time is too short for a hold are gone from it.
+    /// The head of the line, after those whose time is too short for a hold have made way for the
+    /// ones behind them. The last one keeps the turn: nobody here could use it instead.
     pub(super) fn head_in_time(&mut self, now: Instant, fx: &mut Effects<W, R>) -> Option<SeatId> {
         loop {
             let id = self.line.head()?;
@@ -38,7 +47,8 @@ impl<W, R> Cohort<W, R> {
             let Some(admission) = self.admission.as_ref().filter(|_| ask.admission) else {
                 return Some(id);
             };
-            if ask.deadline.saturating_duration_since(now) >= admission.needed(ask.budget) {
+            let left = ask.deadline.saturating_duration_since(now);
+            if self.line.len() == 1 || left >= admission.needed(ask.budget) {
                 return Some(id);
             }
             self.counters.timeouts += 1;
@@ -49,7 +59,7 @@ impl<W, R> Cohort<W, R> {
 
     /// Tells those at the back of the line who cannot be served in time any more.
     pub(super) fn refuse_those_in_vain(&mut self, now: Instant, fx: &mut Effects<W, R>) {
-        while let Some(admission) = self.admission.as_ref().filter(|known| known.is_time_to_look())
+        while let Some(admission) = self.known().filter(|known| known.is_time_to_look())
             && let Some(id) = self.line.tail()
             && let Some(seat) = self.line.get(id)
         {
@@ -58,7 +68,7 @@ impl<W, R> Cohort<W, R> {
             if !ask.admission || ahead == 0 || !admission.is_in_vain(ahead, left) {
                 return;
             }
-            let Some(estimate) = admission.estimate(self.ahead(ahead), now) else { return };
+            let Some(estimate) = admission.estimate(self.ahead(ahead, now), now) else { return };
             self.counters.refused += 1;
             self.fail(id, Verdict::Refused(Overload { waiters: ahead, estimate, left }), fx);
         }

@@ -121,6 +121,7 @@ impl<W, R> Cohort<W, R> {
             }
         }
         self.counters.acquired += 1;
+        fx.changes.granted = true;
         self.refuse_those_in_vain(now, fx);
         true
     }
@@ -131,6 +132,7 @@ impl<W, R> Cohort<W, R> {
             return false;
         }
         self.counters.handoffs_local += 1;
+        fx.changes.handed_on = Some(HandOff::Local);
         if let Place::Held(held) = &mut self.place
             && let Some((_, used)) = &mut held.wanted
         {
@@ -162,15 +164,18 @@ impl<W, R> Cohort<W, R> {
             }
         };
         self.answered_at = Some(now);
-        if let (Some(admission), Some(holder)) = (&mut self.admission, &held.holder) {
-            let hold = now.saturating_duration_since(holder.since);
-            admission.released(hold, !self.line.is_empty(), now);
+        let ended = held.holder.take().map(|holder| holder.ended(now, None));
+        if let (Some(admission), Some(Ended { held_for, .. })) = (&mut self.admission, ended) {
+            admission.released(held_for);
         }
-        held.holder = None;
+        fx.changes.ended = ended;
         held.linger_until = (!held.linger.is_zero()).then(|| now + held.linger);
         if self.pass(now, fx) {
             // The claim had a holder, so no earlier release waits for its withdrawal.
             return Some(ReleaseAnswer::Released);
+        }
+        if let Some(admission) = self.admission.as_mut().filter(|_| self.line.is_empty()) {
+            admission.idle(now);
         }
         fx.poke = true;
         if self.idle(now) != Idle::Withdraw {
@@ -192,7 +197,10 @@ impl<W, R> Cohort<W, R> {
         fx: &mut Effects<W, R>,
     ) {
         let clock = LeaseClock::start(sent, grant.valid_for);
-        self.counters.handoffs_remote += u64::from(grant.handed_on);
+        if grant.handed_on {
+            self.counters.handoffs_remote += 1;
+            fx.changes.handed_on = Some(HandOff::Remote);
+        }
         self.place = Place::Held(Held {
             lease,
             clock,
@@ -250,7 +258,7 @@ impl<W, R> Cohort<W, R> {
                 }
             }
             Ok(Renewal::Lost) => {
-                self.lose(LostCause::Taken, fx);
+                self.lose(LostCause::Taken, now, fx);
                 if let Place::Held(held) = &mut self.place {
                     held.over = true;
                 }

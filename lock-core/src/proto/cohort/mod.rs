@@ -16,6 +16,7 @@
 //! `W` wakes a task, `R` answers a release.
 
 mod admit;
+mod changes;
 mod held;
 mod seats;
 mod step;
@@ -34,6 +35,8 @@ pub(crate) use super::line::SeatId;
 use crate::backend::Fault;
 use crate::busy::Quantiles;
 use crate::error::{BlockedBy, LostCause};
+pub(crate) use changes::Changes;
+use changes::{Ended, HandOff};
 pub(crate) use told::News;
 
 /// What one waiter asks for.
@@ -135,11 +138,20 @@ pub(crate) struct Effects<W, R> {
     pub(crate) poke: bool,
     /// A driver must be started.
     pub(crate) spawn: bool,
+    /// What those who watch a service are told.
+    pub(crate) changes: Changes,
 }
 
 impl<W, R> Effects<W, R> {
     pub(crate) const fn none() -> Self {
-        Self { wake: None, wake_more: Vec::new(), reply: None, poke: false, spawn: false }
+        Self {
+            wake: None,
+            wake_more: Vec::new(),
+            reply: None,
+            poke: false,
+            spawn: false,
+            changes: Changes::none(),
+        }
     }
 }
 
@@ -214,6 +226,12 @@ struct Holder {
     token: u64,
     since: Instant,
     until: Option<Instant>,
+}
+
+impl Holder {
+    fn ended(&self, now: Instant, lost: Option<LostCause>) -> Ended {
+        Ended { held_for: now.saturating_duration_since(self.since), lost }
+    }
 }
 
 /// See the module.

@@ -90,12 +90,17 @@ impl<W, R> Cohort<W, R> {
             fx.reply = Some((reply, ReleaseAnswer::Released));
         }
         held.hold(token, ask, now);
+        if let Some(admission) = &mut self.admission {
+            admission.begins(now);
+        }
         held.ask_for_tokens(0, ask, fx);
         if held.holder.as_ref().is_some_and(|holder| holder.until.is_some()) {
             fx.poke = true;
         }
         self.counters.acquired += 1;
         self.counters.handoffs_local += 1;
+        fx.changes.granted = true;
+        fx.changes.handed_on = Some(HandOff::Local);
         Some(token)
     }
 

@@ -201,8 +201,8 @@ impl<W, R> Cohort<W, R> {
 
     /// The driver is gone, with its runtime or by a panic: its claim dies at the store with the
     /// lease. The hold is over for its guard, and those who wait are told why.
-    pub(crate) fn orphan(&mut self, why: Fault, fx: &mut Effects<W, R>) {
-        self.lose(LostCause::Shutdown, fx);
+    pub(crate) fn orphan(&mut self, why: Fault, now: Instant, fx: &mut Effects<W, R>) {
+        self.lose(LostCause::Shutdown, now, fx);
         self.place = Place::Vacant;
         self.has_driver = false;
         self.fail_all(&Verdict::Unavailable(why), fx);

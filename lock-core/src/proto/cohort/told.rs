@@ -21,9 +21,10 @@ pub(super) struct Watcher<W> {
 
 impl<W, R> Cohort<W, R> {
     /// Tells the holder that its hold is over, and why.
-    pub(super) fn lose(&mut self, cause: LostCause, fx: &mut Effects<W, R>) {
+    pub(super) fn lose(&mut self, cause: LostCause, now: Instant, fx: &mut Effects<W, R>) {
         let Place::Held(held) = &mut self.place else { return };
         let Some(holder) = held.holder.take() else { return };
+        fx.changes.ended = Some(holder.ended(now, Some(cause)));
         self.counters.lost += 1;
         self.lost.push((holder.token, cause));
         self.wake_watchers(holder.token, News::Lost, fx);
@@ -35,11 +36,11 @@ impl<W, R> Cohort<W, R> {
         let Place::Held(held) = &mut self.place else { return };
         if !held.clock.is_valid(now) {
             held.over = true;
-            self.lose(LostCause::Expired, fx);
+            self.lose(LostCause::Expired, now, fx);
         } else if let Some(Holder { until: Some(until), .. }) = held.holder
             && now >= until
         {
-            self.lose(LostCause::HoldLimit, fx);
+            self.lose(LostCause::HoldLimit, now, fx);
             self.pass(now, fx);
             fx.poke = true;
         }
@@ -119,9 +120,9 @@ impl<W, R> Cohort<W, R> {
     }
 
     /// Ends the hold for good at the deadline of a shutdown.
-    pub(crate) fn abandon(&mut self, fx: &mut Effects<W, R>) -> bool {
+    pub(crate) fn abandon(&mut self, now: Instant, fx: &mut Effects<W, R>) -> bool {
         let before = self.counters.lost;
-        self.lose(LostCause::Shutdown, fx);
+        self.lose(LostCause::Shutdown, now, fx);
         fx.poke = true;
         self.counters.lost > before
     }

@@ -117,6 +117,11 @@ impl Process {
         self.backend.request_revoke(&self.key).await.expect("an answer")
     }
 
+    /// Takes the key away from whoever holds it; false if nobody does.
+    pub(super) async fn forces(&self) -> bool {
+        self.backend.force_release(&self.key).await.expect("an answer")
+    }
+
     /// Ends without a farewell.
     pub(super) fn dies(self, subject: &dyn Subject) {
         subject.kill(self.backend);

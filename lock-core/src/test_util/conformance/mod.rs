@@ -8,9 +8,11 @@
 //! - `tokens`: fencing.
 //! - `push`: being told.
 //! - `revoke`: being asked to give the key up.
+//! - `force`: having the key taken away.
 //! - `drive`: the verbs as the engine uses them, for the properties.
 
 mod drive;
+mod force;
 mod lease;
 mod line;
 mod lost;
@@ -18,6 +20,7 @@ mod push;
 mod revoke;
 mod tokens;
 
+pub use force::*;
 pub use lease::*;
 pub use line::*;
 pub use lost::*;
@@ -58,6 +61,8 @@ macro_rules! __conformance_properties {
             a_holder_is_asked_to_give_the_key_up_and_is_told
             only_the_holder_of_the_moment_is_asked_to_give_the_key_up
             a_reply_that_was_lost_does_not_take_the_request_with_it
+            a_key_is_taken_from_its_holder_and_handed_to_the_next
+            a_key_that_was_taken_away_with_nobody_in_line_is_free
             nothing_is_left_behind
         }
     };

@@ -4,6 +4,7 @@ pub(crate) mod handoff;
 pub(crate) mod held;
 mod linger;
 mod one_process;
+mod overload;
 mod processes;
 mod single;
 mod zookeeper;
@@ -23,13 +24,15 @@ pub(crate) enum Name {
     HandOff,
     Linger,
     Held,
+    Overload,
+    Burst,
     ZkSingle,
     ZkHot64,
     ZkStrict,
     ZkHandOff,
 }
 
-const ALL: [Name; 13] = [
+const ALL: [Name; 15] = [
     Name::Single,
     Name::ManyKeys,
     Name::Hot64,
@@ -39,6 +42,8 @@ const ALL: [Name; 13] = [
     Name::HandOff,
     Name::Linger,
     Name::Held,
+    Name::Overload,
+    Name::Burst,
     Name::ZkSingle,
     Name::ZkHot64,
     Name::ZkStrict,
@@ -66,6 +71,8 @@ impl Name {
             Name::HandOff => "handoff",
             Name::Linger => "linger",
             Name::Held => "held",
+            Name::Overload => "overload",
+            Name::Burst => "burst",
             Name::ZkSingle => "zk-single",
             Name::ZkHot64 => "zk-hot-64",
             Name::ZkStrict => "zk-strict",
@@ -84,6 +91,8 @@ impl Name {
             Name::HandOff => handoff::run(arguments).await,
             Name::Linger => linger::run(arguments).await,
             Name::Held => held::run(arguments).await,
+            Name::Overload => overload::run(arguments).await,
+            Name::Burst => overload::burst(arguments).await,
             Name::ZkSingle => zookeeper::single::run(arguments).await,
             Name::ZkHot64 => zookeeper::hot::run(arguments).await,
             Name::ZkStrict => zookeeper::processes::strict(arguments).await,

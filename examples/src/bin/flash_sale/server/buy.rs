@@ -32,6 +32,8 @@ pub(crate) struct Receipt {
     /// The order that is recorded.
     pub(crate) order: Option<String>,
     pub(crate) left: i64,
+    /// The fencing token of the lock that this was decided under.
+    pub(crate) token: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,24 +65,24 @@ pub(super) async fn buy(
 ) -> Result<Json<Receipt>, Refused> {
     let waited = clock::now().saturating_duration_since(arrival);
     let waited_us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
+    let token = token.map(|FencingToken(token)| token);
+    let number = token.map(lock_core::FencingToken::get);
     let seen = app.shop.look(&sku, buyer).await?.ok_or(Refused::NotOnSale)?;
     if seen.order.is_some() {
-        let receipt =
-            Receipt { code: Code::SoldBefore, waited_us, order: seen.order, left: seen.left };
-        return Ok(Json(receipt));
+        let (code, order, left) = (Code::SoldBefore, seen.order, seen.left);
+        return Ok(Json(Receipt { code, waited_us, order, left, token: number }));
     }
     if seen.left <= 0 {
-        return Err(Refused::SoldOut { waited_us, left: seen.left });
+        return Err(Refused::SoldOut { waited_us, left: seen.left, token: number });
     }
 
     tokio::time::sleep(app.hold).await;
 
-    let token = token.map(|FencingToken(token)| token);
     let sale = Sale { sku: &sku, buyer, order: &order, left: seen.left, token };
     match app.shop.sell(sale).await? {
         Written::Done => {
-            let left = seen.left - 1;
-            Ok(Json(Receipt { code: Code::Sold, waited_us, order: Some(order), left }))
+            let (code, left) = (Code::Sold, seen.left - 1);
+            Ok(Json(Receipt { code, waited_us, order: Some(order), left, token: number }))
         }
         Written::Stale => {
             app.stale_writes.fetch_add(1, Ordering::Relaxed);

@@ -5,9 +5,15 @@
 //! | `POST /buy/{sku}` | `LockLayer` | 200 sold, 410 sold out, 404 not on sale, else as the layer says |
 //! | `POST /restock/{sku}?items=` | `#[distributed_lock]` | 200, else as the macro says |
 //! | `GET /counts` | no lock | what this process has counted |
+//!
+//! Behind a page there are more: `POST /hurry/{sku}` is `/buy` for buyers who wait 4 s and are told at
+//! once if that is not enough, `POST /grab/{sku}` is `/buy` without the lock, `GET /now` tells who
+//! waits at this moment, and `GET /metrics` is for Prometheus.
 
 mod buy;
 mod counts;
+mod metrics;
+mod now;
 mod refused;
 mod restock;
 #[cfg(test)]
@@ -21,7 +27,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::FromRef;
 use axum::middleware::from_fn;
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use axum::serve::ListenerExt as _;
 use lock_core::LockClient;
 use lock_tower::LockLayer;
@@ -33,6 +39,8 @@ use tokio::time::timeout;
 
 pub(crate) use buy::{Order, Receipt};
 pub(crate) use counts::Counts;
+pub(crate) use metrics::metrics;
+pub(crate) use now::Now;
 
 use crate::Trouble;
 use crate::options::Plan;
@@ -42,6 +50,9 @@ use crate::shop::Shop;
 /// takes, so that a slow machine tells nobody that the shop is busy.
 const WAIT: Duration = Duration::from_secs(10);
 const RETRIES: u32 = 1;
+
+/// The same for those who are in a hurry.
+const HURRY: Duration = Duration::from_secs(2);
 
 /// More are told at once that too many wait.
 const WAITERS_MAX: usize = 10_000;
@@ -66,25 +77,31 @@ impl FromRef<App> for LockClient {
     }
 }
 
-fn routes(app: App, without_lock: bool) -> Router {
-    let mut buy = post(buy::buy);
-    if !without_lock {
-        buy = buy.layer(
-            LockLayer::new(app.locks.clone())
-                .key(path("buy:{sku}"))
-                .wait(WAIT)
-                .retries(RETRIES)
-                .waiters_per_key(WAITERS_MAX)
-                .waiters(WAITERS_MAX),
-        );
-    }
+fn routes(app: App, plan: &Plan) -> Router {
+    let lock = LockLayer::new(app.locks.clone())
+        .key(path("buy:{sku}"))
+        .retries(RETRIES)
+        .waiters_per_key(WAITERS_MAX)
+        .waiters(WAITERS_MAX);
+    // These buyers come once, and the moment when all of them come tells little of how long the
+    // others will take: nobody is sent away for what was learnt of it.
+    let patient = lock.clone().wait(WAIT).admission(false);
+    let buy = || post(buy::buy);
     // Outside the lock, so that it sees the wait.
-    buy = buy.layer(from_fn(buy::note_arrival));
-    Router::new()
-        .route("/buy/{sku}", buy)
+    let noted = |buy: MethodRouter<App>| buy.layer(from_fn(buy::note_arrival));
+    let free = plan.without_lock;
+    let mut routes = Router::new()
+        .route("/buy/{sku}", noted(if free { buy() } else { buy().layer(patient) }))
         .route("/restock/{sku}", post(restock::restock))
-        .route("/counts", get(counts::counts))
-        .with_state(app)
+        .route("/counts", get(counts::counts));
+    if plan.watched {
+        routes = routes
+            .route("/hurry/{sku}", noted(buy().layer(lock.wait(HURRY))))
+            .route("/grab/{sku}", noted(buy()))
+            .route("/now", get(now::now))
+            .route("/metrics", get(metrics));
+    }
+    routes.with_state(app)
 }
 
 /// A server that runs until it is stopped.
@@ -109,7 +126,10 @@ impl Server {
             hold: plan.hold,
             stale_writes: Arc::default(),
         };
-        let routes = routes(app, plan.without_lock);
+        if plan.watched {
+            metrics::install()?;
+        }
+        let routes = routes(app, plan);
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(async move {
             let listener = listener.tap_io(|stream| {
@@ -124,6 +144,10 @@ impl Server {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    pub(crate) fn locks(&self) -> LockClient {
+        self.locks.clone()
     }
 
     /// Takes no more connections, sends away who waits for a lock, lets the others finish, and

@@ -12,6 +12,7 @@ pub(super) enum Refused {
     SoldOut {
         waited_us: u64,
         left: i64,
+        token: Option<u64>,
     },
     NotOnSale,
     /// The lock was lost and somebody else has written since.
@@ -35,8 +36,9 @@ impl From<sqlx::Error> for Refused {
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         match self {
-            Self::SoldOut { waited_us, left } => {
-                let receipt = Receipt { code: Code::SoldOut, waited_us, order: None, left };
+            Self::SoldOut { waited_us, left, token } => {
+                let code = Code::SoldOut;
+                let receipt = Receipt { code, waited_us, order: None, left, token };
                 (StatusCode::GONE, Json(receipt)).into_response()
             }
             Self::NotOnSale => (StatusCode::NOT_FOUND, "this is not on sale").into_response(),

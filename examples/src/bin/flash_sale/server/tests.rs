@@ -1,12 +1,21 @@
 //! Both routes against one lock.
 
+use std::path::Path;
+
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
+use clap::Parser as _;
 use lock_core::Key;
 use tower::ServiceExt as _;
 
 use super::*;
+use crate::options::Options;
 use crate::shop::Storage;
+
+/// A shop with the lock, and nobody to watch it.
+fn plan() -> Plan {
+    Plan::new(&Options::parse_from(["flash-sale"]), Path::new("unused"))
+}
 
 async fn app(storage: &Storage) -> App {
     App {
@@ -32,7 +41,7 @@ fn restock(sku: &str) -> Request<Body> {
 async fn the_layer_and_the_macro_wait_for_the_same_lock_whatever_the_sku_is_made_of() {
     let storage = Storage::new(None).unwrap();
     let app = app(&storage).await;
-    let routes = routes(app.clone(), false);
+    let routes = routes(app.clone(), &plan());
     let sku = "a%3Ab%2Fc%25%C3%A4";
     let stocked = routes.clone().oneshot(restock(sku)).await.unwrap();
     assert_eq!(stocked.status(), StatusCode::OK);
@@ -57,7 +66,7 @@ async fn the_layer_and_the_macro_wait_for_the_same_lock_whatever_the_sku_is_made
 #[tokio::test]
 async fn a_buyer_gets_one_item_for_any_number_of_clicks_and_the_last_ones_get_none() {
     let storage = Storage::new(None).unwrap();
-    let routes = routes(app(&storage).await, false);
+    let routes = routes(app(&storage).await, &plan());
     let status =
         async |request: Request<Body>| routes.clone().oneshot(request).await.unwrap().status();
     assert_eq!(status(buy("lamp")).await, StatusCode::NOT_FOUND);
@@ -76,7 +85,7 @@ async fn a_buyer_gets_one_item_for_any_number_of_clicks_and_the_last_ones_get_no
 async fn a_write_that_the_fence_refuses_is_counted_and_not_answered_as_a_sale() {
     let storage = Storage::new(None).unwrap();
     let app = app(&storage).await;
-    let routes = routes(app.clone(), false);
+    let routes = routes(app.clone(), &plan());
     let stocked = routes.clone().oneshot(restock("lamp")).await.unwrap();
     assert_eq!(stocked.status(), StatusCode::OK);
     app.shop.raise_fence("lamp", i64::MAX).await;

@@ -93,14 +93,15 @@ fn those_who_came_before_anything_was_known_are_told_when_it_is() {
         let ask = admitted(&world, ms(500));
         assert!(matches!(world.enter(ask, MANY), Entry::Seated(_)));
     }
-    for _ in 0..8 {
+    // The first hold had begun before anybody waited.
+    for _ in 0..9 {
         assert_eq!(world.refused, 0);
         hand_on(&mut world, ms(10));
     }
-    // 42 can be served in the 420 ms that are left; a bucket is an eighth wide.
+    // 41 can be served in the 410 ms that are left; a bucket is an eighth wide.
     let left = world.cohort.waiters();
-    assert!((41..49).contains(&left), "{left} wait on");
-    assert_eq!(world.refused as usize, 101 - 8 - left);
+    assert!((40..48).contains(&left), "{left} wait on");
+    assert_eq!(world.refused as usize, 101 - 9 - left);
     while world.cohort.waiters() > 0 {
         hand_on(&mut world, ms(10));
     }
@@ -122,4 +123,55 @@ fn one_long_hold_drives_nobody_away() {
         hand_on(&mut world, ms(10));
     }
     assert_eq!((world.refused, world.timed_out), (0, 0));
+}
+
+#[test]
+fn a_key_that_was_idle_for_long_tells_nothing_about_the_next_wait() {
+    let mut world = World::new();
+    let lingering = |world: &World| Ask { linger: ms(600), ..admitted(world, ms(400)) };
+    let ask = lingering(&world);
+    world.enter(ask, MANY);
+    world.turn();
+    world.answer(Some((1_000_000, false)), true);
+    world.read(0);
+    for _ in 0..16 {
+        let ask = lingering(&world);
+        world.enter(ask, MANY);
+        hand_on(&mut world, ms(10));
+    }
+    world.advance(ms(10));
+    world.release(0);
+    world.turn();
+    world.advance(ms(200));
+    let ask = lingering(&world);
+    assert!(matches!(world.enter(ask, MANY), Entry::Granted(_)), "kept for it");
+    for _ in 0..30 {
+        let ask = lingering(&world);
+        assert!(matches!(world.enter(ask, MANY), Entry::Seated(_)), "{:?}", world.cohort);
+    }
+}
+
+#[test]
+fn a_store_that_is_away_is_no_overload() {
+    let mut world = busy(3);
+    world.asking = None;
+    // The lease ends, and nobody answers.
+    for _ in 0..20 {
+        world.advance(ms(100));
+        world.turn();
+        world.answer(None, false);
+    }
+    assert!(world.cohort.holder().is_none());
+    let ask = admitted(&world, ms(50));
+    assert!(!matches!(world.enter(ask, MANY), Entry::Refused(_)));
+}
+
+#[test]
+fn the_last_in_line_keeps_its_turn_however_late_it_comes() {
+    let mut world = busy(1);
+    world.cancel(0);
+    let ask = admitted(&world, ms(100));
+    world.enter(ask, MANY);
+    hand_on(&mut world, ms(96));
+    assert_eq!((world.guards.len(), world.timed_out), (1, 0));
 }

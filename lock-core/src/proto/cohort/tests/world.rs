@@ -30,6 +30,8 @@ pub(super) enum Request {
 pub(super) struct World {
     pub(super) cohort: Cohort<u32, u32>,
     pub(super) now: Instant,
+    /// Holds that began and did not end, as those who watch were told.
+    holds: i32,
     pub(super) driven: bool,
     pub(super) poked: bool,
     /// Where the driver waits.
@@ -73,6 +75,7 @@ impl World {
         Self {
             cohort: Cohort::new(),
             now: clock::now(),
+            holds: 0,
             driven: false,
             poked: false,
             wait: None,
@@ -121,6 +124,8 @@ impl World {
     /// What the caller of the machine does with the effects, and what they must look like.
     pub(super) fn apply(&mut self, fx: Effects<u32, u32>) {
         assert!(!(fx.spawn && self.driven), "a second driver");
+        self.holds += i32::from(fx.changes.granted) - i32::from(fx.changes.ended.is_some());
+        assert_eq!(self.holds, i32::from(self.cohort.holder().is_some()), "holds as counted");
         self.driven |= fx.spawn;
         self.poked |= fx.poke || fx.spawn;
         for name in fx.wake_more {

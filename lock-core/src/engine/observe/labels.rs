@@ -1,0 +1,147 @@
+//! What things are called in spans and metrics: closed sets, each a field or a label.
+
+use crate::backend::{Attempt, Fault, Renewal, Withdrawal};
+use crate::error::AcquireError;
+#[cfg(doc)]
+use crate::error::LostCause;
+#[cfg(feature = "metrics")]
+use crate::error::{OverloadBound, OverloadedError};
+
+/// How an acquire ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WaitEnd {
+    Granted,
+    Timeout,
+    Overloaded,
+    Unavailable,
+    Rejected,
+    Closed,
+    Cancelled,
+}
+
+impl WaitEnd {
+    pub(crate) const ALL: [&'static str; 7] =
+        ["granted", "timeout", "overloaded", "unavailable", "rejected", "closed", "cancelled"];
+
+    pub(super) fn of<T>(result: &Result<T, AcquireError>) -> Self {
+        match result {
+            Ok(_) => Self::Granted,
+            Err(AcquireError::Timeout(_)) => Self::Timeout,
+            Err(AcquireError::Overloaded(_)) => Self::Overloaded,
+            Err(AcquireError::Unavailable(_)) => Self::Unavailable,
+            Err(AcquireError::Rejected(_)) => Self::Rejected,
+            Err(AcquireError::Closed(_)) => Self::Closed,
+        }
+    }
+
+    pub(super) fn as_str(self) -> &'static str {
+        Self::ALL[self as usize]
+    }
+
+    /// Whether its last try is among those that [`Acquire`](crate::Acquire) counts as failed.
+    pub(super) fn counts_as_a_failed_try(self) -> bool {
+        matches!(self, Self::Timeout | Self::Unavailable)
+    }
+}
+
+/// What refused an acquire that had time left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg(feature = "metrics")]
+pub(crate) enum RefusedBy {
+    LineFull,
+    OverBudget,
+}
+
+#[cfg(feature = "metrics")]
+impl RefusedBy {
+    pub(crate) const ALL: [&'static str; 2] = ["line_full", "over_budget"];
+
+    pub(super) fn of(error: &OverloadedError) -> Self {
+        match error.bound {
+            OverloadBound::Waiters(_) => Self::LineFull,
+            OverloadBound::Budget(_) => Self::OverBudget,
+        }
+    }
+}
+
+/// Between whom a lock was handed on, by [`HandOff`](crate::proto::HandOff).
+#[cfg(feature = "metrics")]
+pub(crate) const HANDOFFS: [&str; 2] = ["local", "remote"];
+
+/// What ended a hold before its release, by [`LostCause`].
+pub(crate) const LOST: [&str; 4] = ["expired", "taken", "hold_limit", "shutdown"];
+
+/// How a request to the store ended: the verb, and the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    Granted,
+    Blocked,
+    NoAttempt,
+    Held,
+    Lost,
+    NoRenewal,
+    Released,
+    NotHeld,
+    NoWithdrawal,
+}
+
+impl Told {
+    /// What the store was asked.
+    #[cfg(feature = "metrics")]
+    pub(crate) const VERBS: [&'static str; 9] = [
+        "attempt", "attempt", "attempt", "renew", "renew", "renew", "withdraw", "withdraw",
+        "withdraw",
+    ];
+
+    /// What it answered.
+    pub(crate) const ALL: [&'static str; 9] =
+        ["granted", "blocked", "fault", "held", "lost", "fault", "released", "not_held", "fault"];
+
+    pub(super) fn as_str(self) -> &'static str {
+        Self::ALL[self as usize]
+    }
+}
+
+/// An answer of the store.
+pub(crate) trait Answer: Sized {
+    /// What is asked for it.
+    const VERB: &'static str;
+
+    fn told(answer: &Result<Self, Fault>) -> Told;
+}
+
+impl Answer for Attempt {
+    const VERB: &'static str = "attempt";
+
+    fn told(answer: &Result<Self, Fault>) -> Told {
+        match answer {
+            Ok(Self::Granted(_)) => Told::Granted,
+            Ok(Self::Blocked { .. }) => Told::Blocked,
+            Err(_) => Told::NoAttempt,
+        }
+    }
+}
+
+impl Answer for Renewal {
+    const VERB: &'static str = "renew";
+
+    fn told(answer: &Result<Self, Fault>) -> Told {
+        match answer {
+            Ok(Self::Held(_)) => Told::Held,
+            Ok(Self::Lost) => Told::Lost,
+            Err(_) => Told::NoRenewal,
+        }
+    }
+}
+
+impl Answer for Withdrawal {
+    const VERB: &'static str = "withdraw";
+
+    fn told(answer: &Result<Self, Fault>) -> Told {
+        match answer {
+            Ok(Self::Released) => Told::Released,
+            Ok(Self::NotHeld) => Told::NotHeld,
+            Err(_) => Told::NoWithdrawal,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What those who watch a service see: spans of `tracing`, and, with the feature `metrics`,
+//! counters and histograms. Nothing here runs under a cohort's mutex.
+//!
+//! Spans are at DEBUG and are never entered by this crate, so that none becomes the parent of
+//! another: `lock.acquire` and `lock.hold` are children of the span in which the caller awaits,
+//! `lock.store` is a root, as a request serves all waiters of the process. Keys may say more than
+//! a log may show: a span has `lock.key` only where the target `lock_core::key` is at TRACE.
+
+pub(crate) mod labels;
+
+use std::future::Future;
+use std::time::Instant;
+
+use tracing::field::{DisplayValue, Empty, display};
+use tracing::{Instrument, Level, Span, debug_span};
+
+use super::clock;
+use crate::backend::Fault;
+use crate::error::AcquireError;
+use crate::guard::LockGuard;
+use crate::key::Key;
+#[cfg(feature = "metrics")]
+use crate::metrics::series;
+use crate::proto::Changes;
+use labels::{Answer, WaitEnd};
+
+/// The key, for those who asked for it.
+fn shown(key: &Key) -> Option<DisplayValue<&Key>> {
+    tracing::enabled!(target: "lock_core::key", Level::TRACE).then(|| display(key))
+}
+
+/// One acquire.
+#[derive(Debug)]
+pub(super) struct Wait {
+    span: Span,
+    /// When the clock was last read for it, so that a grant need not read it again.
+    seen: Option<Instant>,
+    in_line: bool,
+}
+
+impl Wait {
+    pub(super) const fn new() -> Self {
+        Self { span: Span::none(), seen: None, in_line: false }
+    }
+
+    /// Its first poll.
+    pub(super) fn begin(&mut self, key: &Key, name: Option<&'static str>) {
+        self.span = debug_span!(
+            target: "lock_core",
+            "lock.acquire",
+            lock.key = shown(key),
+            lock.name = name,
+            lock.outcome = Empty,
+            lock.token = Empty,
+            lock.tries = Empty,
+        );
+    }
+
+    pub(super) fn saw(&mut self, now: Instant) {
+        self.seen = Some(now);
+    }
+
+    /// It was polled and has not ended: whether it stands in line now.
+    pub(super) fn stands(&mut self, in_line: bool) {
+        #[cfg(feature = "metrics")]
+        match (self.in_line, in_line) {
+            (false, true) => series::seated(),
+            (true, false) => series::stood_up(),
+            _ => {}
+        }
+        self.in_line = in_line;
+    }
+
+    /// It ended, after so many tries had failed. `started` is none for input that was refused, and
+    /// for a re-entry.
+    pub(super) fn over(
+        &mut self,
+        started: Option<Instant>,
+        tries: u32,
+        result: &Result<LockGuard, AcquireError>,
+    ) {
+        if started.is_none() && result.is_ok() {
+            return;
+        }
+        if let Ok(guard) = result
+            && !self.span.is_disabled()
+        {
+            self.span.record("lock.token", guard.token().get());
+        }
+        if result.is_err() {
+            self.saw(clock::now());
+        }
+        self.end(started, tries, WaitEnd::of(result));
+        #[cfg(feature = "metrics")]
+        if let Err(AcquireError::Overloaded(error)) = result {
+            series::refused(labels::RefusedBy::of(error));
+        }
+    }
+
+    /// It was dropped before its end.
+    pub(super) fn cancelled(&mut self, started: Option<Instant>, tries: u32) {
+        self.saw(clock::now());
+        self.end(started, tries, WaitEnd::Cancelled);
+    }
+
+    fn end(&mut self, started: Option<Instant>, tries: u32, end: WaitEnd) {
+        // A field is looked up by its name even if nobody listens.
+        if !self.span.is_disabled() {
+            self.span.record("lock.outcome", end.as_str());
+            self.span.record("lock.tries", tries + u32::from(!end.counts_as_a_failed_try()));
+            // It ends here, not when the caller drops the future.
+            self.span = Span::none();
+        }
+        #[cfg(feature = "metrics")]
+        series::waited(end, between(started, self.seen), self.in_line);
+        #[cfg(not(feature = "metrics"))]
+        let _ = (started, self.seen, self.in_line);
+    }
+}
+
+#[cfg(feature = "metrics")]
+fn between(from: Option<Instant>, to: Option<Instant>) -> std::time::Duration {
+    from.zip(to).map(|(from, to)| to.saturating_duration_since(from)).unwrap_or_default()
+}
+
+/// The span of a hold; its guard keeps it.
+pub(super) fn hold(key: &Key, token: u64) -> Span {
+    debug_span!(
+        target: "lock_core",
+        "lock.hold",
+        lock.key = shown(key),
+        lock.token = token,
+        lock.outcome = Empty,
+    )
+}
+
+/// The guard of a hold gave it up. `changes` are those of the release.
+pub(super) fn gave_up(span: &Span, changes: &Changes) {
+    if !span.is_disabled() {
+        let released = changes.ended.is_some_and(|ended| ended.lost.is_none());
+        span.record("lock.outcome", if released { "released" } else { "lost" });
+    }
+}
+
+/// Counts what a call has changed.
+pub(super) fn count(key: &Key, changes: &Changes) {
+    if let Some(cause) = changes.ended.and_then(|ended| ended.lost) {
+        let cause = labels::LOST[cause as usize];
+        tracing::warn!(
+            target: "lock_core",
+            { lock.key = shown(key), lock.cause = cause },
+            "a lock was lost before its release"
+        );
+    }
+    #[cfg(feature = "metrics")]
+    series::changed(changes);
+}
+
+/// The span of a request to the store.
+pub(super) fn request<A: Answer>(key: &Key) -> Span {
+    debug_span!(
+        target: "lock_core::store",
+        parent: None,
+        "lock.store",
+        lock.key = shown(key),
+        lock.verb = A::VERB,
+        lock.outcome = Empty,
+    )
+}
+
+/// Runs a request that was begun at `sent` to its end.
+pub(super) async fn asked<A: Answer>(
+    span: Span,
+    sent: Instant,
+    request: impl Future<Output = Result<A, Fault>>,
+) -> Result<A, Fault> {
+    let answer = request.instrument(span.clone()).await;
+    let told = A::told(&answer);
+    span.record("lock.outcome", told.as_str());
+    #[cfg(feature = "metrics")]
+    series::asked(told, clock::now().saturating_duration_since(sent));
+    #[cfg(not(feature = "metrics"))]
+    let _ = sent;
+    answer
+}

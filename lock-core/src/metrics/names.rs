@@ -1,0 +1,32 @@
+//! The names, as a recorder sees them.
+
+/// How long an acquire took, from its first poll to its end. Label `outcome`: `granted`,
+/// `timeout`, `overloaded`, `unavailable`, `rejected`, `closed`, or `cancelled` if it was
+/// dropped before. An acquire that re-enters a hold of its own scope is none.
+pub const WAIT_SECONDS: &str = "lock_wait_seconds";
+/// How long a key was held by one guard, from the grant to the release or the loss.
+pub const HOLD_SECONDS: &str = "lock_hold_seconds";
+/// Grants that came straight from another holder. Label `kind`: `local` from a guard of this
+/// process without the store, `remote` from another claim by the store.
+pub const HANDOFFS_TOTAL: &str = "lock_handoffs_total";
+/// Acquires that were refused without using up their wait. Label `cause`: `line_full`,
+/// or `over_budget` where the wait was estimated to be longer than its budget.
+pub const REFUSED_TOTAL: &str = "lock_refused_total";
+/// Holds that were over before their release. Label `cause`: `expired`, `taken`, `hold_limit`,
+/// `shutdown`; see [`LostCause`](crate::LostCause).
+pub const LOST_TOTAL: &str = "lock_lost_total";
+/// Renewals. Label `outcome`: `held`, `lost`, or `fault` without an answer.
+pub const RENEWALS_TOTAL: &str = "lock_renewals_total";
+/// How long a request to the store took. Labels `verb` and `outcome`: `attempt` is `granted`
+/// or `blocked`, `renew` is `held` or `lost`, `withdraw` is `released` or `not_held`, and each
+/// is a `fault` without an answer.
+pub const STORE_SECONDS: &str = "lock_store_seconds";
+/// Acquires that stand in the line of this process now.
+pub const WAITERS: &str = "lock_waiters";
+/// Keys that are held in this process now.
+pub const HELD: &str = "lock_held";
+/// Requests under an idempotency key. Label `outcome`: `executed`, `replayed`, `in_flight`,
+/// `mismatch`, `tombstone`, `unknown`, or `failed` without the lock or the records.
+pub const IDEMPOTENCY_REQUESTS_TOTAL: &str = "idempotency_requests_total";
+/// Executions that ended after another had taken over; what they brought was refused.
+pub const IDEMPOTENCY_STALE_TOTAL: &str = "idempotency_stale_completions_total";

@@ -1,0 +1,111 @@
+//! One key for every value of every label, made before the program runs: where no recorder is
+//! installed, an emission is a look at a thread-local and an atomic.
+
+use std::time::Duration;
+
+use metrics::{Key, Label, Level, Metadata, Recorder, with_recorder};
+
+use super::names;
+use crate::engine::labels::{HANDOFFS, LOST, RefusedBy, Told, WaitEnd};
+use crate::proto::Changes;
+
+static METADATA: Metadata<'static> = Metadata::new("lock_core", Level::INFO, Some(module_path!()));
+
+macro_rules! keys {
+    ($name:expr, [$($nth:literal)+], $($label:literal = $values:expr),+) => {
+        keys!(@each $name, [$($nth)+], ($($label = $values),+))
+    };
+    (@each $name:expr, [$($nth:literal)+], $labels:tt) => {
+        [$(keys!(@one $name, $nth, $labels)),+]
+    };
+    (@one $name:expr, $nth:literal, ($($label:literal = $values:expr),+)) => {{
+        const LABELS: &[Label] = &[$(Label::from_static_parts($label, $values[$nth])),+];
+        Key::from_static_parts($name, LABELS)
+    }};
+}
+
+static WAIT: [Key; 7] = keys!(names::WAIT_SECONDS, [0 1 2 3 4 5 6], "outcome" = WaitEnd::ALL);
+static HOLD: Key = Key::from_static_name(names::HOLD_SECONDS);
+static HANDED_ON: [Key; 2] = keys!(names::HANDOFFS_TOTAL, [0 1], "kind" = HANDOFFS);
+static REFUSED: [Key; 2] = keys!(names::REFUSED_TOTAL, [0 1], "cause" = RefusedBy::ALL);
+static LOST_BY: [Key; 4] = keys!(names::LOST_TOTAL, [0 1 2 3], "cause" = LOST);
+/// By [`Told`]; only those of a renewal are ever counted.
+static RENEWED: [Key; 9] = keys!(names::RENEWALS_TOTAL, [0 1 2 3 4 5 6 7 8], "outcome" = Told::ALL);
+static STORE: [Key; 9] = keys!(
+    names::STORE_SECONDS,
+    [0 1 2 3 4 5 6 7 8],
+    "verb" = Told::VERBS,
+    "outcome" = Told::ALL
+);
+static WAITERS: Key = Key::from_static_name(names::WAITERS);
+static HELD: Key = Key::from_static_name(names::HELD);
+
+fn add(recorder: &dyn Recorder, key: &'static Key) {
+    recorder.register_counter(key, &METADATA).increment(1);
+}
+
+fn time(recorder: &dyn Recorder, key: &'static Key, took: Duration) {
+    recorder.register_histogram(key, &METADATA).record(took);
+}
+
+fn shift(recorder: &dyn Recorder, key: &'static Key, by: f64) {
+    recorder.register_gauge(key, &METADATA).increment(by);
+}
+
+/// An acquire stands in line.
+pub(crate) fn seated() {
+    with_recorder(|to| shift(to, &WAITERS, 1.0));
+}
+
+/// An acquire left the line, and goes on.
+pub(crate) fn stood_up() {
+    with_recorder(|to| shift(to, &WAITERS, -1.0));
+}
+
+/// An acquire ended.
+pub(crate) fn waited(end: WaitEnd, took: Duration, was_seated: bool) {
+    with_recorder(|to| {
+        time(to, &WAIT[end as usize], took);
+        if was_seated {
+            shift(to, &WAITERS, -1.0);
+        }
+    });
+}
+
+pub(crate) fn refused(by: RefusedBy) {
+    with_recorder(|to| add(to, &REFUSED[by as usize]));
+}
+
+pub(crate) fn changed(changes: &Changes) {
+    let Changes { granted, handed_on, ended } = changes;
+    if !granted && handed_on.is_none() && ended.is_none() {
+        return;
+    }
+    with_recorder(|to| {
+        if let Some(kind) = handed_on {
+            add(to, &HANDED_ON[*kind as usize]);
+        }
+        if let Some(ended) = ended {
+            time(to, &HOLD, ended.held_for);
+            if let Some(cause) = ended.lost {
+                add(to, &LOST_BY[cause as usize]);
+            }
+        }
+        // A hand-off inside this process leaves it as it was.
+        match (granted, ended.is_some()) {
+            (true, false) => shift(to, &HELD, 1.0),
+            (false, true) => shift(to, &HELD, -1.0),
+            _ => {}
+        }
+    });
+}
+
+/// The store has answered, or not.
+pub(crate) fn asked(told: Told, took: Duration) {
+    with_recorder(|to| {
+        time(to, &STORE[told as usize], took);
+        if matches!(told, Told::Held | Told::Lost | Told::NoRenewal) {
+            add(to, &RENEWED[told as usize]);
+        }
+    });
+}

@@ -1,0 +1,40 @@
+//! What a call changed, for those who watch a service: counted outside of the mutex.
+
+use std::time::Duration;
+
+use crate::error::LostCause;
+
+/// At most one hold begins, and one ends, in a call.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    /// A hold began.
+    pub(crate) granted: bool,
+    /// How it got here, if another claim or guard handed it on.
+    pub(crate) handed_on: Option<HandOff>,
+    /// A hold ended.
+    pub(crate) ended: Option<Ended>,
+}
+
+/// Between whom a lock was handed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HandOff {
+    /// Guards of this process, without the store.
+    Local,
+    /// Claims, by the store.
+    Remote,
+}
+
+/// The end of a hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// Since its grant.
+    pub(crate) held_for: Duration,
+    /// Why, if it was not released.
+    pub(crate) lost: Option<LostCause>,
+}
+
+impl Changes {
+    pub(crate) const fn none() -> Self {
+        Self { granted: false, handed_on: None, ended: None }
+    }
+}

@@ -1,0 +1,80 @@
+//! Having the key taken away. Where [`Promises::force_release`](crate::Promises) does not hold,
+//! trying is refused and nothing else is checked.
+
+use tokio::time::timeout;
+
+use super::drive::{Case, Process};
+use crate::backend::{Backend, Claim, FaultKind, Renewal};
+use crate::test_util::subject::Subject;
+
+/// Whether there is something to check; if not, trying must be refused.
+async fn is_promised(process: &Process) -> bool {
+    if process.promises().force_release {
+        return true;
+    }
+    match process.backend.force_release(&process.key).await {
+        Err(fault) if fault.kind() == FaultKind::Refused => false,
+        answer => panic!("a forced release is not promised, yet trying gave {answer:?}"),
+    }
+}
+
+/// Like a release, but the holder has not agreed: both are told where pushes are promised, the old
+/// holder has nothing any more, and the next one's tokens are greater.
+pub async fn a_key_is_taken_from_its_holder_and_handed_to_the_next(subject: &dyn Subject) {
+    let case = Case::new(subject, "taking away");
+    let (one, two, three) = (case.process().await, case.process().await, case.process().await);
+    if !is_promised(&one).await {
+        return;
+    }
+    assert!(!three.forces().await, "nobody holds the key");
+    let (mut old, mut next) = (one.claim("the old"), two.claim("the next"));
+    let mut last = one.claim("the last");
+    let before = old.takes().await;
+    next.is_blocked().await;
+    last.is_blocked().await;
+    if one.promises().push {
+        // So that it has no other news than what comes next.
+        drop(timeout(case.soon(), old.claim.changed()).await);
+    }
+    assert!(old.renews().await.wanted);
+    assert!(three.forces().await, "somebody holds the key");
+    if one.promises().push {
+        let told = timeout(case.soon(), old.claim.changed()).await;
+        assert!(told.is_ok(), "the old holder was not told");
+        let told = timeout(case.soon(), next.claim.changed()).await;
+        assert!(told.is_ok(), "the next holder was not told");
+    }
+    assert_eq!(old.renewal().await, Renewal::Lost, "it was taken away");
+    let grant = next.is_granted(case.soon()).await;
+    assert!(!one.promises().fencing || grant.fences.first() > before.fences.last());
+    old.leaves().await;
+    assert!(next.holds_in(&three.inspect().await), "the old holder's farewell is not its own");
+    next.renews().await;
+    last.is_blocked().await;
+    next.releases().await;
+    last.is_granted(case.soon()).await;
+    last.releases().await;
+    case.is_free(&one).await;
+}
+
+/// At once, and nothing is left of it; the tokens go on.
+pub async fn a_key_that_was_taken_away_with_nobody_in_line_is_free(subject: &dyn Subject) {
+    let case = Case::new(subject, "taking away all");
+    let (one, two) = (case.process().await, case.process().await);
+    if !is_promised(&one).await {
+        return;
+    }
+    let mut old = one.claim("the old");
+    let before = old.takes().await;
+    assert!(two.forces().await, "somebody holds the key");
+    assert!(!two.forces().await, "nobody holds the key any more");
+    case.is_free(&two).await;
+    let mut new = two.impatient("the new");
+    let grant = new.takes().await;
+    assert!(!one.promises().fencing || grant.fences.first() > before.fences.last());
+    assert_eq!(old.renewal().await, Renewal::Lost, "it was taken away");
+    old.leaves().await;
+    new.renews().await;
+    new.releases().await;
+    case.is_free(&one).await;
+}

@@ -1,0 +1,285 @@
+'use strict';
+// All that comes from the server is put in as text, never as markup: a key may hold anything.
+
+const base = location.pathname.replace(/\/+$/, '');
+const OPEN_EVERY_MS = 2000;
+const $ = (id) => document.getElementById(id);
+
+const rows = new Map(); // key -> the elements of its row
+let snapshot = null;
+let source = null;
+let opened = null; // the key whose details are shown
+let openedTimer = null;
+let leases = new Map(); // key -> the longest lease seen, which is what the bar is full at
+
+function el(name, text, className) {
+  const made = document.createElement(name);
+  if (text !== undefined) made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+
+function time(ms) {
+  if (ms === null || ms === undefined) return '–';
+  if (ms < 1) return `${Math.round(ms * 1000)} µs`;
+  if (ms < 10) return `${ms.toFixed(1)} ms`;
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60000) return `${(ms / 1000).toFixed(1)} s`;
+  return `${Math.floor(ms / 60000)} min ${Math.round(ms / 1000) % 60} s`;
+}
+
+const pair = (seen) => (seen ? `${time(seen.p50_ms)} / ${time(seen.p99_ms)}` : '–');
+const count = (n) => n.toLocaleString('en');
+const put = (cell, text) => { if (cell.textContent !== text) cell.textContent = text; };
+
+const STATS = [
+  ['held', 'held here'], ['waiters', 'waiting here'], ['keys', 'busy keys'], ['acquired', 'acquired'],
+  ['handoffs_local', 'local hand-offs'], ['handoffs_remote', 'remote hand-offs'],
+  ['timeouts', 'timed out'], ['refused', 'refused'], ['lost', 'lost'], ['store_requests', 'store requests'],
+];
+
+function showStats(stats) {
+  const list = $('stats');
+  for (const [name, label] of STATS) {
+    let value = list.querySelector(`dd[data-stat="${name}"]`);
+    if (!value) {
+      const tile = el('div');
+      value = el('dd');
+      value.dataset.stat = name;
+      tile.append(el('dt', label), value);
+      list.append(tile);
+    }
+    put(value, count(stats[name]));
+  }
+}
+
+function makeRow(key) {
+  const row = el('tr');
+  row.dataset.key = key;
+  const cell = (label, className) => {
+    const made = el('td', undefined, className);
+    if (label) made.dataset.label = label;
+    row.append(made);
+    return made;
+  };
+  const keyCell = cell('', 'key');
+  const toggle = el('button', key);
+  toggle.type = 'button';
+  toggle.setAttribute('aria-expanded', 'false');
+  toggle.addEventListener('click', () => open(opened === key ? null : key));
+  keyCell.append(toggle);
+  const tag = el('span', '', 'tag');
+  cell('here').append(tag);
+  const waiters = cell('waiters', 'n');
+  const lease = cell('lease left');
+  const meter = el('meter');
+  meter.min = 0;
+  const left = el('span', '', 'small');
+  const bar = el('span', undefined, 'bar');
+  bar.append(meter, ' ', left);
+  lease.append(bar);
+  const parts = {
+    row, toggle, tag, waiters, lease, bar, meter, left,
+    held: cell('held for', 'n'), token: cell('token', 'n mono'), refused: cell('refused', 'n'),
+    holds: cell('hold p50 / p99', 'n'), waits: cell('wait p50 / p99', 'n'),
+    detail: null,
+  };
+  rows.set(key, parts);
+  return parts;
+}
+
+function fill(parts, busy) {
+  const { hold } = busy;
+  const kind = hold ? 'held' : busy.waiters > 0 ? 'waiting' : 'asking';
+  put(parts.tag, kind === 'asking' ? 'asking the store' : kind);
+  parts.tag.className = `tag ${kind}`;
+  put(parts.waiters, count(busy.waiters));
+  parts.bar.hidden = !hold;
+  parts.lease.toggleAttribute('data-empty', !hold);
+  parts.held.toggleAttribute('data-empty', !hold);
+  parts.token.toggleAttribute('data-empty', !hold);
+  if (hold) {
+    const full = Math.max(leases.get(busy.key) ?? 0, hold.lease_left_ms);
+    leases.set(busy.key, full);
+    parts.meter.max = full || 1;
+    parts.meter.low = full / 3;
+    parts.meter.value = hold.lease_left_ms;
+    put(parts.left, time(hold.lease_left_ms));
+  }
+  put(parts.held, hold ? time(hold.held_ms) : '');
+  put(parts.token, hold ? hold.token : '');
+  put(parts.refused, count(busy.refused));
+  put(parts.holds, pair(busy.holds));
+  put(parts.waits, pair(busy.waits));
+  parts.holds.toggleAttribute('data-empty', !busy.holds);
+  parts.waits.toggleAttribute('data-empty', !busy.waits);
+}
+
+function show() {
+  if (!snapshot) return;
+  const wanted = $('filter').value.toLowerCase();
+  const body = $('keys');
+  const seen = new Set();
+  let next = body.firstElementChild;
+  for (const busy of snapshot.keys) {
+    if (wanted && !busy.key.toLowerCase().includes(wanted)) continue;
+    seen.add(busy.key);
+    const parts = rows.get(busy.key) ?? makeRow(busy.key);
+    fill(parts, busy);
+    // Rows that stay where they are keep the focus.
+    if (parts.row === next) next = next.nextElementSibling;
+    else body.insertBefore(parts.row, next);
+    if (parts.detail) {
+      if (parts.detail === next) next = next.nextElementSibling;
+      else parts.row.after(parts.detail);
+    }
+  }
+  for (const [key, parts] of rows) {
+    if (seen.has(key)) continue;
+    // What is looked at stays until it is closed: the store may know more of it.
+    if (key === opened && !wanted) { fill(parts, { key, hold: null, waiters: 0, refused: 0 }); put(parts.tag, 'idle here'); continue; }
+    if (key === opened) open(null);
+    parts.row.remove();
+    rows.delete(key);
+    leases.delete(key);
+  }
+  $('none').hidden = rows.size > 0;
+  const note = $('note');
+  note.hidden = snapshot.keys_omitted === 0;
+  put(note, `${count(snapshot.keys_omitted)} more keys with fewer waiters are not listed.`);
+  showStats(snapshot.stats);
+}
+
+function open(key) {
+  clearTimeout(openedTimer);
+  const before = rows.get(opened);
+  if (before) {
+    before.detail?.remove();
+    before.detail = null;
+    before.toggle.setAttribute('aria-expanded', 'false');
+  }
+  opened = key;
+  const parts = rows.get(key);
+  if (!parts) return;
+  parts.toggle.setAttribute('aria-expanded', 'true');
+  parts.detail = el('tr', undefined, 'detail');
+  const cell = el('td');
+  cell.colSpan = 9;
+  cell.append(el('p', 'asking the store …', 'small'));
+  parts.detail.append(cell);
+  parts.row.after(parts.detail);
+  look(key);
+}
+
+const pathOf = (key) => `${base}/${encodeURIComponent(key)}`;
+
+async function answerOf(response) {
+  const answer = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Error(answer.detail ?? `the server answered ${response.status}`);
+  return answer;
+}
+
+async function look(key) {
+  try {
+    const asked = await fetch(pathOf(key), { headers: { accept: 'application/json' } });
+    const answer = await answerOf(asked);
+    if (opened === key) showDetail(key, answer);
+  } catch (error) {
+    if (opened === key) rows.get(key)?.detail?.firstElementChild.replaceChildren(el('p', error.message, 'small'));
+  }
+  if (opened === key && !document.hidden) {
+    clearTimeout(openedTimer);
+    openedTimer = setTimeout(look, OPEN_EVERY_MS, key);
+  }
+}
+
+function showDetail(key, { holder, waiters }) {
+  const cell = rows.get(key)?.detail?.firstElementChild;
+  if (!cell) return;
+  const held = el('p');
+  if (holder) {
+    held.append('at the store held by ', el('code', holder.claim));
+    if (holder.about) held.append(' · ', holder.about);
+    if (holder.token) held.append(' · token up to ', el('code', holder.token));
+    if (holder.lease_left_ms !== null) held.append(` · lease ends in ${time(holder.lease_left_ms)}`);
+  } else {
+    held.append('at the store nobody holds it');
+  }
+  const parts = [held];
+  parts.push(el('p', waiters.length ? `${count(waiters.length)} in line, one per process:` : 'nobody in line', 'small'));
+  if (waiters.length) {
+    const list = el('ol');
+    for (const waiter of waiters) {
+      const item = el('li');
+      item.append(el('code', waiter.claim));
+      if (waiter.about) item.append(' · ', waiter.about);
+      list.append(item);
+    }
+    parts.push(list);
+  }
+  if (snapshot?.force_release && holder) {
+    const actions = el('div', undefined, 'actions');
+    const take = el('button', 'Take it away from its holder …', 'danger');
+    take.type = 'button';
+    take.addEventListener('click', () => confirmTaking(key));
+    actions.append(take);
+    parts.push(actions);
+  }
+  // A button with the focus is not swapped under a finger.
+  if (cell.contains(document.activeElement)) cell.firstElementChild.replaceWith(held);
+  else cell.replaceChildren(...parts);
+}
+
+function confirmTaking(key) {
+  const dialog = $('confirm');
+  $('confirm-key').textContent = key;
+  $('confirm-no').onclick = () => dialog.close();
+  $('confirm-yes').onclick = async () => {
+    dialog.close();
+    try {
+      const headers = { 'x-lock-force-release': '1', accept: 'application/json' };
+      const { released } = await answerOf(await fetch(pathOf(key), { method: 'DELETE', headers }));
+      say(released ? `${key} was taken away` : `nobody held ${key}`);
+    } catch (error) {
+      say(error.message);
+    }
+    if (opened === key) { document.activeElement?.blur(); look(key); }
+  };
+  dialog.showModal();
+}
+
+let sayTimer = null;
+function say(text) {
+  const note = $('state');
+  note.textContent = text;
+  clearTimeout(sayTimer);
+  sayTimer = setTimeout(live, 5000);
+}
+
+function live() {
+  sayTimer = null;
+  const state = $('state');
+  state.className = source?.readyState === EventSource.OPEN ? 'live' : 'gone';
+  state.textContent = state.className === 'live' ? 'live' : 'no connection';
+}
+
+function connect() {
+  source = new EventSource(`${base}/events`);
+  source.onopen = () => { if (!sayTimer) live(); };
+  source.onmessage = (event) => { snapshot = JSON.parse(event.data); show(); };
+  source.onerror = () => {
+    const state = $('state');
+    state.className = 'gone';
+    // Refused for good: the browser does not try again by itself.
+    const over = source.readyState === EventSource.CLOSED;
+    state.textContent = over ? 'refused: load the page again' : 'no connection, trying again';
+  };
+}
+
+// Nobody looks at a hidden page: it asks for nothing.
+document.addEventListener('visibilitychange', () => {
+  if (document.hidden) { source?.close(); source = null; clearTimeout(openedTimer); }
+  else { if (!source) connect(); if (opened) look(opened); }
+});
+$('filter').addEventListener('input', show);
+connect();

@@ -1,0 +1,166 @@
+//! The routes.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Extension, Path, State};
+use axum::middleware::from_fn_with_state;
+use axum::routing::get;
+use axum_core::body::Body;
+use axum_core::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, VARY};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use lock_core::{ForceReleaseError, InspectError, Key};
+use serde_json::{Value, json};
+
+use super::accept::{self, Kind};
+use super::inspector::Desk;
+use super::{access, events, page, view};
+use crate::answer::problem;
+
+/// A store that does not answer may do so soon.
+const STORE_RETRY_AFTER: Duration = Duration::from_secs(2);
+
+/// Streams end by themselves before long.
+const VIEWERS_RETRY_AFTER: Duration = Duration::from_secs(30);
+
+type Shared<V> = State<Arc<Desk<V>>>;
+type KeyPath = Result<Path<String>, PathRejection>;
+
+pub(super) fn router<V, S>(desk: Arc<Desk<V>>) -> Router<S>
+where
+    V: Send + Sync + 'static,
+    S: Clone + Send + Sync + 'static,
+{
+    Router::new()
+        .route("/locks", get(list::<V>))
+        .route("/locks/events", get(stream::<V>).delete(release_events::<V>))
+        .route("/locks/{key}", get(inspect::<V>).delete(release::<V>))
+        // A segment more than any key has.
+        .route("/locks/-/page.js", get(async || page::script()))
+        .route("/locks/-/page.css", get(async || page::style()))
+        .route_layer(from_fn_with_state(desk.clone(), access::check::<V>))
+        .with_state(desk)
+}
+
+async fn list<V>(State(desk): Shared<V>, headers: HeaderMap) -> Response {
+    let mut answer = match accept::preferred(&headers) {
+        Kind::Html => page::document(),
+        Kind::Json | Kind::Events => json_answer(&view::snapshot(&desk)),
+    };
+    answer.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
+    answer
+}
+
+/// Who asks for anything but events means the key of that name.
+async fn stream<V: Send + Sync + 'static>(desk: Shared<V>, headers: HeaderMap) -> Response {
+    if accept::preferred(&headers) != Kind::Events {
+        return inspect(desk, Ok(Path("events".to_owned()))).await;
+    }
+    let State(desk) = desk;
+    match desk.viewers.clone().try_acquire_owned() {
+        Ok(permit) => events::answer(desk, permit),
+        Err(_) => refuse(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "inspect_viewers",
+            "too many look at the locks of this process already",
+            Some(VIEWERS_RETRY_AFTER),
+        ),
+    }
+}
+
+async fn inspect<V>(State(desk): Shared<V>, path: KeyPath) -> Response {
+    let key = match parse(path) {
+        Ok(key) => key,
+        Err(detail) => return bad_key(&detail),
+    };
+    match desk.locks.inspect(&key).await {
+        Ok(seen) => json_answer(&view::inspection(&key, &seen)),
+        Err(InspectError::Key(error)) => bad_key(&error.to_string()),
+        Err(error) => unavailable(&error),
+    }
+}
+
+async fn release<V>(
+    State(desk): Shared<V>,
+    Extension(viewer): Extension<Arc<V>>,
+    headers: HeaderMap,
+    path: KeyPath,
+) -> Response {
+    let Some(guard) = &desk.guard else {
+        let detail = "this inspector only reads: no key is taken away through it";
+        return refuse(StatusCode::FORBIDDEN, "inspect_read_only", detail, None);
+    };
+    if let Err(detail) = access::is_of_this_site(&headers) {
+        return refuse(StatusCode::FORBIDDEN, "inspect_cross_site", &detail, None);
+    }
+    let key = match parse(path) {
+        Ok(key) => key,
+        Err(detail) => return bad_key(&detail),
+    };
+    if !guard(&viewer, &key) {
+        let detail = "you may look at this key, and not take it away";
+        return refuse(StatusCode::FORBIDDEN, "inspect_forbidden", detail, None);
+    }
+    match desk.locks.force_release(&key).await {
+        Ok(released) => {
+            tracing::warn!(%key, released, "a key was taken away through the inspector");
+            json_answer(&json!({ "key": key.as_str(), "released": released }))
+        }
+        Err(ForceReleaseError::Key(error)) => bad_key(&error.to_string()),
+        Err(error @ ForceReleaseError::Unsupported { .. }) => {
+            let status = StatusCode::NOT_IMPLEMENTED;
+            refuse(status, "inspect_unsupported", &error.to_string(), None)
+        }
+        Err(error) => unavailable(&error),
+    }
+}
+
+/// The key whose name is that of a route.
+async fn release_events<V>(
+    desk: Shared<V>,
+    viewer: Extension<Arc<V>>,
+    headers: HeaderMap,
+) -> Response {
+    release(desk, viewer, headers, Ok(Path("events".to_owned()))).await
+}
+
+fn parse(path: KeyPath) -> Result<Key, String> {
+    let Path(text) = path.map_err(|error| error.to_string())?;
+    Key::from_encoded(text).map_err(|error| error.to_string())
+}
+
+fn bad_key(detail: &str) -> Response {
+    refuse(StatusCode::BAD_REQUEST, "inspect_key", detail, None)
+}
+
+/// The store's own words are for those who may see the locks: no URL and no password is in them.
+fn unavailable(error: &dyn std::error::Error) -> Response {
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    refuse(status, "inspect_unavailable", &error.to_string(), Some(STORE_RETRY_AFTER))
+}
+
+fn refuse(
+    status: StatusCode,
+    code: &'static str,
+    detail: &str,
+    retry_after: Option<Duration>,
+) -> Response {
+    problem(status, code, detail, retry_after).map(Body::new)
+}
+
+fn json_answer(value: &Value) -> Response {
+    text_answer("application/json", value.to_string())
+}
+
+/// An answer that nobody keeps.
+pub(super) fn text_answer(kind: &'static str, text: impl Into<Cow<'static, str>>) -> Response {
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static(kind)),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    (headers, text.into()).into_response()
+}

@@ -1,0 +1,86 @@
+//! What is told, as JSON.
+
+use std::time::Duration;
+
+use lock_core::{BusyKey, Inspection, Key, Quantiles};
+use serde_json::{Value, json};
+
+use super::inspector::Desk;
+
+/// The busy keys of this process, those with the most waiters first, and what it has counted.
+pub(super) fn snapshot<V>(desk: &Desk<V>) -> Value {
+    let (stats, promises) = (desk.locks.stats(), desk.locks.promises());
+    let mut keys = desk.locks.busy_keys();
+    let rows = desk.rows_max.min(keys.len());
+    let rank = |a: &BusyKey, b: &BusyKey| b.waiters.cmp(&a.waiters).then(a.key.cmp(&b.key));
+    if rows < keys.len() {
+        keys.select_nth_unstable_by(rows, rank);
+    }
+    let omitted = keys.len() - rows;
+    keys.truncate(rows);
+    keys.sort_unstable_by(rank);
+    json!({
+        "keys": keys.iter().map(row).collect::<Vec<_>>(),
+        "keys_omitted": omitted,
+        "force_release": desk.guard.is_some() && promises.force_release,
+        "refresh_ms": ms(desk.refresh),
+        "stats": {
+            "acquired": stats.acquired,
+            "handoffs_local": stats.handoffs_local,
+            "handoffs_remote": stats.handoffs_remote,
+            "timeouts": stats.timeouts,
+            "refused": stats.refused,
+            "lost": stats.lost,
+            "renewals": stats.renewals,
+            "store_requests": stats.store_requests,
+            "keys": stats.keys,
+            "waiters": stats.waiters,
+            "held": stats.held,
+        },
+    })
+}
+
+fn row(busy: &BusyKey) -> Value {
+    let hold = busy.hold.map(|hold| {
+        json!({
+            "token": hold.token.to_string(),
+            "held_ms": ms(hold.held_for),
+            "lease_left_ms": ms(hold.lease_left),
+        })
+    });
+    json!({
+        "key": busy.key.as_str(),
+        "hold": hold,
+        "waiters": busy.waiters,
+        "refused": busy.refused,
+        "holds": busy.holds.map(quantiles),
+        "waits": busy.waits.map(quantiles),
+    })
+}
+
+fn quantiles(seen: Quantiles) -> Value {
+    json!({ "p50_ms": ms(seen.p50), "p90_ms": ms(seen.p90), "p99_ms": ms(seen.p99) })
+}
+
+/// What the store says of one key.
+pub(super) fn inspection(key: &Key, seen: &Inspection) -> Value {
+    let holder = seen.holder.as_ref().map(|holder| {
+        json!({
+            "claim": holder.claim,
+            "token": holder.token.map(|token| token.to_string()),
+            "lease_left_ms": holder.lease_left.map(ms),
+            "about": holder.about,
+        })
+    });
+    let waiters: Vec<_> = seen
+        .waiters
+        .iter()
+        .map(|waiter| json!({ "claim": waiter.claim, "about": waiter.about }))
+        .collect();
+    json!({ "key": key.as_str(), "holder": holder, "waiters": waiters })
+}
+
+/// Milliseconds, to the microsecond.
+fn ms(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}

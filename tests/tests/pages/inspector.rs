@@ -1,0 +1,213 @@
+//! The inspector.
+
+use std::time::Duration;
+
+use axum::Router;
+use http::StatusCode;
+use lock_core::memory::Memory;
+use lock_core::{Key, LockClient, LockGuard, LostCause};
+use lock_tower::inspect;
+use tests::browser::{Browser, Page};
+use tests::redis::RedisServer;
+use tests::wait::{eventually, within};
+use tokio::task::JoinHandle;
+
+use crate::support::{Site, fits, picture};
+
+fn app(locks: &LockClient) -> Router {
+    inspect::router(locks.clone(), |_| Ok::<_, StatusCode>(()))
+        .refresh(Duration::from_millis(100))
+        .allow_force_release(|(), _| true)
+        .into_router()
+}
+
+/// What may be in a key, an owner or a name, and must stay text.
+const HOSTILE: [&str; 6] = [
+    "</script><img src=x onerror=alert(1)>",
+    "<script>alert(2)</script>",
+    "\"'><svg/onload=alert(3)>",
+    "javascript:alert(4)",
+    "${alert(5)}{{alert(6)}}",
+    "__proto__",
+];
+
+/// Waits for `key` in a task of its own.
+fn waiter(locks: &LockClient, key: &str) -> JoinHandle<LockGuard> {
+    let acquire = locks.lock(key).wait(Duration::from_secs(600)).acquire();
+    tokio::spawn(async move { acquire.await.expect("its turn") })
+}
+
+/// The row of a key, as JavaScript.
+fn row(key: &str) -> String {
+    let key = serde_json::to_string(key).expect("a text");
+    format!("[...document.querySelectorAll('#keys tr')].find(row => row.dataset.key === {key})")
+}
+
+async fn shows(page: &Page, key: &str, text: &str) {
+    let found = format!("{}?.innerText.includes({text:?})", row(key));
+    page.until(&format!("the row of {key} says {text}"), &found).await;
+}
+
+#[tokio::test]
+async fn a_held_lock_and_its_waiters_are_shown_and_go_when_they_are_gone() {
+    let locks = LockClient::memory();
+    let site = Site::serve(app(&locks)).await;
+    let browser = Browser::start().await;
+    let page = browser.open(&site.url("/locks")).await;
+    page.until("it is empty", "!document.querySelector('#none').hidden").await;
+    let guard = locks.lock("order:42").await.unwrap();
+    shows(&page, "order:42", "held").await;
+    shows(&page, "order:42", &guard.token().to_string()).await;
+    let waiters = [waiter(&locks, "order:42"), waiter(&locks, "order:42")];
+    let count = format!("{}?.cells[2].textContent === '2'", row("order:42"));
+    page.until("both waiters are counted", &count).await;
+    page.until(
+        "they are summed up",
+        "document.querySelector('[data-stat=waiters]').textContent === '2'",
+    )
+    .await;
+
+    guard.release().await.unwrap();
+    for waiter in waiters {
+        let guard = within("a turn", waiter).await.unwrap();
+        shows(&page, "order:42", &guard.token().to_string()).await;
+        guard.release().await.unwrap();
+    }
+    page.until("the key is gone", "document.querySelectorAll('#keys tr').length === 0").await;
+    page.has_no_problems();
+}
+
+#[tokio::test]
+async fn a_key_that_is_opened_shows_who_holds_it_in_another_process() {
+    let store = Memory::new();
+    let locks = LockClient::with_backend(store.clone());
+    let elsewhere = LockClient::with_backend(store);
+    let site = Site::serve(app(&locks)).await;
+    let browser = Browser::start().await;
+    let guard = elsewhere.lock("order:42").await.unwrap();
+    let waiting = waiter(&locks, "order:42");
+    let page = browser.open(&site.url("/locks")).await;
+    shows(&page, "order:42", "waiting").await;
+    page.click("#keys button").await;
+    let holder = locks.inspect("order:42").await.unwrap().holder.unwrap();
+    page.until(
+        "the holder's claim",
+        &format!("document.body.innerText.includes('{}')", holder.claim),
+    )
+    .await;
+    page.until("the line", "document.querySelector('.detail').innerText.includes('1 in line')")
+        .await;
+    drop(guard);
+    within("its turn", waiting).await.unwrap().release().await.unwrap();
+    page.has_no_problems();
+}
+
+#[tokio::test]
+async fn a_key_is_taken_away_by_two_clicks_and_not_by_one() {
+    let locks = LockClient::memory();
+    let site = Site::serve(app(&locks)).await;
+    let browser = Browser::start().await;
+    let guard = locks.lock("order:42").await.unwrap();
+    let next = waiter(&locks, "order:42");
+    let page = browser.open(&site.url("/locks")).await;
+    page.click("#keys button").await;
+    page.click(".detail .danger").await;
+    page.click("#confirm-no").await;
+    page.until("the question is gone", "!document.querySelector('#confirm').open").await;
+    assert!(guard.is_held());
+    page.click(".detail .danger").await;
+    assert_eq!(page.text("#confirm-key").await, "order:42");
+    page.click("#confirm-yes").await;
+    assert_eq!(within("the loss", guard.lost()).await.cause(), LostCause::Taken);
+    let next = within("the hand-off", next).await.unwrap();
+    shows(&page, "order:42", &next.token().to_string()).await;
+    page.until(
+        "it is told",
+        "document.querySelector('#state').textContent.includes('was taken away')",
+    )
+    .await;
+    assert!(next.is_held());
+    page.has_no_problems();
+}
+
+#[tokio::test]
+async fn hostile_keys_and_owners_stay_text() {
+    let server = RedisServer::start();
+    let locks = LockClient::connect(&server.url()).await.unwrap();
+    let site = Site::serve(app(&locks)).await;
+    let browser = Browser::start().await;
+    let page = browser.open(&site.url("/locks")).await;
+    let mut guards = Vec::new();
+    for text in HOSTILE {
+        let key = Key::from_segments([text]).unwrap();
+        guards.push(locks.lock(key.clone()).await.unwrap());
+        shows(&page, key.as_str(), key.as_str()).await;
+    }
+    page.until(
+        "all rows",
+        &format!("document.querySelectorAll('#keys tr').length === {}", HOSTILE.len()),
+    )
+    .await;
+    for _ in HOSTILE {
+        page.click("#keys button[aria-expanded=false]").await;
+        page.until("its holder", "document.querySelector('.detail code')").await;
+        page.click("#keys .detail .danger").await;
+        page.click("#confirm-no").await;
+        page.click("#keys button[aria-expanded=true]").await;
+        // The next one, by hiding what was seen.
+        page.js("document.querySelector('#keys tr').hidden = true").await;
+        page.js("document.querySelector('#keys tr button').setAttribute('aria-expanded', 'seen')")
+            .await;
+        page.js("document.querySelector('#keys').append(document.querySelector('#keys tr'))").await;
+    }
+    // A client of another library writes what it likes.
+    let foreign = "lock:{foreign}";
+    server.command::<()>(&["SET", foreign, HOSTILE[0]]);
+    let waiting = waiter(&locks, "foreign");
+    shows(&page, "foreign", "waiting").await;
+    page.click("tr[data-key=foreign] button").await;
+    page.until(
+        "its owner",
+        "document.querySelector('.detail code')?.textContent.includes('onerror')",
+    )
+    .await;
+    server.command::<u64>(&["DEL", foreign]);
+    within("its turn", waiting).await.unwrap().release().await.unwrap();
+    let made = page.js("document.querySelectorAll('img, svg, script:not([src])').length").await;
+    assert_eq!(made, 0, "a key has become markup");
+    page.has_no_problems();
+}
+
+#[tokio::test]
+async fn the_page_fits_a_phone_and_has_its_picture_taken() {
+    let store = Memory::new();
+    let locks = LockClient::with_backend(store.clone());
+    let elsewhere = LockClient::with_backend(store);
+    let site = Site::serve(app(&locks)).await;
+    let browser = Browser::start().await;
+    let mut guards = Vec::new();
+    for key in ["order:42", "order:1138", "account:7:payout", "nightly:report"] {
+        guards.push(locks.lock(key).lease(Duration::from_secs(30)).await.unwrap());
+    }
+    let _far = elsewhere.lock("buy:sneaker").await.unwrap();
+    let mut waiters: Vec<_> = (0..7).map(|_| waiter(&locks, "buy:sneaker")).collect();
+    waiters.extend((0..3).map(|_| waiter(&locks, "order:42")));
+    eventually("all wait", || locks.stats().waiters == 10).await;
+    let page = browser.open(&site.url("/locks")).await;
+    page.prefer_dark(false).await;
+    shows(&page, "order:42", "held").await;
+    page.click("tr[data-key='buy:sneaker'] button").await;
+    page.until("its line", "document.querySelector('.detail li')").await;
+    page.js("scrollTo(0, 0)").await;
+    page.resize(1100, 620).await;
+    picture(&page, "inspector.png").await;
+    guards.push(locks.lock("k".repeat(500)).await.unwrap());
+    shows(&page, &"k".repeat(500), "held").await;
+    for width in [1280, 768, 390, 320] {
+        fits(&page, width).await;
+    }
+    page.has_no_problems();
+    for waiter in waiters {
+        waiter.abort();
+    }
+}
