@@ -49,6 +49,7 @@ pub mod memory;
 pub mod metrics;
 mod options;
 mod proto;
+pub mod quorum;
 #[cfg(feature = "redis")]
 mod redis;
 mod rejection;
