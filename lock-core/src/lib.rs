@@ -16,6 +16,9 @@
 //! # Ok(()) }
 //! ```
 //!
+//! Above the locks stands `idempotency` (feature of that name): a request runs once per key, and
+//! those that repeat it are given its outcome.
+//!
 //! # What it promises, and where
 //!
 //! 1. **One holder per key** while clocks drift less than 1 % over a lease: the stores
@@ -40,6 +43,8 @@ mod connect;
 mod engine;
 mod error;
 mod guard;
+#[cfg(feature = "idempotency")]
+pub mod idempotency;
 mod inspect;
 mod key;
 pub mod memory;
@@ -82,6 +87,8 @@ mod macro_support;
 
 #[cfg(feature = "macros")]
 pub use lock_macros::distributed_lock;
+#[cfg(feature = "idempotent")]
+pub use lock_macros::idempotent;
 #[cfg(feature = "macros")]
 pub use macro_support::{FromLockError, LockFailure};
 

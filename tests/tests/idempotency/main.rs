@@ -1,0 +1,10 @@
+//! Idempotency over a real `redis-server`.
+
+#![allow(clippy::disallowed_methods)] // real servers, real time
+
+mod conformance;
+mod duplicates;
+mod http;
+mod replies;
+mod rights;
+mod support;
