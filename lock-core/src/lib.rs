@@ -16,6 +16,9 @@
 //! # Ok(()) }
 //! ```
 //!
+//! Above the locks stands `idempotency` (feature of that name): a request runs once per key, and
+//! those that repeat it are given its outcome.
+//!
 //! # What it promises, and where
 //!
 //! 1. **One holder per key** while clocks drift less than 1 % over a lease: the stores
@@ -49,6 +52,7 @@ pub mod memory;
 pub mod metrics;
 mod options;
 mod proto;
+pub mod quorum;
 #[cfg(feature = "redis")]
 mod redis;
 mod rejection;

@@ -109,6 +109,11 @@ fn every_public_type_crosses_threads() {
         memory::Memory: true true true,
         <memory::Memory as Backend>::Claim: true true true,
     }
+    #[cfg(feature = "metrics")]
+    table! {
+        metrics::Metric: true true true,
+        metrics::Kind: true true true,
+    }
     #[cfg(feature = "redis")]
     table! {
         Redis: true true true,

@@ -89,6 +89,25 @@ pub trait Claim: Send + 'static {
     /// re-acquires a lost one.
     fn renew(&mut self) -> impl Future<Output = Result<Renewal, Fault>> + Send;
 
+    /// Has the next verbs end the blocks of tokens that they reserve at `clock`, not at the store's
+    /// own clock. The members of a quorum count alike by it.
+    fn count_from(&mut self, clock: u64) {
+        // A store that numbers its grants in another way goes on to do so.
+        let _ = clock;
+    }
+
+    /// Moves the last reserved token of the key to `to` at least, if this claim holds the key;
+    /// `false`, and nothing moved, if it does not.
+    ///
+    /// # Errors
+    ///
+    /// A refusal where [`Promises::quorum`] does not hold.
+    fn raise(&mut self, to: u64) -> impl Future<Output = Result<bool, Fault>> + Send {
+        let _ = to;
+        let what = "this store cannot be a member of a quorum";
+        std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
+    }
+
     /// Leaves the line, held or not. Idempotent. A dropped claim that was not withdrawn ends with
     /// its lease.
     fn withdraw(&mut self) -> impl Future<Output = Result<Withdrawal, Fault>> + Send;
@@ -142,6 +161,8 @@ pub struct Promises {
     pub revocation: bool,
     /// A key can be taken away from its holder.
     pub force_release: bool,
+    /// It can be a member of a [`Quorum`](crate::quorum::Quorum): [`Claim::raise`] is served.
+    pub quorum: bool,
     /// The shortest lease that the backend can renew in time.
     pub lease_min: Duration,
 }
@@ -158,6 +179,7 @@ impl Promises {
             permits: false,
             revocation: false,
             force_release: false,
+            quorum: false,
             lease_min: Duration::from_millis(10),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use super::store::{Place, Store};
+use super::store::{Moment, Place, Store};
 use crate::backend::{Attempt, Claim, ClaimId, Fault, FaultKind, Mode, Renewal, Terms, Withdrawal};
 use crate::engine::clock;
 use crate::key::Key;
@@ -20,11 +20,17 @@ pub struct MemoryClaim {
     news: Arc<Notify>,
     /// It was poked, and has not asked since.
     heard: bool,
+    /// Where its tokens end, in a quorum.
+    tokens_at: Option<u64>,
 }
 
 impl MemoryClaim {
     pub(super) fn new(store: Arc<Store>, key: Key, id: ClaimId, terms: Terms) -> Self {
-        Self { store, key, id, terms, news: Arc::new(Notify::new()), heard: false }
+        Self { store, key, id, terms, news: Arc::new(Notify::new()), heard: false, tokens_at: None }
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { now: clock::now(), tokens_at: self.tokens_at }
     }
 
     fn place(&self) -> Place {
@@ -41,7 +47,7 @@ impl Claim for MemoryClaim {
         self.heard = false;
         let join = self.terms.patience.is_none_or(|patience| !patience.is_zero());
         let place = self.place();
-        Ok(self.store.attempt(&self.key, place, join, clock::now()))
+        Ok(self.store.attempt(&self.key, place, join, self.moment()))
     }
 
     async fn changed(&mut self) {
@@ -53,11 +59,19 @@ impl Claim for MemoryClaim {
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         self.heard = false;
-        Ok(self.store.renew(&self.key, &self.place(), clock::now()))
+        Ok(self.store.renew(&self.key, &self.place(), self.moment()))
+    }
+
+    fn count_from(&mut self, clock: u64) {
+        self.tokens_at = Some(clock);
+    }
+
+    async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
+        Ok(self.store.raise(&self.key, self.id, to, clock::now()))
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
-        Ok(self.store.withdraw(&self.key, self.id, clock::now()))
+        Ok(self.store.withdraw(&self.key, self.id, self.moment()))
     }
 }
 

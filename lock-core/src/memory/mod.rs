@@ -74,6 +74,7 @@ impl Backend for Memory {
             push: true,
             revocation: true,
             force_release: true,
+            quorum: true,
             lease_min: Duration::from_millis(10),
             ..Promises::none()
         }

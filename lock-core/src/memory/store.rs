@@ -62,10 +62,25 @@ struct Tokens {
     floor: u64,
 }
 
+/// When a request is served, and the clock that tokens end at if not this store's.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) now: Instant,
+    pub(super) tokens_at: Option<u64>,
+}
+
+impl Moment {
+    pub(super) const fn of(now: Instant) -> Self {
+        Self { now, tokens_at: None }
+    }
+}
+
 impl Tokens {
-    fn block(&self, last: Option<u64>, fences: u32, now: Instant) -> FenceRange {
-        let since = now.saturating_duration_since(self.epoch).as_micros();
-        let clock = ticks(self.epoch_us + u64::try_from(since).unwrap_or(0));
+    fn block(&self, last: Option<u64>, fences: u32, at: Moment) -> FenceRange {
+        let clock = at.tokens_at.unwrap_or_else(|| {
+            let since = at.now.saturating_duration_since(self.epoch).as_micros();
+            ticks(self.epoch_us + u64::try_from(since).unwrap_or(0))
+        });
         match last {
             None => reserve(None, clock.max(self.floor + 1), fences),
             last => reserve(last, clock, fences),
@@ -81,7 +96,7 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) fn new() -> Self {
-        let tokens = Tokens { epoch_us: wall_clock_us(), epoch: clock::now(), floor: 0 };
+        let tokens = Tokens { epoch_us: clock::wall_us(), epoch: clock::now(), floor: 0 };
         let state = State { keys: HashMap::new(), tokens, sweep_at: SWEEP_FROM };
         Self { state: Mutex::new(state) }
     }
@@ -94,12 +109,13 @@ impl Store {
         self.state().keys.len()
     }
 
-    pub(super) fn attempt(&self, key: &Key, place: Place, join: bool, now: Instant) -> Attempt {
+    pub(super) fn attempt(&self, key: &Key, place: Place, join: bool, at: Moment) -> Attempt {
+        let now = at.now;
         let mut state = self.state();
         state.sweep(now);
         let State { keys, tokens, .. } = &mut *state;
         let entry = keys.entry(key.clone()).or_default();
-        entry.expire(tokens, now);
+        entry.expire(tokens, at);
         if let Some(owner) = &entry.owner
             && owner.place.claim == place.claim
         {
@@ -107,7 +123,7 @@ impl Store {
         }
         if entry.owner.is_none() {
             // Nobody waits either, or the head of the line would own the key now.
-            entry.own(place, tokens, now, false);
+            entry.own(place, tokens, at, false);
             return Attempt::Granted(entry.grant(now));
         }
         let at = entry.queue.iter().position(|other| other.claim == place.claim);
@@ -123,15 +139,16 @@ impl Store {
         Attempt::Blocked { ahead, recheck: until.saturating_duration_since(now) }
     }
 
-    pub(super) fn renew(&self, key: &Key, place: &Place, now: Instant) -> Renewal {
+    pub(super) fn renew(&self, key: &Key, place: &Place, at: Moment) -> Renewal {
+        let now = at.now;
         let mut state = self.state();
         let State { keys, tokens, .. } = &mut *state;
         let Some(entry) = keys.get_mut(key) else { return Renewal::Lost };
-        entry.expire(tokens, now);
+        entry.expire(tokens, at);
         match &mut entry.owner {
             Some(owner) if owner.place.claim == place.claim => {
                 owner.until = now + place.lease;
-                owner.fences = tokens.block(entry.last, place.fences, now);
+                owner.fences = tokens.block(entry.last, place.fences, at);
                 entry.last = owner.fences.last();
                 Renewal::Held(entry.grant(now))
             }
@@ -139,20 +156,32 @@ impl Store {
         }
     }
 
-    pub(super) fn withdraw(&self, key: &Key, claim: ClaimId, now: Instant) -> Withdrawal {
+    pub(super) fn withdraw(&self, key: &Key, claim: ClaimId, at: Moment) -> Withdrawal {
         let mut state = self.state();
         let State { keys, tokens, .. } = &mut *state;
         let Some(entry) = keys.get_mut(key) else { return Withdrawal::NotHeld };
-        entry.expire(tokens, now);
+        entry.expire(tokens, at);
         let held = entry.owner.as_ref().is_some_and(|owner| owner.place.claim == claim);
         if held {
             entry.owner = None;
-            entry.promote(tokens, now, true);
+            entry.promote(tokens, at, true);
         } else {
             entry.queue.retain(|other| other.claim != claim);
         }
         state.forget_if_idle(key);
         if held { Withdrawal::Released } else { Withdrawal::NotHeld }
+    }
+
+    /// Moves the last token of a key up, for its holder.
+    pub(super) fn raise(&self, key: &Key, claim: ClaimId, to: u64, now: Instant) -> bool {
+        let mut state = self.state();
+        let Some(entry) = state.keys.get_mut(key) else { return false };
+        let owner = entry.owner.as_ref().filter(|owner| now < owner.until);
+        if owner.is_none_or(|owner| owner.place.claim != claim) {
+            return false;
+        }
+        entry.last = Some(entry.last.unwrap_or(0).max(to));
+        true
     }
 
     /// Marks the claim that holds the key now, and no other; `false` if none does.
@@ -167,14 +196,15 @@ impl Store {
 
     /// Takes the key from the claim that holds it now, and hands it on; `false` if none does.
     pub(super) fn force_release(&self, key: &Key, now: Instant) -> bool {
+        let at = Moment::of(now);
         let mut state = self.state();
         let State { keys, tokens, .. } = &mut *state;
         let Some(entry) = keys.get_mut(key) else { return false };
-        entry.expire(tokens, now);
+        entry.expire(tokens, at);
         let owner = entry.owner.take();
         if let Some(owner) = &owner {
             owner.place.news.notify_one();
-            entry.promote(tokens, now, true);
+            entry.promote(tokens, at, true);
         }
         state.forget_if_idle(key);
         owner.is_some()
@@ -230,23 +260,23 @@ impl State {
 
 impl Entry {
     /// The lease of the owner ended: the next in line takes over.
-    fn expire(&mut self, tokens: &Tokens, now: Instant) {
-        if self.owner.as_ref().is_some_and(|owner| now >= owner.until) {
+    fn expire(&mut self, tokens: &Tokens, at: Moment) {
+        if self.owner.as_ref().is_some_and(|owner| at.now >= owner.until) {
             self.owner = None;
-            self.promote(tokens, now, false);
+            self.promote(tokens, at, false);
         }
     }
 
-    fn promote(&mut self, tokens: &Tokens, now: Instant, handed_on: bool) {
+    fn promote(&mut self, tokens: &Tokens, at: Moment, handed_on: bool) {
         if let Some(place) = self.queue.pop_front() {
             place.news.notify_one();
-            self.own(place, tokens, now, handed_on);
+            self.own(place, tokens, at, handed_on);
         }
     }
 
-    fn own(&mut self, place: Place, tokens: &Tokens, now: Instant, handed_on: bool) {
-        let until = now + place.lease;
-        let fences = tokens.block(self.last, place.fences, now);
+    fn own(&mut self, place: Place, tokens: &Tokens, at: Moment, handed_on: bool) {
+        let until = at.now + place.lease;
+        let fences = tokens.block(self.last, place.fences, at);
         self.last = fences.last();
         self.owner = Some(Owner { place, until, fences, handed_on, revoke_requested: false });
     }
@@ -270,10 +300,4 @@ impl Entry {
             },
         }
     }
-}
-
-#[allow(clippy::disallowed_methods)] // the first token, not a time
-fn wall_clock_us() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(1, |since| u64::try_from(since.as_micros()).unwrap_or(1))
 }

@@ -14,9 +14,10 @@
 //! again as it is late, so that a stuck holder closes the door behind it. A part of the budget is
 //! kept free beyond that, for a mean that drifts while a waiter waits.
 //!
-//! Below [`SAMPLES_MIN`] samples nothing is known and everybody is let in. Those who can be seen
-//! later on to have come in vain are told then, from the back of the line: their time is up even
-//! if all holds ahead are as short as half of them were of late.
+//! Below [`SAMPLES_MIN`] samples nothing is known and everybody is let in. Below [`SAMPLES_SURE`]
+//! little is known, and the first holds of a rush are often the slowest: only those are refused
+//! who come *in vain*, as their time is up even if all holds ahead are as short as the shortest
+//! tenth. Those in line who can be seen to wait in vain later on are told then, from the back.
 
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,9 @@ use crate::busy::Quantiles;
 
 /// Nothing is estimated from fewer samples.
 pub(crate) const SAMPLES_MIN: u64 = 8;
+
+/// A refusal that is not certain needs so many.
+const SAMPLES_SURE: u64 = 32;
 
 /// The mean is that of all samples up to here, and then forgets a sample after so many: enough to
 /// see the turns of other processes, which come once in 64 hand-offs or more often.
@@ -64,8 +68,10 @@ pub(crate) struct Admission {
     awaited: bool,
     holds: Samples,
     waits: Samples,
-    /// Half of the holds took about this long, and no bucket of them begins later.
-    median: (Duration, Duration),
+    /// Half of the holds took about this long.
+    median: Duration,
+    /// All but a tenth of the holds took this long or longer.
+    shortest: Duration,
 }
 
 /// What is known when a waiter arrives or waits.
@@ -91,7 +97,8 @@ impl Admission {
             awaited: false,
             holds: Samples::new(),
             waits: Samples::new(),
-            median: (Duration::ZERO, Duration::ZERO),
+            median: Duration::ZERO,
+            shortest: Duration::ZERO,
         }
     }
 
@@ -112,10 +119,9 @@ impl Admission {
     /// A hold ended after `hold`.
     pub(crate) fn released(&mut self, hold: Duration) {
         self.holds.record(hold);
-        if self.samples.is_multiple_of(SAMPLES_MIN)
-            && let Some((from, to)) = self.holds.quantile(0.5)
-        {
-            self.median = ((from + to) / 2, from);
+        if self.samples < SAMPLES_SURE || self.samples.is_multiple_of(SAMPLES_MIN) {
+            self.median = self.holds.about(0.5).unwrap_or_default();
+            self.shortest = self.holds.quantile(0.1).map_or(Duration::ZERO, |(from, _)| from);
         }
     }
 
@@ -179,7 +185,7 @@ impl Admission {
     pub(crate) fn median_hold(&self) -> Duration {
         // Holds are remembered for longer than occupancies: when they have become shorter, the
         // mean knows first.
-        if self.knows() { self.median.0.min(self.mean()) } else { Duration::ZERO }
+        if self.knows() { self.median.min(self.mean()) } else { Duration::ZERO }
     }
 
     fn mean(&self) -> Duration {
@@ -195,7 +201,7 @@ impl Admission {
         let age = now.saturating_duration_since(self.granted).as_secs_f64();
         // Each claim ahead of ours has one hold at least.
         let residual = (self.mean - age).abs();
-        let claims = self.median.0.as_secs_f64() * f64::from(ahead.claims);
+        let claims = self.median.as_secs_f64() * f64::from(ahead.claims);
         let residual = residual.max(claims - ahead.counted.as_secs_f64());
         let known = self.samples.min(WORTH.into()) as f64;
         let spread = DEVIATIONS * (self.variance * (n + n * n / known)).sqrt();
@@ -212,14 +218,17 @@ impl Admission {
         now: Instant,
     ) -> Option<Duration> {
         let estimate = self.estimate(ahead, now)?;
+        if self.samples < SAMPLES_SURE {
+            return self.is_in_vain(ahead.here.saturating_sub(1), left).then_some(estimate);
+        }
         (estimate.mul_f64(1.0 + DRIFT) + self.needed(budget) > left).then_some(estimate)
     }
 
-    /// Whether the time of a waiter with `left` is up before its turn comes even if all holds
-    /// ahead are short.
+    /// Whether the time of a waiter with `left` is up before its turn comes even if all of these
+    /// holds ahead are short.
     pub(crate) fn is_in_vain(&self, ahead: usize, left: Duration) -> bool {
         let at_least =
-            self.median.1.min(self.mean()).saturating_mul(u32::try_from(ahead).unwrap_or(u32::MAX));
+            self.shortest.min(self.mean()).saturating_mul(u32::try_from(ahead).unwrap_or(u32::MAX));
         self.knows() && at_least > left
     }
 
@@ -369,6 +378,17 @@ mod tests {
             // 400 are to be had; the first is an outlier of eight times the others.
             assert!(let_in.count() > 80, "{first:?}");
         }
+    }
+
+    #[test]
+    fn the_first_holds_of_a_rush_are_not_taken_for_the_rest() {
+        // Each client's connection is served as well, for a while.
+        let slow_start = (0..12).map(|nth| ms(30 + 20 * (12 - nth)));
+        let (admission, now) = after(slow_start);
+        assert!(admission.estimate(ahead(50), now).unwrap() > ms(5_000));
+        assert_eq!(admission.refuses(ahead(50), ms(4_000), ms(4_000), now), None);
+        assert!(!admission.is_in_vain(50, ms(4_000)));
+        assert!(admission.is_in_vain(150, ms(4_000)), "even at 30 ms each");
     }
 
     #[test]

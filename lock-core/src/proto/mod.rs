@@ -9,6 +9,7 @@
 //! - [`quantiles`]: durations of late.
 //! - [`line`]: a FIFO whose members can leave from the middle.
 //! - [`children`]: the line in a ZooKeeper directory.
+//! - [`votes`]: what the members of a quorum say, and what it comes to.
 //! - [`session`]: until when a ZooKeeper session surely lives.
 
 mod admission;
@@ -22,6 +23,7 @@ mod line;
 mod quantiles;
 #[cfg(feature = "zookeeper")]
 mod session;
+mod votes;
 
 pub(crate) use backoff::{FAULT_PAUSES, RETRY_PAUSES};
 pub(crate) use cohort::{
@@ -34,3 +36,4 @@ pub(crate) use fence::{reserve, ticks};
 pub(crate) use lease::margin;
 #[cfg(feature = "zookeeper")]
 pub(crate) use session::SessionClock;
+pub(crate) use votes::{Renewed, Ruling, Votes};

@@ -14,7 +14,7 @@ use super::names::{self, Names};
 use super::node::Node;
 use super::probe;
 use super::renewals::Due;
-use super::script::{ATTEMPT, WITHDRAW};
+use super::script::{ATTEMPT, RAISE, WITHDRAW};
 use crate::backend::{
     Attempt, Claim, ClaimId, Fault, FaultKind, Grant, Mode, Renewal, Terms, Withdrawal,
 };
@@ -55,6 +55,8 @@ pub struct RedisClaim {
     held: bool,
     /// Held for the full lease, not only for what is left of a pushed grant.
     renewed: bool,
+    /// Where its tokens end, in a quorum.
+    clock: Option<u64>,
     /// Where attempts were sent whose effect is not known: they may take effect later still, and
     /// only there is a withdrawal sure to come after them.
     doubts: Vec<MultiplexedConnection>,
@@ -81,6 +83,7 @@ impl RedisClaim {
             blocked: None,
             held: false,
             renewed: false,
+            clock: None,
             doubts: Vec::new(),
         }
     }
@@ -184,7 +187,8 @@ impl Claim for RedisClaim {
             .arg(u8::from(join))
             .arg(millis(CLAIM_LEASE))
             .arg(millis(self.claim_lease()))
-            .arg(millis(self.terms.lease + FENCE_KEPT));
+            .arg(millis(self.terms.lease + FENCE_KEPT))
+            .arg(self.clock);
         let sent = clock::now();
         let answer = match self.node.call(&ATTEMPT, command).await {
             Ok(answer) => answer,
@@ -249,9 +253,23 @@ impl Claim for RedisClaim {
         }
     }
 
+    fn count_from(&mut self, clock: u64) {
+        self.clock = Some(clock);
+    }
+
+    async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
+        let mut command = RAISE.on(&self.names);
+        command.arg(self.owner()).arg(to).arg(millis(self.terms.lease + FENCE_KEPT));
+        match self.node.call(&RAISE, command).await {
+            Ok(Value::Int(raised)) => Ok(raised == 1),
+            Ok(_) => Err(fault::strange("a raise of the fence")),
+            Err(unserved) => Err(unserved.fault.into_fault()),
+        }
+    }
+
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         let mut command = WITHDRAW.on(&self.names);
-        command.arg(self.owner()).arg(self.terms.fences);
+        command.arg(self.owner()).arg(self.terms.fences).arg(self.clock);
         let answer = self.node.call(&WITHDRAW, command.clone()).await;
         // Behind each attempt whose effect is not known. Nobody waits for it: such a connection is
         // slow or dead, and what it still brings about is undone when it does.

@@ -88,6 +88,7 @@ impl Backend for Redis {
             fifo: true,
             push: true,
             force_release: true,
+            quorum: true,
             lease_min: LEASE_MIN,
             ..Promises::none()
         }

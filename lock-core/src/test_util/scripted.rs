@@ -308,6 +308,14 @@ impl<C: Claim> Claim for ScriptedClaim<C> {
         pass.leave(self.inner.renew().await, Reply::Renewal).await
     }
 
+    fn count_from(&mut self, clock: u64) {
+        self.inner.count_from(clock);
+    }
+
+    async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
+        self.inner.raise(to).await
+    }
+
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         let pass = self.script.begin(Verb::Withdraw, self.id).enter().await?;
         pass.leave(self.inner.withdraw().await, Reply::Withdrawal).await

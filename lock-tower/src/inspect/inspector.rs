@@ -27,7 +27,7 @@ const VIEWERS_MAX: usize = 32;
 type Authenticate<V> = dyn Fn(&Parts) -> Result<V, Box<Response>> + Send + Sync;
 type Guard<V> = dyn Fn(&V, &Key) -> bool + Send + Sync;
 
-/// The inspector of one lock client; see the [module](self).
+/// The inspector of one lock client; see the [module](crate::inspect).
 ///
 /// `authenticate` says who looks, or with what a request is refused. It is asked for every request
 /// and has its head, with whatever a middleware before it left in the extensions.

@@ -10,7 +10,7 @@ let snapshot = null;
 let source = null;
 let opened = null; // the key whose details are shown
 let openedTimer = null;
-let leases = new Map(); // key -> the longest lease seen, which is what the bar is full at
+const leases = new Map(); // key -> the longest lease seen, which is what the bar is full at
 
 function el(name, text, className) {
   const made = document.createElement(name);
@@ -137,7 +137,11 @@ function show() {
   for (const [key, parts] of rows) {
     if (seen.has(key)) continue;
     // What is looked at stays until it is closed: the store may know more of it.
-    if (key === opened && !wanted) { fill(parts, { key, hold: null, waiters: 0, refused: 0 }); put(parts.tag, 'idle here'); continue; }
+    if (key === opened && !wanted) {
+      fill(parts, { key, hold: null, waiters: 0, refused: 0 });
+      put(parts.tag, 'idle here');
+      continue;
+    }
     if (key === opened) open(null);
     parts.row.remove();
     rows.delete(key);
@@ -185,7 +189,8 @@ async function look(key) {
     const answer = await answerOf(asked);
     if (opened === key) showDetail(key, answer);
   } catch (error) {
-    if (opened === key) rows.get(key)?.detail?.firstElementChild.replaceChildren(el('p', error.message, 'small'));
+    const cell = opened === key ? rows.get(key)?.detail?.firstElementChild : null;
+    cell?.replaceChildren(el('p', error.message, 'small'));
   }
   if (opened === key && !document.hidden) {
     clearTimeout(openedTimer);
@@ -206,7 +211,8 @@ function showDetail(key, { holder, waiters }) {
     held.append('at the store nobody holds it');
   }
   const parts = [held];
-  parts.push(el('p', waiters.length ? `${count(waiters.length)} in line, one per process:` : 'nobody in line', 'small'));
+  const line = waiters.length ? `${count(waiters.length)} in line, one per process:` : 'nobody in line';
+  parts.push(el('p', line, 'small'));
   if (waiters.length) {
     const list = el('ol');
     for (const waiter of waiters) {

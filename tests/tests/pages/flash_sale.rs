@@ -72,9 +72,10 @@ async fn rush(page: &Page, buyers: u32, stock: u32) {
 
 /// Presses the button; says how many rushes there were before.
 async fn begin(page: &Page, buyers: u32, stock: u32) -> u64 {
+    // Until then the page may put in the numbers of the command line.
+    page.until("there is something to see", "view").await;
     fill(page, "buyers", buyers).await;
     fill(page, "stock", stock).await;
-    page.until("there is something to see", "view").await;
     let before = page.js("view.rushes").await;
     page.click("#rush").await;
     before.as_u64().expect("a number")
@@ -162,6 +163,10 @@ async fn the_inspector_and_the_metrics_are_beside_the_page() {
     locks.until("the key", "document.querySelector('tr[data-key=\"buy:sneaker\"]')").await;
     locks.has_no_problems();
     let metrics = browser.open(&format!("{}/metrics", shop.url)).await;
+    let text = metrics.text("body").await;
+    for name in ["lock_hold_seconds_bucket{le=", "lock_handoffs_total{kind=", "lock_waiters "] {
+        assert!(text.contains(name), "no {name} in {text}");
+    }
     metrics.has_no_problems();
     page.has_no_problems();
 }

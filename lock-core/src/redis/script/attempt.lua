@@ -1,4 +1,5 @@
--- ARGV me, lease ms, tokens, join (1 or 0), due in ms, claim lease ms, fence kept ms
+-- ARGV me, lease ms, tokens, join (1 or 0), due in ms, claim lease ms, fence kept ms,
+--      clock of the tokens (or none: the server's)
 -- -> {1, first, last, wanted} granted
 --    {0, ahead, ms left, foreign, last token of the key, or of the clock} blocked
 local call = redis.call
@@ -10,7 +11,7 @@ local values = call('MGET', K[1], K[4])
 local holder = values[1]
 
 local function take(fence, wanted)
-  local first, last = reserve(fence, tonumber(ARGV[3]), ARGV[7])
+  local first, last = reserve(fence, tonumber(ARGV[3]), ARGV[7], ARGV[8])
   -- MGET shows a key of another type as free; NX does not.
   if not call('SET', K[1], me, 'PX', ARGV[2], 'NX') then
     foreign(K[1])
@@ -32,7 +33,7 @@ if holder == me then
     first = last - tonumber(string.sub(values[2], 18)) + 1
   else
     -- The fence was deleted by hand.
-    first, last = reserve(nil, 1, ARGV[7])
+    first, last = reserve(nil, 1, ARGV[7], ARGV[8])
   end
   return {1, first, last, waiting > 0 and 1 or 0}
 end
@@ -44,7 +45,7 @@ if not holder then
   if call('EXISTS', K[1]) == 1 then
     foreign(K[1])
   end
-  if not promote(me, values[2], tonumber(ARGV[3])) then
+  if not promote(me, values[2], tonumber(ARGV[3]), ARGV[8]) then
     return take(call('GET', K[4]), call('EXISTS', K[2]))
   end
   values = call('MGET', K[1], K[4])

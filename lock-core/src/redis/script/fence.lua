@@ -33,9 +33,9 @@ end
 
 -- Reserves up to `count` tokens above all before them, none ahead of the clock unless it was set
 -- back: what a server that lost its data gives next is above all it ever gave. `value` is the
--- fence as read, `ttl` how long it is kept.
-local function reserve(value, count, ttl)
-  local last = clock_token()
+-- fence as read, `ttl` how long it is kept. The members of a quorum are given one `clock`.
+local function reserve(value, count, ttl, clock)
+  local last = tonumber(clock) or clock_token()
   local first = last
   if value then
     local before = last_of(value)

@@ -63,6 +63,8 @@ pub(super) static WITHDRAW: LazyLock<Script> =
     LazyLock::new(|| Script::with_shared(include_str!("withdraw.lua")));
 pub(super) static FORCE_RELEASE: LazyLock<Script> =
     LazyLock::new(|| Script::with_shared(include_str!("force_release.lua")));
+pub(super) static RAISE: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("raise.lua")));
 pub(super) static INSPECT: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("inspect.lua").to_owned()));
 pub(super) static RIGHTS: LazyLock<Script> =

@@ -8,8 +8,8 @@ local FENCE_MS = '3601500'
 -- Gives the free key to the first waiter that is alive, and pushes the grant to it. True if
 -- somebody has the key now; false if it is the turn of `me`, or nobody waits. An error leaves the
 -- line as it was.
-local function promote(me, fence, tokens)
-  local first, last = reserve(fence, tokens, FENCE_MS)
+local function promote(me, fence, tokens, clock)
+  local first, last = reserve(fence, tokens, FENCE_MS, clock)
   for _ = 1, SKIPS_MAX do
     local head = call('LPOP', K[2])
     if not head then

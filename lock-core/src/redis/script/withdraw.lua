@@ -1,4 +1,4 @@
--- ARGV me, tokens
+-- ARGV me, tokens, clock of the tokens (or none: the server's)
 -- -> 1 released, 2 handed on, 0 not held
 local call = redis.call
 local K = KEYS
@@ -11,7 +11,7 @@ if call('GET', K[1]) == me then
 --FENCE
 --PROMOTE
   local done, handed = pcall(function()
-    return promote(me, call('GET', K[4]), tonumber(ARGV[2]))
+    return promote(me, call('GET', K[4]), tonumber(ARGV[2]), ARGV[3])
   end)
   if done and handed then
     return 2

@@ -32,6 +32,9 @@ const NOW_WITHIN: Duration = Duration::from_secs(1);
 pub(super) struct Hall {
     store: String,
     hold: Duration,
+    /// Of the command line, for the page to begin with.
+    buyers: u32,
+    stock: u32,
     reach: Reach,
     shop: Shop,
     /// Of the last rush, once its shelf was full.
@@ -52,6 +55,8 @@ pub(super) struct Hall {
 pub(super) struct View {
     store: String,
     hold_ms: u128,
+    buyers: u32,
+    stock: u32,
     left: i64,
     sold: u64,
     oversold: u64,
@@ -87,6 +92,8 @@ impl Hall {
         Ok(Self {
             store: options.store().to_owned(),
             hold: Duration::from_millis(options.hold_ms),
+            buyers: options.buyers,
+            stock: options.stock,
             reach,
             shop,
             board: Mutex::default(),
@@ -158,6 +165,8 @@ impl Hall {
         Ok(View {
             store: self.store.clone(),
             hold_ms: self.hold.as_millis(),
+            buyers: self.buyers,
+            stock: self.stock,
             left: books.left,
             sold: books.sold,
             oversold: books.sold.saturating_sub(stock),

@@ -159,6 +159,10 @@ function connect() {
   source.onmessage = (event) => {
     const seen = JSON.parse(event.data);
     if (!seen) return state('gone', 'the shop does not answer');
+    if (!view) {
+      $('buyers').value = seen.buyers;
+      $('stock').value = seen.stock;
+    }
     view = seen;
     state('live', 'live');
     show();

@@ -6,7 +6,9 @@ use std::time::Duration;
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use lock_core::metrics::SECONDS_BUCKETS;
+use lock_tower::metrics::describe;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use crate::Trouble;
 
@@ -19,12 +21,18 @@ const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 /// The text format of Prometheus.
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
-/// Records from now on. Its upkeep ends with the runtime.
+/// Records from now on; before the first lock, or what is held now would be missing in its gauge.
+/// Its upkeep ends with the runtime.
 pub(super) fn install() -> Result<(), Trouble> {
     if RECORDER.get().is_some() {
         return Ok(());
     }
-    let recorder = PrometheusBuilder::new().install_recorder()?;
+    // The dashboard in docs/ reads buckets; those of several processes can be added up.
+    let seconds = Matcher::Suffix("_seconds".to_owned());
+    let recorder = PrometheusBuilder::new()
+        .set_buckets_for_metric(seconds, SECONDS_BUCKETS)?
+        .install_recorder()?;
+    describe();
     let upkeep = recorder.clone();
     if RECORDER.set(recorder).is_ok() {
         drop(tokio::spawn(async move {

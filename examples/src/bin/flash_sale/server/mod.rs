@@ -83,9 +83,7 @@ fn routes(app: App, plan: &Plan) -> Router {
         .retries(RETRIES)
         .waiters_per_key(WAITERS_MAX)
         .waiters(WAITERS_MAX);
-    // These buyers come once, and the moment when all of them come tells little of how long the
-    // others will take: nobody is sent away for what was learnt of it.
-    let patient = lock.clone().wait(WAIT).admission(false);
+    let patient = lock.clone().wait(WAIT);
     let buy = || post(buy::buy);
     // Outside the lock, so that it sees the wait.
     let noted = |buy: MethodRouter<App>| buy.layer(from_fn(buy::note_arrival));
@@ -116,6 +114,9 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(plan: &Plan, listen: SocketAddr) -> Result<Self, Trouble> {
+        if plan.watched {
+            metrics::install()?;
+        }
         let locks = LockClient::connect(&plan.locks).await?;
         let shop = Shop::open(&plan.db).await?;
         let listener = TcpListener::bind(listen).await?;
@@ -126,9 +127,6 @@ impl Server {
             hold: plan.hold,
             stale_writes: Arc::default(),
         };
-        if plan.watched {
-            metrics::install()?;
-        }
         let routes = routes(app, plan);
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(async move {

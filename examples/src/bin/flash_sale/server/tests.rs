@@ -97,3 +97,29 @@ async fn a_write_that_the_fence_refuses_is_counted_and_not_answered_as_a_sale() 
     assert_eq!(app.stale_writes.load(std::sync::atomic::Ordering::Relaxed), 2);
     assert_eq!(app.shop.books("lamp").await.unwrap().sold, 0);
 }
+
+#[tokio::test]
+async fn a_sale_that_is_watched_exposes_our_metrics_with_buckets_and_without_the_key() {
+    metrics::install().unwrap();
+    let storage = Storage::new(None).unwrap();
+    let routes = routes(app(&storage).await, &Plan { watched: true, ..plan() });
+    for request in [restock("rare-shoe"), buy("rare-shoe")] {
+        assert_eq!(routes.clone().oneshot(request).await.unwrap().status(), StatusCode::OK);
+    }
+    let request = Request::get("/metrics").body(Body::empty()).unwrap();
+    let answer = routes.oneshot(request).await.unwrap();
+    let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    for line in [
+        "# TYPE lock_wait_seconds histogram",
+        "# HELP lock_hold_seconds ",
+        "lock_wait_seconds_bucket{outcome=\"granted\",le=\"0.001\"}",
+        "lock_hold_seconds_bucket{le=\"+Inf\"}",
+        "lock_store_seconds_count{verb=\"attempt\",outcome=\"granted\"}",
+        "lock_http_wait_seconds_bucket{outcome=\"granted\",le=\"4\"}",
+        "lock_held ",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+    assert!(!text.contains("rare-shoe"), "{text}");
+}

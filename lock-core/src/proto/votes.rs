@@ -1,0 +1,433 @@
+//! What the members of a quorum said of one claim, and what that comes to.
+//!
+//! The store of a quorum is each majority of its members. A claim holds the key while a majority
+//! holds it for the claim, and two majorities share a member, so two claims cannot.
+//!
+//! Tokens: each member counts its own grants of the key. A majority has granted: the claim's
+//! tokens begin above those of every member of it, so above every token under which the key was
+//! held before, *if* the counters of a majority had reached those tokens. Each claim sees to that
+//! before it counts as granted: members whose counter is behind are [raised](Ruling::Raise), which
+//! they refuse to a claim that does not hold the key there any more. It costs no round trip where
+//! the members ended their blocks at one clock, as those do that are told one.
+//!
+//! A claim that is granted by a minority while others hold the rest would wait for them as they
+//! wait for it. It [gives the minority back](Votes::give_back) after a random time.
+
+use std::time::{Duration, Instant};
+
+use super::fence::FenceRange;
+use crate::backend::{Attempt, Fault, FaultKind, Grant, Renewal};
+
+/// A member that has not answered when a majority has, is waited for as long again, and for this
+/// long at least.
+const GRACE_MIN: Duration = Duration::from_millis(5);
+
+/// What one member said last.
+#[derive(Debug)]
+enum Standing {
+    // ## Outside => (Waits | Granted | Down)
+    Outside,
+    // ## Waits => (Granted | Down | Outside)
+    /// In line there, to be asked again at this time.
+    Waits {
+        ahead: Option<u32>,
+        ask_at: Instant,
+    },
+    // ## Granted => (Outside | Down)
+    Granted(Share),
+    // ## Down => (Waits | Granted | Outside)
+    /// It did not answer; it may hold the key for the claim all the same.
+    Down {
+        fault: Fault,
+        ask_at: Instant,
+    },
+}
+
+/// The key at one member.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    fences: FenceRange,
+    /// The member's counter has reached this.
+    counter: u64,
+    /// It was answered since the renewal under way began.
+    fresh: bool,
+    until: Instant,
+    wanted: bool,
+    handed_on: bool,
+}
+
+#[derive(Debug)]
+struct Seat {
+    standing: Standing,
+    /// When the request was sent that was not answered yet.
+    sent: Option<Instant>,
+    /// Something was pushed since it was asked last.
+    heard: bool,
+    /// It was told to forget the claim, and has not said that it did: whatever it says until then
+    /// is of the past.
+    leaving: bool,
+    failures: u32,
+}
+
+impl Seat {
+    const fn new() -> Self {
+        Self { standing: Standing::Outside, sent: None, heard: false, leaving: false, failures: 0 }
+    }
+
+    /// Nothing is asked of it.
+    const fn is_free(&self) -> bool {
+        self.sent.is_none() && !self.leaving
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Votes {
+    seats: Vec<Seat>,
+    /// Since when a minority of members is held.
+    minority_since: Option<Instant>,
+    /// When a majority had answered the attempt under way.
+    spoken: Option<Instant>,
+}
+
+/// What the votes come to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ruling {
+    /// Held until then, under these tokens.
+    Granted { fences: FenceRange, until: Instant, wanted: bool, handed_on: bool },
+    /// Granted once these members count to this token.
+    Raise { members: Vec<usize>, to: u64 },
+    /// More answers are needed; after this time what there is has to do.
+    Wait(Option<Instant>),
+    /// Others hold the key.
+    Blocked { ahead: Option<u32>, recheck: Duration },
+    /// Too few members answer.
+    Down,
+}
+
+/// What a renewal comes to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Renewed {
+    Held {
+        until: Instant,
+        wanted: bool,
+    },
+    Lost,
+    /// More answers are needed.
+    Wait,
+    /// Too few answered; what was held is held until its time is over.
+    Unknown,
+}
+
+impl Votes {
+    pub(crate) fn new(members: usize) -> Self {
+        Self {
+            seats: (0..members).map(|_| Seat::new()).collect(),
+            minority_since: None,
+            spoken: None,
+        }
+    }
+
+    /// An attempt begins.
+    pub(crate) fn begin(&mut self) {
+        self.spoken = None;
+    }
+
+    pub(crate) fn majority(&self) -> usize {
+        self.seats.len() / 2 + 1
+    }
+
+    /// The members to ask where the claim stands: those that pushed something, or all that may have
+    /// changed their mind if none did.
+    pub(crate) fn to_ask(&self, now: Instant) -> Vec<usize> {
+        let pushed = self.seats.iter().any(|seat| seat.heard);
+        let due = |seat: &Seat| {
+            seat.is_free()
+                && match &seat.standing {
+                    Standing::Outside => true,
+                    Standing::Waits { ask_at, .. } => !pushed || seat.heard || *ask_at <= now,
+                    Standing::Down { ask_at, .. } => *ask_at <= now,
+                    // Its time is over, or it was not renewed.
+                    Standing::Granted(share) => share.until <= now,
+                }
+        };
+        self.which(due)
+    }
+
+    /// A renewal begins: the members that hold the key for the claim, and have no request under
+    /// way.
+    pub(crate) fn renewal_begins(&mut self) -> Vec<usize> {
+        for seat in &mut self.seats {
+            if let Standing::Granted(share) = &mut seat.standing {
+                share.fresh = false;
+            }
+        }
+        self.which(|seat| seat.is_free() && matches!(seat.standing, Standing::Granted(_)))
+    }
+
+    /// The members where something of the claim may be, and that were not told to forget it.
+    pub(crate) fn to_leave(&self) -> Vec<usize> {
+        self.which(|seat| {
+            let is_known = seat.sent.is_some() || !matches!(seat.standing, Standing::Outside);
+            is_known && !seat.leaving
+        })
+    }
+
+    /// How many members have nothing of the claim.
+    pub(crate) fn gone(&self) -> usize {
+        self.seats.iter().filter(|seat| !seat.leaving).count()
+    }
+
+    fn which(&self, seat: impl Fn(&Seat) -> bool) -> Vec<usize> {
+        (0..self.seats.len()).filter(|&member| seat(&self.seats[member])).collect()
+    }
+
+    /// A request was sent to a member.
+    pub(crate) fn sent(&mut self, member: usize, now: Instant) {
+        (self.seats[member].sent, self.seats[member].heard) = (Some(now), false);
+    }
+
+    /// A member is told to forget the claim.
+    pub(crate) fn leaves(&mut self, member: usize) {
+        self.seats[member].leaving = true;
+    }
+
+    /// A member pushed something.
+    pub(crate) fn heard(&mut self, member: usize) {
+        self.seats[member].heard = true;
+    }
+
+    /// A member answered an attempt, or did not; `pause` is how long to leave it alone then.
+    pub(crate) fn attempted(
+        &mut self,
+        member: usize,
+        answer: Result<Attempt, Fault>,
+        now: Instant,
+        pause: impl FnOnce(u32) -> Duration,
+    ) {
+        let seat = &mut self.seats[member];
+        let Some(sent) = seat.sent.take() else { return };
+        seat.standing = match answer {
+            Ok(Attempt::Granted(grant)) => Standing::Granted(Share::new(grant, sent, 0)),
+            Ok(Attempt::Blocked { ahead, recheck }) => {
+                Standing::Waits { ahead, ask_at: now + recheck }
+            }
+            Err(fault) => return seat.is_down(fault, now, pause),
+        };
+        seat.failures = 0;
+    }
+
+    /// A member answered a renewal, or did not.
+    pub(crate) fn renewed(&mut self, member: usize, answer: Result<Renewal, Fault>) {
+        let seat = &mut self.seats[member];
+        let Some(sent) = seat.sent.take() else { return };
+        match (answer, &seat.standing) {
+            (Ok(Renewal::Held(grant)), Standing::Granted(share)) => {
+                // The tokens are those of the grant: these would not be above those of others.
+                let fences = share.fences;
+                let handed_on = share.handed_on;
+                let renewed = Share::new(grant, sent, share.counter);
+                seat.standing = Standing::Granted(Share { fences, handed_on, ..renewed });
+            }
+            (Ok(Renewal::Lost), _) => seat.standing = Standing::Outside,
+            // What it held goes on until its time is over.
+            (Ok(Renewal::Held(_)), _) | (Err(_), _) => {}
+        }
+    }
+
+    /// A member answered that its counter has reached `to`, or that the claim holds nothing there.
+    pub(crate) fn raised(
+        &mut self,
+        member: usize,
+        to: u64,
+        answer: Result<bool, Fault>,
+        now: Instant,
+        pause: impl FnOnce(u32) -> Duration,
+    ) {
+        let seat = &mut self.seats[member];
+        seat.sent = None;
+        match (answer, &mut seat.standing) {
+            (Ok(true), Standing::Granted(share)) => share.counter = share.counter.max(to),
+            (Ok(true), _) => {}
+            (Ok(false), _) => seat.standing = Standing::Outside,
+            (Err(fault), _) => seat.is_down(fault, now, pause),
+        }
+    }
+
+    /// A member has nothing of the claim any more.
+    pub(crate) fn left(&mut self, member: usize) {
+        self.seats[member] = Seat::new();
+    }
+
+    fn shares(&self, now: Instant) -> impl Iterator<Item = (usize, &Share)> {
+        self.seats.iter().enumerate().filter_map(move |(member, seat)| match &seat.standing {
+            Standing::Granted(share) if !seat.leaving && now < share.until => Some((member, share)),
+            _ => None,
+        })
+    }
+
+    /// How many members hold the key for the claim.
+    pub(crate) fn held(&self, now: Instant) -> usize {
+        self.shares(now).count()
+    }
+
+    /// The instant until which a majority of these holds.
+    fn until(&self, shares: impl Iterator<Item = Instant>) -> Option<Instant> {
+        let mut untils: Vec<_> = shares.collect();
+        untils.sort_unstable_by(|a, b| b.cmp(a));
+        untils.get(self.majority() - 1).copied()
+    }
+
+    /// What an attempt that began at `began` has come to.
+    pub(crate) fn attempt(&mut self, began: Instant, now: Instant) -> Ruling {
+        let majority = self.majority();
+        let held = self.held(now);
+        if held >= majority {
+            self.minority_since = None;
+            return self.grant(now);
+        }
+        let open = self.seats.iter().filter(|seat| seat.sent.is_some() && !seat.leaving).count();
+        let answered = self.seats.len() - open;
+        if open > 0 {
+            // Those who are late are not waited for, once a majority has spoken.
+            if answered >= majority {
+                self.spoken.get_or_insert(now);
+            }
+            let until = self.spoken.map(|spoken| {
+                let took = spoken.saturating_duration_since(began);
+                spoken + took.max(GRACE_MIN)
+            });
+            let can_win = held + open >= majority;
+            if (can_win || answered < majority) && until.is_none_or(|until| now < until) {
+                return Ruling::Wait(until);
+            }
+        }
+        let speaking = |seat: &&Seat| {
+            // One that was told to forget the claim is there, too.
+            seat.leaving || matches!(seat.standing, Standing::Waits { .. } | Standing::Granted(_))
+        };
+        if self.seats.iter().filter(speaking).count() < majority {
+            return Ruling::Down;
+        }
+        self.minority_since = (held > 0).then(|| self.minority_since.unwrap_or(now));
+        let ahead = self.seats.iter().filter_map(|seat| match seat.standing {
+            Standing::Waits { ahead, .. } => ahead,
+            _ => None,
+        });
+        let next = self.seats.iter().filter(|seat| seat.is_free()).filter_map(|seat| {
+            match &seat.standing {
+                Standing::Waits { ask_at, .. } | Standing::Down { ask_at, .. } => Some(*ask_at),
+                Standing::Granted(share) => Some(share.until),
+                Standing::Outside => None,
+            }
+        });
+        let recheck = next.min().map_or(GRACE_MIN, |at| at.saturating_duration_since(now));
+        Ruling::Blocked { ahead: ahead.max(), recheck: recheck.max(Duration::from_millis(1)) }
+    }
+
+    fn grant(&self, now: Instant) -> Ruling {
+        let firsts = self.shares(now).filter_map(|(_, share)| share.fences.first());
+        let lasts = self.shares(now).filter_map(|(_, share)| share.fences.last());
+        let fences = match (firsts.max(), lasts.max()) {
+            (Some(first), Some(last)) => FenceRange::new(first, last),
+            _ => FenceRange::empty(),
+        };
+        let to = fences.last().unwrap_or(0);
+        let counted = || self.shares(now).filter(|(_, share)| share.counter >= to);
+        match self.until(counted().map(|(_, share)| share.until)) {
+            Some(until) => {
+                let wanted = counted().any(|(_, share)| share.wanted);
+                let handed_on = counted().any(|(_, share)| share.handed_on);
+                Ruling::Granted { fences, until, wanted, handed_on }
+            }
+            None => {
+                let behind = self.shares(now).filter(|(_, share)| share.counter < to);
+                let behind = behind.map(|(member, _)| member);
+                // Those that were told are awaited.
+                let members = behind.filter(|&member| self.seats[member].sent.is_none());
+                Ruling::Raise { members: members.collect(), to }
+            }
+        }
+    }
+
+    /// What the renewal under way has come to.
+    pub(crate) fn renewal(&self, now: Instant) -> Renewed {
+        let renewed = self.shares(now).filter(|(_, share)| share.fresh);
+        if let Some(until) = self.until(renewed.map(|(_, share)| share.until)) {
+            let wanted = self.shares(now).any(|(_, share)| share.wanted);
+            return Renewed::Held { until, wanted };
+        }
+        if self.held(now) < self.majority() {
+            // Whatever comes: too few hold it.
+            return Renewed::Lost;
+        }
+        let open =
+            |seat: &Seat| seat.sent.is_some() && matches!(seat.standing, Standing::Granted(_));
+        if self.seats.iter().any(open) { Renewed::Wait } else { Renewed::Unknown }
+    }
+
+    /// The members to give back: a minority that was held for `patience`.
+    pub(crate) fn give_back(&mut self, now: Instant, patience: Duration) -> Vec<usize> {
+        match self.minority_since {
+            Some(since) if now >= since + patience => {
+                self.minority_since = None;
+                self.which(|seat| seat.is_free() && matches!(seat.standing, Standing::Granted(_)))
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// How long from now until a minority is given back.
+    pub(crate) fn minority_left(&self, now: Instant, patience: Duration) -> Option<Duration> {
+        self.minority_since.map(|since| (since + patience).saturating_duration_since(now))
+    }
+
+    /// Why too few members answer: a refusal, if that is what most say.
+    pub(crate) fn why_down(&self) -> Fault {
+        let faults = || {
+            self.seats.iter().filter_map(|seat| match &seat.standing {
+                Standing::Down { fault, .. } => Some(fault),
+                _ => None,
+            })
+        };
+        let down = faults().count();
+        let refused = faults().find(|fault| !fault.is_transient());
+        let kind = match refused {
+            // As long as the others could still make a majority it may pass.
+            Some(fault) if self.seats.len() - self.refused() < self.majority() => fault.kind(),
+            _ => FaultKind::Transient,
+        };
+        let what = format!(
+            "{down} of the {} members of the quorum do not answer{}",
+            self.seats.len(),
+            faults().next().map(|fault| format!(", one says: {fault}")).unwrap_or_default()
+        );
+        Fault::new(kind, what)
+    }
+
+    fn refused(&self) -> usize {
+        let refused = |seat: &&Seat| matches!(&seat.standing, Standing::Down { fault, .. } if !fault.is_transient());
+        self.seats.iter().filter(refused).count()
+    }
+}
+
+impl Seat {
+    fn is_down(&mut self, fault: Fault, now: Instant, pause: impl FnOnce(u32) -> Duration) {
+        self.failures += 1;
+        self.standing = Standing::Down { fault, ask_at: now + pause(self.failures) };
+    }
+}
+
+impl Share {
+    fn new(grant: Grant, sent: Instant, counter: u64) -> Self {
+        let last = grant.fences.last().unwrap_or(0);
+        Self {
+            fences: grant.fences,
+            counter: counter.max(last),
+            fresh: true,
+            until: sent + grant.valid_for,
+            wanted: grant.wanted,
+            handed_on: grant.handed_on,
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The verbs of one claim at a quorum.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+
+use super::Members;
+use super::member::{self, Command, Report, Said};
+use crate::backend::{
+    Attempt, Backend, Claim, ClaimId, Fault, FaultKind, Grant, Renewal, Terms, Withdrawal,
+};
+use crate::engine::clock;
+use crate::key::Key;
+use crate::proto::{FAULT_PAUSES, FenceRange, Renewed, Ruling, Votes};
+
+/// How long one verb may take; members bound their own requests likewise.
+const VERB_WITHIN: Duration = Duration::from_secs(2);
+
+/// A minority is kept for this long, and for up to twice as long again at random: longer than the
+/// members' pushes of one hand-off are apart.
+const MINORITY_KEPT: Duration = Duration::from_millis(20);
+
+/// See the module.
+pub struct QuorumClaim<B> {
+    members: Arc<Members<B>>,
+    key: Key,
+    id: ClaimId,
+    terms: Terms,
+    votes: Votes,
+    /// Where each member's task listens, once it was asked for anything.
+    lines: Vec<Option<UnboundedSender<Command>>>,
+    reports: UnboundedReceiver<Report>,
+    reporter: UnboundedSender<Report>,
+    held: bool,
+    /// An answer or a push has come that the engine has not asked about.
+    news: bool,
+    minority_kept: Duration,
+    /// Why a member has not forgotten the claim yet.
+    stays: Option<Fault>,
+    /// A member that was told to leave has said that it held the key.
+    released: bool,
+}
+
+impl<B: Backend> QuorumClaim<B> {
+    pub(super) fn new(members: Arc<Members<B>>, key: &Key, id: ClaimId, terms: Terms) -> Self {
+        let count = members.all.len();
+        let (reporter, reports) = mpsc::unbounded_channel();
+        Self {
+            key: key.clone(),
+            id,
+            terms,
+            votes: Votes::new(count),
+            lines: vec![None; count],
+            reports,
+            reporter,
+            held: false,
+            news: false,
+            minority_kept: minority_kept(),
+            stays: None,
+            released: false,
+            members,
+        }
+    }
+
+    fn tell(&mut self, member: usize, command: Command) {
+        let line = self.lines[member].get_or_insert_with(|| {
+            let (line, commands) = mpsc::unbounded_channel();
+            let claim = self.members.all[member].claim(&self.key, self.id, self.terms);
+            let reporter = self.reporter.clone();
+            drop(tokio::spawn(member::serve(member, claim, commands, reporter)));
+            line
+        });
+        self.votes.sent(member, clock::now());
+        // A task that went with its runtime answers nothing, as a member that hangs.
+        drop(line.send(command));
+    }
+
+    /// Asks all members where the claim may stand elsewhere than was heard last.
+    fn ask(&mut self, now: Instant, count: u64) {
+        for member in self.votes.to_ask(now) {
+            self.tell(member, Command::Attempt { clock: count });
+        }
+    }
+
+    fn hear(&mut self, (member, said): Report) {
+        let now = clock::now();
+        let pause = |failures| FAULT_PAUSES.pause(failures, clock::random_bits());
+        match said {
+            Said::Attempted(answer) => {
+                // Late; and one that comes back while the others hold is no news.
+                self.news |= !self.held && matches!(answer, Ok(Attempt::Granted(_)));
+                self.votes.attempted(member, answer, now, pause);
+            }
+            Said::Renewed(answer) => self.votes.renewed(member, answer),
+            Said::Raised(to, answer) => self.votes.raised(member, to, answer, now, pause),
+            Said::Left(withdrawal) => {
+                self.released |= withdrawal == Withdrawal::Released;
+                self.news |= !self.held;
+                self.votes.left(member);
+            }
+            Said::Stays(fault) => self.stays = Some(fault),
+            Said::Changed => {
+                self.news = true;
+                self.votes.heard(member);
+            }
+        }
+    }
+
+    /// Waits for the next report; `false` if none comes until then.
+    async fn listen(&mut self, until: Instant) -> bool {
+        match tokio::time::timeout_at(until.into(), self.reports.recv()).await {
+            Ok(Some(report)) => {
+                self.hear(report);
+                true
+            }
+            Ok(None) | Err(_) => false,
+        }
+    }
+
+    fn catch_up(&mut self) {
+        while let Ok(report) = self.reports.try_recv() {
+            self.hear(report);
+        }
+        self.news = false;
+    }
+
+    fn leave(&mut self, members: Vec<usize>) {
+        let count = self.members.count.next();
+        for member in members {
+            self.votes.leaves(member);
+            let within = self.terms.lease;
+            self.tell(member, Command::Withdraw { clock: count, within });
+        }
+    }
+
+    fn is_patient(&self) -> bool {
+        self.terms.patience.is_none_or(|patience| !patience.is_zero())
+    }
+
+    /// Others have the key, or too few members answer: what this has of it keeps the others
+    /// waiting as they keep this one waiting.
+    fn give_way(&mut self, now: Instant) -> Option<Duration> {
+        if !self.is_patient() {
+            // What is still under way would not be seen any more.
+            self.leave(self.votes.to_leave());
+            return None;
+        }
+        let back = self.votes.give_back(now, self.minority_kept);
+        if !back.is_empty() {
+            self.minority_kept = minority_kept();
+            self.leave(back);
+        }
+        self.votes.minority_left(now, self.minority_kept)
+    }
+
+    fn granted(
+        &mut self,
+        fences: FenceRange,
+        until: Instant,
+        began: Instant,
+        wanted: bool,
+        handed_on: bool,
+    ) -> Grant {
+        self.held = true;
+        self.members.count.has_seen(fences.last().unwrap_or(0));
+        // The members were asked a moment later than the quorum.
+        let valid_for = until.saturating_duration_since(began).min(self.terms.lease);
+        Grant { fences, valid_for, wanted, handed_on, revoke_requested: false }
+    }
+}
+
+fn minority_kept() -> Duration {
+    let part = f64::from(clock::random_bits()) / f64::from(u32::MAX);
+    MINORITY_KEPT + (MINORITY_KEPT * 2).mul_f64(part)
+}
+
+impl<B: Backend> Claim for QuorumClaim<B> {
+    async fn attempt(&mut self) -> Result<Attempt, Fault> {
+        let began = clock::now();
+        let end = began + VERB_WITHIN;
+        self.catch_up();
+        (self.held, self.released) = (false, false);
+        self.votes.begin();
+        let count = self.members.count.next();
+        self.ask(began, count);
+        loop {
+            let now = clock::now();
+            let until = match self.votes.attempt(began, now) {
+                Ruling::Granted { fences, until, wanted, handed_on } => {
+                    let grant = self.granted(fences, until, began, wanted, handed_on);
+                    return Ok(Attempt::Granted(grant));
+                }
+                Ruling::Blocked { ahead, recheck } => {
+                    let left = self.give_way(now);
+                    let recheck = left.map_or(recheck, |left| left.min(recheck));
+                    return Ok(Attempt::Blocked { ahead, recheck });
+                }
+                Ruling::Down => {
+                    self.give_way(now);
+                    return Err(self.votes.why_down());
+                }
+                Ruling::Raise { members, to } => {
+                    for member in members {
+                        self.tell(member, Command::Raise { to });
+                    }
+                    None
+                }
+                Ruling::Wait(until) => until,
+            };
+            if now >= end {
+                return Err(self.votes.why_down());
+            }
+            self.listen(until.unwrap_or(end).min(end)).await;
+        }
+    }
+
+    async fn changed(&mut self) {
+        while !self.news {
+            let Some(report) = self.reports.recv().await else { return };
+            self.hear(report);
+        }
+    }
+
+    async fn renew(&mut self) -> Result<Renewal, Fault> {
+        let began = clock::now();
+        // Time for another try must be left, as where there is one server.
+        let end = began + VERB_WITHIN.min(self.terms.lease / 6);
+        self.catch_up();
+        let count = self.members.count.next();
+        for member in self.votes.renewal_begins() {
+            self.tell(member, Command::Renew { clock: count });
+        }
+        // Members that have come back are asked to hold the key too.
+        self.ask(began, count);
+        loop {
+            let now = clock::now();
+            match self.votes.renewal(now) {
+                Renewed::Held { until, wanted } => {
+                    // The tokens of the grant are all there are: more would have to be agreed on.
+                    let none = FenceRange::empty();
+                    let grant = self.granted(none, until, began, wanted, false);
+                    return Ok(Renewal::Held(grant));
+                }
+                Renewed::Lost => {
+                    self.held = false;
+                    return Ok(Renewal::Lost);
+                }
+                Renewed::Wait if now < end => {}
+                Renewed::Wait | Renewed::Unknown => {
+                    let what = "too few members of the quorum answered a renewal";
+                    return Err(Fault::new(FaultKind::Transient, what));
+                }
+            }
+            self.listen(end).await;
+        }
+    }
+
+    async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
+        let end = clock::now() + VERB_WITHIN;
+        self.catch_up();
+        let held = std::mem::take(&mut self.held);
+        self.leave(self.votes.to_leave());
+        loop {
+            if self.votes.gone() >= self.votes.majority() {
+                // The others are told by their tasks.
+                let released = held && self.released;
+                return Ok(if released { Withdrawal::Released } else { Withdrawal::NotHeld });
+            }
+            if !self.listen(end).await {
+                self.held = held;
+                let unknown = || Fault::new(FaultKind::Transient, "no answer of the quorum");
+                return Err(self.stays.take().unwrap_or_else(unknown));
+            }
+        }
+    }
+}
+
+impl<B> fmt::Debug for QuorumClaim<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuorumClaim")
+            .field("key", &self.key)
+            .field("id", &self.id)
+            .field("held", &self.held)
+            .field("votes", &self.votes)
+            .finish_non_exhaustive()
+    }
+}

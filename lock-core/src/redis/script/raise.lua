@@ -1,0 +1,14 @@
+-- ARGV me, token, fence kept ms
+-- -> 1 the fence is at the token or above it, 0 not held
+local call = redis.call
+local K = KEYS
+--FENCE
+if call('GET', K[1]) ~= ARGV[1] then
+  return 0
+end
+local value = call('GET', K[4])
+if value and last_of(value) >= tonumber(ARGV[2]) then
+  return 1
+end
+call('SET', K[4], string.format('%016d:1', ARGV[2]), 'PX', ARGV[3])
+return 1

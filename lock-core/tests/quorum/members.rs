@@ -1,0 +1,110 @@
+//! F41: members that are down, slow, or come back.
+
+use lock_core::backend::FaultKind;
+use lock_core::quorum::{Quorum, QuorumError};
+use lock_core::test_util::{Act, Verb};
+use tokio::time::{Instant, sleep};
+
+use crate::{Stage, ms, short};
+
+const DOWN: Act = Act::Err(FaultKind::Transient);
+
+fn fail(stage: &Stage, members: usize, act: Act) {
+    for script in &stage.scripts[..members] {
+        Verb::ALL.into_iter().for_each(|verb| script.always(verb, act));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minority_that_is_down_or_hangs_costs_nothing() {
+    for (members, failed) in [(3, 1), (5, 2)] {
+        for act in [DOWN, Act::Lost, Act::Never, Act::Stuck, Act::Slow(ms(60_000))] {
+            let stage = Stage::of(members);
+            fail(&stage, failed, act);
+            let begun = Instant::now();
+            for _ in 0..20 {
+                let guard = stage.locks.lock("k").options(short()).await.unwrap();
+                guard.release().await.unwrap();
+            }
+            assert!(begun.elapsed() <= ms(20), "{members}, {act:?}: {:?}", begun.elapsed());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_majority_that_is_down_grants_nothing_within_the_budget() {
+    for (members, failed) in [(3, 2), (5, 3)] {
+        for act in [DOWN, Act::Never, Act::Stuck] {
+            let stage = Stage::of(members);
+            fail(&stage, failed, act);
+            let begun = Instant::now();
+            let error = stage.locks.lock("k").options(short()).await.unwrap_err();
+            assert!(error.is_unavailable() && error.is_retryable(), "{members}, {act:?}: {error}");
+            assert!(begun.elapsed() <= ms(5_020), "{members}, {act:?}: {:?}", begun.elapsed());
+            stage.scripts.iter().for_each(|script| script.heal());
+            sleep(ms(3_000)).await;
+            stage.assert_clean();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_outlives_a_minority_and_not_a_majority() {
+    for act in [DOWN, Act::Never] {
+        let stage = Stage::of(5);
+        let guard = stage.locks.lock("k").options(short()).await.unwrap();
+        fail(&stage, 2, act);
+        sleep(ms(10_000)).await;
+        assert!(guard.is_held(), "{act:?}");
+        fail(&stage, 3, act);
+        let begun = Instant::now();
+        guard.lost().await;
+        assert!(begun.elapsed() <= ms(1_000), "{act:?}: {:?}", begun.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_comes_back_holds_the_key_too() {
+    let stage = Stage::of(3);
+    fail(&stage, 1, DOWN);
+    let guard = stage.locks.lock("k").options(short()).await.unwrap();
+    assert_eq!(stage.stores[0].keys(), 0);
+    stage.scripts[0].heal();
+    sleep(ms(3_000)).await;
+    assert_eq!(stage.stores[0].keys(), 1, "repaired by a renewal");
+    // Now another may go.
+    stage.scripts[1].always(Verb::Renew, DOWN);
+    sleep(ms(3_000)).await;
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    sleep(ms(1)).await;
+    assert_eq!((stage.stores[0].keys(), stage.stores[2].keys()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_away_at_the_release_is_told_when_it_is_back() {
+    let stage = Stage::of(3);
+    let guard = stage.locks.lock("k").options(short()).await.unwrap();
+    sleep(ms(1)).await;
+    stage.scripts[2].always(Verb::Withdraw, DOWN);
+    guard.release().await.unwrap();
+    assert_eq!(stage.stores[2].keys(), 1);
+    stage.scripts[2].heal();
+    sleep(ms(300)).await;
+    stage.assert_clean();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_right_at_a_majority_is_no_fault_that_passes() {
+    let stage = Stage::of(3);
+    fail(&stage, 2, Act::Err(FaultKind::Refused));
+    let error = stage.locks.lock("k").options(short()).await.unwrap_err();
+    assert!(error.is_unavailable() && !error.is_retryable(), "{error}");
+}
+
+#[test]
+fn too_few_members_and_unfit_ones_are_refused_by_place() {
+    use lock_core::memory::Memory;
+    let two = Quorum::new(vec![Memory::new(), Memory::new()]);
+    assert_eq!(two.unwrap_err(), QuorumError::TooFew { given: 2 });
+}
