@@ -40,6 +40,8 @@ mod connect;
 mod engine;
 mod error;
 mod guard;
+#[cfg(feature = "idempotency")]
+pub mod idempotency;
 mod inspect;
 mod key;
 pub mod memory;
@@ -82,6 +84,8 @@ mod macro_support;
 
 #[cfg(feature = "macros")]
 pub use lock_macros::distributed_lock;
+#[cfg(feature = "idempotent")]
+pub use lock_macros::idempotent;
 #[cfg(feature = "macros")]
 pub use macro_support::{FromLockError, LockFailure};
 

@@ -17,6 +17,14 @@ impl FencingToken {
         Self(value)
     }
 
+    /// The token of a number that a store of records reads back, see
+    /// [`RecordStore`](crate::idempotency::RecordStore). A number of your own is no token.
+    #[cfg(feature = "idempotency")]
+    #[must_use]
+    pub const fn from_stored(value: u64) -> Self {
+        Self(value)
+    }
+
     /// The number itself.
     #[must_use]
     pub fn get(self) -> u64 {

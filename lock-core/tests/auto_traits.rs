@@ -119,6 +119,32 @@ fn every_public_type_crosses_threads() {
         Redis: true true true,
         <Redis as Backend>::Claim: true true true,
     }
+    #[cfg(feature = "idempotency")]
+    {
+        use lock_core::idempotency::*;
+        table! {
+            Idempotency: true true true,
+            Begun: true true true,
+            Execution: true true true,
+            RecordId: true true true,
+            Fingerprint: true true true,
+            FingerprintBuilder: true true true,
+            Scope: true true true,
+            Duplicates: true true true,
+            OnUnknown: true true true,
+            IdempotencyStats: true true true,
+            MemoryRecords: true true true,
+            std::sync::Arc<dyn RecordStore>: true true true,
+            Found: true true true,
+            Claimed: true true true,
+            ClaimRecord: true true true,
+            Outcome: true true true,
+            Written: true true true,
+            BeginError: true true true,
+            BeginRejection: true true true,
+            CompleteError: true true true,
+        }
+    }
     #[cfg(feature = "test-util")]
     table! {
         test_util::AnyBackend: true true true,
@@ -158,6 +184,20 @@ fn the_futures_of_async_functions_can_be_spawned() {
     spawnable(async move { locks.shutdown(std::time::Duration::ZERO).await });
 }
 
+#[cfg(feature = "idempotency")]
+#[test]
+fn the_futures_of_an_execution_can_be_spawned() {
+    use lock_core::idempotency::*;
+    let once = Idempotency::new(lock_core::LockClient::memory(), MemoryRecords::new());
+    spawnable(async move { once.begin(&Scope::Global, b"k", Fingerprint::new([0; 32])).await });
+    fn ended(a: Execution, b: Execution, c: Execution) {
+        spawnable(a.complete(bytes::Bytes::new()));
+        spawnable(b.tombstone());
+        spawnable(c.abort());
+    }
+    let _: fn(Execution, Execution, Execution) = ended;
+}
+
 #[test]
 fn every_error_is_one_that_can_be_boxed_and_sent() {
     fn error<E: std::error::Error + Send + Sync + 'static>() {}
@@ -178,4 +218,10 @@ fn every_error_is_one_that_can_be_boxed_and_sent() {
     error::<AlreadyInstalled>();
     error::<KeyError>();
     error::<backend::Fault>();
+    #[cfg(feature = "idempotency")]
+    {
+        error::<idempotency::BeginError>();
+        error::<idempotency::BeginRejection>();
+        error::<idempotency::CompleteError>();
+    }
 }

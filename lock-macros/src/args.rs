@@ -1,8 +1,8 @@
-//! Parsing: the attribute's text as a list of `option = value`, not judged yet.
+//! Parsing: an attribute's text as a list of `option = value`, not judged yet.
 
 use proc_macro2::Ident;
 use syn::ext::IdentExt as _;
-use syn::parse::{Parse, ParseStream};
+use syn::parse::ParseStream;
 use syn::{Expr, Token};
 
 use crate::rules;
@@ -18,11 +18,12 @@ pub(crate) struct Args {
     pub(crate) given: Vec<Given>,
 }
 
-impl Parse for Args {
-    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+impl Args {
+    /// Reads the options of an attribute that has these.
+    pub(crate) fn parse(input: ParseStream<'_>, options: &[&str]) -> syn::Result<Self> {
         let mut given = Vec::new();
         while !input.is_empty() {
-            given.push(input.parse()?);
+            given.push(Given::parse(input, options)?);
             if !input.is_empty() {
                 input.parse::<Token![,]>()?;
             }
@@ -31,13 +32,14 @@ impl Parse for Args {
     }
 }
 
-impl Parse for Given {
-    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+impl Given {
+    fn parse(input: ParseStream<'_>, options: &[&str]) -> syn::Result<Self> {
         // `crate` is a keyword, and so not an `Ident` to syn's plain parser.
         let name =
             Ident::parse_any(input).map_err(|e| syn::Error::new(e.span(), rules::OPTION_FORM))?;
-        if !rules::OPTIONS.iter().any(|option| name == option) {
-            return Err(syn::Error::new(name.span(), rules::unknown_option(&name.to_string())));
+        if !options.iter().any(|option| name == option) {
+            let unknown = rules::unknown_option(&name.to_string(), options);
+            return Err(syn::Error::new(name.span(), unknown));
         }
         if !input.peek(Token![=]) {
             return Err(syn::Error::new(name.span(), rules::OPTION_FORM));

@@ -6,7 +6,7 @@ use syn::{Expr, ExprLit, Lit, UnOp};
 
 use crate::rules;
 
-/// The value of `wait`, `lease` or `hold`.
+/// The value of `wait`, `lease`, `hold` or `ttl`.
 pub(crate) enum Time {
     Literal(Duration),
     Expr(Expr),
@@ -38,7 +38,10 @@ fn text(option: &str, text: &str) -> Result<Duration, String> {
     if duration.is_zero() {
         return Err(rules::duration_zero(option));
     }
-    if duration > rules::DURATION_MAX {
+    if option == "ttl" && duration < rules::RECORD_TTL_MIN {
+        return Err(rules::duration_too_short(option));
+    }
+    if duration > rules::longest(option).0 {
         return Err(rules::duration_too_long(option));
     }
     Ok(duration)

@@ -1,8 +1,10 @@
 //! `#[distributed_lock]`: run an `async fn` under a distributed lock. See [`distributed_lock`].
+//! `#[idempotent]`: run it once per key. See [`idempotent`](macro@idempotent).
 
 mod args;
 mod duration;
 mod expand;
+mod idempotent;
 mod rules;
 mod self_name;
 mod target;
@@ -10,6 +12,9 @@ mod template;
 mod valid;
 
 use proc_macro2::TokenStream;
+use syn::parse::{ParseStream, Parser as _};
+
+use crate::args::Args;
 
 /// Runs an `async fn` under a distributed lock: the body starts when the lock is held, and never
 /// without it.
@@ -136,6 +141,95 @@ pub fn distributed_lock(
     args: proc_macro::TokenStream,
     item: proc_macro::TokenStream,
 ) -> proc_macro::TokenStream {
+    expanded(lock, args, item)
+}
+
+/// Runs an `async fn` once per key: later calls with the key are given what the first came to.
+///
+/// Use it as `lock_core::idempotent` (feature `idempotent`; `axum` for handlers). The engine is
+/// that of `lock_core::idempotency`, which says what is promised.
+///
+/// ```
+/// use lock_core::LockClient;
+/// use lock_core::idempotency::{Idempotency, IdempotencyError, MemoryRecords};
+/// use lock_core::idempotent;
+///
+/// #[idempotent(
+///     key = "{request_id}", scope = "tenant:{tenant}", client = once,
+///     fingerprint = (order, amount), ttl = "24h", guard = lock
+/// )]
+/// async fn pay(
+///     once: &Idempotency,
+///     tenant: &str,
+///     request_id: &str,
+///     order: u64,
+///     amount: u64,
+/// ) -> Result<String, IdempotencyError> {
+///     Ok(format!("order {order} paid once, under token {}", lock.token()))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), IdempotencyError> {
+/// let once = Idempotency::new(LockClient::memory(), MemoryRecords::new());
+/// let first = pay(&once, "a", "request-1", 42, 5).await?;
+/// assert_eq!(pay(&once, "a", "request-1", 42, 5).await?, first);
+/// let other = pay(&once, "a", "request-1", 42, 6).await;
+/// assert!(matches!(other, Err(IdempotencyError::Mismatch)));
+/// # Ok(()) }
+/// ```
+///
+/// # Options
+///
+/// | option | value | default |
+/// |---|---|---|
+/// | `key` | which calls are the same, see below | mandatory |
+/// | `scope` | whose keys they are: as `key`, or an expression of a `Scope`, or the word `global` | mandatory |
+/// | `client` | an expression: an `Idempotency`, or an `Option`, `&` or `Arc` of one | as for `distributed_lock` |
+/// | `ttl` | how long the value is kept, `"1s"` to `"366 days"` | the client's, 24 h |
+/// | `fingerprint` | `(a, b)`: what must be the same in two calls with one key | nothing |
+/// | `wait` | how long a call waits for one that runs, to 24 h | the client's, 10 s |
+/// | `on_unknown` | `"reexecute"` or `"refuse"`: a call whose process died before its end | the client's, `"reexecute"` |
+/// | `guard` | the name under which the body sees its lock, with the fencing token | |
+/// | `name` | what the function is called in the fingerprint, at most 128 bytes | the function's path |
+/// | `crate` | the path of lock-core, where it is re-exported | `::lock_core` |
+///
+/// Keys and scopes are written as the keys of [`distributed_lock`](macro@distributed_lock):
+/// templates, tuples or expressions, with values that can't end their segment. The two are hashed
+/// under the client's secret; neither the store nor a log sees them.
+///
+/// The function's name is part of the fingerprint, so that two functions with one key are a
+/// mismatch and no mix-up; a function that is renamed and must know its old keys says `name`.
+/// Fingerprinted values are compared as JSON: give none whose order changes from call to call, as
+/// that of a `HashMap`.
+///
+/// # The value
+///
+/// The return type is one that can be kept and replayed, the trait `Replayable`: any
+/// `Result<T, E>` with `T: Serialize + DeserializeOwned` and `E: From<IdempotencyError>`. An `Ok` is
+/// kept as JSON. An `Err` is not: the record is removed, and a later call runs. An `Ok` that can't
+/// be serialised is returned once, and later calls are told `Tombstone`.
+///
+/// A value that the store does not take within 2 s is returned all the same. One that comes too
+/// late, after another call has taken over, is `IdempotencyError::Stale`.
+///
+/// # Cancel safety
+///
+/// Dropping the future, or a panic, drops the body, removes the record and releases the lock in the
+/// background. When the lock is lost, the body is dropped at the `.await` it is at, and the record
+/// stays, so that `on_unknown` decides about the next call.
+#[proc_macro_attribute]
+pub fn idempotent(
+    args: proc_macro::TokenStream,
+    item: proc_macro::TokenStream,
+) -> proc_macro::TokenStream {
+    expanded(idempotent::generate, args, item)
+}
+
+/// What `generate` makes of the item, or its errors.
+fn expanded(
+    generate: fn(TokenStream, TokenStream) -> syn::Result<TokenStream>,
+    args: proc_macro::TokenStream,
+    item: proc_macro::TokenStream,
+) -> proc_macro::TokenStream {
     let item = TokenStream::from(item);
     match generate(args.into(), item.clone()) {
         Ok(tokens) => tokens.into(),
@@ -148,8 +242,9 @@ pub fn distributed_lock(
     }
 }
 
-fn generate(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
-    let target = target::Target::parse(item)?;
-    let plan = valid::plan(syn::parse2(args)?, &target)?;
+fn lock(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+    let target = target::Target::parse(item, "distributed_lock")?;
+    let args = (|input: ParseStream<'_>| Args::parse(input, &rules::OPTIONS)).parse2(args)?;
+    let plan = valid::plan(args, &target)?;
     Ok(expand::expand(target, &plan))
 }

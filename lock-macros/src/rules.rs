@@ -28,16 +28,14 @@ pub(crate) const KEY_BYTES_MAX: usize = 512;
 
 /// lock-core's longest `wait`, `lease` and `hold`.
 pub(crate) const DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// lock-core's bounds of how long an outcome is kept.
+pub(crate) const RECORD_TTL_MIN: Duration = Duration::from_secs(1);
+pub(crate) const RECORD_TTL_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// lock-core's most retries.
 pub(crate) const RETRIES_MAX: u32 = 1_000;
 /// lock-core's longest name.
 pub(crate) const NAME_BYTES_MAX: usize = 128;
 
-pub(crate) const NOT_A_FUNCTION: &str = "#[distributed_lock] stands on an `async fn` with a body";
-pub(crate) const NOT_ASYNC: &str = "#[distributed_lock] needs an `async fn`: taking a lock waits, \
-     and a plain function would have to block its thread";
-pub(crate) const NO_BODY: &str = "#[distributed_lock] needs a body to run under the lock: put it \
-     on the implementation, not on the declaration";
 pub(crate) const OPTION_FORM: &str =
     "expected `option = value`, as in `key = \"order:{id}\"` or `wait = \"2s\"`";
 pub(crate) const KEY_MISSING: &str = "this function has parameters, so say what is locked: \
@@ -56,11 +54,29 @@ pub(crate) const CRATE_PATH: &str = "`crate` takes the path of lock-core, as in 
 pub(crate) const RETRIES: &str = "`retries` is a whole number from 0 to 1000";
 pub(crate) const STATES: &str = "several `State` arguments: say which one has the client, as in \
      `client = state.locks`";
-pub(crate) const STATE_PATTERN: &str = "the lock client comes from this argument, which needs a \
+pub(crate) const STATE_PATTERN: &str = "the client comes from this argument, which needs a \
      name for that: write `State(state)`, or give `client = ...`";
 
-pub(crate) fn unknown_option(name: &str) -> String {
-    format!("unknown option `{name}`; the options are {}", list(&OPTIONS))
+pub(crate) fn not_a_function(attribute: &str) -> String {
+    format!("#[{attribute}] stands on an `async fn` with a body")
+}
+
+pub(crate) fn not_async(attribute: &str) -> String {
+    format!(
+        "#[{attribute}] needs an `async fn`: taking a lock waits, and a plain function would have \
+         to block its thread"
+    )
+}
+
+pub(crate) fn no_body(attribute: &str) -> String {
+    format!(
+        "#[{attribute}] needs a body to run under the lock: put it on the implementation, not on \
+         the declaration"
+    )
+}
+
+pub(crate) fn unknown_option(name: &str, options: &[&str]) -> String {
+    format!("unknown option `{name}`; the options are {}", list(options))
 }
 
 pub(crate) fn twice(name: &str) -> String {
@@ -87,8 +103,20 @@ pub(crate) fn duration_zero(option: &str) -> String {
     format!("`{option}` must be longer than zero{hint}")
 }
 
+pub(crate) fn duration_too_short(option: &str) -> String {
+    format!("`{option}` must be at least 1s")
+}
+
 pub(crate) fn duration_too_long(option: &str) -> String {
-    format!("`{option}` must be at most 24h")
+    format!("`{option}` must be at most {}", longest(option).1)
+}
+
+/// The longest that lock-core takes for a duration, and how to say it.
+pub(crate) fn longest(option: &str) -> (Duration, &'static str) {
+    match option {
+        "ttl" => (RECORD_TTL_MAX, "366 days"),
+        _ => (DURATION_MAX, "24h"),
+    }
 }
 
 pub(crate) fn duration_negative(option: &str) -> String {
@@ -151,5 +179,11 @@ mod tests {
         assert!(NAME.contains(&NAME_BYTES_MAX.to_string()));
         assert!(RETRIES.contains(&RETRIES_MAX.to_string()));
         assert_eq!(humantime::parse_duration("24h"), Ok(DURATION_MAX));
+        assert_eq!(RECORD_TTL_MIN, lock_core::idempotency::RECORD_TTL_MIN);
+        assert_eq!(RECORD_TTL_MAX, lock_core::idempotency::RECORD_TTL_MAX);
+        for option in ["wait", "ttl"] {
+            let (longest, said) = longest(option);
+            assert_eq!(humantime::parse_duration(said), Ok(longest));
+        }
     }
 }

@@ -15,6 +15,8 @@ mod call;
 mod client;
 mod failure;
 mod held;
+#[cfg(feature = "idempotent")]
+pub mod idempotent;
 mod key;
 mod name;
 mod scope;

@@ -17,7 +17,8 @@
 //!
 //! - `script/`: one script per verb. - `link`: a connection that comes back. - `inbox`: pushes,
 //!   by claim. - `renewals`: in batches, on a connection of their own. - `claim`: the verbs. -
-//!   `probe`: what is checked at connect. - `fault`: what an error means.
+//!   `probe`: what is checked at connect. - `fault`: what an error means. - `records`: what the
+//!   idempotency engine remembers.
 
 mod claim;
 mod fault;
@@ -26,6 +27,8 @@ mod link;
 mod names;
 mod node;
 mod probe;
+#[cfg(feature = "idempotency")]
+mod records;
 mod renewals;
 mod script;
 mod url;
@@ -35,6 +38,8 @@ use std::time::Duration;
 
 use claim::RedisClaim;
 use node::Node;
+#[cfg(feature = "idempotency")]
+pub use records::RedisRecords;
 
 use crate::backend::{Backend, ClaimId, Fault, Promises, Terms};
 use crate::error::ConnectError;

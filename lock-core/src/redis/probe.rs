@@ -52,16 +52,23 @@ pub(super) async fn eviction(node: &Node) {
             return;
         }
     };
-    let field = |name: &str| {
-        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or("")
-    };
-    let policy = field("maxmemory_policy").trim();
-    if field("maxmemory").trim() != "0" && !matches!(policy, "" | "noeviction") {
+    if let Some(policy) = evicting(&info) {
         tracing::warn!(
             policy,
             "redis may evict a held lock when its memory is full: use maxmemory-policy noeviction"
         );
     }
+}
+
+/// The policy by which the server makes room, if it does, of its `INFO memory`.
+pub(super) fn evicting(info: &str) -> Option<&str> {
+    let field = |name: &str| {
+        let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.unwrap_or_default().trim()
+    };
+    let policy = field("maxmemory_policy");
+    let evicts = field("maxmemory") != "0" && !matches!(policy, "" | "noeviction");
+    evicts.then_some(policy)
 }
 
 /// Whether the application's pool leads to the database that pushes and renewals use.

@@ -26,9 +26,14 @@
 //! ```
 //!
 //! [`conformance_tests!`](crate::conformance_tests) makes one test per property instead.
+//!
+//! The stores of idempotent outcomes have a suite and a script of their own, in `records` (feature
+//! `idempotency`).
 
 mod any;
 pub mod conformance;
+#[cfg(feature = "idempotency")]
+pub mod records;
 pub mod scripted;
 mod subject;
 

@@ -65,7 +65,7 @@ fn time_option(name: &str, time: &Time) -> TokenStream {
     }
 }
 
-fn duration_tokens(duration: Duration) -> TokenStream {
+pub(crate) fn duration_tokens(duration: Duration) -> TokenStream {
     let (secs, nanos) = (duration.as_secs(), duration.subsec_nanos());
     quote!(::core::time::Duration::new(#secs, #nanos))
 }
@@ -102,7 +102,7 @@ fn keys(keys: &Keys, target: &Target, private: &TokenStream) -> TokenStream {
 }
 
 /// An expression of `Result<Key, KeyError>`.
-fn key(key: &Key, private: &TokenStream) -> TokenStream {
+pub(crate) fn key(key: &Key, private: &TokenStream) -> TokenStream {
     match key {
         // The body owns the arguments, so a key that is one, or a part of one, must not take it.
         Key::Expr(expr) if is_place(expr) => {
@@ -119,7 +119,7 @@ fn key(key: &Key, private: &TokenStream) -> TokenStream {
     }
 }
 
-fn is_place(expr: &Expr) -> bool {
+pub(crate) fn is_place(expr: &Expr) -> bool {
     match expr {
         Expr::Path(_) => true,
         Expr::Field(field) => is_place(&field.base),

@@ -1,6 +1,6 @@
 //! Generating: the body is wrapped, everything else of the function stays.
 
-mod call;
+pub(crate) mod call;
 mod failure;
 
 use proc_macro2::{Ident, Span, TokenStream};
@@ -21,7 +21,7 @@ pub(crate) fn expand(mut target: Target, plan: &Plan) -> TokenStream {
 }
 
 /// A name that the user's code can't see.
-fn hidden(name: &str) -> Ident {
+pub(crate) fn hidden(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
 }
 
@@ -40,7 +40,9 @@ fn wrap(body: Vec<Stmt>, target: &Target, plan: &Plan) -> Vec<Stmt> {
     let call_expr = call::expr(target, plan, &private);
     let failure = Failure { plan, returns: &target.returns, private: &private };
     let on_acquire = failure.acquire(&error);
-    let body = user_block(body, target, plan, &call_expr, &handle);
+    let on_busy = plan.on_busy.as_ref().map(|on_busy| &on_busy.expr);
+    let options = quote!(#call_expr #on_busy);
+    let body = user_block(body, target, plan.guard.as_ref(), &options, &handle);
     let success = failure.success(&value);
     let guarded = match plan.on_lost {
         OnLost::Cancel => {
@@ -80,12 +82,13 @@ fn wrap(body: Vec<Stmt>, target: &Target, plan: &Plan) -> Vec<Stmt> {
     wrapped.stmts
 }
 
-/// The user's block as a future that owns the named arguments.
-fn user_block(
+/// The user's block as a future that owns the named arguments. `guard` is the user's name for
+/// `handle`; `options` is what the attribute says, for what it uses.
+pub(crate) fn user_block(
     body: Vec<Stmt>,
     target: &Target,
-    plan: &Plan,
-    call: &TokenStream,
+    guard: Option<&Ident>,
+    options: &TokenStream,
     handle: &Ident,
 ) -> TokenStream {
     let receiver =
@@ -95,7 +98,8 @@ fn user_block(
         });
     let arguments = target.bindings.iter().map(|Binding { name, mutability, cfgs }| {
         // What an option uses is not unused, even if the body does not mention it.
-        let used = uses(call, plan, name).then(|| quote!(#(#cfgs)* let _ = &#name;));
+        let used = self_name::mentions(options.clone(), &[name.to_string()])
+            .then(|| quote!(#(#cfgs)* let _ = &#name;));
         quote! {
             #(#cfgs)*
             #[allow(
@@ -107,7 +111,7 @@ fn user_block(
             #used
         }
     });
-    let guard = plan.guard.as_ref().map(|guard| quote!(let #guard = #handle;));
+    let guard = guard.map(|guard| quote!(let #guard = #handle;));
     let (fake, result) = (hidden("__fake"), hidden("__result"));
     let ty = target.returns.body_type();
     // Tells the compiler what `return` and `?` yield before it reads them, as a signature would.
@@ -131,11 +135,4 @@ fn user_block(
             #result
         }
     }
-}
-
-fn uses(call: &TokenStream, plan: &Plan, name: &Ident) -> bool {
-    let name = [name.to_string()];
-    let on_busy = plan.on_busy.as_ref().map(|on_busy| on_busy.expr.to_token_stream());
-    self_name::mentions(call.clone(), &name)
-        || on_busy.is_some_and(|tokens| self_name::mentions(tokens, &name))
 }

@@ -36,8 +36,9 @@ pub(crate) enum Shape {
 }
 
 impl Target {
-    pub(crate) fn parse(item: TokenStream) -> syn::Result<Self> {
-        let mut function = parse_function(item)?;
+    /// Reads what `attribute` stands on.
+    pub(crate) fn parse(item: TokenStream, attribute: &str) -> syn::Result<Self> {
+        let mut function = parse_function(item, attribute)?;
         let constants = function
             .sig
             .generics
@@ -57,7 +58,10 @@ impl Target {
                     let rebound = boxed::user_body(block).is_some();
                     (Shape::Boxed { rebound }, Returns::of(output))
                 }
-                _ => return Err(syn::Error::new_spanned(function.sig.fn_token, rules::NOT_ASYNC)),
+                _ => {
+                    let refusal = rules::not_async(attribute);
+                    return Err(syn::Error::new_spanned(function.sig.fn_token, refusal));
+                }
             }
         };
         let rebound = matches!(shape, Shape::Boxed { rebound: true });
@@ -123,14 +127,14 @@ impl Target {
     }
 }
 
-fn parse_function(item: TokenStream) -> syn::Result<ItemFn> {
+fn parse_function(item: TokenStream, attribute: &str) -> syn::Result<ItemFn> {
     match syn::parse2::<ItemFn>(item.clone()) {
         Ok(function) => Ok(function),
         Err(error) => Err(match syn::parse2::<syn::TraitItemFn>(item.clone()) {
-            Ok(declared) => syn::Error::new_spanned(declared.sig, rules::NO_BODY),
+            Ok(declared) => syn::Error::new_spanned(declared.sig, rules::no_body(attribute)),
             // A function that syn can't read has an error of its own, which says more than ours.
             Err(_) => match syn::parse2::<Item>(item.clone()) {
-                Ok(_) => syn::Error::new_spanned(item, rules::NOT_A_FUNCTION),
+                Ok(_) => syn::Error::new_spanned(item, rules::not_a_function(attribute)),
                 Err(_) => error,
             },
         }),

@@ -1,11 +1,11 @@
-//! Where the lock client comes from.
+//! Where the client comes from.
 
 use syn::{Expr, GenericArgument, Pat, PathArguments, Type};
 
 use crate::rules;
 use crate::target::Target;
 
-/// Where the lock client comes from.
+/// Where the client comes from.
 pub(crate) enum Client {
     /// `client = expr`
     Given(Expr),
@@ -15,7 +15,7 @@ pub(crate) enum Client {
     Global,
 }
 
-pub(super) fn plan(given: Option<Expr>, target: &Target) -> syn::Result<Client> {
+pub(crate) fn plan(given: Option<Expr>, target: &Target) -> syn::Result<Client> {
     if let Some(expr) = given {
         return Ok(Client::Given(expr));
     }

@@ -56,7 +56,7 @@ pub(super) fn plan(
     }
 }
 
-fn one(value: Expr, target: &Target) -> syn::Result<Key> {
+pub(crate) fn one(value: Expr, target: &Target) -> syn::Result<Key> {
     match super::ungroup(value) {
         Expr::Lit(ExprLit { lit: Lit::Str(lit), .. }) => build(&lit, None, target),
         Expr::Tuple(tuple) => {

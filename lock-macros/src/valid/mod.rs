@@ -1,7 +1,7 @@
 //! Judging: options and function become a [`Plan`], or every error that was found.
 
-mod client;
-mod key;
+pub(crate) mod client;
+pub(crate) mod key;
 mod uses;
 
 use proc_macro2::Ident;
@@ -139,7 +139,7 @@ fn sort(args: Args, target: &Target, errors: &mut Errors) -> Options {
 
 /// Takes off parentheses, and the invisible group in which a `macro_rules` macro hands on an
 /// expression.
-fn ungroup(value: Expr) -> Expr {
+pub(crate) fn ungroup(value: Expr) -> Expr {
     match value {
         Expr::Group(group) => ungroup(*group.expr),
         Expr::Paren(paren) => ungroup(*paren.expr),
@@ -159,7 +159,7 @@ fn retries(value: Expr) -> syn::Result<Expr> {
     if refused { Err(syn::Error::new_spanned(value, rules::RETRIES)) } else { Ok(value) }
 }
 
-fn name_text(value: Expr) -> syn::Result<LitStr> {
+pub(crate) fn name_text(value: Expr) -> syn::Result<LitStr> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Str(lit), .. }) if is_name(&lit.value()) => Ok(lit),
         other => Err(syn::Error::new_spanned(other, rules::NAME)),
@@ -178,7 +178,7 @@ fn boolean(option: &str, value: Expr) -> syn::Result<Expr> {
     }
 }
 
-fn guard(value: &Expr) -> syn::Result<Ident> {
+pub(crate) fn guard(value: &Expr) -> syn::Result<Ident> {
     match value {
         Expr::Path(path) => path.path.get_ident().filter(|name| *name != "self").cloned(),
         _ => None,
@@ -198,7 +198,7 @@ fn on_lost(value: &Expr) -> syn::Result<OnLost> {
     }
 }
 
-fn krate(value: Expr) -> syn::Result<Path> {
+pub(crate) fn krate(value: Expr) -> syn::Result<Path> {
     match value {
         Expr::Path(path) if path.qself.is_none() => Ok(path.path),
         other => Err(syn::Error::new_spanned(other, rules::CRATE_PATH)),
@@ -212,21 +212,21 @@ fn uses_arguments(expr: &Expr, target: &Target) -> bool {
 
 /// The errors found so far: all are shown at once.
 #[derive(Default)]
-struct Errors(Option<syn::Error>);
+pub(crate) struct Errors(Option<syn::Error>);
 
 impl Errors {
-    fn add(&mut self, error: syn::Error) {
+    pub(crate) fn add(&mut self, error: syn::Error) {
         match &mut self.0 {
             Some(errors) => errors.combine(error),
             none => *none = Some(error),
         }
     }
 
-    fn keep<T>(&mut self, result: syn::Result<T>) -> Option<T> {
+    pub(crate) fn keep<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.add(error)).ok()
     }
 
-    fn none(self) -> syn::Result<()> {
+    pub(crate) fn none(self) -> syn::Result<()> {
         self.0.map_or(Ok(()), Err)
     }
 }

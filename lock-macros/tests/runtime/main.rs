@@ -9,6 +9,7 @@ mod axum;
 mod client;
 mod exclusion;
 mod failure;
+mod idempotent;
 mod keys;
 mod lost;
 mod names;

@@ -15,7 +15,7 @@ pub(super) struct Script {
 }
 
 impl Script {
-    fn new(source: String) -> Self {
+    pub(in crate::redis) fn new(source: String) -> Self {
         let sha = redis::Script::new(&source).get_hash().to_owned();
         Self { source, sha }
     }

@@ -1,0 +1,196 @@
+//! From a key to what is to be done about it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use super::client::Shared;
+use super::error::BeginError;
+use super::execution::Execution;
+use super::fingerprint::Fingerprint;
+use super::flight::{End, Joined, Lead};
+use super::id::RecordId;
+use super::keeper::Keeper;
+use super::options::{OnUnknown, Options};
+use super::repeat::{Repeat, STORE_WITHIN};
+use super::store::Found;
+use crate::backend::{Fault, FaultKind};
+use crate::engine::clock;
+use crate::error::AcquireError;
+use crate::guard::LockGuard;
+use crate::key::Key;
+
+/// What is to be done about a request.
+#[derive(Debug)]
+#[non_exhaustive]
+#[must_use = "an execution that is dropped is aborted"]
+pub enum Begun {
+    /// Run it, and say how it ended.
+    Run(Execution),
+    /// It has run: answer this.
+    Replay(Bytes),
+    /// It runs, or is about to, and the time to wait for it is over.
+    InFlight {
+        /// The time since it was claimed; zero where that is not known.
+        age: Duration,
+    },
+    /// It has run, and its answer was not kept.
+    Tombstone,
+    /// The key was used for something else.
+    Mismatch,
+    /// It was begun, and left no outcome; [`OnUnknown::Refuse`] was asked for.
+    Unknown {
+        /// The time since it was claimed.
+        age: Duration,
+    },
+}
+
+/// How long the last look takes at most, after the time to wait is over.
+const LAST_LOOK: Duration = Duration::from_millis(250);
+
+/// One request on its way.
+pub(super) struct Begin<'a> {
+    pub(super) shared: &'a Arc<Shared>,
+    pub(super) options: Options,
+    pub(super) id: RecordId,
+    pub(super) fingerprint: Fingerprint,
+}
+
+impl Begin<'_> {
+    pub(super) async fn begin(self) -> Result<Begun, BeginError> {
+        let runtime = Handle::try_current().map_err(|_| self.no_runtime())?;
+        let deadline = self.options.duplicates.wait().map(|wait| clock::now() + wait);
+        let key = (self.id, self.fingerprint);
+        loop {
+            return match self.shared.flights.join(key, deadline).await {
+                Joined::Lead(lead) => self.lead(lead, deadline, &runtime).await,
+                Joined::InFlight { age } => Ok(Begun::InFlight { age }),
+                Joined::End(End::Done(payload)) => Ok(Begun::Replay(payload)),
+                Joined::End(End::Tombstone) => Ok(Begun::Tombstone),
+                Joined::End(End::Mismatch) => Ok(Begun::Mismatch),
+                // The leader was told to refuse what this one may run.
+                Joined::End(End::Unknown { .. })
+                    if self.options.on_unknown == OnUnknown::Reexecute =>
+                {
+                    continue;
+                }
+                Joined::End(End::Unknown { age }) => {
+                    self.shared.counters.unknown.add();
+                    Ok(Begun::Unknown { age })
+                }
+                Joined::End(End::Failed(error)) => Err(error),
+            };
+        }
+    }
+
+    async fn lead(
+        &self,
+        lead: Lead,
+        deadline: Option<Instant>,
+        runtime: &Handle,
+    ) -> Result<Begun, BeginError> {
+        let age = match self.look().await {
+            Ok(Found::Absent) => Duration::ZERO,
+            Ok(Found::InFlight { age, .. }) => age,
+            Ok(found) => return Ok(completed(&lead, found)),
+            Err(fault) => return Err(self.failed(&lead, fault)),
+        };
+        lead.in_flight(age);
+        let looked = clock::now();
+        let guard = match self.lock(deadline).await {
+            Ok(guard) => guard,
+            Err(AcquireError::Timeout(_)) => {
+                let age = age + clock::now().saturating_duration_since(looked);
+                return Ok(self.too_long(&lead, deadline, age).await);
+            }
+            Err(error) => {
+                let error = BeginError::Lock(error);
+                if error.is_unavailable() {
+                    lead.end(End::Failed(error.clone()));
+                }
+                return Err(error);
+            }
+        };
+        self.claim(lead, guard, runtime).await
+    }
+
+    async fn look(&self) -> Result<Found, Fault> {
+        let peek = || self.shared.store.peek(self.id, self.fingerprint);
+        Repeat::new().ask(STORE_WITHIN, peek, || true).await
+    }
+
+    /// Stands in line for the lock as long as there is time. Whoever runs holds it to the end,
+    /// and hands it on when the outcome is on record.
+    async fn lock(&self, deadline: Option<Instant>) -> Result<LockGuard, AcquireError> {
+        let wait = deadline
+            .map_or(Duration::ZERO, |deadline| deadline.saturating_duration_since(clock::now()));
+        // A task that holds it already is the one that runs, and must not run inside of itself.
+        let mut options = self.options.lock.with_wait(wait).with_retries(0).with_reentrant(false);
+        // Who waits here is a duplicate, and is told so rather than that the line is long.
+        options.admission = false;
+        options.name = options.name.or(Some("idempotency"));
+        let key = Key::from_encoded(format!("idem:{}", self.id));
+        self.shared.locks.lock(key).options(options).acquire().await
+    }
+
+    /// The time is over. The outcome may be on record all the same: behind a long line, or behind
+    /// a lock whose holder could not give it back.
+    async fn too_long(&self, lead: &Lead, deadline: Option<Instant>, age: Duration) -> Begun {
+        if deadline.is_some() {
+            let peek = self.shared.store.peek(self.id, self.fingerprint);
+            match tokio::time::timeout(LAST_LOOK, peek).await {
+                Ok(Ok(Found::InFlight { age, .. })) => return Begun::InFlight { age },
+                Ok(Ok(Found::Absent)) | Ok(Err(_)) | Err(_) => {}
+                Ok(Ok(found)) => return completed(lead, found),
+            }
+        }
+        Begun::InFlight { age }
+    }
+
+    async fn claim(
+        &self,
+        lead: Lead,
+        guard: LockGuard,
+        runtime: &Handle,
+    ) -> Result<Begun, BeginError> {
+        let &Self { shared, options, id, fingerprint } = self;
+        let (answer, answered) = oneshot::channel();
+        let keeper =
+            Keeper { shared: shared.clone(), options, id, fingerprint, guard, lead: Some(lead) };
+        drop(runtime.spawn(keeper.keep(answer)));
+        match answered.await.unwrap_or_else(|_| Err(self.no_runtime())) {
+            // Stopped past its lease before it began: another may run already.
+            Ok(Begun::Run(execution)) if !execution.handle().is_held() => {
+                Ok(Begun::InFlight { age: Duration::ZERO })
+            }
+            answer => answer,
+        }
+    }
+
+    fn failed(&self, lead: &Lead, fault: Fault) -> BeginError {
+        let error = BeginError::Records { id: self.id, fault };
+        lead.end(End::Failed(error.clone()));
+        error
+    }
+
+    fn no_runtime(&self) -> BeginError {
+        let what = "no Tokio runtime here to keep an execution, or it is ending";
+        BeginError::Records { id: self.id, fault: Fault::new(FaultKind::Refused, what) }
+    }
+}
+
+/// There is an outcome on record: it is everybody's.
+fn completed(lead: &Lead, found: Found) -> Begun {
+    let (begun, end) = match found {
+        Found::Done(payload) => (Begun::Replay(payload.clone()), End::Done(payload)),
+        Found::Tombstone => (Begun::Tombstone, End::Tombstone),
+        Found::Mismatch => (Begun::Mismatch, End::Mismatch),
+        Found::Absent => return Begun::InFlight { age: Duration::ZERO },
+        Found::InFlight { age, .. } => return Begun::InFlight { age },
+    };
+    lead.end(end);
+    begun
+}

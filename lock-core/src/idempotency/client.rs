@@ -1,0 +1,217 @@
+//! The handle that a service keeps.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::begin::{Begin, Begun};
+use super::error::BeginError;
+use super::fingerprint::Fingerprint;
+use super::flight::Flights;
+use super::id::{Ids, RecordId};
+use super::options::{BeginRejection, Duplicates, OnUnknown, Options, check_key};
+use super::scope::Scope;
+use super::stats::{Counters, IdempotencyStats};
+use super::store::RecordStore;
+use crate::client::LockClient;
+use crate::error::AlreadyInstalled;
+use crate::options::LockOptions;
+
+/// Without a secret of the service's own.
+const SECRET: &[u8] = b"lock-core idempotency records";
+
+static GLOBAL: OnceLock<Idempotency> = OnceLock::new();
+
+/// Runs each key once, and remembers how it ended. Cheap to clone: all clones share the lock
+/// client, the record store, the local line of each key, and the counters.
+///
+/// The choices are those of one clone, so a service may have endpoints that choose otherwise.
+/// They are checked by [`begin`](Self::begin), and by [`check`](Self::check) at start-up:
+///
+/// | option | default | bounds |
+/// |---|---|---|
+/// | [`secret`](Self::with_secret) | one that everybody knows | at least 16 bytes |
+/// | [`record_ttl`](Self::with_record_ttl) | 24 h | 1 s to 366 days |
+/// | [`in_flight_ttl`](Self::with_in_flight_ttl) | 24 h | the lease to 366 days |
+/// | [`lock_options`](Self::with_lock_options) | the lock client's | see [`LockOptions`] |
+/// | [`duplicates`](Self::with_duplicates) | wait 10 s | 0 to 24 h |
+/// | [`on_unknown`](Self::with_on_unknown) | run again | |
+#[derive(Clone)]
+pub struct Idempotency {
+    shared: Arc<Shared>,
+    ids: Ids,
+    options: Options,
+}
+
+/// What all clones share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) locks: LockClient,
+    pub(super) store: Arc<dyn RecordStore>,
+    pub(super) flights: Arc<Flights>,
+    pub(super) counters: Counters,
+}
+
+impl Idempotency {
+    /// Serialises by `locks`, remembers in `store`. Both must be shared by all processes that
+    /// serve the same keys.
+    #[must_use]
+    pub fn new(locks: LockClient, store: impl RecordStore) -> Self {
+        let options = Options::new(locks.defaults(), SECRET.len());
+        let store: Arc<dyn RecordStore> = Arc::new(store);
+        let (flights, counters) = (Arc::default(), Counters::default());
+        let shared = Arc::new(Shared { locks, store, flights, counters });
+        Self { shared, ids: Ids::new(SECRET), options }
+    }
+
+    /// The secret under which scopes and keys are hashed, the same in all processes; at least 16
+    /// bytes. Without one of the service's own, whoever reads the store can test guesses at keys.
+    /// With another secret, all records are out of reach.
+    #[must_use]
+    pub fn with_secret(mut self, secret: impl AsRef<[u8]>) -> Self {
+        let secret = secret.as_ref();
+        self.options.secret_bytes = secret.len();
+        self.ids = Ids::new(secret);
+        self
+    }
+
+    /// How long an outcome is kept, 1 s to 366 days (default 24 h). A duplicate that comes later
+    /// runs.
+    #[must_use]
+    pub fn with_record_ttl(mut self, ttl: Duration) -> Self {
+        self.options.record_ttl = ttl;
+        self
+    }
+
+    /// How long it is kept that an execution was begun and left no outcome, from the lease to 366
+    /// days (default 24 h). While an execution lives, so does its record.
+    #[must_use]
+    pub fn with_in_flight_ttl(mut self, ttl: Duration) -> Self {
+        self.options.in_flight_ttl = ttl;
+        self
+    }
+
+    /// How the lock on a record is held (default: as the lock client was told). `wait`, `retries`,
+    /// `admission` and `reentrant` are not the caller's to choose here; see
+    /// [`with_duplicates`](Self::with_duplicates).
+    #[must_use]
+    pub fn with_lock_options(mut self, lock: LockOptions) -> Self {
+        self.options.lock = lock;
+        self
+    }
+
+    /// How long the lock of an execution outlives its process, see
+    /// [`LockBuilder::lease`](crate::LockBuilder::lease).
+    #[must_use]
+    pub fn with_lease(mut self, lease: Duration) -> Self {
+        self.options.lock.lease = lease;
+        self
+    }
+
+    /// What to do with a duplicate of an execution that has not ended (default: wait 10 s).
+    #[must_use]
+    pub fn with_duplicates(mut self, duplicates: Duplicates) -> Self {
+        self.options.duplicates = duplicates;
+        self
+    }
+
+    /// What to do where an earlier execution left no outcome (default: run again).
+    #[must_use]
+    pub fn with_on_unknown(mut self, on_unknown: OnUnknown) -> Self {
+        self.options.on_unknown = on_unknown;
+        self
+    }
+
+    /// Checks the options, as [`begin`](Self::begin) does each time.
+    ///
+    /// # Errors
+    ///
+    /// [`BeginRejection`] names the option and its bounds.
+    pub fn check(&self) -> Result<(), BeginRejection> {
+        self.options.check(self.shared.locks.promises().fencing)
+    }
+
+    /// The name of the record of a key, for operators who look into the store.
+    #[must_use]
+    pub fn record_id(&self, scope: &Scope, key: &[u8]) -> RecordId {
+        self.ids.id(scope, key)
+    }
+
+    /// Asks what is to be done about a request: run it, answer what was answered before, or
+    /// refuse it.
+    ///
+    /// The record is looked at first, so an outcome that is there costs one request, and no lock.
+    /// Otherwise the request stands in the lock's line, and is woken when the execution before it
+    /// ends. Duplicates inside one process share one place there. It must be called inside a Tokio
+    /// runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`BeginError`], when it is not known whether an execution may begin. The store is given
+    /// 2 s to say what there is, and 2 s to take the claim, apart from the wait for duplicates.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it at any point leaves nothing and holds up nobody: the place in line goes to the
+    /// next duplicate, and a claim that was made meanwhile is taken back in the background.
+    pub async fn begin(
+        &self,
+        scope: &Scope,
+        key: &[u8],
+        fingerprint: Fingerprint,
+    ) -> Result<Begun, BeginError> {
+        self.check()?;
+        check_key(scope, key)?;
+        let id = self.record_id(scope, key);
+        let begin = Begin { shared: &self.shared, options: self.options, id, fingerprint };
+        let begun = begin.begin().await;
+        let counters = &self.shared.counters;
+        match &begun {
+            // Counted where they are found.
+            Ok(Begun::Run(_) | Begun::Unknown { .. }) => {}
+            Ok(Begun::Replay(_)) => counters.replayed.add(),
+            Ok(Begun::InFlight { .. }) => counters.in_flight.add(),
+            Ok(Begun::Tombstone) => counters.tombstones.add(),
+            Ok(Begun::Mismatch) => counters.mismatches.add(),
+            Err(_) => counters.failed.add(),
+        }
+        begun
+    }
+
+    /// What was counted since this was made, and what is busy now.
+    #[must_use]
+    pub fn stats(&self) -> IdempotencyStats {
+        self.shared.counters.read(self.shared.flights.len())
+    }
+
+    /// The lock client behind it.
+    #[must_use]
+    pub fn locks(&self) -> &LockClient {
+        &self.shared.locks
+    }
+
+    /// Makes this the one that `#[idempotent]` uses where none is named.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyInstalled`] when there is one; it stays.
+    pub fn install_global(self) -> Result<(), AlreadyInstalled> {
+        GLOBAL.set(self).map_err(|_| AlreadyInstalled)
+    }
+
+    /// The one that [`install_global`](Self::install_global) set.
+    #[must_use]
+    pub fn global() -> Option<Self> {
+        GLOBAL.get().cloned()
+    }
+}
+
+impl fmt::Debug for Idempotency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the secret.
+        f.debug_struct("Idempotency")
+            .field("store", &self.shared.store)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

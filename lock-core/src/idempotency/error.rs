@@ -1,0 +1,107 @@
+//! What can go wrong, one type per operation.
+
+use super::id::RecordId;
+use super::options::BeginRejection;
+use crate::backend::Fault;
+use crate::error::AcquireError;
+use crate::token::FencingToken;
+
+/// Why it is not known whether an execution may begin. Nothing was run.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum BeginError {
+    /// The record store could not be asked, or its answer is unknown. A claim that was made all
+    /// the same is taken back in the background.
+    #[error("idempotency record {id} unavailable: {fault}")]
+    Records {
+        /// The record.
+        id: RecordId,
+        /// What the store said.
+        #[source]
+        fault: Fault,
+    },
+    /// The lock could not be had, for another reason than that an execution is in flight.
+    #[error(transparent)]
+    Lock(#[from] AcquireError),
+    /// The scope, the key or an option is out of bounds; nothing was sent.
+    #[error(transparent)]
+    Rejected(#[from] BeginRejection),
+}
+
+impl BeginError {
+    /// Whether the record store or the lock store was out of reach, or the client shut down.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Records { .. } => true,
+            Self::Lock(error) => error.is_unavailable() || error.is_closed(),
+            Self::Rejected(_) => false,
+        }
+    }
+
+    /// Whether too many wait in this process already.
+    #[must_use]
+    pub fn is_overloaded(&self) -> bool {
+        matches!(self, Self::Lock(error) if error.is_overloaded())
+    }
+
+    /// Whether the input was refused.
+    #[must_use]
+    pub fn is_rejected(&self) -> bool {
+        match self {
+            Self::Rejected(_) => true,
+            Self::Lock(error) => error.is_rejected(),
+            Self::Records { .. } => false,
+        }
+    }
+
+    /// Whether the same call may succeed later without a change by the caller.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Records { fault, .. } => fault.is_transient(),
+            Self::Lock(error) => error.is_retryable(),
+            Self::Rejected(_) => false,
+        }
+    }
+}
+
+/// Why an outcome is not known to be kept.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompleteError {
+    /// Another execution has taken over, or the record has lived its time. The outcome was
+    /// dropped; what this execution has written elsewhere, the resource refuses by the token.
+    #[error("idempotency record {id} is not in flight under token {token} any more")]
+    Stale {
+        /// The record.
+        id: RecordId,
+        /// The token of the execution.
+        token: FencingToken,
+    },
+    /// The store did not take it within 2 s, or refuses. The execution has happened, and its
+    /// caller may be answered. The record stays in flight, and unless the store refuses, the
+    /// write is tried on in the background for 30 s under the lock.
+    #[error("idempotency record {id} may not be written: {fault}")]
+    Unavailable {
+        /// The record.
+        id: RecordId,
+        /// What the store said.
+        #[source]
+        fault: Fault,
+    },
+}
+
+impl CompleteError {
+    /// Whether another execution has taken over.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        matches!(self, Self::Stale { .. })
+    }
+
+    /// Whether the store did not take the outcome in time.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
+    }
+}

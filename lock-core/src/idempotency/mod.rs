@@ -1,0 +1,86 @@
+//! Run once per key, and remember how it ended.
+//!
+//! A client that got no answer asks again, and must not pay twice. So each request carries a key
+//! of the client's choice; the first one with it runs, and all later ones are given its outcome.
+//!
+//! *The lock serialises, the record remembers, the fencing token keeps a late finisher out.* A
+//! request first looks at the record of its key; if there is an outcome, that is the answer.
+//! Otherwise it stands in the lock's line. As holder it claims the record, atomically, under the
+//! token of its hold; it runs, writes the outcome under the same token, and releases the lock,
+//! which wakes the next in line, who finds the outcome. An execution whose process died leaves a
+//! claim under a smaller token than that of the next holder, who knows by it that the outcome is
+//! unknown; and if it was not dead but stopped, its outcome comes under that smaller token, and is
+//! dropped.
+//!
+//! ```
+//! use lock_core::LockClient;
+//! use lock_core::idempotency::{Begun, FingerprintBuilder, Idempotency, MemoryRecords, Scope};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let once = Idempotency::new(LockClient::connect("memory:").await?, MemoryRecords::new())
+//!     .with_secret("32 random bytes of this service …");
+//!
+//! let payload = FingerprintBuilder::new().field("POST").field(r#"{"amount":5}"#).finish();
+//! for _ in 0..2 {
+//!     let answer = match once.begin(&Scope::of("tenant-1"), b"key-of-the-client", payload).await? {
+//!         Begun::Run(execution) => {
+//!             let answer = bytes::Bytes::from(format!("paid under {}", execution.token()));
+//!             execution.complete(answer.clone()).await?;
+//!             answer
+//!         }
+//!         Begun::Replay(answer) => answer,
+//!         other => panic!("refuse: {other:?}"),
+//!     };
+//!     assert!(answer.starts_with(b"paid"));
+//! }
+//! assert_eq!((once.stats().executed, once.stats().replayed), (1, 1));
+//! # Ok(()) }
+//! ```
+//!
+//! # What it promises
+//!
+//! - **One execution at a time** per key, as far as the lock promises one holder. One that goes on
+//!   past its lease is told ([`Execution::lost`]), its writes are refusable by its
+//!   [token](Execution::token), and its outcome is refused by the store.
+//! - **One outcome**: once [`complete`](Execution::complete) has returned `Ok`, every duplicate
+//!   within [`record_ttl`](Idempotency::with_record_ttl) is given it.
+//! - **Not exactly once**: an execution whose process dies may have done its work and told nobody.
+//!   [`OnUnknown`] chooses between running again and refusing.
+//!
+//! - `client`: the handle. `begin`: from a key to what is to be done. `flight`: the local line of
+//!   duplicates. `keeper`: the one task of an execution. `store`: the seam, with
+//!   `memory` behind it; `RedisRecords` is beside the Redis backend.
+
+mod begin;
+mod client;
+mod error;
+mod execution;
+mod fingerprint;
+mod flight;
+mod id;
+mod keeper;
+mod memory;
+mod options;
+mod repeat;
+mod scope;
+mod stats;
+mod store;
+
+#[cfg(feature = "idempotent")]
+pub use crate::macro_support::idempotent::{IdempotencyError, Keep, Replayable};
+#[cfg(feature = "redis")]
+pub use crate::redis::RedisRecords;
+pub use begin::Begun;
+pub use client::Idempotency;
+pub use error::{BeginError, CompleteError};
+pub use execution::Execution;
+pub use fingerprint::{Fingerprint, FingerprintBuilder};
+pub use id::RecordId;
+pub use memory::MemoryRecords;
+pub use options::{
+    BeginRejection, Duplicates, IDEMPOTENCY_KEY_BYTES_MAX, OnUnknown, RECORD_TTL_MAX,
+    RECORD_TTL_MIN, SCOPE_BYTES_MAX, SECRET_BYTES_MIN,
+};
+pub use scope::Scope;
+pub use stats::IdempotencyStats;
+pub use store::{BoxFuture, ClaimRecord, Claimed, Found, Outcome, RecordStore, Written};

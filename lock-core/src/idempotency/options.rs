@@ -1,0 +1,203 @@
+//! What a service may choose, and the bounds of it.
+
+use std::time::Duration;
+
+use super::scope::Scope;
+use crate::options::{DURATION_MAX, LockOptions};
+
+/// The longest idempotency key, in bytes.
+pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 1_024;
+
+/// The longest scope, in bytes.
+pub const SCOPE_BYTES_MAX: usize = 1_024;
+
+/// The shortest secret, in bytes.
+pub const SECRET_BYTES_MIN: usize = 16;
+
+/// The shortest life of a completed record: 1 s.
+pub const RECORD_TTL_MIN: Duration = Duration::from_secs(1);
+
+/// The longest life of a record: 366 days.
+pub const RECORD_TTL_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// What to do with a duplicate of an execution that has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Duplicates {
+    /// Answer [`Begun::InFlight`](super::Begun::InFlight) at once.
+    Reject,
+    /// Wait this long at most for it to end, then replay it; up to 24 h. Zero is `Reject`.
+    Wait(Duration),
+}
+
+impl Default for Duplicates {
+    fn default() -> Self {
+        Self::Wait(Duration::from_secs(10))
+    }
+}
+
+impl Duplicates {
+    /// How long to wait; `None` for not at all.
+    pub(super) fn wait(self) -> Option<Duration> {
+        match self {
+            Self::Reject => None,
+            Self::Wait(wait) => (!wait.is_zero()).then_some(wait),
+        }
+    }
+}
+
+/// What to do where an earlier execution claimed the record and left no outcome: its process
+/// died, was cut off or stopped, so it may have done everything, a part, or nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OnUnknown {
+    /// Run again, under a greater token, which keeps the writes of the earlier one out where the
+    /// resource checks tokens.
+    #[default]
+    Reexecute,
+    /// Answer [`Begun::Unknown`](super::Begun::Unknown) until the record's life has ended.
+    Refuse,
+}
+
+/// The choices of one [`Idempotency`](super::Idempotency).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Options {
+    pub(super) record_ttl: Duration,
+    pub(super) in_flight_ttl: Duration,
+    pub(super) lock: LockOptions,
+    pub(super) duplicates: Duplicates,
+    pub(super) on_unknown: OnUnknown,
+    pub(super) secret_bytes: usize,
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl Options {
+    pub(super) fn new(lock: LockOptions, secret_bytes: usize) -> Self {
+        let (duplicates, on_unknown) = (Duplicates::default(), OnUnknown::default());
+        Self { record_ttl: DAY, in_flight_ttl: DAY, lock, duplicates, on_unknown, secret_bytes }
+    }
+
+    /// Refuses what cannot be kept, before anything is sent.
+    pub(super) fn check(&self, fencing: bool) -> Result<(), BeginRejection> {
+        if !fencing {
+            return Err(BeginRejection::NoFencing);
+        }
+        if self.secret_bytes < SECRET_BYTES_MIN {
+            return Err(BeginRejection::Secret { bytes: self.secret_bytes });
+        }
+        let within = |option, given, min, max| match given {
+            given if given < min || given > max => {
+                Err(BeginRejection::OutOfBounds { option, given, min, max })
+            }
+            _ => Ok(()),
+        };
+        within("record_ttl", self.record_ttl, RECORD_TTL_MIN, RECORD_TTL_MAX)?;
+        // A record that went before the lease of a dead holder would hide that there was one.
+        within("in_flight_ttl", self.in_flight_ttl, self.lock.lease, RECORD_TTL_MAX)?;
+        let wait = self.duplicates.wait().unwrap_or_default();
+        within("duplicates", wait, Duration::ZERO, DURATION_MAX)
+    }
+}
+
+/// Refuses a scope or key that names nothing, or too much.
+pub(super) fn check_key(scope: &Scope, key: &[u8]) -> Result<(), BeginRejection> {
+    if let Scope::Of(scope) = scope
+        && !(1..=SCOPE_BYTES_MAX).contains(&scope.len())
+    {
+        return Err(BeginRejection::Scope { bytes: scope.len() });
+    }
+    match key.len() {
+        1..=IDEMPOTENCY_KEY_BYTES_MAX => Ok(()),
+        bytes => Err(BeginRejection::Key { bytes }),
+    }
+}
+
+/// Input that no execution can be begun with. Nothing was sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BeginRejection {
+    /// The idempotency key is empty or too long.
+    #[error("the idempotency key has {bytes} bytes, it must have 1 to {IDEMPOTENCY_KEY_BYTES_MAX}")]
+    Key {
+        /// Its length.
+        bytes: usize,
+    },
+    /// The scope is empty or too long.
+    #[error(
+        "the scope has {bytes} bytes, it must have 1 to {SCOPE_BYTES_MAX}; for keys that all \
+         share, say `Scope::Global`"
+    )]
+    Scope {
+        /// Its length.
+        bytes: usize,
+    },
+    /// The secret is too short to keep anybody from guessing.
+    #[error("the secret has {bytes} bytes, it must have at least {SECRET_BYTES_MIN}")]
+    Secret {
+        /// Its length.
+        bytes: usize,
+    },
+    /// A duration is outside its bounds.
+    #[error("{option} is {given:?}, it must be from {min:?} to {max:?}")]
+    OutOfBounds {
+        /// The name of the option.
+        option: &'static str,
+        /// What was given.
+        given: Duration,
+        /// The least that is allowed.
+        min: Duration,
+        /// The most that is allowed.
+        max: Duration,
+    },
+    /// The lock store gives no fencing tokens, so a late completion could not be told from a good
+    /// one.
+    #[error("the lock store does not promise `fencing`, which idempotency needs")]
+    NoFencing,
+    /// No engine was named and none is installed.
+    #[error(
+        "no idempotency client: name one with `client = …` or call `Idempotency::install_global`"
+    )]
+    NoClient,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bound_is_refused_by_name_with_the_limit() {
+        let good = Options::new(LockOptions::new(), 16);
+        assert!(good.check(true).is_ok());
+        let ms = Duration::from_millis;
+        let cases = [
+            (Options { record_ttl: ms(999), ..good }, "record_ttl is 999ms"),
+            (Options { record_ttl: RECORD_TTL_MAX + ms(1), ..good }, "record_ttl"),
+            (Options { in_flight_ttl: ms(9_999), ..good }, "from 10s"),
+            (Options { in_flight_ttl: RECORD_TTL_MAX + ms(1), ..good }, "in_flight_ttl"),
+            (Options { duplicates: Duplicates::Wait(DAY + ms(1)), ..good }, "duplicates"),
+            (Options { secret_bytes: 15, ..good }, "at least 16"),
+        ];
+        for (options, text) in cases {
+            let error = options.check(true).unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
+        }
+        assert_eq!(good.check(false), Err(BeginRejection::NoFencing));
+    }
+
+    #[test]
+    fn scope_and_key_name_something_and_not_too_much() {
+        let long = "k".repeat(1_025);
+        assert!(check_key(&Scope::Global, b"k").is_ok());
+        assert!(check_key(&Scope::of("t"), &long.as_bytes()[1..]).is_ok());
+        for (scope, key) in [("", "k"), (&*long, "k"), ("t", ""), ("t", &*long)] {
+            assert!(check_key(&Scope::of(scope.to_owned()), key.as_bytes()).is_err());
+        }
+    }
+
+    #[test]
+    fn a_wait_of_nothing_is_no_wait() {
+        assert_eq!(Duplicates::Wait(Duration::ZERO).wait(), None);
+        assert_eq!(Duplicates::default().wait(), Some(Duration::from_secs(10)));
+    }
+}

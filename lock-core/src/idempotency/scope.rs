@@ -1,0 +1,23 @@
+//! Whose key it is.
+
+use std::borrow::Cow;
+
+/// Whose key it is. Two tenants that send the same key mean two things, and none may be shown the
+/// other's answer, so a scope is always said; for keys that all share, the word is
+/// [`Global`](Self::Global).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Scope {
+    /// Of a tenant, a user, an endpoint; 1 to 1,024 bytes.
+    Of(Cow<'static, str>),
+    /// Shared by all.
+    Global,
+}
+
+impl Scope {
+    /// The scope of a tenant, a user, an endpoint. An empty or oversized one is reported by
+    /// [`Idempotency::begin`](super::Idempotency::begin).
+    pub fn of(name: impl Into<Cow<'static, str>>) -> Self {
+        Self::Of(name.into())
+    }
+}

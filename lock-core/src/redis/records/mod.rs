@@ -1,0 +1,236 @@
+//! Idempotency records on one Redis server.
+//!
+//! | key | type | holds | lives |
+//! |---|---|---|---|
+//! | `idem:{<id>}` | string | one record | its `in_flight_ttl` or `record_ttl` |
+//!
+//! A record has a head of 104 bytes that begins with `idem1`, and its payload; see `record.lua`.
+//! All times are the server's.
+//!
+//! - One script per verb. - `script`: how they are made. - `reply`: what they answer.
+
+mod reply;
+mod script;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, FromRedisValue as _, Value};
+
+use self::script::{ABORT, CLAIM, COMPLETE, PEEK, RIGHTS};
+use super::link::{self, Failure, Link};
+use super::script::Script;
+use super::{fault, probe, url};
+use crate::backend::{Fault, FaultKind};
+use crate::engine::clock;
+use crate::error::ConnectError;
+use crate::idempotency::{
+    BoxFuture, ClaimRecord, Claimed, Fingerprint, Found, OnUnknown, Outcome, RecordId, RecordStore,
+    Written,
+};
+use crate::token::FencingToken;
+
+/// Idempotency records on one Redis server, 6.2 or later. Clones share a connection.
+///
+/// The server must not evict them (`maxmemory-policy noeviction`): a record that is gone early is
+/// a request that runs twice. Of a server without persistence the records are gone when it
+/// restarts. Use one server for the locks and the records, or two.
+#[derive(Clone)]
+pub struct RedisRecords {
+    wire: Wire,
+}
+
+#[derive(Clone)]
+enum Wire {
+    Own(Arc<Link>),
+    #[cfg(feature = "deadpool")]
+    Pool(deadpool_redis::Pool),
+}
+
+impl RedisRecords {
+    /// Connects, and checks that the server will serve every verb. URLs are those of
+    /// [`LockClient::connect`](crate::LockClient::connect) for Redis.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Url`] for a malformed URL; [`ConnectError::Store`] when the server cannot
+    /// be reached within 2 s, refuses the password, or lacks a right (each is named). No error
+    /// repeats the URL, as it may hold a password.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is left behind when it is dropped.
+    pub async fn connect(url: &str) -> Result<Self, ConnectError> {
+        let client = url::client(url)?;
+        url::install_tls();
+        let link = Link::plain(client);
+        link.get().await.map_err(ConnectError::Store)?;
+        Self { wire: Wire::Own(link) }.checked().await
+    }
+
+    /// Sends everything through the application's own pool, and checks that the server will serve
+    /// every verb.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect), and when the pool has no connection within 2 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is left behind when it is dropped.
+    #[cfg(feature = "deadpool")]
+    pub async fn with_pool(pool: deadpool_redis::Pool) -> Result<Self, ConnectError> {
+        Self { wire: Wire::Pool(pool) }.checked().await
+    }
+
+    async fn checked(self) -> Result<Self, ConnectError> {
+        self.rights().await.map_err(ConnectError::Store)?;
+        self.eviction().await;
+        Ok(self)
+    }
+
+    /// Whether the user may run every command of the scripts; names those that it may not.
+    async fn rights(&self) -> Result<(), Fault> {
+        let mut command = RIGHTS.evalsha(1);
+        command.arg(format!("idem:{{probe-{}}}", clock::random_claim_id()));
+        let answer = self.call(&RIGHTS, command).await?;
+        let refused = Vec::<String>::from_redis_value(answer)
+            .map_err(|_| fault::strange("the check of its rights"))?;
+        if refused.is_empty() {
+            return Ok(());
+        }
+        let list: Vec<_> = refused.iter().map(|name| format!("+{name}")).collect();
+        let what = format!("the redis user lacks rights: {} on keys ~idem:*", list.join(" "));
+        Err(Fault::new(FaultKind::Refused, what))
+    }
+
+    /// Warns when the server may throw a record away to make room.
+    async fn eviction(&self) {
+        let mut command = Cmd::new();
+        command.arg("INFO").arg("memory");
+        let info = match self.send(&command).await {
+            Ok(answer) => String::from_redis_value(answer).unwrap_or_default(),
+            Err(_) => {
+                tracing::debug!("no right to INFO: not checked whether redis may evict a record");
+                return;
+            }
+        };
+        if let Some(policy) = probe::evicting(&info) {
+            tracing::warn!(
+                policy,
+                "redis may evict an idempotency record when its memory is full, and what it \
+                 remembers would run again: use maxmemory-policy noeviction"
+            );
+        }
+    }
+
+    /// Calls a script by its hash, and with its source if the server does not know it.
+    async fn call(&self, script: &Script, command: Cmd) -> Result<Value, Fault> {
+        let answer = match self.send(&command).await {
+            Err(failure) if failure.is_no_script() => self.send(&script.eval(&command)).await,
+            answer => answer,
+        };
+        answer.map_err(of_records)
+    }
+
+    async fn send(&self, command: &Cmd) -> Result<Value, Failure> {
+        match &self.wire {
+            Wire::Own(link) => {
+                let answer = link.call(command, link::REQUEST_WITHIN).await;
+                answer.map_err(|unserved| unserved.fault)
+            }
+            #[cfg(feature = "deadpool")]
+            Wire::Pool(pool) => {
+                let got = tokio::time::timeout(link::REQUEST_WITHIN, pool.get());
+                let mut connection = match got.await {
+                    Ok(Ok(connection)) => connection,
+                    Ok(Err(error)) => return Err(Failure::Other(probe::pool_fault(error))),
+                    Err(_) => return Err(Failure::Other(probe::pool_exhausted())),
+                };
+                link::send(&mut *connection, command, link::REQUEST_WITHIN).await
+            }
+        }
+    }
+}
+
+/// A fault of the server in terms of records.
+fn of_records(failure: Failure) -> Fault {
+    let fault = failure.into_fault();
+    let what = match fault.kind() {
+        FaultKind::ForeignValue => {
+            "what is stored at the key of this record is no idempotency record of this version; \
+             it was left as it is"
+        }
+        FaultKind::Refused if fault.to_string().contains("~lock:*") => {
+            "the redis user may not use keys ~idem:*"
+        }
+        _ => return fault,
+    };
+    Fault::new(fault.kind(), what).with_source(fault)
+}
+
+/// A call for one record; the caller adds arguments.
+fn on(script: &Script, id: RecordId) -> Cmd {
+    let mut command = script.evalsha(1);
+    command.arg(format!("idem:{{{id}}}"));
+    command
+}
+
+/// A token as the scripts have it.
+fn digits(token: FencingToken) -> String {
+    format!("{:020}", token.get())
+}
+
+fn millis(ttl: Duration) -> u64 {
+    u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).clamp(1, i64::MAX as u64 / 2)
+}
+
+impl RecordStore for RedisRecords {
+    fn peek(&self, id: RecordId, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Found, Fault>> {
+        let mut command = on(&PEEK, id);
+        command.arg(fingerprint.as_bytes());
+        Box::pin(async move { reply::found(self.call(&PEEK, command).await?) })
+    }
+
+    fn claim<'a>(
+        &'a self,
+        id: RecordId,
+        record: &'a ClaimRecord,
+    ) -> BoxFuture<'a, Result<Claimed, Fault>> {
+        let mut command = on(&CLAIM, id);
+        let refuse = u8::from(record.on_unknown == OnUnknown::Refuse);
+        command.arg(record.fingerprint.as_bytes()).arg(digits(record.token));
+        command.arg(millis(record.ttl)).arg(refuse);
+        Box::pin(async move { reply::claimed(self.call(&CLAIM, command).await?) })
+    }
+
+    fn complete<'a>(
+        &'a self,
+        id: RecordId,
+        token: FencingToken,
+        outcome: &'a Outcome,
+        ttl: Duration,
+    ) -> BoxFuture<'a, Result<Written, Fault>> {
+        let mut command = on(&COMPLETE, id);
+        let (state, payload) = match outcome {
+            Outcome::Payload(payload) => ("d", &payload[..]),
+            Outcome::Tombstone => ("t", &[][..]),
+        };
+        command.arg(digits(token)).arg(state).arg(payload).arg(millis(ttl));
+        Box::pin(async move { reply::written(self.call(&COMPLETE, command).await?) })
+    }
+
+    fn abort(&self, id: RecordId, token: FencingToken) -> BoxFuture<'_, Result<Written, Fault>> {
+        let mut command = on(&ABORT, id);
+        command.arg(digits(token));
+        Box::pin(async move { reply::written(self.call(&ABORT, command).await?) })
+    }
+}
+
+impl fmt::Debug for RedisRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The connection's URL may hold a password.
+        f.debug_struct("RedisRecords").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,18 @@
+//! `#[idempotent]`: the same parsing and templates as `#[distributed_lock]`, other options.
+
+mod expand;
+mod plan;
+mod rules;
+
+use proc_macro2::TokenStream;
+use syn::parse::{ParseStream, Parser as _};
+
+use crate::args::Args;
+use crate::target::Target;
+
+pub(crate) fn generate(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+    let target = Target::parse(item, "idempotent")?;
+    let args = (|input: ParseStream<'_>| Args::parse(input, &rules::OPTIONS)).parse2(args)?;
+    let plan = plan::plan(args, &target)?;
+    Ok(expand::expand(target, &plan))
+}

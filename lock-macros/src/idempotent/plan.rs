@@ -1,0 +1,152 @@
+//! Judging: options and function become a [`Plan`], or every error that was found.
+
+use proc_macro2::{Ident, Span};
+use syn::{Expr, ExprLit, Lit, LitStr, Path};
+
+use super::rules;
+use crate::args::Args;
+use crate::duration::{self, Time};
+use crate::self_name;
+use crate::target::{Returns, Target};
+use crate::valid::{self, Client, Errors, Key};
+
+/// What to generate; every rule has been checked.
+pub(super) struct Plan {
+    pub(super) krate: Path,
+    pub(super) key: Key,
+    pub(super) scope: Scope,
+    pub(super) client: Client,
+    pub(super) ttl: Option<Time>,
+    pub(super) fingerprint: Vec<Expr>,
+    pub(super) wait: Option<Time>,
+    pub(super) on_unknown: Option<OnUnknown>,
+    pub(super) guard: Option<Ident>,
+    /// Where it is not given, the function's path.
+    pub(super) name: Option<LitStr>,
+}
+
+/// Whose keys they are.
+pub(super) enum Scope {
+    /// The word `global`.
+    Global,
+    Of(Key),
+}
+
+/// What to do where an earlier call left no outcome.
+#[derive(Clone, Copy)]
+pub(super) enum OnUnknown {
+    Reexecute,
+    Refuse,
+}
+
+#[derive(Default)]
+struct Options {
+    key: Option<Expr>,
+    scope: Option<Expr>,
+    client: Option<Expr>,
+    ttl: Option<Time>,
+    fingerprint: Vec<Expr>,
+    wait: Option<Time>,
+    on_unknown: Option<OnUnknown>,
+    guard: Option<Ident>,
+    name: Option<LitStr>,
+    krate: Option<Path>,
+}
+
+pub(super) fn plan(args: Args, target: &Target) -> syn::Result<Plan> {
+    let mut errors = Errors::default();
+    let options = sort(args, target, &mut errors);
+    let missing = |text| Err(syn::Error::new(Span::call_site(), text));
+    let key = match options.key {
+        Some(key) => valid::key::one(key, target),
+        None => missing(rules::KEY_MISSING),
+    };
+    let key = errors.keep(key);
+    let scope = match options.scope {
+        Some(scope) => scope_of(scope, target),
+        None => Err(syn::Error::new(Span::call_site(), rules::SCOPE_MISSING)),
+    };
+    let scope = errors.keep(scope);
+    let client = errors.keep(valid::client::plan(options.client, target));
+    if let Returns::Response = target.returns {
+        errors.add(syn::Error::new_spanned(&target.function.sig.output, rules::RETURNS_OPAQUE));
+    }
+    errors.none()?;
+    let (Some(key), Some(scope), Some(client)) = (key, scope, client) else {
+        unreachable!("what is missing has left an error");
+    };
+    Ok(Plan {
+        krate: options.krate.unwrap_or_else(|| syn::parse_quote!(::lock_core)),
+        key,
+        scope,
+        client,
+        ttl: options.ttl,
+        fingerprint: options.fingerprint,
+        wait: options.wait,
+        on_unknown: options.on_unknown,
+        guard: options.guard,
+        name: options.name,
+    })
+}
+
+/// Puts each value in its place, once.
+fn sort(args: Args, target: &Target, errors: &mut Errors) -> Options {
+    let mut options = Options::default();
+    let mut seen: Vec<String> = Vec::new();
+    for given in args.given {
+        let name = given.name.to_string();
+        if seen.contains(&name) {
+            errors.add(syn::Error::new(given.name.span(), crate::rules::twice(&name)));
+            continue;
+        }
+        // `self` has another name where async_trait has rewritten the function.
+        let value = self_name::rename(valid::ungroup(given.value), target.receiver.as_ref());
+        match name.as_str() {
+            "key" => options.key = Some(value),
+            "scope" => options.scope = Some(value),
+            "client" => options.client = Some(value),
+            "ttl" => options.ttl = errors.keep(duration::parse(&name, value)),
+            "wait" => options.wait = errors.keep(duration::parse(&name, value)),
+            "fingerprint" => {
+                options.fingerprint = errors.keep(fingerprint(value)).unwrap_or_default();
+            }
+            "on_unknown" => options.on_unknown = errors.keep(on_unknown(&value)),
+            "guard" => options.guard = errors.keep(valid::guard(&value)),
+            "name" => options.name = errors.keep(valid::name_text(value)),
+            "crate" => options.krate = errors.keep(valid::krate(value)),
+            other => unreachable!("`{other}` is refused by the parser"),
+        }
+        seen.push(name);
+    }
+    options
+}
+
+fn scope_of(value: Expr, target: &Target) -> syn::Result<Scope> {
+    match &value {
+        Expr::Path(path) if path.path.is_ident("global") => Ok(Scope::Global),
+        _ => valid::key::one(value, target).map(Scope::Of),
+    }
+}
+
+/// The values of `(a, b)`, or the one.
+fn fingerprint(value: Expr) -> syn::Result<Vec<Expr>> {
+    match value {
+        Expr::Tuple(tuple) if tuple.elems.is_empty() => {
+            Err(syn::Error::new_spanned(tuple, rules::FINGERPRINT_EMPTY))
+        }
+        Expr::Tuple(tuple) => Ok(tuple.elems.into_iter().collect()),
+        one => Ok(vec![one]),
+    }
+}
+
+fn on_unknown(value: &Expr) -> syn::Result<OnUnknown> {
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Str(lit), .. }) if lit.value() == "reexecute" => {
+            Ok(OnUnknown::Reexecute)
+        }
+        Expr::Lit(ExprLit { lit: Lit::Str(lit), .. }) if lit.value() == "refuse" => {
+            Ok(OnUnknown::Refuse)
+        }
+        other => Err(syn::Error::new_spanned(other, rules::ON_UNKNOWN)),
+    }
+}

@@ -1,0 +1,9 @@
+//! Idempotency over a real `redis-server`.
+
+#![allow(clippy::disallowed_methods)] // real servers, real time
+
+mod conformance;
+mod duplicates;
+mod replies;
+mod rights;
+mod support;
