@@ -11,7 +11,7 @@ use super::client::Shared;
 use super::error::BeginError;
 use super::execution::Execution;
 use super::fingerprint::Fingerprint;
-use super::flight::{End, Joined, Lead};
+use super::flight::{End, Joined, Lead, LeadInHand};
 use super::id::RecordId;
 use super::keeper::Keeper;
 use super::options::{OnUnknown, Options};
@@ -108,7 +108,10 @@ impl Begin<'_> {
             }
             Err(error) => {
                 let error = BeginError::Lock(error);
-                if error.is_unavailable() {
+                // A leader who had less time than the store is given speaks for himself alone.
+                let had = clock::now().saturating_duration_since(looked);
+                let is_everybodys = !error.is_retryable() || had >= STORE_WITHIN;
+                if error.is_unavailable() && is_everybodys {
                     lead.end(End::Failed(error.clone()));
                 }
                 return Err(error);
@@ -127,15 +130,8 @@ impl Begin<'_> {
     async fn lock(&self, deadline: Option<Instant>) -> Result<LockGuard, AcquireError> {
         let wait = deadline
             .map_or(Duration::ZERO, |deadline| deadline.saturating_duration_since(clock::now()));
-        // A task that holds it already is the one that runs, and must not run inside of itself.
-        let mut options = self.options.lock.with_wait(wait).with_retries(0).with_reentrant(false);
-        // Who waits here is a duplicate, and is told so rather than that the line is long.
-        options.admission = false;
-        // Nobody comes back to a lock whose record is done.
-        options.linger = Duration::ZERO;
-        options.name = options.name.or(Some("idempotency"));
         let key = Key::from_encoded(format!("idem:{}", self.id));
-        self.shared.locks.lock(key).options(options).acquire().await
+        self.shared.locks.lock(key).options(self.options.lock(wait)).acquire().await
     }
 
     /// The time is over. The outcome may be on record all the same: behind a long line, or behind
@@ -160,13 +156,21 @@ impl Begin<'_> {
     ) -> Result<Begun, BeginError> {
         let &Self { shared, options, id, fingerprint } = self;
         let (answer, answered) = oneshot::channel();
-        let keeper =
-            Keeper { shared: shared.clone(), options, id, fingerprint, guard, lead: Some(lead) };
+        let lead = LeadInHand::new(lead);
+        let keeper = Keeper { shared: shared.clone(), options, id, fingerprint, guard, lead };
         drop(runtime.spawn(keeper.keep(answer)));
         match answered.await.unwrap_or_else(|_| Err(self.no_runtime())) {
             // Stopped past its lease before it began: another may run already.
             Ok(Begun::Run(execution)) if !execution.handle().is_held() => {
                 Ok(Begun::InFlight { age: Duration::ZERO })
+            }
+            Ok(Begun::Run(execution)) => {
+                shared.counters.executed.add();
+                if execution.replaced().is_some() {
+                    shared.counters.unknown.add();
+                }
+                // There is no await from here to the caller.
+                Ok(Begun::Run(execution.handed_over()))
             }
             answer => answer,
         }

@@ -32,7 +32,7 @@ static GLOBAL: OnceLock<Idempotency> = OnceLock::new();
 /// |---|---|---|
 /// | [`secret`](Self::with_secret) | one that everybody knows | at least 16 bytes |
 /// | [`record_ttl`](Self::with_record_ttl) | 24 h | 1 s to 366 days |
-/// | [`in_flight_ttl`](Self::with_in_flight_ttl) | 24 h | the lease to 366 days |
+/// | [`in_flight_ttl`](Self::with_in_flight_ttl) | 24 h | 3 leases to 366 days |
 /// | [`lock_options`](Self::with_lock_options) | the lock client's | see [`LockOptions`] |
 /// | [`duplicates`](Self::with_duplicates) | wait 10 s | 0 to 24 h |
 /// | [`on_unknown`](Self::with_on_unknown) | run again | |
@@ -83,15 +83,17 @@ impl Idempotency {
         self
     }
 
-    /// How long it is kept that an execution was begun and left no outcome, from the lease to 366
-    /// days (default 24 h). While an execution lives, so does its record.
+    /// How long it is kept that an execution was begun and left no outcome, from 3 leases to 366
+    /// days (default 24 h). While an execution holds its lock, its record is extended at each
+    /// third of this.
     #[must_use]
     pub fn with_in_flight_ttl(mut self, ttl: Duration) -> Self {
         self.options.in_flight_ttl = ttl;
         self
     }
 
-    /// How the lock on a record is held (default: as the lock client was told). `wait`, `retries`,
+    /// How the lock on a record is held (default: as the lock client was told, without its
+    /// `hold_limit`). `wait`, `retries`,
     /// `linger`, `admission` and `reentrant` are not the caller's to choose here; see
     /// [`with_duplicates`](Self::with_duplicates).
     #[must_use]
@@ -128,7 +130,7 @@ impl Idempotency {
     ///
     /// [`BeginRejection`] names the option and its bounds.
     pub fn check(&self) -> Result<(), BeginRejection> {
-        self.options.check(self.shared.locks.promises().fencing)
+        self.options.check(&self.shared.locks.promises())
     }
 
     /// The name of the record of a key, for operators who look into the store.

@@ -81,7 +81,9 @@ pub enum CompleteError {
     },
     /// The store did not take it within 2 s, or refuses. The execution has happened, and its
     /// caller may be answered. The record stays in flight, and unless the store refuses, the
-    /// write is tried on in the background for 30 s under the lock.
+    /// write goes on in the background, under the lock: an outcome for the record's
+    /// [`in_flight_ttl`](super::Idempotency::with_in_flight_ttl) or 10 minutes, whichever is
+    /// less, and one whole try (5 s at most) after that; an abort for 30 s.
     #[error("idempotency record {id} may not be written: {fault}")]
     Unavailable {
         /// The record.

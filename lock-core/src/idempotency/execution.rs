@@ -1,12 +1,15 @@
 //! An execution in hand.
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::error::CompleteError;
 use super::id::RecordId;
+use super::repeat::STORE_WITHIN;
 use super::store::Outcome;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::Lost;
@@ -16,27 +19,36 @@ use crate::token::FencingToken;
 /// Where the keeper says what became of an end.
 pub(super) type Reply = oneshot::Sender<Result<(), CompleteError>>;
 
-/// How an execution ends, as it is told to its keeper; without a word it is aborted.
+/// How an execution ends, as it is told to its keeper; without a word it was dropped.
 #[derive(Debug)]
 pub(super) enum Finish {
     Complete(Outcome, Reply),
     Abort(Reply),
     Leave,
+    /// Nobody was given it, so nothing has run.
+    Unused,
+    Panicked,
 }
+
+/// How much longer than the keeper takes at most its answer may be on its way.
+const ANSWER_MARGIN: Duration = Duration::from_millis(500);
 
 /// The right to run once. It is the holder of the lock on its record, whose lease is renewed as
 /// long as this lives.
 ///
 /// End it with [`complete`](Self::complete), [`tombstone`](Self::tombstone),
-/// [`abort`](Self::abort) or [`leave`](Self::leave). Dropped without any of them (a panic, a cancelled task), it is aborted
-/// in the background: the record is removed, the lock released, and a retry runs.
+/// [`abort`](Self::abort) or [`leave`](Self::leave). Dropped without any of them (a panic, a
+/// cancelled task), it is aborted in the background: the record is removed, the lock released, and
+/// a retry runs. Not so where its lock was [lost](Self::lost), or where it was cancelled under
+/// [`OnUnknown::Refuse`](super::OnUnknown): then it is left, as by [`leave`](Self::leave).
 #[must_use = "an execution that is dropped is aborted"]
 pub struct Execution {
     id: RecordId,
     handle: LockHandle,
     replaced: Option<FencingToken>,
     /// The keeper listens at the other end.
-    finish: oneshot::Sender<Finish>,
+    finish: Option<oneshot::Sender<Finish>>,
+    is_handed_over: bool,
 }
 
 impl Execution {
@@ -46,7 +58,13 @@ impl Execution {
         replaced: Option<FencingToken>,
         finish: oneshot::Sender<Finish>,
     ) -> Self {
-        Self { id, handle, replaced, finish }
+        Self { id, handle, replaced, finish: Some(finish), is_handed_over: false }
+    }
+
+    /// From now on it may have begun its work.
+    pub(super) fn handed_over(mut self) -> Self {
+        self.is_handed_over = true;
+        self
     }
 
     /// The record.
@@ -90,7 +108,7 @@ impl Execution {
     /// # Cancel safety
     ///
     /// The write is under way with the first poll and goes on when this future is dropped; only
-    /// the answer is lost. Dropped before its first poll, it aborts.
+    /// the answer is lost. Dropped before its first poll, it drops the execution.
     pub async fn complete(self, payload: Bytes) -> Result<(), CompleteError> {
         self.end(|reply| Finish::Complete(Outcome::Payload(payload), reply)).await
     }
@@ -126,20 +144,44 @@ impl Execution {
     /// Leaves the record in flight, as nobody knows how this ended, then releases the lock: the
     /// next is dealt with as [`OnUnknown`](super::OnUnknown) says. For an execution that was cut
     /// in the middle, as when its lock was [lost](Self::lost).
-    pub fn leave(self) {
+    pub fn leave(mut self) {
         // Without a keeper the record stays as it is too.
-        drop(self.finish.send(Finish::Leave));
+        self.say(Finish::Leave);
     }
 
-    async fn end(self, how: impl FnOnce(Reply) -> Finish) -> Result<(), CompleteError> {
+    /// Tells the keeper; `false` if it is gone.
+    fn say(&mut self, how: Finish) -> bool {
+        self.finish.take().is_some_and(|finish| finish.send(how).is_ok())
+    }
+
+    async fn end(mut self, how: impl FnOnce(Reply) -> Finish) -> Result<(), CompleteError> {
         let (reply, answer) = oneshot::channel();
-        let gone = || CompleteError::Unavailable {
-            id: self.id,
-            fault: Fault::new(FaultKind::Transient, "the runtime that kept this execution is gone"),
+        let id = self.id;
+        let unavailable =
+            |what| CompleteError::Unavailable { id, fault: Fault::new(FaultKind::Transient, what) };
+        let gone = "the runtime that kept this execution is gone";
+        if !self.say(how(reply)) {
+            return Err(unavailable(gone));
+        }
+        // The keeper may be in another runtime, and that one may be blocked.
+        let answer = match Handle::try_current() {
+            Ok(_) => tokio::time::timeout(STORE_WITHIN + ANSWER_MARGIN, answer).await,
+            Err(_) => Ok(answer.await),
         };
-        match self.finish.send(how(reply)) {
-            Ok(()) => answer.await.unwrap_or_else(|_| Err(gone())),
-            Err(_) => Err(gone()),
+        match answer {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(unavailable(gone)),
+            Err(_) => Err(unavailable("the runtime that keeps this execution does not answer")),
+        }
+    }
+}
+
+impl Drop for Execution {
+    fn drop(&mut self) {
+        if !self.is_handed_over {
+            self.say(Finish::Unused);
+        } else if std::thread::panicking() {
+            self.say(Finish::Panicked);
         }
     }
 }

@@ -194,3 +194,33 @@ impl Lead {
         }
     }
 }
+
+/// A lead in the hands of an execution: given up when its lock is lost, as what ends later is no
+/// duplicate's outcome any more.
+#[derive(Debug)]
+pub(super) struct LeadInHand(Mutex<Option<Lead>>);
+
+impl LeadInHand {
+    pub(super) fn new(lead: Lead) -> Self {
+        Self(Mutex::new(Some(lead)))
+    }
+
+    fn with(&self, tell: impl FnOnce(&Lead)) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(tell);
+    }
+
+    /// See [`Lead::in_flight`].
+    pub(super) fn in_flight(&self, age: Duration) {
+        self.with(|lead| lead.in_flight(age));
+    }
+
+    /// See [`Lead::end`].
+    pub(super) fn end(&self, end: End) {
+        self.with(|lead| lead.end(end));
+    }
+
+    /// Hands the lead to the next in line.
+    pub(super) fn leave(&self) {
+        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}

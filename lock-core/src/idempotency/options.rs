@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::scope::Scope;
+use crate::backend::Promises;
+use crate::key::Key;
 use crate::options::{DURATION_MAX, LockOptions};
+use crate::rejection::Rejection;
 
 /// The longest idempotency key, in bytes.
 pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 1_024;
@@ -19,6 +22,9 @@ pub const RECORD_TTL_MIN: Duration = Duration::from_secs(1);
 
 /// The longest life of a record: 366 days.
 pub const RECORD_TTL_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// A record in flight lives at least this many leases.
+const LEASES_MIN: u32 = 3;
 
 /// What to do with a duplicate of an execution that has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +62,10 @@ pub enum OnUnknown {
     #[default]
     Reexecute,
     /// Answer [`Begun::Unknown`](super::Begun::Unknown) until the record's life has ended.
+    ///
+    /// An [`Execution`](super::Execution) that is dropped without a word, as when its task is
+    /// cancelled, is unknown too: it was cut anywhere. Only a panic aborts it, while it holds its
+    /// lock; say [`abort`](super::Execution::abort) where a retry may run.
     Refuse,
 }
 
@@ -75,12 +85,26 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 impl Options {
     pub(super) fn new(lock: LockOptions, secret_bytes: usize) -> Self {
         let (duplicates, on_unknown) = (Duplicates::default(), OnUnknown::default());
+        // How long other locks may be held says nothing of how long a handler runs.
+        let lock = LockOptions { hold_limit: None, ..lock };
         Self { record_ttl: DAY, in_flight_ttl: DAY, lock, duplicates, on_unknown, secret_bytes }
     }
 
+    /// How the lock is asked for by a request that has this much time.
+    pub(super) fn lock(&self, wait: Duration) -> LockOptions {
+        // A task that holds it already is the one that runs, and must not run inside of itself.
+        let mut lock = self.lock.with_wait(wait).with_retries(0).with_reentrant(false);
+        // Who waits here is a duplicate, and is told so rather than that the line is long.
+        lock.admission = false;
+        // Nobody comes back to a lock whose record is done.
+        lock.linger = Duration::ZERO;
+        lock.name = lock.name.or(Some("idempotency"));
+        lock
+    }
+
     /// Refuses what cannot be kept, before anything is sent.
-    pub(super) fn check(&self, fencing: bool) -> Result<(), BeginRejection> {
-        if !fencing {
+    pub(super) fn check(&self, promises: &Promises) -> Result<(), BeginRejection> {
+        if !promises.fencing {
             return Err(BeginRejection::NoFencing);
         }
         if self.secret_bytes < SECRET_BYTES_MIN {
@@ -93,8 +117,12 @@ impl Options {
             _ => Ok(()),
         };
         within("record_ttl", self.record_ttl, RECORD_TTL_MIN, RECORD_TTL_MAX)?;
-        // A record that went before the lease of a dead holder would hide that there was one.
-        within("in_flight_ttl", self.in_flight_ttl, self.lock.lease, RECORD_TTL_MAX)?;
+        let key = Key::from_encoded("idem:".to_owned()).map_err(Rejection::from)?;
+        self.lock(Duration::ZERO).check(&key, promises.lease_min)?;
+        // A record that went before the lease of a dead holder would hide that there was one, and
+        // it is extended at each third of its life.
+        let least = self.lock.lease.saturating_mul(LEASES_MIN);
+        within("in_flight_ttl", self.in_flight_ttl, least, RECORD_TTL_MAX)?;
         let wait = self.duplicates.wait().unwrap_or_default();
         within("duplicates", wait, Duration::ZERO, DURATION_MAX)
     }
@@ -154,6 +182,9 @@ pub enum BeginRejection {
     /// one.
     #[error("the lock store does not promise `fencing`, which idempotency needs")]
     NoFencing,
+    /// The options of the lock are out of bounds.
+    #[error(transparent)]
+    Lock(#[from] Rejection),
     /// No engine was named and none is installed.
     #[error(
         "no idempotency client: name one with `client = …` or call `Idempotency::install_global`"
@@ -168,21 +199,39 @@ mod tests {
     #[test]
     fn every_bound_is_refused_by_name_with_the_limit() {
         let good = Options::new(LockOptions::new(), 16);
-        assert!(good.check(true).is_ok());
-        let ms = Duration::from_millis;
+        let promises = Promises { fencing: true, ..Promises::none() };
+        assert!(good.check(&promises).is_ok());
+        let (ms, lock) = (Duration::from_millis, LockOptions::new());
         let cases = [
             (Options { record_ttl: ms(999), ..good }, "record_ttl is 999ms"),
             (Options { record_ttl: RECORD_TTL_MAX + ms(1), ..good }, "record_ttl"),
-            (Options { in_flight_ttl: ms(9_999), ..good }, "from 10s"),
+            (Options { in_flight_ttl: ms(29_999), ..good }, "from 30s"),
             (Options { in_flight_ttl: RECORD_TTL_MAX + ms(1), ..good }, "in_flight_ttl"),
             (Options { duplicates: Duplicates::Wait(DAY + ms(1)), ..good }, "duplicates"),
             (Options { secret_bytes: 15, ..good }, "at least 16"),
+            (Options { lock: lock.with_lease(Duration::ZERO), ..good }, "lease"),
+            (Options { lock: lock.with_hold_limit(Duration::ZERO), ..good }, "hold_limit"),
+            (Options { lock: lock.with_name("two\nlines"), ..good }, "name"),
         ];
         for (options, text) in cases {
-            let error = options.check(true).unwrap_err().to_string();
+            let error = options.check(&promises).unwrap_err().to_string();
             assert!(error.contains(text), "{error}");
         }
-        assert_eq!(good.check(false), Err(BeginRejection::NoFencing));
+        assert_eq!(good.check(&Promises::none()), Err(BeginRejection::NoFencing));
+    }
+
+    #[test]
+    fn the_lock_clients_hold_limit_linger_and_admission_are_not_those_of_executions() {
+        let minute = Duration::from_secs(60);
+        let client = LockOptions::new().with_linger(minute).with_admission(true);
+        let client = client.with_hold_limit(minute);
+        let lock = Options::new(client, 16).lock(minute);
+        assert_eq!(
+            lock,
+            LockOptions::new().with_wait(minute).with_reentrant(false).with_name("idempotency")
+        );
+        let chosen = Options { lock: client, ..Options::new(client, 16) }.lock(minute);
+        assert_eq!(chosen.hold_limit, Some(minute));
     }
 
     #[test]

@@ -6,13 +6,22 @@ use std::time::{Duration, Instant};
 use super::store::BoxFuture;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
-use crate::proto::FAULT_PAUSES;
+use crate::proto::{FAULT_PAUSES, OUTCOME_PAUSES};
 
 /// How long a caller waits for the store.
 pub(super) const STORE_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long the keeper goes on asking behind the caller's back.
-pub(super) const KEEP_ASKING: Duration = Duration::from_secs(30);
+/// How long the keeper goes on with a claim or an abort behind the caller's back.
+const KEEP_ASKING: Duration = Duration::from_secs(30);
+
+/// How long the keeper goes on with an outcome at most: it cannot be had again.
+pub(super) const KEEP_COMPLETING: Duration = Duration::from_secs(10 * 60);
+
+/// How long one try with an outcome may take, whatever the store makes of its time.
+const TRY_WITHIN: Duration = Duration::from_secs(5);
+
+/// A try that took this much longer was interrupted: the process was stopped.
+const TRY_MARGIN: Duration = Duration::from_secs(1);
 
 /// One verb of a store, asked as often as need be.
 #[derive(Debug)]
@@ -41,9 +50,7 @@ impl Repeat {
         let asking = async {
             for failures in 1.. {
                 match verb().await {
-                    Err(fault) if fault.is_transient() => {
-                        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
-                    }
+                    Err(fault) if fault.is_transient() => self.note(fault),
                     answer => return answer,
                 }
                 let pause = FAULT_PAUSES.pause(failures, clock::random_bits());
@@ -79,6 +86,62 @@ impl Repeat {
         }
         late(self.fault());
         asking.await
+    }
+
+    /// Asks for `within`, and then once more, be it that the process was stopped meanwhile: the
+    /// last try is begun after that time, and is a whole one. A caller who has waited long enough
+    /// is told `late`.
+    ///
+    /// # Errors
+    ///
+    /// The last fault.
+    pub(super) async fn insist<'a, T>(
+        &self,
+        within: Duration,
+        verb: impl Fn() -> BoxFuture<'a, Result<T, Fault>>,
+        late: impl FnOnce(Fault),
+    ) -> Result<T, Fault> {
+        let mut insisting = std::pin::pin!(self.try_on(self.since + within, verb));
+        tokio::select! {
+            biased;
+            answer = &mut insisting => return answer,
+            () = tokio::time::sleep(STORE_WITHIN) => {}
+        }
+        late(self.fault());
+        insisting.await
+    }
+
+    async fn try_on<'a, T>(
+        &self,
+        until: Instant,
+        verb: impl Fn() -> BoxFuture<'a, Result<T, Fault>>,
+    ) -> Result<T, Fault> {
+        for failures in 1.. {
+            let began = clock::now();
+            match tokio::time::timeout(TRY_WITHIN, verb()).await {
+                Ok(Err(fault)) if fault.is_transient() => self.note(fault),
+                Ok(answer) => return answer,
+                Err(_) => self.note(silent()),
+            }
+            let now = clock::now();
+            if began >= until && now <= began + TRY_WITHIN + TRY_MARGIN {
+                break;
+            }
+            // Seldom after a while: the outcome may be large, and the store may refuse it.
+            let next = now + OUTCOME_PAUSES.pause(failures, clock::random_bits());
+            let next = if now < until { next.min(until) } else { next };
+            tokio::time::sleep_until(next.into()).await;
+        }
+        Err(self.fault())
+    }
+
+    fn note(&self, fault: Fault) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
+    }
+
+    /// Whether any try has failed in a way that leaves open whether it took effect.
+    pub(super) fn has_failed(&self) -> bool {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// Whether this began less than `within` ago.

@@ -25,6 +25,8 @@ mod quantiles;
 mod session;
 mod votes;
 
+#[cfg(feature = "idempotency")]
+pub(crate) use backoff::OUTCOME_PAUSES;
 pub(crate) use backoff::{FAULT_PAUSES, RETRY_PAUSES};
 pub(crate) use cohort::{
     Ask, Changes, Cohort, Counters, Effects, Entry, News, Overload, ReleaseAnswer, SeatId, Step,

@@ -23,7 +23,7 @@ async fn what_is_out_of_bounds_is_refused_by_name_and_nothing_is_sent() {
     let cases = [
         (once.clone().with_secret("short"), "secret"),
         (once.clone().with_record_ttl(ms(999)), "record_ttl"),
-        (once.clone().with_in_flight_ttl(ms(9_999)), "in_flight_ttl"),
+        (once.clone().with_in_flight_ttl(ms(29_999)), "in_flight_ttl"),
         (once.clone().with_duplicates(Duplicates::Wait(day + ms(1))), "duplicates"),
         (once.clone().with_lease(Duration::ZERO), "lease"),
     ];

@@ -4,8 +4,10 @@
 
 mod bounds;
 mod cancel;
+mod dropped;
 mod duplicates;
 mod faults;
+mod gone;
 mod late;
 #[cfg(feature = "metrics")]
 mod metrics;

@@ -125,7 +125,7 @@ async fn an_outcome_is_kept_for_its_life_and_then_the_key_runs_again() -> Test {
 #[tokio::test(start_paused = true)]
 async fn lock_and_record_live_as_long_as_the_execution() -> Test {
     let stage = Stage::new();
-    let once = stage.once.clone().with_in_flight_ttl(secs(10)).with_lease(secs(5));
+    let once = stage.once.clone().with_in_flight_ttl(secs(10)).with_lease(secs(3));
     let execution = run(&once).await;
     let refusing = rejecting(&stage.other).with_on_unknown(OnUnknown::Refuse);
     for minute in 1..=5_u64 {
