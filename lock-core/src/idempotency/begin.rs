@@ -24,7 +24,6 @@ use crate::guard::LockGuard;
 use crate::key::Key;
 
 /// What is to be done about a request.
-#[derive(Debug)]
 #[non_exhaustive]
 #[must_use = "an execution that is dropped is aborted"]
 pub enum Begun {

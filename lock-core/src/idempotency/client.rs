@@ -54,7 +54,8 @@ pub(super) struct Shared {
 
 impl Idempotency {
     /// Serialises by `locks`, remembers in `store`. Both must be shared by all processes that
-    /// serve the same keys.
+    /// serve the same keys. **With `memory:` locks and records that several processes share, each
+    /// process takes over from living executions of the others.**
     #[must_use]
     pub fn new(locks: LockClient, store: impl RecordStore) -> Self {
         let options = Options::new(locks.defaults(), SECRET.len());

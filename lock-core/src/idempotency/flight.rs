@@ -46,7 +46,7 @@ enum Stage {
 }
 
 /// An end that is everybody's.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) enum End {
     Done(Bytes),
     Tombstone,

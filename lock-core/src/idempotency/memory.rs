@@ -1,7 +1,8 @@
 //! Records in this process: for tests, for services that run as one process, and as the model
 //! that the other stores are measured against.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::fmt;
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,7 +12,9 @@ use bytes::Bytes;
 use super::fingerprint::Fingerprint;
 use super::id::RecordId;
 use super::options::{OnUnknown, RECORD_TTL_MAX};
-use super::store::{BoxFuture, ClaimRecord, Claimed, Found, Outcome, RecordStore, Written};
+use super::store::{
+    BoxFuture, ClaimRecord, Claimed, Found, MARK_TTL, Outcome, RecordStore, Written,
+};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::token::FencingToken;
@@ -19,26 +22,33 @@ use crate::token::FencingToken;
 /// How many records there may be, unless [`MemoryRecords::with_records_max`] says otherwise.
 const RECORDS_MAX: usize = 1 << 20;
 
+/// How many marks of aborts there are at most; beyond, the oldest goes.
+const MARKS_MAX: usize = 1 << 16;
+
 /// Records in this process; clones share them. They do not survive it, so an execution that a
 /// crash cut short is one that never was.
 ///
 /// A record that has lived its time is gone with the next verb on any record. A claim beyond the
 /// bound (1,048,576 records) is a transient fault: to forget a record early would be to run
-/// something twice.
-#[derive(Debug, Clone)]
+/// something twice. The bound is one of records: how many bytes a payload has is the caller's to
+/// bound.
+#[derive(Clone)]
 pub struct MemoryRecords {
     records: Arc<Mutex<Records>>,
     records_max: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Records {
     by_id: HashMap<RecordId, Record>,
     /// All records by the end of their lives.
     by_end: BTreeSet<(Instant, RecordId)>,
+    /// The greatest token under which each record was aborted of late, and until when it is kept.
+    marks: HashMap<RecordId, (FencingToken, Instant)>,
+    /// Marks in the order of their ends; a mark that was renewed is here more than once.
+    marks_by_end: VecDeque<(Instant, RecordId)>,
 }
 
-#[derive(Debug)]
 struct Record {
     fingerprint: Fingerprint,
     token: FencingToken,
@@ -46,10 +56,20 @@ struct Record {
     until: Instant,
 }
 
-#[derive(Debug)]
 enum State {
-    InFlight { since: Instant, replaced: Option<FencingToken> },
+    InFlight { since: Instant, replaced: Option<Replaced> },
     Completed(Outcome),
+}
+
+/// An execution without an outcome that another one took over from, and that is so again when
+/// that one is aborted.
+#[derive(Clone, Copy)]
+struct Replaced {
+    token: FencingToken,
+    /// The first one in the row, if there is another: not all are remembered.
+    first: Option<FencingToken>,
+    since: Instant,
+    until: Instant,
 }
 
 impl Default for MemoryRecords {
@@ -95,7 +115,11 @@ impl MemoryRecords {
     fn claim_now(&self, id: RecordId, claim: &ClaimRecord) -> Result<Claimed, Fault> {
         let (mut records, now) = self.now();
         let mut replaced = None;
+        let mark = records.mark(id).filter(|mark| *mark >= claim.token);
         match records.by_id.get(&id) {
+            None if let Some(token) = mark => {
+                return Ok(Claimed::InFlight { age: Duration::ZERO, token });
+            }
             None if records.by_id.len() >= self.records_max => return Err(full(self.records_max)),
             None => {}
             Some(record) if record.fingerprint != claim.fingerprint => {
@@ -107,7 +131,11 @@ impl MemoryRecords {
             Some(Record { state: State::Completed(Outcome::Tombstone), .. }) => {
                 return Ok(Claimed::Tombstone);
             }
-            Some(Record { state: State::InFlight { since, replaced: before }, token, .. }) => {
+            Some(
+                record @ Record {
+                    state: State::InFlight { since, replaced: before }, token, ..
+                },
+            ) => {
                 let age = now.saturating_duration_since(*since);
                 if *token > claim.token {
                     return Ok(Claimed::InFlight { age, token: *token });
@@ -115,16 +143,22 @@ impl MemoryRecords {
                 if *token == claim.token {
                     let (since, replaced) = (*since, *before);
                     records.put(id, claim, State::InFlight { since, replaced }, now);
+                    let replaced = replaced.map(|replaced| replaced.token);
                     return Ok(Claimed::Claimed { replaced });
+                }
+                if let Some(token) = mark {
+                    return Ok(Claimed::InFlight { age, token });
                 }
                 if claim.on_unknown == OnUnknown::Refuse {
                     return Ok(Claimed::Unknown { age });
                 }
-                replaced = Some(*token);
+                let first = before.and_then(|before| before.first.or(Some(before.token)));
+                let (token, since, until) = (*token, *since, record.until);
+                replaced = Some(Replaced { token, first, since, until });
             }
         }
         records.put(id, claim, State::InFlight { since: now, replaced }, now);
-        Ok(Claimed::Claimed { replaced })
+        Ok(Claimed::Claimed { replaced: replaced.map(|replaced| replaced.token) })
     }
 
     fn complete_now(
@@ -156,20 +190,26 @@ impl MemoryRecords {
     }
 
     fn abort_now(&self, id: RecordId, token: FencingToken) -> Written {
-        let (mut records, _) = self.now();
+        let (mut records, now) = self.now();
         match records.by_id.get(&id) {
-            None => Written::Yes,
-            Some(Record { token: other, state: State::InFlight { .. }, until, .. })
-                if *other == token =>
-            {
-                let until = *until;
-                records.by_end.remove(&(until, id));
-                records.by_id.remove(&id);
-                records.shrink();
-                Written::Yes
+            None => {}
+            Some(Record {
+                token: other,
+                state: State::InFlight { replaced, .. },
+                fingerprint,
+                ..
+            }) if *other == token => {
+                let (fingerprint, replaced) = (*fingerprint, *replaced);
+                records.remove(id);
+                if let Some(replaced) = replaced.filter(|replaced| replaced.until > now) {
+                    records.put_back(id, fingerprint, replaced, now);
+                }
             }
-            Some(_) => Written::Stale,
+            Some(Record { token: other, state: State::InFlight { .. }, .. }) if *other < token => {}
+            Some(_) => return Written::Stale,
         }
+        records.set_mark(id, token, now);
+        Written::Yes
     }
 }
 
@@ -184,7 +224,46 @@ impl Records {
         self.by_end.insert((until, id));
     }
 
+    fn remove(&mut self, id: RecordId) {
+        if let Some(record) = self.by_id.remove(&id) {
+            self.by_end.remove(&(record.until, id));
+            self.shrink();
+        }
+    }
+
+    /// The execution that one took over from is without an outcome again.
+    fn put_back(&mut self, id: RecordId, fingerprint: Fingerprint, of: Replaced, now: Instant) {
+        let (ttl, on_unknown) = (of.until.duration_since(now), OnUnknown::default());
+        let replaced = of.first.map(|token| Replaced { token, first: None, ..of });
+        let claim = ClaimRecord { fingerprint, token: of.token, ttl, on_unknown };
+        self.put(id, &claim, State::InFlight { since: of.since, replaced }, now);
+    }
+
+    fn mark(&self, id: RecordId) -> Option<FencingToken> {
+        self.marks.get(&id).map(|(token, _)| *token)
+    }
+
+    fn set_mark(&mut self, id: RecordId, token: FencingToken, now: Instant) {
+        let token = self.mark(id).map_or(token, |mark| mark.max(token));
+        let until = now + MARK_TTL;
+        self.marks.insert(id, (token, until));
+        self.marks_by_end.push_back((until, id));
+        if self.marks_by_end.len() > MARKS_MAX {
+            self.drop_oldest_mark();
+        }
+    }
+
+    fn drop_oldest_mark(&mut self) {
+        let Some((until, id)) = self.marks_by_end.pop_front() else { return };
+        if self.marks.get(&id).is_some_and(|mark| mark.1 == until) {
+            self.marks.remove(&id);
+        }
+    }
+
     fn expire(&mut self, now: Instant) {
+        while self.marks_by_end.front().is_some_and(|(until, _)| *until <= now) {
+            self.drop_oldest_mark();
+        }
         while let Some(&(until, id)) = self.by_end.first()
             && until <= now
         {
@@ -198,12 +277,26 @@ impl Records {
         if self.by_id.is_empty() {
             self.by_id.shrink_to(64);
         }
+        if self.marks.is_empty() {
+            self.marks.shrink_to(64);
+            self.marks_by_end.shrink_to(64);
+        }
     }
 }
 
 fn full(records_max: usize) -> Fault {
     let what = format!("there are {records_max} records in memory, and no room for another");
     Fault::new(FaultKind::Transient, what)
+}
+
+impl fmt::Debug for MemoryRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the records: they hold what callers were answered.
+        f.debug_struct("MemoryRecords")
+            .field("records", &self.len())
+            .field("records_max", &self.records_max)
+            .finish()
+    }
 }
 
 impl RecordStore for MemoryRecords {

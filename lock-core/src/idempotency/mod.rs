@@ -53,6 +53,7 @@
 
 mod begin;
 mod client;
+mod debug;
 mod error;
 mod execution;
 mod fingerprint;
@@ -83,4 +84,6 @@ pub use options::{
 };
 pub use scope::Scope;
 pub use stats::IdempotencyStats;
+#[cfg(feature = "redis")]
+pub(crate) use store::MARK_TTL;
 pub use store::{BoxFuture, ClaimRecord, Claimed, Found, Outcome, RecordStore, Written};

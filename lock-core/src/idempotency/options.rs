@@ -117,7 +117,7 @@ impl Options {
             _ => Ok(()),
         };
         within("record_ttl", self.record_ttl, RECORD_TTL_MIN, RECORD_TTL_MAX)?;
-        let key = Key::from_encoded("idem:".to_owned()).map_err(Rejection::from)?;
+        let key = Key::from_encoded("idem:").map_err(Rejection::from)?;
         self.lock(Duration::ZERO).check(&key, promises.lease_min)?;
         // A record that went before the lease of a dead holder would hide that there was one, and
         // it is extended at each third of its life.

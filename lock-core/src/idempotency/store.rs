@@ -14,6 +14,10 @@ use super::options::OnUnknown;
 use crate::backend::Fault;
 use crate::token::FencingToken;
 
+/// How long a store remembers that an execution was aborted: 5 min. No request is on its way for
+/// longer.
+pub(crate) const MARK_TTL: Duration = Duration::from_secs(5 * 60);
+
 /// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -25,6 +29,11 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// write sets a time to live. What is no record of this version, is truncated, or is of another
 /// kind, is a fault of the kind [`ForeignValue`](crate::backend::FaultKind::ForeignValue), and is
 /// never overwritten.
+///
+/// Verbs may arrive late and out of order: one whose caller has given up may take effect after the
+/// next one of the same execution. Tokens make that harmless, but for a claim that arrives after
+/// its abort, and would put a dead execution on record. So an abort leaves a mark for 5 min, which
+/// nobody sees but claims.
 ///
 /// The conformance suite in `test_util::records` checks all of it.
 pub trait RecordStore: Send + Sync + Debug + 'static {
@@ -39,6 +48,7 @@ pub trait RecordStore: Send + Sync + Debug + 'static {
     /// - In flight under a smaller token: its holder is gone and did not say how it ended, so
     ///   [`ClaimRecord::on_unknown`] decides.
     /// - In flight under a greater token: the caller is the one that is gone.
+    /// - Aborted under this token or a greater one within 5 min: [`Claimed::InFlight`] as well.
     fn claim<'a>(
         &'a self,
         id: RecordId,
@@ -55,13 +65,16 @@ pub trait RecordStore: Send + Sync + Debug + 'static {
         ttl: Duration,
     ) -> BoxFuture<'a, Result<Written, Fault>>;
 
-    /// Removes the record that is in flight under this very token. [`Written::Yes`] too where
-    /// there is none at all; [`Written::Stale`] where it is another's, or completed.
+    /// Removes the record that is in flight under this very token, and leaves a mark. If that one
+    /// took over from an execution without an outcome, the record is that one's again, with what
+    /// is left of its life. [`Written::Yes`] too where there is none at all, or one in flight
+    /// under a smaller token, as after the first of two aborts; [`Written::Stale`] where it is in
+    /// flight under a greater token, or completed.
     fn abort(&self, id: RecordId, token: FencingToken) -> BoxFuture<'_, Result<Written, Fault>>;
 }
 
 /// What [`RecordStore::peek`] found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Found {
     /// Nothing.
@@ -95,7 +108,7 @@ pub struct ClaimRecord {
 }
 
 /// What [`RecordStore::claim`] answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Claimed {
     /// The record is in flight under the caller's token.
@@ -103,7 +116,7 @@ pub enum Claimed {
         /// The token of an earlier execution that left no outcome, where it took over from one.
         replaced: Option<FencingToken>,
     },
-    /// In flight under a greater token.
+    /// In flight under a greater token, or aborted under one that is not smaller.
     InFlight {
         /// The time since it was claimed, by the store's clock.
         age: Duration,
@@ -124,7 +137,7 @@ pub enum Claimed {
 }
 
 /// How an execution ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// With this, to be replayed.
     Payload(Bytes),

@@ -177,8 +177,10 @@ async fn an_outcome_that_is_never_written_leaves_the_record_in_flight() -> Test 
         assert_eq!(stage.script.calls_of(Abort).len(), 0);
         let again = run(&stage.other).await;
         assert_eq!(again.replaced(), Some(token));
-        again.leave();
-        settle().await;
+        again.abort().await?;
+        // What the first has done is as unknown as before.
+        let begun = begin(&refusing).await?;
+        assert!(matches!(begun, Begun::Unknown { .. }), "{begun:?}");
         stage.script.heal();
         stage.is_clean(1, secs(1)).await;
     }

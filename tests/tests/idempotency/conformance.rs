@@ -12,16 +12,16 @@ use crate::support::{pool, record_key};
 
 /// What is done to a record, as Lua, and what it is then.
 const DAMAGES: [(&str, &str); 12] = [
-    ("'idem2' .. string.sub(value, 6)", "a record of another version"),
+    ("'idem1' .. string.sub(value, 6)", "a record of another version"),
     ("string.sub(value, 1, -2)", "a record cut by one byte"),
-    ("string.sub(value, 1, 103)", "a record cut in its head"),
+    ("string.sub(value, 1, 191)", "a record cut in its head"),
     ("string.sub(value, 1, 5)", "no more than a record's first bytes"),
     ("value .. 'x'", "a record with one byte more"),
     ("string.sub(value, 1, 5) .. 'x' .. string.sub(value, 7)", "a record in an unknown state"),
     ("string.sub(value, 1, 6) .. 'x' .. string.sub(value, 8)", "a record with a broken token"),
-    ("string.sub(value, 1, 46) .. '-' .. string.sub(value, 48)", "a record with a broken time"),
-    ("string.sub(value, 1, 94) .. '-' .. string.sub(value, 96)", "a record with a broken length"),
-    ("string.sub(value, 1, 94) .. '0000000099' .. string.sub(value, 105)", "a wrong length"),
+    ("string.sub(value, 1, 86) .. '-' .. string.sub(value, 88)", "a record with a broken time"),
+    ("string.sub(value, 1, 182) .. '-' .. string.sub(value, 184)", "a record with a broken length"),
+    ("string.sub(value, 1, 182) .. '0000000099' .. string.sub(value, 193)", "a wrong length"),
     ("'somebody else was here'", "a text"),
     ("''", "an empty text"),
 ];

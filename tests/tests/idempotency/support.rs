@@ -74,9 +74,9 @@ pub(crate) fn call_for(once: &Idempotency, key: &str, n: u64) -> Match {
     Match::verb("EVALSHA").containing(record_key(id_of(once, key))).after(n)
 }
 
-/// What the record is, without its payload: its state, or nothing.
+/// What the record is, without its payload: its state, or nothing. The mark of an abort is none.
 pub(crate) fn state_of(server: &RedisServer, once: &Idempotency, key: &str) -> Option<char> {
     let head: Option<String> =
         server.command(&["GETRANGE", &record_key(id_of(once, key)), "5", "5"]);
-    head?.chars().next()
+    head?.chars().next().filter(|state| *state != 'a')
 }

@@ -2,9 +2,9 @@
 //!
 //! | key | type | holds | lives |
 //! |---|---|---|---|
-//! | `idem:{<id>}` | string | one record | its `in_flight_ttl` or `record_ttl` |
+//! | `idem:{<id>}` | string | one record, or the mark of an abort | its `in_flight_ttl` or `record_ttl`; a mark 5 min |
 //!
-//! A record has a head of 104 bytes that begins with `idem1`, and its payload; see `record.lua`.
+//! A record has a head of 192 bytes that begins with `idem2`, and its payload; see `record.lua`.
 //! All times are the server's.
 //!
 //! - One script per verb. - `script`: how they are made. - `reply`: what they answer.
@@ -26,15 +26,16 @@ use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::error::ConnectError;
 use crate::idempotency::{
-    BoxFuture, ClaimRecord, Claimed, Fingerprint, Found, OnUnknown, Outcome, RecordId, RecordStore,
-    Written,
+    BoxFuture, ClaimRecord, Claimed, Fingerprint, Found, MARK_TTL, OnUnknown, Outcome,
+    RECORD_TTL_MAX, RecordId, RecordStore, Written,
 };
 use crate::token::FencingToken;
 
 /// Idempotency records on one Redis server, 6.2 or later. Clones share a connection.
 ///
 /// The server must not evict them (`maxmemory-policy noeviction`): a record that is gone early is
-/// a request that runs twice. Of a server without persistence the records are gone when it
+/// a request that runs twice. A failover that loses the last writes loses completions, too: what
+/// they say has happened may run again. Of a server without persistence the records are gone when it
 /// restarts. Use one server for the locks and the records, or two.
 #[derive(Clone)]
 pub struct RedisRecords {
@@ -183,7 +184,7 @@ fn digits(token: FencingToken) -> String {
 }
 
 fn millis(ttl: Duration) -> u64 {
-    u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).clamp(1, i64::MAX as u64 / 2)
+    u64::try_from(ttl.min(RECORD_TTL_MAX).as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
 impl RecordStore for RedisRecords {
@@ -223,7 +224,7 @@ impl RecordStore for RedisRecords {
 
     fn abort(&self, id: RecordId, token: FencingToken) -> BoxFuture<'_, Result<Written, Fault>> {
         let mut command = on(&ABORT, id);
-        command.arg(digits(token));
+        command.arg(digits(token)).arg(millis(MARK_TTL));
         Box::pin(async move { reply::written(self.call(&ABORT, command).await?) })
     }
 }

@@ -3,7 +3,7 @@
 -- -> {0} absent | {1, age ms, token} in flight | {2, payload} done | {3} tombstone | {4} mismatch
 --RECORD
 local record = read()
-if not record then
+if not record or record.state == 'a' then
   return {0}
 elseif record.fingerprint ~= ARGV[1] then
   return {4}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::drive::{LONG, Process, fresh_id, payload};
 use super::subject::RecordSubject;
 use crate::engine::clock;
-use crate::idempotency::{Found, Outcome, Written};
+use crate::idempotency::{Claimed, Found, Outcome, Written};
 
 /// A claim that nobody completes is gone after its life, not before, and what comes later is
 /// stale.
@@ -69,8 +69,27 @@ pub async fn a_completion_begins_a_life_of_its_own(subject: &dyn RecordSubject) 
     assert_eq!(process.peek().await, Found::Done("done".into()));
 }
 
-/// Nothing is left of records that were aborted, or have lived their time. It wants the store for
-/// itself.
+/// What is put back lives as long as it was to, not longer.
+pub async fn what_an_abort_puts_back_ends_with_its_own_life(subject: &dyn RecordSubject) {
+    let process = Process::open(subject, fresh_id()).await;
+    process.with_ttl(subject.ttl()).claim_free(7).await;
+    let taken = process.claim(8).await;
+    assert!(matches!(taken, Claimed::Claimed { replaced: Some(_) }), "{taken:?}");
+    assert_eq!(process.abort(8).await, Written::Yes);
+    Process::assert_in_flight(&process.peek().await, 7);
+    process.is_gone_within(subject.ttl() + subject.slack()).await;
+    // One whose life is over already is not put back.
+    let other = process.elsewhere();
+    other.with_ttl(subject.ttl()).claim_free(7).await;
+    let taken = other.claim(8).await;
+    assert!(matches!(taken, Claimed::Claimed { replaced: Some(_) }), "{taken:?}");
+    tokio::time::sleep(subject.ttl()).await;
+    assert_eq!(other.abort(8).await, Written::Yes);
+    assert_eq!(other.peek().await, Found::Absent);
+}
+
+/// Nothing is left of records that have lived their time, and nothing to be seen of those that
+/// were aborted. It wants the store for itself.
 pub async fn nothing_is_left_behind(subject: &dyn RecordSubject) {
     let process = Process::open(subject, fresh_id()).await.with_ttl(subject.ttl());
     process.claim_free(7).await;
@@ -78,10 +97,11 @@ pub async fn nothing_is_left_behind(subject: &dyn RecordSubject) {
     let other = process.elsewhere();
     other.claim_free(3).await;
     assert_eq!(other.abort(3).await, Written::Yes);
+    assert_eq!(other.peek().await, Found::Absent);
     process.is_gone_within(subject.ttl() + subject.slack()).await;
     // What other properties have left in a store that they share ends later.
-    let ours = [process.id, other.id].map(|id| id.to_string());
+    let ours = process.id.to_string();
     let left = subject.left_behind().await;
-    let left: Vec<_> = left.iter().filter(|l| ours.iter().any(|id| l.contains(id))).collect();
+    let left: Vec<_> = left.iter().filter(|line| line.contains(&ours)).collect();
     assert!(left.is_empty(), "{left:?}");
 }

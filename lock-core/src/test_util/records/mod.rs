@@ -73,11 +73,14 @@ macro_rules! __record_conformance_properties {
             an_abort_makes_room_for_a_new_claim
             an_abort_whose_reply_was_lost_is_answered_the_same_when_it_asks_again
             an_abort_leaves_what_is_not_its_own_in_flight_alone
+            an_abort_after_a_takeover_puts_back_what_it_took_over_from
+            a_claim_that_arrives_after_its_abort_is_not_taken
             of_a_completion_and_a_takeover_at_once_one_wins
             a_record_in_flight_ends_with_its_life
             a_completed_record_ends_with_its_life
             claiming_again_extends_the_life_and_looking_does_not
             a_completion_begins_a_life_of_its_own
+            what_an_abort_puts_back_ends_with_its_own_life
             what_is_no_record_is_a_fault_and_is_left_as_it_was
             nothing_is_left_behind
         }

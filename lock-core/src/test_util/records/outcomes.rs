@@ -116,15 +116,65 @@ pub async fn an_abort_whose_reply_was_lost_is_answered_the_same_when_it_asks_aga
 pub async fn an_abort_leaves_what_is_not_its_own_in_flight_alone(subject: &dyn RecordSubject) {
     let process = Process::open(subject, fresh_id()).await;
     process.claim_free(7).await;
-    for value in [6, 8] {
-        assert_eq!(process.abort(value).await, Written::Stale);
-    }
+    assert_eq!(process.abort(6).await, Written::Stale);
+    // As after the first of two aborts: there is nothing of 8.
+    assert_eq!(process.abort(8).await, Written::Yes);
     Process::assert_in_flight(&process.peek().await, 7);
     assert_eq!(process.complete(7, &payload("done")).await, Written::Yes);
     for value in [6, 7, 8] {
         assert_eq!(process.abort(value).await, Written::Stale);
     }
     assert_eq!(process.peek().await, Found::Done("done".into()));
+}
+
+/// That an earlier execution left no outcome is not forgotten because a later one was aborted.
+pub async fn an_abort_after_a_takeover_puts_back_what_it_took_over_from(
+    subject: &dyn RecordSubject,
+) {
+    let process = Process::open(subject, fresh_id()).await;
+    process.claim_free(7).await;
+    for (value, before) in [(8, 7), (9, 8), (10, 9)] {
+        assert_eq!(process.claim(value).await, Claimed::Claimed { replaced: Some(token(before)) });
+    }
+    // Of a row, the last two and the first are known.
+    for (value, back) in [(10, 9), (9, 7)] {
+        for _ in 0..2 {
+            assert_eq!(process.abort(value).await, Written::Yes);
+            Process::assert_in_flight(&process.peek().await, back);
+        }
+        let refused = process.refusing().claim(20).await;
+        assert!(matches!(refused, Claimed::Unknown { .. }), "{refused:?}");
+    }
+    assert_eq!(process.with_fingerprint(b'g').peek().await, Found::Mismatch);
+    assert_eq!(process.complete(7, &payload("late")).await, Written::Yes);
+    assert_eq!(process.peek().await, Found::Done("late".into()));
+}
+
+/// A claim, or a repetition of it, that arrives after the abort puts nothing on record; looks do
+/// not see the mark, and who comes later is not kept out by it.
+pub async fn a_claim_that_arrives_after_its_abort_is_not_taken(subject: &dyn RecordSubject) {
+    for claimed_before in [false, true] {
+        let process = Process::open(subject, fresh_id()).await;
+        if claimed_before {
+            process.claim_free(7).await;
+        }
+        assert_eq!(process.abort(7).await, Written::Yes);
+        assert_eq!(process.abort(5).await, Written::Yes);
+        for value in [6, 7] {
+            let claimed = process.claim(value).await;
+            assert!(matches!(claimed, Claimed::InFlight { .. }), "{claimed:?}");
+            assert_eq!(process.complete(value, &payload("done")).await, Written::Stale);
+            assert_eq!(process.with_fingerprint(b'g').peek().await, Found::Absent);
+        }
+        process.refusing().claim_free(8).await;
+        // Nor where another one is put back.
+        assert_eq!(process.claim(9).await, Claimed::Claimed { replaced: Some(token(8)) });
+        assert_eq!(process.abort(9).await, Written::Yes);
+        let claimed = process.claim(9).await;
+        assert!(matches!(claimed, Claimed::InFlight { .. }), "{claimed:?}");
+        Process::assert_in_flight(&process.peek().await, 8);
+        assert_eq!(process.claim(10).await, Claimed::Claimed { replaced: Some(token(8)) });
+    }
 }
 
 /// Either the completion comes first, and the claim is given it; or the claim does, and the
