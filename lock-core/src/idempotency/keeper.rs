@@ -5,6 +5,7 @@
 //! [`Execution`](super::Execution) needs no more than a word to this task.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -65,6 +66,11 @@ impl Keeper {
     /// Claims the record, and keeps it to its end. `answer` is told what the claim came to.
     pub(super) async fn keep(self, answer: Answer) {
         if answer.is_closed() {
+            return;
+        }
+        if !self.guard.is_held() {
+            // Stopped past its lease: a claim now would look like an execution to the next.
+            drop(answer.send(Ok(Begun::InFlight { age: Duration::ZERO })));
             return;
         }
         let claim = self.claim();
@@ -128,7 +134,7 @@ impl Keeper {
             counters.unknown.add();
         }
         if let Some(lead) = &self.lead {
-            lead.in_flight(std::time::Duration::ZERO);
+            lead.in_flight(Duration::ZERO);
         }
         let (finish, mut finished) = oneshot::channel();
         let execution = Execution::new(self.id, self.guard.handle(), replaced, finish);
