@@ -177,6 +177,8 @@ impl Idempotency {
             Ok(Begun::Mismatch) => counters.mismatches.add(),
             Err(_) => counters.failed.add(),
         }
+        #[cfg(feature = "metrics")]
+        crate::metrics::series::begun(&begun);
         begun
     }
 

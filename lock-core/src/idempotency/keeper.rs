@@ -193,6 +193,8 @@ impl Keeper {
             }
             Ok(Written::Stale) => {
                 counters.stale_completions.add();
+                #[cfg(feature = "metrics")]
+                crate::metrics::series::stale_completion();
                 tracing::warn!(%id, %token, "an idempotent execution ended too late: its outcome was dropped");
                 tell(&mut reply, Err(CompleteError::Stale { id, token }));
             }

@@ -7,6 +7,8 @@ use metrics::{Key, Label, Level, Metadata, Recorder, with_recorder};
 
 use super::names;
 use crate::engine::labels::{HANDOFFS, LOST, RefusedBy, Told, WaitEnd};
+#[cfg(feature = "idempotency")]
+use crate::idempotency::{BeginError, Begun};
 use crate::proto::Changes;
 
 static METADATA: Metadata<'static> = Metadata::new("lock_core", Level::INFO, Some(module_path!()));
@@ -37,6 +39,14 @@ static STORE: [Key; 9] = keys!(
     "verb" = Told::VERBS,
     "outcome" = Told::ALL
 );
+#[cfg(feature = "idempotency")]
+static IDEMPOTENT: [Key; 7] = keys!(
+    names::IDEMPOTENCY_REQUESTS_TOTAL,
+    [0 1 2 3 4 5 6],
+    "outcome" = super::IDEMPOTENT
+);
+#[cfg(feature = "idempotency")]
+static STALE: Key = Key::from_static_name(names::IDEMPOTENCY_STALE_TOTAL);
 static WAITERS: Key = Key::from_static_name(names::WAITERS);
 static HELD: Key = Key::from_static_name(names::HELD);
 
@@ -108,4 +118,24 @@ pub(crate) fn asked(told: Told, took: Duration) {
             add(to, &RENEWED[told as usize]);
         }
     });
+}
+
+/// What became of a request under an idempotency key, as [`IDEMPOTENT`](super::IDEMPOTENT) has it.
+#[cfg(feature = "idempotency")]
+pub(crate) fn begun(begun: &Result<Begun, BeginError>) {
+    let nth = match begun {
+        Ok(Begun::Run(_)) => 0,
+        Ok(Begun::Replay(_)) => 1,
+        Ok(Begun::InFlight { .. }) => 2,
+        Ok(Begun::Mismatch) => 3,
+        Ok(Begun::Tombstone) => 4,
+        Ok(Begun::Unknown { .. }) => 5,
+        Err(_) => 6,
+    };
+    with_recorder(|to| add(to, &IDEMPOTENT[nth]));
+}
+
+#[cfg(feature = "idempotency")]
+pub(crate) fn stale_completion() {
+    with_recorder(|to| add(to, &STALE));
 }

@@ -7,6 +7,8 @@ mod cancel;
 mod duplicates;
 mod faults;
 mod late;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod outcomes;
 
 use std::time::Duration;

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::routing::post;
 use bytes::Bytes;
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, poll, stream};
 use http::Request;
 use lock_core::idempotency::Duplicates;
 use lock_tower::LockLayer;
@@ -86,6 +86,55 @@ async fn rule_13_a_client_that_goes_away_while_it_waits_leaves_the_line_and_neve
     probe.let_through(1);
     assert_eq!(first.await.unwrap().text, "done");
     assert_eq!((probe.entered(), engine.stats().busy), (1, 0));
+}
+
+/// Polls the response future so many times, and drops it; true if it was ready before.
+async fn dropped_after(polls: usize, app: &Router) -> bool {
+    let frames = stream::iter(["one ", "of ", "them"]).then(async |text| {
+        tokio::task::yield_now().await;
+        Ok::<_, Infallible>(Bytes::from(text))
+    });
+    let request = request("k").body(Body::from_stream(Box::pin(frames))).unwrap();
+    let mut response = Box::pin(app.clone().oneshot(request));
+    for _ in 0..polls {
+        if poll!(&mut response).is_ready() {
+            return true;
+        }
+        tokio::task::yield_now().await;
+    }
+    false
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_13_wherever_a_client_goes_away_its_order_is_placed_once_and_nothing_is_left() {
+    for action in [OnDisconnect::Finish, OnDisconnect::Abort] {
+        let (mut polls, mut ready) = (0, false);
+        while !ready {
+            let (engine, records) = engine();
+            let (begun, placed) = (Runs::default(), Runs::default());
+            let (beginning, placing) = (begun.clone(), placed.clone());
+            let handler = async move || {
+                beginning.next();
+                tokio::task::yield_now().await;
+                placing.next();
+                tokio::task::yield_now().await;
+                "placed"
+            };
+            let layer = once(&engine).on_disconnect(action);
+            let app = Router::new().route("/orders", post(handler)).layer(layer);
+            ready = dropped_after(polls, &app).await;
+            settle().await;
+            assert_eq!(send(&app, order("k")).await.text, "placed", "after {polls} polls");
+            settle().await;
+            if action == OnDisconnect::Finish {
+                assert_eq!((begun.count(), placed.count()), (1, 1), "after {polls} polls");
+            }
+            let left = (engine.stats().busy, engine.locks().stats().held, records.len());
+            assert_eq!(left, (0, 0, 1), "after {polls} polls");
+            polls += 1;
+        }
+        assert!(polls > 6, "only {polls} polls to the end: {action:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

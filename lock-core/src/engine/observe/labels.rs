@@ -145,3 +145,33 @@ impl Answer for Withdrawal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::LostCause;
+
+    #[test]
+    fn each_value_has_the_name_of_its_place() {
+        for (cause, name) in [
+            (LostCause::Expired, "expired"),
+            (LostCause::Taken, "taken"),
+            (LostCause::HoldLimit, "hold_limit"),
+            (LostCause::Shutdown, "shutdown"),
+        ] {
+            assert_eq!(LOST[cause as usize], name);
+        }
+        assert_eq!(WaitEnd::Granted.as_str(), "granted");
+        assert_eq!(WaitEnd::Cancelled.as_str(), "cancelled");
+        let told = [Told::Blocked, Told::NoRenewal, Told::NotHeld];
+        assert_eq!(told.map(Told::as_str), ["blocked", "fault", "not_held"]);
+    }
+
+    #[cfg(feature = "metrics")]
+    #[test]
+    fn each_counted_value_has_the_name_of_its_place() {
+        assert_eq!(RefusedBy::ALL[RefusedBy::OverBudget as usize], "over_budget");
+        assert_eq!(Told::VERBS[Told::NoRenewal as usize], "renew");
+        assert_eq!(Told::VERBS[Told::NotHeld as usize], "withdraw");
+    }
+}

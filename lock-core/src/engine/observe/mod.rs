@@ -1,10 +1,11 @@
 //! What those who watch a service see: spans of `tracing`, and, with the feature `metrics`,
 //! counters and histograms. Nothing here runs under a cohort's mutex.
 //!
-//! Spans are at DEBUG and are never entered by this crate, so that none becomes the parent of
-//! another: `lock.acquire` and `lock.hold` are children of the span in which the caller awaits,
-//! `lock.store` is a root, as a request serves all waiters of the process. Keys may say more than
-//! a log may show: a span has `lock.key` only where the target `lock_core::key` is at TRACE.
+//! Spans are at DEBUG. `lock.acquire` and `lock.hold` are children of the span in which the caller
+//! awaits, and are never entered: a hold that began inside its acquire would keep that open.
+//! `lock.store` is a root, as a request serves all waiters of the process, and is entered while
+//! the request runs, for what the backend says. Keys may say more than a log may show: a span has
+//! `lock.key` only where the target `lock_core::key` is at TRACE.
 
 pub(crate) mod labels;
 
