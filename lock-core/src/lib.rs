@@ -16,6 +16,9 @@
 //! # Ok(()) }
 //! ```
 //!
+//! Above the locks stands `idempotency` (feature of that name): a request runs once per key, and
+//! those that repeat it are given its outcome.
+//!
 //! # What it promises, and where
 //!
 //! 1. **One holder per key** while clocks drift less than 1 % over a lease: the stores

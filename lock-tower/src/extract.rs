@@ -1,4 +1,4 @@
-//! Extractors for handlers behind a [`LockLayer`](crate::LockLayer).
+//! Extractors for handlers behind a [`LockLayer`](crate::LockLayer) or an `IdempotencyLayer`.
 //!
 //! ```
 //! use lock_tower::{FencingToken, LockGuardExt};
@@ -36,7 +36,7 @@ pub struct FencingToken(pub lock_core::FencingToken);
 /// The request runs under no lock: the layer is missing, or it skipped the request. Answered with
 /// 500 and the code `lock_not_held`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("this request runs under no lock: add a `LockLayer`, or extract an `Option`")]
+#[error("this request runs under no lock: add a layer that takes one, or extract an `Option`")]
 pub struct NoLock;
 
 impl IntoResponse for NoLock {

@@ -64,6 +64,8 @@
 //! - [`key`]: what requests are serialised by.
 //! - [`answer`]: what is answered when the lock was not to be had, as problem documents with
 //!   stable codes.
+//! - [`IdempotencyLayer`] and [`idempotency`]: an endpoint whose requests run once each, however
+//!   often they are sent.
 //! - `metrics`: what is counted and timed, with that feature.
 //! - `inspect` (feature `inspect`): who holds and who waits, as JSON and as a page.
 //! - [`LockGuardExt`] and [`FencingToken`]: the lock inside the handler.
@@ -79,6 +81,11 @@ pub mod answer;
 mod clock;
 #[cfg(feature = "axum")]
 pub mod extract;
+#[cfg(all(feature = "idempotency", any(feature = "fuzzing", test)))]
+#[doc(hidden)]
+pub mod fuzzing;
+#[cfg(feature = "idempotency")]
+pub mod idempotency;
 #[cfg(feature = "inspect")]
 pub mod inspect;
 pub mod key;
@@ -89,6 +96,8 @@ mod observe;
 
 #[cfg(feature = "axum")]
 pub use extract::{FencingToken, LockGuardExt};
+#[cfg(feature = "idempotency")]
+pub use idempotency::IdempotencyLayer;
 pub use lock::{HoldUntil, LockBody, LockFuture, LockLayer, LockService, NoKey, OnLost};
 
 /// Any error of a body.

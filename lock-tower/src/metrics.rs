@@ -11,8 +11,9 @@ use metrics::{Key, Label, Level, Metadata, with_recorder};
 
 /// The names, as a recorder sees them.
 pub mod names {
-    /// Requests that the layer answered by itself. Label `code`: that of the problem document, see
-    /// [`answer`](crate::answer); a key extractor of your own may add some.
+    /// Requests that a layer answered by itself. Label `code`: that of the problem document, see
+    /// [`answer`](crate::answer) and the module `idempotency`; a key extractor and a scope closure
+    /// of your own may add some.
     pub const REFUSED_TOTAL: &str = "lock_http_refused_total";
     /// How long a request that was let in waited for its lock, all tries and the pauses between
     /// them. Label `outcome`: `granted`, `refused`, or `cancelled` if the client went away.
@@ -25,7 +26,7 @@ pub const METRICS: &[Metric] = &[
         name: names::REFUSED_TOTAL,
         kind: Kind::Counter,
         labels: &[("code", CODES)],
-        description: "Requests that the lock layer answered by itself",
+        description: "Requests that a layer answered by itself",
     },
     Metric {
         name: names::WAIT_SECONDS,
@@ -35,7 +36,7 @@ pub const METRICS: &[Metric] = &[
     },
 ];
 
-/// The codes that mean the lock; a request without a good key has more.
+/// The codes that mean the lock or the record; a request without a good key has more.
 const CODES: &[&str] = &[
     "lock_timeout",
     "lock_overloaded",
@@ -46,6 +47,18 @@ const CODES: &[&str] = &[
     "lock_closed",
     "lock_misconfigured",
     "lock_key_rejected",
+    "idempotency_in_flight",
+    "idempotency_key_reused",
+    "idempotency_response_not_stored",
+    "idempotency_outcome_unknown",
+    "idempotency_lost",
+    "idempotency_handler_panicked",
+    "idempotency_waiters",
+    "idempotency_overloaded",
+    "idempotency_unavailable",
+    "idempotency_record_unreadable",
+    "idempotency_misconfigured",
+    "idempotency_closed",
 ];
 
 const WAIT_OUTCOMES: &[&str] = &["granted", "refused", "cancelled"];

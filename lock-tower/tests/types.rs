@@ -9,13 +9,17 @@ use http::request::Parts;
 use http::{Request, Response};
 use http_body_util::Full;
 use lock_tower::answer::{Cause, Refusal};
+use lock_tower::idempotency::{
+    HasScope, IdempotencyBody, IdempotencyFuture, IdempotencyService, NoScope, OnDisconnect,
+    OnStoreDown, ScopeOutcome, ScopeReject,
+};
 use lock_tower::key::{
     And, AndFuture, BufferedBody, Extracted, FixedKey, FnKey, HeaderKey, JsonPointerFuture,
     JsonPointerKey, KeyOutcome, KeyReject, Or, OrFuture, PathKey, QueryKey, When, WhenFuture,
 };
 use lock_tower::{
-    FencingToken, HoldUntil, LockBody, LockFuture, LockGuardExt, LockLayer, LockService, NoKey,
-    OnLost, extract::NoLock,
+    BoxError, FencingToken, HoldUntil, IdempotencyLayer, LockBody, LockFuture, LockGuardExt,
+    LockLayer, LockService, NoKey, OnLost, extract::NoLock,
 };
 use tower::util::BoxCloneService;
 
@@ -84,6 +88,20 @@ fn the_public_types_are_send_sync_and_unpin_as_the_table_says() {
         LockGuardExt: true true true,
         FencingToken: true true true,
         NoLock: true true true,
+        IdempotencyLayer<NoScope>: true true true,
+        IdempotencyLayer<HasScope>: true true true,
+        IdempotencyService<B>: true true true,
+        IdempotencyService<Inner>: true false true,
+        IdempotencyFuture<Ready<B>, B, BoxError>: true false true,
+        IdempotencyFuture<PhantomPinned, B, BoxError>: true false false,
+        IdempotencyBody<B>: true false true,
+        IdempotencyBody<PhantomPinned>: true false false,
+        OnStoreDown: true true true,
+        OnDisconnect: true true true,
+        ScopeOutcome: true true true,
+        ScopeReject: true true true,
+        lock_tower::idempotency::Cause: true true true,
+        lock_tower::idempotency::Refusal<'static>: true true true,
         Arc<LockLayer<PathKey>>: true true true,
     }
     #[cfg(feature = "inspect")]

@@ -96,8 +96,10 @@ pub trait Claim: Send + 'static {
         let _ = clock;
     }
 
-    /// Moves the last reserved token of the key to `to` at least, if this claim holds the key;
-    /// `false`, and nothing moved, if it does not.
+    /// Moves the last reserved token of the key to `to`, if this claim holds the key by the grant
+    /// that it was told of; `false`, and nothing moved, if it does not: it was granted to another,
+    /// or to this claim anew. (A quorum whose members check the claim alone can give one token
+    /// twice; the model in `tests/tests/quorum_model/` finds how.)
     ///
     /// # Errors
     ///

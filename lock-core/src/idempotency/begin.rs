@@ -131,6 +131,8 @@ impl Begin<'_> {
         let mut options = self.options.lock.with_wait(wait).with_retries(0).with_reentrant(false);
         // Who waits here is a duplicate, and is told so rather than that the line is long.
         options.admission = false;
+        // Nobody comes back to a lock whose record is done.
+        options.linger = Duration::ZERO;
         options.name = options.name.or(Some("idempotency"));
         let key = Key::from_encoded(format!("idem:{}", self.id));
         self.shared.locks.lock(key).options(options).acquire().await

@@ -92,7 +92,7 @@ impl Idempotency {
     }
 
     /// How the lock on a record is held (default: as the lock client was told). `wait`, `retries`,
-    /// `admission` and `reentrant` are not the caller's to choose here; see
+    /// `linger`, `admission` and `reentrant` are not the caller's to choose here; see
     /// [`with_duplicates`](Self::with_duplicates).
     #[must_use]
     pub fn with_lock_options(mut self, lock: LockOptions) -> Self {

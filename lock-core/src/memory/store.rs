@@ -180,8 +180,12 @@ impl Store {
         if owner.is_none_or(|owner| owner.place.claim != claim) {
             return false;
         }
-        entry.last = Some(entry.last.unwrap_or(0).max(to));
-        true
+        // Beyond it: the claim was granted anew since, and this is a raise of the earlier grant.
+        let is_of_this_grant = entry.last.is_none_or(|last| last <= to);
+        if is_of_this_grant {
+            entry.last = Some(to);
+        }
+        is_of_this_grant
     }
 
     /// Marks the claim that holds the key now, and no other; `false` if none does.

@@ -119,7 +119,7 @@ impl Admission {
     /// A hold ended after `hold`.
     pub(crate) fn released(&mut self, hold: Duration) {
         self.holds.record(hold);
-        if self.samples.is_multiple_of(SAMPLES_MIN) {
+        if self.samples < SAMPLES_SURE || self.samples.is_multiple_of(SAMPLES_MIN) {
             self.median = self.holds.about(0.5).unwrap_or_default();
             self.shortest = self.holds.quantile(0.1).map_or(Duration::ZERO, |(from, _)| from);
         }

@@ -249,7 +249,8 @@ impl Votes {
         match (answer, &mut seat.standing) {
             (Ok(true), Standing::Granted(share)) => share.counter = share.counter.max(to),
             (Ok(true), _) => {}
-            (Ok(false), _) => seat.standing = Standing::Outside,
+            // Perhaps it was granted to this claim anew: asked again, and never left behind.
+            (Ok(false), _) => seat.standing = Standing::Waits { ahead: None, ask_at: now },
             (Err(fault), _) => seat.is_down(fault, now, pause),
         }
     }

@@ -173,12 +173,17 @@ async fn an_execution_that_died_is_run_again_under_a_greater_token_or_refused() 
 #[tokio::test(start_paused = true)]
 async fn a_task_that_runs_does_not_run_inside_of_itself() -> Test {
     let locks = lock_core::LockClient::memory();
-    let once = rejecting(&Idempotency::new(locks.clone(), MemoryRecords::new()));
+    let records = MemoryRecords::new();
+    let once = rejecting(&Idempotency::new(locks.clone(), records.clone()));
+    // Another engine over the same lock client, which knows nothing of the first one's line.
+    let again = rejecting(&Idempotency::new(locks.clone(), records));
     locks
         .scope(async {
             let execution = run(&once).await;
-            let begun = begin(&once).await?;
-            assert!(matches!(begun, Begun::InFlight { .. }), "{begun:?}");
+            for once in [&once, &again] {
+                let begun = begin(once).await?;
+                assert!(matches!(begun, Begun::InFlight { .. }), "{begun:?}");
+            }
             execution.abort().await?;
             Ok(())
         })

@@ -18,10 +18,14 @@
 //! `Retry-After` is the estimated wait in whole seconds, rounded up, at least 1, plus up to a
 //! quarter of it (at least up to 1 s) at random, so that those who were refused together do not
 //! come back together. The key is not repeated to the client.
+//!
+//! The answers of the `IdempotencyLayer` are of the same kind; see the module `idempotency`.
 
 mod problem;
 mod refusal;
 
-#[cfg(feature = "axum")]
+#[cfg(any(feature = "axum", feature = "idempotency"))]
 pub(crate) use problem::problem;
+#[cfg(feature = "idempotency")]
+pub(crate) use problem::retry_after_s;
 pub use refusal::{Cause, Refusal};

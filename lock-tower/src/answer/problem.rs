@@ -8,7 +8,7 @@ use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 
 /// `Retry-After` in seconds: see the module.
-pub(super) fn retry_after_s(estimate: Duration, random: u32) -> u64 {
+pub(crate) fn retry_after_s(estimate: Duration, random: u32) -> u64 {
     let whole = estimate.as_secs().saturating_add((estimate.subsec_nanos() > 0).into());
     let whole = whole.max(1);
     let spread = (whole / 4).max(1);

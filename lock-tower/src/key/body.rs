@@ -1,5 +1,6 @@
-//! A request body that was read for its key, and is given again.
+//! A request body that was read for its key or fingerprint, and is given again.
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,12 +8,13 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::Collected;
+use http_body_util::{Collected, LengthLimitError};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// The request body behind [`json_pointer`](super::json_pointer): what was read, as one data
-    /// frame and the trailers, or the untouched body where another extractor had decided before.
+    /// The request body behind [`json_pointer`](super::json_pointer) and the idempotency layer:
+    /// what was read, as one data frame and the trailers, or the untouched body where it was
+    /// decided before.
     pub struct BufferedBody<B> {
         #[pin]
         state: State<B>,
@@ -28,12 +30,12 @@ pin_project! {
 }
 
 impl<B> BufferedBody<B> {
-    pub(super) fn untouched(body: B) -> Self {
+    pub(crate) fn untouched(body: B) -> Self {
         Self { state: State::Untouched { body } }
     }
 
     /// Puts a collected body in one piece, and lends that piece for parsing.
-    pub(super) fn buffered<D: Buf>(collected: Collected<D>) -> (Self, Bytes) {
+    pub(crate) fn buffered<D: Buf>(collected: Collected<D>) -> (Self, Bytes) {
         let trailers = collected.trailers().cloned();
         let data = collected.to_bytes();
         let state =
@@ -76,6 +78,18 @@ impl<B: Body> Body for BufferedBody<B> {
             }
         }
     }
+}
+
+/// Whether our bound was hit, or that of a body limit around us.
+pub(crate) fn is_too_large(error: &(dyn StdError + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.is::<LengthLimitError>() {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 impl<B> fmt::Debug for BufferedBody<B> {

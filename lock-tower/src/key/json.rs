@@ -1,6 +1,5 @@
 //! Keys of a value inside a JSON body.
 
-use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -11,11 +10,11 @@ use http::request::Parts;
 use http::{Request, StatusCode};
 use http_body::Body;
 use http_body_util::combinators::Collect;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Limited};
 use pin_project_lite::pin_project;
 use serde_json::Value;
 
-use super::body::BufferedBody;
+use super::body::{BufferedBody, is_too_large};
 use super::extractor::{Extracted, KeyExtractor, KeyOutcome, KeyReject};
 use super::head::one_segment;
 use crate::BoxError;
@@ -172,18 +171,6 @@ where
             Err(reject) => Extracted::Reject(reject, parts),
         })
     }
-}
-
-/// Whether our bound was hit, or that of a body limit around us.
-fn is_too_large(error: &(dyn StdError + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if error.is::<LengthLimitError>() {
-            return true;
-        }
-        next = error.source();
-    }
-    false
 }
 
 impl<B> fmt::Debug for JsonPointerFuture<B>

@@ -41,6 +41,8 @@ mod template;
 mod when;
 
 pub use body::BufferedBody;
+#[cfg(feature = "idempotency")]
+pub(crate) use body::is_too_large;
 pub use combine::{And, AndFuture, Combine, Or, OrFuture};
 pub use extractor::{Extracted, KeyExtractor, KeyOutcome, KeyReject};
 pub use head::{FixedKey, FnKey, HeaderKey, QueryKey, fixed, header, key_fn, query};

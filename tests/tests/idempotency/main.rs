@@ -4,6 +4,7 @@
 
 mod conformance;
 mod duplicates;
+mod http;
 mod replies;
 mod rights;
 mod support;

@@ -1,5 +1,5 @@
 -- ARGV me, token, fence kept ms
--- -> 1 the fence is at the token or above it, 0 not held
+-- -> 1 the fence is at the token, 0 not held, or granted anew since
 local call = redis.call
 local K = KEYS
 --FENCE
@@ -8,7 +8,7 @@ if call('GET', K[1]) ~= ARGV[1] then
 end
 local value = call('GET', K[4])
 if value and last_of(value) >= tonumber(ARGV[2]) then
-  return 1
+  return last_of(value) == tonumber(ARGV[2]) and 1 or 0
 end
 call('SET', K[4], string.format('%016d:1', ARGV[2]), 'PX', ARGV[3])
 return 1

@@ -128,8 +128,8 @@ pub async fn a_claim_under_a_smaller_token_finds_the_execution_in_flight(
         let Claimed::InFlight { token: of, .. } = claimed else { panic!("{claimed:?}") };
         assert_eq!(of, token(7));
     }
-    // Tokens are compared as numbers of 64 bits.
-    let (small, great) = (9_007_199_254_740_993, 9_007_199_254_740_994);
+    // Tokens are compared as numbers of 64 bits: these two are one as floating point.
+    let (small, great) = (1 << 53, (1 << 53) + 1);
     let process = Process::open(subject, fresh_id()).await;
     process.claim_free(great).await;
     let claimed = process.claim(small).await;

@@ -83,9 +83,7 @@ fn routes(app: App, plan: &Plan) -> Router {
         .retries(RETRIES)
         .waiters_per_key(WAITERS_MAX)
         .waiters(WAITERS_MAX);
-    // These buyers come once, and the moment when all of them come tells little of how long the
-    // others will take: nobody is sent away for what was learnt of it.
-    let patient = lock.clone().wait(WAIT).admission(false);
+    let patient = lock.clone().wait(WAIT);
     let buy = || post(buy::buy);
     // Outside the lock, so that it sees the wait.
     let noted = |buy: MethodRouter<App>| buy.layer(from_fn(buy::note_arrival));

@@ -125,6 +125,6 @@ pub(crate) async fn send(
     while let Some(ended) = requests.join_next().await {
         ended.expect("a request that does not panic");
     }
-    let outcome = outcome.lock().expect("no panic").clone();
-    outcome
+    let ended = outcome.lock().expect("no panic");
+    ended.clone()
 }

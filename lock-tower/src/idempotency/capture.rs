@@ -1,0 +1,94 @@
+//! Reads a response for its record, within bounds.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::HeaderMap;
+use http_body::Body;
+use http_body_util::BodyExt;
+
+use crate::BoxError;
+
+/// How far a response could be read.
+pub(super) enum Captured<R> {
+    /// To its end.
+    Whole { data: Bytes, trailers: Option<HeaderMap> },
+    /// To a bound; the rest is still to be read.
+    Beyond { data: Bytes, rest: Pin<Box<R>> },
+    /// To its error.
+    Broken { data: Bytes, error: BoxError },
+}
+
+/// Reads at most `bytes_max`, and a frame beyond them, for at most `wait`.
+///
+/// # Cancel safety
+///
+/// Dropping it drops the body.
+pub(super) async fn capture<R>(body: R, bytes_max: usize, wait: Duration) -> Captured<R>
+where
+    R: Body,
+    R::Error: Into<BoxError>,
+{
+    let announced = body.size_hint().lower();
+    // Boxed, as what is left of it goes on to the client.
+    let mut body = Box::pin(body);
+    let mut read = Read::default();
+    if usize::try_from(announced).map_or(true, |bytes| bytes > bytes_max) {
+        return Captured::Beyond { data: Bytes::new(), rest: body };
+    }
+    let to_the_end = async {
+        while let Some(frame) = body.frame().await {
+            match frame.map_err(Into::into)?.into_data() {
+                Ok(data) => read.add(data),
+                Err(frame) => {
+                    // They are the last frame.
+                    read.trailers = frame.into_trailers().ok();
+                    return Ok(true);
+                }
+            }
+            if read.len() > bytes_max {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    let ended = tokio::time::timeout(wait, to_the_end).await;
+    match ended {
+        Ok(Ok(true)) => {
+            let trailers = read.trailers.take();
+            Captured::Whole { data: read.into_bytes(), trailers }
+        }
+        Ok(Ok(false)) | Err(_) => Captured::Beyond { data: read.into_bytes(), rest: body },
+        Ok(Err(error)) => Captured::Broken { data: read.into_bytes(), error },
+    }
+}
+
+/// What was read: one frame as it came, more of them in one piece. A list of frames would let a
+/// body of single bytes take many times its length.
+#[derive(Default)]
+struct Read {
+    first: Bytes,
+    more: BytesMut,
+    trailers: Option<HeaderMap>,
+}
+
+impl Read {
+    fn add(&mut self, mut data: impl Buf) {
+        let data = data.copy_to_bytes(data.remaining());
+        if self.first.is_empty() && self.more.is_empty() {
+            self.first = data;
+        } else if !data.is_empty() {
+            self.more.extend_from_slice(&std::mem::take(&mut self.first));
+            self.more.extend_from_slice(&data);
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.first.len() + self.more.len()
+    }
+
+    fn into_bytes(self) -> Bytes {
+        if self.more.is_empty() { self.first } else { self.more.freeze() }
+    }
+}

@@ -1,0 +1,108 @@
+//! What a layer was told, shared by the services it makes.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, Method, Response, StatusCode, response};
+use lock_core::idempotency::Idempotency;
+
+use super::body::{CustomBody, IdempotencyBody};
+use super::headers::Replayed;
+use super::places::Places;
+use super::refusal::Refusal;
+use crate::OnLost;
+
+/// What happens to a request that cannot be protected, as the lock service or the record store is
+/// out of reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OnStoreDown {
+    /// It is answered with 503 `idempotency_unavailable` (default).
+    #[default]
+    FailClosed,
+    /// The handler runs without lock, token and record: its request carries no fencing token, and
+    /// a retry may run it again.
+    FailOpen,
+}
+
+/// What happens to a handler whose client goes away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OnDisconnect {
+    /// It runs on, in a task, and its response is stored for the retry (default).
+    #[default]
+    Finish,
+    /// It is dropped at its next await, and its record with it: a retry runs it again. Only for
+    /// handlers that may be cut anywhere.
+    Abort,
+}
+
+pub(super) type Stores = Arc<dyn Fn(&response::Parts) -> bool + Send + Sync>;
+
+/// The caller's own answer.
+pub(super) type OnRefused = Arc<dyn Fn(&Refusal<'_>) -> Response<CustomBody> + Send + Sync>;
+
+#[derive(Clone)]
+pub(super) struct Config {
+    pub(super) engine: Idempotency,
+    pub(super) header: HeaderName,
+    pub(super) required: bool,
+    pub(super) methods: Arc<[Method]>,
+    pub(super) fingerprinted: Vec<HeaderName>,
+    pub(super) request_bytes_max: usize,
+    pub(super) request_wait: Duration,
+    pub(super) response_bytes_max: usize,
+    pub(super) response_wait: Duration,
+    pub(super) stores: Stores,
+    pub(super) replayed: Replayed,
+    pub(super) waiters: usize,
+    pub(super) places: Arc<Places>,
+    pub(super) on_store_down: OnStoreDown,
+    pub(super) on_disconnect: OnDisconnect,
+    pub(super) on_lost: OnLost,
+    pub(super) on_refused: Option<OnRefused>,
+}
+
+impl Config {
+    pub(super) fn answer<R>(&self, refusal: &Refusal<'_>) -> Response<IdempotencyBody<R>> {
+        tracing::debug!(code = refusal.code, "a request is answered by the idempotency layer");
+        #[cfg(feature = "metrics")]
+        crate::metrics::refused(refusal.code());
+        match &self.on_refused {
+            Some(on_refused) => on_refused(refusal).map(IdempotencyBody::custom),
+            None => refusal.default_response().map(IdempotencyBody::answer),
+        }
+    }
+}
+
+/// Whether a response is stored unless [`store_if`](super::IdempotencyLayer::store_if) says
+/// otherwise: 2xx, 3xx and the 4xx that the same request would meet again; never 401, 403, 408,
+/// 409, 425, 429 nor 5xx, after which a retry runs the handler again.
+#[must_use]
+pub fn stored_by_default(status: StatusCode) -> bool {
+    let depends_on_the_moment = matches!(status.as_u16(), 401 | 403 | 408 | 409 | 425 | 429);
+    !depends_on_the_moment && matches!(status.as_u16(), 200..=499)
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("engine", &self.engine)
+            .field("header", &self.header)
+            .field("required", &self.required)
+            .field("methods", &self.methods)
+            .field("fingerprinted", &self.fingerprinted)
+            .field("request_bytes_max", &self.request_bytes_max)
+            .field("request_wait", &self.request_wait)
+            .field("response_bytes_max", &self.response_bytes_max)
+            .field("response_wait", &self.response_wait)
+            .field("replayed", &self.replayed)
+            .field("waiters", &self.waiters)
+            .field("on_store_down", &self.on_store_down)
+            .field("on_disconnect", &self.on_disconnect)
+            .field("on_lost", &self.on_lost)
+            .field("on_refused", &self.on_refused.is_some())
+            .finish_non_exhaustive()
+    }
+}

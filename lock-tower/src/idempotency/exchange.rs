@@ -1,0 +1,179 @@
+//! One request with a key, from its body to its response.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderValue, Request, Response};
+use http_body::Body;
+use http_body_util::{BodyExt, Limited};
+use lock_core::LockScope;
+use lock_core::idempotency::{Begun, Execution, Scope};
+use tokio::time::timeout;
+use tower_service::Service;
+use tracing::Instrument;
+
+use super::REPLAYED_HEADER;
+use super::body::IdempotencyBody;
+use super::cause::Cause;
+use super::config::{Config, OnDisconnect, OnStoreDown};
+use super::places::Place;
+use super::record::Stored;
+use super::refusal::Refusal;
+use super::{fingerprint, handler};
+use crate::BoxError;
+use crate::key::{BufferedBody, is_too_large};
+
+/// A request that was let in.
+pub(super) struct Exchange<S, B> {
+    pub(super) config: Arc<Config>,
+    /// Ready since before the request came.
+    pub(super) service: S,
+    pub(super) request: Request<B>,
+    pub(super) scope: Scope,
+    pub(super) key: Vec<u8>,
+    pub(super) place: Place,
+}
+
+impl<S, B, R> Exchange<S, B>
+where
+    S: Service<Request<BufferedBody<B>>, Response = Response<R>> + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError>,
+    R: Body + Send + 'static,
+    R::Error: Into<BoxError>,
+{
+    /// Answers the request.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before the handler has begun, it leaves the line and nothing runs. After that the
+    /// handler runs on, or is aborted, as [`OnDisconnect`] says.
+    pub(super) async fn run(self) -> Result<Response<IdempotencyBody<R>>, S::Error> {
+        let Self { config, mut service, request, scope, key, place } = self;
+        let (head, body) = request.into_parts();
+        let (body, data) = match read(body, config.request_bytes_max, config.request_wait).await {
+            Ok(read) => read,
+            Err(refusal) => return Ok(refuse(&config, refusal, &head)),
+        };
+        let fingerprint = fingerprint::of_request(&head, &config.fingerprinted, &data);
+        // The handler may be done with its body long before it ends.
+        drop(data);
+        let begun = config.engine.begin(&scope, &key, fingerprint).await;
+        drop(place);
+        let refusal = match begun {
+            Ok(Begun::Run(execution)) => {
+                let request = Request::from_parts(with_lock(head, &execution), body);
+                return begin(config, execution, service, request).await;
+            }
+            Ok(Begun::Replay(record)) => match replay(record) {
+                Some(response) => return Ok(response),
+                None => Refusal::unreadable(),
+            },
+            Ok(Begun::InFlight { age, .. }) => Refusal::in_flight(age),
+            Ok(Begun::Mismatch) => Refusal::mismatch(),
+            Ok(Begun::Tombstone) => Refusal::tombstone(),
+            Ok(Begun::Unknown { age, .. }) => Refusal::unknown(age),
+            Ok(other) => {
+                tracing::error!(?other, "an answer of the engine that this layer does not know");
+                Refusal::misconfigured()
+            }
+            Err(error) => {
+                let refusal = Refusal::of_begin(&error);
+                let open = config.on_store_down == OnStoreDown::FailOpen;
+                if open && refusal.cause() == Cause::Unavailable {
+                    tracing::warn!(%error, "a request runs without protection");
+                    let request = Request::from_parts(head, body);
+                    return Ok(service.call(request).await?.map(IdempotencyBody::untouched));
+                }
+                return Ok(refuse(&config, refusal, &head));
+            }
+        };
+        Ok(refuse(&config, refusal, &head))
+    }
+}
+
+/// The body again, and its bytes.
+async fn read<B>(
+    body: B,
+    bytes_max: usize,
+    wait: Duration,
+) -> Result<(BufferedBody<B>, Bytes), Refusal<'static>>
+where
+    B: Body,
+    B::Error: Into<BoxError>,
+{
+    let announced = body.size_hint().lower();
+    if usize::try_from(announced).map_or(true, |bytes| bytes > bytes_max) {
+        return Err(Refusal::body_too_large(bytes_max));
+    }
+    match timeout(wait, Limited::new(body, bytes_max).collect()).await {
+        Ok(Ok(collected)) => Ok(BufferedBody::buffered(collected)),
+        Ok(Err(error)) if is_too_large(&*error) => Err(Refusal::body_too_large(bytes_max)),
+        Ok(Err(_)) => Err(Refusal::body_incomplete()),
+        Err(_) => Err(Refusal::body_timeout()),
+    }
+}
+
+/// Runs the handler here, or in a task that outlives this future.
+async fn begin<S, B, R>(
+    config: Arc<Config>,
+    execution: Execution,
+    service: S,
+    request: Request<BufferedBody<B>>,
+) -> Result<Response<IdempotencyBody<R>>, S::Error>
+where
+    S: Service<Request<BufferedBody<B>>, Response = Response<R>> + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    B: Body + Send + 'static,
+    R: Body + Send + 'static,
+    R::Error: Into<BoxError>,
+{
+    let run = handler::run(Arc::clone(&config), execution, service, request);
+    if config.on_disconnect == OnDisconnect::Abort {
+        return run.await;
+    }
+    let run = run.in_current_span();
+    // A lock layer around this one has its scope, which a task leaves.
+    let task = match LockScope::current() {
+        Some(scope) => tokio::spawn(scope.run(run)),
+        None => tokio::spawn(run),
+    };
+    match task.await {
+        Ok(result) => result,
+        // A panic of the handler is caught before: this is one of the closures of the layer.
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => Ok(config.answer(&Refusal::shut_down())),
+    }
+}
+
+fn with_lock(mut head: Parts, execution: &Execution) -> Parts {
+    head.extensions.insert(execution.handle());
+    head.extensions.insert(execution.token());
+    head
+}
+
+/// The response of a record; `None` where it is none.
+fn replay<R>(record: Bytes) -> Option<Response<IdempotencyBody<R>>> {
+    let stored = match Stored::decode(record) {
+        Ok(stored) => stored,
+        Err(fault) => {
+            tracing::error!(?fault, "a stored response cannot be read");
+            return None;
+        }
+    };
+    let mut response = Response::new(IdempotencyBody::whole(stored.body, stored.trailers));
+    *response.status_mut() = stored.status;
+    *response.headers_mut() = stored.headers;
+    response.headers_mut().insert(REPLAYED_HEADER, HeaderValue::from_static("true"));
+    Some(response)
+}
+
+fn refuse<R>(config: &Config, refusal: Refusal<'_>, head: &Parts) -> Response<IdempotencyBody<R>> {
+    config.answer(&Refusal { request: Some(head), ..refusal })
+}

@@ -1,0 +1,324 @@
+//! The layer and its options.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderName, Method, Response, response};
+use http_body::Body;
+use http_body_util::BodyExt;
+use lock_core::idempotency::{Duplicates, Idempotency, OnUnknown, Scope};
+use tower_layer::Layer;
+
+use super::config::{Config, OnDisconnect, OnStoreDown, stored_by_default};
+use super::headers::Replayed;
+use super::refusal::Refusal;
+use super::scope::{HasScope, NoScope, ScopeOutcome};
+use super::service::IdempotencyService;
+use crate::{BoxError, OnLost};
+
+/// How much of a request's or a response's body is read unless told otherwise: 1 MiB.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// How long the body of a request is read unless told otherwise: 30 s.
+pub const REQUEST_WAIT: Duration = Duration::from_secs(30);
+
+/// How long the body of a response is read unless told otherwise: 10 s.
+pub const RESPONSE_WAIT: Duration = Duration::from_secs(10);
+
+/// Runs each request with an idempotency key once, over all processes that share the stores of
+/// its engine. See the [module](super) for what is answered.
+///
+/// | option | default | bounds |
+/// |---|---|---|
+/// | [`scope`](Self::scope) or [`global_scope`](Self::global_scope) | none, must be given | |
+/// | [`header`](Self::header) | `Idempotency-Key` | |
+/// | [`required`](Self::required) | true | |
+/// | [`methods`](Self::methods) | POST, PATCH | |
+/// | [`fingerprint_header`](Self::fingerprint_header) | none beside the content type | |
+/// | [`request_bytes_max`](Self::request_bytes_max), [`response_bytes_max`](Self::response_bytes_max) | 1 MiB | |
+/// | [`request_wait`](Self::request_wait), [`response_wait`](Self::response_wait) | 30 s, 10 s | |
+/// | [`store_if`](Self::store_if) | [`stored_by_default`] | |
+/// | [`replay_header`](Self::replay_header) | what says what the body is and where the result is | |
+/// | [`waiters`](Self::waiters) | 10,000 | at least 1 |
+/// | [`duplicates`](Self::duplicates), [`on_unknown`](Self::on_unknown) | those of the engine | as [`Idempotency`] has them |
+/// | [`on_store_down`](Self::on_store_down) | 503 | |
+/// | [`on_disconnect`](Self::on_disconnect) | the handler runs on | |
+/// | [`on_lost`](Self::on_lost) | stop the handler, 503 | |
+///
+/// Clones of a layer, and all services that it makes, count waiters together.
+///
+/// # Cancel safety
+///
+/// When the client goes away the response future is dropped: a request that still waits leaves
+/// the line and never runs; a handler that has begun runs on, unless
+/// [`on_disconnect`](Self::on_disconnect) says otherwise.
+#[derive(Debug, Clone)]
+#[must_use = "a layer does nothing until it is added to a service"]
+pub struct IdempotencyLayer<C = NoScope> {
+    scope: C,
+    config: Config,
+}
+
+impl IdempotencyLayer {
+    /// A layer with the defaults and no scope yet.
+    pub fn new(engine: Idempotency) -> Self {
+        let config = Config {
+            engine,
+            header: HeaderName::from_static("idempotency-key"),
+            required: true,
+            methods: Arc::new([Method::POST, Method::PATCH]),
+            fingerprinted: Vec::new(),
+            request_bytes_max: BODY_BYTES_MAX,
+            request_wait: REQUEST_WAIT,
+            response_bytes_max: BODY_BYTES_MAX,
+            response_wait: RESPONSE_WAIT,
+            stores: Arc::new(|head| stored_by_default(head.status)),
+            replayed: Replayed::default(),
+            waiters: 10_000,
+            places: Arc::default(),
+            on_store_down: OnStoreDown::default(),
+            on_disconnect: OnDisconnect::default(),
+            on_lost: OnLost::default(),
+            on_refused: None,
+        };
+        Self { scope: NoScope, config }
+    }
+}
+
+impl<C> IdempotencyLayer<C> {
+    /// Whose key it is: the tenant or the user that authentication has found. Two scopes never
+    /// share a record, so a client cannot be given the response of another, whatever key it sends.
+    ///
+    /// The closure returns a [`Scope`], or a `Result` of one whose error is a
+    /// [`StatusCode`](http::StatusCode) or a [`ScopeReject`](super::ScopeReject). It is asked once
+    /// for each request with a good key, before its body is read, in the call of the service: it
+    /// must not block.
+    pub fn scope<F, O>(self, scope: F) -> IdempotencyLayer<HasScope>
+    where
+        F: Fn(&Parts) -> O + Send + Sync + 'static,
+        O: Into<ScopeOutcome>,
+    {
+        IdempotencyLayer { scope: HasScope::new(scope), config: self.config }
+    }
+
+    /// One scope for all clients. Whoever guesses or learns the key of another gets its response:
+    /// only where all clients may see all responses.
+    pub fn global_scope(self) -> IdempotencyLayer<HasScope> {
+        self.scope(|_| Scope::Global)
+    }
+
+    /// The header that carries the key.
+    ///
+    /// # Panics
+    ///
+    /// If the name is no header name.
+    #[track_caller]
+    pub fn header<N>(mut self, name: N) -> Self
+    where
+        N: TryInto<HeaderName>,
+        N::Error: fmt::Display,
+    {
+        self.config.header = header_name(name);
+        self
+    }
+
+    /// Whether a request without a key is refused, or passes unprotected.
+    pub fn required(mut self, required: bool) -> Self {
+        self.config.required = required;
+        self
+    }
+
+    /// The methods that are looked at; requests with others pass.
+    pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
+        self.config.methods = methods.into_iter().collect();
+        self
+    }
+
+    /// Counts a header as a part of the request: the same key with another value of it is
+    /// answered with 422. For what changes the meaning of a request, as a version of the API. Not
+    /// for what a retry has anew, as a date, a trace or a signature over them.
+    ///
+    /// # Panics
+    ///
+    /// If the name is no header name.
+    #[track_caller]
+    pub fn fingerprint_header<N>(mut self, name: N) -> Self
+    where
+        N: TryInto<HeaderName>,
+        N::Error: fmt::Display,
+    {
+        let name = header_name(name);
+        // One order for all processes, whatever the order of the calls.
+        if let Err(at) =
+            self.config.fingerprinted.binary_search_by_key(&name.as_str(), |it| it.as_str())
+        {
+            self.config.fingerprinted.insert(at, name);
+        }
+        self
+    }
+
+    /// The longest body of a request, in bytes. It is read before any waiting, as it is part of
+    /// the fingerprint; a longer one is answered with 413, unread where its length is announced.
+    pub fn request_bytes_max(mut self, bytes: usize) -> Self {
+        self.config.request_bytes_max = bytes;
+        self
+    }
+
+    /// How long the body of a request is read; one that takes longer is answered with 408. Without
+    /// a bound, clients that send nothing would take the places of all [`waiters`](Self::waiters).
+    pub fn request_wait(mut self, wait: Duration) -> Self {
+        self.config.request_wait = wait;
+        self
+    }
+
+    /// The longest body of a response that is stored, in bytes. A longer one goes to its caller in
+    /// full and is not stored: a retry is answered with 409, and the handler does not run again.
+    pub fn response_bytes_max(mut self, bytes: usize) -> Self {
+        self.config.response_bytes_max = bytes;
+        self
+    }
+
+    /// How long the body of a request is read unless told otherwise: 30 s.
+    pub const REQUEST_WAIT: Duration = Duration::from_secs(30);
+
+    /// How long the body of a response is read for its record, under the lock, before its caller
+    /// sees it. What takes longer is taken for a stream: it goes on to its caller and is not
+    /// stored, as one that is too long.
+    pub fn response_wait(mut self, wait: Duration) -> Self {
+        self.config.response_wait = wait;
+        self
+    }
+
+    /// Which responses are stored, by status and headers. After one that is not, a retry runs the
+    /// handler again. Replaces [`stored_by_default`]. Protocol upgrades are not asked about: they
+    /// never run twice.
+    pub fn store_if<F>(mut self, stores: F) -> Self
+    where
+        F: Fn(&response::Parts) -> bool + Send + Sync + 'static,
+    {
+        self.config.stores = Arc::new(stores);
+        self
+    }
+
+    /// Stores every response, 500 too: what has run to a response never runs again.
+    pub fn store_everything(self) -> Self {
+        self.store_if(|_| true)
+    }
+
+    /// Replays a further header. By default those are `content-type`, `content-encoding`,
+    /// `content-language`, `content-disposition`, `content-location`, `location`, `etag`,
+    /// `last-modified` and `link`.
+    ///
+    /// # Panics
+    ///
+    /// If the name is no header name, or of one that is never replayed: `set-cookie`, what belongs
+    /// to authentication, `date`, `content-length`, which is made anew, and what is hop-by-hop.
+    #[track_caller]
+    pub fn replay_header<N>(mut self, name: N) -> Self
+    where
+        N: TryInto<HeaderName>,
+        N::Error: fmt::Display,
+    {
+        if let Err(name) = self.config.replayed.add(header_name(name)) {
+            panic!("`{name}` is never replayed");
+        }
+        self
+    }
+
+    /// How many requests may wait in this process, with their bodies in memory; the next is
+    /// answered with 429 at once. Those that run do not count. Zero is taken for 1.
+    pub fn waiters(mut self, waiters: usize) -> Self {
+        self.config.waiters = waiters.max(1);
+        self
+    }
+
+    /// What a request does while another with its key runs.
+    pub fn duplicates(mut self, duplicates: Duplicates) -> Self {
+        self.config.engine = self.config.engine.with_duplicates(duplicates);
+        self
+    }
+
+    /// What a request does when one with its key began before and nobody knows how it ended.
+    pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Self {
+        self.config.engine = self.config.engine.with_on_unknown(on_unknown);
+        self
+    }
+
+    /// What happens while the lock service or the record store is out of reach.
+    pub fn on_store_down(mut self, action: OnStoreDown) -> Self {
+        self.config.on_store_down = action;
+        self
+    }
+
+    /// What happens to a handler whose client goes away.
+    ///
+    /// With [`OnDisconnect::Finish`] every handler runs in a task of its own from the start, in
+    /// the tracing span of the request; task-local values of other middleware do not reach it.
+    pub fn on_disconnect(mut self, action: OnDisconnect) -> Self {
+        self.config.on_disconnect = action;
+        self
+    }
+
+    /// What happens when the lock is lost while the handler runs. Either way its response is not
+    /// sent once a later request has taken over: the caller gets 503 `idempotency_lost`, and comes
+    /// back for the response that is stored.
+    pub fn on_lost(mut self, action: OnLost) -> Self {
+        self.config.on_lost = action;
+        self
+    }
+
+    /// Answers in the application's own way whenever the layer answers by itself, for any
+    /// [`Cause`](super::Cause). The closure runs in the task of the request: it must not block.
+    ///
+    /// ```
+    /// use axum::http::StatusCode;
+    /// use axum::response::IntoResponse;
+    /// use lock_core::LockClient;
+    /// use lock_core::idempotency::{Idempotency, MemoryRecords};
+    /// use lock_tower::IdempotencyLayer;
+    /// use lock_tower::idempotency::Cause;
+    ///
+    /// let engine = Idempotency::new(LockClient::memory(), MemoryRecords::new());
+    /// let layer = IdempotencyLayer::new(engine).global_scope().on_refused(|refusal| {
+    ///     match refusal.cause() {
+    ///         Cause::InFlight => (StatusCode::TOO_EARLY, "we are at it").into_response(),
+    ///         _ => refusal.default_response().into_response(),
+    ///     }
+    /// });
+    /// # let _ = layer;
+    /// ```
+    pub fn on_refused<F, B>(mut self, answer: F) -> Self
+    where
+        F: Fn(&Refusal<'_>) -> Response<B> + Send + Sync + 'static,
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        self.config.on_refused = Some(Arc::new(move |refusal| {
+            answer(refusal).map(|body| body.map_err(Into::into).boxed_unsync())
+        }));
+        self
+    }
+}
+
+#[track_caller]
+fn header_name<N>(name: N) -> HeaderName
+where
+    N: TryInto<HeaderName>,
+    N::Error: fmt::Display,
+{
+    match name.try_into() {
+        Ok(name) => name,
+        Err(error) => panic!("bad header name: {error}"),
+    }
+}
+
+impl<S> Layer<S> for IdempotencyLayer<HasScope> {
+    type Service = IdempotencyService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        IdempotencyService::new(inner, self.scope.clone(), Arc::new(self.config.clone()))
+    }
+}

@@ -1,0 +1,249 @@
+//! Why a request is answered by the layer, with all that is known.
+
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderName, Response, StatusCode};
+use http_body_util::Full;
+use lock_core::AcquireError;
+use lock_core::backend::FaultKind;
+use lock_core::idempotency::BeginError;
+
+use super::cause::Cause;
+use super::key::{KEY_BYTES_MAX, KeyFault};
+use super::scope::ScopeReject;
+use crate::answer::{problem, retry_after_s};
+use crate::clock;
+
+/// A request in flight is not told to come back later than this, however long it has run.
+const IN_FLIGHT_RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// All facts of one refusal, as [`on_refused`](super::IdempotencyLayer::on_refused) gets them.
+#[derive(Debug)]
+pub struct Refusal<'a> {
+    pub(super) cause: Cause,
+    pub(super) status: StatusCode,
+    pub(super) code: &'static str,
+    pub(super) detail: Cow<'a, str>,
+    pub(super) retry_after: Option<Duration>,
+    pub(super) age: Option<Duration>,
+    pub(super) error: Option<&'a (dyn StdError + Send + Sync + 'static)>,
+    pub(super) request: Option<&'a Parts>,
+}
+
+impl<'a> Refusal<'a> {
+    /// What stood in the way.
+    #[must_use]
+    pub fn cause(&self) -> Cause {
+        self.cause
+    }
+
+    /// The status of the default answer.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The stable code of the default answer.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// The sentence for people of the default answer.
+    #[must_use]
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// The `Retry-After` of the default answer, whole seconds with their jitter; `None` where
+    /// coming back does not help.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// How long ago the other request with this key began, where there is one
+    /// ([`Cause::InFlight`], [`Cause::Unknown`]).
+    #[must_use]
+    pub fn age(&self) -> Option<Duration> {
+        self.age
+    }
+
+    /// The error of lock-core, where it is one.
+    #[must_use]
+    pub fn error(&self) -> Option<&'a (dyn StdError + Send + Sync + 'static)> {
+        self.error
+    }
+
+    /// The head of the request; `None` once the handler has it. It holds the idempotency key,
+    /// which is not for logs.
+    #[must_use]
+    pub fn request(&self) -> Option<&'a Parts> {
+        self.request
+    }
+
+    /// The answer that is given without an
+    /// [`on_refused`](super::IdempotencyLayer::on_refused).
+    #[must_use]
+    pub fn default_response(&self) -> Response<Full<Bytes>> {
+        problem(self.status, self.code, &self.detail, self.retry_after)
+    }
+
+    pub(super) fn new(
+        cause: Cause,
+        status: StatusCode,
+        code: &'static str,
+        detail: impl Into<Cow<'a, str>>,
+    ) -> Self {
+        let detail = detail.into();
+        Self {
+            cause,
+            status,
+            code,
+            detail,
+            retry_after: None,
+            age: None,
+            error: None,
+            request: None,
+        }
+    }
+
+    pub(super) fn come_back(mut self, estimated_wait: Duration) -> Self {
+        let seconds = retry_after_s(estimated_wait, clock::random_bits());
+        self.retry_after = Some(Duration::from_secs(seconds));
+        self
+    }
+
+    pub(super) fn of_key(fault: KeyFault, header: &'a HeaderName) -> Self {
+        let (code, detail) = match fault {
+            KeyFault::Missing => {
+                ("idempotency_key_missing", format!("this request needs the header `{header}`"))
+            }
+            KeyFault::Repeated => {
+                ("idempotency_key_repeated", format!("`{header}` is given more than once"))
+            }
+            KeyFault::Empty => ("idempotency_key_empty", format!("`{header}` is empty")),
+            KeyFault::TooLong => (
+                "idempotency_key_too_long",
+                format!("the key in `{header}` is over {KEY_BYTES_MAX} bytes"),
+            ),
+            KeyFault::Syntax => (
+                "idempotency_key_invalid",
+                format!("`{header}` is neither a quoted string nor a token"),
+            ),
+        };
+        Self::new(Cause::Key, StatusCode::BAD_REQUEST, code, detail)
+    }
+
+    pub(super) fn of_scope(reject: &'a ScopeReject) -> Self {
+        Self::new(Cause::Scope, reject.status(), reject.code(), reject.detail())
+    }
+
+    pub(super) fn body_too_large(bytes_max: usize) -> Self {
+        let detail = format!("the body is over {bytes_max} bytes");
+        let status = StatusCode::PAYLOAD_TOO_LARGE;
+        Self::new(Cause::Body, status, "idempotency_body_too_large", detail)
+    }
+
+    pub(super) fn body_incomplete() -> Self {
+        let status = StatusCode::BAD_REQUEST;
+        Self::new(Cause::Body, status, "idempotency_body_incomplete", "the body broke off")
+    }
+
+    pub(super) fn body_timeout() -> Self {
+        let (status, code) = (StatusCode::REQUEST_TIMEOUT, "idempotency_body_timeout");
+        Self::new(Cause::Body, status, code, "the body took too long")
+    }
+
+    pub(super) fn waiters() -> Self {
+        let (status, code) = (StatusCode::TOO_MANY_REQUESTS, "idempotency_waiters");
+        Self::new(Cause::Waiters, status, code, "too many requests wait").come_back(Duration::ZERO)
+    }
+
+    pub(super) fn in_flight(age: Duration) -> Self {
+        let detail = "a request with this key is being worked on";
+        let refusal =
+            Self::new(Cause::InFlight, StatusCode::CONFLICT, "idempotency_in_flight", detail);
+        // What has run for a while goes on for about as long.
+        Self { age: Some(age), ..refusal.come_back(age.min(IN_FLIGHT_RETRY_MAX)) }
+    }
+
+    pub(super) fn mismatch() -> Self {
+        let detail = "this key was used for another request";
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        Self::new(Cause::Mismatch, status, "idempotency_key_reused", detail)
+    }
+
+    pub(super) fn tombstone() -> Self {
+        let detail = "this request has run, and its response was not kept";
+        let code = "idempotency_response_not_stored";
+        Self::new(Cause::Tombstone, StatusCode::CONFLICT, code, detail)
+    }
+
+    pub(super) fn unknown(age: Duration) -> Self {
+        let detail = "this request has begun before, and it is not known how it ended";
+        let code = "idempotency_outcome_unknown";
+        Self { age: Some(age), ..Self::new(Cause::Unknown, StatusCode::CONFLICT, code, detail) }
+    }
+
+    pub(super) fn lost() -> Self {
+        let detail = "the hold on this request was lost while it ran; come back for how it ended";
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Self::new(Cause::Lost, status, "idempotency_lost", detail).come_back(Duration::ZERO)
+    }
+
+    pub(super) fn panicked() -> Self {
+        let (status, code) = (StatusCode::INTERNAL_SERVER_ERROR, "idempotency_handler_panicked");
+        Self::new(Cause::Panicked, status, code, "the request could not be worked on")
+    }
+
+    pub(super) fn unreadable() -> Self {
+        let (status, code) = (StatusCode::INTERNAL_SERVER_ERROR, "idempotency_record_unreadable");
+        let detail = "this request has run, and what is stored of it cannot be read";
+        Self::new(Cause::Record, status, code, detail)
+    }
+
+    pub(super) fn of_begin(error: &'a BeginError) -> Self {
+        use StatusCode as S;
+        let new = Self::new;
+        let refusal = match error {
+            BeginError::Records { fault, .. } if fault.kind() == FaultKind::ForeignValue => {
+                Self::unreadable()
+            }
+            BeginError::Lock(error) if error.is_closed() => Self::shut_down(),
+            BeginError::Lock(AcquireError::Overloaded(error)) => {
+                let (code, detail) = ("idempotency_overloaded", "too many requests wait");
+                new(Cause::Overloaded, S::SERVICE_UNAVAILABLE, code, detail)
+                    .come_back(error.estimated_wait().unwrap_or_default())
+            }
+            error if error.is_unavailable() => {
+                let code = "idempotency_unavailable";
+                let detail = "it cannot be said whether this request has run before";
+                new(Cause::Unavailable, S::SERVICE_UNAVAILABLE, code, detail)
+                    .come_back(Duration::ZERO)
+            }
+            _ => Self::misconfigured(),
+        };
+        match refusal.cause {
+            Cause::Misconfigured | Cause::Record => tracing::error!(%error, "{}", refusal.detail),
+            _ => tracing::warn!(%error, "a request could not begin"),
+        }
+        Self { error: Some(error), ..refusal }
+    }
+
+    pub(super) fn misconfigured() -> Self {
+        let (status, code) = (StatusCode::INTERNAL_SERVER_ERROR, "idempotency_misconfigured");
+        let detail = "the idempotency layer is set up wrongly";
+        Self::new(Cause::Misconfigured, status, code, detail)
+    }
+
+    pub(super) fn shut_down() -> Self {
+        let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, "idempotency_closed");
+        let detail = "this server is shutting down";
+        Self::new(Cause::Closed, status, code, detail).come_back(Duration::ZERO)
+    }
+}

@@ -1,0 +1,147 @@
+//! Rule 6: responses that are too long, endless, or broken.
+
+use std::convert::Infallible;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use axum::routing::post;
+use bytes::Bytes;
+use futures_util::stream;
+use http::StatusCode;
+use http_body_util::BodyExt;
+use lock_tower::IdempotencyLayer;
+use lock_tower::idempotency::HasScope;
+use tokio::sync::mpsc;
+use tower::ServiceExt;
+
+use crate::common::{now, send, within};
+use crate::fixture::{Announced, Runs, engine, once, order};
+
+/// `POST /orders` answers once with what the response makes of a body that the sender feeds, and
+/// panics if it is run again.
+fn streaming(
+    layer: IdempotencyLayer<HasScope>,
+    response: fn(Body) -> Response,
+) -> (Router, mpsc::UnboundedSender<Result<Bytes, std::io::Error>>) {
+    let (frames, receiver) = mpsc::unbounded_channel();
+    let frames_of = |mut receiver: mpsc::UnboundedReceiver<_>| {
+        Body::from_stream(stream::poll_fn(move |cx| receiver.poll_recv(cx)))
+    };
+    let body = std::sync::Arc::new(Mutex::new(Some(frames_of(receiver))));
+    let handler = async move || response(body.lock().unwrap().take().expect("it runs once"));
+    (Router::new().route("/orders", post(handler)).layer(layer), frames)
+}
+
+async fn assert_never_runs_again(app: &Router) {
+    for _ in 0..2 {
+        let answer = send(app, order("k")).await;
+        answer.assert_problem(409, "idempotency_response_not_stored");
+        assert_eq!(answer.retry_after(), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_6_a_response_over_its_bound_goes_to_its_caller_and_never_runs_again() {
+    let (engine, _) = engine();
+    for (key, frames) in [("one", 1), ("many", 100)] {
+        let runs = Runs::default();
+        let layer = once(&engine).response_bytes_max(4_999);
+        let app = runs.shop(layer, move |_| {
+            let frame = Bytes::from(vec![b'x'; 5_000 / frames]);
+            let frames = vec![Ok::<_, Infallible>(frame); frames];
+            Body::from_stream(stream::iter(frames))
+        });
+        assert_eq!(send(&app, order(key)).await.text, "x".repeat(5_000));
+        for _ in 0..2 {
+            send(&app, order(key)).await.assert_problem(409, "idempotency_response_not_stored");
+        }
+        assert_eq!(runs.count(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_6_a_response_that_announces_too_much_is_not_read_at_all() {
+    let (engine, _) = engine();
+    let runs = Runs::default();
+    let announced = Announced::new(11);
+    let body = announced.clone();
+    let app = runs.shop(once(&engine).response_bytes_max(10), move |_| Body::new(body.clone()));
+    let response = app.clone().oneshot(order("k")).await.unwrap();
+    assert_eq!(announced.polled(), 0);
+    assert_eq!(response.headers()["content-length"], "11");
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes().len(), 11);
+    send(&app, order("k")).await.assert_problem(409, "idempotency_response_not_stored");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_6_a_response_at_its_bound_is_stored() {
+    let (engine, _) = engine();
+    let runs = Runs::default();
+    let app = runs.shop(once(&engine).response_bytes_max(10), |_| "ten bytes!");
+    for _ in 0..2 {
+        assert_eq!(send(&app, order("k")).await.text, "ten bytes!");
+    }
+    assert_eq!(runs.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_6_a_stream_of_events_is_passed_on_at_once() {
+    let (engine, _) = engine();
+    let (app, frames) = streaming(once(&engine), |body| {
+        let head = Response::builder().header("content-type", "Text/Event-Stream; charset=utf-8");
+        head.body(body).unwrap()
+    });
+    let begun = now();
+    let mut body = within(app.clone().oneshot(order("k"))).await.unwrap().into_body();
+    frames.send(Ok(Bytes::from_static(b"data: 1\n\n"))).unwrap();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "data: 1\n\n");
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    // While the stream is still open.
+    assert_never_runs_again(&app).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_6_an_upgrade_is_passed_on_at_once_and_never_runs_again() {
+    let (engine, _) = engine();
+    // Whatever the predicate says.
+    let layer = once(&engine).store_if(|_| false);
+    let (app, _frames) = streaming(layer, |body| {
+        let head = Response::builder().status(StatusCode::SWITCHING_PROTOCOLS);
+        head.body(body).unwrap()
+    });
+    let response = within(app.clone().oneshot(order("k"))).await.unwrap();
+    assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
+    assert_never_runs_again(&app).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_6_a_stream_that_takes_too_long_goes_on_to_its_caller() {
+    let (engine, _) = engine();
+    let layer = once(&engine).response_wait(Duration::from_secs(3));
+    let (app, frames) = streaming(layer, Response::new);
+    frames.send(Ok(Bytes::from_static(b"one, "))).unwrap();
+    frames.send(Ok(Bytes::from_static(b"two, "))).unwrap();
+    let begun = now();
+    let body = within(app.clone().oneshot(order("k"))).await.unwrap().into_body();
+    assert_eq!(begun.elapsed(), Duration::from_secs(3));
+    assert_never_runs_again(&app).await;
+    frames.send(Ok(Bytes::from_static(b"three"))).unwrap();
+    drop(frames);
+    assert_eq!(body.collect().await.unwrap().to_bytes(), "one, two, three");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_breaks_is_broken_for_its_caller_and_never_runs_again() {
+    let (engine, _) = engine();
+    let (app, frames) = streaming(once(&engine), Response::new);
+    frames.send(Ok(Bytes::from_static(b"half"))).unwrap();
+    frames.send(Err(std::io::Error::other("a disk"))).unwrap();
+    let mut body = within(app.clone().oneshot(order("k"))).await.unwrap().into_body();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "half");
+    assert!(body.frame().await.unwrap().unwrap_err().to_string().contains("a disk"));
+    assert!(body.frame().await.is_none());
+    assert_never_runs_again(&app).await;
+}

@@ -1,0 +1,18 @@
+//! The idempotency layer: one test for each rule of `docs/idempotency.md`, and more.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod answers;
+mod capture;
+mod fixture;
+mod header;
+mod in_flight;
+#[cfg(feature = "metrics")]
+mod observe;
+mod plain;
+mod request;
+mod response;
+mod scope;
+mod store;
+mod task;
