@@ -78,7 +78,7 @@ async fn a_line_that_is_too_slow_is_answered_with_503_at_once_and_says_when_to_c
         }
     }
     // 50 in 5 s of arrivals, and what was in line then.
-    assert!((85..=90).contains(&done), "{done} done, {refused} refused");
+    assert!((80..=90).contains(&done), "{done} done, {refused} refused");
     assert_eq!(locks.stats().timeouts, 0, "who waits is served");
 }
 
