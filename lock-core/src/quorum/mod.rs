@@ -23,7 +23,7 @@ use futures_util::future::join_all;
 pub use claim::QuorumClaim;
 
 use crate::backend::{Backend, ClaimId, Fault, FaultKind, Promises, Terms};
-use crate::engine::clock;
+use crate::engine::wall;
 use crate::inspect::Inspection;
 use crate::key::Key;
 use crate::proto::ticks;
@@ -52,7 +52,7 @@ struct Count {
 impl Count {
     /// The wall clock in tokens, above all that were seen.
     fn next(&self) -> u64 {
-        ticks(clock::wall_us()).max(self.seen.load(Ordering::Relaxed) + 1)
+        ticks(wall::micros()).max(self.seen.load(Ordering::Relaxed) + 1)
     }
 
     fn has_seen(&self, token: u64) {
