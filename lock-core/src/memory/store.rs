@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use crate::backend::{Attempt, ClaimId, Grant, Renewal, Withdrawal};
-use crate::engine::clock;
+use crate::engine::{clock, wall};
 use crate::inspect::{Holder, Inspection, Waiter};
 use crate::key::Key;
 use crate::proto::{FenceRange, reserve, ticks};
@@ -96,7 +96,7 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) fn new() -> Self {
-        let tokens = Tokens { epoch_us: clock::wall_us(), epoch: clock::now(), floor: 0 };
+        let tokens = Tokens { epoch_us: wall::micros(), epoch: clock::now(), floor: 0 };
         let state = State { keys: HashMap::new(), tokens, sweep_at: SWEEP_FROM };
         Self { state: Mutex::new(state) }
     }

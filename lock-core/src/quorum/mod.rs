@@ -4,7 +4,7 @@
 //! majority holds it. It survives any minority that crashes, hangs or is cut off, and costs the
 //! round trip of the fastest majority: "Redlock" of Salvatore Sanfilippo ("Distributed locks with
 //! Redis", 2014), and what Martin Kleppmann missed in it ("How to do distributed locking", 2016):
-//! holders carry fencing tokens, which grow over every majority. `proto/votes.rs` has the rules
+//! holders carry fencing tokens, which grow over every majority. `proto/votes/` has the rules
 //! and why they hold.
 //!
 //! What it does not promise: an order of arrival (each store has a line of its own), and tokens
@@ -23,7 +23,7 @@ use futures_util::future::join_all;
 pub use claim::QuorumClaim;
 
 use crate::backend::{Backend, ClaimId, Fault, FaultKind, Promises, Terms};
-use crate::engine::clock;
+use crate::engine::wall;
 use crate::inspect::Inspection;
 use crate::key::Key;
 use crate::proto::ticks;
@@ -52,7 +52,7 @@ struct Count {
 impl Count {
     /// The wall clock in tokens, above all that were seen.
     fn next(&self) -> u64 {
-        ticks(clock::wall_us()).max(self.seen.load(Ordering::Relaxed) + 1)
+        ticks(wall::micros()).max(self.seen.load(Ordering::Relaxed) + 1)
     }
 
     fn has_seen(&self, token: u64) {

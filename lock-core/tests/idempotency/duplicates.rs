@@ -215,6 +215,26 @@ async fn an_outcome_behind_a_lock_that_is_not_given_back_is_found_when_the_wait_
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_more_than_ten_thousand_wait_for_one_key_in_one_process() -> Test {
+    let stage = Stage::new();
+    let running = run(&stage.once).await;
+    let waiting: Vec<_> = (1..10_000).map(|_| spawned(&stage.once)).collect();
+    // The runtime takes turns; each of them must have had one.
+    for _ in 0..1_000 {
+        settle().await;
+    }
+    let since = Instant::now();
+    assert!(matches!(begin(&stage.once).await?, Begun::InFlight { .. }));
+    assert_after(since, secs(0));
+    running.complete(Bytes::from_static(b"paid")).await?;
+    for request in waiting {
+        assert!(matches!(request.await??, Begun::Replay(_)));
+    }
+    stage.is_clean(1, secs(1)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn endpoints_of_one_service_may_choose_otherwise() -> Test {
     let stage = Stage::new();
     let running = run(&stage.once).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Parser;
 
 /// Measures the lock beside its rivals. Needs `redis-server`, and for the works named `zk-…`
-/// ZooKeeper, Curator and a JDK; takes about ten minutes.
+/// ZooKeeper, Curator and a JDK; takes about half an hour.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "bench")]
 pub(crate) struct Arguments {

@@ -49,7 +49,7 @@ fn a_line_that_takes_longer_than_the_budget_refuses_at_arrival() {
     assert_eq!((overload.waiters, overload.left), (100, ms(900)));
     assert!((ms(1_000)..ms(1_030)).contains(&overload.estimate), "{overload:?}");
     assert_eq!(world.cohort.counters().refused, 1);
-    let ask = admitted(&world, ms(1_100));
+    let ask = admitted(&world, ms(1_200));
     assert!(matches!(world.enter(ask, MANY), Entry::Seated(_)));
 }
 
