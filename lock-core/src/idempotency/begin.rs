@@ -13,7 +13,7 @@ use super::execution::Execution;
 use super::fingerprint::Fingerprint;
 use super::flight::{End, Joined, Lead, LeadInHand};
 use super::id::RecordId;
-use super::keeper::Keeper;
+use super::keeper::{Keeper, Kept};
 use super::options::{OnUnknown, Options};
 use super::repeat::{Repeat, STORE_WITHIN};
 use super::store::Found;
@@ -156,7 +156,9 @@ impl Begin<'_> {
         let &Self { shared, options, id, fingerprint } = self;
         let (answer, answered) = oneshot::channel();
         let lead = LeadInHand::new(lead);
-        let keeper = Keeper { shared: shared.clone(), options, id, fingerprint, guard, lead };
+        let _kept = Kept::one_more(&shared.keepers);
+        let keeper =
+            Keeper { shared: shared.clone(), options, id, fingerprint, guard, lead, _kept };
         drop(runtime.spawn(keeper.keep(answer)));
         match answered.await.unwrap_or_else(|_| Err(self.no_runtime())) {
             // Stopped past its lease before it began: another may run already.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::begin::{Begin, Begun};
 use super::error::BeginError;
 use super::fingerprint::Fingerprint;
@@ -52,6 +54,8 @@ pub(super) struct Shared {
     pub(super) store: Arc<dyn RecordStore>,
     pub(super) flights: Arc<Flights>,
     pub(super) counters: Counters,
+    /// How many executions are kept now.
+    pub(super) keepers: watch::Sender<usize>,
 }
 
 impl Idempotency {
@@ -63,7 +67,8 @@ impl Idempotency {
         let options = Options::new(locks.defaults(), SECRET.len());
         let store: Arc<dyn RecordStore> = Arc::new(store);
         let (flights, counters) = (Arc::default(), Counters::default());
-        let shared = Arc::new(Shared { locks, store, flights, counters });
+        let shared =
+            Arc::new(Shared { locks, store, flights, counters, keepers: watch::Sender::new(0) });
         Self { shared, ids: Ids::new(SECRET), options }
     }
 
@@ -189,6 +194,21 @@ impl Idempotency {
     #[must_use]
     pub fn stats(&self) -> IdempotencyStats {
         self.shared.counters.read(self.shared.flights.len())
+    }
+
+    /// Waits until no execution of this engine and its clones is under way: each outcome is
+    /// written, each abort done, each lock given up; for `within` at most, and `false` if there
+    /// are some left then. For the end of a process, when it has stopped taking requests and
+    /// before [`LockClient::shutdown`]: an execution may begin at any time, this keeps none away.
+    ///
+    /// # Cancel safety
+    ///
+    /// Keeps no state.
+    pub async fn idle(&self, within: Duration) -> bool {
+        let mut keepers = self.shared.keepers.subscribe();
+        let idle = keepers.wait_for(|keepers| *keepers == 0);
+        // The sender lives as long as `self`.
+        tokio::time::timeout(within, idle).await.is_ok()
     }
 
     /// The lock client behind it.

@@ -9,18 +9,18 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::begin::Begun;
 use super::client::Shared;
-use super::error::{BeginError, CompleteError};
-use super::execution::{Execution, Finish, Reply};
+use super::error::BeginError;
+use super::execution::{Execution, Finish};
 use super::fingerprint::Fingerprint;
 use super::flight::{End, LeadInHand};
 use super::id::RecordId;
 use super::options::{OnUnknown, Options};
-use super::repeat::{KEEP_COMPLETING, Repeat, STORE_WITHIN};
-use super::store::{BoxFuture, ClaimRecord, Claimed, Outcome, RecordStore, Written};
+use super::repeat::{Repeat, STORE_WITHIN};
+use super::store::{ClaimRecord, Claimed, RecordStore};
 use crate::backend::Fault;
 use crate::guard::LockGuard;
 use crate::token::FencingToken;
@@ -40,18 +40,36 @@ pub(super) struct Keeper {
     pub(super) fingerprint: Fingerprint,
     pub(super) guard: LockGuard,
     pub(super) lead: LeadInHand,
+    pub(super) _kept: Kept,
+}
+
+/// Counts a keeper from its spawn until its lock and its lead are let go.
+#[derive(Debug)]
+pub(super) struct Kept(watch::Sender<usize>);
+
+impl Kept {
+    pub(super) fn one_more(keepers: &watch::Sender<usize>) -> Self {
+        keepers.send_modify(|keepers| *keepers += 1);
+        Self(keepers.clone())
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.0.send_modify(|keepers| *keepers -= 1);
+    }
 }
 
 impl Keeper {
-    fn store(&self) -> &dyn RecordStore {
+    pub(super) fn store(&self) -> &dyn RecordStore {
         &*self.shared.store
     }
 
-    fn token(&self) -> FencingToken {
+    pub(super) fn token(&self) -> FencingToken {
         self.guard.token()
     }
 
-    fn claim(&self) -> ClaimRecord {
+    pub(super) fn claim(&self) -> ClaimRecord {
         ClaimRecord {
             fingerprint: self.fingerprint,
             token: self.token(),
@@ -183,7 +201,7 @@ impl Keeper {
     }
 
     /// Keeps the record alive as long as the lock is held: the same claim again extends it.
-    async fn extend(&self) -> Infallible {
+    pub(super) async fn extend(&self) -> Infallible {
         let claim = self.claim();
         let often = claim.ttl / 3;
         let mut pause = often;
@@ -200,102 +218,5 @@ impl Keeper {
                 Ok(_) | Err(_) => {}
             }
         }
-    }
-
-    async fn complete(&self, outcome: Outcome, reply: Reply) {
-        let (id, token) = (self.id, self.token());
-        let counters = &self.shared.counters;
-        let end = || match &outcome {
-            Outcome::Payload(payload) => End::Done(payload.clone()),
-            Outcome::Tombstone => End::Tombstone,
-        };
-        let unwritten = |fault| {
-            counters.unwritten_completions.add();
-            // It has happened, and nobody else may have begun: duplicates here may know.
-            if self.guard.is_held() {
-                self.lead.end(end());
-            }
-            Err(CompleteError::Unavailable { id, fault })
-        };
-        let mut reply = Some(reply);
-        let (claim, asked) = (self.claim(), Repeat::new());
-        let written = {
-            let verb = || -> BoxFuture<'_, _> { Box::pin(self.write(&claim, &outcome)) };
-            let late = |fault| tell(&mut reply, unwritten(fault));
-            let within = KEEP_COMPLETING.min(self.options.in_flight_ttl);
-            tokio::select! {
-                biased;
-                written = asked.insist(within, verb, late) => written,
-                // Should it never be written, that it is unknown is known for as long as ever.
-                never = self.extend() => match never {},
-            }
-        };
-        match written {
-            Ok(Written::Yes) => {
-                counters.completed.add();
-                self.lead.end(end());
-                tell(&mut reply, Ok(()));
-            }
-            Ok(Written::Stale) => {
-                counters.stale_completions.add();
-                #[cfg(feature = "metrics")]
-                crate::metrics::series::stale_completion();
-                tracing::warn!(%id, %token, "an idempotent execution ended too late: its outcome was dropped");
-                tell(&mut reply, Err(CompleteError::Stale { id, token }));
-            }
-            Err(fault) => {
-                tracing::warn!(%id, %token, %fault, "the outcome of an idempotent execution was not written");
-                if reply.is_some() {
-                    tell(&mut reply, unwritten(fault));
-                }
-            }
-        }
-    }
-
-    /// Writes the outcome. Where the record is gone (its life was over, the store was emptied, or
-    /// made room), and nobody else has claimed it since, nothing speaks against the outcome.
-    async fn write(&self, claim: &ClaimRecord, outcome: &Outcome) -> Result<Written, Fault> {
-        let ttl = self.options.record_ttl;
-        let complete = || self.store().complete(self.id, claim.token, outcome, ttl);
-        if complete().await? == Written::Yes {
-            return Ok(Written::Yes);
-        }
-        match self.store().claim(self.id, claim).await? {
-            Claimed::Claimed { .. } => complete().await,
-            _ => Ok(Written::Stale),
-        }
-    }
-
-    async fn abort(&self, reply: Option<Reply>) {
-        self.shared.counters.aborted.add();
-        self.take_back(reply).await;
-    }
-
-    /// Removes the record while the lock is still held. Who waits here waits on: the record may
-    /// be gone yet.
-    async fn take_back(&self, mut reply: Option<Reply>) {
-        let (id, token) = (self.id, self.token());
-        let verb = || self.store().abort(id, token);
-        let written = {
-            let late = |fault| tell(&mut reply, Err(CompleteError::Unavailable { id, fault }));
-            Repeat::new().ask_beyond(verb, || true, late).await
-        };
-        let result = match written {
-            Ok(Written::Yes) => Ok(()),
-            Ok(Written::Stale) => Err(CompleteError::Stale { id, token }),
-            Err(fault) => {
-                tracing::warn!(%id, %token, %fault, "an aborted idempotent execution is still on record");
-                Err(CompleteError::Unavailable { id, fault })
-            }
-        };
-        tell(&mut reply, result);
-    }
-}
-
-/// Answers once.
-fn tell(reply: &mut Option<Reply>, result: Result<(), CompleteError>) {
-    if let Some(reply) = reply.take() {
-        // The caller may be gone.
-        drop(reply.send(result));
     }
 }

@@ -48,12 +48,13 @@
 //!   [`OnUnknown`] chooses between running again and refusing.
 //!
 //! - `client`: the handle. `begin`: from a key to what is to be done. `flight`: the local line of
-//!   duplicates. `keeper`: the one task of an execution. `store`: the seam, with
+//!   duplicates. `keeper` and `ending`: the one task of an execution. `store`: the seam, with
 //!   `memory` behind it; `RedisRecords` is beside the Redis backend.
 
 mod begin;
 mod client;
 mod debug;
+mod ending;
 mod error;
 mod execution;
 mod fingerprint;

@@ -111,6 +111,24 @@ async fn an_outcome_in_hand_is_not_given_up_for_ten_minutes() -> Test {
     Ok(())
 }
 
+/// What a service waits for before it ends.
+#[tokio::test(start_paused = true)]
+async fn an_engine_is_idle_when_its_last_outcome_is_written() -> Test {
+    let stage = Stage::new();
+    assert!(stage.once.idle(secs(0)).await);
+    let execution = run(&stage.once).await;
+    stage.script.always(Complete, DOWN);
+    assert!(execution.complete(Bytes::from_static(b"paid")).await.is_err());
+    let since = Instant::now();
+    assert!(!stage.once.idle(secs(5)).await);
+    assert_after(since, secs(5));
+    stage.script.heal();
+    assert!(stage.once.idle(secs(15)).await);
+    assert_eq!(replay(&stage.other).await, "paid");
+    stage.is_clean(1, secs(1)).await;
+    Ok(())
+}
+
 /// The process is stopped, and all its time is over when it goes on: it tries once more.
 #[tokio::test(start_paused = true)]
 async fn an_outcome_in_hand_is_written_by_a_process_that_was_stopped_for_an_hour() -> Test {

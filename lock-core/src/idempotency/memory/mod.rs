@@ -1,7 +1,8 @@
 //! Records in this process: for tests, for services that run as one process, and as the model
 //! that the other stores are measured against.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+mod records;
+
 use std::fmt;
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,21 +10,17 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use self::records::{Record, Records, Replaced, State};
 use super::fingerprint::Fingerprint;
 use super::id::RecordId;
-use super::options::{OnUnknown, RECORD_TTL_MAX};
-use super::store::{
-    BoxFuture, ClaimRecord, Claimed, Found, MARK_TTL, Outcome, RecordStore, Written,
-};
+use super::options::OnUnknown;
+use super::store::{BoxFuture, ClaimRecord, Claimed, Found, Outcome, RecordStore, Written};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::token::FencingToken;
 
 /// How many records there may be, unless [`MemoryRecords::with_records_max`] says otherwise.
 const RECORDS_MAX: usize = 1 << 20;
-
-/// How many marks of aborts there are at most; beyond, the oldest goes.
-const MARKS_MAX: usize = 1 << 16;
 
 /// Records in this process; clones share them. They do not survive it, so an execution that a
 /// crash cut short is one that never was.
@@ -36,40 +33,6 @@ const MARKS_MAX: usize = 1 << 16;
 pub struct MemoryRecords {
     records: Arc<Mutex<Records>>,
     records_max: usize,
-}
-
-#[derive(Default)]
-struct Records {
-    by_id: HashMap<RecordId, Record>,
-    /// All records by the end of their lives.
-    by_end: BTreeSet<(Instant, RecordId)>,
-    /// The greatest token under which each record was aborted of late, and until when it is kept.
-    marks: HashMap<RecordId, (FencingToken, Instant)>,
-    /// Marks in the order of their ends; a mark that was renewed is here more than once.
-    marks_by_end: VecDeque<(Instant, RecordId)>,
-}
-
-struct Record {
-    fingerprint: Fingerprint,
-    token: FencingToken,
-    state: State,
-    until: Instant,
-}
-
-enum State {
-    InFlight { since: Instant, replaced: Option<Replaced> },
-    Completed(Outcome),
-}
-
-/// An execution without an outcome that another one took over from, and that is so again when
-/// that one is aborted.
-#[derive(Clone, Copy)]
-struct Replaced {
-    token: FencingToken,
-    /// The first one in the row, if there is another: not all are remembered.
-    first: Option<FencingToken>,
-    since: Instant,
-    until: Instant,
 }
 
 impl Default for MemoryRecords {
@@ -210,77 +173,6 @@ impl MemoryRecords {
         }
         records.set_mark(id, token, now);
         Written::Yes
-    }
-}
-
-impl Records {
-    fn put(&mut self, id: RecordId, claim: &ClaimRecord, state: State, now: Instant) {
-        let until = now.checked_add(claim.ttl).unwrap_or(now + RECORD_TTL_MAX);
-        let ClaimRecord { fingerprint, token, .. } = *claim;
-        let before = self.by_id.insert(id, Record { fingerprint, token, state, until });
-        if let Some(before) = before {
-            self.by_end.remove(&(before.until, id));
-        }
-        self.by_end.insert((until, id));
-    }
-
-    fn remove(&mut self, id: RecordId) {
-        if let Some(record) = self.by_id.remove(&id) {
-            self.by_end.remove(&(record.until, id));
-            self.shrink();
-        }
-    }
-
-    /// The execution that one took over from is without an outcome again.
-    fn put_back(&mut self, id: RecordId, fingerprint: Fingerprint, of: Replaced, now: Instant) {
-        let (ttl, on_unknown) = (of.until.duration_since(now), OnUnknown::default());
-        let replaced = of.first.map(|token| Replaced { token, first: None, ..of });
-        let claim = ClaimRecord { fingerprint, token: of.token, ttl, on_unknown };
-        self.put(id, &claim, State::InFlight { since: of.since, replaced }, now);
-    }
-
-    fn mark(&self, id: RecordId) -> Option<FencingToken> {
-        self.marks.get(&id).map(|(token, _)| *token)
-    }
-
-    fn set_mark(&mut self, id: RecordId, token: FencingToken, now: Instant) {
-        let token = self.mark(id).map_or(token, |mark| mark.max(token));
-        let until = now + MARK_TTL;
-        self.marks.insert(id, (token, until));
-        self.marks_by_end.push_back((until, id));
-        if self.marks_by_end.len() > MARKS_MAX {
-            self.drop_oldest_mark();
-        }
-    }
-
-    fn drop_oldest_mark(&mut self) {
-        let Some((until, id)) = self.marks_by_end.pop_front() else { return };
-        if self.marks.get(&id).is_some_and(|mark| mark.1 == until) {
-            self.marks.remove(&id);
-        }
-    }
-
-    fn expire(&mut self, now: Instant) {
-        while self.marks_by_end.front().is_some_and(|(until, _)| *until <= now) {
-            self.drop_oldest_mark();
-        }
-        while let Some(&(until, id)) = self.by_end.first()
-            && until <= now
-        {
-            self.by_end.pop_first();
-            self.by_id.remove(&id);
-            self.shrink();
-        }
-    }
-
-    fn shrink(&mut self) {
-        if self.by_id.is_empty() {
-            self.by_id.shrink_to(64);
-        }
-        if self.marks.is_empty() {
-            self.marks.shrink_to(64);
-            self.marks_by_end.shrink_to(64);
-        }
     }
 }
 

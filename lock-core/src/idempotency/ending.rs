@@ -1,0 +1,108 @@
+//! How a [`Keeper`] ends: the outcome is written, or the record removed, under the lock.
+
+use super::error::CompleteError;
+use super::execution::Reply;
+use super::flight::End;
+use super::keeper::Keeper;
+use super::repeat::{KEEP_COMPLETING, Repeat};
+use super::store::{BoxFuture, ClaimRecord, Claimed, Outcome, Written};
+use crate::backend::Fault;
+
+impl Keeper {
+    pub(super) async fn complete(&self, outcome: Outcome, reply: Reply) {
+        let (id, token) = (self.id, self.token());
+        let counters = &self.shared.counters;
+        let end = || match &outcome {
+            Outcome::Payload(payload) => End::Done(payload.clone()),
+            Outcome::Tombstone => End::Tombstone,
+        };
+        let unwritten = |fault| {
+            counters.unwritten_completions.add();
+            // It has happened, and nobody else may have begun: duplicates here may know.
+            if self.guard.is_held() {
+                self.lead.end(end());
+            }
+            Err(CompleteError::Unavailable { id, fault })
+        };
+        let mut reply = Some(reply);
+        let (claim, asked) = (self.claim(), Repeat::new());
+        let written = {
+            let verb = || -> BoxFuture<'_, _> { Box::pin(self.write(&claim, &outcome)) };
+            let late = |fault| tell(&mut reply, unwritten(fault));
+            let within = KEEP_COMPLETING.min(self.options.in_flight_ttl);
+            tokio::select! {
+                biased;
+                written = asked.insist(within, verb, late) => written,
+                // Should it never be written, that it is unknown is known for as long as ever.
+                never = self.extend() => match never {},
+            }
+        };
+        match written {
+            Ok(Written::Yes) => {
+                counters.completed.add();
+                self.lead.end(end());
+                tell(&mut reply, Ok(()));
+            }
+            Ok(Written::Stale) => {
+                counters.stale_completions.add();
+                #[cfg(feature = "metrics")]
+                crate::metrics::series::stale_completion();
+                tracing::warn!(%id, %token, "an idempotent execution ended too late: its outcome was dropped");
+                tell(&mut reply, Err(CompleteError::Stale { id, token }));
+            }
+            Err(fault) => {
+                tracing::warn!(%id, %token, %fault, "the outcome of an idempotent execution was not written");
+                if reply.is_some() {
+                    tell(&mut reply, unwritten(fault));
+                }
+            }
+        }
+    }
+
+    /// Writes the outcome. Where the record is gone (its life was over, the store was emptied, or
+    /// made room), and nobody else has claimed it since, nothing speaks against the outcome.
+    async fn write(&self, claim: &ClaimRecord, outcome: &Outcome) -> Result<Written, Fault> {
+        let ttl = self.options.record_ttl;
+        let complete = || self.store().complete(self.id, claim.token, outcome, ttl);
+        if complete().await? == Written::Yes {
+            return Ok(Written::Yes);
+        }
+        match self.store().claim(self.id, claim).await? {
+            Claimed::Claimed { .. } => complete().await,
+            _ => Ok(Written::Stale),
+        }
+    }
+
+    pub(super) async fn abort(&self, reply: Option<Reply>) {
+        self.shared.counters.aborted.add();
+        self.take_back(reply).await;
+    }
+
+    /// Removes the record while the lock is still held. Who waits here waits on: the record may
+    /// be gone yet.
+    pub(super) async fn take_back(&self, mut reply: Option<Reply>) {
+        let (id, token) = (self.id, self.token());
+        let verb = || self.store().abort(id, token);
+        let written = {
+            let late = |fault| tell(&mut reply, Err(CompleteError::Unavailable { id, fault }));
+            Repeat::new().ask_beyond(verb, || true, late).await
+        };
+        let result = match written {
+            Ok(Written::Yes) => Ok(()),
+            Ok(Written::Stale) => Err(CompleteError::Stale { id, token }),
+            Err(fault) => {
+                tracing::warn!(%id, %token, %fault, "an aborted idempotent execution is still on record");
+                Err(CompleteError::Unavailable { id, fault })
+            }
+        };
+        tell(&mut reply, result);
+    }
+}
+
+/// Answers once.
+fn tell(reply: &mut Option<Reply>, result: Result<(), CompleteError>) {
+    if let Some(reply) = reply.take() {
+        // The caller may be gone.
+        drop(reply.send(result));
+    }
+}
