@@ -9,8 +9,9 @@ use crate::idempotency::options::{OnUnknown, RECORD_TTL_MAX};
 use crate::idempotency::store::{ClaimRecord, MARK_TTL, Outcome};
 use crate::token::FencingToken;
 
-/// How many marks of aborts there are at most; beyond, the oldest goes.
-const MARKS_MAX: usize = 1 << 16;
+/// How many marks of aborts there are at most; beyond, the oldest goes. Few are enough: what is
+/// asked of a store in this process is not long on its way.
+const MARKS_MAX: usize = 1 << 12;
 
 #[derive(Default)]
 pub(super) struct Records {
