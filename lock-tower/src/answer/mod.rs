@@ -21,9 +21,11 @@
 //!
 //! The answers of the `IdempotencyLayer` are of the same kind; see the module `idempotency`.
 
+mod custom;
 mod problem;
 mod refusal;
 
+pub(crate) use custom::{CustomBody, custom};
 #[cfg(any(feature = "axum", feature = "idempotency"))]
 pub(crate) use problem::problem;
 #[cfg(feature = "idempotency")]
