@@ -29,5 +29,5 @@ pub(crate) use custom::{CustomBody, custom};
 #[cfg(any(feature = "axum", feature = "idempotency"))]
 pub(crate) use problem::problem;
 #[cfg(feature = "idempotency")]
-pub(crate) use problem::retry_after_s;
+pub(crate) use problem::retry_after;
 pub use refusal::{Cause, Refusal};
