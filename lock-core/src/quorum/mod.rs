@@ -4,7 +4,7 @@
 //! majority holds it. It survives any minority that crashes, hangs or is cut off, and costs the
 //! round trip of the fastest majority: "Redlock" of Salvatore Sanfilippo ("Distributed locks with
 //! Redis", 2014), and what Martin Kleppmann missed in it ("How to do distributed locking", 2016):
-//! holders carry fencing tokens, which grow over every majority. `proto/votes.rs` has the rules
+//! holders carry fencing tokens, which grow over every majority. `proto/votes/` has the rules
 //! and why they hold.
 //!
 //! What it does not promise: an order of arrival (each store has a line of its own), and tokens

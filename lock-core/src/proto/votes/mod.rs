@@ -13,72 +13,20 @@
 //! A claim that is granted by a minority while others hold the rest would wait for them as they
 //! wait for it. It [gives the minority back](Votes::give_back) after a random time.
 
+mod seat;
+#[cfg(test)]
+mod tests;
+
 use std::time::{Duration, Instant};
 
-use super::fence::FenceRange;
-use crate::backend::{Attempt, Fault, FaultKind, Grant, Renewal};
+use seat::{Seat, Share, Standing};
+
+use crate::backend::{Attempt, Fault, FaultKind, Renewal};
+use crate::proto::fence::FenceRange;
 
 /// A member that has not answered when a majority has, is waited for as long again, and for this
 /// long at least.
 const GRACE_MIN: Duration = Duration::from_millis(5);
-
-/// What one member said last.
-#[derive(Debug)]
-enum Standing {
-    // ## Outside => (Waits | Granted | Down)
-    Outside,
-    // ## Waits => (Granted | Down | Outside)
-    /// In line there, to be asked again at this time.
-    Waits {
-        ahead: Option<u32>,
-        ask_at: Instant,
-    },
-    // ## Granted => (Outside | Down)
-    Granted(Share),
-    // ## Down => (Waits | Granted | Outside)
-    /// It did not answer; it may hold the key for the claim all the same.
-    Down {
-        fault: Fault,
-        ask_at: Instant,
-    },
-}
-
-/// The key at one member.
-#[derive(Debug, Clone, Copy)]
-struct Share {
-    fences: FenceRange,
-    /// The member's counter has reached this.
-    counter: u64,
-    /// It was answered since the renewal under way began.
-    fresh: bool,
-    until: Instant,
-    wanted: bool,
-    handed_on: bool,
-}
-
-#[derive(Debug)]
-struct Seat {
-    standing: Standing,
-    /// When the request was sent that was not answered yet.
-    sent: Option<Instant>,
-    /// Something was pushed since it was asked last.
-    heard: bool,
-    /// It was told to forget the claim, and has not said that it did: whatever it says until then
-    /// is of the past.
-    leaving: bool,
-    failures: u32,
-}
-
-impl Seat {
-    const fn new() -> Self {
-        Self { standing: Standing::Outside, sent: None, heard: false, leaving: false, failures: 0 }
-    }
-
-    /// Nothing is asked of it.
-    const fn is_free(&self) -> bool {
-        self.sent.is_none() && !self.leaving
-    }
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -409,26 +357,5 @@ impl Votes {
     fn refused(&self) -> usize {
         let refused = |seat: &&Seat| matches!(&seat.standing, Standing::Down { fault, .. } if !fault.is_transient());
         self.seats.iter().filter(refused).count()
-    }
-}
-
-impl Seat {
-    fn is_down(&mut self, fault: Fault, now: Instant, pause: impl FnOnce(u32) -> Duration) {
-        self.failures += 1;
-        self.standing = Standing::Down { fault, ask_at: now + pause(self.failures) };
-    }
-}
-
-impl Share {
-    fn new(grant: Grant, sent: Instant, counter: u64) -> Self {
-        let last = grant.fences.last().unwrap_or(0);
-        Self {
-            fences: grant.fences,
-            counter: counter.max(last),
-            fresh: true,
-            until: sent + grant.valid_for,
-            wanted: grant.wanted,
-            handed_on: grant.handed_on,
-        }
     }
 }

@@ -1,0 +1,91 @@
+//! One member of a quorum, as a claim knows it.
+
+use std::time::{Duration, Instant};
+
+use crate::backend::{Fault, Grant};
+use crate::proto::fence::FenceRange;
+
+/// What one member said last.
+#[derive(Debug)]
+pub(super) enum Standing {
+    // ## Outside => (Waits | Granted | Down)
+    Outside,
+    // ## Waits => (Granted | Down | Outside)
+    /// In line there, to be asked again at this time.
+    Waits {
+        ahead: Option<u32>,
+        ask_at: Instant,
+    },
+    // ## Granted => (Outside | Down)
+    Granted(Share),
+    // ## Down => (Waits | Granted | Outside)
+    /// It did not answer; it may hold the key for the claim all the same.
+    Down {
+        fault: Fault,
+        ask_at: Instant,
+    },
+}
+
+/// The key at one member.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Share {
+    pub(super) fences: FenceRange,
+    /// The member's counter has reached this.
+    pub(super) counter: u64,
+    /// It was answered since the renewal under way began.
+    pub(super) fresh: bool,
+    pub(super) until: Instant,
+    pub(super) wanted: bool,
+    pub(super) handed_on: bool,
+}
+
+/// What was asked of it, and what it said.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) standing: Standing,
+    /// When the request was sent that was not answered yet.
+    pub(super) sent: Option<Instant>,
+    /// Something was pushed since it was asked last.
+    pub(super) heard: bool,
+    /// It was told to forget the claim, and has not said that it did: whatever it says until then
+    /// is of the past.
+    pub(super) leaving: bool,
+    pub(super) failures: u32,
+}
+
+impl Seat {
+    pub(super) const fn new() -> Self {
+        Self { standing: Standing::Outside, sent: None, heard: false, leaving: false, failures: 0 }
+    }
+
+    /// Nothing is asked of it.
+    pub(super) const fn is_free(&self) -> bool {
+        self.sent.is_none() && !self.leaving
+    }
+}
+
+impl Seat {
+    pub(super) fn is_down(
+        &mut self,
+        fault: Fault,
+        now: Instant,
+        pause: impl FnOnce(u32) -> Duration,
+    ) {
+        self.failures += 1;
+        self.standing = Standing::Down { fault, ask_at: now + pause(self.failures) };
+    }
+}
+
+impl Share {
+    pub(super) fn new(grant: Grant, sent: Instant, counter: u64) -> Self {
+        let last = grant.fences.last().unwrap_or(0);
+        Self {
+            fences: grant.fences,
+            counter: counter.max(last),
+            fresh: true,
+            until: sent + grant.valid_for,
+            wanted: grant.wanted,
+            handed_on: grant.handed_on,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Single moments of an election.
+
+use super::*;
+use crate::backend::{Grant, Renewal};
+use crate::engine::clock;
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+const LEASE: Duration = ms(1_000);
+
+fn granted(first: u64, last: u64, valid_for: Duration) -> Result<Attempt, Fault> {
+    Ok(Attempt::Granted(Grant {
+        fences: FenceRange::new(first, last),
+        valid_for,
+        wanted: false,
+        handed_on: false,
+        revoke_requested: false,
+    }))
+}
+
+fn blocked(ahead: u32) -> Result<Attempt, Fault> {
+    Ok(Attempt::Blocked { ahead: Some(ahead), recheck: ms(500) })
+}
+
+fn down(kind: FaultKind) -> Result<Attempt, Fault> {
+    Err(Fault::new(kind, "no answer"))
+}
+
+/// Members that were asked at one instant, and answered so; `None` has not answered.
+fn asked(answers: Vec<Option<Result<Attempt, Fault>>>) -> (Votes, Instant) {
+    let now = clock::now();
+    let mut votes = Votes::new(answers.len());
+    votes.begin();
+    for member in votes.to_ask(now) {
+        votes.sent(member, now);
+    }
+    for (member, answer) in answers.into_iter().enumerate() {
+        if let Some(answer) = answer {
+            votes.attempted(member, answer, now, |_| ms(50));
+        }
+    }
+    (votes, now)
+}
+
+#[test]
+fn a_majority_that_counts_alike_is_granted_without_another_request() {
+    let grant = || Some(granted(5, 9, LEASE));
+    for answers in [vec![grant(), grant(), None], vec![grant(), grant(), Some(blocked(1))]] {
+        let (mut votes, now) = asked(answers);
+        let fences = FenceRange::new(5, 9);
+        let expected =
+            Ruling::Granted { fences, until: now + LEASE, wanted: false, handed_on: false };
+        assert_eq!(votes.attempt(now, now), expected);
+    }
+}
+
+#[test]
+fn members_that_have_counted_less_are_raised_first_and_the_tokens_begin_above_all() {
+    let grant = |first, last| Some(granted(first, last, LEASE));
+    let (mut votes, now) = asked(vec![grant(1, 4), grant(7, 9), grant(2, 9)]);
+    // The second and the third are a majority that has reached 9.
+    assert!(matches!(votes.attempt(now, now), Ruling::Granted { fences, .. }
+        if fences == FenceRange::new(7, 9)));
+    let (mut votes, now) = asked(vec![grant(1, 4), grant(7, 9), None]);
+    assert_eq!(votes.attempt(now, now), Ruling::Raise { members: vec![0], to: 9 });
+    votes.sent(0, now);
+    assert_eq!(votes.attempt(now, now), Ruling::Raise { members: vec![], to: 9 }, "told once");
+    votes.raised(0, 9, Ok(true), now, |_| ms(50));
+    assert!(matches!(votes.attempt(now, now), Ruling::Granted { fences, .. }
+        if fences == FenceRange::new(7, 9)));
+}
+
+#[test]
+fn a_member_that_refuses_to_be_raised_is_none_of_the_majority() {
+    let grant = |first, last| Some(granted(first, last, LEASE));
+    let (mut votes, now) = asked(vec![grant(1, 4), grant(7, 9), Some(blocked(1))]);
+    votes.sent(0, now);
+    votes.raised(0, 9, Ok(false), now, |_| ms(50));
+    assert!(matches!(votes.attempt(now, now), Ruling::Blocked { .. }));
+    assert_eq!(votes.to_leave(), [0, 1, 2], "it may hold the key by another grant");
+}
+
+#[test]
+fn a_hold_is_good_for_as_long_as_a_majority_holds() {
+    let grant = |valid| Some(granted(5, 9, ms(valid)));
+    let (mut votes, now) = asked(vec![grant(300), grant(200), grant(100)]);
+    assert!(matches!(votes.attempt(now, now), Ruling::Granted { until, .. }
+        if until == now + ms(200)));
+    assert_eq!((votes.held(now + ms(150)), votes.held(now + ms(250))), (2, 1));
+}
+
+#[test]
+fn one_that_is_told_to_forget_the_claim_holds_nothing_for_it() {
+    let grant = || Some(granted(5, 9, LEASE));
+    let (mut votes, now) = asked(vec![grant(), grant(), Some(blocked(1))]);
+    votes.leaves(0);
+    assert_eq!(votes.held(now), 1);
+    assert!(matches!(votes.attempt(now, now), Ruling::Blocked { .. }));
+    assert!(!votes.to_ask(now).contains(&0), "nothing is asked of it until it has");
+    votes.left(0);
+    assert!(votes.to_ask(now).contains(&0));
+}
+
+#[test]
+fn those_who_are_late_are_waited_for_as_long_again_as_a_majority_took() {
+    let (mut votes, began) = asked(vec![Some(blocked(1)), Some(granted(5, 9, LEASE)), None]);
+    let spoken = began + ms(20);
+    assert_eq!(votes.attempt(began, spoken), Ruling::Wait(Some(began + ms(40))));
+    assert!(matches!(votes.attempt(began, began + ms(40)), Ruling::Blocked { .. }));
+    let (mut votes, began) = asked(vec![Some(blocked(1)), None, None]);
+    assert_eq!(votes.attempt(began, began + ms(900)), Ruling::Wait(None), "no majority yet");
+}
+
+#[test]
+fn a_minority_is_given_back_when_it_was_kept_in_vain() {
+    let (mut votes, now) =
+        asked(vec![Some(granted(5, 9, LEASE)), Some(blocked(1)), Some(blocked(2))]);
+    assert!(matches!(votes.attempt(now, now), Ruling::Blocked { ahead: Some(2), .. }));
+    assert_eq!(votes.give_back(now + ms(10), ms(20)), [0_usize; 0]);
+    assert_eq!(votes.minority_left(now + ms(10), ms(20)), Some(ms(10)));
+    assert_eq!(votes.give_back(now + ms(20), ms(20)), [0]);
+}
+
+#[test]
+fn too_few_that_answer_is_a_fault_that_passes_unless_most_refuse() {
+    let transient = || Some(down(FaultKind::Transient));
+    let refused = || Some(down(FaultKind::Refused));
+    for (answers, kind) in [
+        (vec![transient(), transient(), Some(blocked(1))], FaultKind::Transient),
+        (vec![refused(), transient(), Some(blocked(1))], FaultKind::Transient),
+        (vec![refused(), refused(), Some(blocked(1))], FaultKind::Refused),
+    ] {
+        let (mut votes, now) = asked(answers);
+        assert_eq!(votes.attempt(now, now), Ruling::Down);
+        assert_eq!(votes.why_down().kind(), kind);
+    }
+}
+
+#[test]
+fn a_renewal_needs_a_majority_that_answers_and_is_lost_with_a_majority_that_does_not_hold() {
+    let held = |valid_for| {
+        let fences = FenceRange::empty();
+        let (wanted, handed_on, revoke_requested) = (true, false, false);
+        Ok(Renewal::Held(Grant { fences, valid_for, wanted, handed_on, revoke_requested }))
+    };
+    let grant = || Some(granted(5, 9, LEASE));
+    let renewing = || {
+        let (mut votes, now) = asked(vec![grant(), grant(), grant()]);
+        for member in votes.renewal_begins() {
+            votes.sent(member, now + ms(300));
+        }
+        (votes, now)
+    };
+    let (mut votes, now) = renewing();
+    votes.renewed(0, held(LEASE));
+    assert_eq!(votes.renewal(now + ms(310)), Renewed::Wait);
+    votes.renewed(1, held(LEASE));
+    let until = now + ms(1_300);
+    assert_eq!(votes.renewal(now + ms(310)), Renewed::Held { until, wanted: true });
+
+    let (mut votes, now) = renewing();
+    votes.renewed(0, Ok(Renewal::Lost));
+    assert_eq!(votes.renewal(now + ms(310)), Renewed::Wait);
+    votes.renewed(1, Ok(Renewal::Lost));
+    assert_eq!(votes.renewal(now + ms(310)), Renewed::Lost);
+
+    let (mut votes, now) = renewing();
+    let fault = || Err(Fault::new(FaultKind::Transient, "no answer"));
+    (0..3).for_each(|member| votes.renewed(member, fault()));
+    assert_eq!(votes.renewal(now + ms(310)), Renewed::Unknown, "held until its time is over");
+    assert_eq!(votes.renewal(now + ms(1_000)), Renewed::Lost);
+}
