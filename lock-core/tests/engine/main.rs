@@ -7,6 +7,7 @@ mod bounds;
 mod cancel;
 mod force;
 mod lease;
+mod mute;
 mod names;
 mod release;
 mod revoke;

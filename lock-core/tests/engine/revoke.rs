@@ -4,11 +4,10 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use lock_core::backend::{Backend, ClaimId, Fault, FaultKind, Terms};
-use lock_core::memory::Memory;
-use lock_core::{Inspection, Key, LockClient, Promises, RevokeError};
+use lock_core::{Key, LockClient, RevokeError};
 use tokio::time::timeout;
 
+use crate::mute::Mute;
 use crate::{Stage, Test, ms, secs, settle};
 
 /// One look at a future.
@@ -118,40 +117,14 @@ async fn the_work_under_run_is_not_stopped_by_a_request() -> Test {
     Ok(())
 }
 
-/// A store that never answers the question, whatever it promises.
-#[derive(Debug)]
-struct Mute(Memory, bool);
-
-impl Backend for Mute {
-    type Claim = <Memory as Backend>::Claim;
-
-    fn promises(&self) -> Promises {
-        let mut promises = self.0.promises();
-        promises.revocation = self.1;
-        promises
-    }
-
-    fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Self::Claim {
-        self.0.claim(key, id, terms)
-    }
-
-    async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
-        self.0.inspect(key).await
-    }
-
-    async fn request_revoke(&self, _: &Key) -> Result<bool, Fault> {
-        Err(Fault::new(FaultKind::Transient, "no answer"))
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_store_that_cannot_ask_or_does_not_answer_is_an_error_of_its_own() -> Test {
-    let cannot = LockClient::with_backend(Mute(Memory::new(), false));
+    let cannot = LockClient::with_backend(Mute::new(|promises| promises.revocation = false));
     let error = cannot.request_revoke("order:42").await.unwrap_err();
     assert!(error.is_unsupported() && !error.is_unavailable());
     let text = error.to_string();
     assert!(text.contains("order:42") && text.contains("revocation"), "{text}");
-    let silent = LockClient::with_backend(Mute(Memory::new(), true));
+    let silent = LockClient::with_backend(Mute::new(|promises| promises.revocation = true));
     let error = silent.request_revoke("order:42").await.unwrap_err();
     assert!(error.is_unavailable() && error.to_string().contains("order:42"), "{error}");
     assert_eq!(error.key(), Some(&Key::new("order:42")?));

@@ -6,7 +6,6 @@ use syn::{Expr, ExprLit, Lit, LitStr, Path};
 use super::rules;
 use crate::args::Args;
 use crate::duration::{self, Time};
-use crate::self_name;
 use crate::target::{Returns, Target};
 use crate::valid::{self, Client, Errors, Key};
 
@@ -89,35 +88,23 @@ pub(super) fn plan(args: Args, target: &Target) -> syn::Result<Plan> {
     })
 }
 
-/// Puts each value in its place, once.
 fn sort(args: Args, target: &Target, errors: &mut Errors) -> Options {
     let mut options = Options::default();
-    let mut seen: Vec<String> = Vec::new();
-    for given in args.given {
-        let name = given.name.to_string();
-        if seen.contains(&name) {
-            errors.add(syn::Error::new(given.name.span(), crate::rules::twice(&name)));
-            continue;
+    valid::each_once(args, target, errors, |name, value, errors| match name.to_string().as_str() {
+        "key" => options.key = Some(value),
+        "scope" => options.scope = Some(value),
+        "client" => options.client = Some(value),
+        option @ "ttl" => options.ttl = errors.keep(duration::parse(option, value)),
+        option @ "wait" => options.wait = errors.keep(duration::parse(option, value)),
+        "fingerprint" => {
+            options.fingerprint = errors.keep(fingerprint(value)).unwrap_or_default();
         }
-        // `self` has another name where async_trait has rewritten the function.
-        let value = self_name::rename(valid::ungroup(given.value), target.receiver.as_ref());
-        match name.as_str() {
-            "key" => options.key = Some(value),
-            "scope" => options.scope = Some(value),
-            "client" => options.client = Some(value),
-            "ttl" => options.ttl = errors.keep(duration::parse(&name, value)),
-            "wait" => options.wait = errors.keep(duration::parse(&name, value)),
-            "fingerprint" => {
-                options.fingerprint = errors.keep(fingerprint(value)).unwrap_or_default();
-            }
-            "on_unknown" => options.on_unknown = errors.keep(on_unknown(&value)),
-            "guard" => options.guard = errors.keep(valid::guard(&value)),
-            "name" => options.name = errors.keep(valid::name_text(value)),
-            "crate" => options.krate = errors.keep(valid::krate(value)),
-            other => unreachable!("`{other}` is refused by the parser"),
-        }
-        seen.push(name);
-    }
+        "on_unknown" => options.on_unknown = errors.keep(on_unknown(&value)),
+        "guard" => options.guard = errors.keep(valid::guard(&value)),
+        "name" => options.name = errors.keep(valid::name_text(value)),
+        "crate" => options.krate = errors.keep(valid::krate(value)),
+        other => unreachable!("`{other}` is refused by the parser"),
+    });
     options
 }
 

@@ -9,7 +9,7 @@ use syn::{Expr, ExprLit, Lit, LitStr, Path, UnOp};
 
 pub(crate) use self::client::Client;
 pub(crate) use self::key::{Key, Keys, Part};
-use crate::args::Args;
+use crate::args::{Args, Given};
 use crate::duration::{self, Time};
 use crate::rules;
 use crate::self_name;
@@ -102,39 +102,46 @@ pub(crate) fn plan(args: Args, target: &Target) -> syn::Result<Plan> {
     })
 }
 
-/// Puts each value in its place, once.
 fn sort(args: Args, target: &Target, errors: &mut Errors) -> Options {
     let mut options = Options::default();
-    let mut seen: Vec<String> = Vec::new();
-    for given in args.given {
-        let name = given.name.to_string();
+    each_once(args, target, errors, |name, value, errors| match name.to_string().as_str() {
+        "key" => options.key = Some((name, value)),
+        "keys" => options.keys = Some((name, value)),
+        "client" => options.client = Some(value),
+        option @ "wait" => options.wait = errors.keep(duration::parse(option, value)),
+        option @ "lease" => options.lease = errors.keep(duration::parse(option, value)),
+        option @ "hold" => options.hold = errors.keep(duration::parse(option, value)),
+        option @ "admission" => options.admission = errors.keep(boolean(option, value)),
+        "name" => options.name = errors.keep(name_text(value)),
+        "retries" => options.retries = errors.keep(retries(value)),
+        "guard" => options.guard = errors.keep(guard(&value)),
+        "on_busy" => options.on_busy = Some(value),
+        "on_lost" => options.on_lost = errors.keep(on_lost(&value)),
+        "when" => options.when = Some(value),
+        option @ "reentrant" => options.reentrant = errors.keep(boolean(option, value)),
+        "crate" => options.krate = errors.keep(krate(value)),
+        other => unreachable!("`{other}` is refused by the parser"),
+    });
+    options
+}
+
+/// Gives each value to `put`, which knows its place; an option's second value is an error.
+pub(crate) fn each_once(
+    args: Args,
+    target: &Target,
+    errors: &mut Errors,
+    mut put: impl FnMut(Ident, Expr, &mut Errors),
+) {
+    let mut seen = Vec::new();
+    for Given { name, value } in args.given {
         if seen.contains(&name) {
-            errors.add(syn::Error::new(given.name.span(), rules::twice(&name)));
+            errors.add(syn::Error::new(name.span(), rules::twice(&name.to_string())));
             continue;
         }
+        seen.push(name.clone());
         // `self` has another name where async_trait has rewritten the function.
-        let value = self_name::rename(ungroup(given.value), target.receiver.as_ref());
-        match name.as_str() {
-            "key" => options.key = Some((given.name, value)),
-            "keys" => options.keys = Some((given.name, value)),
-            "client" => options.client = Some(value),
-            "wait" => options.wait = errors.keep(duration::parse(&name, value)),
-            "lease" => options.lease = errors.keep(duration::parse(&name, value)),
-            "hold" => options.hold = errors.keep(duration::parse(&name, value)),
-            "admission" => options.admission = errors.keep(boolean(&name, value)),
-            "name" => options.name = errors.keep(name_text(value)),
-            "retries" => options.retries = errors.keep(retries(value)),
-            "guard" => options.guard = errors.keep(guard(&value)),
-            "on_busy" => options.on_busy = Some(value),
-            "on_lost" => options.on_lost = errors.keep(on_lost(&value)),
-            "when" => options.when = Some(value),
-            "reentrant" => options.reentrant = errors.keep(boolean(&name, value)),
-            "crate" => options.krate = errors.keep(krate(value)),
-            other => unreachable!("`{other}` is refused by the parser"),
-        }
-        seen.push(name);
+        put(name, self_name::rename(ungroup(value), target.receiver.as_ref()), errors);
     }
-    options
 }
 
 /// Takes off parentheses, and the invisible group in which a `macro_rules` macro hands on an

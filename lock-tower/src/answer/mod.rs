@@ -21,11 +21,13 @@
 //!
 //! The answers of the `IdempotencyLayer` are of the same kind; see the module `idempotency`.
 
+mod custom;
 mod problem;
 mod refusal;
 
+pub(crate) use custom::{CustomBody, custom};
 #[cfg(any(feature = "axum", feature = "idempotency"))]
 pub(crate) use problem::problem;
 #[cfg(feature = "idempotency")]
-pub(crate) use problem::retry_after_s;
+pub(crate) use problem::retry_after;
 pub use refusal::{Cause, Refusal};

@@ -7,8 +7,14 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 
-/// `Retry-After` in seconds: see the module.
-pub(crate) fn retry_after_s(estimate: Duration, random: u32) -> u64 {
+use crate::clock;
+
+/// `Retry-After` in whole seconds, with its jitter: see the module.
+pub(crate) fn retry_after(estimate: Duration) -> Duration {
+    Duration::from_secs(retry_after_s(estimate, clock::random_bits()))
+}
+
+fn retry_after_s(estimate: Duration, random: u32) -> u64 {
     let whole = estimate.as_secs().saturating_add((estimate.subsec_nanos() > 0).into());
     let whole = whole.max(1);
     let spread = (whole / 4).max(1);

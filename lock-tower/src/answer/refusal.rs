@@ -10,8 +10,7 @@ use http::{Response, StatusCode};
 use http_body_util::Full;
 use lock_core::{AcquireError, Key, LostError, Rejection};
 
-use super::problem::{problem, retry_after_s};
-use crate::clock;
+use super::problem::{problem, retry_after};
 use crate::key::KeyReject;
 
 /// Why the handler did not run, or not to its end.
@@ -147,8 +146,7 @@ impl<'a> Refusal<'a> {
 
     fn come_back(mut self, estimated_wait: Option<Duration>) -> Self {
         self.estimated_wait = estimated_wait;
-        let seconds = retry_after_s(estimated_wait.unwrap_or_default(), clock::random_bits());
-        self.retry_after = Some(Duration::from_secs(seconds));
+        self.retry_after = Some(retry_after(estimated_wait.unwrap_or_default()));
         self
     }
 

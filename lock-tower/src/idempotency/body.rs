@@ -8,12 +8,10 @@ use bytes::{Buf, Bytes};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
-use http_body_util::combinators::UnsyncBoxBody;
 use pin_project_lite::pin_project;
 
 use crate::BoxError;
-
-pub(super) type CustomBody = UnsyncBoxBody<Bytes, BoxError>;
+use crate::answer::CustomBody;
 
 pin_project! {
     /// The response body behind an [`IdempotencyLayer`](crate::IdempotencyLayer): the handler's

@@ -7,11 +7,12 @@ use std::time::Duration;
 use http::{HeaderName, Method, Response, StatusCode, response};
 use lock_core::idempotency::Idempotency;
 
-use super::body::{CustomBody, IdempotencyBody};
+use super::body::IdempotencyBody;
 use super::headers::Replayed;
 use super::places::Places;
 use super::refusal::Refusal;
 use crate::OnLost;
+use crate::answer::CustomBody;
 
 /// What happens to a request that cannot be protected, as the lock service or the record store is
 /// out of reach.

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderName, Method, Response, response};
 use http_body::Body;
-use http_body_util::BodyExt;
 use lock_core::idempotency::{Duplicates, Idempotency, OnUnknown, Scope};
 use tower_layer::Layer;
 
@@ -17,6 +16,7 @@ use super::headers::Replayed;
 use super::refusal::Refusal;
 use super::scope::{HasScope, NoScope, ScopeOutcome};
 use super::service::IdempotencyService;
+use crate::answer::custom;
 use crate::{BoxError, OnLost};
 
 /// How much of a request's or a response's body is read unless told otherwise: 1 MiB.
@@ -296,9 +296,7 @@ impl<C> IdempotencyLayer<C> {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        self.config.on_refused = Some(Arc::new(move |refusal| {
-            answer(refusal).map(|body| body.map_err(Into::into).boxed_unsync())
-        }));
+        self.config.on_refused = Some(Arc::new(move |refusal| custom(answer(refusal))));
         self
     }
 }

@@ -15,8 +15,7 @@ use lock_core::idempotency::BeginError;
 use super::cause::Cause;
 use super::key::{KEY_BYTES_MAX, KeyFault};
 use super::scope::ScopeReject;
-use crate::answer::{problem, retry_after_s};
-use crate::clock;
+use crate::answer::{problem, retry_after};
 
 /// A request in flight is not told to come back later than this, however long it has run.
 const IN_FLIGHT_RETRY_MAX: Duration = Duration::from_secs(30);
@@ -113,8 +112,7 @@ impl<'a> Refusal<'a> {
     }
 
     pub(super) fn come_back(mut self, estimated_wait: Duration) -> Self {
-        let seconds = retry_after_s(estimated_wait, clock::random_bits());
-        self.retry_after = Some(Duration::from_secs(seconds));
+        self.retry_after = Some(retry_after(estimated_wait));
         self
     }
 

@@ -11,8 +11,8 @@ use http_body_util::Full;
 use lock_core::{LockGuard, Lost};
 use pin_project_lite::pin_project;
 
-use super::config::CustomBody;
 use crate::BoxError;
+use crate::answer::CustomBody;
 
 pin_project! {
     /// The response body behind a [`LockLayer`](crate::LockLayer): the handler's own, or the

@@ -3,16 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::{Response, StatusCode};
-use http_body_util::combinators::UnsyncBoxBody;
 use lock_core::{LockClient, LockOptions};
 use tower::retry::budget::TpsBudget;
 
 use super::arrival::{Arrivals, Caps};
 use super::body::LockBody;
-use crate::BoxError;
-use crate::answer::Refusal;
+use crate::answer::{CustomBody, Refusal};
 
 /// How long a request keeps its lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,8 +35,6 @@ pub enum OnLost {
     /// its writes are refusable by the fencing token.
     Report,
 }
-
-pub(crate) type CustomBody = UnsyncBoxBody<Bytes, BoxError>;
 
 /// The caller's own answer.
 pub(super) type OnBusy = Arc<dyn Fn(&Refusal<'_>) -> Response<CustomBody> + Send + Sync>;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body::Body;
-use http_body_util::BodyExt;
 use lock_core::{Fairness, LockClient};
 use tower::retry::budget::TpsBudget;
 use tower_layer::Layer;
@@ -15,7 +14,7 @@ use super::arrival::{Arrivals, Caps};
 use super::config::{Config, HoldUntil, OnLost};
 use super::service::LockService;
 use crate::BoxError;
-use crate::answer::Refusal;
+use crate::answer::{Refusal, custom};
 
 /// The layer has no key extractor yet; see [`LockLayer::key`].
 #[derive(Debug, Clone, Copy)]
@@ -204,9 +203,7 @@ impl<K> LockLayer<K> {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        self.config.on_busy = Some(Arc::new(move |refusal| {
-            answer(refusal).map(|body| body.map_err(Into::into).boxed_unsync())
-        }));
+        self.config.on_busy = Some(Arc::new(move |refusal| custom(answer(refusal))));
         self
     }
 

@@ -5,6 +5,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::Ranged;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use crate::Trouble;
@@ -21,6 +23,7 @@ const REFUSED: RGBColor = RGBColor(213, 94, 0);
 const CAPACITY: RGBColor = RGBColor(120, 120, 120);
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Chart<'a, 'b, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, Y>>;
 
 /// A file that will have the drawing.
 #[derive(Debug)]
@@ -78,6 +81,20 @@ fn line<F: Fn(&Point) -> Option<f64>>(points: &[(f64, Point)], figure: F) -> Vec
     placed.filter_map(|(place, (_, point))| Some((place, figure(point)?))).collect()
 }
 
+/// Draws a line whose points stand out of it, and names it in the legend.
+fn curve<Y: Ranged<ValueType = f64>>(
+    chart: &mut Chart<'_, '_, Y>,
+    line: Vec<(f64, f64)>,
+    style: ShapeStyle,
+    name: &str,
+) -> Result<(), Trouble> {
+    chart
+        .draw_series(LineSeries::new(line, style).point_size(style.stroke_width + 1))?
+        .label(name)
+        .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], style));
+    Ok(())
+}
+
 fn rates(area: &Area<'_>, measured: &Capacity, points: &[(f64, Point)]) -> Result<(), Trouble> {
     let goodput = line(points, |point| Some(100.0 * point.goodput_per_s / measured.per_s));
     let top = goodput.iter().map(|(_, percent)| *percent).fold(100.0, f64::max);
@@ -103,15 +120,10 @@ fn rates(area: &Area<'_>, measured: &Capacity, points: &[(f64, Point)]) -> Resul
         .draw_series(LineSeries::new(ends.map(|place| (place, 100.0)), &CAPACITY))?
         .label("capacity")
         .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], CAPACITY));
-    chart
-        .draw_series(LineSeries::new(goodput, GOODPUT.stroke_width(3)).point_size(4))?
-        .label("done within the budget, of the capacity")
-        .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], GOODPUT.stroke_width(3)));
+    let name = "done within the budget, of the capacity";
+    curve(&mut chart, goodput, GOODPUT.stroke_width(3), name)?;
     let refused = line(points, |point| Some(point.percent(point.refused)));
-    chart
-        .draw_series(LineSeries::new(refused, REFUSED.stroke_width(2)).point_size(3))?
-        .label("refused, of the requests")
-        .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], REFUSED.stroke_width(2)));
+    curve(&mut chart, refused, REFUSED.stroke_width(2), "refused, of the requests")?;
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::UpperLeft)
@@ -143,14 +155,8 @@ fn latencies(area: &Area<'_>, points: &[(f64, Point)]) -> Result<(), Trouble> {
         .x_label_formatter(&|place| label(points, *place))
         .y_label_formatter(&|ms| format!("{ms}"))
         .draw()?;
-    chart
-        .draw_series(LineSeries::new(done, GOODPUT.stroke_width(3)).point_size(4))?
-        .label("done, p99")
-        .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], GOODPUT.stroke_width(3)));
-    chart
-        .draw_series(LineSeries::new(refused, REFUSED.stroke_width(2)).point_size(3))?
-        .label("refused, p50")
-        .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], REFUSED.stroke_width(2)));
+    curve(&mut chart, done, GOODPUT.stroke_width(3), "done, p99")?;
+    curve(&mut chart, refused, REFUSED.stroke_width(2), "refused, p50")?;
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::LowerRight)

@@ -192,6 +192,12 @@ impl<C: Claim> Asker<C> {
         panic!("{} was told of changes {ATTEMPTS_MAX} times and is still blocked", self.name)
     }
 
+    /// Something is pushed to it.
+    pub(super) async fn is_told(&mut self, within: Duration, or_else: &str) {
+        let told = timeout(within, self.claim.changed()).await;
+        assert!(told.is_ok(), "{or_else}");
+    }
+
     pub(super) async fn renewal(&mut self) -> Renewal {
         self.sent = clock::now();
         self.claim.renew().await.unwrap_or_else(|fault| panic!("{}: {fault}", self.name))

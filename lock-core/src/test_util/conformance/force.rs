@@ -39,10 +39,8 @@ pub async fn a_key_is_taken_from_its_holder_and_handed_to_the_next(subject: &dyn
     assert!(old.renews().await.wanted);
     assert!(three.forces().await, "somebody holds the key");
     if one.promises().push {
-        let told = timeout(case.soon(), old.claim.changed()).await;
-        assert!(told.is_ok(), "the old holder was not told");
-        let told = timeout(case.soon(), next.claim.changed()).await;
-        assert!(told.is_ok(), "the next holder was not told");
+        old.is_told(case.soon(), "the old holder was not told").await;
+        next.is_told(case.soon(), "the next holder was not told").await;
     }
     assert_eq!(old.renewal().await, Renewal::Lost, "it was taken away");
     let grant = next.is_granted(case.soon()).await;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use tokio::task::JoinSet;
 
 use super::drive::{Case, eventually};
-use crate::backend::{Claim, Renewal, Withdrawal};
+use crate::backend::{Renewal, Withdrawal};
 use crate::engine::clock;
 use crate::proto::margin;
 use crate::test_util::subject::Subject;
@@ -120,8 +120,7 @@ pub async fn a_withdrawal_hands_the_key_to_the_next_in_line(subject: &dyn Subjec
     next.is_blocked().await;
     holder.releases().await;
     if one.promises().push {
-        let pushed = tokio::time::timeout(case.soon(), next.claim.changed()).await;
-        assert!(pushed.is_ok(), "the hand-off was not pushed");
+        next.is_told(case.soon(), "the hand-off was not pushed").await;
     }
     let grant = next.is_granted(case.soon()).await;
     assert!(!one.promises().fencing || grant.fences.first() > before.fences.last());

@@ -16,8 +16,7 @@ pub async fn a_holder_learns_that_others_wait_and_that_they_are_gone(subject: &d
     for _ in 0..2 {
         waiter.is_blocked().await;
         if one.promises().push {
-            let told = timeout(case.soon(), holder.claim.changed()).await;
-            assert!(told.is_ok(), "the holder was not told that another waits");
+            holder.is_told(case.soon(), "the holder was not told that another waits").await;
         }
         assert!(holder.renews().await.wanted, "another waits");
         waiter.leaves().await;
@@ -44,14 +43,12 @@ pub async fn a_change_is_told_until_the_store_was_asked(subject: &dyn Subject) {
     }
     next.is_blocked().await;
     for _ in 0..3 {
-        let told = timeout(case.soon(), holder.claim.changed()).await;
-        assert!(told.is_ok(), "the holder was not told, or was told once only");
+        holder.is_told(case.soon(), "the holder was not told, or was told once only").await;
     }
     assert!(holder.renews().await.wanted);
     holder.releases().await;
     for _ in 0..3 {
-        let told = timeout(case.soon(), next.claim.changed()).await;
-        assert!(told.is_ok(), "the next in line was not told, or was told once only");
+        next.is_told(case.soon(), "the next in line was not told, or was told once only").await;
     }
     next.is_granted(case.soon()).await;
     next.releases().await;

@@ -1,8 +1,6 @@
 //! Being asked to give the key up. Where [`Promises::revocation`](crate::Promises) does not hold,
 //! asking is refused and nothing else is checked.
 
-use tokio::time::timeout;
-
 use super::drive::{Case, Process, eventually, is_lost};
 use super::lost::lossy;
 use crate::backend::{Backend, Claim, FaultKind};
@@ -33,8 +31,7 @@ pub async fn a_holder_is_asked_to_give_the_key_up_and_is_told(subject: &dyn Subj
     assert!(!holder.renews().await.revoke_requested, "nobody asked");
     assert!(two.asks_to_give_up().await, "somebody holds the key");
     if one.promises().push {
-        let told = timeout(case.soon(), holder.claim.changed()).await;
-        assert!(told.is_ok(), "the holder was not told that somebody asked");
+        holder.is_told(case.soon(), "the holder was not told that somebody asked").await;
     }
     let what = "the holder's renewal says that somebody asked";
     eventually(what, case.soon(), async || holder.renews().await.revoke_requested).await;
@@ -83,8 +80,8 @@ pub async fn a_reply_that_was_lost_does_not_take_the_request_with_it(subject: &d
             assert!(one.asks_to_give_up().await, "the attempt took the key");
             let grant = unlucky.takes().await;
             if !grant.revoke_requested && one.promises().push {
-                let told = timeout(case.soon(), unlucky.claim.changed()).await;
-                assert!(told.is_ok(), "neither the grant nor a push tells that somebody asked");
+                let why = "neither the grant nor a push tells that somebody asked";
+                unlucky.is_told(case.soon(), why).await;
             }
         } else {
             unlucky.takes().await;

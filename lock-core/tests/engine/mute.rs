@@ -1,0 +1,46 @@
+//! A store that has no answer for those who do not hold the key.
+
+use lock_core::backend::{Backend, ClaimId, Fault, FaultKind, Terms};
+use lock_core::memory::Memory;
+use lock_core::{Inspection, Key, Promises};
+
+/// Never answers who asks for a key or takes it away, whatever it promises.
+#[derive(Debug)]
+pub(crate) struct Mute {
+    store: Memory,
+    promises: Promises,
+}
+
+impl Mute {
+    /// One that promises what the memory store does, but for what `change` changes.
+    pub(crate) fn new(change: impl FnOnce(&mut Promises)) -> Self {
+        let store = Memory::new();
+        let mut promises = store.promises();
+        change(&mut promises);
+        Self { store, promises }
+    }
+}
+
+impl Backend for Mute {
+    type Claim = <Memory as Backend>::Claim;
+
+    fn promises(&self) -> Promises {
+        self.promises
+    }
+
+    fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Self::Claim {
+        self.store.claim(key, id, terms)
+    }
+
+    async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
+        self.store.inspect(key).await
+    }
+
+    async fn request_revoke(&self, _: &Key) -> Result<bool, Fault> {
+        Err(Fault::new(FaultKind::Transient, "no answer"))
+    }
+
+    async fn force_release(&self, _: &Key) -> Result<bool, Fault> {
+        Err(Fault::new(FaultKind::Transient, "no answer"))
+    }
+}
