@@ -27,7 +27,8 @@ impl Inspection {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The id of its claim, or the value a client of another library put there, escaped.
+    /// The id of its claim (at a quorum the first 24 digits of it), or the value a client of another
+    /// library put there, escaped.
     pub claim: String,
     /// The last token reserved for it; `None` for a client of another library.
     pub token: Option<FencingToken>,

@@ -15,8 +15,8 @@ use crate::engine::clock;
 use crate::key::Key;
 use crate::proto::{FAULT_PAUSES, FenceRange, Renewed, Ruling, Votes};
 
-/// How long one verb may take; members bound their own requests likewise.
-const VERB_WITHIN: Duration = Duration::from_secs(2);
+/// How long one verb may take. Members bound their own requests at 2 s, and say why.
+const VERB_WITHIN: Duration = Duration::from_millis(2_250);
 
 /// A minority is kept for this long, and for up to twice as long again at random: longer than the
 /// members' pushes of one hand-off are apart.
@@ -33,10 +33,15 @@ pub struct QuorumClaim<B> {
     lines: Vec<Option<UnboundedSender<Command>>>,
     reports: UnboundedReceiver<Report>,
     reporter: UnboundedSender<Report>,
+    /// How often a member was given back, or lost. It is joined by another claim then: what was
+    /// asked for the last one may arrive there later still.
+    rejoins: u32,
     held: bool,
     /// An answer or a push has come that the engine has not asked about.
     news: bool,
     minority_kept: Duration,
+    /// How long a majority took to answer the last attempt.
+    took: Duration,
     /// Why a member has not forgotten the claim yet.
     stays: Option<Fault>,
     /// A member that was told to leave has said that it held the key.
@@ -55,9 +60,11 @@ impl<B: Backend> QuorumClaim<B> {
             lines: vec![None; count],
             reports,
             reporter,
+            rejoins: 0,
             held: false,
             news: false,
             minority_kept: minority_kept(),
+            took: Duration::ZERO,
             stays: None,
             released: false,
             members,
@@ -67,7 +74,8 @@ impl<B: Backend> QuorumClaim<B> {
     fn tell(&mut self, member: usize, command: Command) {
         let line = self.lines[member].get_or_insert_with(|| {
             let (line, commands) = mpsc::unbounded_channel();
-            let claim = self.members.all[member].claim(&self.key, self.id, self.terms);
+            let id = place_of(self.id, self.rejoins);
+            let claim = self.members.all[member].claim(&self.key, id, self.terms);
             let reporter = self.reporter.clone();
             drop(tokio::spawn(member::serve(member, claim, commands, reporter)));
             line
@@ -75,6 +83,13 @@ impl<B: Backend> QuorumClaim<B> {
         self.votes.sent(member, clock::now());
         // A task that went with its runtime answers nothing, as a member that hangs.
         drop(line.send(command));
+    }
+
+    /// Ends the task of a member whose claim is over.
+    fn forget(&mut self, member: usize) {
+        if self.lines[member].take().is_some() {
+            self.rejoins += 1;
+        }
     }
 
     /// Asks all members where the claim may stand elsewhere than was heard last.
@@ -93,14 +108,26 @@ impl<B: Backend> QuorumClaim<B> {
                 self.news |= !self.held && matches!(answer, Ok(Attempt::Granted(_)));
                 self.votes.attempted(member, answer, now, pause);
             }
-            Said::Renewed(answer) => self.votes.renewed(member, answer),
+            Said::Renewed(answer) => {
+                if matches!(answer, Ok(Renewal::Lost)) {
+                    self.forget(member);
+                }
+                self.votes.renewed(member, answer);
+            }
             Said::Raised(to, answer) => self.votes.raised(member, to, answer, now, pause),
             Said::Left(withdrawal) => {
                 self.released |= withdrawal == Withdrawal::Released;
                 self.news |= !self.held;
+                self.forget(member);
                 self.votes.left(member);
             }
             Said::Stays(fault) => self.stays = Some(fault),
+            Said::GaveUp(fault) => {
+                // Whatever is left there ends with its lease.
+                self.forget(member);
+                self.stays = Some(fault.clone());
+                self.votes.gave_up(member, fault, now, pause);
+            }
             Said::Changed => {
                 self.news = true;
                 self.votes.heard(member);
@@ -147,12 +174,17 @@ impl<B: Backend> QuorumClaim<B> {
             self.leave(self.votes.to_leave());
             return None;
         }
-        let back = self.votes.give_back(now, self.minority_kept);
+        let back = self.votes.give_back(now, self.minority_kept());
         if !back.is_empty() {
             self.minority_kept = minority_kept();
             self.leave(back);
         }
-        self.votes.minority_left(now, self.minority_kept)
+        self.votes.minority_left(now, self.minority_kept())
+    }
+
+    /// A minority is kept for longer than it takes to see that another was given back.
+    fn minority_kept(&self) -> Duration {
+        self.minority_kept.max(self.took * 2)
     }
 
     fn granted(
@@ -169,6 +201,12 @@ impl<B: Backend> QuorumClaim<B> {
         let valid_for = until.saturating_duration_since(began).min(self.terms.lease);
         Grant { fences, valid_for, wanted, handed_on, revoke_requested: false }
     }
+}
+
+/// The id of one of a claim's places: its own, and for those after a member was given back another
+/// end.
+fn place_of(claim: ClaimId, nth: u32) -> ClaimId {
+    ClaimId::from_bits(claim.bits() ^ u128::from(nth))
 }
 
 fn minority_kept() -> Duration {
@@ -193,6 +231,7 @@ impl<B: Backend> Claim for QuorumClaim<B> {
                     return Ok(Attempt::Granted(grant));
                 }
                 Ruling::Blocked { ahead, recheck } => {
+                    self.took = now.saturating_duration_since(began);
                     let left = self.give_way(now);
                     let recheck = left.map_or(recheck, |left| left.min(recheck));
                     return Ok(Attempt::Blocked { ahead, recheck });
@@ -210,9 +249,14 @@ impl<B: Backend> Claim for QuorumClaim<B> {
                 Ruling::Wait(until) => until,
             };
             if now >= end {
+                self.give_way(now);
                 return Err(self.votes.why_down());
             }
             self.listen(until.unwrap_or(end).min(end)).await;
+            // A member has forgotten an earlier place of this claim meanwhile.
+            for member in self.votes.outside() {
+                self.tell(member, Command::Attempt { clock: count });
+            }
         }
     }
 

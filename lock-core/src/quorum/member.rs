@@ -38,6 +38,8 @@ pub(super) enum Said {
     Left(Withdrawal),
     /// It could not be told to forget the claim, and is asked again.
     Stays(Fault),
+    /// It could not be told within a lease.
+    GaveUp(Fault),
     /// It pushed something.
     Changed,
 }
@@ -80,7 +82,7 @@ pub(super) async fn serve(
                 leave(member, &mut claim, until, &reports).await
             }
         };
-        listens = !matches!(said, Said::Left(_) | Said::Stays(_));
+        listens = !matches!(said, Said::Left(_) | Said::GaveUp(_));
         // The quorum may be gone; what is left to do is done all the same.
         drop(reports.send((member, said)));
     }
@@ -100,7 +102,7 @@ async fn leave(
             Ok(_) if failures > 0 => return Said::Left(Withdrawal::Released),
             Ok(withdrawal) => return Said::Left(withdrawal),
             Err(fault) if !fault.is_transient() || clock::now() >= until => {
-                return Said::Stays(fault);
+                return Said::GaveUp(fault);
             }
             Err(fault) => {
                 failures += 1;

@@ -8,7 +8,7 @@
 //! and why they hold.
 //!
 //! What it does not promise: an order of arrival (each store has a line of its own), and tokens
-//! when a majority loses its data at once. A store that lost its data must be kept away for the
+//! when a majority loses its data at once, or a minority does and the clocks of clients differ. A store that lost its data must be kept away for the
 //! longest lease, or it grants again what it has granted before; nothing here sees to that yet.
 
 mod claim;
@@ -24,12 +24,15 @@ pub use claim::QuorumClaim;
 
 use crate::backend::{Backend, ClaimId, Fault, FaultKind, Promises, Terms};
 use crate::engine::wall;
-use crate::inspect::Inspection;
+use crate::inspect::{Holder, Inspection, Waiter};
 use crate::key::Key;
 use crate::proto::ticks;
 
 /// Below this there is no member that could fail.
 const MEMBERS_MIN: usize = 3;
+
+/// The digits of a claim's id that its places at members have in common.
+const CLAIM_DIGITS: usize = 24;
 
 /// See the module.
 #[derive(Debug)]
@@ -129,19 +132,38 @@ impl<B: Backend> Backend for Quorum<B> {
         }
         let held_by = |claim: &str| {
             let by = |seen: &&&Inspection| {
-                seen.holder.as_ref().is_some_and(|holder| holder.claim == claim)
+                seen.holder.as_ref().is_some_and(|holder| common(&holder.claim) == claim)
             };
             seen.iter().filter(by).count() >= majority
         };
         let holders = seen.iter().filter_map(|seen| seen.holder.as_ref());
-        let holder =
-            holders.filter(|holder| held_by(&holder.claim)).max_by_key(|holder| holder.token);
+        let holder = holders
+            .filter(|holder| held_by(common(&holder.claim)))
+            .max_by_key(|holder| holder.token)
+            .map(|holder| Holder { claim: common(&holder.claim).to_owned(), ..holder.clone() });
+        // In the order of the longest line, those who wait at a majority: the others are coming, or
+        // have left.
+        let waits = |claim: &str| {
+            let at = |seen: &&&Inspection| {
+                seen.waiters.iter().any(|waiter| common(&waiter.claim) == claim)
+            };
+            seen.iter().filter(at).count() >= majority
+        };
         let longest = seen.iter().max_by_key(|seen| seen.waiters.len());
         let waiters = longest.map(|seen| seen.waiters.clone()).unwrap_or_default();
-        Ok(Inspection::new(holder.cloned(), waiters))
+        let waiters = waiters
+            .into_iter()
+            .filter(|waiter| waits(common(&waiter.claim)))
+            .map(|waiter| Waiter { claim: common(&waiter.claim).to_owned(), ..waiter });
+        Ok(Inspection::new(holder, waiters.collect()))
     }
 
     fn requests(&self) -> u64 {
         self.members.all.iter().map(Backend::requests).sum()
     }
+}
+
+/// What a claim is called at all members: it may be joined anew under another end.
+fn common(claim: &str) -> &str {
+    claim.get(..CLAIM_DIGITS).unwrap_or(claim)
 }

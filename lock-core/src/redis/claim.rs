@@ -176,6 +176,7 @@ impl Claim for RedisClaim {
             && let Some(grant) = self.handed_on(handed)
         {
             self.held = true;
+            self.blocked = None;
             return Ok(Attempt::Granted(grant));
         }
         let join = self.terms.patience.is_none_or(|patience| !patience.is_zero());
@@ -203,8 +204,8 @@ impl Claim for RedisClaim {
         match ints(&answer)[..] {
             [1, first, last, wanted] => {
                 let mut grant = self.granted(first, last, wanted)?;
-                // It stood in line, and found itself the owner.
-                grant.handed_on = self.blocked.is_some();
+                // It stood in line, and found itself the owner. A push that says so is of the past.
+                grant.handed_on = self.blocked.take().is_some();
                 self.held = true;
                 self.renewed = true;
                 Ok(Attempt::Granted(grant))
@@ -268,6 +269,8 @@ impl Claim for RedisClaim {
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
+        // A push still on its way is of a place in line that is given up.
+        (self.blocked, self.held, self.renewed) = (None, false, false);
         let mut command = WITHDRAW.on(&self.names);
         command.arg(self.owner()).arg(self.terms.fences).arg(self.clock);
         let answer = self.node.call(&WITHDRAW, command.clone()).await;

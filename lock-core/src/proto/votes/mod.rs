@@ -102,6 +102,11 @@ impl Votes {
         self.which(due)
     }
 
+    /// The members where nothing of the claim is, and that were not told to forget it.
+    pub(crate) fn outside(&self) -> Vec<usize> {
+        self.which(|seat| seat.is_free() && matches!(seat.standing, Standing::Outside))
+    }
+
     /// A renewal begins: the members that hold the key for the claim, and have no request under
     /// way.
     pub(crate) fn renewal_begins(&mut self) -> Vec<usize> {
@@ -208,6 +213,18 @@ impl Votes {
         self.seats[member] = Seat::new();
     }
 
+    /// A member could not be told to forget the claim; what is left there ends with its lease.
+    pub(crate) fn gave_up(
+        &mut self,
+        member: usize,
+        fault: Fault,
+        now: Instant,
+        pause: impl FnOnce(u32) -> Duration,
+    ) {
+        self.left(member);
+        self.seats[member].is_down(fault, now, pause);
+    }
+
     fn shares(&self, now: Instant) -> impl Iterator<Item = (usize, &Share)> {
         self.seats.iter().enumerate().filter_map(move |(member, seat)| match &seat.standing {
             Standing::Granted(share) if !seat.leaving && now < share.until => Some((member, share)),
@@ -235,6 +252,7 @@ impl Votes {
             self.minority_since = None;
             return self.grant(now);
         }
+        self.minority_since = (held > 0).then(|| self.minority_since.unwrap_or(now));
         let open = self.seats.iter().filter(|seat| seat.sent.is_some() && !seat.leaving).count();
         let answered = self.seats.len() - open;
         if open > 0 {
@@ -258,7 +276,6 @@ impl Votes {
         if self.seats.iter().filter(speaking).count() < majority {
             return Ruling::Down;
         }
-        self.minority_since = (held > 0).then(|| self.minority_since.unwrap_or(now));
         let ahead = self.seats.iter().filter_map(|seat| match seat.standing {
             Standing::Waits { ahead, .. } => ahead,
             _ => None,

@@ -101,6 +101,7 @@ fn one_that_is_told_to_forget_the_claim_holds_nothing_for_it() {
     assert!(!votes.to_ask(now).contains(&0), "nothing is asked of it until it has");
     votes.left(0);
     assert!(votes.to_ask(now).contains(&0));
+    assert_eq!(votes.outside(), [0]);
 }
 
 #[test]

@@ -227,9 +227,10 @@ impl<C: Claim> Asker<C> {
         assert_eq!(answer, Withdrawal::NotHeld, "{} did not hold the key", self.name);
     }
 
-    /// Whether `seen` names this claim.
+    /// Whether `seen` names this claim, perhaps by the beginning of its id.
     pub(super) fn is(&self, seen: &str) -> bool {
-        seen.starts_with(&self.id.to_string())
+        let id = self.id.to_string();
+        seen.starts_with(&id) || (seen.len() >= id.len() / 2 && id.starts_with(seen))
     }
 
     pub(super) fn holds_in(&self, seen: &Inspection) -> bool {
