@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue, header};
 use http_body::Body;
 use http_body_util::BodyExt;
 
@@ -16,8 +16,29 @@ pub(super) enum Captured<R> {
     Whole { data: Bytes, trailers: Option<HeaderMap> },
     /// To a bound; the rest is still to be read.
     Beyond { data: Bytes, rest: Pin<Box<R>> },
-    /// To its error.
+    /// To its error, or to an end that its head belies.
     Broken { data: Bytes, error: BoxError },
+}
+
+impl<R> Captured<R> {
+    /// A whole body of another length than its head announces is taken for a broken one: it was
+    /// cut, and nobody said so. Its record, whose length is made anew, would pass for all of it.
+    pub(super) fn of_length(self, headers: &HeaderMap) -> Self {
+        let Self::Whole { data, trailers } = self else { return self };
+        let mut announced = headers.get_all(header::CONTENT_LENGTH).iter();
+        if announced.all(|value| length(value) == Some(data.len())) {
+            return Self::Whole { data, trailers };
+        }
+        let error = format!("the body has {} bytes, and `content-length` says another", data.len());
+        tracing::error!("a response is not stored: {error}");
+        Self::Broken { data, error: error.into() }
+    }
+}
+
+fn length(value: &HeaderValue) -> Option<usize> {
+    // A sign, which `parse` would take, is none of a length.
+    let digits = value.to_str().ok().filter(|text| text.bytes().all(|it| it.is_ascii_digit()))?;
+    digits.parse().ok()
 }
 
 /// Reads at most `bytes_max`, and a frame beyond them, for at most `wait`.

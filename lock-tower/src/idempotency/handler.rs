@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use futures_util::FutureExt;
-use http::{Request, Response, StatusCode, header, response};
+use http::{Method, Request, Response, StatusCode, header, response};
 use http_body::Body;
 use lock_core::Lost;
 use lock_core::idempotency::{CompleteError, Execution};
@@ -102,6 +102,7 @@ where
     R: Body,
     R::Error: Into<BoxError>,
 {
+    let to_head = request.method() == Method::HEAD;
     let response = service.call(request).await?;
     // Whatever the predicate says: what runs on a connection of its own cannot be run again.
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -115,6 +116,10 @@ where
         return Ok(Ran::Stream(Response::from_parts(head, body)));
     }
     let captured = capture(body, config.response_bytes_max, config.response_wait).await;
+    // An answer to HEAD, 204 and 304 tell the length of a body that they do not have.
+    let has_body =
+        !to_head && !matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let captured = if has_body { captured.of_length(&head.headers) } else { captured };
     Ok(Ran::Read(head, captured))
 }
 
@@ -184,7 +189,7 @@ async fn settle<R>(
         Captured::Beyond { data, rest } => {
             (tombstone(execution).await, IdempotencyBody::begun(data, rest))
         }
-        // It said that it had done its work before it broke, so it is not run again.
+        // It said that it had done its work before its body broke, so it is not run again.
         Captured::Broken { data, error } => {
             (tombstone(execution).await, IdempotencyBody::broken(data, error))
         }
