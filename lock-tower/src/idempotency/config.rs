@@ -78,11 +78,13 @@ impl Config {
 }
 
 /// Whether a response is stored unless [`store_if`](super::IdempotencyLayer::store_if) says
-/// otherwise: 2xx, 3xx and the 4xx that the same request would meet again; never 401, 403, 408,
-/// 409, 425, 429 nor 5xx, after which a retry runs the handler again.
+/// otherwise: 2xx, 3xx and the 4xx that the same request would meet again; never 401, 403, 407,
+/// 408, 409, 421, 423, 424, 425, 429 nor 5xx, after which a retry runs the handler again.
 #[must_use]
 pub fn stored_by_default(status: StatusCode) -> bool {
-    let depends_on_the_moment = matches!(status.as_u16(), 401 | 403 | 408 | 409 | 425 | 429);
+    // On who asks, over which connection, and in which state everything else is.
+    let depends_on_the_moment =
+        matches!(status.as_u16(), 401 | 403 | 407..=409 | 421 | 423..=425 | 429);
     !depends_on_the_moment && matches!(status.as_u16(), 200..=499)
 }
 

@@ -19,7 +19,7 @@ async fn rule_7_what_depends_on_the_moment_is_not_stored_and_runs_again() {
     let runs = Runs::default();
     let app =
         runs.shop(once(&engine), |run| (StatusCode::from_u16(run as u16 + 399).unwrap(), "x"));
-    let not_stored = [401, 403, 408, 409, 425, 429];
+    let not_stored = [401, 403, 407, 408, 409, 421, 423, 424, 425, 429];
     for status in 400..=599 {
         assert_eq!(runs.count(), status - 400);
         let key = format!("k{status}");
