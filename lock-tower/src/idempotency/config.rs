@@ -22,8 +22,11 @@ pub enum OnStoreDown {
     /// It is answered with 503 `idempotency_unavailable` (default).
     #[default]
     FailClosed,
-    /// The handler runs without lock, token and record: its request carries no fencing token, and
-    /// a retry may run it again.
+    /// The handler runs without lock, token and record: its request carries no fencing token, not
+    /// even that of a lock layer around this one, and a retry may run it again.
+    ///
+    /// Nor is it looked after in other ways: it is dropped when its client goes away, whatever
+    /// [`OnDisconnect`] says, and its panic is not caught here.
     FailOpen,
 }
 

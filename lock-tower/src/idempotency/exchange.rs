@@ -8,8 +8,8 @@ use http::request::Parts;
 use http::{HeaderValue, Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt, Limited};
-use lock_core::LockScope;
 use lock_core::idempotency::{Begun, Execution, Scope};
+use lock_core::{FencingToken, LockHandle, LockScope};
 use tokio::time::timeout;
 use tower_service::Service;
 use tracing::Instrument;
@@ -87,7 +87,7 @@ where
                 let open = config.on_store_down == OnStoreDown::FailOpen;
                 if open && refusal.cause() == Cause::Unavailable {
                     tracing::warn!(%error, "a request runs without protection");
-                    let request = Request::from_parts(head, body);
+                    let request = Request::from_parts(without_lock(head), body);
                     return Ok(service.call(request).await?.map(IdempotencyBody::untouched));
                 }
                 return Ok(refuse(&config, refusal, &head));
@@ -155,6 +155,14 @@ where
 fn with_lock(mut head: Parts, execution: &Execution) -> Parts {
     head.extensions.insert(execution.handle());
     head.extensions.insert(execution.token());
+    head
+}
+
+/// A lock layer around this one has left its own, which says nothing about this key: the handler
+/// would take it for the token that it was promised.
+fn without_lock(mut head: Parts) -> Parts {
+    head.extensions.remove::<LockHandle>();
+    head.extensions.remove::<FencingToken>();
     head
 }
 
