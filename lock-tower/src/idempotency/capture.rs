@@ -3,12 +3,13 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 use http_body::Body;
 use http_body_util::BodyExt;
 
 use crate::BoxError;
+use crate::pieces::Pieces;
 
 /// How far a response could be read.
 pub(super) enum Captured<R> {
@@ -54,7 +55,7 @@ where
     let announced = body.size_hint().lower();
     // Boxed, as what is left of it goes on to the client.
     let mut body = Box::pin(body);
-    let mut read = Read::default();
+    let mut read = Pieces::default();
     if usize::try_from(announced).map_or(true, |bytes| bytes > bytes_max) {
         return Captured::Beyond { data: Bytes::new(), rest: body };
     }
@@ -82,34 +83,5 @@ where
         }
         Ok(Ok(false)) | Err(_) => Captured::Beyond { data: read.into_bytes(), rest: body },
         Ok(Err(error)) => Captured::Broken { data: read.into_bytes(), error },
-    }
-}
-
-/// What was read: one frame as it came, more of them in one piece. A list of frames would let a
-/// body of single bytes take many times its length.
-#[derive(Default)]
-struct Read {
-    first: Bytes,
-    more: BytesMut,
-    trailers: Option<HeaderMap>,
-}
-
-impl Read {
-    fn add(&mut self, mut data: impl Buf) {
-        let data = data.copy_to_bytes(data.remaining());
-        if self.first.is_empty() && self.more.is_empty() {
-            self.first = data;
-        } else if !data.is_empty() {
-            self.more.extend_from_slice(&std::mem::take(&mut self.first));
-            self.more.extend_from_slice(&data);
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.first.len() + self.more.len()
-    }
-
-    fn into_bytes(self) -> Bytes {
-        if self.more.is_empty() { self.first } else { self.more.freeze() }
     }
 }

@@ -93,6 +93,37 @@ async fn rule_6_a_request_over_its_bound_is_answered_with_413_before_it_is_read(
     assert_eq!(send(&app, request_of(body)).await.text, "ran");
 }
 
+/// One byte that counts how many of its like are in memory.
+struct Byte(Arc<AtomicUsize>);
+
+impl AsRef<[u8]> for Byte {
+    fn as_ref(&self) -> &[u8] {
+        b"x"
+    }
+}
+
+impl Drop for Byte {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_6_a_request_of_single_bytes_takes_no_more_memory_than_its_length() {
+    let (engine, _) = engine();
+    let (alive, alive_max) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let most = alive_max.clone();
+    let frames = stream::iter(0..1_000).map(move |_| {
+        most.fetch_max(alive.fetch_add(1, SeqCst) + 1, SeqCst);
+        Ok::<_, Infallible>(Bytes::from_owner(Byte(alive.clone())))
+    });
+    let handler = async |body: String| body.len().to_string();
+    let app = Router::new().route("/orders", axum::routing::post(handler)).layer(once(&engine));
+    let request = request("k").body(Body::from_stream(frames)).unwrap();
+    assert_eq!(send(&app, request).await.text, "1000");
+    assert!(alive_max.load(SeqCst) <= 2, "{alive_max:?} frames were kept");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_request_that_breaks_off_is_answered_with_400_and_leaves_nothing() {
     let (engine, records) = engine();

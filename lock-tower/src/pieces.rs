@@ -1,0 +1,34 @@
+//! A body in one piece.
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::HeaderMap;
+
+/// What was read of a body: one frame as it came, more of them in one piece. A list of frames
+/// would let a body of single bytes take many times its length.
+#[derive(Default)]
+pub(crate) struct Pieces {
+    first: Bytes,
+    more: BytesMut,
+    pub(crate) trailers: Option<HeaderMap>,
+}
+
+impl Pieces {
+    pub(crate) fn add(&mut self, mut data: impl Buf) {
+        let data = data.copy_to_bytes(data.remaining());
+        if self.first.is_empty() && self.more.is_empty() {
+            self.first = data;
+        } else if !data.is_empty() {
+            self.more.extend_from_slice(&std::mem::take(&mut self.first));
+            self.more.extend_from_slice(&data);
+        }
+    }
+
+    #[cfg(feature = "idempotency")]
+    pub(crate) fn len(&self) -> usize {
+        self.first.len() + self.more.len()
+    }
+
+    pub(crate) fn into_bytes(self) -> Bytes {
+        if self.more.is_empty() { self.first } else { self.more.freeze() }
+    }
+}
