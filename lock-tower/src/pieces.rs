@@ -2,6 +2,7 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
+use http_body::SizeHint;
 
 /// What was read of a body: one frame as it came, more of them in one piece. A list of frames
 /// would let a body of single bytes take many times its length.
@@ -31,4 +32,16 @@ impl Pieces {
     pub(crate) fn into_bytes(self) -> Bytes {
         if self.more.is_empty() { self.first } else { self.more.freeze() }
     }
+}
+
+/// How much of a body in one piece is left. Not exactly where trailers follow: a server makes a
+/// `content-length` of an exact one, and over HTTP/1.1 the trailers would be lost.
+pub(crate) fn size_hint(data: Option<&Bytes>, trailers: Option<&HeaderMap>) -> SizeHint {
+    let bytes = data.map_or(0, Bytes::len) as u64;
+    let mut hint = SizeHint::new();
+    hint.set_lower(bytes);
+    if trailers.is_none() {
+        hint.set_upper(bytes);
+    }
+    hint
 }

@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::LengthLimitError;
 use pin_project_lite::pin_project;
 
-use crate::pieces::Pieces;
+use crate::pieces::{Pieces, size_hint};
 
 pin_project! {
     /// The request body behind [`json_pointer`](super::json_pointer) and the idempotency layer:
@@ -75,9 +75,7 @@ impl<B: Body> Body for BufferedBody<B> {
     fn size_hint(&self) -> SizeHint {
         match &self.state {
             State::Untouched { body } => body.size_hint(),
-            State::Buffered { data, .. } => {
-                SizeHint::with_exact(data.as_ref().map_or(0, Bytes::len) as u64)
-            }
+            State::Buffered { data, trailers } => size_hint(data.as_ref(), trailers.as_ref()),
         }
     }
 }
