@@ -122,7 +122,9 @@ async fn complete_with(engine: &lock_core::idempotency::Idempotency, record: Vec
     // As in `fingerprint.rs`: whoever changes it must change this too.
     let fingerprint = [&b"http/1"[..], b"POST", b"/orders", b"", b"content-type"];
     let fields = fingerprint.into_iter().fold(FingerprintBuilder::new(), FingerprintBuilder::field);
-    let fingerprint = fields.field(0_u64.to_be_bytes()).field(b"one of them").finish();
+    let fields =
+        fields.field(0_u64.to_be_bytes()).field(b"content-encoding").field(0_u64.to_be_bytes());
+    let fingerprint = fields.field(b"one of them").finish();
     match engine.begin(&Scope::Global, b"k", fingerprint).await.unwrap() {
         Begun::Run(execution) => execution.complete(Bytes::from(record)).await.unwrap(),
         other => panic!("{other:?}"),
