@@ -115,7 +115,9 @@ where
         Ok(true) => {}
         Ok(false) => return Ok(Ran::NotStored(Response::from_parts(head, body))),
         Err(_) => {
-            tracing::error!("`store_if` panicked; the response is not stored, and a retry does not run");
+            tracing::error!(
+                "`store_if` panicked; the response is not stored, and a retry does not run"
+            );
             return Ok(Ran::Unkept(Response::from_parts(head, body)));
         }
     }
