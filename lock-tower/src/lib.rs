@@ -93,6 +93,7 @@ mod lock;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod observe;
+mod pieces;
 
 #[cfg(feature = "axum")]
 pub use extract::{FencingToken, LockGuardExt};

@@ -12,6 +12,7 @@ use pin_project_lite::pin_project;
 
 use crate::BoxError;
 use crate::answer::CustomBody;
+use crate::pieces::size_hint;
 
 pin_project! {
     /// The response body behind an [`IdempotencyLayer`](crate::IdempotencyLayer): the handler's
@@ -112,12 +113,12 @@ where
     }
 
     fn size_hint(&self) -> SizeHint {
-        let length = |data: &Option<Bytes>| data.as_ref().map_or(0, Bytes::len) as u64;
         match &self.state {
             State::Untouched { body } => body.size_hint(),
-            State::Whole { data, .. } => SizeHint::with_exact(length(data)),
+            State::Whole { data, trailers } => size_hint(data.as_ref(), trailers.as_ref()),
             State::Begun { data, rest } => {
-                let (rest, begun) = (rest.size_hint(), length(data));
+                let begun = data.as_ref().map_or(0, Bytes::len) as u64;
+                let rest = rest.size_hint();
                 let mut hint = SizeHint::new();
                 hint.set_lower(rest.lower().saturating_add(begun));
                 if let Some(upper) = rest.upper().and_then(|upper| upper.checked_add(begun)) {

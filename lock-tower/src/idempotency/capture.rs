@@ -3,12 +3,13 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
-use http::HeaderMap;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, header};
 use http_body::Body;
 use http_body_util::BodyExt;
 
 use crate::BoxError;
+use crate::pieces::Pieces;
 
 /// How far a response could be read.
 pub(super) enum Captured<R> {
@@ -16,8 +17,29 @@ pub(super) enum Captured<R> {
     Whole { data: Bytes, trailers: Option<HeaderMap> },
     /// To a bound; the rest is still to be read.
     Beyond { data: Bytes, rest: Pin<Box<R>> },
-    /// To its error.
+    /// To its error, or to an end that its head belies.
     Broken { data: Bytes, error: BoxError },
+}
+
+impl<R> Captured<R> {
+    /// A whole body of another length than its head announces is taken for a broken one: it was
+    /// cut, and nobody said so. Its record, whose length is made anew, would pass for all of it.
+    pub(super) fn of_length(self, headers: &HeaderMap) -> Self {
+        let Self::Whole { data, trailers } = self else { return self };
+        let mut announced = headers.get_all(header::CONTENT_LENGTH).iter();
+        if announced.all(|value| length(value) == Some(data.len())) {
+            return Self::Whole { data, trailers };
+        }
+        let error = format!("the body has {} bytes, and `content-length` says another", data.len());
+        tracing::error!("a response is not stored: {error}");
+        Self::Broken { data, error: error.into() }
+    }
+}
+
+fn length(value: &HeaderValue) -> Option<usize> {
+    // A sign, which `parse` would take, is none of a length.
+    let digits = value.to_str().ok().filter(|text| text.bytes().all(|it| it.is_ascii_digit()))?;
+    digits.parse().ok()
 }
 
 /// Reads at most `bytes_max`, and a frame beyond them, for at most `wait`.
@@ -33,7 +55,7 @@ where
     let announced = body.size_hint().lower();
     // Boxed, as what is left of it goes on to the client.
     let mut body = Box::pin(body);
-    let mut read = Read::default();
+    let mut read = Pieces::default();
     if usize::try_from(announced).map_or(true, |bytes| bytes > bytes_max) {
         return Captured::Beyond { data: Bytes::new(), rest: body };
     }
@@ -61,34 +83,5 @@ where
         }
         Ok(Ok(false)) | Err(_) => Captured::Beyond { data: read.into_bytes(), rest: body },
         Ok(Err(error)) => Captured::Broken { data: read.into_bytes(), error },
-    }
-}
-
-/// What was read: one frame as it came, more of them in one piece. A list of frames would let a
-/// body of single bytes take many times its length.
-#[derive(Default)]
-struct Read {
-    first: Bytes,
-    more: BytesMut,
-    trailers: Option<HeaderMap>,
-}
-
-impl Read {
-    fn add(&mut self, mut data: impl Buf) {
-        let data = data.copy_to_bytes(data.remaining());
-        if self.first.is_empty() && self.more.is_empty() {
-            self.first = data;
-        } else if !data.is_empty() {
-            self.more.extend_from_slice(&std::mem::take(&mut self.first));
-            self.more.extend_from_slice(&data);
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.first.len() + self.more.len()
-    }
-
-    fn into_bytes(self) -> Bytes {
-        if self.more.is_empty() { self.first } else { self.more.freeze() }
     }
 }

@@ -22,8 +22,11 @@ pub enum OnStoreDown {
     /// It is answered with 503 `idempotency_unavailable` (default).
     #[default]
     FailClosed,
-    /// The handler runs without lock, token and record: its request carries no fencing token, and
-    /// a retry may run it again.
+    /// The handler runs without lock, token and record: its request carries no fencing token, not
+    /// even that of a lock layer around this one, and a retry may run it again.
+    ///
+    /// Nor is it looked after in other ways: it is dropped when its client goes away, whatever
+    /// [`OnDisconnect`] says, and its panic is not caught here.
     FailOpen,
 }
 
@@ -78,11 +81,13 @@ impl Config {
 }
 
 /// Whether a response is stored unless [`store_if`](super::IdempotencyLayer::store_if) says
-/// otherwise: 2xx, 3xx and the 4xx that the same request would meet again; never 401, 403, 408,
-/// 409, 425, 429 nor 5xx, after which a retry runs the handler again.
+/// otherwise: 2xx, 3xx and the 4xx that the same request would meet again; never 401, 403, 407,
+/// 408, 409, 421, 423, 424, 425, 429 nor 5xx, after which a retry runs the handler again.
 #[must_use]
 pub fn stored_by_default(status: StatusCode) -> bool {
-    let depends_on_the_moment = matches!(status.as_u16(), 401 | 403 | 408 | 409 | 425 | 429);
+    // On who asks, over which connection, and in which state everything else is.
+    let depends_on_the_moment =
+        matches!(status.as_u16(), 401 | 403 | 407..=409 | 421 | 423..=425 | 429);
     !depends_on_the_moment && matches!(status.as_u16(), 200..=499)
 }
 

@@ -7,9 +7,8 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response};
 use http_body::Body;
-use http_body_util::{BodyExt, Limited};
-use lock_core::LockScope;
 use lock_core::idempotency::{Begun, Execution, Scope};
+use lock_core::{FencingToken, LockHandle, LockScope};
 use tokio::time::timeout;
 use tower_service::Service;
 use tracing::Instrument;
@@ -23,7 +22,7 @@ use super::record::Stored;
 use super::refusal::Refusal;
 use super::{fingerprint, handler};
 use crate::BoxError;
-use crate::key::{BufferedBody, is_too_large};
+use crate::key::{BufferedBody, Whole, is_too_large};
 
 /// A request that was let in.
 pub(super) struct Exchange<S, B> {
@@ -87,7 +86,7 @@ where
                 let open = config.on_store_down == OnStoreDown::FailOpen;
                 if open && refusal.cause() == Cause::Unavailable {
                     tracing::warn!(%error, "a request runs without protection");
-                    let request = Request::from_parts(head, body);
+                    let request = Request::from_parts(without_lock(head), body);
                     return Ok(service.call(request).await?.map(IdempotencyBody::untouched));
                 }
                 return Ok(refuse(&config, refusal, &head));
@@ -111,8 +110,8 @@ where
     if usize::try_from(announced).map_or(true, |bytes| bytes > bytes_max) {
         return Err(Refusal::body_too_large(bytes_max));
     }
-    match timeout(wait, Limited::new(body, bytes_max).collect()).await {
-        Ok(Ok(collected)) => Ok(BufferedBody::buffered(collected)),
+    match timeout(wait, Whole::of(body, bytes_max)).await {
+        Ok(Ok(read)) => Ok(BufferedBody::buffered(read)),
         Ok(Err(error)) if is_too_large(&*error) => Err(Refusal::body_too_large(bytes_max)),
         Ok(Err(_)) => Err(Refusal::body_incomplete()),
         Err(_) => Err(Refusal::body_timeout()),
@@ -155,6 +154,14 @@ where
 fn with_lock(mut head: Parts, execution: &Execution) -> Parts {
     head.extensions.insert(execution.handle());
     head.extensions.insert(execution.token());
+    head
+}
+
+/// A lock layer around this one has left its own, which says nothing about this key: the handler
+/// would take it for the token that it was promised.
+fn without_lock(mut head: Parts) -> Parts {
+    head.extensions.remove::<LockHandle>();
+    head.extensions.remove::<FencingToken>();
     head
 }
 

@@ -9,8 +9,11 @@ use super::query::canonical;
 /// Tells a later way of taking fingerprints from this one.
 const WAY: &[u8] = b"http/1";
 
-/// SHA-256 over method, path, canonical query, content type, chosen headers and body, each with
-/// its length, so that no two requests give the same sequence of fields.
+/// What the bytes of a body mean depends on these.
+const REPRESENTATION: [HeaderName; 2] = [header::CONTENT_TYPE, header::CONTENT_ENCODING];
+
+/// SHA-256 over method, path, canonical query, content type and coding, chosen headers and body,
+/// each with its length, so that no two requests give the same sequence of fields.
 pub(super) fn of_request(head: &Parts, chosen: &[HeaderName], body: &[u8]) -> Fingerprint {
     let uri = uri(head);
     let mut fields = FingerprintBuilder::new()
@@ -18,7 +21,7 @@ pub(super) fn of_request(head: &Parts, chosen: &[HeaderName], body: &[u8]) -> Fi
         .field(head.method.as_str().as_bytes())
         .field(uri.path().as_bytes())
         .field(canonical(uri.query().unwrap_or_default()).as_bytes());
-    for name in [&header::CONTENT_TYPE].into_iter().chain(chosen) {
+    for name in REPRESENTATION.iter().chain(chosen) {
         let lines = head.headers.get_all(name);
         // With their number, so that the lines of one header are not those of the next.
         fields = fields.field(name.as_str().as_bytes());
@@ -73,6 +76,7 @@ mod tests {
             ("path", of(pay().uri("/pay/?a=1&b=2"), "body")),
             ("query", of(pay().uri("/pay?a=1&b=3"), "body")),
             ("content type", of(pay().header("content-type", "text/csv"), "body")),
+            ("content coding", of(pay().header("content-encoding", "gzip"), "body")),
             ("a chosen header", of(pay().header("accept-language", "de"), "body")),
             ("lines of a chosen header", of(pay().header("accept", "b"), "body")),
             ("body", of(pay(), "body ")),

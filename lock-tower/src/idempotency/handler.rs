@@ -1,13 +1,13 @@
 //! The handler under its execution: what it did becomes a record.
 
 use std::future::{Future, poll_fn};
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
 use futures_util::FutureExt;
-use http::{Request, Response, StatusCode, header, response};
+use http::{Method, Request, Response, StatusCode, header, response};
 use http_body::Body;
 use lock_core::Lost;
 use lock_core::idempotency::{CompleteError, Execution};
@@ -24,8 +24,9 @@ use crate::{BoxError, OnLost};
 enum Ran<R> {
     /// Nothing that a retry should be answered with.
     NotStored(Response<R>),
-    /// A response without an end in sight.
-    Stream(Response<R>),
+    /// A response without an end in sight, or of which nobody said whether it is to be stored: a
+    /// retry is not answered with it, and runs nothing.
+    Unkept(Response<R>),
     /// A response, as far as it fits its record.
     Read(response::Parts, Captured<R>),
 }
@@ -56,7 +57,7 @@ where
     R::Error: Into<BoxError>,
 {
     let lost = (config.on_lost == OnLost::Cancel).then(|| execution.lost());
-    // Everything that is not ours to trust: the handler, its body, the caller's closures.
+    // Everything that is not ours to trust: the handler and its body.
     let work = AssertUnwindSafe(work(&config, service, request)).catch_unwind();
     let Some(outcome) = until_lost(work, lost).await else {
         tracing::warn!("a handler was stopped, as it had lost its lock");
@@ -81,7 +82,7 @@ where
             abort(execution).await;
             return Ok(response.map(IdempotencyBody::untouched));
         }
-        Ran::Stream(response) => {
+        Ran::Unkept(response) => {
             (tombstone(execution).await, response.map(IdempotencyBody::untouched))
         }
         Ran::Read(head, captured) => settle(&config, execution, head, captured).await,
@@ -102,19 +103,32 @@ where
     R: Body,
     R::Error: Into<BoxError>,
 {
+    let to_head = request.method() == Method::HEAD;
     let response = service.call(request).await?;
     // Whatever the predicate says: what runs on a connection of its own cannot be run again.
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(Ran::Stream(response));
+        return Ok(Ran::Unkept(response));
     }
     let (head, body) = response.into_parts();
-    if !(config.stores)(&head) {
-        return Ok(Ran::NotStored(Response::from_parts(head, body)));
+    // Apart from the handler, which has done its work and must not run again for this.
+    match catch_unwind(AssertUnwindSafe(|| (config.stores)(&head))) {
+        Ok(true) => {}
+        Ok(false) => return Ok(Ran::NotStored(Response::from_parts(head, body))),
+        Err(_) => {
+            tracing::error!(
+                "`store_if` panicked; the response is not stored, and a retry does not run"
+            );
+            return Ok(Ran::Unkept(Response::from_parts(head, body)));
+        }
     }
     if is_event_stream(&head) {
-        return Ok(Ran::Stream(Response::from_parts(head, body)));
+        return Ok(Ran::Unkept(Response::from_parts(head, body)));
     }
     let captured = capture(body, config.response_bytes_max, config.response_wait).await;
+    // An answer to HEAD, 204 and 304 tell the length of a body that they do not have.
+    let has_body =
+        !to_head && !matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let captured = if has_body { captured.of_length(&head.headers) } else { captured };
     Ok(Ran::Read(head, captured))
 }
 
@@ -184,7 +198,7 @@ async fn settle<R>(
         Captured::Beyond { data, rest } => {
             (tombstone(execution).await, IdempotencyBody::begun(data, rest))
         }
-        // It said that it had done its work before it broke, so it is not run again.
+        // It said that it had done its work before its body broke, so it is not run again.
         Captured::Broken { data, error } => {
             (tombstone(execution).await, IdempotencyBody::broken(data, error))
         }

@@ -37,7 +37,7 @@ pub const RESPONSE_WAIT: Duration = Duration::from_secs(10);
 /// | [`header`](Self::header) | `Idempotency-Key` | |
 /// | [`required`](Self::required) | true | |
 /// | [`methods`](Self::methods) | POST, PATCH | |
-/// | [`fingerprint_header`](Self::fingerprint_header) | none beside the content type | |
+/// | [`fingerprint_header`](Self::fingerprint_header) | none beside the content type and coding | |
 /// | [`request_bytes_max`](Self::request_bytes_max), [`response_bytes_max`](Self::response_bytes_max) | 1 MiB | |
 /// | [`request_wait`](Self::request_wait), [`response_wait`](Self::response_wait) | 30 s, 10 s | |
 /// | [`store_if`](Self::store_if) | [`stored_by_default`] | |
@@ -181,9 +181,6 @@ impl<C> IdempotencyLayer<C> {
         self
     }
 
-    /// How long the body of a request is read unless told otherwise: 30 s.
-    pub const REQUEST_WAIT: Duration = Duration::from_secs(30);
-
     /// How long the body of a response is read for its record, under the lock, before its caller
     /// sees it. What takes longer is taken for a stream: it goes on to its caller and is not
     /// stored, as one that is too long.
@@ -194,7 +191,8 @@ impl<C> IdempotencyLayer<C> {
 
     /// Which responses are stored, by status and headers. After one that is not, a retry runs the
     /// handler again. Replaces [`stored_by_default`]. Protocol upgrades are not asked about: they
-    /// never run twice.
+    /// never run twice. Where the closure panics the caller gets the response, and a retry 409
+    /// `idempotency_response_not_stored`: the handler has done its work.
     pub fn store_if<F>(mut self, stores: F) -> Self
     where
         F: Fn(&response::Parts) -> bool + Send + Sync + 'static,

@@ -68,7 +68,7 @@
 //! | the cap on waiters | 429 | `idempotency_waiters` | yes |
 //! | a request with this key runs | 409 | `idempotency_in_flight` | yes |
 //! | the key was used for another request | 422 | `idempotency_key_reused` | no |
-//! | it ran, and its response was too large or a stream | 409 | `idempotency_response_not_stored` | no |
+//! | it ran, and its response was too large, a stream or broken | 409 | `idempotency_response_not_stored` | no |
 //! | it began, and nobody knows how it ended | 409 | `idempotency_outcome_unknown` | no |
 //! | the handler lost its lock | 503 | `idempotency_lost` | yes |
 //! | the handler panicked | 500 | `idempotency_handler_panicked` | no |

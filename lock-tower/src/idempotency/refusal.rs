@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,7 +22,6 @@ use crate::answer::{problem, retry_after};
 const IN_FLIGHT_RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// All facts of one refusal, as [`on_refused`](super::IdempotencyLayer::on_refused) gets them.
-#[derive(Debug)]
 pub struct Refusal<'a> {
     pub(super) cause: Cause,
     pub(super) status: StatusCode,
@@ -243,5 +243,20 @@ impl<'a> Refusal<'a> {
         let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, "idempotency_closed");
         let detail = "this server is shutting down";
         Self::new(Cause::Closed, status, code, detail).come_back(Duration::ZERO)
+    }
+}
+
+/// Without the head of the request: it holds the key, and what the client is known by.
+impl fmt::Debug for Refusal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refusal")
+            .field("cause", &self.cause)
+            .field("status", &self.status)
+            .field("code", &self.code)
+            .field("detail", &self.detail)
+            .field("retry_after", &self.retry_after)
+            .field("age", &self.age)
+            .field("error", &self.error)
+            .finish_non_exhaustive()
     }
 }

@@ -8,8 +8,10 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::{Collected, LengthLimitError};
+use http_body_util::LengthLimitError;
 use pin_project_lite::pin_project;
+
+use crate::pieces::{Pieces, size_hint};
 
 pin_project! {
     /// The request body behind [`json_pointer`](super::json_pointer) and the idempotency layer:
@@ -34,10 +36,10 @@ impl<B> BufferedBody<B> {
         Self { state: State::Untouched { body } }
     }
 
-    /// Puts a collected body in one piece, and lends that piece for parsing.
-    pub(crate) fn buffered<D: Buf>(collected: Collected<D>) -> (Self, Bytes) {
-        let trailers = collected.trailers().cloned();
-        let data = collected.to_bytes();
+    /// Gives again what was read, and lends it for parsing.
+    pub(crate) fn buffered(mut read: Pieces) -> (Self, Bytes) {
+        let trailers = read.trailers.take();
+        let data = read.into_bytes();
         let state =
             State::Buffered { data: Some(data.clone()).filter(|data| !data.is_empty()), trailers };
         (Self { state }, data)
@@ -73,9 +75,7 @@ impl<B: Body> Body for BufferedBody<B> {
     fn size_hint(&self) -> SizeHint {
         match &self.state {
             State::Untouched { body } => body.size_hint(),
-            State::Buffered { data, .. } => {
-                SizeHint::with_exact(data.as_ref().map_or(0, Bytes::len) as u64)
-            }
+            State::Buffered { data, trailers } => size_hint(data.as_ref(), trailers.as_ref()),
         }
     }
 }

@@ -9,14 +9,13 @@ use std::task::{Context, Poll, ready};
 use http::request::Parts;
 use http::{Request, StatusCode};
 use http_body::Body;
-use http_body_util::combinators::Collect;
-use http_body_util::{BodyExt, Limited};
 use pin_project_lite::pin_project;
 use serde_json::Value;
 
 use super::body::{BufferedBody, is_too_large};
 use super::extractor::{Extracted, KeyExtractor, KeyOutcome, KeyReject};
 use super::head::one_segment;
+use super::whole::Whole;
 use crate::BoxError;
 
 /// How much of a body [`json_pointer`] reads unless told otherwise: 64 KiB.
@@ -119,7 +118,7 @@ where
         let (parts, body) = request.into_parts();
         let announced = body.size_hint().lower();
         let too_large = usize::try_from(announced).map_or(true, |bytes| bytes > self.bytes_max);
-        let body = (!too_large).then(|| Limited::new(body, self.bytes_max).collect());
+        let body = (!too_large).then(|| Whole::of(body, self.bytes_max));
         JsonPointerFuture { body, parts: Some(parts), key: self.clone() }
     }
 
@@ -130,14 +129,10 @@ where
 
 pin_project! {
     /// Reads a body for its key; made by [`json_pointer`].
-    pub struct JsonPointerFuture<B>
-    where
-        B: Body,
-        B::Error: Into<BoxError>,
-    {
+    pub struct JsonPointerFuture<B> {
         // None when the body is too large by its own word.
         #[pin]
-        body: Option<Collect<Limited<B>>>,
+        body: Option<Whole<B>>,
         parts: Option<Parts>,
         key: JsonPointerKey,
     }
@@ -152,7 +147,7 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let collected = match this.body.as_pin_mut() {
+        let read = match this.body.as_pin_mut() {
             Some(body) => ready!(body.poll(cx)).map_err(|error| {
                 if is_too_large(&*error) {
                     this.key.too_large()
@@ -163,9 +158,9 @@ where
             None => Err(this.key.too_large()),
         };
         let parts = this.parts.take().expect("polled again after it was ready");
-        Poll::Ready(match collected {
-            Ok(collected) => {
-                let (body, data) = BufferedBody::buffered(collected);
+        Poll::Ready(match read {
+            Ok(read) => {
+                let (body, data) = BufferedBody::buffered(read);
                 Extracted::new(this.key.outcome(&data), Request::from_parts(parts, body))
             }
             Err(reject) => Extracted::Reject(reject, parts),
@@ -173,11 +168,7 @@ where
     }
 }
 
-impl<B> fmt::Debug for JsonPointerFuture<B>
-where
-    B: Body,
-    B::Error: Into<BoxError>,
-{
+impl<B> fmt::Debug for JsonPointerFuture<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JsonPointerFuture").field("key", &self.key).finish_non_exhaustive()
     }

@@ -39,6 +39,7 @@ mod path;
 #[cfg(feature = "axum")]
 mod template;
 mod when;
+mod whole;
 
 pub use body::BufferedBody;
 #[cfg(feature = "idempotency")]
@@ -50,3 +51,5 @@ pub use json::{BODY_BYTES_MAX, JsonPointerFuture, JsonPointerKey, json_pointer};
 #[cfg(feature = "axum")]
 pub use path::{PathKey, path};
 pub use when::{When, WhenFuture};
+#[cfg(feature = "idempotency")]
+pub(crate) use whole::Whole;

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::response::IntoResponse;
-use http::StatusCode;
+use http::{Response, StatusCode};
 use lock_core::LockClient;
 use lock_core::backend::FaultKind;
 use lock_core::idempotency::{Duplicates, Idempotency, MemoryRecords};
 use lock_tower::idempotency::{Cause, Refusal};
 
 use crate::common::{Probe, ms, send, settle, spawn};
-use crate::fixture::{Runs, engine, gated, once, order};
+use crate::fixture::{Runs, engine, gated, once, order, request};
 
 #[tokio::test(start_paused = true)]
 async fn on_refused_is_given_all_facts_and_its_answer_is_sent() {
@@ -93,4 +94,20 @@ async fn a_full_line_of_the_client_is_answered_with_503() {
     answer.assert_problem(503, "idempotency_overloaded");
     assert!(answer.retry_after().is_some());
     waiting.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_is_printed_says_nothing_of_what_the_client_sent() {
+    let (engine, _) = engine();
+    let layer = once(&engine).on_refused(|refusal: &Refusal<'_>| {
+        assert!(refusal.request().is_some());
+        Response::new(format!("{refusal:?}"))
+    });
+    let app = Runs::default().shop(layer, |_| "ran");
+    let request = request("the-key,").header("authorization", "the-token").uri("/orders?the-query");
+    let printed = send(&app, request.body(Body::empty()).unwrap()).await.text;
+    assert!(printed.contains("idempotency_key_repeated"), "{printed}");
+    for secret in ["the-key", "the-token", "the-query"] {
+        assert!(!printed.contains(secret), "{printed}");
+    }
 }

@@ -10,7 +10,8 @@ use axum::response::Response;
 use axum::routing::post;
 use bytes::Bytes;
 use futures_util::stream;
-use http::StatusCode;
+use http::{Method, StatusCode};
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use lock_tower::IdempotencyLayer;
 use lock_tower::idempotency::HasScope;
@@ -18,7 +19,7 @@ use tokio::sync::mpsc;
 use tower::ServiceExt;
 
 use crate::common::{now, send, within};
-use crate::fixture::{Announced, Runs, engine, once, order};
+use crate::fixture::{Announced, Runs, engine, once, order, request};
 
 /// `POST /orders` answers once with what the response makes of a body that the sender feeds, and
 /// panics if it is run again.
@@ -144,4 +145,49 @@ async fn a_response_that_breaks_is_broken_for_its_caller_and_never_runs_again() 
     assert!(body.frame().await.unwrap().unwrap_err().to_string().contains("a disk"));
     assert!(body.frame().await.is_none());
     assert_never_runs_again(&app).await;
+}
+
+/// `/orders` answers all methods with this body, and announces five bytes.
+fn announcing_five(status: StatusCode, body: &'static str) -> impl Fn(usize) -> Response + Clone {
+    move |run| {
+        assert_eq!(run, 1, "it runs once");
+        let head = Response::builder().status(status).header("content-length", "5");
+        head.body(Body::from_stream(stream::iter([Ok::<_, Infallible>(body)]))).unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_of_another_length_than_announced_is_broken_and_never_runs_again() {
+    for body in ["four", "longer"] {
+        let (engine, _) = engine();
+        let app = Runs::default().shop(once(&engine), announcing_five(StatusCode::OK, body));
+        let response = within(app.clone().oneshot(order("k"))).await.unwrap();
+        assert_eq!(response.headers()["content-length"], "5");
+        let mut data = response.into_body();
+        assert_eq!(data.size_hint().exact(), None);
+        assert_eq!(data.frame().await.unwrap().unwrap().into_data().unwrap(), body);
+        assert!(data.frame().await.unwrap().is_err(), "its caller learns of it");
+        assert_never_runs_again(&app).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_without_a_body_may_announce_the_length_of_one() {
+    let ok = StatusCode::OK;
+    for (method, status, body) in [
+        (Method::POST, StatusCode::NO_CONTENT, ""),
+        (Method::POST, StatusCode::NOT_MODIFIED, ""),
+        (Method::HEAD, ok, "longer, and cut off by the router"),
+        (Method::POST, ok, "five!"),
+    ] {
+        let (engine, _) = engine();
+        let layer = once(&engine).methods([Method::POST, Method::HEAD]);
+        let app = Runs::default().shop(layer, announcing_five(status, body));
+        for replayed in [false, true] {
+            let request = request("k").method(method.clone()).body(Body::empty()).unwrap();
+            let answer = send(&app, request).await;
+            assert_eq!(answer.status, status);
+            assert_eq!(answer.headers.contains_key("idempotent-replayed"), replayed);
+        }
+    }
 }

@@ -9,7 +9,9 @@ use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use http::{Method, Request};
+use http::{HeaderMap, HeaderValue, Method, Request};
+use http_body::{Body as _, Frame};
+use http_body_util::{BodyExt, StreamBody};
 
 use crate::common::{now, send};
 use crate::fixture::{Announced, Runs, engine, once, order, request};
@@ -23,11 +25,12 @@ async fn rule_5_another_request_under_the_same_key_is_refused_and_the_first_stay
     let first = || request("k").header("content-type", "text/plain").header("x-version", "1");
     let body = || Body::from("one of them");
     assert_eq!(send(&app, first().body(body()).unwrap()).await.text, "run 1");
-    let others: [(&str, Request<Body>); 5] = [
+    let others: [(&str, Request<Body>); 6] = [
         ("method", first().method(Method::PATCH).body(body()).unwrap()),
         ("query", first().uri("/orders?a=1").body(body()).unwrap()),
         ("body", first().body(Body::from("two of them")).unwrap()),
         ("content type", request("k").header("x-version", "1").body(body()).unwrap()),
+        ("content coding", first().header("content-encoding", "gzip").body(body()).unwrap()),
         ("chosen header", request("k").header("content-type", "text/plain").body(body()).unwrap()),
     ];
     for (what, other) in others {
@@ -93,6 +96,37 @@ async fn rule_6_a_request_over_its_bound_is_answered_with_413_before_it_is_read(
     assert_eq!(send(&app, request_of(body)).await.text, "ran");
 }
 
+/// One byte that counts how many of its like are in memory.
+struct Byte(Arc<AtomicUsize>);
+
+impl AsRef<[u8]> for Byte {
+    fn as_ref(&self) -> &[u8] {
+        b"x"
+    }
+}
+
+impl Drop for Byte {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_6_a_request_of_single_bytes_takes_no_more_memory_than_its_length() {
+    let (engine, _) = engine();
+    let (alive, alive_max) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let most = alive_max.clone();
+    let frames = stream::iter(0..1_000).map(move |_| {
+        most.fetch_max(alive.fetch_add(1, SeqCst) + 1, SeqCst);
+        Ok::<_, Infallible>(Bytes::from_owner(Byte(alive.clone())))
+    });
+    let handler = async |body: String| body.len().to_string();
+    let app = Router::new().route("/orders", axum::routing::post(handler)).layer(once(&engine));
+    let request = request("k").body(Body::from_stream(frames)).unwrap();
+    assert_eq!(send(&app, request).await.text, "1000");
+    assert!(alive_max.load(SeqCst) <= 2, "{alive_max:?} frames were kept");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_request_that_breaks_off_is_answered_with_400_and_leaves_nothing() {
     let (engine, records) = engine();
@@ -124,4 +158,23 @@ async fn the_handler_gets_the_body_as_it_was() {
     for _ in 0..2 {
         assert_eq!(send(&app, order("k")).await.text, "one of them");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_with_trailers_has_no_exact_length_for_the_handler() {
+    let (engine, _) = engine();
+    let handler = async |body: Body| {
+        let exact = body.size_hint().exact();
+        let body = body.collect().await.unwrap();
+        format!("{exact:?} {:?}", body.trailers().map(|trailers| trailers["x-sum"].clone()))
+    };
+    let app = Router::new().route("/orders", axum::routing::post(handler)).layer(once(&engine));
+    let trailers =
+        HeaderMap::from_iter([("x-sum".parse().unwrap(), HeaderValue::from_static("7"))]);
+    let frames = [Frame::data(Bytes::from("four")), Frame::trailers(trailers)];
+    let frames = stream::iter(frames.map(Ok::<_, Infallible>));
+    let with = request("with").body(Body::new(StreamBody::new(frames))).unwrap();
+    assert_eq!(send(&app, with).await.text, "None Some(\"7\")");
+    let without = request("without").body(Body::from("four")).unwrap();
+    assert_eq!(send(&app, without).await.text, "Some(4) None");
 }

@@ -4,12 +4,16 @@
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::routing::post;
 use bytes::Bytes;
+use http::Request;
 use lock_core::backend::FaultKind;
 use lock_core::idempotency::{Begun, FingerprintBuilder, Scope};
-use lock_tower::FencingToken;
+use lock_core::{LockClient, LockHandle};
 use lock_tower::idempotency::{OnStoreDown, Refusal};
+use lock_tower::key::fixed;
+use lock_tower::{FencingToken, LockLayer};
 
 use crate::common::{Probe, ms, now, send, settle, spawn};
 use crate::fixture::{Runs, engine, gated, once, order};
@@ -49,6 +53,23 @@ async fn rule_12_a_service_may_choose_to_run_without_protection() {
     // That somebody else's value is there is no outage.
     records.fail(FaultKind::ForeignValue);
     send(&app, order("k")).await.assert_problem(500, "idempotency_record_unreadable");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_without_protection_has_no_token_of_another_lock() {
+    let (engine, records) = engine();
+    let around = LockLayer::new(LockClient::memory()).key(fixed("outside"));
+    let handler = async |request: Request<Body>| {
+        let extensions = request.extensions();
+        let token = extensions.get::<lock_core::FencingToken>().is_some();
+        format!("{token} {}", extensions.get::<LockHandle>().is_some())
+    };
+    let layer = once(&engine).on_store_down(OnStoreDown::FailOpen);
+    let app = Router::new().route("/orders", post(handler)).layer(layer).layer(around);
+    records.fail(FaultKind::Transient);
+    assert_eq!(send(&app, order("k")).await.text, "false false");
+    records.heal();
+    assert_eq!(send(&app, order("k")).await.text, "true true");
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,7 +122,9 @@ async fn complete_with(engine: &lock_core::idempotency::Idempotency, record: Vec
     // As in `fingerprint.rs`: whoever changes it must change this too.
     let fingerprint = [&b"http/1"[..], b"POST", b"/orders", b"", b"content-type"];
     let fields = fingerprint.into_iter().fold(FingerprintBuilder::new(), FingerprintBuilder::field);
-    let fingerprint = fields.field(0_u64.to_be_bytes()).field(b"one of them").finish();
+    let fields =
+        fields.field(0_u64.to_be_bytes()).field(b"content-encoding").field(0_u64.to_be_bytes());
+    let fingerprint = fields.field(b"one of them").finish();
     match engine.begin(&Scope::Global, b"k", fingerprint).await.unwrap() {
         Begun::Run(execution) => execution.complete(Bytes::from(record)).await.unwrap(),
         other => panic!("{other:?}"),

@@ -168,6 +168,19 @@ async fn rule_17_a_panic_in_the_response_body_is_a_panic_of_the_handler() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_panic_of_store_if_is_none_of_the_handler_which_never_runs_again() {
+    for action in [OnDisconnect::Finish, OnDisconnect::Abort] {
+        let (engine, _) = engine();
+        let runs = Runs::default();
+        let layer = once(&engine).on_disconnect(action).store_if(|_| panic!("the predicate's own"));
+        let app = runs.shop(layer, |_| "sold");
+        assert_eq!(send(&app, order("k")).await.text, "sold");
+        send(&app, order("k")).await.assert_problem(409, "idempotency_response_not_stored");
+        assert_eq!(runs.count(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn rule_17_a_panic_in_the_call_of_a_service_is_a_panic_of_the_handler() {
     let (engine, _) = engine();
     let service = tower::service_fn(|_: Request<_>| -> std::future::Ready<Result<_, Infallible>> {
