@@ -35,10 +35,18 @@ pub enum OnStoreDown {
 #[non_exhaustive]
 pub enum OnDisconnect {
     /// It runs on, in a task, and its response is stored for the retry (default).
+    ///
+    /// A concurrency limit outside of the layer counts responses that somebody waits for, so not
+    /// the handlers that run on: clients that come and go could start more than it allows. Bound
+    /// how long one may take by the lock of the engine, as with
+    /// `engine.with_lock_options(LockOptions::new().with_hold_limit(limit))`
+    /// ([`with_hold_limit`](lock_core::LockOptions::with_hold_limit)): it is stopped then as one
+    /// that lost its lock, and its outcome is unknown.
     #[default]
     Finish,
-    /// It is dropped at its next await, and its record with it: a retry runs it again. Only for
-    /// handlers that may be cut anywhere.
+    /// It is dropped at its next await, and its record with it: a retry runs it again. Where
+    /// [`OnUnknown::Refuse`](lock_core::idempotency::OnUnknown::Refuse) was chosen the record
+    /// stays, and a retry is refused. Only for handlers that may be cut anywhere.
     Abort,
 }
 

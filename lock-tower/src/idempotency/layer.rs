@@ -92,6 +92,9 @@ impl<C> IdempotencyLayer<C> {
     /// Whose key it is: the tenant or the user that authentication has found. Two scopes never
     /// share a record, so a client cannot be given the response of another, whatever key it sends.
     ///
+    /// A service of several hosts puts the host into it, which is no part of what makes two
+    /// requests the same.
+    ///
     /// The closure returns a [`Scope`], or a `Result` of one whose error is a
     /// [`StatusCode`](http::StatusCode) or a [`ScopeReject`](super::ScopeReject). It is asked once
     /// for each request with a good key, before its body is read, in the call of the service: it
@@ -240,6 +243,10 @@ impl<C> IdempotencyLayer<C> {
     }
 
     /// What a request does when one with its key began before and nobody knows how it ended.
+    ///
+    /// A timeout *inside* of this layer cuts the handler and answers for it: a 408, a 5xx or an
+    /// error is the handler's own word here. It is not stored, and a retry runs the handler again,
+    /// under [`OnUnknown::Refuse`] too. Put timeouts outside.
     pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Self {
         self.config.engine = self.config.engine.with_on_unknown(on_unknown);
         self
@@ -254,15 +261,18 @@ impl<C> IdempotencyLayer<C> {
     /// What happens to a handler whose client goes away.
     ///
     /// With [`OnDisconnect::Finish`] every handler runs in a task of its own from the start, in
-    /// the tracing span of the request; task-local values of other middleware do not reach it.
+    /// the tracing span of the request; task-local values of other middleware do not reach it, nor
+    /// do their limits hold it once its client is gone: see there.
     pub fn on_disconnect(mut self, action: OnDisconnect) -> Self {
         self.config.on_disconnect = action;
         self
     }
 
-    /// What happens when the lock is lost while the handler runs. Either way its response is not
-    /// sent once a later request has taken over: the caller gets 503 `idempotency_lost`, and comes
-    /// back for the response that is stored.
+    /// What happens when the lock is lost while the handler runs. Either way a response that is
+    /// to be stored is not sent once a later request has taken over: the caller gets 503
+    /// `idempotency_lost`, and comes back for the response that is stored. With
+    /// [`OnLost::Report`] one that is not to be stored, as a 5xx, is sent all the same: it tells
+    /// its caller to come back, too.
     pub fn on_lost(mut self, action: OnLost) -> Self {
         self.config.on_lost = action;
         self

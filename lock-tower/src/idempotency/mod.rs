@@ -68,7 +68,7 @@
 //! | the cap on waiters | 429 | `idempotency_waiters` | yes |
 //! | a request with this key runs | 409 | `idempotency_in_flight` | yes |
 //! | the key was used for another request | 422 | `idempotency_key_reused` | no |
-//! | it ran, and its response was too large, a stream or broken | 409 | `idempotency_response_not_stored` | no |
+//! | it ran, and its response was too large, a stream or broken, or [`store_if`](IdempotencyLayer::store_if) panicked | 409 | `idempotency_response_not_stored` | no |
 //! | it began, and nobody knows how it ended | 409 | `idempotency_outcome_unknown` | no |
 //! | the handler lost its lock | 503 | `idempotency_lost` | yes |
 //! | the handler panicked | 500 | `idempotency_handler_panicked` | no |
@@ -86,6 +86,12 @@
 //! Inside the authentication: a replay then is denied when authentication denies. Outside a
 //! [`LockLayer`](crate::LockLayer): a replay then waits for no lock, and a handler that outlives
 //! its client keeps the lock that it runs under.
+//!
+//! Inside of response compression: a record is kept plain then, and each retry gets the coding
+//! that it asks for. Inside of timeouts: a handler that outlives one runs on, and its retry gets
+//! its response; one that is cut inside of this layer has answered 408, a 5xx or an error, and is
+//! run again. Inside of a concurrency limit, with what
+//! [`OnDisconnect::Finish`] says about it.
 //!
 //! # What it cannot promise
 //!

@@ -25,7 +25,9 @@ use crate::key::BufferedBody;
 /// [`IdempotencyLayer`](crate::IdempotencyLayer).
 ///
 /// It is ready when the inner service is, and a request takes that readiness along while it
-/// waits: an inner concurrency limit counts waiters too, so put it outside.
+/// waits: an inner concurrency limit counts waiters too, so put it outside. There it does not
+/// count handlers whose client is gone, which run on; see
+/// [`OnDisconnect::Finish`](super::OnDisconnect::Finish) for a bound on them.
 #[derive(Debug, Clone)]
 pub struct IdempotencyService<S> {
     inner: S,
