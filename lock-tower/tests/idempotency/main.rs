@@ -4,6 +4,7 @@
 mod common;
 
 mod answers;
+mod around;
 mod capture;
 mod fixture;
 mod header;

@@ -1,0 +1,73 @@
+//! What limits and timeouts around the layer, or inside of it, do to a handler, as the
+//! documentation tells.
+
+use http::StatusCode;
+use lock_core::LockOptions;
+use lock_core::idempotency::OnUnknown;
+use lock_tower::OnLost;
+use lock_tower::idempotency::OnDisconnect;
+use tower::limit::ConcurrencyLimitLayer;
+
+use crate::common::{Probe, ms, send, settle, spawn};
+use crate::fixture::{Runs, engine, gated, once, order};
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_whose_client_is_gone_is_bounded_by_a_hold_limit_and_no_outer_limit() {
+    let (engine, _) = engine();
+    let engine = engine.with_lock_options(LockOptions::new().with_hold_limit(ms(100)));
+    let probe = Probe::new();
+    let app = gated(once(&engine), &probe).layer(ConcurrencyLimitLayer::new(1));
+    for (key, inside) in [("a", 1), ("b", 2)] {
+        let gone = spawn(&app, order(key));
+        settle().await;
+        gone.abort();
+        settle().await;
+        assert_eq!(probe.inside(), inside);
+    }
+    tokio::time::sleep(ms(200)).await;
+    assert_eq!((probe.inside(), probe.finished()), (0, 0), "both were stopped");
+    assert_eq!(engine.locks().stats().held, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_inside_is_the_handlers_own_word_and_runs_again_even_under_refuse() {
+    let (engine, records) = engine();
+    let app = Runs::default().shop(once(&engine).on_unknown(OnUnknown::Refuse), |run| match run {
+        1 => (StatusCode::REQUEST_TIMEOUT, "cut"),
+        _ => (StatusCode::OK, "again"),
+    });
+    assert_eq!(send(&app, order("k")).await.text, "cut");
+    assert_eq!(records.len(), 0);
+    assert_eq!(send(&app, order("k")).await.text, "again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_is_dropped_with_its_client_is_unknown_under_refuse() {
+    let (engine, _) = engine();
+    let probe = Probe::new();
+    let layer = once(&engine).on_disconnect(OnDisconnect::Abort).on_unknown(OnUnknown::Refuse);
+    let app = gated(layer, &probe);
+    let gone = spawn(&app, order("k"));
+    settle().await;
+    gone.abort();
+    settle().await;
+    send(&app, order("k")).await.assert_problem(409, "idempotency_outcome_unknown");
+    assert_eq!((probe.entered(), probe.inside()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_is_not_stored_is_sent_even_by_a_handler_that_was_overtaken() {
+    let (engine, _) = engine();
+    let engine = engine.with_lock_options(LockOptions::new().with_hold_limit(ms(100)));
+    let probe = Probe::new();
+    let layer = once(&engine).on_lost(OnLost::Report).store_if(|_| false);
+    let app = gated(layer, &probe);
+    let first = spawn(&app, order("k"));
+    tokio::time::sleep(ms(200)).await;
+    let second = spawn(&app, order("k"));
+    settle().await;
+    assert_eq!(probe.inside(), 2, "the second has taken over");
+    probe.let_through(2);
+    let (first, second) = (first.await.unwrap(), second.await.unwrap());
+    assert_eq!((&*first.text, &*second.text), ("done", "done"));
+}
