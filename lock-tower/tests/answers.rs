@@ -176,6 +176,8 @@ async fn on_busy_is_given_all_facts_and_its_answer_is_sent() {
         assert!(refusal.error().unwrap().to_string().contains("buy:42"));
         assert_eq!(refusal.estimated_wait(), None);
         assert!(refusal.retry_after().is_some());
+        let shown = format!("{refusal:?}");
+        assert!(!shown.contains("42") && shown.contains("lock_timeout"), "{shown}");
         let mut response = refusal.default_response().into_response();
         *response.status_mut() = StatusCode::LOCKED;
         response

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -39,7 +40,8 @@ pub enum Cause {
 }
 
 /// All facts of one refusal, as [`on_busy`](crate::LockLayer::on_busy) gets them.
-#[derive(Debug)]
+///
+/// Printed, it shows neither the key nor the head of the request, which may hold a password.
 pub struct Refusal<'a> {
     pub(crate) cause: Cause,
     pub(crate) status: StatusCode,
@@ -211,5 +213,20 @@ impl<'a> Refusal<'a> {
         let detail = "this server is shutting down";
         Self::new(Cause::Closed, StatusCode::SERVICE_UNAVAILABLE, "lock_closed", detail)
             .come_back(None)
+    }
+}
+
+impl fmt::Debug for Refusal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refusal")
+            .field("cause", &self.cause)
+            .field("status", &self.status)
+            .field("code", &self.code)
+            .field("detail", &self.detail)
+            .field("retry_after", &self.retry_after)
+            .field("estimated_wait", &self.estimated_wait)
+            .field("waited", &self.waited)
+            .field("tries", &self.tries)
+            .finish_non_exhaustive()
     }
 }
