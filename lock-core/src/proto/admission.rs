@@ -25,7 +25,7 @@ use super::quantiles::Samples;
 use crate::busy::Quantiles;
 
 /// Nothing is estimated from fewer samples.
-pub(crate) const SAMPLES_MIN: u64 = 8;
+const SAMPLES_MIN: u64 = 8;
 
 /// A refusal that is not certain needs so many.
 const SAMPLES_SURE: u64 = 32;
@@ -137,10 +137,11 @@ impl Admission {
 
     fn sample(&mut self, now: Instant) {
         let mut sample = now.saturating_duration_since(self.granted).as_secs_f64();
-        if self.knows() && sample > (OUTLIER * self.mean).max(OUTLIER_MIN) {
+        let most = longest_beside(self.mean);
+        if self.knows() && sample > most {
             let again = |before| self.samples - before <= OUTLIER_AGAIN_WITHIN;
             if !self.outlier.replace(self.samples).is_some_and(again) {
-                sample = (OUTLIER * self.mean).max(OUTLIER_MIN);
+                sample = most;
             }
         }
         self.samples += 1;
@@ -164,7 +165,7 @@ impl Admission {
     fn cut_the_longest(&mut self) {
         let all = SAMPLES_MIN as f64;
         let others = (self.mean * all - self.longest) / (all - 1.0);
-        let most = (OUTLIER * others).max(OUTLIER_MIN);
+        let most = longest_beside(others);
         if self.longest <= most {
             return;
         }
@@ -223,8 +224,8 @@ impl Admission {
         let estimate = self.estimate(ahead, now)?;
         if self.samples < SAMPLES_SURE {
             // Its own hold has to end in time, too.
-            let at_least = self.shortest.0.min(self.mean()).saturating_mul(count(ahead.here));
-            return (at_least > left).then_some(estimate);
+            let is_late = at_least(self.shortest.0.min(self.mean()), ahead.here) > left;
+            return is_late.then_some(estimate);
         }
         (estimate.mul_f64(1.0 + DRIFT) + self.needed(budget) > left).then_some(estimate)
     }
@@ -232,8 +233,7 @@ impl Admission {
     /// Whether the time of a waiter with `left` is up before its turn comes even if all of these
     /// holds ahead are short.
     pub(crate) fn is_in_vain(&self, ahead: usize, left: Duration) -> bool {
-        let at_least = self.shortest.1.min(self.mean()).saturating_mul(count(ahead));
-        self.knows() && at_least > left
+        self.knows() && at_least(self.shortest.1.min(self.mean()), ahead) > left
     }
 
     /// What must be left of a budget at the grant. One that could not hold two holds bounds the
@@ -252,8 +252,14 @@ impl Admission {
     }
 }
 
-fn count(ahead: usize) -> u32 {
-    u32::try_from(ahead).unwrap_or(u32::MAX)
+/// What is longer is an outlier, where `mean` is usual; in seconds.
+fn longest_beside(mean: f64) -> f64 {
+    (OUTLIER * mean).max(OUTLIER_MIN)
+}
+
+/// How long `holds` of at least this take.
+fn at_least(hold: Duration, holds: usize) -> Duration {
+    hold.saturating_mul(u32::try_from(holds).unwrap_or(u32::MAX))
 }
 
 fn quantiles(of: &Samples) -> Option<Quantiles> {

@@ -39,7 +39,8 @@ pub struct QuorumClaim<B> {
     held: bool,
     /// An answer or a push has come that the engine has not asked about.
     news: bool,
-    minority_kept: Duration,
+    /// How long this round keeps a minority at least.
+    patience: Duration,
     /// How long a majority took to answer the last attempt.
     took: Duration,
     /// Why a member has not forgotten the claim yet.
@@ -63,7 +64,7 @@ impl<B: Backend> QuorumClaim<B> {
             rejoins: 0,
             held: false,
             news: false,
-            minority_kept: minority_kept(),
+            patience: patience(),
             took: Duration::ZERO,
             stays: None,
             released: false,
@@ -176,7 +177,7 @@ impl<B: Backend> QuorumClaim<B> {
         }
         let back = self.votes.give_back(now, self.minority_kept());
         if !back.is_empty() {
-            self.minority_kept = minority_kept();
+            self.patience = patience();
             self.leave(back);
         }
         self.votes.minority_left(now, self.minority_kept())
@@ -184,7 +185,7 @@ impl<B: Backend> QuorumClaim<B> {
 
     /// A minority is kept for longer than it takes to see that another was given back.
     fn minority_kept(&self) -> Duration {
-        self.minority_kept.max(self.took * 2)
+        self.patience.max(self.took * 2)
     }
 
     fn granted(
@@ -209,7 +210,8 @@ fn place_of(claim: ClaimId, nth: u32) -> ClaimId {
     ClaimId::from_bits(claim.bits() ^ u128::from(nth))
 }
 
-fn minority_kept() -> Duration {
+/// [`MINORITY_KEPT`] and what chance adds.
+fn patience() -> Duration {
     let part = f64::from(clock::random_bits()) / f64::from(u32::MAX);
     MINORITY_KEPT + (MINORITY_KEPT * 2).mul_f64(part)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use lock_core::{Acquire, AcquireError, DURATION_MAX, Key, LockGuard};
+use lock_core::{Acquire, AcquireError, DURATION_MAX, Key, LockGuard, LockOptions};
 use tokio::time::Sleep;
 use tower::retry::budget::Budget;
 
@@ -64,7 +64,7 @@ impl Waiting {
     /// The pause before another try, if there may be one.
     fn retry(&self, error: &AcquireError) -> Option<Duration> {
         let options = &self.config.options;
-        let one_wait = options.admission && !options.wait.is_zero();
+        let one_wait = one_wait(options);
         // Under admission a wait that ran out was that of all tries.
         let worth_it =
             (error.is_timeout() && !one_wait) || (error.is_unavailable() && error.is_retryable());
@@ -75,17 +75,22 @@ impl Waiting {
     }
 }
 
+/// Whether all tries share one wait in one place of the line.
+fn one_wait(options: &LockOptions) -> bool {
+    options.admission && !options.wait.is_zero()
+}
+
 /// One try of lock-core, by a request that has waited for `waited`.
 fn one_try(config: &Config, key: &Key, waited: Duration) -> Acquire {
     let mut options = config.options;
     // Out of their bounds, the numbers go along for lock-core to refuse them by name.
     let good = options.retries <= lock_core::RETRIES_MAX && options.wait <= DURATION_MAX;
-    if good && options.admission && !options.wait.is_zero() {
-        // Zero would be another kind of try.
-        let left = options.budget().saturating_sub(waited).max(Duration::from_nanos(1));
-        options.wait = left.min(DURATION_MAX);
-    }
     if good {
+        if one_wait(&options) {
+            // Zero would be another kind of try.
+            let left = options.budget().saturating_sub(waited).max(Duration::from_nanos(1));
+            options.wait = left.min(DURATION_MAX);
+        }
         options.retries = 0;
     }
     config.locks.lock(key).options(options).acquire()

@@ -115,6 +115,11 @@ impl Votes {
                 share.fresh = false;
             }
         }
+        self.kept()
+    }
+
+    /// The members that hold the key for the claim, and have no request under way.
+    fn kept(&self) -> Vec<usize> {
         self.which(|seat| seat.is_free() && matches!(seat.standing, Standing::Granted(_)))
     }
 
@@ -337,7 +342,7 @@ impl Votes {
         match self.minority_since {
             Some(since) if now >= since + patience => {
                 self.minority_since = None;
-                self.which(|seat| seat.is_free() && matches!(seat.standing, Standing::Granted(_)))
+                self.kept()
             }
             _ => Vec::new(),
         }
