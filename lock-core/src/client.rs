@@ -16,6 +16,8 @@ use crate::inspect::Inspection;
 use crate::key::IntoKey;
 use crate::memory::Memory;
 use crate::options::LockOptions;
+#[cfg(feature = "deadpool")]
+use crate::redis::RedisPool;
 use crate::stats::{ShutdownReport, Stats};
 
 /// How many may wait for one key in one process, unless [`ClientBuilder`] says otherwise.
@@ -263,7 +265,7 @@ pub struct ClientBuilder {
     defaults: LockOptions,
     waiters_per_key_max: usize,
     #[cfg(feature = "deadpool")]
-    pool: Option<deadpool_redis::Pool>,
+    pool: Option<RedisPool>,
 }
 
 impl ClientBuilder {
@@ -280,12 +282,12 @@ impl ClientBuilder {
         self
     }
 
-    /// Sends commands through the application's own pool. Pushes and renewals keep connections
-    /// of their own, made from the URL, which must name the same server and database; this is
-    /// checked at connect.
+    /// Sends commands through the application's own pool: of one server, Sentinel or Cluster, as
+    /// the URL says. Pushes and renewals keep connections of their own, made from the URL, which
+    /// must name the same servers and database; this is checked at connect.
     #[cfg(feature = "deadpool")]
-    pub fn redis_pool(mut self, pool: deadpool_redis::Pool) -> Self {
-        self.pool = Some(pool);
+    pub fn redis_pool(mut self, pool: impl Into<RedisPool>) -> Self {
+        self.pool = Some(pool.into());
         self
     }
 

@@ -21,7 +21,7 @@ const SCHEME_SHOWN_MAX: usize = 24;
 
 pub(crate) async fn backend(
     url: &str,
-    #[cfg(feature = "deadpool")] pool: Option<deadpool_redis::Pool>,
+    #[cfg(feature = "deadpool")] pool: Option<crate::redis::RedisPool>,
 ) -> Result<Arc<dyn DynBackend>, ConnectError> {
     let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
     match scheme {
@@ -77,7 +77,7 @@ fn memory(name: &str) -> Result<Arc<dyn DynBackend>, ConnectError> {
 #[cfg(feature = "redis")]
 async fn redis(
     url: &str,
-    #[cfg(feature = "deadpool")] pool: Option<deadpool_redis::Pool>,
+    #[cfg(feature = "deadpool")] pool: Option<crate::redis::RedisPool>,
 ) -> Result<Arc<dyn DynBackend>, ConnectError> {
     let backend = crate::redis::Redis::connect(
         url,

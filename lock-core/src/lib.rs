@@ -78,6 +78,8 @@ pub use inspect::{Holder, Inspection, Waiter};
 pub use key::{IntoKey, KEY_BYTES_MAX, Key, KeyError};
 pub use options::{DURATION_MAX, Fairness, LockOptions, NAME_BYTES_MAX, RETRIES_MAX};
 pub use proto::FenceRange;
+#[cfg(feature = "deadpool")]
+pub use redis::RedisPool;
 pub use rejection::Rejection;
 pub use stats::{ShutdownReport, Stats};
 pub use token::FencingToken;

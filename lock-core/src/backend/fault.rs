@@ -16,6 +16,9 @@ pub enum FaultKind {
     Refused,
     /// Something of another kind is stored where the lock would be. Nothing was overwritten.
     ForeignValue,
+    /// The store is a member of a quorum, and may not grant now: it is new, or has lost its data,
+    /// and is kept away for the longest lease. Nothing was done. It passes by itself.
+    Unready,
 }
 
 /// A verb without a definite answer of the store. It never extends a lease and never proves a
@@ -49,7 +52,7 @@ impl Fault {
     /// Whether it may pass by itself.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        self.kind == FaultKind::Transient
+        matches!(self.kind, FaultKind::Transient | FaultKind::Unready)
     }
 }
 

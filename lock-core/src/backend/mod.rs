@@ -11,6 +11,7 @@
 
 mod erased;
 mod fault;
+mod member;
 
 use std::fmt::{self, Debug};
 use std::future::{Future, pending};
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 pub(crate) use erased::{DynBackend, DynClaim};
 pub use fault::{Fault, FaultKind};
+pub use member::{Enrolment, Look, Member};
 
 #[cfg(feature = "redis")]
 pub use crate::redis::Redis;

@@ -17,7 +17,8 @@
 //!
 //! - `script/`: one script per verb. - `link`: a connection that comes back. - `inbox`: pushes,
 //!   by claim. - `renewals`: in batches, on a connection of their own. - `claim`: the verbs. -
-//!   `probe`: what is checked at connect. - `fault`: what an error means. - `records`: what the
+//!   `pool`: an
+//!   application's own connections. - `probe`: what is checked at connect. - `fault`: what an error means. - `records`: what the
 //!   idempotency engine remembers.
 
 mod claim;
@@ -26,6 +27,8 @@ mod inbox;
 mod link;
 mod names;
 mod node;
+#[cfg(feature = "deadpool")]
+mod pool;
 mod probe;
 #[cfg(feature = "idempotency")]
 mod records;
@@ -38,6 +41,8 @@ use std::time::Duration;
 
 use claim::RedisClaim;
 use node::Node;
+#[cfg(feature = "deadpool")]
+pub use pool::RedisPool;
 #[cfg(feature = "idempotency")]
 pub use records::RedisRecords;
 
@@ -65,7 +70,7 @@ impl Redis {
     /// when `pool` leads elsewhere.
     pub async fn connect(
         url: &str,
-        #[cfg(feature = "deadpool")] pool: Option<deadpool_redis::Pool>,
+        #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
     ) -> Result<Self, ConnectError> {
         let client = url::client(url)?;
         let node = Node::connect(

@@ -8,6 +8,8 @@ use redis::{Client, Cmd, Value};
 
 use super::inbox::Inboxes;
 use super::link::{self, Failure, Link, Unserved};
+#[cfg(feature = "deadpool")]
+use super::pool::RedisPool;
 use super::renewals::Renewals;
 use super::script::Script;
 use super::{names, probe};
@@ -24,14 +26,14 @@ pub(super) struct Node {
     /// Commands and pushes.
     main: Arc<Link>,
     #[cfg(feature = "deadpool")]
-    pool: Option<deadpool_redis::Pool>,
+    pool: Option<RedisPool>,
     requests: Arc<AtomicU64>,
 }
 
 impl Node {
     pub(super) async fn connect(
         client: Client,
-        #[cfg(feature = "deadpool")] pool: Option<deadpool_redis::Pool>,
+        #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
     ) -> Result<Arc<Self>, Fault> {
         super::url::install_tls();
         let session = format!("{:016x}", clock::random_claim_id().bits() as u64);
@@ -94,15 +96,7 @@ impl Node {
     pub(super) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
         let Some(pool) = &self.pool else { return self.send_main(command).await };
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let fail = |fault| Unserved { fault: Failure::Other(fault), sent: None };
-        let got = tokio::time::timeout(link::REQUEST_WITHIN, pool.get());
-        let mut connection = match got.await {
-            Ok(Ok(connection)) => connection,
-            Ok(Err(error)) => return Err(fail(probe::pool_fault(error))),
-            Err(_) => return Err(fail(probe::pool_exhausted())),
-        };
-        let answer = link::send(&mut *connection, command, link::REQUEST_WITHIN).await;
-        answer.map_err(|fault| Unserved { fault, sent: Some((*connection).clone()) })
+        pool.send(command).await
     }
 
     /// Sends over the connection of our own.

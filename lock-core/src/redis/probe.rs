@@ -93,21 +93,6 @@ pub(super) async fn pool(node: &Node) -> Result<(), Fault> {
     ))
 }
 
-/// The pool gave no connection.
-#[cfg(feature = "deadpool")]
-pub(super) fn pool_fault(error: deadpool_redis::PoolError) -> Fault {
-    match error {
-        deadpool_redis::PoolError::Backend(error) => fault::fault(error),
-        error => Fault::new(FaultKind::Transient, format!("the application's pool: {error}")),
-    }
-}
-
-/// The pool gave no connection in time.
-#[cfg(feature = "deadpool")]
-pub(super) fn pool_exhausted() -> Fault {
-    Fault::new(FaultKind::Transient, "the application's pool had no connection within 2 s")
-}
-
 /// Who holds a key and who waits.
 pub(super) async fn inspect(node: &Node, key: &Key) -> Result<Inspection, Fault> {
     let mut command = INSPECT.on(&Names::new(key));

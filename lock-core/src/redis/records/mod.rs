@@ -20,6 +20,8 @@ use redis::{Cmd, FromRedisValue as _, Value};
 
 use self::script::{ABORT, CLAIM, COMPLETE, PEEK, RIGHTS};
 use super::link::{self, Failure, Link};
+#[cfg(feature = "deadpool")]
+use super::pool::RedisPool;
 use super::script::Script;
 use super::{fault, probe, url};
 use crate::backend::{Fault, FaultKind};
@@ -46,7 +48,7 @@ pub struct RedisRecords {
 enum Wire {
     Own(Arc<Link>),
     #[cfg(feature = "deadpool")]
-    Pool(deadpool_redis::Pool),
+    Pool(RedisPool),
 }
 
 impl RedisRecords {
@@ -81,8 +83,8 @@ impl RedisRecords {
     ///
     /// Nothing is left behind when it is dropped.
     #[cfg(feature = "deadpool")]
-    pub async fn with_pool(pool: deadpool_redis::Pool) -> Result<Self, ConnectError> {
-        Self { wire: Wire::Pool(pool) }.checked().await
+    pub async fn with_pool(pool: impl Into<RedisPool>) -> Result<Self, ConnectError> {
+        Self { wire: Wire::Pool(pool.into()) }.checked().await
     }
 
     async fn checked(self) -> Result<Self, ConnectError> {
@@ -143,13 +145,8 @@ impl RedisRecords {
             }
             #[cfg(feature = "deadpool")]
             Wire::Pool(pool) => {
-                let got = tokio::time::timeout(link::REQUEST_WITHIN, pool.get());
-                let mut connection = match got.await {
-                    Ok(Ok(connection)) => connection,
-                    Ok(Err(error)) => return Err(Failure::Other(probe::pool_fault(error))),
-                    Err(_) => return Err(Failure::Other(probe::pool_exhausted())),
-                };
-                link::send(&mut *connection, command, link::REQUEST_WITHIN).await
+                let answer = pool.send(command).await;
+                answer.map_err(|unserved| unserved.fault)
             }
         }
     }
