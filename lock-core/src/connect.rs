@@ -7,12 +7,13 @@ use crate::error::ConnectError;
 use crate::memory::Memory;
 
 /// The schemes that there are, and whether this build has them with the feature in the middle.
-const SCHEMES: [(&str, &str, bool); 6] = [
+const SCHEMES: [(&str, &str, bool); 7] = [
     ("memory", "", true),
     ("redis", "redis", cfg!(feature = "redis")),
     ("redis+unix", "redis", cfg!(feature = "redis")),
     ("rediss", "redis-tls", cfg!(feature = "redis-tls")),
     ("zookeeper", "zookeeper", cfg!(feature = "zookeeper")),
+    ("zookeeper+quorum", "zookeeper", cfg!(feature = "zookeeper")),
     ("zookeeper+tls", "zookeeper-tls", cfg!(feature = "zookeeper-tls")),
 ];
 
@@ -46,6 +47,8 @@ pub(crate) async fn backend(
         }
         #[cfg(feature = "zookeeper")]
         "zookeeper" => zookeeper(url).await,
+        #[cfg(feature = "zookeeper")]
+        "zookeeper+quorum" => Ok(Arc::new(crate::zookeeper::quorum::connect(url).await?)),
         #[cfg(feature = "zookeeper-tls")]
         "zookeeper+tls" => zookeeper(url).await,
         _ => {
