@@ -6,4 +6,6 @@
 #![allow(clippy::disallowed_methods)]
 
 mod conformance;
+mod enrolled;
+mod member;
 mod support;
