@@ -9,3 +9,4 @@ mod conformance;
 mod enrolled;
 mod member;
 mod support;
+mod tokens;
