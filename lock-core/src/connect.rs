@@ -7,11 +7,13 @@ use crate::error::ConnectError;
 use crate::memory::Memory;
 
 /// The schemes that there are, and whether this build has them with the feature in the middle.
-const SCHEMES: [(&str, &str, bool); 6] = [
+const SCHEMES: [(&str, &str, bool); 8] = [
     ("memory", "", true),
     ("redis", "redis", cfg!(feature = "redis")),
     ("redis+unix", "redis", cfg!(feature = "redis")),
+    ("redis+sentinel", "redis", cfg!(feature = "redis")),
     ("rediss", "redis-tls", cfg!(feature = "redis-tls")),
+    ("rediss+sentinel", "redis-tls", cfg!(feature = "redis-tls")),
     ("zookeeper", "zookeeper", cfg!(feature = "zookeeper")),
     ("zookeeper+tls", "zookeeper-tls", cfg!(feature = "zookeeper-tls")),
 ];
@@ -27,7 +29,7 @@ pub(crate) async fn backend(
     match scheme {
         "memory" => memory(rest),
         #[cfg(feature = "redis")]
-        "redis" | "redis+unix" => {
+        "redis" | "redis+unix" | "redis+sentinel" => {
             redis(
                 url,
                 #[cfg(feature = "deadpool")]
@@ -36,7 +38,7 @@ pub(crate) async fn backend(
             .await
         }
         #[cfg(feature = "redis-tls")]
-        "rediss" => {
+        "rediss" | "rediss+sentinel" => {
             redis(
                 url,
                 #[cfg(feature = "deadpool")]

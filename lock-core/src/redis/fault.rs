@@ -52,6 +52,17 @@ pub(super) fn fault(error: RedisError) -> Fault {
     Fault::new(kind, what).with_source(error)
 }
 
+/// Whether the server only reads: it is a replica. Before 7.0 the code is lost inside a script.
+pub(super) fn is_read_only(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+        || error.detail().is_some_and(|detail| detail.contains("READONLY"))
+}
+
+/// The server that answered, or was to, is not the master any more.
+pub(super) fn superseded() -> Fault {
+    Fault::new(FaultKind::Transient, "the sentinels name another master by now")
+}
+
 /// No answer in time.
 pub(super) fn timed_out(within: Duration) -> Fault {
     Fault::new(FaultKind::Transient, format!("redis did not answer within {within:?}"))
