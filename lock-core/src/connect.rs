@@ -7,7 +7,7 @@ use crate::error::ConnectError;
 use crate::memory::Memory;
 
 /// The schemes that there are, and whether this build has them with the feature in the middle.
-const SCHEMES: [(&str, &str, bool); 8] = [
+const SCHEMES: &[(&str, &str, bool)] = &[
     ("memory", "", true),
     ("redis", "redis", cfg!(feature = "redis")),
     ("redis+unix", "redis", cfg!(feature = "redis")),
@@ -15,6 +15,7 @@ const SCHEMES: [(&str, &str, bool); 8] = [
     ("rediss", "redis-tls", cfg!(feature = "redis-tls")),
     ("rediss+sentinel", "redis-tls", cfg!(feature = "redis-tls")),
     ("zookeeper", "zookeeper", cfg!(feature = "zookeeper")),
+    ("zookeeper+quorum", "zookeeper", cfg!(feature = "zookeeper")),
     ("zookeeper+tls", "zookeeper-tls", cfg!(feature = "zookeeper-tls")),
 ];
 
@@ -48,6 +49,8 @@ pub(crate) async fn backend(
         }
         #[cfg(feature = "zookeeper")]
         "zookeeper" => zookeeper(url).await,
+        #[cfg(feature = "zookeeper")]
+        "zookeeper+quorum" => Ok(Arc::new(crate::zookeeper::quorum::connect(url).await?)),
         #[cfg(feature = "zookeeper-tls")]
         "zookeeper+tls" => zookeeper(url).await,
         _ => {
@@ -59,11 +62,11 @@ pub(crate) async fn backend(
 
 /// The schemes of this build and those that it lacks, for error messages.
 fn known() -> String {
-    let known = |(scheme, feature, here): (&str, &str, bool)| match here {
+    let known = |&(scheme, feature, here): &(&str, &str, bool)| match here {
         true => format!("`{scheme}:`"),
         false => format!("`{scheme}:` (needs the feature `{feature}`)"),
     };
-    SCHEMES.map(known).join(", ")
+    SCHEMES.iter().map(known).collect::<Vec<_>>().join(", ")
 }
 
 fn memory(name: &str) -> Result<Arc<dyn DynBackend>, ConnectError> {
