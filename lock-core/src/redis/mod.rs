@@ -27,6 +27,7 @@ mod inbox;
 mod link;
 mod names;
 mod node;
+mod origin;
 #[cfg(feature = "deadpool")]
 mod pool;
 mod probe;
@@ -34,6 +35,7 @@ mod probe;
 mod records;
 mod renewals;
 mod script;
+mod sentinel;
 mod url;
 
 use std::sync::Arc;
@@ -41,6 +43,7 @@ use std::time::Duration;
 
 use claim::RedisClaim;
 use node::Node;
+use origin::Origin;
 #[cfg(feature = "deadpool")]
 pub use pool::RedisPool;
 #[cfg(feature = "idempotency")]
@@ -72,9 +75,8 @@ impl Redis {
         url: &str,
         #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
     ) -> Result<Self, ConnectError> {
-        let client = url::client(url)?;
         let node = Node::connect(
-            client,
+            Origin::parse(url)?,
             #[cfg(feature = "deadpool")]
             pool,
         )

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use redis::aio::MultiplexedConnection;
-use redis::{Client, Cmd, Value};
+use redis::{Cmd, Value};
 
 use super::inbox::Inboxes;
 use super::link::{self, Failure, Link, Unserved};
+use super::origin::Origin;
 #[cfg(feature = "deadpool")]
 use super::pool::RedisPool;
 use super::renewals::Renewals;
 use super::script::Script;
+use super::sentinel::Sentinels;
 use super::{names, probe};
 use crate::backend::Fault;
 use crate::engine::clock;
@@ -32,16 +34,15 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) async fn connect(
-        client: Client,
+        origin: Origin,
         #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
     ) -> Result<Arc<Self>, Fault> {
-        super::url::install_tls();
         let session = format!("{:016x}", clock::random_claim_id().bits() as u64);
         let inboxes = Arc::new(Inboxes::default());
         let requests = Arc::new(AtomicU64::new(0));
         let channel = names::channel(&session);
-        let renewals = Renewals::start(Link::plain(client.clone()), requests.clone());
-        let main = Link::listening(client, channel, inboxes.clone());
+        let renewals = Renewals::start(Link::plain(origin.clone()), requests.clone());
+        let main = Link::listening(origin.clone(), channel, inboxes.clone());
         main.get().await?;
         let node = Self {
             session,
@@ -56,7 +57,19 @@ impl Node {
         probe::eviction(&node).await;
         #[cfg(feature = "deadpool")]
         probe::pool(&node).await?;
-        Ok(Arc::new(node))
+        let node = Arc::new(node);
+        if let Some(sentinels) = origin.sentinels() {
+            probe::min_replicas(&node).await;
+            follow(&node, sentinels);
+        }
+        Ok(node)
+    }
+
+    /// There is another master.
+    fn switched(&self) {
+        self.main.follow();
+        self.renewals.follow();
+        self.inboxes.stir();
     }
 
     #[cfg(feature = "deadpool")]
@@ -104,4 +117,20 @@ impl Node {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.main.call(command, link::REQUEST_WITHIN).await
     }
+}
+
+/// Has a node go to each master in turn, for as long as somebody has it.
+fn follow(node: &Arc<Node>, sentinels: &Sentinels) {
+    let (node, mut terms) = (Arc::downgrade(node), sentinels.terms());
+    drop(tokio::spawn(async move {
+        loop {
+            // Of a switch before this task came to run, too.
+            let Some(now) = node.upgrade() else { return };
+            now.switched();
+            drop(now);
+            if terms.changed().await.is_err() {
+                return;
+            }
+        }
+    }));
 }
