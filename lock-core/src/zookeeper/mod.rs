@@ -23,6 +23,7 @@
 
 mod about;
 mod claim;
+mod counting;
 mod enrolled;
 mod fault;
 mod fence;

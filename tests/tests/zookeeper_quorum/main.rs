@@ -12,3 +12,4 @@ mod faults;
 mod member;
 mod support;
 mod tokens;
+mod url;
