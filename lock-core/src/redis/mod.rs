@@ -24,6 +24,7 @@
 mod claim;
 mod fault;
 mod inbox;
+mod lanes;
 mod link;
 mod names;
 mod node;
@@ -96,6 +97,7 @@ impl Backend for Redis {
             push: true,
             force_release: true,
             quorum: true,
+            replicas: true,
             lease_min: LEASE_MIN,
             ..Promises::none()
         }
