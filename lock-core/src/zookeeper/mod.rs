@@ -56,8 +56,8 @@ use crate::key::Key;
 /// The shortest lease that is renewed in time.
 const LEASE_MIN: Duration = Duration::from_millis(100);
 
-/// See the module.
-#[derive(Debug)]
+/// See the module. Cheap to clone; the clones share one session.
+#[derive(Debug, Clone)]
 pub struct ZooKeeper {
     sessions: Arc<Sessions>,
 }

@@ -6,6 +6,9 @@
 #![allow(clippy::disallowed_methods)]
 
 mod conformance;
+mod contention;
 mod enrolled;
+mod faults;
 mod member;
 mod support;
+mod tokens;

@@ -32,8 +32,20 @@ pub(crate) struct Servers {
 
 impl Servers {
     pub(crate) async fn start() -> Self {
+        Self::with(options()).await
+    }
+
+    /// Directories of keys stay for as long as a test lasts.
+    pub(crate) async fn keeping_directories() -> Self {
+        Self::with(options().container_check_ms(600_000)).await
+    }
+
+    async fn with(options: ZooKeeperOptions) -> Self {
         let place = PLACES.acquire_many(3).await.expect("never closed");
-        let start = |_| std::thread::spawn(|| ZooKeeperServer::with(options()));
+        let start = |_| {
+            let options = options.clone();
+            std::thread::spawn(|| ZooKeeperServer::with(options))
+        };
         let starting: Vec<_> = (0..SERVERS).map(start).collect();
         let all = starting.into_iter().map(|server| server.join().expect("a server"));
         Self { all: all.collect(), _place: place }
