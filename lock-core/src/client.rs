@@ -4,6 +4,8 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
+
 use crate::backend::{Backend, DynBackend, Promises};
 use crate::builder::LockBuilder;
 use crate::busy::BusyKey;
@@ -306,8 +308,10 @@ impl ClientBuilder {
             &self.url,
             #[cfg(feature = "deadpool")]
             self.pool,
-        )
-        .await?;
+        );
+        // Its type is deep: named in full, it takes the caller's crate to the compiler's limits.
+        let backend: BoxFuture<'_, _> = Box::pin(backend);
+        let backend = backend.await?;
         Ok(LockClient::make(backend, self.defaults, self.waiters_per_key_max))
     }
 }

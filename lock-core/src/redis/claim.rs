@@ -3,23 +3,25 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis::Value;
 use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Value};
 use tokio::sync::oneshot;
 
 use super::fault;
 use super::inbox::{Handed, Inbox};
-use super::link::REQUEST_WITHIN;
+use super::link::{REQUEST_WITHIN, Unserved};
 use super::names::{self, Names};
 use super::node::Node;
 use super::probe;
 use super::renewals::Due;
 use super::script::{ATTEMPT, RAISE, WITHDRAW};
 use crate::backend::{
-    Attempt, Claim, ClaimId, Fault, FaultKind, Grant, Mode, Renewal, Terms, Withdrawal,
+    Attempt, Claim, ClaimId, Fault, FaultKind, Grant, Mode, NotReplicated, Renewal, Terms,
+    Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
+use crate::options::Replicas;
 use crate::proto::FenceRange;
 
 /// A waiting claim asks again at least this often; beside a push it is what refreshes its place.
@@ -99,6 +101,19 @@ impl RedisClaim {
         }
     }
 
+    /// Sends an attempt, and has its effect replicated if that is asked for; also what is wrong
+    /// with that.
+    async fn ask(&self, attempt: Cmd) -> Result<(Value, Option<NotReplicated>), Unserved> {
+        let Some(Replicas { count: wanted, timeout }) = self.terms.replicas else {
+            return Ok((self.node.call(&ATTEMPT, attempt).await?, None));
+        };
+        let replicas = Replicas { count: wanted, timeout };
+        let answer = self.node.call_and_wait(&ATTEMPT, attempt, replicas).await;
+        let (answer, acknowledged) = answer?;
+        let found = NotReplicated { wanted, acknowledged, timeout };
+        Ok((answer, (acknowledged < wanted).then_some(found)))
+    }
+
     /// Not kept: many keys are held for long, and few requests made for each.
     fn owner(&self) -> String {
         names::owner(self.id, &self.node.session)
@@ -172,7 +187,9 @@ impl Claim for RedisClaim {
             return Err(Fault::new(FaultKind::Refused, "`redis:` serves exclusive locks only"));
         }
         let inbox = self.inbox.get_or_insert_with(|| self.node.inboxes.open(self.id));
-        if let Some(handed) = inbox.handed()
+        // With replicas, a grant that was pushed counts only once they have it, too: ask.
+        let handed = inbox.handed().filter(|_| self.terms.replicas.is_none());
+        if let Some(handed) = handed
             && let Some(grant) = self.handed_on(handed)
         {
             self.held = true;
@@ -191,7 +208,7 @@ impl Claim for RedisClaim {
             .arg(millis(self.terms.lease + FENCE_KEPT))
             .arg(self.clock);
         let sent = clock::now();
-        let answer = match self.node.call(&ATTEMPT, command).await {
+        let (answer, not_replicated) = match self.ask(command).await {
             Ok(answer) => answer,
             Err(unserved) => {
                 let fault = unserved.fault.into_fault();
@@ -203,6 +220,9 @@ impl Claim for RedisClaim {
         };
         match ints(&answer)[..] {
             [1, first, last, wanted] => {
+                if let Some(found) = not_replicated {
+                    return Err(Fault::not_replicated(found));
+                }
                 let mut grant = self.granted(first, last, wanted)?;
                 // It stood in line, and found itself the owner. A push that says so is of the past.
                 grant.handed_on = self.blocked.take().is_some();

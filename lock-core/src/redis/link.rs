@@ -14,6 +14,7 @@ use super::origin::Origin;
 use super::{fault, probe};
 use crate::backend::Fault;
 use crate::engine::clock;
+use crate::options::Replicas;
 use crate::proto::FAULT_PAUSES;
 
 /// How long one request, or one connect, may take.
@@ -194,12 +195,30 @@ impl Link {
         command: &Cmd,
         within: Duration,
     ) -> Result<Value, Unserved> {
+        self.exchange(Request { command, replicas: None }, within).await
+    }
+
+    /// The same, and in one write behind it a `WAIT`; both answers in an array.
+    pub(super) async fn call_and_wait(
+        self: &Arc<Self>,
+        command: &Cmd,
+        replicas: Replicas,
+        within: Duration,
+    ) -> Result<Value, Unserved> {
+        self.exchange(Request { command, replicas: Some(replicas) }, within).await
+    }
+
+    async fn exchange(
+        self: &Arc<Self>,
+        request: Request<'_>,
+        within: Duration,
+    ) -> Result<Value, Unserved> {
         let unsent = |fault| Unserved { fault: Failure::Other(fault), sent: None };
         let until = clock::now() + REQUEST_WITHIN;
         let Numbered { mut connection, number, term } =
             self.get_within(within).await.map_err(unsent)?;
         let left = until.saturating_duration_since(clock::now());
-        let answer = self.in_term(term, send(&mut connection, command, within.min(left))).await;
+        let answer = self.in_term(term, request.send(&mut connection, within.min(left))).await;
         answer.map_err(|failure| {
             self.failed(number, &failure);
             Unserved { fault: failure, sent: Some(connection) }
@@ -271,6 +290,47 @@ impl Failure {
             Self::Server(error) => fault::fault(error),
             Self::Other(fault) => fault,
         }
+    }
+}
+
+/// What is sent in one write.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) command: &'a Cmd,
+    /// A `WAIT` behind it. Both answers are in an array then.
+    pub(super) replicas: Option<Replicas>,
+}
+
+impl Request<'_> {
+    pub(super) async fn send(
+        self,
+        connection: &mut impl redis::aio::ConnectionLike,
+        within: Duration,
+    ) -> Result<Value, Failure> {
+        let Some(replicas) = self.replicas else {
+            return send(connection, self.command, within).await;
+        };
+        let mut pipeline = redis::pipe();
+        pipeline.add_command(self.command.clone());
+        // Not 0, which is for ever.
+        let timeout_ms = replicas.timeout.as_millis().max(1);
+        pipeline.cmd("WAIT").arg(replicas.count).arg(timeout_ms as u64);
+        send_all(connection, &pipeline, 2, within).await
+    }
+}
+
+/// Sends several commands in one write; all answers in an array, unless one is an error.
+pub(super) async fn send_all(
+    connection: &mut impl redis::aio::ConnectionLike,
+    pipeline: &redis::Pipeline,
+    count: usize,
+    within: Duration,
+) -> Result<Value, Failure> {
+    let answers = connection.req_packed_commands(pipeline, 0, count);
+    match tokio::time::timeout(within, answers).await {
+        Ok(Ok(answers)) => Value::Array(answers).extract_error().map_err(Failure::Server),
+        Ok(Err(error)) => Err(Failure::Server(error)),
+        Err(_) => Err(Failure::Other(fault::timed_out(within))),
     }
 }
 

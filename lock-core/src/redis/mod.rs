@@ -24,6 +24,7 @@
 mod claim;
 mod fault;
 mod inbox;
+mod lanes;
 mod link;
 mod names;
 mod node;
@@ -42,6 +43,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use claim::RedisClaim;
+use futures_util::future::BoxFuture;
 use node::Node;
 use origin::Origin;
 #[cfg(feature = "deadpool")]
@@ -75,13 +77,14 @@ impl Redis {
         url: &str,
         #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
     ) -> Result<Self, ConnectError> {
-        let node = Node::connect(
+        let connecting = Node::connect(
             Origin::parse(url)?,
             #[cfg(feature = "deadpool")]
             pool,
-        )
-        .await
-        .map_err(ConnectError::Store)?;
+        );
+        // As in `ClientBuilder::connect`.
+        let connecting: BoxFuture<'_, _> = Box::pin(connecting);
+        let node = connecting.await.map_err(ConnectError::Store)?;
         Ok(Self { node })
     }
 }
@@ -96,6 +99,7 @@ impl Backend for Redis {
             push: true,
             force_release: true,
             quorum: true,
+            replicas: true,
             lease_min: LEASE_MIN,
             ..Promises::none()
         }

@@ -7,6 +7,9 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 
 use super::inbox::Inboxes;
+use super::lanes::Lanes;
+#[cfg(feature = "deadpool")]
+use super::link::Request;
 use super::link::{self, Failure, Link, Unserved};
 use super::origin::Origin;
 #[cfg(feature = "deadpool")]
@@ -14,9 +17,10 @@ use super::pool::RedisPool;
 use super::renewals::Renewals;
 use super::script::Script;
 use super::sentinel::Sentinels;
-use super::{names, probe};
+use super::{fault, names, probe};
 use crate::backend::Fault;
 use crate::engine::clock;
+use crate::options::Replicas;
 
 /// See the module.
 #[derive(Debug)]
@@ -29,6 +33,8 @@ pub(super) struct Node {
     main: Arc<Link>,
     #[cfg(feature = "deadpool")]
     pool: Option<RedisPool>,
+    /// Attempts that wait for replicas.
+    lanes: Lanes,
     requests: Arc<AtomicU64>,
 }
 
@@ -51,6 +57,7 @@ impl Node {
             main,
             #[cfg(feature = "deadpool")]
             pool,
+            lanes: Lanes::new(origin.clone()),
             requests,
         };
         probe::rights(&node).await?;
@@ -91,6 +98,39 @@ impl Node {
         }
     }
 
+    /// Calls a script, and waits for its replication; also how many replicas acknowledged it.
+    pub(super) async fn call_and_wait(
+        &self,
+        script: &Script,
+        command: Cmd,
+        replicas: Replicas,
+    ) -> Result<(Value, u32), Unserved> {
+        let answer = match self.send_and_wait(&command, replicas).await {
+            Err(unserved) if unserved.fault.is_no_script() => {
+                self.send_and_wait(&script.eval(&command), replicas).await
+            }
+            answer => answer,
+        };
+        match answer? {
+            Value::Array(answers) => match <[Value; 2]>::try_from(answers) {
+                Ok([answer, Value::Int(acknowledged)]) => {
+                    Ok((answer, u32::try_from(acknowledged).unwrap_or_default()))
+                }
+                _ => Err(strange()),
+            },
+            _ => Err(strange()),
+        }
+    }
+
+    async fn send_and_wait(&self, command: &Cmd, replicas: Replicas) -> Result<Value, Unserved> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        #[cfg(feature = "deadpool")]
+        if let Some(pool) = &self.pool {
+            return pool.send(Request { command, replicas: Some(replicas) }).await;
+        }
+        self.lanes.call_and_wait(command, replicas).await
+    }
+
     /// Calls a script over a connection of the past.
     pub(super) async fn call_over(
         connection: &mut MultiplexedConnection,
@@ -109,7 +149,7 @@ impl Node {
     pub(super) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
         let Some(pool) = &self.pool else { return self.send_main(command).await };
         self.requests.fetch_add(1, Ordering::Relaxed);
-        pool.send(command).await
+        pool.send(Request { command, replicas: None }).await
     }
 
     /// Sends over the connection of our own.
@@ -117,6 +157,10 @@ impl Node {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.main.call(command, link::REQUEST_WITHIN).await
     }
+}
+
+fn strange() -> Unserved {
+    Unserved { fault: Failure::Other(fault::strange("a wait for replicas")), sent: None }
 }
 
 /// Has a node go to each master in turn, for as long as somebody has it.

@@ -25,7 +25,8 @@ fn enrolment(nonce: u64) -> Enrolment {
 
 fn claim(member: &ZooKeeper) -> <ZooKeeper as Backend>::Claim {
     let (lease, patience) = (ms(60_000), None);
-    let terms = Terms { lease, mode: Mode::Exclusive, fences: 8, patience, name: None };
+    let terms =
+        Terms { lease, mode: Mode::Exclusive, fences: 8, patience, name: None, replicas: None };
     let id = ClaimId::from_bits(fastrand::u128(..));
     let mut claim = member.claim(&Key::new("k").expect("a good key"), id, terms);
     claim.count_from(1_000_000);

@@ -24,7 +24,8 @@ fn claim(member: &ZooKeeper, clock: u64) -> ZooKeeperClaim {
 
 fn claim_on(key: &str, member: &ZooKeeper, clock: u64) -> ZooKeeperClaim {
     let (lease, patience) = (ms(60_000), None);
-    let terms = Terms { lease, mode: Mode::Exclusive, fences: 8, patience, name: None };
+    let terms =
+        Terms { lease, mode: Mode::Exclusive, fences: 8, patience, name: None, replicas: None };
     let id = ClaimId::from_bits(fastrand::u128(..));
     let mut claim = member.claim(&Key::new(key).expect("a good key"), id, terms);
     claim.count_from(clock);

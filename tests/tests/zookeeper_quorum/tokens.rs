@@ -67,7 +67,8 @@ const HOUR: u64 = 3_600 * 1_000_000 * 8;
 /// One grant, and the way back.
 async fn one_grant(locks: &Quorum<Late>, round: u32) -> FenceRange {
     let (lease, patience) = (Duration::from_secs(60), None);
-    let terms = Terms { lease, mode: Mode::Exclusive, fences: 8, patience, name: None };
+    let terms =
+        Terms { lease, mode: Mode::Exclusive, fences: 8, patience, name: None, replicas: None };
     let id = ClaimId::from_bits(fastrand::u128(..));
     let mut claim = locks.claim(&Key::new("k").expect("a good key"), id, terms);
     let asking = async {

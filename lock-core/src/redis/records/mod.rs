@@ -19,6 +19,8 @@ use std::time::Duration;
 use redis::{Cmd, FromRedisValue as _, Value};
 
 use self::script::{ABORT, CLAIM, COMPLETE, PEEK, RIGHTS};
+#[cfg(feature = "deadpool")]
+use super::link::Request;
 use super::link::{self, Failure, Link};
 use super::origin::Origin;
 #[cfg(feature = "deadpool")]
@@ -144,7 +146,7 @@ impl RedisRecords {
             }
             #[cfg(feature = "deadpool")]
             Wire::Pool(pool) => {
-                let answer = pool.send(command).await;
+                let answer = pool.send(Request { command, replicas: None }).await;
                 answer.map_err(|unserved| unserved.fault)
             }
         }
