@@ -5,6 +5,7 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod chaos;
 mod conformance;
 mod contention;
 mod enrolled;
