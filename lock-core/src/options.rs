@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::backend::Promises;
 use crate::key::Key;
 use crate::rejection::Rejection;
 
@@ -56,7 +57,7 @@ impl Fairness {
 /// |---|---|---|
 /// | `wait` | 10 s | 0 (never wait) to 24 h |
 /// | `retries` | 0 | at most 1,000 |
-/// | `lease` | 10 s | what the store can renew ([`Promises::lease_min`](crate::Promises)) to 24 h |
+/// | `lease` | 10 s | what the store can renew ([`Promises::lease_min`](crate::Promises)) to 24 h, or what it allows ([`Promises::lease_max`](crate::Promises)) |
 /// | `hold_limit` | none | over 0, to 24 h |
 /// | `linger` | 0 | to 24 h |
 /// | `fairness` | 64 hand-offs or 20 ms | |
@@ -187,12 +188,14 @@ impl LockOptions {
     }
 
     /// Refuses what no backend could keep, before anything is sent.
-    pub(crate) fn check(&self, key: &Key, lease_min: Duration) -> Result<(), Rejection> {
+    pub(crate) fn check(&self, key: &Key, promises: &Promises) -> Result<(), Rejection> {
+        let Promises { lease_min, lease_max, .. } = *promises;
         let refuse = |option, given, min, max| {
             Err(Rejection::OutOfBounds { key: key.clone(), option, given, min, max })
         };
-        if self.lease < lease_min || self.lease > DURATION_MAX {
-            return refuse("lease", self.lease, lease_min, DURATION_MAX);
+        let lease_max = lease_max.min(DURATION_MAX);
+        if self.lease < lease_min || self.lease > lease_max {
+            return refuse("lease", self.lease, lease_min, lease_max);
         }
         if self.wait > DURATION_MAX {
             return refuse("wait", self.wait, Duration::ZERO, DURATION_MAX);
@@ -246,11 +249,14 @@ mod tests {
             (LockOptions::new().with_name("\u{9b}31m"), "name"),
         ];
         for (options, name) in cases {
-            let error = options.check(&key, Duration::from_millis(10)).unwrap_err().to_string();
+            let error = options.check(&key, &Promises::none()).unwrap_err().to_string();
             assert!(error.contains("order:42") && error.contains(name), "{error}");
         }
         for options in [LockOptions::new(), LockOptions::new().with_name(&LONG[1..])] {
-            assert!(options.check(&key, Duration::from_millis(10)).is_ok(), "{options:?}");
+            assert!(options.check(&key, &Promises::none()).is_ok(), "{options:?}");
         }
+        let promises = Promises { lease_max: Duration::from_secs(5), ..Promises::none() };
+        let error = LockOptions::new().check(&key, &promises).unwrap_err().to_string();
+        assert!(error.contains("lease is 10s") && error.contains("to 5s"), "{error}");
     }
 }

@@ -107,7 +107,7 @@ impl Acquire {
         };
         let now = clock::now();
         if self.started.is_none() {
-            self.options.check(&key, self.shared.promises.lease_min)?;
+            self.options.check(&key, &self.shared.promises)?;
             if self.options.reentrant
                 && let Some(hold) = LockScope::holds(&self.shared, &key)
             {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::Members;
-use super::member::{self, Command, Report, Said};
+use super::member::{self, Command, Place, Report, Said};
 use crate::backend::{
     Attempt, Backend, Claim, ClaimId, Fault, FaultKind, Grant, Renewal, Terms, Withdrawal,
 };
@@ -78,7 +78,8 @@ impl<B: Backend> QuorumClaim<B> {
             let id = place_of(self.id, self.rejoins);
             let claim = self.members.all[member].claim(&self.key, id, self.terms);
             let reporter = self.reporter.clone();
-            drop(tokio::spawn(member::serve(member, claim, commands, reporter)));
+            let place = Place { member, council: self.members.council.clone() };
+            drop(tokio::spawn(member::serve(place, claim, commands, reporter)));
             line
         });
         self.votes.sent(member, clock::now());
