@@ -13,13 +13,8 @@ const LAYOUT: &str = "lock-quorum-1";
 const NONE: &str = "-";
 
 /// All of a list of hosts stays as it is, for those who look at the store.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'.')
-    .remove(b',')
-    .remove(b':')
-    .remove(b'_')
-    .remove(b'[')
-    .remove(b']');
+const ENCODED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'.').remove(b',').remove(b':').remove(b'_').remove(b'[').remove(b']');
 
 /// That a store is a member of a quorum. It lives for as long as the store has its data.
 ///
@@ -113,7 +108,8 @@ mod tests {
 
     #[test]
     fn it_is_one_line_that_people_can_read() {
-        let text = "lock-quorum-1 a:1,[::1]:2,c.d_e:3 3 30000 00000000000000ab f00 1700000000000001 -";
+        let text =
+            "lock-quorum-1 a:1,[::1]:2,c.d_e:3 3 30000 00000000000000ab f00 1700000000000001 -";
         assert_eq!(some().to_string(), text);
         assert!(Enrolment { floor: Some(7), ..some() }.to_string().ends_with("01 7"));
     }

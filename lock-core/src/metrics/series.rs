@@ -151,7 +151,8 @@ pub(crate) struct OfMember {
 
 impl OfMember {
     pub(crate) fn new(name: &str) -> Self {
-        let key = |of: &'static str| Key::from_parts(of, vec![Label::new("member", name.to_owned())]);
+        let key =
+            |of: &'static str| Key::from_parts(of, vec![Label::new("member", name.to_owned())]);
         Self {
             good: key(names::MEMBER_READY),
             quarantines: key(names::MEMBER_QUARANTINES_TOTAL),

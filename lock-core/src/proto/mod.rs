@@ -38,7 +38,7 @@ pub use fence::FenceRange;
 pub(crate) use fence::{reserve, ticks};
 #[cfg(feature = "test-util")]
 pub(crate) use lease::margin;
+pub(crate) use roll::{Act, Enrol, Identity, Roll, Standing};
 #[cfg(feature = "zookeeper")]
 pub(crate) use session::SessionClock;
-pub(crate) use roll::{Act, Enrol, Identity, Roll, Standing};
 pub(crate) use votes::{Renewed, Ruling, Votes};

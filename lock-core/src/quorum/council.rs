@@ -34,7 +34,9 @@ pub(super) enum Standing {
     Good(Arc<Enrolment>),
     // ## Early => (Unrepaired | Good | Unseen | Away)
     /// It lost its data, or is new, and is kept away until then.
-    Early { until: Instant },
+    Early {
+        until: Instant,
+    },
     // ## Unrepaired => (Good | Early | Unseen | Away)
     /// It waits for a majority of the others, which know how far the tokens are.
     Unrepaired,

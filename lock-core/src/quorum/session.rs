@@ -184,9 +184,7 @@ impl<M: Member> Session<M> {
                 (Of::Unrepaired, _) if self.roll.is_stuck(member) => Standing::Unrepaired,
                 // A matter of a moment.
                 (Of::Vacant | Of::Lost | Of::Unrepaired, _) => Standing::Unseen,
-                (Of::Early { left }, _) if member == heard => {
-                    Standing::Early { until: now + left }
-                }
+                (Of::Early { left }, _) if member == heard => Standing::Early { until: now + left },
                 (Of::Good, Some(enrolment)) if member == heard => {
                     let Some(members) = self.members.upgrade() else { return };
                     // The store first, then those who ask it.
@@ -228,12 +226,7 @@ fn conflict(name: &str, ours: &Identity, theirs: &Enrolment) -> Fault {
     let what = format!(
         "`{name}` is a member of another quorum: `{}` ({} members, leases up to {:?}); this client \
          is of `{}` ({} members, leases up to {:?})",
-        theirs.quorum,
-        theirs.members,
-        theirs.lease_max,
-        ours.quorum,
-        ours.members,
-        ours.lease_max
+        theirs.quorum, theirs.members, theirs.lease_max, ours.quorum, ours.members, ours.lease_max
     );
     Fault::new(FaultKind::Refused, what)
 }

@@ -201,8 +201,8 @@ impl Roll {
         fresh: &impl Fn(&Seen) -> bool,
     ) -> Option<Enrol> {
         let Look { now, up_for, .. } = seen.look;
-        let all_answer = self.standings().filter(|(_, seen, _)| fresh(seen)).count()
-            == self.seats.len();
+        let all_answer =
+            self.standings().filter(|(_, seen, _)| fresh(seen)).count() == self.seats.len();
         if standing == Standing::Vacant && all_answer && self.is_founding() {
             let left = self.identity.quarantine().saturating_sub(up_for);
             return Some(Enrol::Found { ready_at: now + left });
@@ -238,9 +238,8 @@ impl Roll {
         let Some((_, past)) = self.seats[member].past else { return Err(vec![member]) };
         let is_read = |seen: &Seen| seen.sent >= past;
         let others = || self.standings().filter(|(other, _, _)| *other != member);
-        let good = || {
-            others().filter(|(_, seen, standing)| is_read(seen) && *standing == Standing::Good)
-        };
+        let good =
+            || others().filter(|(_, seen, standing)| is_read(seen) && *standing == Standing::Good);
         if good().count() >= self.majority() {
             return Ok((good().map(|(_, seen, _)| seen.look.reached()).max().unwrap_or(0), false));
         }
