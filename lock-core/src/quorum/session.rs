@@ -61,6 +61,7 @@ pub(super) fn start<M: Member>(
     let lines = vec![line; council.seats.len()];
     let rises = Rises(council.clone());
     let roll = Roll::new(identity);
+    let client = members.clone();
     let session = Session { members, council, roll, lines, running: FuturesUnordered::new() };
     drop(tokio::spawn(async move {
         let rises = rises;
@@ -68,7 +69,8 @@ pub(super) fn start<M: Member>(
         let council = rises.0.clone();
         drop(rises);
         // Called between the last look around and the end.
-        if council.conflict().is_none() && council.seats.iter().any(|seat| seat.is_unseen()) {
+        let is_needed = client.strong_count() > 0 && council.conflict().is_none();
+        if is_needed && council.seats.iter().any(|seat| seat.is_unseen()) {
             council.call();
         }
     }));

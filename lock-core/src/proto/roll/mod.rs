@@ -166,8 +166,11 @@ impl Roll {
                 Standing::Good | Standing::Foreign => {}
                 Standing::Early { left } => {
                     let over = seen.heard + left;
-                    wanted[member] |= over <= now;
-                    plan.next = Some(plan.next.map_or(over, |next| next.min(over)));
+                    if over <= now {
+                        wanted[member] = true;
+                    } else {
+                        plan.next = Some(plan.next.map_or(over, |next| next.min(over)));
+                    }
                 }
                 Standing::Vacant | Standing::Lost => match self.enrol(seen, standing, &fresh) {
                     Some(what) if fresh(seen) => {
