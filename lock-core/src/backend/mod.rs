@@ -20,7 +20,7 @@ use std::time::Duration;
 
 pub use enrolment::{Enrolment, EnrolmentError};
 pub(crate) use erased::{DynBackend, DynClaim};
-pub use fault::{Fault, FaultKind};
+pub use fault::{Fault, FaultKind, NotReplicated};
 pub use member::{Look, Member, SEEN_WITHIN};
 
 #[cfg(feature = "redis")]
@@ -30,7 +30,7 @@ pub use crate::zookeeper::ZooKeeper;
 
 use crate::inspect::Inspection;
 use crate::key::Key;
-use crate::options::DURATION_MAX;
+use crate::options::{DURATION_MAX, Replicas};
 use crate::proto::FenceRange;
 
 /// A lock service.
@@ -170,6 +170,8 @@ pub struct Promises {
     pub force_release: bool,
     /// It can be a member of a [`Quorum`](crate::quorum::Quorum): [`Claim::raise`] is served.
     pub quorum: bool,
+    /// A grant can wait for replicas: [`Terms::replicas`] is served.
+    pub replicas: bool,
     /// The shortest lease that the backend can renew in time.
     pub lease_min: Duration,
     /// The longest lease that may be asked for: at a quorum that sees to its members, those that
@@ -190,6 +192,7 @@ impl Promises {
             revocation: false,
             force_release: false,
             quorum: false,
+            replicas: false,
             lease_min: Duration::from_millis(10),
             lease_max: DURATION_MAX,
         }
@@ -209,6 +212,9 @@ pub struct Terms {
     pub patience: Option<Duration>,
     /// What the claim is for, shown to operators where the store has a place for it.
     pub name: Option<&'static str>,
+    /// By how many replicas a grant must be acknowledged before an attempt tells of it; fewer are
+    /// a [`Fault::not_replicated`]. Not asked for where [`Promises::replicas`] does not hold.
+    pub replicas: Option<Replicas>,
 }
 
 /// How a key is shared.

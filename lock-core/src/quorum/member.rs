@@ -1,11 +1,13 @@
 //! One member's claim, in a task of its own: a member that hangs holds up nobody, and its requests
 //! run to their end whatever becomes of the others.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
+use super::Members;
 use super::council::Council;
 use crate::backend::{Attempt, Claim, Enrolment, Fault, FaultKind, Grant, Renewal, Withdrawal};
 use crate::engine::clock;
@@ -48,17 +50,16 @@ pub(super) enum Said {
 
 pub(super) type Report = (usize, Said);
 
-/// One member, as the task of a claim there knows it.
-#[derive(Debug, Clone)]
-pub(super) struct Place {
+/// Which member of which quorum.
+#[derive(Debug)]
+pub(super) struct Place<B> {
+    pub(super) members: Arc<Members<B>>,
     pub(super) member: usize,
-    /// Of a managed quorum.
-    pub(super) council: Option<Arc<Council>>,
 }
 
 /// Serves commands in their order until nobody can give any more.
-pub(super) async fn serve(
-    place: Place,
+pub(super) async fn serve<B>(
+    place: Place<B>,
     mut claim: impl Claim,
     mut commands: UnboundedReceiver<Command>,
     reports: UnboundedSender<Report>,
@@ -83,27 +84,24 @@ pub(super) async fn serve(
                 continue;
             }
         };
-        let sent = clock::now();
         let said = match command {
             None => return,
             Some(Command::Attempt { clock }) => {
                 let answer = place.attempt(&mut claim, clock).await;
                 let is_good = |council: &Arc<Council>| council.good(member).is_some();
-                unready = answer.is_err() && place.council.as_ref().is_some_and(|it| !is_good(it));
-                Said::Attempted(place.answered(sent, answer))
+                unready = answer.is_err() && place.council().is_some_and(|it| !is_good(it));
+                Said::Attempted(answer)
             }
             Some(Command::Renew { clock }) => {
                 claim.count_from(clock);
-                Said::Renewed(place.answered(sent, claim.renew().await))
+                Said::Renewed(place.ask(claim.renew()).await)
             }
-            Some(Command::Raise { to }) => {
-                Said::Raised(to, place.answered(sent, claim.raise(to).await))
-            }
+            Some(Command::Raise { to }) => Said::Raised(to, place.ask(claim.raise(to)).await),
             Some(Command::Withdraw { clock, within }) => {
                 unready = false;
                 claim.count_from(place.clock(clock));
                 let until = clock::now() + within;
-                leave(member, &mut claim, until, &reports).await
+                leave(&place, &mut claim, until, &reports).await
             }
         };
         listens = !matches!(said, Said::Left(_) | Said::GaveUp(_));
@@ -112,9 +110,30 @@ pub(super) async fn serve(
     }
 }
 
-impl Place {
+impl<B> Place<B> {
+    fn council(&self) -> Option<&Arc<Council>> {
+        self.members.council.as_ref()
+    }
+
+    /// Runs a request to its end, and notes whether the store has answered.
+    async fn ask<T>(&self, request: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+        let health = &self.members.health[self.member];
+        let sent = clock::now();
+        health.asked(sent);
+        let answer = request.await;
+        // A refusal is an answer as well.
+        let silent = |fault: &Fault| fault.kind() == FaultKind::Transient;
+        if !answer.as_ref().is_err_and(silent) {
+            health.answered();
+            if let Some(council) = self.council() {
+                council.seats[self.member].answers(sent);
+            }
+        }
+        answer
+    }
+
     async fn is_good(&self) {
-        match &self.council {
+        match self.council() {
             Some(council) => council.is_good(self.member).await,
             None => std::future::pending().await,
         }
@@ -123,15 +142,15 @@ impl Place {
     /// Attempts where the member may be asked, and once more if it says that it must be looked at
     /// first: its connection is a new one.
     async fn attempt(&self, claim: &mut impl Claim, clock: u64) -> Result<Attempt, Fault> {
-        let Some(council) = &self.council else {
+        let Some(council) = self.council() else {
             claim.count_from(clock);
-            return claim.attempt().await;
+            return self.ask(claim.attempt()).await;
         };
         let mut unready = None;
         for _ in 0..2 {
             let enrolment = council.admit(self.member).await?;
             claim.count_from(above(&enrolment, clock));
-            match claim.attempt().await {
+            match self.ask(claim.attempt()).await {
                 Err(fault) if fault.kind() == FaultKind::Unready => {
                     council.unsee(self.member, &enrolment);
                     unready = Some(fault);
@@ -151,16 +170,8 @@ impl Place {
 
     /// Where a block of tokens ends that the member reserves.
     fn clock(&self, clock: u64) -> u64 {
-        let enrolment = self.council.as_ref().and_then(|council| council.good(self.member));
+        let enrolment = self.council().and_then(|council| council.good(self.member));
         enrolment.map_or(clock, |enrolment| above(&enrolment, clock))
-    }
-
-    /// Notes that the member has answered.
-    fn answered<T>(&self, sent: Instant, answer: Result<T, Fault>) -> Result<T, Fault> {
-        if let (Some(council), Ok(_)) = (&self.council, &answer) {
-            council.seats[self.member].answers(sent);
-        }
-        answer
     }
 }
 
@@ -186,15 +197,15 @@ fn cut(grant: Grant, enrolment: &Enrolment) -> Result<Grant, Fault> {
 }
 
 /// Withdraws, again and again for as long as the lease may last.
-async fn leave(
-    member: usize,
+async fn leave<B>(
+    place: &Place<B>,
     claim: &mut impl Claim,
     until: Instant,
     reports: &UnboundedSender<Report>,
 ) -> Said {
     let mut failures = 0;
     loop {
-        match claim.withdraw().await {
+        match place.ask(claim.withdraw()).await {
             // An earlier try took effect, and only its answer was lost.
             Ok(_) if failures > 0 => return Said::Left(Withdrawal::Released),
             Ok(withdrawal) => return Said::Left(withdrawal),
@@ -203,7 +214,7 @@ async fn leave(
             }
             Err(fault) => {
                 failures += 1;
-                drop(reports.send((member, Said::Stays(fault))));
+                drop(reports.send((place.member, Said::Stays(fault))));
             }
         }
         tokio::time::sleep(FAULT_PAUSES.pause(failures, clock::random_bits())).await;

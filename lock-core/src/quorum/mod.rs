@@ -15,12 +15,13 @@
 //! both, `proto/roll/` has the rules; of one that is [not](Quorum::new), the application must.
 //!
 //! - `claim`: the verbs of one claim. - `member`: its task at one member. - `charter`: which quorum
-//!   it is. - `council`: how the members stand. - `session`: the task that sees to them. -
-//!   `health`: what is told of them.
+//!   it is. - `council`: how the members stand. - `session`: the task that sees to them. - `health`:
+//!   which members are worth asking.
 
 mod charter;
 mod claim;
 mod council;
+mod health;
 mod member;
 mod series;
 mod session;
@@ -35,6 +36,7 @@ pub use charter::Charter;
 use charter::{MEMBERS_MAX, MEMBERS_MIN};
 pub use claim::QuorumClaim;
 use council::Council;
+use health::Health;
 
 use crate::backend::{Backend, ClaimId, Fault, FaultKind, Member, Promises, Terms};
 use crate::engine::wall;
@@ -55,10 +57,19 @@ pub struct Quorum<B> {
 #[derive(Debug)]
 struct Members<B> {
     all: Vec<B>,
+    /// How each of them has answered.
+    health: Vec<Health>,
     count: Count,
     /// Of a managed quorum.
     council: Option<Arc<Council>>,
     lease_max: Duration,
+}
+
+impl<B> Members<B> {
+    fn new(all: Vec<B>, council: Option<Arc<Council>>, lease_max: Duration) -> Self {
+        let health = all.iter().map(|_| Health::default()).collect();
+        Self { all, health, count: Count::default(), council, lease_max }
+    }
 }
 
 /// What the tokens of this client are counted from.
@@ -141,8 +152,7 @@ impl<B: Backend> Quorum<B> {
     /// [`QuorumError`] for fewer than three stores, and for one that cannot be a member.
     pub fn new(members: Vec<B>) -> Result<Self, QuorumError> {
         check(&members)?;
-        let (count, lease_max) = (Count::default(), DURATION_MAX);
-        let members = Members { all: members, count, council: None, lease_max };
+        let members = Members::new(members, None, DURATION_MAX);
         Ok(Self { members: Arc::new(members) })
     }
 
@@ -177,8 +187,7 @@ impl<M: Member> Quorum<M> {
                     }
                 })
             });
-            let (count, lease_max) = (Count::default(), charter.lease_max());
-            Members { all: members, count, council: Some(council), lease_max }
+            Members::new(members, Some(council), charter.lease_max())
         });
         Ok(Self { members })
     }

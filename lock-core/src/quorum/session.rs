@@ -133,6 +133,9 @@ impl<M: Member> Session<M> {
             self.running.push(Box::pin(async move {
                 let sent = clock::now();
                 let answer = members.all[member].look().await;
+                if answer.is_ok() {
+                    members.health[member].answered();
+                }
                 (member, Heard::Looked { sent, answer })
             }));
         }

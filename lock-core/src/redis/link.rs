@@ -1,16 +1,20 @@
 //! A connection that comes back.
 
+use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, PushKind, RedisError, Value};
 
-use super::fault;
 use super::inbox::Inboxes;
-use crate::backend::Fault;
+use super::origin::Origin;
+use super::{fault, gate, probe};
+use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
+use crate::options::Replicas;
 use crate::proto::FAULT_PAUSES;
 
 /// How long one request, or one connect, may take.
@@ -23,7 +27,7 @@ const BUFFERED_MAX: usize = 1_024;
 /// comes back by itself, so that pushes are missed as short as can be.
 #[derive(Debug)]
 pub(super) struct Link {
-    client: Client,
+    origin: Origin,
     push: Option<Push>,
     current: Mutex<Option<Numbered>>,
     /// Held while connecting; the last failure and its time.
@@ -44,6 +48,8 @@ struct Push {
 pub(super) struct Numbered {
     pub(super) connection: MultiplexedConnection,
     number: u64,
+    /// When this is over, what it still answers does not count.
+    term: u64,
 }
 
 /// Waiters for one connect share its failure for this long.
@@ -51,20 +57,20 @@ const FAILURE_SHARED: Duration = Duration::from_millis(10);
 
 impl Link {
     /// A link for requests only.
-    pub(super) fn plain(client: Client) -> Arc<Self> {
-        Arc::new(Self::new(client, None))
+    pub(super) fn plain(origin: Origin) -> Arc<Self> {
+        Arc::new(Self::new(origin, None))
     }
 
     /// A link that listens to `channel` as well.
-    pub(super) fn listening(client: Client, channel: String, inboxes: Arc<Inboxes>) -> Arc<Self> {
+    pub(super) fn listening(origin: Origin, channel: String, inboxes: Arc<Inboxes>) -> Arc<Self> {
         Arc::new_cyclic(|this| {
-            Self::new(client, Some(Push { channel, inboxes, this: this.clone() }))
+            Self::new(origin, Some(Push { channel, inboxes, this: this.clone() }))
         })
     }
 
-    fn new(client: Client, push: Option<Push>) -> Self {
+    fn new(origin: Origin, push: Option<Push>) -> Self {
         Self {
-            client,
+            origin,
             push,
             current: Mutex::new(None),
             connecting: tokio::sync::Mutex::new(None),
@@ -73,7 +79,8 @@ impl Link {
     }
 
     fn current(&self) -> Option<Numbered> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        current.filter(|current| self.origin.is_current(current.term))
     }
 
     /// The connection, made anew if there is none.
@@ -91,11 +98,13 @@ impl Link {
         {
             return Err(fault.clone());
         }
-        let connecting = tokio::time::timeout(REQUEST_WITHIN, self.connect());
+        let deadline = clock::now() + REQUEST_WITHIN;
+        let open = |client, term| Box::pin(self.open(client, term)) as BoxFuture<'_, _>;
+        let connecting =
+            tokio::time::timeout_at(deadline.into(), self.origin.reach(deadline, open));
         let connection = match connecting.await {
             Ok(Ok(connection)) => connection,
-            Ok(Err(error)) => {
-                let fault = fault::fault(error);
+            Ok(Err(fault)) => {
                 *failed = Some((clock::now(), fault.clone()));
                 return Err(fault);
             }
@@ -110,7 +119,7 @@ impl Link {
         Ok(current.insert(connection).clone())
     }
 
-    async fn connect(&self) -> Result<Numbered, RedisError> {
+    async fn open(&self, client: Client, term: u64) -> Result<Numbered, Fault> {
         let number = self.connects.fetch_add(1, Ordering::Relaxed);
         let mut config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(REQUEST_WITHIN))
@@ -118,24 +127,41 @@ impl Link {
             .set_pipeline_buffer_size(BUFFERED_MAX);
         if let Some(push) = &self.push {
             let (inboxes, this) = (push.inboxes.clone(), push.this.clone());
+            let origin = self.origin.clone();
             config = config.set_push_sender(move |info: redis::PushInfo| {
                 if info.kind == PushKind::Disconnection {
                     if let Some(this) = this.upgrade() {
                         this.broken(number);
                         come_back(&this);
                     }
-                } else {
+                } else if origin.is_current(term) {
                     inboxes.deliver(&info);
                 }
                 Ok::<(), std::convert::Infallible>(())
             });
         }
-        let mut connection =
-            self.client.get_multiplexed_async_connection_with_config(&config).await?;
-        if let Some(push) = &self.push {
-            connection.subscribe(&push.channel).await?;
+        let connecting = client.get_multiplexed_async_connection_with_config(&config);
+        let mut connection = connecting.await.map_err(fault::fault)?;
+        if self.origin.sentinels().is_some() {
+            probe::master(&mut connection).await?;
         }
-        Ok(Numbered { connection, number })
+        if let Some(push) = &self.push {
+            connection.subscribe(&push.channel).await.map_err(fault::fault)?;
+        }
+        Ok(Numbered { connection, number, term })
+    }
+
+    /// Drops a connection of a term that is over; a link that listens comes back at once.
+    pub(super) fn follow(&self) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.as_ref().is_some_and(|current| self.origin.is_current(current.term)) {
+            return;
+        }
+        *current = None;
+        drop(current);
+        if let Some(this) = self.push.as_ref().and_then(|push| push.this.upgrade()) {
+            come_back(&this);
+        }
     }
 
     /// This connection is of no use any more.
@@ -169,24 +195,77 @@ impl Link {
         command: &Cmd,
         within: Duration,
     ) -> Result<Value, Unserved> {
+        self.exchange(Request { command, replicas: None }, within).await
+    }
+
+    /// The same, and in one write behind it a `WAIT`; both answers in an array.
+    pub(super) async fn call_and_wait(
+        self: &Arc<Self>,
+        command: &Cmd,
+        replicas: Replicas,
+        within: Duration,
+    ) -> Result<Value, Unserved> {
+        self.exchange(Request { command, replicas: Some(replicas) }, within).await
+    }
+
+    async fn exchange(
+        self: &Arc<Self>,
+        request: Request<'_>,
+        within: Duration,
+    ) -> Result<Value, Unserved> {
+        self.exchange_over(request, None, within).await.map(|(answer, _)| answer)
+    }
+
+    /// Sends one command over the connection of this number only, if one is given; also the number
+    /// of the connection that it was sent over.
+    pub(super) async fn exchange_over(
+        self: &Arc<Self>,
+        request: Request<'_>,
+        only: Option<u64>,
+        within: Duration,
+    ) -> Result<(Value, u64), Unserved> {
         let unsent = |fault| Unserved { fault: Failure::Other(fault), sent: None };
         let until = clock::now() + REQUEST_WITHIN;
-        let Numbered { mut connection, number } = self.get_within(within).await.map_err(unsent)?;
+        let Numbered { mut connection, number, term } =
+            self.get_within(within).await.map_err(unsent)?;
+        if only.is_some_and(|only| only != number) {
+            return Err(unsent(gate::unready()));
+        }
         let left = until.saturating_duration_since(clock::now());
-        let answer = send(&mut connection, command, within.min(left)).await;
-        answer.map_err(|failure| {
-            let lasting = match &failure {
-                Failure::Server(error) => error.is_unrecoverable_error(),
-                Failure::Other(_) => true,
-            };
-            if lasting {
-                self.broken(number);
-                if let Some(this) = self.push.as_ref().and_then(|push| push.this.upgrade()) {
-                    come_back(&this);
-                }
-            }
+        let answer = self.in_term(term, request.send(&mut connection, within.min(left))).await;
+        answer.map(|answer| (answer, number)).map_err(|failure| {
+            self.failed(number, &failure);
             Unserved { fault: failure, sent: Some(connection) }
         })
+    }
+
+    /// What is answered while the term goes on.
+    async fn in_term<T>(
+        &self,
+        term: u64,
+        answer: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let Some(sentinels) = self.origin.sentinels() else { return answer.await };
+        tokio::select! {
+            // First: an answer that is there when the term is over does not count.
+            biased;
+            () = sentinels.superseded(term) => Err(Failure::Other(fault::superseded())),
+            answer = answer => answer,
+        }
+    }
+
+    /// Gives a connection up that is of no use any more.
+    fn failed(&self, number: u64, failure: &Failure) {
+        if !failure.is_lasting() {
+            return;
+        }
+        self.broken(number);
+        if let Some(sentinels) = self.origin.sentinels() {
+            sentinels.look();
+        }
+        if let Some(this) = self.push.as_ref().and_then(|push| push.this.upgrade()) {
+            come_back(&this);
+        }
     }
 }
 
@@ -196,6 +275,13 @@ pub(super) struct Unserved {
     pub(super) fault: Failure,
     /// Where it was sent.
     pub(super) sent: Option<MultiplexedConnection>,
+}
+
+impl Unserved {
+    /// Whether it was not sent, as the server has to be looked at first.
+    pub(super) fn is_unready(&self) -> bool {
+        matches!(&self.fault, Failure::Other(fault) if fault.kind() == FaultKind::Unready)
+    }
 }
 
 /// Why.
@@ -211,11 +297,61 @@ impl Failure {
         matches!(self, Self::Server(error) if error.kind() == kind)
     }
 
+    /// Whether the connection is of no use any more. A server that only reads was a master once,
+    /// or is none yet: what was connected to may be another by now.
+    fn is_lasting(&self) -> bool {
+        match self {
+            Self::Server(error) => error.is_unrecoverable_error() || fault::is_read_only(error),
+            Self::Other(_) => true,
+        }
+    }
+
     pub(super) fn into_fault(self) -> Fault {
         match self {
             Self::Server(error) => fault::fault(error),
             Self::Other(fault) => fault,
         }
+    }
+}
+
+/// What is sent in one write.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) command: &'a Cmd,
+    /// A `WAIT` behind it. Both answers are in an array then.
+    pub(super) replicas: Option<Replicas>,
+}
+
+impl Request<'_> {
+    pub(super) async fn send(
+        self,
+        connection: &mut impl redis::aio::ConnectionLike,
+        within: Duration,
+    ) -> Result<Value, Failure> {
+        let Some(replicas) = self.replicas else {
+            return send(connection, self.command, within).await;
+        };
+        let mut pipeline = redis::pipe();
+        pipeline.add_command(self.command.clone());
+        // Not 0, which is for ever.
+        let timeout_ms = replicas.timeout.as_millis().max(1);
+        pipeline.cmd("WAIT").arg(replicas.count).arg(timeout_ms as u64);
+        send_all(connection, &pipeline, 2, within).await
+    }
+}
+
+/// Sends several commands in one write; all answers in an array, unless one is an error.
+pub(super) async fn send_all(
+    connection: &mut impl redis::aio::ConnectionLike,
+    pipeline: &redis::Pipeline,
+    count: usize,
+    within: Duration,
+) -> Result<Value, Failure> {
+    let answers = connection.req_packed_commands(pipeline, 0, count);
+    match tokio::time::timeout(within, answers).await {
+        Ok(Ok(answers)) => Value::Array(answers).extract_error().map_err(Failure::Server),
+        Ok(Err(error)) => Err(Failure::Server(error)),
+        Err(_) => Err(Failure::Other(fault::timed_out(within))),
     }
 }
 

@@ -23,10 +23,13 @@
 
 mod claim;
 mod fault;
+mod gate;
 mod inbox;
+mod lanes;
 mod link;
 mod names;
 mod node;
+mod origin;
 #[cfg(feature = "deadpool")]
 mod pool;
 mod probe;
@@ -34,19 +37,22 @@ mod probe;
 mod records;
 mod renewals;
 mod script;
+mod sentinel;
 mod url;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use claim::RedisClaim;
+use futures_util::future::BoxFuture;
 use node::Node;
+use origin::Origin;
 #[cfg(feature = "deadpool")]
 pub use pool::RedisPool;
 #[cfg(feature = "idempotency")]
 pub use records::RedisRecords;
 
-use crate::backend::{Backend, ClaimId, Fault, Promises, Terms};
+use crate::backend::{Backend, ClaimId, Enrolment, Fault, Look, Member, Promises, Terms};
 use crate::error::ConnectError;
 use crate::inspect::Inspection;
 use crate::key::Key;
@@ -72,15 +78,29 @@ impl Redis {
         url: &str,
         #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
     ) -> Result<Self, ConnectError> {
-        let client = url::client(url)?;
-        let node = Node::connect(
-            client,
+        let connecting = Node::connect(
+            Origin::parse(url)?,
             #[cfg(feature = "deadpool")]
             pool,
-        )
-        .await
-        .map_err(ConnectError::Store)?;
+        );
+        // As in `ClientBuilder::connect`.
+        let connecting: BoxFuture<'_, _> = Box::pin(connecting);
+        let node = connecting.await.map_err(ConnectError::Store)?;
         Ok(Self { node })
+    }
+}
+
+impl Member for Redis {
+    async fn look(&self) -> Result<Look, Fault> {
+        gate::look(&self.node).await
+    }
+
+    async fn enrol(&self, seen: &Look, enrolment: &Enrolment) -> Result<bool, Fault> {
+        gate::enrol(&self.node, seen, enrolment).await
+    }
+
+    fn serve_under(&self, enrolment: Option<&Enrolment>) {
+        self.node.gate.serve_under(enrolment);
     }
 }
 
@@ -94,6 +114,7 @@ impl Backend for Redis {
             push: true,
             force_release: true,
             quorum: true,
+            replicas: true,
             lease_min: LEASE_MIN,
             ..Promises::none()
         }

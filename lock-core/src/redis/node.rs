@@ -4,17 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use redis::aio::MultiplexedConnection;
-use redis::{Client, Cmd, Value};
+use redis::{Cmd, Value};
 
+use super::gate::Gate;
 use super::inbox::Inboxes;
-use super::link::{self, Failure, Link, Unserved};
+use super::lanes::Lanes;
+use super::link::{self, Failure, Link, Request, Unserved};
+use super::origin::Origin;
 #[cfg(feature = "deadpool")]
 use super::pool::RedisPool;
 use super::renewals::Renewals;
 use super::script::Script;
-use super::{names, probe};
+use super::sentinel::Sentinels;
+use super::{fault, names, probe};
 use crate::backend::Fault;
 use crate::engine::clock;
+use crate::options::Replicas;
 
 /// See the module.
 #[derive(Debug)]
@@ -27,41 +32,78 @@ pub(super) struct Node {
     main: Arc<Link>,
     #[cfg(feature = "deadpool")]
     pool: Option<RedisPool>,
+    /// Attempts that wait for replicas.
+    lanes: Lanes,
     requests: Arc<AtomicU64>,
+    /// What it is as a member of a quorum.
+    pub(super) gate: Gate,
 }
 
 impl Node {
-    pub(super) async fn connect(
-        client: Client,
+    /// A node that connects when it is asked for something.
+    pub(super) fn new(
+        origin: &Origin,
         #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
-    ) -> Result<Arc<Self>, Fault> {
-        super::url::install_tls();
+    ) -> Self {
         let session = format!("{:016x}", clock::random_claim_id().bits() as u64);
         let inboxes = Arc::new(Inboxes::default());
         let requests = Arc::new(AtomicU64::new(0));
         let channel = names::channel(&session);
-        let renewals = Renewals::start(Link::plain(client.clone()), requests.clone());
-        let main = Link::listening(client, channel, inboxes.clone());
-        main.get().await?;
-        let node = Self {
+        let renewals = Renewals::start(Link::plain(origin.clone()), requests.clone());
+        let main = Link::listening(origin.clone(), channel, inboxes.clone());
+        Self {
             session,
             inboxes,
             renewals,
             main,
             #[cfg(feature = "deadpool")]
             pool,
+            lanes: Lanes::new(origin.clone()),
             requests,
-        };
-        probe::rights(&node).await?;
-        probe::eviction(&node).await;
-        #[cfg(feature = "deadpool")]
-        probe::pool(&node).await?;
-        Ok(Arc::new(node))
+            gate: Gate::default(),
+        }
     }
 
-    #[cfg(feature = "deadpool")]
+    pub(super) async fn connect(
+        origin: Origin,
+        #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
+    ) -> Result<Arc<Self>, Fault> {
+        let node = Self::new(
+            &origin,
+            #[cfg(feature = "deadpool")]
+            pool,
+        );
+        node.main.get().await?;
+        node.probe().await?;
+        let node = Arc::new(node);
+        if let Some(sentinels) = origin.sentinels() {
+            probe::min_replicas(&node).await;
+            follow(&node, sentinels);
+        }
+        Ok(node)
+    }
+
+    /// Checks that the server will serve every verb.
+    pub(super) async fn probe(&self) -> Result<(), Fault> {
+        probe::rights(self).await?;
+        probe::eviction(self).await;
+        #[cfg(feature = "deadpool")]
+        probe::pool(self).await?;
+        Ok(())
+    }
+
+    /// There is another master.
+    fn switched(&self) {
+        self.main.follow();
+        self.renewals.follow();
+        self.inboxes.stir();
+    }
+
     pub(super) fn has_pool(&self) -> bool {
-        self.pool.is_some()
+        #[cfg(feature = "deadpool")]
+        return self.pool.is_some();
+        #[cfg(not(feature = "deadpool"))]
+        false
     }
 
     pub(super) fn requests(&self) -> u64 {
@@ -76,6 +118,80 @@ impl Node {
             }
             answer => answer,
         }
+    }
+
+    /// Calls a script over the connection of our own, and says over which it was.
+    pub(super) async fn call_numbered(
+        &self,
+        script: &Script,
+        command: Cmd,
+    ) -> Result<(Value, u64), Unserved> {
+        match self.send_over(&command, None).await {
+            Err(unserved) if unserved.fault.is_no_script() => {
+                self.send_over(&script.eval(&command), None).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Calls a script of a member, over the connection of this number only; a pool's connections
+    /// have none.
+    pub(super) async fn call_member(
+        &self,
+        script: &Script,
+        command: Cmd,
+        only: Option<u64>,
+    ) -> Result<Value, Unserved> {
+        #[cfg(feature = "deadpool")]
+        if self.has_pool() {
+            return self.call(script, command).await;
+        }
+        let answer = match self.send_over(&command, only).await {
+            Err(unserved) if unserved.fault.is_no_script() => {
+                self.send_over(&script.eval(&command), only).await
+            }
+            answer => answer,
+        };
+        answer.map(|(answer, _)| answer)
+    }
+
+    async fn send_over(&self, command: &Cmd, only: Option<u64>) -> Result<(Value, u64), Unserved> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let request = Request { command, replicas: None };
+        self.main.exchange_over(request, only, link::REQUEST_WITHIN).await
+    }
+
+    /// Calls a script, and waits for its replication; also how many replicas acknowledged it.
+    pub(super) async fn call_and_wait(
+        &self,
+        script: &Script,
+        command: Cmd,
+        replicas: Replicas,
+    ) -> Result<(Value, u32), Unserved> {
+        let answer = match self.send_and_wait(&command, replicas).await {
+            Err(unserved) if unserved.fault.is_no_script() => {
+                self.send_and_wait(&script.eval(&command), replicas).await
+            }
+            answer => answer,
+        };
+        match answer? {
+            Value::Array(answers) => match <[Value; 2]>::try_from(answers) {
+                Ok([answer, Value::Int(acknowledged)]) => {
+                    Ok((answer, u32::try_from(acknowledged).unwrap_or_default()))
+                }
+                _ => Err(strange()),
+            },
+            _ => Err(strange()),
+        }
+    }
+
+    async fn send_and_wait(&self, command: &Cmd, replicas: Replicas) -> Result<Value, Unserved> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        #[cfg(feature = "deadpool")]
+        if let Some(pool) = &self.pool {
+            return pool.send(Request { command, replicas: Some(replicas) }).await;
+        }
+        self.lanes.call_and_wait(command, replicas).await
     }
 
     /// Calls a script over a connection of the past.
@@ -96,7 +212,7 @@ impl Node {
     pub(super) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
         let Some(pool) = &self.pool else { return self.send_main(command).await };
         self.requests.fetch_add(1, Ordering::Relaxed);
-        pool.send(command).await
+        pool.send(Request { command, replicas: None }).await
     }
 
     /// Sends over the connection of our own.
@@ -104,4 +220,24 @@ impl Node {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.main.call(command, link::REQUEST_WITHIN).await
     }
+}
+
+fn strange() -> Unserved {
+    Unserved { fault: Failure::Other(fault::strange("a wait for replicas")), sent: None }
+}
+
+/// Has a node go to each master in turn, for as long as somebody has it.
+fn follow(node: &Arc<Node>, sentinels: &Sentinels) {
+    let (node, mut terms) = (Arc::downgrade(node), sentinels.terms());
+    drop(tokio::spawn(async move {
+        loop {
+            // Of a switch before this task came to run, too.
+            let Some(now) = node.upgrade() else { return };
+            now.switched();
+            drop(now);
+            if terms.changed().await.is_err() {
+                return;
+            }
+        }
+    }));
 }

@@ -56,6 +56,11 @@ impl Renewals {
         answer.await.unwrap_or_else(|_| Err(fault::timed_out(REQUEST_WITHIN)))
     }
 
+    /// There is another master.
+    pub(super) fn follow(&self) {
+        self.link.follow();
+    }
+
     fn send(&self, due: Due) {
         let mut sender = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(mpsc::error::SendError(due)) = sender.send(due) {

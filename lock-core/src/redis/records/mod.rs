@@ -19,11 +19,14 @@ use std::time::Duration;
 use redis::{Cmd, FromRedisValue as _, Value};
 
 use self::script::{ABORT, CLAIM, COMPLETE, PEEK, RIGHTS};
+#[cfg(feature = "deadpool")]
+use super::link::Request;
 use super::link::{self, Failure, Link};
+use super::origin::Origin;
 #[cfg(feature = "deadpool")]
 use super::pool::RedisPool;
 use super::script::Script;
-use super::{fault, probe, url};
+use super::{fault, probe};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::error::ConnectError;
@@ -65,9 +68,7 @@ impl RedisRecords {
     ///
     /// Nothing is left behind when it is dropped.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
-        let client = url::client(url)?;
-        url::install_tls();
-        let link = Link::plain(client);
+        let link = Link::plain(Origin::parse(url)?);
         link.get().await.map_err(ConnectError::Store)?;
         Self { wire: Wire::Own(link) }.checked().await
     }
@@ -145,7 +146,7 @@ impl RedisRecords {
             }
             #[cfg(feature = "deadpool")]
             Wire::Pool(pool) => {
-                let answer = pool.send(command).await;
+                let answer = pool.send(Request { command, replicas: None }).await;
                 answer.map_err(|unserved| unserved.fault)
             }
         }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use redis::Cmd;
 
-use super::names::Names;
+use super::names::{Names, QUORUM};
 
 /// A script and its name at the server.
 #[derive(Debug)]
@@ -24,7 +24,8 @@ impl Script {
     /// Puts the shared functions in where the body asks for them, which is behind the paths that
     /// are taken most: to define a function costs as much as a call of a command.
     fn with_shared(body: &str) -> Self {
-        let lines = shared(body).filter(|line| !line.trim_start().starts_with(MARKS));
+        let is_mark = |line: &&str| MARKS.iter().any(|mark| line.trim_start().starts_with(mark));
+        let lines = shared(body).filter(|line| !is_mark(line));
         Self::new(joined(lines))
     }
 
@@ -36,9 +37,9 @@ impl Script {
             let mut words = line.split_whitespace();
             match (words.next(), words.next(), words.next()) {
                 (Some("--MEMBER"), ..) => member.to_owned(),
-                (Some("--SERVES"), Some(enrolment), Some(life)) => format!(
-                    "if not serves(ARGV[{enrolment}], ARGV[{life}]) then return -2 end"
-                ),
+                (Some("--SERVES"), Some(enrolment), Some(life)) => {
+                    format!("if not serves(ARGV[{enrolment}], ARGV[{life}]) then return -2 end")
+                }
                 // Nobody is handed a key where that could be a grant in quarantine.
                 (Some("--UNLESS"), ..) => "alone = alone or not serves(ARGV[4], ARGV[5])".into(),
                 (Some("--NOTE"), last, _) => format!("note({})", last.unwrap_or("last")),
@@ -65,6 +66,14 @@ impl Script {
                 command.arg(arg);
             }
         }
+        command
+    }
+
+    /// A call for one lock at a member of a quorum.
+    pub(super) fn at_member(&self, names: &Names) -> Cmd {
+        let mut command = self.evalsha(Names::count() + QUORUM.len());
+        names.add_to(&mut command);
+        command.arg(&QUORUM);
         command
     }
 
