@@ -33,6 +33,7 @@ mod origin;
 #[cfg(feature = "deadpool")]
 mod pool;
 mod probe;
+pub(crate) mod quorum;
 #[cfg(feature = "idempotency")]
 mod records;
 mod renewals;
