@@ -50,7 +50,7 @@ impl LockClient {
     /// | `redlocks://…` | the same over TLS; feature `redis-tls` |
     /// | `zookeeper://[user:password@]host[:port][,host…][/path][?session=10s]` | ZooKeeper 3.5 or later; feature `zookeeper` |
     /// | `zookeeper+tls://…?ca=FILE[&cert=FILE&key=FILE]` | the same over TLS; feature `zookeeper-tls` |
-    /// | `zookeeper+quorum://[user:password@]host[:port],host…[/path][?session=10s]` | a majority of independent ZooKeeper servers, three or more; feature `zookeeper` |
+    /// | `zookeeper+quorum://[user:password@]host[:port],host…[/path][?session=10s&name=…&lease_max=30s]` | a majority of independent ZooKeeper servers, three or more; feature `zookeeper` |
     ///
     /// At ZooKeeper the path is where the lock directories are: the key `order:42` is Curator's
     /// `InterProcessMutex` on `<path>/order:42`. User and password are for the scheme `digest`,
