@@ -31,6 +31,8 @@ mod node;
 mod origin;
 #[cfg(feature = "deadpool")]
 mod pool;
+#[cfg(feature = "deadpool")]
+mod pooled;
 mod probe;
 #[cfg(feature = "idempotency")]
 mod records;

@@ -14,6 +14,8 @@ use super::link::{self, Failure, Link, Unserved};
 use super::origin::Origin;
 #[cfg(feature = "deadpool")]
 use super::pool::RedisPool;
+#[cfg(feature = "deadpool")]
+use super::pooled::Pooled;
 use super::renewals::Renewals;
 use super::script::Script;
 use super::sentinel::Sentinels;
@@ -32,7 +34,7 @@ pub(super) struct Node {
     /// Commands and pushes.
     main: Arc<Link>,
     #[cfg(feature = "deadpool")]
-    pool: Option<RedisPool>,
+    pool: Option<Pooled>,
     /// Attempts that wait for replicas.
     lanes: Lanes,
     requests: Arc<AtomicU64>,
@@ -56,7 +58,7 @@ impl Node {
             renewals,
             main,
             #[cfg(feature = "deadpool")]
-            pool,
+            pool: pool.map(|pool| Pooled::new(pool, &origin)),
             lanes: Lanes::new(origin.clone()),
             requests,
         };
@@ -74,6 +76,8 @@ impl Node {
 
     /// There is another master.
     fn switched(&self) {
+        #[cfg(feature = "deadpool")]
+        self.pool.iter().for_each(Pooled::switched);
         self.main.follow();
         self.renewals.follow();
         self.inboxes.stir();
@@ -126,7 +130,8 @@ impl Node {
         self.requests.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "deadpool")]
         if let Some(pool) = &self.pool {
-            return pool.send(Request { command, replicas: Some(replicas) }).await;
+            let request = Request { command, replicas: Some(replicas) };
+            return pool.send(request, &self.main).await;
         }
         self.lanes.call_and_wait(command, replicas).await
     }
@@ -149,7 +154,7 @@ impl Node {
     pub(super) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
         let Some(pool) = &self.pool else { return self.send_main(command).await };
         self.requests.fetch_add(1, Ordering::Relaxed);
-        pool.send(Request { command, replicas: None }).await
+        pool.send(Request { command, replicas: None }, &self.main).await
     }
 
     /// Sends over the connection of our own.

@@ -1,0 +1,112 @@
+//! Masters that have lost writes, that do not know that they are masters no more, or that only
+//! read.
+
+use lock_core::LostCause;
+use tests::actor::Actor;
+use tests::checker::Checker;
+
+use crate::support::*;
+
+/// F08 (V1, V2, V3): a master that was cut off from its replicas dies. Its successor does not know
+/// of the last grant and grants again; the tokens tell the two apart, and the old holder is told at
+/// once, not at its lease end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_that_a_switch_has_lost_is_told_lost_and_its_writes_are_refused() {
+    let (_turn, mut set) = a_set_to_cut().await;
+    let (history, register) = (History::new(), RedisServer::start());
+    let locks = connect(&set.url(), ms(60_000)).await;
+    let other = connect(&set.url(), ms(60_000)).await;
+    let first = Actor::new(&history.recorder, "first", &locks, register.url());
+    let second = Actor::new(&history.recorder, "second", &other, register.url());
+    let old = set.master();
+    cut(&set, old).await;
+    let (held, _) = first.acquire("k", ms(10_000)).await;
+    let held = held.unwrap();
+    assert!(first.write(&held).await);
+    set.server_mut(old).kill();
+    let new = set.switched(old).await;
+    let replicas: Vec<_> = set.others(old);
+    heal(&set, &replicas);
+    let (again, _) = second.acquire("k", ms(10_000)).await;
+    let again = again.expect("the new master has lost the first grant");
+    assert!(again.token() > held.token());
+    assert!(second.write(&again).await);
+    assert_eq!(first.lost(&held).await.cause(), LostCause::Taken);
+    assert!(!first.write(&held).await, "the register has seen a greater token");
+    assert!(first.release(held).await.unwrap_err().is_not_held());
+    second.release(again).await.unwrap();
+    let report = history.check(Checker::new());
+    assert_eq!((report.grants, report.writes_accepted, report.writes_refused), (2, 2, 1));
+    drop((first, second));
+    nothing_left(&set, &[new], [locks, other]).await;
+}
+
+/// F09 (V1, V3): a master that hung, is back, and that no sentinel tells that it is no more: what
+/// it would grant and renew does not count for a client that was told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_former_master_that_nobody_demotes_neither_grants_nor_renews() {
+    let (_turn, mut set) = a_set().await;
+    let old = set.master();
+    let holder = connect(&set.url(), ms(60_000)).await;
+    let (locks, rival) =
+        (connect(&set.url(), ms(1_500)).await, connect(&set.url(), ms(1_500)).await);
+    let blocker = holder.lock("k").replicas(2, ms(1_000)).await.unwrap();
+    let doomed = locks.lock("doomed").replicas(2, ms(1_000)).await.unwrap();
+    set.server(old).freeze();
+    // On their way when the master hangs: it will answer them once it is back.
+    let waiting = tokio::spawn({
+        let rival = rival.clone();
+        async move { rival.lock("k").await.unwrap() }
+    });
+    let new = set.switched(old).await;
+    eventually("it waits at the new one", || {
+        set.server(new).command::<u64>(&["LLEN", "lock:{k}:queue"]) == 1
+    })
+    .await;
+    for sentinel in 0..3 {
+        set.sentinel(sentinel).kill();
+    }
+    // Only the new master knows that this one is lost, only the old one that that one is free.
+    set.server(new).command::<()>(&["DEL", "lock:{doomed}"]);
+    set.server(old).thaw();
+    set.server(old).command::<()>(&["DEL", "lock:{k}"]);
+    let lost = within("the loss", doomed.lost()).await;
+    assert_eq!(lost.cause(), LostCause::Taken, "the old master would have renewed it");
+    eventually("nobody asks the old one", || !has_clients(set.server(old))).await;
+    assert!(!waiting.is_finished(), "the old master would have granted it");
+    assert!(set.server(old).key("lock:{k}").is_none());
+    let before = blocker.token();
+    assert!(blocker.is_held());
+    blocker.release().await.unwrap();
+    let granted = within("the grant of the new one", waiting).await.unwrap();
+    assert!(granted.token() > before && set.server(new).key("lock:{k}").is_some());
+    granted.release().await.unwrap();
+    nothing_left(&set, &[old, new], [holder, locks, rival]).await;
+}
+
+/// F30 (V4, V8): a master that was made a replica by hand refuses to write. That may pass, so it
+/// is tried again within the budget, over a new connection, and told as what it is at its end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_only_reads_is_unavailable_until_it_writes_again() {
+    let (_turn, mut set) = a_set().await;
+    let (old, url) = (set.master(), set.url());
+    let locks = connect(&url, ms(10_000)).await;
+    locks.lock("k").await.unwrap().release().await.unwrap();
+    // So that nobody puts it right.
+    for sentinel in 0..3 {
+        set.sentinel(sentinel).freeze();
+    }
+    let port = set.server(set.others(old)[0]).port().to_string();
+    set.server(old).command::<()>(&["REPLICAOF", "127.0.0.1", &port]);
+    let start = std::time::Instant::now();
+    let error = locks.lock("k").wait(ms(500)).await.unwrap_err();
+    assert!(start.elapsed() < ms(500) + LATE, "{:?}", start.elapsed());
+    assert!(error.is_unavailable() && error.is_retryable(), "{error}");
+    let waiting = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.lock("k").await }
+    });
+    set.server(old).command::<()>(&["REPLICAOF", "NO", "ONE"]);
+    within("the grant", waiting).await.unwrap().unwrap().release().await.unwrap();
+    nothing_left(&set, &[old], [locks]).await;
+}
