@@ -100,8 +100,9 @@ impl Link {
         }
         let deadline = clock::now() + REQUEST_WITHIN;
         let open = |client, term| Box::pin(self.open(client, term)) as BoxFuture<'_, _>;
-        let connecting =
-            tokio::time::timeout_at(deadline.into(), self.origin.reach(deadline, open));
+        // On the heap, as connecting is rare, and calls are not.
+        let reaching = Box::pin(self.origin.reach(deadline, open));
+        let connecting = tokio::time::timeout_at(deadline.into(), reaching);
         let connection = match connecting.await {
             Ok(Ok(connection)) => connection,
             Ok(Err(fault)) => {

@@ -78,13 +78,12 @@ impl Redis {
         url: &str,
         #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
     ) -> Result<Self, ConnectError> {
-        let node = Node::connect(
+        let connecting = Node::connect(
             Origin::parse(url)?,
             #[cfg(feature = "deadpool")]
             pool,
-        )
-        .await
-        .map_err(ConnectError::Store)?;
+        );
+        let node = Box::pin(connecting).await.map_err(ConnectError::Store)?;
         Ok(Self { node })
     }
 }

@@ -82,10 +82,18 @@ impl RedisPool {
 }
 
 /// A request that was not served by the master.
+#[derive(Debug)]
 pub(super) struct Misled {
     pub(super) unserved: Unserved,
     /// Another server answered.
     pub(super) is_elsewhere: bool,
+}
+
+impl Misled {
+    /// There is no pool.
+    pub(super) fn nowhere() -> Self {
+        Self { unserved: unsent(elsewhere()), is_elsewhere: true }
+    }
 }
 
 impl From<Unserved> for Misled {

@@ -3,7 +3,8 @@
 //! The pool of a Sentinel set may keep a connection to a server that was the master once and does
 //! not know that it is no more. What is granted there must not count. So where the URL names
 //! sentinels, each request through the pool asks in the same write who answers, and that must be
-//! the server to which the connection of our own leads, which follows the sentinels.
+//! the server to which the connection of our own leads, which follows the sentinels. Where it is
+//! another, the request is made over our own: the pool may be slower to follow.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +13,7 @@ use redis::{Cmd, FromRedisValue, Value};
 use super::fault;
 use super::link::{Failure, Link, REQUEST_WITHIN, Request, Unserved};
 use super::origin::Origin;
-use super::pool::RedisPool;
+use super::pool::{Misled, RedisPool};
 use super::sentinel::Sentinels;
 use crate::backend::{Fault, FaultKind};
 
@@ -39,17 +40,17 @@ impl Pooled {
         &self,
         request: Request<'_>,
         main: &Arc<Link>,
-    ) -> Result<Value, Unserved> {
-        let Some(sentinels) = &self.sentinels else { return self.pool.send(request).await };
+    ) -> Result<Value, Misled> {
+        let Some(sentinels) = &self.sentinels else { return Ok(self.pool.send(request).await?) };
         // Before it is asked who the master is: one that comes later is not yet known by name.
         let term = sentinels.number();
         let master = self.master_in(term, main).await.map_err(unsent)?;
         let sent = self.pool.send_to(request, &master, sentinels.superseded(term)).await;
-        if sent.as_ref().is_err_and(|unserved| unserved.is_elsewhere) {
+        if sent.as_ref().is_err_and(|misled| misled.is_elsewhere) {
             // Perhaps the master has restarted.
             *self.master() = None;
         }
-        sent.map_err(|unserved| unserved.unserved)
+        sent
     }
 
     /// There is another master: what the pool keeps leads to the last one.
