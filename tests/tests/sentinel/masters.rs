@@ -42,48 +42,58 @@ async fn a_grant_that_a_switch_has_lost_is_told_lost_and_its_writes_are_refused(
 }
 
 /// F09 (V1, V3): a master that hung, is back, and that no sentinel tells that it is no more: what
-/// it would grant and renew does not count for a client that was told.
+/// it grants, pushes and would renew does not count for a client that was told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_former_master_that_nobody_demotes_neither_grants_nor_renews() {
-    let (_turn, mut set) = a_set().await;
+    let (_turn, mut set) = a_set_to_cut().await;
     let old = set.master();
     let holder = connect(&set.url(), ms(60_000)).await;
     let (locks, rival) =
         (connect(&set.url(), ms(6_000)).await, connect(&set.url(), ms(6_000)).await);
-    let blocker = holder.lock("k").replicas(2, ms(1_000)).await.unwrap();
+    let pushed = holder.lock("pushed").replicas(2, ms(1_000)).await.unwrap();
+    let free = holder.lock("free").replicas(2, ms(1_000)).await.unwrap();
     let doomed = locks.lock("doomed").replicas(2, ms(1_000)).await.unwrap();
+    let for_push = tokio::spawn(rival.lock("pushed").wait(ms(20_000)).acquire());
+    let line =
+        || set.server(old).command::<Vec<String>>(&["LRANGE", "lock:{pushed}:queue", "0", "0"]);
+    eventually("it waits", || line().len() == 1).await;
+    let waiter = line().remove(0);
+    // Only the old master knows that this one is free, only the new one that that one is lost.
+    cut(&set, old).await;
+    set.server(old).command::<()>(&["DEL", "lock:{free}"]);
     set.server(old).freeze();
-    // On their way when the master hangs: it will answer them once it is back.
-    let waiting = tokio::spawn({
-        let rival = rival.clone();
-        async move { rival.lock("k").await.unwrap() }
-    });
+    // On its way when the master hangs: it is answered when that is back.
+    let for_free = tokio::spawn(rival.lock("free").wait(ms(20_000)).acquire());
     let new = set.switched(old).await;
-    eventually("it waits at the new one", || {
-        set.server(new).command::<u64>(&["LLEN", "lock:{k}:queue"]) == 1
-    })
-    .await;
     for sentinel in 0..3 {
         set.sentinel(sentinel).kill();
     }
-    // Only the new master knows that this one is lost, only the old one that that one is free.
     set.server(new).command::<()>(&["DEL", "lock:{doomed}"]);
     set.server(old).thaw();
-    set.server(old).command::<()>(&["DEL", "lock:{k}"]);
+    let channel = format!("lock:push:{}", waiter.split_once('.').expect("an owner").1);
+    let grant = format!("g {waiter} {} {} 0", 1_u64 << 52, (1_u64 << 52) + 9);
+    set.server(old).command::<u64>(&["PUBLISH", &channel, &grant]);
+    eventually("it waits at the new one", || {
+        set.server(new).command::<u64>(&["LLEN", "lock:{free}:queue"]) == 1
+    })
+    .await;
     set.server(old).reset_stats();
     let lost = within("the loss", doomed.lost()).await;
     assert_eq!(lost.cause(), LostCause::Taken, "the old master would have renewed it");
     let asked = rival.stats().store_requests;
-    eventually("it asks again and again", || rival.stats().store_requests >= asked + 3).await;
-    assert!(!waiting.is_finished(), "the old master would have granted it");
+    eventually("it asks again and again", || rival.stats().store_requests >= asked + 6).await;
+    assert!(!for_free.is_finished(), "the old master has granted it");
+    assert!(!for_push.is_finished(), "the old master has pushed a grant");
     let stats = set.server(old).command_stats();
     assert_eq!(stats.calls_of(&["eval", "evalsha"]), 0, "nobody asks the old one");
-    let before = blocker.token();
-    assert!(blocker.is_held());
-    blocker.release().await.unwrap();
-    let granted = within("the grant of the new one", waiting).await.unwrap();
-    assert!(granted.token() > before && set.server(new).key("lock:{k}").is_some());
-    granted.release().await.unwrap();
+    for (held, waiting) in [(pushed, for_push), (free, for_free)] {
+        let before = held.token();
+        assert!(held.is_held());
+        held.release().await.unwrap();
+        let granted = within("the grant of the new one", waiting).await.unwrap().unwrap();
+        assert!(granted.token() > before);
+        granted.release().await.unwrap();
+    }
     drop(doomed);
     nothing_left(&set, &[old, new], [holder, locks, rival]).await;
 }
