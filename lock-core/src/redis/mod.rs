@@ -23,6 +23,7 @@
 
 mod claim;
 mod fault;
+mod gate;
 mod inbox;
 mod lanes;
 mod link;
@@ -32,6 +33,7 @@ mod origin;
 #[cfg(feature = "deadpool")]
 mod pool;
 mod probe;
+pub(crate) mod quorum;
 #[cfg(feature = "idempotency")]
 mod records;
 mod renewals;
@@ -51,7 +53,7 @@ pub use pool::RedisPool;
 #[cfg(feature = "idempotency")]
 pub use records::RedisRecords;
 
-use crate::backend::{Backend, ClaimId, Fault, Promises, Terms};
+use crate::backend::{Backend, ClaimId, Enrolment, Fault, Look, Member, Promises, Terms};
 use crate::error::ConnectError;
 use crate::inspect::Inspection;
 use crate::key::Key;
@@ -86,6 +88,20 @@ impl Redis {
         let connecting: BoxFuture<'_, _> = Box::pin(connecting);
         let node = connecting.await.map_err(ConnectError::Store)?;
         Ok(Self { node })
+    }
+}
+
+impl Member for Redis {
+    async fn look(&self) -> Result<Look, Fault> {
+        gate::look(&self.node).await
+    }
+
+    async fn enrol(&self, seen: &Look, enrolment: &Enrolment) -> Result<bool, Fault> {
+        gate::enrol(&self.node, seen, enrolment).await
+    }
+
+    fn serve_under(&self, enrolment: Option<&Enrolment>) {
+        self.node.gate.serve_under(enrolment);
     }
 }
 
