@@ -64,7 +64,7 @@ pub(crate) fn client(servers: &Servers) -> Client {
 /// Enrols the servers.
 pub(crate) async fn enrol(servers: &Servers) {
     for member in servers.members(SHORT) {
-        assert!(member.enrol(None, &enrolment(0, 0)).await.expect("an answer"));
+        assert!(member.enrol_from(None, &enrolment(0, 0)).await.expect("an answer"));
     }
 }
 

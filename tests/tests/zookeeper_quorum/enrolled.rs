@@ -18,7 +18,7 @@ fn enrolment(nonce: u64) -> Enrolment {
         lease_max: ms(60_000),
         nonce,
         life: String::new(),
-        ready_at: Duration::from_nanos(123_456_789),
+        ready_at: Duration::from_micros(123_456_789),
         floor: None,
     }
 }
@@ -53,13 +53,13 @@ async fn an_enrolment_is_written_over_what_was_seen_and_nothing_else() {
     let look = member.look().await.unwrap();
     assert_eq!((look.enrolment, look.highest), (None, 0));
     let (first, second) = (enrolment(1), enrolment(2));
-    assert!(member.enrol(None, &first).await.unwrap());
-    assert!(!member.enrol(None, &second).await.unwrap(), "there is one");
-    assert!(!member.enrol(Some(&second), &second).await.unwrap(), "it is another");
+    assert!(member.enrol_from(None, &first).await.unwrap());
+    assert!(!member.enrol_from(None, &second).await.unwrap(), "there is one");
+    assert!(!member.enrol_from(Some(&second), &second).await.unwrap(), "it is another");
     let other = server.member();
     assert_eq!(other.look().await.unwrap().enrolment, Some(first.clone()));
-    assert!(other.enrol(Some(&first), &second).await.unwrap());
-    assert!(!member.enrol(Some(&first), &first).await.unwrap(), "it was changed");
+    assert!(other.enrol_from(Some(&first), &second).await.unwrap());
+    assert!(!member.enrol_from(Some(&first), &first).await.unwrap(), "it was changed");
     assert_eq!(member.look().await.unwrap().enrolment, Some(second));
 }
 
@@ -91,7 +91,7 @@ async fn an_attempt_is_served_under_the_enrolment_that_was_told_and_no_other() {
     assert_eq!(server.children("/k"), [""; 0], "nothing was done");
     let floor = Some(7_000_000);
     let repaired = Enrolment { floor, ..enrolment(1) };
-    assert!(member.enrol(None, &repaired).await.unwrap());
+    assert!(member.enrol_from(None, &repaired).await.unwrap());
     assert_eq!(fault_of(&mut early).await, FaultKind::Unready, "it is another");
     member.serve_under(Some(&repaired));
     assert_eq!(first_token(&mut early).await, 7_000_001, "above the floor");
@@ -106,12 +106,12 @@ async fn an_attempt_is_served_under_the_enrolment_that_was_told_and_no_other() {
 async fn a_claim_that_waits_is_not_granted_by_a_server_that_was_enrolled_anew() {
     let server = one().await;
     let (member, other) = (server.member(), server.member());
-    assert!(member.enrol(None, &enrolment(1)).await.unwrap());
+    assert!(member.enrol_from(None, &enrolment(1)).await.unwrap());
     member.serve_under(Some(&enrolment(1)));
     let (mut holder, mut waiter) = (claim(&member), claim(&member));
     first_token(&mut holder).await;
     assert!(matches!(waiter.attempt().await, Ok(Attempt::Blocked { .. })));
-    assert!(other.enrol(Some(&enrolment(1)), &enrolment(2)).await.unwrap());
+    assert!(other.enrol_from(Some(&enrolment(1)), &enrolment(2)).await.unwrap());
     assert_eq!(holder.withdraw().await.unwrap(), Withdrawal::Released);
     within("word of the release", waiter.changed()).await;
     assert_eq!(fault_of(&mut waiter).await, FaultKind::Unready);
@@ -125,7 +125,7 @@ async fn a_claim_that_waits_is_not_granted_by_a_server_that_was_enrolled_anew() 
 async fn a_server_that_lost_its_data_grants_nothing_until_it_is_enrolled_anew() {
     let mut server = one().await;
     let member = member_at(&server.url(), SHORT);
-    assert!(member.enrol(None, &enrolment(1)).await.unwrap());
+    assert!(member.enrol_from(None, &enrolment(1)).await.unwrap());
     member.serve_under(Some(&enrolment(1)));
     let mut holder = claim(&member);
     first_token(&mut holder).await;
@@ -143,7 +143,7 @@ async fn a_server_that_lost_its_data_grants_nothing_until_it_is_enrolled_anew() 
     within("the loss is seen", asking).await;
     assert_eq!(member.look().await.unwrap().enrolment, None);
     assert_eq!(holder.renew().await.unwrap(), lock_core::backend::Renewal::Lost);
-    assert!(member.enrol(None, &enrolment(2)).await.unwrap());
+    assert!(member.enrol_from(None, &enrolment(2)).await.unwrap());
     member.serve_under(Some(&enrolment(2)));
     first_token(&mut next).await;
     next.withdraw().await.unwrap();
@@ -163,10 +163,10 @@ async fn foreign_data_where_an_enrolment_or_a_counter_would_be_is_refused() {
     assert_eq!(fault_of(&mut next).await, FaultKind::ForeignValue);
     next.withdraw().await.unwrap();
     eventually("no lock node is left", || server.children("/k").is_empty()).await;
-    assert!(member.enrol(None, &enrolment(1)).await.unwrap());
+    assert!(member.enrol_from(None, &enrolment(1)).await.unwrap());
     server.set_data("/{lock-quorum}", "theirs");
     assert_eq!(member.look().await.unwrap_err().kind(), FaultKind::ForeignValue);
-    let over = member.enrol(Some(&enrolment(1)), &enrolment(2)).await;
+    let over = member.enrol_from(Some(&enrolment(1)), &enrolment(2)).await;
     assert_eq!(over.unwrap_err().kind(), FaultKind::ForeignValue);
     for path in [&*counter, "/{lock-quorum}"] {
         assert_eq!(server.node(path).unwrap().data, b"theirs");

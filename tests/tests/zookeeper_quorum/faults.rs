@@ -63,7 +63,7 @@ async fn grants_go_on_while_a_server_comes_back_without_its_data() {
     for member in &members[1..] {
         floor = member.look().await.expect("a look").highest.max(floor);
     }
-    assert!(members[0].enrol(None, &enrolment(1, floor)).await.expect("an answer"));
+    assert!(members[0].enrol_from(None, &enrolment(1, floor)).await.expect("an answer"));
     for client in &contention.clients {
         client.members[0].serve_under(Some(&enrolment(1, floor)));
     }
