@@ -115,8 +115,9 @@ impl RedisClaim {
             return Ok((answer, None));
         };
         let replicas = Replicas { count: wanted, timeout };
-        let answer = self.node.call_and_wait(&ATTEMPT, attempt, replicas).await;
-        let (answer, acknowledged) = answer?;
+        // On the heap, as few ask for them.
+        let asking = Box::pin(self.node.call_and_wait(&ATTEMPT, attempt, replicas));
+        let (answer, acknowledged) = asking.await?;
         let found = NotReplicated { wanted, acknowledged, timeout };
         Ok((answer, (acknowledged < wanted).then_some(found)))
     }

@@ -100,8 +100,9 @@ impl Link {
         }
         let deadline = clock::now() + REQUEST_WITHIN;
         let open = |client, term| Box::pin(self.open(client, term)) as BoxFuture<'_, _>;
-        let connecting =
-            tokio::time::timeout_at(deadline.into(), self.origin.reach(deadline, open));
+        // On the heap, as connecting is rare, and calls are not.
+        let reaching = Box::pin(self.origin.reach(deadline, open));
+        let connecting = tokio::time::timeout_at(deadline.into(), reaching);
         let connection = match connecting.await {
             Ok(Ok(connection)) => connection,
             Ok(Err(fault)) => {
@@ -297,6 +298,12 @@ impl Failure {
         matches!(self, Self::Server(error) if error.kind() == kind)
     }
 
+    /// Whether the server is a replica.
+    #[cfg(feature = "deadpool")]
+    pub(super) fn is_read_only(&self) -> bool {
+        matches!(self, Self::Server(error) if fault::is_read_only(error))
+    }
+
     /// Whether the connection is of no use any more. A server that only reads was a master once,
     /// or is none yet: what was connected to may be another by now.
     fn is_lasting(&self) -> bool {
@@ -328,15 +335,22 @@ impl Request<'_> {
         connection: &mut impl redis::aio::ConnectionLike,
         within: Duration,
     ) -> Result<Value, Failure> {
-        let Some(replicas) = self.replicas else {
+        if self.replicas.is_none() {
             return send(connection, self.command, within).await;
-        };
+        }
+        let (pipeline, count) = self.pipeline();
+        send_all(connection, &pipeline, count, within).await
+    }
+
+    /// The same as a pipeline, and how many commands are in it.
+    pub(super) fn pipeline(self) -> (redis::Pipeline, usize) {
         let mut pipeline = redis::pipe();
         pipeline.add_command(self.command.clone());
+        let Some(replicas) = self.replicas else { return (pipeline, 1) };
         // Not 0, which is for ever.
         let timeout_ms = replicas.timeout.as_millis().max(1);
         pipeline.cmd("WAIT").arg(replicas.count).arg(timeout_ms as u64);
-        send_all(connection, &pipeline, 2, within).await
+        (pipeline, 2)
     }
 }
 

@@ -32,6 +32,8 @@ mod node;
 mod origin;
 #[cfg(feature = "deadpool")]
 mod pool;
+#[cfg(feature = "deadpool")]
+mod pooled;
 mod probe;
 mod quorum;
 #[cfg(feature = "idempotency")]

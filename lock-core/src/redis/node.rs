@@ -12,7 +12,9 @@ use super::lanes::Lanes;
 use super::link::{self, Failure, Link, Request, Unserved};
 use super::origin::Origin;
 #[cfg(feature = "deadpool")]
-use super::pool::RedisPool;
+use super::pool::{Misled, RedisPool};
+#[cfg(feature = "deadpool")]
+use super::pooled::Pooled;
 use super::renewals::Renewals;
 use super::script::Script;
 use super::sentinel::Sentinels;
@@ -31,7 +33,7 @@ pub(super) struct Node {
     /// Commands and pushes.
     main: Arc<Link>,
     #[cfg(feature = "deadpool")]
-    pool: Option<RedisPool>,
+    pool: Option<Pooled>,
     /// Attempts that wait for replicas.
     lanes: Lanes,
     requests: Arc<AtomicU64>,
@@ -57,7 +59,7 @@ impl Node {
             renewals,
             main,
             #[cfg(feature = "deadpool")]
-            pool,
+            pool: pool.map(|pool| Pooled::new(pool, &origin)),
             lanes: Lanes::new(origin.clone()),
             requests,
             gate: Gate::default(),
@@ -94,7 +96,10 @@ impl Node {
 
     /// There is another master.
     fn switched(&self) {
+        #[cfg(feature = "deadpool")]
+        self.pool.iter().for_each(Pooled::switched);
         self.main.follow();
+        self.lanes.follow();
         self.renewals.follow();
         self.inboxes.stir();
     }
@@ -186,11 +191,12 @@ impl Node {
     }
 
     async fn send_and_wait(&self, command: &Cmd, replicas: Replicas) -> Result<Value, Unserved> {
-        self.requests.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "deadpool")]
-        if let Some(pool) = &self.pool {
-            return pool.send(Request { command, replicas: Some(replicas) }).await;
+        match self.send_pooled(Request { command, replicas: Some(replicas) }).await {
+            Err(misled) if misled.is_elsewhere => {}
+            answer => return answer.map_err(|misled| misled.unserved),
         }
+        self.requests.fetch_add(1, Ordering::Relaxed);
         self.lanes.call_and_wait(command, replicas).await
     }
 
@@ -203,16 +209,22 @@ impl Node {
         link::send(connection, &script.eval(command), link::REQUEST_WITHIN).await
     }
 
-    #[cfg(not(feature = "deadpool"))]
     pub(super) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
+        #[cfg(feature = "deadpool")]
+        match self.send_pooled(Request { command, replicas: None }).await {
+            Err(misled) if misled.is_elsewhere => {}
+            answer => return answer.map_err(|misled| misled.unserved),
+        }
         self.send_main(command).await
     }
 
+    /// Sends through the application's pool. Elsewhere leads one that is not there, too.
     #[cfg(feature = "deadpool")]
-    pub(super) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
-        let Some(pool) = &self.pool else { return self.send_main(command).await };
+    pub(super) async fn send_pooled(&self, request: Request<'_>) -> Result<Value, Misled> {
+        let Some(pool) = &self.pool else { return Err(Misled::nowhere()) };
         self.requests.fetch_add(1, Ordering::Relaxed);
-        pool.send(Request { command, replicas: None }).await
+        // On the heap: few have a pool, and all would carry its place.
+        Box::pin(pool.send(request, &self.main)).await
     }
 
     /// Sends over the connection of our own.

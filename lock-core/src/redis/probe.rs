@@ -7,6 +7,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, Value};
 
 use super::fault;
+#[cfg(feature = "deadpool")]
+use super::link::Request;
 use super::names::{self, Names};
 use super::node::Node;
 use super::script::{FORCE_RELEASE, INSPECT, RIGHTS};
@@ -125,7 +127,8 @@ pub(super) async fn pool(node: &Node) -> Result<(), Fault> {
     let name = format!("lock:{{probe-{}}}", node.session);
     let mut set = Cmd::new();
     set.arg("SET").arg(&name).arg(&node.session).arg("PX").arg(1_000);
-    node.send(&set).await.map_err(|error| error.fault.into_fault())?;
+    let sent = node.send_pooled(Request { command: &set, replicas: None }).await;
+    sent.map_err(|misled| misled.unserved.fault.into_fault())?;
     let mut get = Cmd::new();
     get.arg("GET").arg(&name);
     let seen = node.send_main(&get).await.map_err(|error| error.fault.into_fault())?;

@@ -2,6 +2,7 @@
 //!
 //! The hosts of the URL know nothing of each other: no replication between them, no cluster.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Client, ConnectionAddr};
@@ -47,7 +48,7 @@ pub(super) async fn connect(
     let mut pools = pools.into_iter();
     let members = servers.into_iter().map(|server| {
         let node = Node::new(
-            &Origin::Server(server),
+            &Origin::Server(Arc::new(server)),
             #[cfg(feature = "deadpool")]
             pools.next(),
         );

@@ -122,9 +122,11 @@ impl Session {
         Ok(stat.map_or(Duration::ZERO, |stat| since_epoch(stat.mtime)))
     }
 
-    /// When the oldest node of ours was made that is sure to be there.
+    /// When the path of all locks was made, or the directory of the sessions where there is none.
     async fn born(&self, root: &str, until: Instant) -> Answer<Option<Duration>> {
-        let stat = self.ask(until, self.client.check_stat(&names::sessions(root))).await?;
+        let sessions = names::sessions(root);
+        let oldest = if root.is_empty() { &sessions } else { root };
+        let stat = self.ask(until, self.client.check_stat(oldest)).await?;
         Ok(stat.map(|stat| since_epoch(stat.ctime)))
     }
 }
@@ -135,7 +137,7 @@ fn since_epoch(ms: i64) -> Duration {
 
 async fn look(session: &Session, root: &str, until: Instant) -> Answer<Look> {
     let now = session.server_clock(until).await?;
-    // What is older than the directory of our sessions was not lost since.
+    // Its data was not lost since.
     let born = session.born(root, until).await?;
     Ok(Look {
         enrolment: read(session, root, until).await?.map(|(enrolment, _)| enrolment),
