@@ -187,9 +187,13 @@ async fn tokens_go_on_to_grow_over_a_member_that_lost_its_data() {
                 } else {
                     stage.stores[lost].restore(&image);
                 }
-                let (other, scripts) = client(&stage.stores, charter(members));
-                drop(other.lock("other").options(short()).await);
+                // Nobody is granted anything before it is repaired.
+                let (all, scripts): (Vec<_>, Vec<_>) =
+                    stage.stores.iter().map(|store| Scripted::new(store.clone())).unzip();
+                let quorum = Quorum::managed(all, charter(members)).unwrap();
+                quorum.open().await.unwrap();
                 stage.ready(lost).await;
+                let other = LockClient::with_backend(quorum);
                 scripts[then_away].always(Verb::Attempt, Act::Err(FaultKind::Transient));
                 let guard = other.lock("k").options(short()).await.unwrap();
                 let case = format!("{members}, lost {lost}, away {then_away}");
