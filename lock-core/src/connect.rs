@@ -7,10 +7,11 @@ use crate::error::ConnectError;
 use crate::memory::Memory;
 
 /// The schemes that there are, and whether this build has them with the feature in the middle.
-const SCHEMES: [(&str, &str, bool); 6] = [
+const SCHEMES: [(&str, &str, bool); 7] = [
     ("memory", "", true),
     ("redis", "redis", cfg!(feature = "redis")),
     ("redis+unix", "redis", cfg!(feature = "redis")),
+    ("redis+cluster", "redis", cfg!(feature = "redis")),
     ("rediss", "redis-tls", cfg!(feature = "redis-tls")),
     ("zookeeper", "zookeeper", cfg!(feature = "zookeeper")),
     ("zookeeper+tls", "zookeeper-tls", cfg!(feature = "zookeeper-tls")),
@@ -27,7 +28,7 @@ pub(crate) async fn backend(
     match scheme {
         "memory" => memory(rest),
         #[cfg(feature = "redis")]
-        "redis" | "redis+unix" => {
+        "redis" | "redis+unix" | "redis+cluster" => {
             redis(
                 url,
                 #[cfg(feature = "deadpool")]

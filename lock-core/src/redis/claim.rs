@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 use redis::aio::MultiplexedConnection;
-use tokio::sync::oneshot;
 
+use super::cluster::Listening;
 use super::fault;
 use super::inbox::{Handed, Inbox};
 use super::link::REQUEST_WITHIN;
 use super::names::{self, Names};
 use super::node::Node;
 use super::probe;
-use super::renewals::Due;
+use super::renewals::Renew;
 use super::script::{ATTEMPT, RAISE, WITHDRAW};
 use crate::backend::{
     Attempt, Claim, ClaimId, Fault, FaultKind, Grant, Mode, Renewal, Terms, Withdrawal,
@@ -50,6 +50,8 @@ pub struct RedisClaim {
     id: ClaimId,
     terms: Terms,
     inbox: Option<Arc<Inbox>>,
+    /// Has the pushes to the inbox heard, where that is not so anyway.
+    listening: Option<Listening>,
     /// The last attempt that was answered with "blocked".
     blocked: Option<Blocked>,
     held: bool,
@@ -80,6 +82,7 @@ impl RedisClaim {
             id,
             terms,
             inbox: None,
+            listening: None,
             blocked: None,
             held: false,
             renewed: false,
@@ -164,23 +167,11 @@ impl RedisClaim {
         }
         Attempt::Blocked { ahead: u32::try_from(ahead).ok(), recheck }
     }
-}
 
-impl Claim for RedisClaim {
-    async fn attempt(&mut self) -> Result<Attempt, Fault> {
-        if self.terms.mode != Mode::Exclusive {
-            return Err(Fault::new(FaultKind::Refused, "`redis:` serves exclusive locks only"));
-        }
-        let inbox = self.inbox.get_or_insert_with(|| self.node.inboxes.open(self.id));
-        if let Some(handed) = inbox.handed()
-            && let Some(grant) = self.handed_on(handed)
-        {
-            self.held = true;
-            self.blocked = None;
-            return Ok(Attempt::Granted(grant));
-        }
-        let join = self.terms.patience.is_none_or(|patience| !patience.is_zero());
-        let mut command = ATTEMPT.on(&self.names);
+    /// Asks the store where the claim stands; `join`: and stands in line if need be.
+    async fn ask(&mut self, join: bool) -> Result<Attempt, Fault> {
+        let script = self.node.script(&ATTEMPT);
+        let mut command = script.on(&self.names);
         command
             .arg(self.owner())
             .arg(millis(self.terms.lease))
@@ -188,10 +179,10 @@ impl Claim for RedisClaim {
             .arg(u8::from(join))
             .arg(millis(CLAIM_LEASE))
             .arg(millis(self.claim_lease()))
-            .arg(millis(self.terms.lease + FENCE_KEPT))
-            .arg(self.clock);
+            .arg(millis(self.terms.lease + FENCE_KEPT));
+        self.node.end(&mut command, &self.names, self.clock);
         let sent = clock::now();
-        let answer = match self.node.call(&ATTEMPT, command).await {
+        let answer = match self.node.call(script, command).await {
             Ok(answer) => answer,
             Err(unserved) => {
                 let fault = unserved.fault.into_fault();
@@ -217,6 +208,36 @@ impl Claim for RedisClaim {
             _ => Err(fault::strange("an attempt")),
         }
     }
+}
+
+impl Claim for RedisClaim {
+    async fn attempt(&mut self) -> Result<Attempt, Fault> {
+        if self.terms.mode != Mode::Exclusive {
+            return Err(Fault::new(FaultKind::Refused, "`redis:` serves exclusive locks only"));
+        }
+        if self.inbox.is_none() {
+            self.inbox = Some(self.node.inboxes.open(self.id));
+            self.listening = self.node.listen(&self.names);
+        }
+        if let Some(handed) = self.inbox.as_ref().and_then(|inbox| inbox.handed())
+            && let Some(grant) = self.handed_on(handed)
+        {
+            self.held = true;
+            self.blocked = None;
+            return Ok(Attempt::Granted(grant));
+        }
+        let heard = self.listening.as_ref().is_none_or(Listening::is_on);
+        let join = self.terms.patience.is_none_or(|patience| !patience.is_zero());
+        let answer = self.ask(join).await?;
+        if let (false, true, Attempt::Blocked { .. }, Some(listening)) =
+            (heard, join, &answer, &self.listening)
+        {
+            // A hand-off before anybody listened was pushed to nobody, and this claim passed over.
+            listening.on().await;
+            return self.ask(join).await;
+        }
+        Ok(answer)
+    }
 
     async fn changed(&mut self) {
         match &self.inbox {
@@ -229,17 +250,15 @@ impl Claim for RedisClaim {
         if let Some(inbox) = &self.inbox {
             inbox.clear_wanted();
         }
-        let (reply, answer) = oneshot::channel();
-        let due = Due {
+        let renew = Renew {
             names: self.names.clone(),
             owner: self.owner(),
             lease_ms: millis(self.terms.lease),
             fence_ms: millis(self.terms.lease + FENCE_KEPT),
             fences: self.terms.fences,
             within: self.renew_within(),
-            reply,
         };
-        let answer = self.node.renewals.renew(due, answer).await?;
+        let answer = self.node.renew(renew).await?;
         match ints(&answer)[..] {
             [1, first, last, wanted] => {
                 self.renewed = true;
@@ -270,16 +289,21 @@ impl Claim for RedisClaim {
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         // A push still on its way is of a place in line that is given up.
+        let held = self.held;
         (self.blocked, self.held, self.renewed) = (None, false, false);
-        let mut command = WITHDRAW.on(&self.names);
-        command.arg(self.owner()).arg(self.terms.fences).arg(self.clock);
-        let answer = self.node.call(&WITHDRAW, command.clone()).await;
+        let owner = self.owner();
+        let script = self.node.script(&WITHDRAW);
+        let mut command = script.on(&self.names);
+        command.arg(&owner).arg(self.terms.fences);
+        self.node.end(&mut command, &self.names, self.clock);
+        let answer = self.node.withdraw(&command, &self.names, &owner, held).await;
         // Behind each attempt whose effect is not known. Nobody waits for it: such a connection is
         // slow or dead, and what it still brings about is undone when it does.
         for mut connection in std::mem::take(&mut self.doubts) {
-            let command = command.clone();
+            let (node, command) = (self.node.clone(), command.clone());
             drop(tokio::spawn(async move {
-                drop(Node::call_over(&mut connection, &WITHDRAW, &command).await);
+                let script = node.script(&WITHDRAW);
+                drop(node.call_over(&mut connection, script, &command).await);
             }));
         }
         match answer {

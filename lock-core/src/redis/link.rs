@@ -33,7 +33,7 @@ pub(super) struct Link {
 
 #[derive(Debug)]
 struct Push {
-    channel: String,
+    channel: Option<String>,
     inboxes: Arc<Inboxes>,
     /// This link, for the task that brings it back.
     this: Weak<Link>,
@@ -58,7 +58,16 @@ impl Link {
     /// A link that listens to `channel` as well.
     pub(super) fn listening(client: Client, channel: String, inboxes: Arc<Inboxes>) -> Arc<Self> {
         Arc::new_cyclic(|this| {
+            let channel = Some(channel);
             Self::new(client, Some(Push { channel, inboxes, this: this.clone() }))
+        })
+    }
+
+    /// A link for requests only that comes back by itself.
+    pub(super) fn standing(client: Client) -> Arc<Self> {
+        Arc::new_cyclic(|this| {
+            let push = Push { channel: None, inboxes: Arc::default(), this: this.clone() };
+            Self::new(client, Some(push))
         })
     }
 
@@ -132,8 +141,8 @@ impl Link {
         }
         let mut connection =
             self.client.get_multiplexed_async_connection_with_config(&config).await?;
-        if let Some(push) = &self.push {
-            connection.subscribe(&push.channel).await?;
+        if let Some(channel) = self.push.as_ref().and_then(|push| push.channel.as_ref()) {
+            connection.subscribe(channel).await?;
         }
         Ok(Numbered { connection, number })
     }
@@ -169,24 +178,45 @@ impl Link {
         command: &Cmd,
         within: Duration,
     ) -> Result<Value, Unserved> {
+        let (Numbered { mut connection, number }, within) = self.ready(within).await?;
+        let answer = send(&mut connection, command, within).await;
+        answer.map_err(|failure| self.unserved(failure, number, connection))
+    }
+
+    /// Sends several commands, one right behind the other, as [`call`](Self::call) does one. Each
+    /// has an answer of its own, which may be an error.
+    pub(super) async fn call_all(
+        self: &Arc<Self>,
+        commands: &redis::Pipeline,
+        within: Duration,
+    ) -> Result<Vec<Value>, Unserved> {
+        let (Numbered { mut connection, number }, within) = self.ready(within).await?;
+        let answers = send_all(&mut connection, commands, within).await;
+        answers.map_err(|failure| self.unserved(failure, number, connection))
+    }
+
+    /// The connection, and how long an answer may take.
+    async fn ready(self: &Arc<Self>, within: Duration) -> Result<(Numbered, Duration), Unserved> {
         let unsent = |fault| Unserved { fault: Failure::Other(fault), sent: None };
         let until = clock::now() + REQUEST_WITHIN;
-        let Numbered { mut connection, number } = self.get_within(within).await.map_err(unsent)?;
+        let connection = self.get_within(within).await.map_err(unsent)?;
         let left = until.saturating_duration_since(clock::now());
-        let answer = send(&mut connection, command, within.min(left)).await;
-        answer.map_err(|failure| {
-            let lasting = match &failure {
-                Failure::Server(error) => error.is_unrecoverable_error(),
-                Failure::Other(_) => true,
-            };
-            if lasting {
-                self.broken(number);
-                if let Some(this) = self.push.as_ref().and_then(|push| push.this.upgrade()) {
-                    come_back(&this);
-                }
+        Ok((connection, within.min(left)))
+    }
+
+    fn unserved(
+        &self,
+        failure: Failure,
+        number: u64,
+        connection: MultiplexedConnection,
+    ) -> Unserved {
+        if failure.is_lasting() {
+            self.broken(number);
+            if let Some(this) = self.push.as_ref().and_then(|push| push.this.upgrade()) {
+                come_back(&this);
             }
-            Unserved { fault: failure, sent: Some(connection) }
-        })
+        }
+        Unserved { fault: failure, sent: Some(connection) }
     }
 }
 
@@ -199,7 +229,7 @@ pub(super) struct Unserved {
 }
 
 /// Why.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Failure {
     Server(RedisError),
     Other(Fault),
@@ -209,6 +239,20 @@ impl Failure {
     pub(super) fn is_no_script(&self) -> bool {
         let kind = redis::ErrorKind::Server(redis::ServerErrorKind::NoScript);
         matches!(self, Self::Server(error) if error.kind() == kind)
+    }
+
+    /// Whether some of the keys are at another node of a cluster for now.
+    pub(super) fn is_try_again(&self) -> bool {
+        let kind = redis::ErrorKind::Server(redis::ServerErrorKind::TryAgain);
+        matches!(self, Self::Server(error) if error.kind() == kind)
+    }
+
+    /// Whether the connection is of no use any more.
+    pub(super) fn is_lasting(&self) -> bool {
+        match self {
+            Self::Server(error) => error.is_unrecoverable_error(),
+            Self::Other(_) => true,
+        }
     }
 
     pub(super) fn into_fault(self) -> Fault {
@@ -233,7 +277,23 @@ pub(super) async fn send(
     }
 }
 
-/// Brings a listening link back, with growing pauses, for as long as somebody has it.
+/// Sends several commands over one connection, within the time that a request has.
+pub(super) async fn send_all(
+    connection: &mut impl redis::aio::ConnectionLike,
+    commands: &redis::Pipeline,
+    within: Duration,
+) -> Result<Vec<Value>, Failure> {
+    let count = commands.len();
+    let answer = tokio::time::timeout(within, connection.req_packed_commands(commands, 0, count));
+    match answer.await {
+        Ok(Ok(values)) if values.len() == count => Ok(values),
+        Ok(Ok(_)) => Err(Failure::Other(fault::strange("several commands"))),
+        Ok(Err(error)) => Err(Failure::Server(error)),
+        Err(_) => Err(Failure::Other(fault::timed_out(within))),
+    }
+}
+
+/// Brings a link back, with growing pauses, for as long as somebody has it.
 fn come_back(link: &Arc<Link>) {
     let this = Arc::downgrade(link);
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };

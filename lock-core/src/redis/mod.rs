@@ -1,4 +1,4 @@
-//! Locks on one Redis server (6.2 or later; tested with 7.0).
+//! Locks on one Redis server (6.2 or later; tested with 7.0), or on a cluster of them (7.0 or later).
 //!
 //! The lock itself is the well-known layout `SET key random NX PX`, so any client of that pattern
 //! excludes us and we exclude it. Beside it there is a line in order of arrival, which lets a
@@ -19,9 +19,10 @@
 //!   by claim. - `renewals`: in batches, on a connection of their own. - `claim`: the verbs. -
 //!   `pool`: an
 //!   application's own connections. - `probe`: what is checked at connect. - `fault`: what an error means. - `records`: what the
-//!   idempotency engine remembers.
+//!   idempotency engine remembers. - `cluster`: many servers that share the keys.
 
 mod claim;
+mod cluster;
 mod fault;
 mod inbox;
 mod link;
@@ -72,15 +73,24 @@ impl Redis {
         url: &str,
         #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
     ) -> Result<Self, ConnectError> {
-        let client = url::client(url)?;
-        let node = Node::connect(
-            client,
-            #[cfg(feature = "deadpool")]
-            pool,
-        )
-        .await
-        .map_err(ConnectError::Store)?;
-        Ok(Self { node })
+        let node = if url.starts_with("redis+cluster:") {
+            let target = cluster::Target::parse(url)?;
+            Node::connect_cluster(
+                target,
+                #[cfg(feature = "deadpool")]
+                pool,
+            )
+            .await
+        } else {
+            let client = url::client(url)?;
+            Node::connect(
+                client,
+                #[cfg(feature = "deadpool")]
+                pool,
+            )
+            .await
+        };
+        Ok(Self { node: node.map_err(ConnectError::Store)? })
     }
 }
 
@@ -93,7 +103,8 @@ impl Backend for Redis {
             fifo: true,
             push: true,
             force_release: true,
-            quorum: true,
+            // A cluster is one member at most, and no quorum of its masters.
+            quorum: self.node.cluster().is_none(),
             lease_min: LEASE_MIN,
             ..Promises::none()
         }

@@ -1,4 +1,4 @@
-//! One Redis server: its connections, and how a script is called there.
+//! One Redis, of one server or of many: how a script is called there, and what is the client's.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use redis::aio::MultiplexedConnection;
 use redis::{Client, Cmd, Value};
 
+use super::cluster::{self, Cluster, Listening};
 use super::inbox::Inboxes;
 use super::link::{self, Failure, Link, Unserved};
+use super::names::Names;
 #[cfg(feature = "deadpool")]
 use super::pool::RedisPool;
-use super::renewals::Renewals;
-use super::script::Script;
+use super::renewals::{Renew, Renewals, Shape};
+use super::script::{RIGHTS, Script, WITHDRAW};
 use super::{names, probe};
 use crate::backend::Fault;
 use crate::engine::clock;
@@ -22,69 +24,204 @@ pub(super) struct Node {
     /// 64 random bits that name this client.
     pub(super) session: String,
     pub(super) inboxes: Arc<Inboxes>,
-    pub(super) renewals: Renewals,
-    /// Commands and pushes.
-    main: Arc<Link>,
+    servers: Servers,
     #[cfg(feature = "deadpool")]
     pool: Option<RedisPool>,
     requests: Arc<AtomicU64>,
 }
 
+#[derive(Debug)]
+enum Servers {
+    One {
+        /// Commands and pushes.
+        main: Arc<Link>,
+        renewals: Renewals,
+    },
+    Cluster(Arc<Cluster>),
+}
+
 impl Node {
+    /// Connects to one server.
     pub(super) async fn connect(
         client: Client,
         #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
     ) -> Result<Arc<Self>, Fault> {
         super::url::install_tls();
-        let session = format!("{:016x}", clock::random_claim_id().bits() as u64);
+        let session = new_session();
         let inboxes = Arc::new(Inboxes::default());
         let requests = Arc::new(AtomicU64::new(0));
         let channel = names::channel(&session);
-        let renewals = Renewals::start(Link::plain(client.clone()), requests.clone());
+        let renewals =
+            Renewals::start(Link::plain(client.clone()), requests.clone(), Shape::Whole);
         let main = Link::listening(client, channel, inboxes.clone());
         main.get().await?;
+        probe::no_cluster(&main).await?;
         let node = Self {
             session,
             inboxes,
-            renewals,
-            main,
+            servers: Servers::One { main, renewals },
             #[cfg(feature = "deadpool")]
             pool,
             requests,
         };
-        probe::rights(&node).await?;
-        probe::eviction(&node).await;
+        node.checked().await
+    }
+
+    /// Connects to a cluster.
+    pub(super) async fn connect_cluster(
+        target: cluster::Target,
+        #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
+    ) -> Result<Arc<Self>, Fault> {
+        super::url::install_tls();
+        let session = new_session();
+        let inboxes = Arc::new(Inboxes::default());
+        let requests = Arc::new(AtomicU64::new(0));
+        let cluster =
+            Cluster::connect(target, session.clone(), inboxes.clone(), requests.clone()).await?;
+        let node = Self {
+            session,
+            inboxes,
+            servers: Servers::Cluster(cluster),
+            #[cfg(feature = "deadpool")]
+            pool,
+            requests,
+        };
+        node.checked().await
+    }
+
+    async fn checked(self) -> Result<Arc<Self>, Fault> {
+        probe::rights(&self).await?;
+        probe::eviction(&self).await;
         #[cfg(feature = "deadpool")]
-        probe::pool(&node).await?;
-        Ok(Arc::new(node))
+        probe::pool(&self).await?;
+        Ok(Arc::new(self))
     }
 
     #[cfg(feature = "deadpool")]
-    pub(super) fn has_pool(&self) -> bool {
-        self.pool.is_some()
+    pub(super) fn pool(&self) -> Option<&RedisPool> {
+        self.pool.as_ref()
     }
 
     pub(super) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
 
+    pub(super) fn cluster(&self) -> Option<&Arc<Cluster>> {
+        match &self.servers {
+            Servers::One { .. } => None,
+            Servers::Cluster(cluster) => Some(cluster),
+        }
+    }
+
+    /// A key of this client's own that no lock has, for trying things.
+    pub(super) fn probe_key(&self) -> String {
+        format!("lock:{{probe-{}}}", self.session)
+    }
+
+    /// The channel on which the probe key's grants would be pushed.
+    pub(super) fn probe_channel(&self) -> String {
+        match self.cluster() {
+            None => names::channel(&self.session),
+            Some(_) => {
+                let slot = cluster::slot_of(self.probe_key().as_bytes());
+                cluster::channel(slot, &self.session)
+            }
+        }
+    }
+
+    /// The script as these servers run it.
+    pub(super) fn script<'a>(&self, script: &'a Script) -> &'a Script {
+        match &self.servers {
+            Servers::One { .. } => script,
+            Servers::Cluster(_) => script.sharded(),
+        }
+    }
+
+    /// Adds the arguments that end a call which may push: the clock of the tokens, if it is not
+    /// the server's, and where to push to, if that is not known without it.
+    pub(super) fn end(&self, command: &mut Cmd, names: &Names, clock: Option<u64>) {
+        match &self.servers {
+            Servers::One { .. } => command.arg(clock),
+            Servers::Cluster(_) => {
+                let tag = cluster::tag_of(cluster::slot_of(names.lock().as_bytes()));
+                command.arg(clock.map_or_else(String::new, |clock| clock.to_string())).arg(tag)
+            }
+        };
+    }
+
+    /// Sees to it that pushes for a lock are heard, where that is not so anyway.
+    pub(super) fn listen(&self, names: &Names) -> Option<Listening> {
+        self.cluster()?.listen(names)
+    }
+
     /// Calls a script by its hash, and with its source if the server does not know it.
     pub(super) async fn call(&self, script: &Script, command: Cmd) -> Result<Value, Unserved> {
-        match self.send(&command).await {
-            Err(unserved) if unserved.fault.is_no_script() => {
-                self.send(&script.eval(&command)).await
+        match (self.has_pool(), self.cluster()) {
+            (false, Some(cluster)) => cluster.call(script, &command).await,
+            _ => match self.send(&command).await {
+                Err(unserved) if unserved.fault.is_no_script() => {
+                    self.send(&script.eval(&command)).await
+                }
+                answer => answer,
+            },
+        }
+    }
+
+    /// Calls [`WITHDRAW`]. `held`: the claim held its lock, as far as is known.
+    pub(super) async fn withdraw(
+        &self,
+        command: &Cmd,
+        names: &Names,
+        owner: &str,
+        held: bool,
+    ) -> Result<Value, Unserved> {
+        let script = self.script(&WITHDRAW);
+        match (self.has_pool(), self.cluster()) {
+            (false, Some(cluster)) => {
+                cluster.withdraw(script, command, names.lock(), owner, held).await
             }
-            answer => answer,
+            (true, Some(cluster)) => match self.call(script, command.clone()).await {
+                Err(unserved) if unserved.fault.is_try_again() => {
+                    cluster.withdraw(script, command, names.lock(), owner, held).await
+                }
+                answer => answer,
+            },
+            _ => self.call(script, command.clone()).await,
+        }
+    }
+
+    /// Renews one claim.
+    pub(super) async fn renew(&self, renew: Renew) -> Result<Value, Fault> {
+        match &self.servers {
+            Servers::One { renewals, .. } => {
+                renewals.renew(renew).await.map_err(Failure::into_fault)
+            }
+            Servers::Cluster(cluster) => cluster.renew(renew).await,
         }
     }
 
     /// Calls a script over a connection of the past.
     pub(super) async fn call_over(
+        &self,
         connection: &mut MultiplexedConnection,
         script: &Script,
         command: &Cmd,
-    ) -> Result<Value, Failure> {
-        link::send(connection, &script.eval(command), link::REQUEST_WITHIN).await
+    ) -> Result<(), Failure> {
+        let command = script.eval(command);
+        if self.cluster().is_some() {
+            // It may have been asked for a slot that was on its way there.
+            let commands = cluster::asked(&command);
+            link::send_all(connection, &commands, link::REQUEST_WITHIN).await.map(drop)
+        } else {
+            link::send(connection, &command, link::REQUEST_WITHIN).await.map(drop)
+        }
+    }
+
+    fn has_pool(&self) -> bool {
+        #[cfg(feature = "deadpool")]
+        return self.pool.is_some();
+        #[cfg(not(feature = "deadpool"))]
+        false
     }
 
     #[cfg(not(feature = "deadpool"))]
@@ -99,9 +236,26 @@ impl Node {
         pool.send(command).await
     }
 
-    /// Sends over the connection of our own.
+    /// Sends over a connection of our own; in a cluster to the server of the probe key.
     pub(super) async fn send_main(&self, command: &Cmd) -> Result<Value, Unserved> {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        self.main.call(command, link::REQUEST_WITHIN).await
+        match &self.servers {
+            Servers::One { main, .. } => {
+                self.requests.fetch_add(1, Ordering::Relaxed);
+                main.call(command, link::REQUEST_WITHIN).await
+            }
+            Servers::Cluster(cluster) => cluster.send(&self.probe_key(), command).await,
+        }
     }
+
+    /// Tries the commands of the scripts; answers those that the user may not use.
+    pub(super) async fn refused(&self) -> Result<Value, Fault> {
+        let script = self.script(&RIGHTS);
+        let mut command = script.evalsha(1);
+        command.arg(self.probe_key()).arg(self.probe_channel());
+        self.call(script, command).await.map_err(|unserved| unserved.fault.into_fault())
+    }
+}
+
+fn new_session() -> String {
+    format!("{:016x}", clock::random_claim_id().bits() as u64)
 }

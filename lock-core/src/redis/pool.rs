@@ -51,6 +51,10 @@ macro_rules! connection {
 }
 
 impl RedisPool {
+    pub(super) fn is_of_cluster(&self) -> bool {
+        matches!(self.0, Kind::Cluster(_))
+    }
+
     /// Sends one command over a connection of the pool.
     pub(super) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
         let within = link::REQUEST_WITHIN;

@@ -1,14 +1,17 @@
 //! What is asked of the server apart from the verbs: whether it will serve them, who holds a key,
 //! and to take it away.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, FromRedisValue, Value};
 
 use super::fault;
+use super::link::{Link, REQUEST_WITHIN};
 use super::names::{self, Names};
 use super::node::Node;
-use super::script::{FORCE_RELEASE, INSPECT, RIGHTS};
+use super::script::{FORCE_RELEASE, INSPECT};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::FENCES;
 use crate::inspect::{Holder, Inspection, Waiter};
@@ -23,11 +26,12 @@ const VALUE_SHOWN_MAX: usize = 64;
 
 /// Whether the user may run every command of the scripts; names those that it may not.
 pub(super) async fn rights(node: &Node) -> Result<(), Fault> {
-    let mut command = RIGHTS.evalsha(1);
-    command.arg(format!("lock:{{probe-{}}}", node.session)).arg(names::channel(&node.session));
-    let answer = node.call(&RIGHTS, command).await.map_err(|error| error.fault.into_fault())?;
-    let refused = Vec::<String>::from_redis_value(answer)
+    let mut refused = Vec::<String>::from_redis_value(node.refused().await?)
         .map_err(|_| fault::strange("the check of its rights"))?;
+    if let Some(cluster) = node.cluster() {
+        let names = cluster.refused(&node.probe_key()).await?;
+        refused.extend(names.into_iter().map(String::from));
+    }
     if refused.is_empty() {
         return Ok(());
     }
@@ -39,6 +43,20 @@ pub(super) async fn rights(node: &Node) -> Result<(), Fault> {
             list.join(" ")
         ),
     ))
+}
+
+/// A node of a cluster answers for a part of the keys only.
+pub(super) async fn no_cluster(link: &Arc<Link>) -> Result<(), Fault> {
+    let mut command = Cmd::new();
+    command.arg("HELLO").arg(3);
+    // A server that does not say, or does not know the command, is none.
+    let Ok(answer) = link.call(&command, REQUEST_WITHIN).await else { return Ok(()) };
+    let hello = HashMap::<String, Value>::from_redis_value(answer).unwrap_or_default();
+    if hello.get("mode") != Some(&Value::BulkString(b"cluster".to_vec())) {
+        return Ok(());
+    }
+    let what = "the server is a node of a cluster: use `redis+cluster://`";
+    Err(Fault::new(FaultKind::Refused, what))
 }
 
 /// Warns when the server may throw a held lock away to make room.
@@ -74,10 +92,12 @@ pub(super) fn evicting(info: &str) -> Option<&str> {
 /// Whether the application's pool leads to the database that pushes and renewals use.
 #[cfg(feature = "deadpool")]
 pub(super) async fn pool(node: &Node) -> Result<(), Fault> {
-    if !node.has_pool() {
-        return Ok(());
+    let Some(pool) = node.pool() else { return Ok(()) };
+    if pool.is_of_cluster() != node.cluster().is_some() {
+        let what = "the URL and the pool are not both of a cluster, or both not";
+        return Err(Fault::new(FaultKind::Refused, what));
     }
-    let name = format!("lock:{{probe-{}}}", node.session);
+    let name = node.probe_key();
     let mut set = Cmd::new();
     set.arg("SET").arg(&name).arg(&node.session).arg("PX").arg(1_000);
     node.send(&set).await.map_err(|error| error.fault.into_fault())?;
@@ -113,9 +133,11 @@ pub(super) async fn inspect(node: &Node, key: &Key) -> Result<Inspection, Fault>
 
 /// Takes a key away from its holder, a client of another library too; `false` if nobody holds it.
 pub(super) async fn force_release(node: &Node, key: &Key) -> Result<bool, Fault> {
-    let mut command = FORCE_RELEASE.on(&Names::new(key));
+    let (names, script) = (Names::new(key), node.script(&FORCE_RELEASE));
+    let mut command = script.on(&names);
     command.arg(FENCES);
-    match node.call(&FORCE_RELEASE, command).await {
+    node.end(&mut command, &names, None);
+    match node.call(script, command).await {
         Ok(Value::Int(1 | 2)) => Ok(true),
         Ok(Value::Int(0)) => Ok(false),
         Ok(_) => Err(fault::strange("a forced release")),
