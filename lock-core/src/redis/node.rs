@@ -25,6 +25,8 @@ pub(super) struct Node {
     pub(super) session: String,
     pub(super) inboxes: Arc<Inboxes>,
     servers: Servers,
+    /// A key that no lock has, and the channel on which its grants would be pushed.
+    probe: (String, String),
     #[cfg(feature = "deadpool")]
     pool: Option<RedisPool>,
     requests: Arc<AtomicU64>,
@@ -53,10 +55,11 @@ impl Node {
         let channel = names::channel(&session);
         let renewals =
             Renewals::start(Link::plain(client.clone()), requests.clone(), Shape::Whole);
-        let main = Link::listening(client, channel, inboxes.clone());
+        let main = Link::listening(client, channel.clone(), inboxes.clone());
         main.get().await?;
         probe::no_cluster(&main).await?;
         let node = Self {
+            probe: (format!("lock:{{probe-{session}}}"), channel),
             session,
             inboxes,
             servers: Servers::One { main, renewals },
@@ -64,7 +67,7 @@ impl Node {
             pool,
             requests,
         };
-        node.checked().await
+        node.checked(&[]).await
     }
 
     /// Connects to a cluster.
@@ -78,7 +81,11 @@ impl Node {
         let requests = Arc::new(AtomicU64::new(0));
         let cluster =
             Cluster::connect(target, session.clone(), inboxes.clone(), requests.clone()).await?;
+        // At a node that answers: another may be about to be succeeded.
+        let (slot, refused) = cluster.refused().await?;
+        let key = format!("lock:{{{}}}:probe-{session}", cluster::tag_of(slot));
         let node = Self {
+            probe: (key, cluster::channel(slot, &session)),
             session,
             inboxes,
             servers: Servers::Cluster(cluster),
@@ -86,11 +93,11 @@ impl Node {
             pool,
             requests,
         };
-        node.checked().await
+        node.checked(&refused).await
     }
 
-    async fn checked(self) -> Result<Arc<Self>, Fault> {
-        probe::rights(&self).await?;
+    async fn checked(self, refused: &[&str]) -> Result<Arc<Self>, Fault> {
+        probe::rights_beside(&self, refused).await?;
         probe::eviction(&self).await;
         #[cfg(feature = "deadpool")]
         probe::pool(&self).await?;
@@ -114,19 +121,8 @@ impl Node {
     }
 
     /// A key of this client's own that no lock has, for trying things.
-    pub(super) fn probe_key(&self) -> String {
-        format!("lock:{{probe-{}}}", self.session)
-    }
-
-    /// The channel on which the probe key's grants would be pushed.
-    pub(super) fn probe_channel(&self) -> String {
-        match self.cluster() {
-            None => names::channel(&self.session),
-            Some(_) => {
-                let slot = cluster::slot_of(self.probe_key().as_bytes());
-                cluster::channel(slot, &self.session)
-            }
-        }
+    pub(super) fn probe_key(&self) -> &str {
+        &self.probe.0
     }
 
     /// The script as these servers run it.
@@ -243,7 +239,7 @@ impl Node {
                 self.requests.fetch_add(1, Ordering::Relaxed);
                 main.call(command, link::REQUEST_WITHIN).await
             }
-            Servers::Cluster(cluster) => cluster.send(&self.probe_key(), command).await,
+            Servers::Cluster(cluster) => cluster.send(self.probe_key(), command).await,
         }
     }
 
@@ -251,7 +247,7 @@ impl Node {
     pub(super) async fn refused(&self) -> Result<Value, Fault> {
         let script = self.script(&RIGHTS);
         let mut command = script.evalsha(1);
-        command.arg(self.probe_key()).arg(self.probe_channel());
+        command.arg(&self.probe.0).arg(&self.probe.1);
         self.call(script, command).await.map_err(|unserved| unserved.fault.into_fault())
     }
 }

@@ -26,12 +26,18 @@ const VALUE_SHOWN_MAX: usize = 64;
 
 /// Whether the user may run every command of the scripts; names those that it may not.
 pub(super) async fn rights(node: &Node) -> Result<(), Fault> {
-    let mut refused = Vec::<String>::from_redis_value(node.refused().await?)
+    let refused = match node.cluster() {
+        Some(cluster) => cluster.refused().await?.1,
+        None => Vec::new(),
+    };
+    rights_beside(node, &refused).await
+}
+
+/// The same, with what was refused already.
+pub(super) async fn rights_beside(node: &Node, refused: &[&str]) -> Result<(), Fault> {
+    let tried = Vec::<String>::from_redis_value(node.refused().await?)
         .map_err(|_| fault::strange("the check of its rights"))?;
-    if let Some(cluster) = node.cluster() {
-        let names = cluster.refused(&node.probe_key()).await?;
-        refused.extend(names.into_iter().map(String::from));
-    }
+    let refused: Vec<_> = tried.iter().map(String::as_str).chain(refused.iter().copied()).collect();
     if refused.is_empty() {
         return Ok(());
     }
@@ -99,10 +105,10 @@ pub(super) async fn pool(node: &Node) -> Result<(), Fault> {
     }
     let name = node.probe_key();
     let mut set = Cmd::new();
-    set.arg("SET").arg(&name).arg(&node.session).arg("PX").arg(1_000);
+    set.arg("SET").arg(name).arg(&node.session).arg("PX").arg(1_000);
     node.send(&set).await.map_err(|error| error.fault.into_fault())?;
     let mut get = Cmd::new();
-    get.arg("GET").arg(&name);
+    get.arg("GET").arg(name);
     let seen = node.send_main(&get).await.map_err(|error| error.fault.into_fault())?;
     if seen == Value::BulkString(node.session.clone().into_bytes()) {
         return Ok(());

@@ -13,10 +13,12 @@
 //! assert_eq!(server.keys(), []);
 //! ```
 
+mod cluster;
 mod observe;
 mod options;
 mod server;
 
+pub use cluster::{RedisCluster, SLOTS};
 pub use observe::{ClientInfo, CommandStat, CommandStats, KeyInfo};
 pub use options::RedisOptions;
 pub use server::RedisServer;

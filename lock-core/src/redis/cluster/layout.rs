@@ -109,6 +109,15 @@ impl Table {
         &self.masters
     }
 
+    /// A slot of each node that owns any.
+    pub(super) fn one_slot_each(&self) -> Vec<(u16, Addr)> {
+        let first = |(number, addr): (usize, &Addr)| {
+            let slot = self.owners.iter().position(|owner| usize::from(owner.0) == number)?;
+            Some((u16::try_from(slot).ok()?, addr.clone()))
+        };
+        self.masters.iter().enumerate().filter_map(first).collect()
+    }
+
     /// The address by which the table knows a node.
     pub(super) fn known(&self, addr: Addr) -> Addr {
         match self.names.iter().find(|(named, _)| *named == addr) {
@@ -167,7 +176,8 @@ mod tests {
 
     fn lines(masters: &[(&str, u64, &str)]) -> String {
         let line = |(addr, epoch, slots): &(&str, u64, &str)| {
-            format!("07c37d {addr} master - 0 0 {epoch} connected {slots}\n")
+            let line = format!("07c37d {addr}@1 master - 0 0 {epoch} connected {slots}");
+            format!("{}\n", line.trim_end())
         };
         masters.iter().map(line).collect()
     }
@@ -206,7 +216,8 @@ e ?:5@15 master - 0 0 0 connected\n";
             "a h:1@2 master - 0 0 1 connected 5-1",
             "a h:1@2 master - 0 0 1 connected 0-16384",
             "a h:1@2 slave x 0 0 1 connected",
-            "a h master - 0 0 1 connected",
+            "a h:1 master - 0 0 1 connected 0-1",
+            "a h@2 master - 0 0 1 connected",
         ] {
             assert_eq!(parse(text, &asked()), None, "{text}");
         }

@@ -25,7 +25,7 @@ const EVERY: Duration = Duration::from_secs(4);
 const ASKED_AT_ONCE: usize = 3;
 
 /// A node that takes longer is not waited for.
-const NODE_WITHIN: Duration = Duration::from_secs(1);
+pub(super) const NODE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Marks the end of a look even if its runtime drops it.
 struct Looking(Arc<Cluster>);

@@ -2,34 +2,42 @@
 
 use redis::{AsyncConnectionConfig, Pipeline, Value};
 
-use super::{Cluster, channel, slot_of};
+use super::layout::Addr;
+use super::refresh::NODE_WITHIN;
+use super::{Cluster, channel};
 use crate::backend::{Fault, FaultKind};
 use crate::redis::fault;
-use crate::redis::link::{self, REQUEST_WITHIN};
+use crate::redis::link;
 
 impl Cluster {
-    /// The commands that the user may not use, by name, tried at the node that serves `key`.
-    pub(in crate::redis) async fn refused(&self, key: &str) -> Result<Vec<&'static str>, Fault> {
-        let slot = slot_of(key.as_bytes());
-        let owner = self.state().table.owner(slot).cloned();
-        let Some(addr) = owner else {
-            let what = "the cluster does not serve all slots";
-            return Err(Fault::new(FaultKind::Transient, what));
-        };
-        let client = self.login.client(&addr)?;
+    /// Tries it at a node that answers: a slot of that node, and the commands that the user may
+    /// not use there, by name.
+    pub(in crate::redis) async fn refused(&self) -> Result<(u16, Vec<&'static str>), Fault> {
+        let nodes = self.state().table.one_slot_each();
+        let mut why = Fault::new(FaultKind::Transient, "the cluster serves no slot");
+        for (slot, addr) in nodes {
+            match self.refused_at(slot, &addr).await {
+                Err(fault) if fault.is_transient() => why = fault,
+                answer => return answer.map(|refused| (slot, refused)),
+            }
+        }
+        Err(why)
+    }
+
+    async fn refused_at(&self, slot: u16, addr: &Addr) -> Result<Vec<&'static str>, Fault> {
+        let client = self.login.client(addr)?;
         let (channel, mut commands) = (channel(slot, self.session()), Pipeline::new());
         commands.cmd("ASKING").cmd("SSUBSCRIBE").arg(&channel).cmd("SUNSUBSCRIBE").arg(&channel);
-        let config = AsyncConnectionConfig::new().set_connection_timeout(Some(REQUEST_WITHIN));
+        let config = AsyncConnectionConfig::new().set_connection_timeout(Some(NODE_WITHIN));
         let connecting = client.get_multiplexed_async_connection_with_config(&config);
         let mut connection = connecting.await.map_err(fault::fault)?;
-        let answers = link::send_all(&mut connection, &commands, REQUEST_WITHIN).await;
+        let answers = link::send_all(&mut connection, &commands, NODE_WITHIN).await;
         let answers = answers.map_err(link::Failure::into_fault)?;
-        let names = ["asking", "ssubscribe", "sunsubscribe"];
         let refused = |answer: &Value| {
             let Err(error) = answer.clone().extract_error() else { return false };
             fault::fault(error).kind() == FaultKind::Refused
         };
-        let refused = names.into_iter().zip(&answers).filter(|(_, answer)| refused(answer));
-        Ok(refused.map(|(name, _)| name).collect())
+        let names = ["asking", "ssubscribe", "sunsubscribe"].into_iter().zip(&answers);
+        Ok(names.filter(|(_, answer)| refused(answer)).map(|(name, _)| name).collect())
     }
 }
