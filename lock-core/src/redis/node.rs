@@ -53,8 +53,7 @@ impl Node {
         let inboxes = Arc::new(Inboxes::default());
         let requests = Arc::new(AtomicU64::new(0));
         let channel = names::channel(&session);
-        let renewals =
-            Renewals::start(Link::plain(client.clone()), requests.clone(), Shape::Whole);
+        let renewals = Renewals::start(Link::plain(client.clone()), requests.clone(), Shape::Whole);
         let main = Link::listening(client, channel.clone(), inboxes.clone());
         main.get().await?;
         probe::no_cluster(&main).await?;

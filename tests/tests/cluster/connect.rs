@@ -33,7 +33,8 @@ async fn one_server_and_a_cluster_are_not_taken_for_each_other() {
 async fn one_node_of_the_url_that_answers_is_enough() {
     let mut cluster = RedisCluster::start().await;
     let gone = cluster.node(1).addr();
-    let (text, transient) = refusal(&format!("redis+cluster://127.0.0.1:1,{}", "127.0.0.1:2")).await;
+    let (text, transient) =
+        refusal(&format!("redis+cluster://127.0.0.1:1,{}", "127.0.0.1:2")).await;
     assert!(transient, "{text}");
     for (key, seed) in [("a", 0), ("b", 3), ("c", 2)] {
         let seed = cluster.node(seed).addr();

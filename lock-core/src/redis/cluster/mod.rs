@@ -120,8 +120,7 @@ impl Cluster {
             Entry::Occupied(entry) => Some(entry.get().clone()),
             Entry::Vacant(entry) => {
                 let (addr, client) = (entry.key().clone(), self.login.client(entry.key()).ok()?);
-                let server =
-                    Server::start(addr, client, self.requests.clone(), self.this.clone());
+                let server = Server::start(addr, client, self.requests.clone(), self.this.clone());
                 Some(entry.insert(Arc::new(server)).clone())
             }
         }

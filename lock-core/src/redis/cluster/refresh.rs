@@ -8,8 +8,8 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use redis::{Cmd, FromRedisValue as _};
 
-use super::{Cluster, State};
 use super::layout::{self, Addr, Master};
+use super::{Cluster, State};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::redis::fault;

@@ -7,12 +7,17 @@ use super::refresh::NODE_WITHIN;
 use super::{Cluster, channel};
 use crate::backend::{Fault, FaultKind};
 use crate::redis::fault;
-use crate::redis::link;
+use crate::redis::link::{self, REQUEST_WITHIN};
 
 impl Cluster {
     /// Tries it at a node that answers: a slot of that node, and the commands that the user may
     /// not use there, by name.
     pub(in crate::redis) async fn refused(&self) -> Result<(u16, Vec<&'static str>), Fault> {
+        let trying = tokio::time::timeout(REQUEST_WITHIN, self.refused_somewhere());
+        trying.await.unwrap_or_else(|_| Err(fault::timed_out(REQUEST_WITHIN)))
+    }
+
+    async fn refused_somewhere(&self) -> Result<(u16, Vec<&'static str>), Fault> {
         let nodes = self.state().table.one_slot_each();
         let mut why = Fault::new(FaultKind::Transient, "the cluster serves no slot");
         for (slot, addr) in nodes {

@@ -157,8 +157,16 @@ mod tests {
     #[test]
     fn bad_urls_are_refused_without_repeating_them() {
         for rest in [
-            ":secret@", ":secret@h:port", ":secret@h:0", ":secret@h,,i", ":secret@h/1",
-            ":secret@h?db=1", "secret@h", "u:%ff-secret@h", ":secret@h:1:2", ":secret@a b",
+            ":secret@",
+            ":secret@h:port",
+            ":secret@h:0",
+            ":secret@h,,i",
+            ":secret@h/1",
+            ":secret@h?db=1",
+            "secret@h",
+            "u:%ff-secret@h",
+            ":secret@h:1:2",
+            ":secret@a b",
         ] {
             let error = Target::parse(&format!("redis+cluster://{rest}")).unwrap_err().to_string();
             assert!(!error.contains("secret"), "{error}");
