@@ -143,6 +143,12 @@ impl RedisCluster {
         self.nodes.iter().filter(master).collect()
     }
 
+    /// What the nodes call themselves, by number.
+    #[must_use]
+    pub fn ids(&self) -> &[String] {
+        &self.ids
+    }
+
     /// A node, by number.
     #[must_use]
     pub fn node(&self, number: usize) -> &RedisServer {
