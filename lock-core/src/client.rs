@@ -42,6 +42,7 @@ impl LockClient {
     /// | `redis://[user:password@]host[:port][/db]` | Redis 6.2 or later; feature `redis` |
     /// | `rediss://…` | the same over TLS; feature `redis-tls` |
     /// | `redis+unix:///path/to/socket[?db=0]` | the same over a unix socket; feature `redis` |
+    /// | `redis+cluster://[user:password@]host[:port][,host…][?tls]` | Redis Cluster, 7.0 or later; feature `redis`, `?tls` needs `redis-tls` |
     /// | `zookeeper://[user:password@]host[:port][,host…][/path][?session=10s]` | ZooKeeper 3.5 or later; feature `zookeeper` |
     /// | `zookeeper+tls://…?ca=FILE[&cert=FILE&key=FILE]` | the same over TLS; feature `zookeeper-tls` |
     ///

@@ -81,7 +81,7 @@ impl Node {
         let cluster =
             Cluster::connect(target, session.clone(), inboxes.clone(), requests.clone()).await?;
         // At a node that answers: another may be about to be succeeded.
-        let (slot, refused) = cluster.refused().await?;
+        let (slot, refused) = cluster.refused(true).await?;
         let key = format!("lock:{{{}}}:probe-{session}", cluster::tag_of(slot));
         let node = Self {
             probe: (key, cluster::channel(slot, &session)),
@@ -96,6 +96,8 @@ impl Node {
     }
 
     async fn checked(self, refused: &[&str]) -> Result<Arc<Self>, Fault> {
+        #[cfg(feature = "deadpool")]
+        probe::kind_of_pool(&self)?;
         probe::rights_beside(&self, refused).await?;
         probe::eviction(&self).await;
         #[cfg(feature = "deadpool")]

@@ -27,7 +27,7 @@ const VALUE_SHOWN_MAX: usize = 64;
 /// Whether the user may run every command of the scripts; names those that it may not.
 pub(super) async fn rights(node: &Node) -> Result<(), Fault> {
     let refused = match node.cluster() {
-        Some(cluster) => cluster.refused().await?.1,
+        Some(cluster) => cluster.refused(true).await?.1,
         None => Vec::new(),
     };
     rights_beside(node, &refused).await
@@ -95,13 +95,23 @@ pub(super) fn evicting(info: &str) -> Option<&str> {
     evicts.then_some(policy)
 }
 
+/// Whether the application's pool is of the same kind as the URL.
+#[cfg(feature = "deadpool")]
+pub(super) fn kind_of_pool(node: &Node) -> Result<(), Fault> {
+    match node.pool() {
+        Some(pool) if pool.is_of_cluster() != node.cluster().is_some() => {
+            let what = "of the URL and the pool one is of a cluster and the other is not";
+            Err(Fault::new(FaultKind::Refused, what))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether the application's pool leads to the database that pushes and renewals use.
 #[cfg(feature = "deadpool")]
 pub(super) async fn pool(node: &Node) -> Result<(), Fault> {
-    let Some(pool) = node.pool() else { return Ok(()) };
-    if pool.is_of_cluster() != node.cluster().is_some() {
-        let what = "the URL and the pool are not both of a cluster, or both not";
-        return Err(Fault::new(FaultKind::Refused, what));
+    if node.pool().is_none() {
+        return Ok(());
     }
     let name = node.probe_key();
     let mut set = Cmd::new();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::options::RedisOptions;
+use super::options::{FIXTURE_PASSWORD, RedisOptions};
 use super::server::RedisServer;
 use crate::port::free_port;
 use crate::wait::eventually;
@@ -192,6 +192,17 @@ impl RedisCluster {
         &self.nodes[self.owner(key)]
     }
 
+    /// The node that owns the slot of a name at the servers.
+    ///
+    /// # Panics
+    ///
+    /// If nobody owns it, or the first node does not run.
+    #[must_use]
+    pub fn server_of_name(&self, name: &str) -> &RedisServer {
+        let slot = self.nodes[0].command(&["CLUSTER", "KEYSLOT", name]);
+        &self.nodes[self.owner_seen_by(0, slot)]
+    }
+
     /// The slot of the keys of the lock `key`.
     #[must_use]
     pub fn slot(&self, key: &str) -> u16 {
@@ -276,9 +287,12 @@ impl RedisCluster {
 }
 
 fn node(options: &RedisOptions) -> RedisServer {
+    let mut options = options.clone();
+    if options.acl.is_some() {
+        options = options.set("masteruser", "fixture").set("masterauth", FIXTURE_PASSWORD);
+    }
     RedisServer::with(
         options
-            .clone()
             .set("cluster-enabled", "yes")
             .set("cluster-node-timeout", &NODE_TIMEOUT.as_millis().to_string())
             .set("cluster-port", &free_port().to_string())

@@ -11,17 +11,20 @@ use crate::redis::link::{self, REQUEST_WITHIN};
 
 impl Cluster {
     /// Tries it at a node that answers: a slot of that node, and the commands that the user may
-    /// not use there, by name.
-    pub(in crate::redis) async fn refused(&self) -> Result<(u16, Vec<&'static str>), Fault> {
-        let trying = tokio::time::timeout(REQUEST_WITHIN, self.refused_somewhere());
+    /// not use there, by name. `pushes`: those that pushes need, too.
+    pub(in crate::redis) async fn refused(
+        &self,
+        pushes: bool,
+    ) -> Result<(u16, Vec<&'static str>), Fault> {
+        let trying = tokio::time::timeout(REQUEST_WITHIN, self.refused_somewhere(pushes));
         trying.await.unwrap_or_else(|_| Err(fault::timed_out(REQUEST_WITHIN)))
     }
 
-    async fn refused_somewhere(&self) -> Result<(u16, Vec<&'static str>), Fault> {
+    async fn refused_somewhere(&self, pushes: bool) -> Result<(u16, Vec<&'static str>), Fault> {
         let nodes = self.state().table.one_slot_each();
         let mut why = Fault::new(FaultKind::Transient, "the cluster serves no slot");
         for (slot, addr) in nodes {
-            match self.refused_at(slot, &addr).await {
+            match self.refused_at(slot, &addr, pushes).await {
                 Err(fault) if fault.is_transient() => why = fault,
                 answer => return answer.map(|refused| (slot, refused)),
             }
@@ -29,10 +32,18 @@ impl Cluster {
         Err(why)
     }
 
-    async fn refused_at(&self, slot: u16, addr: &Addr) -> Result<Vec<&'static str>, Fault> {
+    async fn refused_at(
+        &self,
+        slot: u16,
+        addr: &Addr,
+        pushes: bool,
+    ) -> Result<Vec<&'static str>, Fault> {
         let client = self.login.client(addr)?;
         let (channel, mut commands) = (channel(slot, self.session()), Pipeline::new());
-        commands.cmd("ASKING").cmd("SSUBSCRIBE").arg(&channel).cmd("SUNSUBSCRIBE").arg(&channel);
+        commands.cmd("ASKING");
+        if pushes {
+            commands.cmd("SSUBSCRIBE").arg(&channel).cmd("SUNSUBSCRIBE").arg(&channel);
+        }
         let config = AsyncConnectionConfig::new().set_connection_timeout(Some(NODE_WITHIN));
         let connecting = client.get_multiplexed_async_connection_with_config(&config);
         let mut connection = connecting.await.map_err(fault::fault)?;
