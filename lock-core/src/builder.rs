@@ -81,6 +81,14 @@ impl LockBuilder {
         self
     }
 
+    /// By how many replicas of the store a grant must be acknowledged within `timeout` before it
+    /// counts (none by default, and with 0), see [`LockOptions::replicas`].
+    #[inline]
+    pub fn replicas(mut self, count: u32, timeout: Duration) -> Self {
+        self.options = self.options.with_replicas(count, timeout);
+        self
+    }
+
     /// What the acquire is for, shown to operators where the store has a place for it (ZooKeeper:
     /// the data of the claim's node); at most 128 bytes, no control characters.
     #[inline]

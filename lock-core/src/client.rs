@@ -4,6 +4,8 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
+
 use crate::backend::{Backend, DynBackend, Promises};
 use crate::builder::LockBuilder;
 use crate::busy::BusyKey;
@@ -45,6 +47,7 @@ impl LockClient {
     /// | `redis+cluster://[user:password@]host[:port][,host…][?tls]` | Redis Cluster, 7.0 or later; feature `redis`, `?tls` needs `redis-tls` |
     /// | `zookeeper://[user:password@]host[:port][,host…][/path][?session=10s]` | ZooKeeper 3.5 or later; feature `zookeeper` |
     /// | `zookeeper+tls://…?ca=FILE[&cert=FILE&key=FILE]` | the same over TLS; feature `zookeeper-tls` |
+    /// | `zookeeper+quorum://[user:password@]host[:port],host…[/path][?session=10s]` | a majority of independent ZooKeeper servers, three or more; feature `zookeeper` |
     ///
     /// At ZooKeeper the path is where the lock directories are: the key `order:42` is Curator's
     /// `InterProcessMutex` on `<path>/order:42`. User and password are for the scheme `digest`,
@@ -306,8 +309,10 @@ impl ClientBuilder {
             &self.url,
             #[cfg(feature = "deadpool")]
             self.pool,
-        )
-        .await?;
+        );
+        // Its type is deep: named in full, it takes the caller's crate to the compiler's limits.
+        let backend: BoxFuture<'_, _> = Box::pin(backend);
+        let backend = backend.await?;
         Ok(LockClient::make(backend, self.defaults, self.waiters_per_key_max))
     }
 }

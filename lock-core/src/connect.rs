@@ -7,13 +7,16 @@ use crate::error::ConnectError;
 use crate::memory::Memory;
 
 /// The schemes that there are, and whether this build has them with the feature in the middle.
-const SCHEMES: [(&str, &str, bool); 7] = [
+const SCHEMES: &[(&str, &str, bool)] = &[
     ("memory", "", true),
     ("redis", "redis", cfg!(feature = "redis")),
     ("redis+unix", "redis", cfg!(feature = "redis")),
     ("redis+cluster", "redis", cfg!(feature = "redis")),
+    ("redis+sentinel", "redis", cfg!(feature = "redis")),
     ("rediss", "redis-tls", cfg!(feature = "redis-tls")),
+    ("rediss+sentinel", "redis-tls", cfg!(feature = "redis-tls")),
     ("zookeeper", "zookeeper", cfg!(feature = "zookeeper")),
+    ("zookeeper+quorum", "zookeeper", cfg!(feature = "zookeeper")),
     ("zookeeper+tls", "zookeeper-tls", cfg!(feature = "zookeeper-tls")),
 ];
 
@@ -28,7 +31,7 @@ pub(crate) async fn backend(
     match scheme {
         "memory" => memory(rest),
         #[cfg(feature = "redis")]
-        "redis" | "redis+unix" | "redis+cluster" => {
+        "redis" | "redis+unix" | "redis+sentinel" | "redis+cluster" => {
             redis(
                 url,
                 #[cfg(feature = "deadpool")]
@@ -37,7 +40,7 @@ pub(crate) async fn backend(
             .await
         }
         #[cfg(feature = "redis-tls")]
-        "rediss" => {
+        "rediss" | "rediss+sentinel" => {
             redis(
                 url,
                 #[cfg(feature = "deadpool")]
@@ -47,6 +50,8 @@ pub(crate) async fn backend(
         }
         #[cfg(feature = "zookeeper")]
         "zookeeper" => zookeeper(url).await,
+        #[cfg(feature = "zookeeper")]
+        "zookeeper+quorum" => Ok(Arc::new(crate::zookeeper::quorum::connect(url).await?)),
         #[cfg(feature = "zookeeper-tls")]
         "zookeeper+tls" => zookeeper(url).await,
         _ => {
@@ -58,11 +63,11 @@ pub(crate) async fn backend(
 
 /// The schemes of this build and those that it lacks, for error messages.
 fn known() -> String {
-    let known = |(scheme, feature, here): (&str, &str, bool)| match here {
+    let known = |&(scheme, feature, here): &(&str, &str, bool)| match here {
         true => format!("`{scheme}:`"),
         false => format!("`{scheme}:` (needs the feature `{feature}`)"),
     };
-    SCHEMES.map(known).join(", ")
+    SCHEMES.iter().map(known).collect::<Vec<_>>().join(", ")
 }
 
 fn memory(name: &str) -> Result<Arc<dyn DynBackend>, ConnectError> {

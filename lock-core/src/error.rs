@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::Fault;
+use crate::backend::{Fault, NotReplicated};
 use crate::key::{Key, KeyError};
 use crate::rejection::Rejection;
 use crate::token::FencingToken;
@@ -25,6 +25,10 @@ pub enum AcquireError {
     /// is given back in the background.
     #[error(transparent)]
     Unavailable(#[from] UnavailableError),
+    /// Fewer [`replicas`](crate::LockOptions::replicas) than asked for acknowledged the grant in
+    /// time. It is given back in the background.
+    #[error(transparent)]
+    NotReplicated(#[from] NotReplicatedError),
     /// The key or an option is out of bounds; nothing was sent.
     #[error(transparent)]
     Rejected(#[from] Rejection),
@@ -52,6 +56,12 @@ impl AcquireError {
         matches!(self, Self::Unavailable(_))
     }
 
+    /// Whether the store was there, and its replicas were not.
+    #[must_use]
+    pub fn is_not_replicated(&self) -> bool {
+        matches!(self, Self::NotReplicated(_))
+    }
+
     /// Whether the input was refused.
     #[must_use]
     pub fn is_rejected(&self) -> bool {
@@ -68,7 +78,7 @@ impl AcquireError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Timeout(_) | Self::Overloaded(_) => true,
+            Self::Timeout(_) | Self::Overloaded(_) | Self::NotReplicated(_) => true,
             Self::Unavailable(error) => error.is_retryable(),
             Self::Rejected(_) | Self::Closed(_) => false,
         }
@@ -81,6 +91,7 @@ impl AcquireError {
             Self::Timeout(error) => Some(error.key()),
             Self::Overloaded(error) => Some(error.key()),
             Self::Unavailable(error) => Some(error.key()),
+            Self::NotReplicated(error) => Some(error.key()),
             Self::Rejected(error) => error.key(),
             Self::Closed(error) => Some(error.key()),
         }
@@ -271,6 +282,41 @@ impl fmt::Display for UnavailableError {
 impl StdError for UnavailableError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         Some(&*self.source)
+    }
+}
+
+/// Fewer replicas than asked for acknowledged a grant in time, so it does not count.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("lock `{key}` not acquired: {not_replicated}")]
+pub struct NotReplicatedError {
+    pub(crate) key: Key,
+    #[source]
+    pub(crate) not_replicated: NotReplicated,
+}
+
+impl NotReplicatedError {
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// How many replicas were to acknowledge the grant.
+    #[must_use]
+    pub fn wanted(&self) -> u32 {
+        self.not_replicated.wanted
+    }
+
+    /// How many did.
+    #[must_use]
+    pub fn acknowledged(&self) -> u32 {
+        self.not_replicated.acknowledged
+    }
+
+    /// How long they had.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        self.not_replicated.timeout
     }
 }
 

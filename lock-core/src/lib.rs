@@ -76,7 +76,10 @@ pub use error::{
 pub use guard::{LockGuard, LockHandle};
 pub use inspect::{Holder, Inspection, Waiter};
 pub use key::{IntoKey, KEY_BYTES_MAX, Key, KeyError};
-pub use options::{DURATION_MAX, Fairness, LockOptions, NAME_BYTES_MAX, RETRIES_MAX};
+pub use options::{
+    DURATION_MAX, Fairness, LockOptions, NAME_BYTES_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX,
+    RETRIES_MAX, Replicas,
+};
 pub use proto::FenceRange;
 #[cfg(feature = "deadpool")]
 pub use redis::RedisPool;

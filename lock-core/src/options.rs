@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::backend::Promises;
 use crate::key::Key;
 use crate::rejection::Rejection;
 
@@ -13,6 +14,22 @@ pub const RETRIES_MAX: u32 = 1_000;
 
 /// The longest `name`, in bytes.
 pub const NAME_BYTES_MAX: usize = 128;
+
+/// The most `replicas` that a grant can wait for.
+pub const REPLICAS_MAX: u32 = 32;
+
+/// The longest time that a grant can wait for its `replicas`: 1 s, as the store has 2 s to answer
+/// a request.
+pub const REPLICAS_TIMEOUT_MAX: Duration = Duration::from_secs(1);
+
+/// By how many replicas a grant must be acknowledged before it counts, and within which time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replicas {
+    /// How many of them, 1 to 32.
+    pub count: u32,
+    /// How long they have, 1 ms to 1 s.
+    pub timeout: Duration,
+}
 
 /// How a process shares a key that other processes wait for.
 ///
@@ -61,6 +78,7 @@ impl Fairness {
 /// | `linger` | 0 | to 24 h |
 /// | `fairness` | 64 hand-offs or 20 ms | |
 /// | `admission` | false | |
+/// | `replicas` | none | 1 to 32 within 1 ms to 1 s, where [`Promises::replicas`] holds |
 /// | `name` | none | at most 128 bytes, no control characters |
 /// | `reentrant` | true | counts only inside a [`scope`](crate::LockClient::scope) |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +104,18 @@ pub struct LockOptions {
     /// `retries` are for faults of the store alone. Where a hold takes more than half of the
     /// budget, that bounds the wait alone.
     pub admission: bool,
+    /// By how many replicas of the store a grant must be acknowledged before it counts. A grant
+    /// that is not is given back, and the acquire fails with
+    /// [`NotReplicated`](crate::AcquireError::NotReplicated); `retries` try again.
+    ///
+    /// It is for a store that can lose its last writes in a failover: a grant that was
+    /// acknowledged by one replica is not lost if that one is promoted, or if all replicas were
+    /// asked for. It does not make a failover safe in every case, see [`LockClient::connect`](crate::LockClient::connect).
+    ///
+    /// Only a grant by the store waits: hand-offs inside a process and renewals do not. All
+    /// acquires of a key in one process had better agree: a claim is opened as the first in line
+    /// wants it, and given back when the next in line wants more.
+    pub replicas: Option<Replicas>,
     /// What the acquire is for, shown to operators where the store has a place for it (ZooKeeper:
     /// the data of the claim's node). A process has one claim on a key: it has the name of the
     /// waiter that opened it.
@@ -104,6 +134,7 @@ impl Default for LockOptions {
             linger: Duration::ZERO,
             fairness: Fairness::default(),
             admission: false,
+            replicas: None,
             name: None,
             reentrant: true,
         }
@@ -166,6 +197,13 @@ impl LockOptions {
         self
     }
 
+    /// Sets [`replicas`](Self::replicas): `count` of them within `timeout`; none with 0.
+    #[must_use]
+    pub fn with_replicas(mut self, count: u32, timeout: Duration) -> Self {
+        self.replicas = (count > 0).then_some(Replicas { count, timeout });
+        self
+    }
+
     /// The longest that an acquire may take, pauses between tries not counted.
     #[must_use]
     pub fn budget(&self) -> Duration {
@@ -187,7 +225,8 @@ impl LockOptions {
     }
 
     /// Refuses what no backend could keep, before anything is sent.
-    pub(crate) fn check(&self, key: &Key, lease_min: Duration) -> Result<(), Rejection> {
+    pub(crate) fn check(&self, key: &Key, promises: &Promises) -> Result<(), Rejection> {
+        let lease_min = promises.lease_min;
         let refuse = |option, given, min, max| {
             Err(Rejection::OutOfBounds { key: key.clone(), option, given, min, max })
         };
@@ -214,6 +253,35 @@ impl LockOptions {
         {
             return Err(Rejection::Name { key: key.clone(), given, max: NAME_BYTES_MAX });
         }
+        self.replicas.map_or(Ok(()), |replicas| replicas.check(key, promises))
+    }
+}
+
+impl Replicas {
+    /// Whether a grant that was acknowledged as `other` says will do.
+    pub(crate) fn is_met_by(self, other: Option<Self>) -> bool {
+        other.is_some_and(|other| other.count >= self.count)
+    }
+
+    fn check(self, key: &Key, promises: &Promises) -> Result<(), Rejection> {
+        let (key, option) = (key.clone(), "replicas");
+        if !promises.replicas {
+            return Err(Rejection::Unsupported { key, option });
+        }
+        if self.count == 0 || self.count > REPLICAS_MAX {
+            return Err(Rejection::Replicas { key, given: self.count, max: REPLICAS_MAX });
+        }
+        let (given, min) = (self.timeout, Duration::from_millis(1));
+        if given < min || given > REPLICAS_TIMEOUT_MAX {
+            let option = "the timeout of replicas";
+            return Err(Rejection::OutOfBounds {
+                key,
+                option,
+                given,
+                min,
+                max: REPLICAS_TIMEOUT_MAX,
+            });
+        }
         Ok(())
     }
 }
@@ -232,6 +300,7 @@ mod tests {
     fn every_bound_is_refused_by_name_with_the_key_and_the_limit() {
         let key = Key::new("order:42").unwrap();
         let day = DURATION_MAX + Duration::from_nanos(1);
+        let promises = Promises { replicas: true, ..Promises::none() };
         let cases = [
             (LockOptions::new().with_lease(Duration::ZERO), "lease"),
             (LockOptions::new().with_lease(Duration::from_millis(9)), "lease"),
@@ -241,16 +310,35 @@ mod tests {
             (LockOptions::new().with_hold_limit(Duration::ZERO), "hold_limit"),
             (LockOptions::new().with_hold_limit(day), "hold_limit"),
             (LockOptions::new().with_retries(RETRIES_MAX + 1), "retries"),
+            (
+                LockOptions::new().with_replicas(REPLICAS_MAX + 1, Duration::from_millis(9)),
+                "replicas",
+            ),
+            (LockOptions::new().with_replicas(1, Duration::ZERO), "replicas"),
+            (LockOptions::new().with_replicas(1, Duration::from_micros(999)), "replicas"),
+            (LockOptions::new().with_replicas(1, Duration::from_millis(1_001)), "replicas"),
             (LockOptions::new().with_name(LONG), "128"),
             (LockOptions::new().with_name("two\nlines"), "name"),
             (LockOptions::new().with_name("\u{9b}31m"), "name"),
         ];
         for (options, name) in cases {
-            let error = options.check(&key, Duration::from_millis(10)).unwrap_err().to_string();
+            let error = options.check(&key, &promises).unwrap_err().to_string();
             assert!(error.contains("order:42") && error.contains(name), "{error}");
         }
-        for options in [LockOptions::new(), LockOptions::new().with_name(&LONG[1..])] {
-            assert!(options.check(&key, Duration::from_millis(10)).is_ok(), "{options:?}");
+        let replicas = LockOptions::new().with_replicas(REPLICAS_MAX, REPLICAS_TIMEOUT_MAX);
+        for options in [LockOptions::new(), LockOptions::new().with_name(&LONG[1..]), replicas] {
+            assert!(options.check(&key, &promises).is_ok(), "{options:?}");
         }
+    }
+
+    #[test]
+    fn replicas_are_refused_where_the_store_has_none_and_0_is_none() {
+        let key = Key::new("order:42").unwrap();
+        let some = LockOptions::new().with_replicas(1, Duration::from_millis(1));
+        let error = some.check(&key, &Promises::none()).unwrap_err();
+        assert!(matches!(error, Rejection::Unsupported { option: "replicas", .. }), "{error}");
+        assert!(error.to_string().contains("order:42"), "{error}");
+        let none = some.with_replicas(0, Duration::ZERO);
+        assert!(none.check(&key, &Promises::none()).is_ok());
     }
 }

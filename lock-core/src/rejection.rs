@@ -48,6 +48,25 @@ pub enum Rejection {
         /// The most bytes that are allowed.
         max: usize,
     },
+    /// More replicas than a store has.
+    #[error("lock `{key}`: {given} replicas, it must be from 1 to {max}")]
+    Replicas {
+        /// The key.
+        key: Key,
+        /// What was given.
+        given: u32,
+        /// The most that is allowed.
+        max: u32,
+    },
+    /// The store has no way to do what an option asks for; [`Promises`](crate::Promises) says so
+    /// beforehand.
+    #[error("lock `{key}`: {option} cannot be had: its store does not promise it")]
+    Unsupported {
+        /// The key.
+        key: Key,
+        /// The name of the option.
+        option: &'static str,
+    },
     /// `#[distributed_lock(keys = ..)]` was given no key at all, or more than it takes.
     #[error("{given} keys to lock at once, it must be from 1 to {max}")]
     KeyCount {
@@ -68,6 +87,8 @@ impl Rejection {
         match self {
             Self::OutOfBounds { key, .. }
             | Self::TooManyRetries { key, .. }
+            | Self::Replicas { key, .. }
+            | Self::Unsupported { key, .. }
             | Self::Name { key, .. } => Some(key),
             Self::Key(_) | Self::KeyCount { .. } | Self::NoClient => None,
         }

@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What kind of trouble a [`Fault`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,6 +20,21 @@ pub enum FaultKind {
     /// The store is a member of a quorum, and may not grant now: it is new, or has lost its data,
     /// and is kept away for the longest lease. Nothing was done. It passes by itself.
     Unready,
+    /// Granted, and not acknowledged by as many replicas as the terms ask for: see
+    /// [`Fault::not_replicated`]. The claim is to be withdrawn.
+    NotReplicated,
+}
+
+/// Fewer replicas than [`Terms::replicas`](super::Terms) asks for acknowledged a grant in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{acknowledged} of {wanted} replicas acknowledged the grant within {timeout:?}")]
+pub struct NotReplicated {
+    /// How many were to acknowledge it.
+    pub wanted: u32,
+    /// How many did.
+    pub acknowledged: u32,
+    /// How long they had.
+    pub timeout: Duration,
 }
 
 /// A verb without a definite answer of the store. It never extends a lease and never proves a
@@ -34,6 +50,17 @@ impl Fault {
     /// A fault with a text for people: no URL, no password.
     pub fn new(kind: FaultKind, what: impl Into<String>) -> Self {
         Self { kind, what: what.into(), source: None }
+    }
+
+    /// A grant that does not count, as too few replicas have it.
+    #[must_use]
+    pub fn not_replicated(found: NotReplicated) -> Self {
+        Self::new(FaultKind::NotReplicated, found.to_string()).with_source(found)
+    }
+
+    /// What was found of the replicas, if that is the trouble.
+    pub(crate) fn found_of_replicas(&self) -> Option<NotReplicated> {
+        self.source.as_ref()?.downcast_ref().copied()
     }
 
     /// Adds the error behind it.
@@ -52,7 +79,7 @@ impl Fault {
     /// Whether it may pass by itself.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        matches!(self.kind, FaultKind::Transient | FaultKind::Unready)
+        matches!(self.kind, FaultKind::Transient | FaultKind::Unready | FaultKind::NotReplicated)
     }
 }
 

@@ -18,7 +18,7 @@ use std::future::{Future, pending};
 use std::time::Duration;
 
 pub(crate) use erased::{DynBackend, DynClaim};
-pub use fault::{Fault, FaultKind};
+pub use fault::{Fault, FaultKind, NotReplicated};
 pub use member::{Enrolment, Look, Member};
 
 #[cfg(feature = "redis")]
@@ -28,6 +28,7 @@ pub use crate::zookeeper::ZooKeeper;
 
 use crate::inspect::Inspection;
 use crate::key::Key;
+use crate::options::Replicas;
 use crate::proto::FenceRange;
 
 /// A lock service.
@@ -167,6 +168,8 @@ pub struct Promises {
     pub force_release: bool,
     /// It can be a member of a [`Quorum`](crate::quorum::Quorum): [`Claim::raise`] is served.
     pub quorum: bool,
+    /// A grant can wait for replicas: [`Terms::replicas`] is served.
+    pub replicas: bool,
     /// The shortest lease that the backend can renew in time.
     pub lease_min: Duration,
 }
@@ -184,6 +187,7 @@ impl Promises {
             revocation: false,
             force_release: false,
             quorum: false,
+            replicas: false,
             lease_min: Duration::from_millis(10),
         }
     }
@@ -202,6 +206,9 @@ pub struct Terms {
     pub patience: Option<Duration>,
     /// What the claim is for, shown to operators where the store has a place for it.
     pub name: Option<&'static str>,
+    /// By how many replicas a grant must be acknowledged before an attempt tells of it; fewer are
+    /// a [`Fault::not_replicated`]. Not asked for where [`Promises::replicas`] does not hold.
+    pub replicas: Option<Replicas>,
 }
 
 /// How a key is shared.

@@ -15,8 +15,8 @@ use super::scope::LockScope;
 use super::{Shared, clock, observe};
 use crate::backend::Fault;
 use crate::error::{
-    AcquireError, BlockedBy, ClosedError, OverloadBound, OverloadedError, TimeoutError,
-    UnavailableError,
+    AcquireError, BlockedBy, ClosedError, NotReplicatedError, OverloadBound, OverloadedError,
+    TimeoutError, UnavailableError,
 };
 use crate::guard::LockGuard;
 use crate::key::{Key, KeyError};
@@ -68,8 +68,17 @@ impl Acquire {
 
     fn ask(&self, now: Instant, deadline: Option<Instant>) -> Ask {
         let options = &self.options;
-        let LockOptions { wait, lease, hold_limit, linger, fairness, admission, name, .. } =
-            *options;
+        let LockOptions {
+            wait,
+            lease,
+            hold_limit,
+            linger,
+            fairness,
+            admission,
+            replicas,
+            name,
+            ..
+        } = *options;
         let patient = !wait.is_zero();
         // A try that does not wait has nothing to be spared.
         let admission = admission && patient;
@@ -90,6 +99,7 @@ impl Acquire {
             linger,
             handoffs_max,
             slice,
+            replicas,
             name,
         }
     }
@@ -107,7 +117,7 @@ impl Acquire {
         };
         let now = clock::now();
         if self.started.is_none() {
-            self.options.check(&key, self.shared.promises.lease_min)?;
+            self.options.check(&key, &self.shared.promises)?;
             if self.options.reentrant
                 && let Some(hold) = LockScope::holds(&self.shared, &key)
             {
@@ -205,7 +215,10 @@ impl TryOver {
             Self::Timeout(blocked_by, estimated_wait) => {
                 TimeoutError { key, wait, waited, tries, blocked_by, estimated_wait }.into()
             }
-            Self::Unavailable(fault) => UnavailableError::new(key, fault).into(),
+            Self::Unavailable(fault) => match fault.found_of_replicas() {
+                Some(not_replicated) => NotReplicatedError { key, not_replicated }.into(),
+                None => UnavailableError::new(key, fault).into(),
+            },
         }
     }
 }

@@ -61,9 +61,10 @@ async fn run_driver(mut driver: Driver) {
         let step = driver.cell.cohort().step(clock::now(), asking, leaving, &mut fx);
         driver.cell.apply(fx);
         match step {
-            Step::Open { lease, patient, name } => {
+            Step::Open { lease, patient, name, replicas } => {
                 let patience = (!patient).then_some(std::time::Duration::ZERO);
-                let terms = Terms { lease, mode: Mode::Exclusive, fences: FENCES, patience, name };
+                let (mode, fences) = (Mode::Exclusive, FENCES);
+                let terms = Terms { lease, mode, fences, patience, name, replicas };
                 let id = clock::random_claim_id();
                 driver.claim = Some(driver.cell.shared.backend.claim(driver.cell.key(), id, terms));
                 driver.attempt();

@@ -118,7 +118,7 @@ impl Options {
         };
         within("record_ttl", self.record_ttl, RECORD_TTL_MIN, RECORD_TTL_MAX)?;
         let key = Key::from_encoded("idem:").map_err(Rejection::from)?;
-        self.lock(Duration::ZERO).check(&key, promises.lease_min)?;
+        self.lock(Duration::ZERO).check(&key, promises)?;
         // A record that went before the lease of a dead holder would hide that there was one, and
         // it is extended at each third of its life.
         let least = self.lock.lease.saturating_mul(LEASES_MIN);

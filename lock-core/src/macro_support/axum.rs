@@ -136,6 +136,12 @@ impl Problem {
                     retry_after,
                 )
             }
+            AcquireError::NotReplicated(_) => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "lock_not_replicated",
+                "the lock could not be kept safe",
+                SOON,
+            ),
             AcquireError::Rejected(Rejection::Key(_)) => Self::new(
                 StatusCode::BAD_REQUEST,
                 "lock_key_rejected",

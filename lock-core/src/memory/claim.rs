@@ -88,7 +88,14 @@ mod tests {
     {
         let (store, key) = (Memory::new(), Key::new("k")?);
         let lease = Duration::from_secs(1);
-        let terms = Terms { lease, mode: Mode::Exclusive, fences: 1, patience: None, name: None };
+        let terms = Terms {
+            lease,
+            mode: Mode::Exclusive,
+            fences: 1,
+            patience: None,
+            name: None,
+            replicas: None,
+        };
         let mut holder = store.claim(&key, ClaimId::from_bits(1), terms);
         let mut waiter = store.claim(&key, ClaimId::from_bits(2), terms);
         holder.attempt().await?;

@@ -1,11 +1,14 @@
 //! One member's claim, in a task of its own: a member that hangs holds up nobody, and its requests
 //! run to their end whatever becomes of the others.
 
+use std::future::Future;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
-use crate::backend::{Attempt, Claim, Fault, Renewal, Withdrawal};
+use super::Members;
+use crate::backend::{Attempt, Claim, Fault, FaultKind, Renewal, Withdrawal};
 use crate::engine::clock;
 use crate::proto::FAULT_PAUSES;
 
@@ -46,13 +49,36 @@ pub(super) enum Said {
 
 pub(super) type Report = (usize, Said);
 
+/// Which member of which quorum.
+#[derive(Debug)]
+pub(super) struct Place<B> {
+    pub(super) members: Arc<Members<B>>,
+    pub(super) member: usize,
+}
+
+impl<B> Place<B> {
+    /// Runs a request to its end, and notes whether the store has answered.
+    async fn ask<T>(&self, request: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+        let health = &self.members.health[self.member];
+        health.asked(clock::now());
+        let answer = request.await;
+        // A refusal is an answer as well.
+        let silent = |fault: &Fault| fault.kind() == FaultKind::Transient;
+        if !answer.as_ref().is_err_and(silent) {
+            health.answered();
+        }
+        answer
+    }
+}
+
 /// Serves commands in their order until nobody can give any more.
-pub(super) async fn serve(
-    member: usize,
+pub(super) async fn serve<B>(
+    place: Place<B>,
     mut claim: impl Claim,
     mut commands: UnboundedReceiver<Command>,
     reports: UnboundedSender<Report>,
 ) {
+    let member = place.member;
     // Something was asked since the last push: the claim may have something to tell.
     let mut listens = false;
     loop {
@@ -69,17 +95,17 @@ pub(super) async fn serve(
             None => return,
             Some(Command::Attempt { clock }) => {
                 claim.count_from(clock);
-                Said::Attempted(claim.attempt().await)
+                Said::Attempted(place.ask(claim.attempt()).await)
             }
             Some(Command::Renew { clock }) => {
                 claim.count_from(clock);
-                Said::Renewed(claim.renew().await)
+                Said::Renewed(place.ask(claim.renew()).await)
             }
-            Some(Command::Raise { to }) => Said::Raised(to, claim.raise(to).await),
+            Some(Command::Raise { to }) => Said::Raised(to, place.ask(claim.raise(to)).await),
             Some(Command::Withdraw { clock, within }) => {
                 claim.count_from(clock);
                 let until = clock::now() + within;
-                leave(member, &mut claim, until, &reports).await
+                leave(&place, &mut claim, until, &reports).await
             }
         };
         listens = !matches!(said, Said::Left(_) | Said::GaveUp(_));
@@ -89,15 +115,15 @@ pub(super) async fn serve(
 }
 
 /// Withdraws, again and again for as long as the lease may last.
-async fn leave(
-    member: usize,
+async fn leave<B>(
+    place: &Place<B>,
     claim: &mut impl Claim,
     until: Instant,
     reports: &UnboundedSender<Report>,
 ) -> Said {
     let mut failures = 0;
     loop {
-        match claim.withdraw().await {
+        match place.ask(claim.withdraw()).await {
             // An earlier try took effect, and only its answer was lost.
             Ok(_) if failures > 0 => return Said::Left(Withdrawal::Released),
             Ok(withdrawal) => return Said::Left(withdrawal),
@@ -106,7 +132,7 @@ async fn leave(
             }
             Err(fault) => {
                 failures += 1;
-                drop(reports.send((member, Said::Stays(fault))));
+                drop(reports.send((place.member, Said::Stays(fault))));
             }
         }
         tokio::time::sleep(FAULT_PAUSES.pause(failures, clock::random_bits())).await;

@@ -12,6 +12,7 @@
 //! longest lease, or it grants again what it has granted before; nothing here sees to that yet.
 
 mod claim;
+mod health;
 mod member;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 pub use claim::QuorumClaim;
+use health::Health;
 
 use crate::backend::{Backend, ClaimId, Fault, FaultKind, Promises, Terms};
 use crate::engine::wall;
@@ -43,6 +45,8 @@ pub struct Quorum<B> {
 #[derive(Debug)]
 struct Members<B> {
     all: Vec<B>,
+    /// How each of them has answered.
+    health: Vec<Health>,
     count: Count,
 }
 
@@ -95,7 +99,8 @@ impl<B: Backend> Quorum<B> {
         if let Some(place) = members.iter().position(|member| !member.promises().quorum) {
             return Err(QuorumError::Unfit { place });
         }
-        Ok(Self { members: Arc::new(Members { all: members, count: Count::default() }) })
+        let health = members.iter().map(|_| Health::default()).collect();
+        Ok(Self { members: Arc::new(Members { all: members, health, count: Count::default() }) })
     }
 
     fn promise(&self, promise: impl Fn(Promises) -> bool) -> bool {

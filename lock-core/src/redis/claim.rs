@@ -3,23 +3,25 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis::Value;
 use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Value};
 
 use super::cluster::Listening;
 use super::fault;
 use super::inbox::{Handed, Inbox};
-use super::link::REQUEST_WITHIN;
+use super::link::{REQUEST_WITHIN, Unserved};
 use super::names::{self, Names};
 use super::node::Node;
 use super::probe;
 use super::renewals::Renew;
 use super::script::{ATTEMPT, RAISE, WITHDRAW};
 use crate::backend::{
-    Attempt, Claim, ClaimId, Fault, FaultKind, Grant, Mode, Renewal, Terms, Withdrawal,
+    Attempt, Claim, ClaimId, Fault, FaultKind, Grant, Mode, NotReplicated, Renewal, Terms,
+    Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
+use crate::options::Replicas;
 use crate::proto::FenceRange;
 
 /// A waiting claim asks again at least this often; beside a push it is what refreshes its place.
@@ -102,6 +104,20 @@ impl RedisClaim {
         }
     }
 
+    /// Sends an attempt, and has its effect replicated if that is asked for; also what is wrong
+    /// with that.
+    async fn ask(&self, attempt: Cmd) -> Result<(Value, Option<NotReplicated>), Unserved> {
+        let script = self.node.script(&ATTEMPT);
+        let Some(Replicas { count: wanted, timeout }) = self.terms.replicas else {
+            return Ok((self.node.call(script, attempt).await?, None));
+        };
+        let replicas = Replicas { count: wanted, timeout };
+        let answer = self.node.call_and_wait(script, attempt, replicas).await;
+        let (answer, acknowledged) = answer?;
+        let found = NotReplicated { wanted, acknowledged, timeout };
+        Ok((answer, (acknowledged < wanted).then_some(found)))
+    }
+
     /// Not kept: many keys are held for long, and few requests made for each.
     fn owner(&self) -> String {
         names::owner(self.id, &self.node.session)
@@ -169,9 +185,8 @@ impl RedisClaim {
     }
 
     /// Asks the store where the claim stands; `join`: and stands in line if need be.
-    async fn ask(&mut self, join: bool) -> Result<Attempt, Fault> {
-        let script = self.node.script(&ATTEMPT);
-        let mut command = script.on(&self.names);
+    async fn stand(&mut self, join: bool) -> Result<Attempt, Fault> {
+        let mut command = self.node.script(&ATTEMPT).on(&self.names);
         command
             .arg(self.owner())
             .arg(millis(self.terms.lease))
@@ -182,7 +197,7 @@ impl RedisClaim {
             .arg(millis(self.terms.lease + FENCE_KEPT));
         self.node.end(&mut command, &self.names, self.clock);
         let sent = clock::now();
-        let answer = match self.node.call(script, command).await {
+        let (answer, not_replicated) = match self.ask(command).await {
             Ok(answer) => answer,
             Err(unserved) => {
                 let fault = unserved.fault.into_fault();
@@ -194,6 +209,9 @@ impl RedisClaim {
         };
         match ints(&answer)[..] {
             [1, first, last, wanted] => {
+                if let Some(found) = not_replicated {
+                    return Err(Fault::not_replicated(found));
+                }
                 let mut grant = self.granted(first, last, wanted)?;
                 // It stood in line, and found itself the owner. A push that says so is of the past.
                 grant.handed_on = self.blocked.take().is_some();
@@ -219,7 +237,9 @@ impl Claim for RedisClaim {
             self.inbox = Some(self.node.inboxes.open(self.id));
             self.listening = self.node.listen(&self.names);
         }
-        if let Some(handed) = self.inbox.as_ref().and_then(|inbox| inbox.handed())
+        let handed = self.inbox.as_ref().and_then(|inbox| inbox.handed());
+        // With replicas, a grant that was pushed counts only once they have it, too: ask.
+        if let Some(handed) = handed.filter(|_| self.terms.replicas.is_none())
             && let Some(grant) = self.handed_on(handed)
         {
             self.held = true;
@@ -228,13 +248,13 @@ impl Claim for RedisClaim {
         }
         let heard = self.listening.as_ref().is_none_or(Listening::is_on);
         let join = self.terms.patience.is_none_or(|patience| !patience.is_zero());
-        let answer = self.ask(join).await?;
+        let answer = self.stand(join).await?;
         if let (false, true, Attempt::Blocked { .. }, Some(listening)) =
             (heard, join, &answer, &self.listening)
         {
             // A hand-off before anybody listened was pushed to nobody, and this claim passed over.
             listening.on().await;
-            return self.ask(join).await;
+            return self.stand(join).await;
         }
         Ok(answer)
     }

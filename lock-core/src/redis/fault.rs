@@ -20,6 +20,9 @@ const REFUSALS: [&str; 9] = [
     "invalid username-password",
 ];
 
+/// What the server says of a missing right on keys or channels: Redis, and Valkey.
+const OUT_OF_REACH: [&str; 3] = ["one of the", "access a key", "access a channel"];
+
 /// Sorts an error. Texts of the server name commands and keys, never a password.
 pub(super) fn fault(error: RedisError) -> Fault {
     let text = error.to_string();
@@ -40,13 +43,24 @@ pub(super) fn fault(error: RedisError) -> Fault {
         (_, ErrorKind::RESP3NotSupported) => {
             "the server is too old: this backend needs Redis 6.2 or later".into()
         }
-        (FaultKind::Refused, _) if lower.contains("one of the") => {
+        (FaultKind::Refused, _) if OUT_OF_REACH.iter().any(|text| lower.contains(text)) => {
             format!("redis refuses: {text}: a lock needs keys ~lock:* and channels &lock:push:*")
         }
         (FaultKind::Refused, _) => format!("redis refuses: {text}"),
         _ => format!("redis did not serve the request: {text}"),
     };
     Fault::new(kind, what).with_source(error)
+}
+
+/// Whether the server only reads: it is a replica. Before 7.0 the code is lost inside a script.
+pub(super) fn is_read_only(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+        || error.detail().is_some_and(|detail| detail.contains("READONLY"))
+}
+
+/// The server that answered, or was to, is not the master any more.
+pub(super) fn superseded() -> Fault {
+    Fault::new(FaultKind::Transient, "the sentinels name another master by now")
 }
 
 /// No answer in time.

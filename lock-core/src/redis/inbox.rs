@@ -28,6 +28,8 @@ pub(super) struct Handed {
 struct News {
     handed: Option<Handed>,
     wanted: bool,
+    /// The store is to be asked, whatever it knows.
+    stirred: bool,
 }
 
 impl News {
@@ -47,17 +49,20 @@ impl Inbox {
 
     fn has_news(&self, holding: bool) -> bool {
         let news = self.news();
-        if holding { news.wanted } else { news.handed.is_some() }
+        news.stirred || if holding { news.wanted } else { news.handed.is_some() }
     }
 
-    /// Takes the hand-off that was pushed.
+    /// Takes the hand-off that was pushed. The store is asked if there is none.
     pub(super) fn handed(&self) -> Option<Handed> {
-        self.news().handed.take()
+        let mut news = self.news();
+        news.stirred = false;
+        news.handed.take()
     }
 
     /// Forgets that others want the key: the store is about to be asked.
     pub(super) fn clear_wanted(&self) {
-        self.news().wanted = false;
+        let mut news = self.news();
+        (news.wanted, news.stirred) = (false, false);
     }
 
     /// Resolves when there is something that `holding` claims or waiting ones care for.
@@ -92,6 +97,17 @@ impl Inboxes {
         claims.remove(&claim);
         if claims.is_empty() {
             claims.shrink_to(64);
+        }
+    }
+
+    /// Has all claims ask: there is another server, which may know nothing of their places. What
+    /// the last one pushed is of the past.
+    pub(super) fn stir(&self) {
+        for inbox in self.claims().values() {
+            let mut news = inbox.news();
+            *news = News { stirred: true, ..News::default() };
+            drop(news);
+            inbox.poke.notify_one();
         }
     }
 
@@ -139,6 +155,22 @@ fn parse(message: &[u8]) -> Option<(ClaimId, What)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_stirred_claim_asks_once_and_forgets_what_was_pushed() {
+        let inboxes = Inboxes::default();
+        let claim = ClaimId::from_bits(5);
+        let inbox = inboxes.open(claim);
+        let message = format!("g {} 7 9 1", names::owner(claim, "ab"));
+        let data = ["lock:push:ab", &message].map(|part| Value::BulkString(part.into())).to_vec();
+        inboxes.deliver(&PushInfo { kind: PushKind::Message, data });
+        inboxes.stir();
+        for holding in [true, false] {
+            inbox.changed(holding).await;
+        }
+        assert_eq!(inbox.handed(), None);
+        assert!(!inbox.has_news(true) && !inbox.has_news(false));
+    }
 
     #[test]
     fn messages_are_read_and_others_passed_over() {

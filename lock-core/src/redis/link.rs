@@ -1,16 +1,20 @@
 //! A connection that comes back.
 
+use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, PushKind, RedisError, Value};
 
-use super::fault;
 use super::inbox::Inboxes;
+use super::origin::Origin;
+use super::{fault, probe};
 use crate::backend::Fault;
 use crate::engine::clock;
+use crate::options::Replicas;
 use crate::proto::FAULT_PAUSES;
 
 /// How long one request, or one connect, may take.
@@ -23,7 +27,7 @@ const BUFFERED_MAX: usize = 1_024;
 /// comes back by itself, so that pushes are missed as short as can be.
 #[derive(Debug)]
 pub(super) struct Link {
-    client: Client,
+    origin: Origin,
     push: Option<Push>,
     current: Mutex<Option<Numbered>>,
     /// Held while connecting; the last failure and its time.
@@ -44,6 +48,8 @@ struct Push {
 pub(super) struct Numbered {
     pub(super) connection: MultiplexedConnection,
     number: u64,
+    /// When this is over, what it still answers does not count.
+    term: u64,
 }
 
 /// Waiters for one connect share its failure for this long.
@@ -51,29 +57,29 @@ const FAILURE_SHARED: Duration = Duration::from_millis(10);
 
 impl Link {
     /// A link for requests only.
-    pub(super) fn plain(client: Client) -> Arc<Self> {
-        Arc::new(Self::new(client, None))
+    pub(super) fn plain(origin: Origin) -> Arc<Self> {
+        Arc::new(Self::new(origin, None))
     }
 
     /// A link that listens to `channel` as well.
-    pub(super) fn listening(client: Client, channel: String, inboxes: Arc<Inboxes>) -> Arc<Self> {
-        Arc::new_cyclic(|this| {
-            let channel = Some(channel);
-            Self::new(client, Some(Push { channel, inboxes, this: this.clone() }))
-        })
+    pub(super) fn listening(origin: Origin, channel: String, inboxes: Arc<Inboxes>) -> Arc<Self> {
+        Self::coming_back(origin, Some(channel), inboxes)
     }
 
     /// A link for requests only that comes back by itself.
-    pub(super) fn standing(client: Client) -> Arc<Self> {
+    pub(super) fn standing(origin: Origin) -> Arc<Self> {
+        Self::coming_back(origin, None, Arc::default())
+    }
+
+    fn coming_back(origin: Origin, channel: Option<String>, inboxes: Arc<Inboxes>) -> Arc<Self> {
         Arc::new_cyclic(|this| {
-            let push = Push { channel: None, inboxes: Arc::default(), this: this.clone() };
-            Self::new(client, Some(push))
+            Self::new(origin, Some(Push { channel, inboxes, this: this.clone() }))
         })
     }
 
-    fn new(client: Client, push: Option<Push>) -> Self {
+    fn new(origin: Origin, push: Option<Push>) -> Self {
         Self {
-            client,
+            origin,
             push,
             current: Mutex::new(None),
             connecting: tokio::sync::Mutex::new(None),
@@ -82,7 +88,8 @@ impl Link {
     }
 
     fn current(&self) -> Option<Numbered> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        current.filter(|current| self.origin.is_current(current.term))
     }
 
     /// The connection, made anew if there is none.
@@ -100,11 +107,13 @@ impl Link {
         {
             return Err(fault.clone());
         }
-        let connecting = tokio::time::timeout(REQUEST_WITHIN, self.connect());
+        let deadline = clock::now() + REQUEST_WITHIN;
+        let open = |client, term| Box::pin(self.open(client, term)) as BoxFuture<'_, _>;
+        let connecting =
+            tokio::time::timeout_at(deadline.into(), self.origin.reach(deadline, open));
         let connection = match connecting.await {
             Ok(Ok(connection)) => connection,
-            Ok(Err(error)) => {
-                let fault = fault::fault(error);
+            Ok(Err(fault)) => {
                 *failed = Some((clock::now(), fault.clone()));
                 return Err(fault);
             }
@@ -119,7 +128,7 @@ impl Link {
         Ok(current.insert(connection).clone())
     }
 
-    async fn connect(&self) -> Result<Numbered, RedisError> {
+    async fn open(&self, client: Client, term: u64) -> Result<Numbered, Fault> {
         let number = self.connects.fetch_add(1, Ordering::Relaxed);
         let mut config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(REQUEST_WITHIN))
@@ -127,24 +136,41 @@ impl Link {
             .set_pipeline_buffer_size(BUFFERED_MAX);
         if let Some(push) = &self.push {
             let (inboxes, this) = (push.inboxes.clone(), push.this.clone());
+            let origin = self.origin.clone();
             config = config.set_push_sender(move |info: redis::PushInfo| {
                 if info.kind == PushKind::Disconnection {
                     if let Some(this) = this.upgrade() {
                         this.broken(number);
                         come_back(&this);
                     }
-                } else {
+                } else if origin.is_current(term) {
                     inboxes.deliver(&info);
                 }
                 Ok::<(), std::convert::Infallible>(())
             });
         }
-        let mut connection =
-            self.client.get_multiplexed_async_connection_with_config(&config).await?;
-        if let Some(channel) = self.push.as_ref().and_then(|push| push.channel.as_ref()) {
-            connection.subscribe(channel).await?;
+        let connecting = client.get_multiplexed_async_connection_with_config(&config);
+        let mut connection = connecting.await.map_err(fault::fault)?;
+        if self.origin.sentinels().is_some() {
+            probe::master(&mut connection).await?;
         }
-        Ok(Numbered { connection, number })
+        if let Some(channel) = self.push.as_ref().and_then(|push| push.channel.as_ref()) {
+            connection.subscribe(channel).await.map_err(fault::fault)?;
+        }
+        Ok(Numbered { connection, number, term })
+    }
+
+    /// Drops a connection of a term that is over; a link that comes back by itself comes back at once.
+    pub(super) fn follow(&self) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.as_ref().is_some_and(|current| self.origin.is_current(current.term)) {
+            return;
+        }
+        *current = None;
+        drop(current);
+        if let Some(this) = self.push.as_ref().and_then(|push| push.this.upgrade()) {
+            come_back(&this);
+        }
     }
 
     /// This connection is of no use any more.
@@ -178,20 +204,38 @@ impl Link {
         command: &Cmd,
         within: Duration,
     ) -> Result<Value, Unserved> {
-        let (Numbered { mut connection, number }, within) = self.ready(within).await?;
-        let answer = send(&mut connection, command, within).await;
+        self.exchange(Request { command, replicas: None }, within).await
+    }
+
+    /// The same, and in one write behind it a `WAIT`; both answers in an array.
+    pub(super) async fn call_and_wait(
+        self: &Arc<Self>,
+        command: &Cmd,
+        replicas: Replicas,
+        within: Duration,
+    ) -> Result<Value, Unserved> {
+        self.exchange(Request { command, replicas: Some(replicas) }, within).await
+    }
+
+    async fn exchange(
+        self: &Arc<Self>,
+        request: Request<'_>,
+        within: Duration,
+    ) -> Result<Value, Unserved> {
+        let (Numbered { mut connection, number, term }, within) = self.ready(within).await?;
+        let answer = self.in_term(term, request.send(&mut connection, within)).await;
         answer.map_err(|failure| self.unserved(failure, number, connection))
     }
 
-    /// Sends several commands, one right behind the other, as [`call`](Self::call) does one. Each
-    /// has an answer of its own, which may be an error.
-    pub(super) async fn call_all(
+    /// Sends several commands in one write, as [`call`](Self::call) does one. Each has an answer
+    /// of its own, which may be an error.
+    pub(super) async fn call_each(
         self: &Arc<Self>,
         commands: &redis::Pipeline,
         within: Duration,
     ) -> Result<Vec<Value>, Unserved> {
-        let (Numbered { mut connection, number }, within) = self.ready(within).await?;
-        let answers = send_all(&mut connection, commands, within).await;
+        let (Numbered { mut connection, number, term }, within) = self.ready(within).await?;
+        let answers = self.in_term(term, send_each(&mut connection, commands, within)).await;
         answers.map_err(|failure| self.unserved(failure, number, connection))
     }
 
@@ -204,19 +248,38 @@ impl Link {
         Ok((connection, within.min(left)))
     }
 
-    fn unserved(
+    fn unserved(&self, fault: Failure, number: u64, sent: MultiplexedConnection) -> Unserved {
+        self.failed(number, &fault);
+        Unserved { fault, sent: Some(sent) }
+    }
+
+    /// What is answered while the term goes on.
+    async fn in_term<T>(
         &self,
-        failure: Failure,
-        number: u64,
-        connection: MultiplexedConnection,
-    ) -> Unserved {
-        if failure.is_lasting() {
-            self.broken(number);
-            if let Some(this) = self.push.as_ref().and_then(|push| push.this.upgrade()) {
-                come_back(&this);
-            }
+        term: u64,
+        answer: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let Some(sentinels) = self.origin.sentinels() else { return answer.await };
+        tokio::select! {
+            // First: an answer that is there when the term is over does not count.
+            biased;
+            () = sentinels.superseded(term) => Err(Failure::Other(fault::superseded())),
+            answer = answer => answer,
         }
-        Unserved { fault: failure, sent: Some(connection) }
+    }
+
+    /// Gives a connection up that is of no use any more.
+    fn failed(&self, number: u64, failure: &Failure) {
+        if !failure.is_lasting() {
+            return;
+        }
+        self.broken(number);
+        if let Some(sentinels) = self.origin.sentinels() {
+            sentinels.look();
+        }
+        if let Some(this) = self.push.as_ref().and_then(|push| push.this.upgrade()) {
+            come_back(&this);
+        }
     }
 }
 
@@ -247,10 +310,11 @@ impl Failure {
         matches!(self, Self::Server(error) if error.kind() == kind)
     }
 
-    /// Whether the connection is of no use any more.
+    /// Whether the connection is of no use any more. A server that only reads was a master once,
+    /// or is none yet: what was connected to may be another by now.
     pub(super) fn is_lasting(&self) -> bool {
         match self {
-            Self::Server(error) => error.is_unrecoverable_error(),
+            Self::Server(error) => error.is_unrecoverable_error() || fault::is_read_only(error),
             Self::Other(_) => true,
         }
     }
@@ -263,6 +327,63 @@ impl Failure {
     }
 }
 
+/// What is sent in one write.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) command: &'a Cmd,
+    /// A `WAIT` behind it. Both answers are in an array then.
+    pub(super) replicas: Option<Replicas>,
+}
+
+impl Request<'_> {
+    pub(super) async fn send(
+        self,
+        connection: &mut impl redis::aio::ConnectionLike,
+        within: Duration,
+    ) -> Result<Value, Failure> {
+        let Some(replicas) = self.replicas else {
+            return send(connection, self.command, within).await;
+        };
+        let mut pipeline = redis::pipe();
+        pipeline.add_command(self.command.clone());
+        // Not 0, which is for ever.
+        let timeout_ms = replicas.timeout.as_millis().max(1);
+        pipeline.cmd("WAIT").arg(replicas.count).arg(timeout_ms as u64);
+        send_all(connection, &pipeline, 2, within).await
+    }
+}
+
+/// Sends several commands in one write. Each has an answer of its own, which may be an error.
+pub(super) async fn send_each(
+    connection: &mut impl redis::aio::ConnectionLike,
+    commands: &redis::Pipeline,
+    within: Duration,
+) -> Result<Vec<Value>, Failure> {
+    let count = commands.len();
+    let answers = connection.req_packed_commands(commands, 0, count);
+    match tokio::time::timeout(within, answers).await {
+        Ok(Ok(answers)) if answers.len() == count => Ok(answers),
+        Ok(Ok(_)) => Err(Failure::Other(fault::strange("several commands"))),
+        Ok(Err(error)) => Err(Failure::Server(error)),
+        Err(_) => Err(Failure::Other(fault::timed_out(within))),
+    }
+}
+
+/// Sends several commands in one write; all answers in an array, unless one is an error.
+pub(super) async fn send_all(
+    connection: &mut impl redis::aio::ConnectionLike,
+    pipeline: &redis::Pipeline,
+    count: usize,
+    within: Duration,
+) -> Result<Value, Failure> {
+    let answers = connection.req_packed_commands(pipeline, 0, count);
+    match tokio::time::timeout(within, answers).await {
+        Ok(Ok(answers)) => Value::Array(answers).extract_error().map_err(Failure::Server),
+        Ok(Err(error)) => Err(Failure::Server(error)),
+        Err(_) => Err(Failure::Other(fault::timed_out(within))),
+    }
+}
+
 /// Sends one command over one connection, within the time that a request has.
 pub(super) async fn send(
     connection: &mut impl redis::aio::ConnectionLike,
@@ -272,22 +393,6 @@ pub(super) async fn send(
     let answer = tokio::time::timeout(within, connection.req_packed_command(command));
     match answer.await {
         Ok(Ok(value)) => value.extract_error().map_err(Failure::Server),
-        Ok(Err(error)) => Err(Failure::Server(error)),
-        Err(_) => Err(Failure::Other(fault::timed_out(within))),
-    }
-}
-
-/// Sends several commands over one connection, within the time that a request has.
-pub(super) async fn send_all(
-    connection: &mut impl redis::aio::ConnectionLike,
-    commands: &redis::Pipeline,
-    within: Duration,
-) -> Result<Vec<Value>, Failure> {
-    let count = commands.len();
-    let answer = tokio::time::timeout(within, connection.req_packed_commands(commands, 0, count));
-    match answer.await {
-        Ok(Ok(values)) if values.len() == count => Ok(values),
-        Ok(Ok(_)) => Err(Failure::Other(fault::strange("several commands"))),
         Ok(Err(error)) => Err(Failure::Server(error)),
         Err(_) => Err(Failure::Other(fault::timed_out(within))),
     }

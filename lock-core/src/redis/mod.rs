@@ -25,9 +25,11 @@ mod claim;
 mod cluster;
 mod fault;
 mod inbox;
+mod lanes;
 mod link;
 mod names;
 mod node;
+mod origin;
 #[cfg(feature = "deadpool")]
 mod pool;
 mod probe;
@@ -35,13 +37,16 @@ mod probe;
 mod records;
 mod renewals;
 mod script;
+mod sentinel;
 mod url;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use claim::RedisClaim;
+use futures_util::future::BoxFuture;
 use node::Node;
+use origin::Origin;
 #[cfg(feature = "deadpool")]
 pub use pool::RedisPool;
 #[cfg(feature = "idempotency")]
@@ -73,24 +78,23 @@ impl Redis {
         url: &str,
         #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
     ) -> Result<Self, ConnectError> {
-        let node = if url.starts_with("redis+cluster:") {
+        let connecting: BoxFuture<'_, _> = if url.starts_with("redis+cluster:") {
             let target = cluster::Target::parse(url)?;
-            Node::connect_cluster(
+            Box::pin(Node::connect_cluster(
                 target,
                 #[cfg(feature = "deadpool")]
                 pool,
-            )
-            .await
+            ))
         } else {
-            let client = url::client(url)?;
-            Node::connect(
-                client,
+            Box::pin(Node::connect(
+                Origin::parse(url)?,
                 #[cfg(feature = "deadpool")]
                 pool,
-            )
-            .await
+            ))
         };
-        Ok(Self { node: node.map_err(ConnectError::Store)? })
+        // As in `ClientBuilder::connect`.
+        let node = connecting.await.map_err(ConnectError::Store)?;
+        Ok(Self { node })
     }
 }
 
@@ -105,6 +109,7 @@ impl Backend for Redis {
             force_release: true,
             // A cluster is one member at most, and no quorum of its masters.
             quorum: self.node.cluster().is_none(),
+            replicas: true,
             lease_min: LEASE_MIN,
             ..Promises::none()
         }

@@ -4,19 +4,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use redis::aio::MultiplexedConnection;
-use redis::{Client, Cmd, Value};
+use redis::{Cmd, Value};
 
 use super::cluster::{self, Cluster, Listening};
 use super::inbox::Inboxes;
+use super::lanes::Lanes;
+#[cfg(feature = "deadpool")]
+use super::link::Request;
 use super::link::{self, Failure, Link, Unserved};
 use super::names::Names;
+use super::origin::Origin;
 #[cfg(feature = "deadpool")]
 use super::pool::RedisPool;
 use super::renewals::{Renew, Renewals, Shape};
 use super::script::{RIGHTS, Script, WITHDRAW};
-use super::{names, probe};
+use super::sentinel::Sentinels;
+use super::{fault, names, probe};
 use crate::backend::Fault;
 use crate::engine::clock;
+use crate::options::Replicas;
 
 /// See the module.
 #[derive(Debug)]
@@ -38,35 +44,50 @@ enum Servers {
         /// Commands and pushes.
         main: Arc<Link>,
         renewals: Renewals,
+        /// Attempts that wait for replicas.
+        lanes: Lanes,
     },
     Cluster(Arc<Cluster>),
 }
 
 impl Node {
-    /// Connects to one server.
+    /// Connects to one server, or to the one that sentinels name.
     pub(super) async fn connect(
-        client: Client,
+        origin: Origin,
         #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
     ) -> Result<Arc<Self>, Fault> {
-        super::url::install_tls();
         let session = new_session();
         let inboxes = Arc::new(Inboxes::default());
         let requests = Arc::new(AtomicU64::new(0));
         let channel = names::channel(&session);
-        let renewals = Renewals::start(Link::plain(client.clone()), requests.clone(), Shape::Whole);
-        let main = Link::listening(client, channel.clone(), inboxes.clone());
+        let renewals = Renewals::start(Link::plain(origin.clone()), requests.clone(), Shape::Whole);
+        let main = Link::listening(origin.clone(), channel.clone(), inboxes.clone());
         main.get().await?;
         probe::no_cluster(&main).await?;
         let node = Self {
             probe: (format!("lock:{{probe-{session}}}"), channel),
             session,
             inboxes,
-            servers: Servers::One { main, renewals },
+            servers: Servers::One { main, renewals, lanes: Lanes::new(origin.clone()) },
             #[cfg(feature = "deadpool")]
             pool,
             requests,
         };
-        node.checked(&[]).await
+        let node = node.checked(&[]).await?;
+        if let Some(sentinels) = origin.sentinels() {
+            probe::min_replicas(&node).await;
+            follow(&node, sentinels);
+        }
+        Ok(node)
+    }
+
+    /// There is another master.
+    fn switched(&self) {
+        if let Servers::One { main, renewals, .. } = &self.servers {
+            main.follow();
+            renewals.follow();
+            self.inboxes.stir();
+        }
     }
 
     /// Connects to a cluster.
@@ -164,6 +185,50 @@ impl Node {
         }
     }
 
+    /// Calls a script, and waits for its replication; also how many replicas acknowledged it. In a
+    /// cluster that goes past the pool, which has no one connection to wait on.
+    pub(super) async fn call_and_wait(
+        &self,
+        script: &Script,
+        command: Cmd,
+        replicas: Replicas,
+    ) -> Result<(Value, u32), Unserved> {
+        let answer = match &self.servers {
+            Servers::One { lanes, .. } => {
+                match self.send_and_wait(lanes, &command, replicas).await {
+                    Err(unserved) if unserved.fault.is_no_script() => {
+                        self.send_and_wait(lanes, &script.eval(&command), replicas).await
+                    }
+                    answer => answer,
+                }
+            }
+            Servers::Cluster(cluster) => cluster.call_and_wait(script, &command, replicas).await,
+        };
+        match answer? {
+            Value::Array(answers) => match <[Value; 2]>::try_from(answers) {
+                Ok([answer, Value::Int(acknowledged)]) => {
+                    Ok((answer, u32::try_from(acknowledged).unwrap_or_default()))
+                }
+                _ => Err(strange()),
+            },
+            _ => Err(strange()),
+        }
+    }
+
+    async fn send_and_wait(
+        &self,
+        lanes: &Lanes,
+        command: &Cmd,
+        replicas: Replicas,
+    ) -> Result<Value, Unserved> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        #[cfg(feature = "deadpool")]
+        if let Some(pool) = &self.pool {
+            return pool.send(Request { command, replicas: Some(replicas) }).await;
+        }
+        lanes.call_and_wait(command, replicas).await
+    }
+
     /// Calls [`WITHDRAW`]. `held`: the claim held its lock, as far as is known.
     pub(super) async fn withdraw(
         &self,
@@ -208,7 +273,7 @@ impl Node {
         if self.cluster().is_some() {
             // It may have been asked for a slot that was on its way there.
             let commands = cluster::asked(&command);
-            link::send_all(connection, &commands, link::REQUEST_WITHIN).await.map(drop)
+            link::send_each(connection, &commands, link::REQUEST_WITHIN).await.map(drop)
         } else {
             link::send(connection, &command, link::REQUEST_WITHIN).await.map(drop)
         }
@@ -230,7 +295,7 @@ impl Node {
     pub(super) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
         let Some(pool) = &self.pool else { return self.send_main(command).await };
         self.requests.fetch_add(1, Ordering::Relaxed);
-        pool.send(command).await
+        pool.send(Request { command, replicas: None }).await
     }
 
     /// Sends over a connection of our own; in a cluster to the server of the probe key.
@@ -251,6 +316,26 @@ impl Node {
         command.arg(&self.probe.0).arg(&self.probe.1);
         self.call(script, command).await.map_err(|unserved| unserved.fault.into_fault())
     }
+}
+
+fn strange() -> Unserved {
+    Unserved { fault: Failure::Other(fault::strange("a wait for replicas")), sent: None }
+}
+
+/// Has a node go to each master in turn, for as long as somebody has it.
+fn follow(node: &Arc<Node>, sentinels: &Sentinels) {
+    let (node, mut terms) = (Arc::downgrade(node), sentinels.terms());
+    drop(tokio::spawn(async move {
+        loop {
+            // Of a switch before this task came to run, too.
+            let Some(now) = node.upgrade() else { return };
+            now.switched();
+            drop(now);
+            if terms.changed().await.is_err() {
+                return;
+            }
+        }
+    }));
 }
 
 fn new_session() -> String {

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use deadpool_redis::PoolError;
-use redis::{Cmd, Value};
+use redis::Value;
 
 use super::fault;
-use super::link::{self, Failure, Unserved};
+use super::link::{self, Failure, Request, Unserved};
 use crate::backend::{Fault, FaultKind};
 
 /// An application's own `deadpool_redis` pool: of one server, of a master that Sentinel names, or
@@ -55,23 +55,27 @@ impl RedisPool {
         matches!(self.0, Kind::Cluster(_))
     }
 
-    /// Sends one command over a connection of the pool.
-    pub(super) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
+    /// Sends one request over a connection of the pool, which nobody else uses meanwhile.
+    pub(super) async fn send(&self, request: Request<'_>) -> Result<Value, Unserved> {
         let within = link::REQUEST_WITHIN;
         match &self.0 {
             Kind::Server(pool) => {
                 let mut connection = connection!(pool);
-                let answer = link::send(&mut *connection, command, within).await;
+                let answer = request.send(&mut *connection, within).await;
                 answer.map_err(|fault| Unserved { fault, sent: Some((*connection).clone()) })
             }
             Kind::Sentinel(pool) => {
                 let mut connection = connection!(pool);
-                let answer = link::send(&mut *connection, command, within).await;
+                let answer = request.send(&mut *connection, within).await;
                 answer.map_err(|fault| Unserved { fault, sent: Some((*connection).clone()) })
+            }
+            Kind::Cluster(_) if request.replicas.is_some() => {
+                let what = "a grant through a pool of a cluster cannot wait for replicas";
+                Err(unsent(Fault::new(FaultKind::Refused, what)))
             }
             Kind::Cluster(pool) => {
                 let mut connection = connection!(pool);
-                let answer = link::send(&mut *connection, command, within).await;
+                let answer = request.send(&mut *connection, within).await;
                 // It stands for the connections to all nodes, and tells of none.
                 answer.map_err(|fault| Unserved { fault, sent: None })
             }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, Value};
 
 use super::fault;
@@ -80,6 +81,50 @@ pub(super) async fn eviction(node: &Node) {
         tracing::warn!(
             policy,
             "redis may evict a held lock when its memory is full: use maxmemory-policy noeviction"
+        );
+    }
+}
+
+/// Whether a server that sentinels name is the master. It may not be yet, or not any more.
+pub(super) async fn master(connection: &mut MultiplexedConnection) -> Result<(), Fault> {
+    let mut role = Cmd::new();
+    role.arg("ROLE");
+    match connection.send_packed_command(&role).await.and_then(Value::extract_error) {
+        Ok(Value::Array(parts)) if parts.first() == Some(&Value::BulkString("master".into())) => {
+            Ok(())
+        }
+        Ok(_) => {
+            let what = "the server that the sentinels name is no master now";
+            Err(Fault::new(FaultKind::Transient, what))
+        }
+        Err(error) => {
+            let fault = fault::fault(error);
+            if fault.kind() != FaultKind::Refused {
+                return Err(fault);
+            }
+            // It refuses to write if it is none.
+            tracing::debug!("no right to ROLE: not checked whether it is the master");
+            Ok(())
+        }
+    }
+}
+
+/// Warns when a master that is cut off from its replicas goes on to grant.
+pub(super) async fn min_replicas(node: &Node) {
+    let mut command = Cmd::new();
+    command.arg("INFO").arg("replication");
+    let info = match node.send_main(&command).await {
+        Ok(answer) => String::from_redis_value(answer).unwrap_or_default(),
+        Err(_) => {
+            tracing::debug!("no right to INFO: not checked whether min-replicas-to-write is set");
+            return;
+        }
+    };
+    // Shown only where it is on.
+    if !info.contains("min_slaves_good_slaves:") {
+        tracing::warn!(
+            "redis has no min-replicas-to-write: a master that is cut off from its replicas and \
+             from the sentinels goes on to grant locks that its successor grants, too"
         );
     }
 }

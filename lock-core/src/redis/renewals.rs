@@ -71,6 +71,11 @@ impl Renewals {
         answer.await.unwrap_or_else(|_| Err(Failure::Other(fault::timed_out(REQUEST_WITHIN))))
     }
 
+    /// There is another master.
+    pub(super) fn follow(&self) {
+        self.link.follow();
+    }
+
     fn send(&self, due: Due) {
         let mut sender = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(mpsc::error::SendError(due)) = sender.send(due) {
@@ -133,7 +138,7 @@ async fn serve_by_slot(link: &Arc<Link>, batch: &mut Vec<Due>) {
         commands.push(command(claims));
         calls.add_command(command(claims));
     }
-    let mut answers = link.call_all(&calls, within).await.map_err(|unserved| unserved.fault);
+    let mut answers = link.call_each(&calls, within).await.map_err(|unserved| unserved.fault);
     let no_script = |answer: &Value| {
         let failure = answer.clone().extract_error().err().map(Failure::Server);
         failure.is_some_and(|failure| failure.is_no_script())
@@ -144,7 +149,7 @@ async fn serve_by_slot(link: &Arc<Link>, batch: &mut Vec<Due>) {
         for command in &commands {
             calls.add_command(RENEW.eval(command));
         }
-        answers = link.call_all(&calls, within).await.map_err(|unserved| unserved.fault);
+        answers = link.call_each(&calls, within).await.map_err(|unserved| unserved.fault);
     }
     let mut answers = answers.map(Vec::into_iter);
     for size in sizes {

@@ -23,13 +23,16 @@
 
 mod about;
 mod claim;
+mod enrolled;
 mod fault;
+mod fence;
 mod join;
 mod keeper;
 mod line;
 mod liveness;
 mod lock_node;
 mod names;
+pub(crate) mod quorum;
 mod removal;
 mod session;
 mod sessions;
@@ -53,8 +56,8 @@ use crate::key::Key;
 /// The shortest lease that is renewed in time.
 const LEASE_MIN: Duration = Duration::from_millis(100);
 
-/// See the module.
-#[derive(Debug)]
+/// See the module. Cheap to clone; the clones share one session.
+#[derive(Debug, Clone)]
 pub struct ZooKeeper {
     sessions: Arc<Sessions>,
 }
@@ -75,6 +78,26 @@ impl ZooKeeper {
         let sessions = Sessions::connect(target).await.map_err(ConnectError::Store)?;
         Ok(Self { sessions })
     }
+
+    /// A server on its own as a member of a quorum. It need not answer yet: nothing is sent before
+    /// it is asked for something.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Url`] for a malformed URL.
+    ///
+    /// # Panics
+    ///
+    /// Outside a Tokio runtime.
+    pub fn member(url: &str) -> Result<Self, ConnectError> {
+        Ok(Self::member_at(Target::parse(url)?))
+    }
+
+    fn member_at(target: Target) -> Self {
+        let sessions = Sessions::new(target);
+        sessions.count();
+        Self { sessions }
+    }
 }
 
 impl Backend for ZooKeeper {
@@ -87,6 +110,7 @@ impl Backend for ZooKeeper {
             push: true,
             revocation: true,
             force_release: true,
+            quorum: true,
             lease_min: LEASE_MIN,
             ..Promises::none()
         }

@@ -8,20 +8,21 @@
 //! before one await take one round trip. Those that are `async` send more than one.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use zookeeper_client::{Acls, Client, CreateMode, Error, OneshotWatcher, Stat};
 
+use super::enrolled::Ticket;
 use super::fault::{self, Failure};
 use super::keeper;
 use super::liveness::{End, Liveness};
 use super::names;
 use super::url::Target;
 use crate::backend::Fault;
-use crate::engine::clock;
+use crate::engine::{clock, lock};
 use crate::proto::SessionClock;
 
 /// How long one request may take.
@@ -39,14 +40,16 @@ pub(super) type Answer<T> = Result<T, Failure>;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Session {
-    client: Client,
-    acls: Acls<'static>,
+    pub(super) client: Client,
+    pub(super) acls: Acls<'static>,
     /// The node that is written to prove that the session lives.
-    node: String,
+    pub(super) node: String,
     pub(super) liveness: Arc<Liveness>,
     /// Where the tasks of the session run: without that runtime the session ends.
     pub(super) runtime: Handle,
     requests: Arc<AtomicU64>,
+    /// What was read of the server's enrolment in this session.
+    ticket: Mutex<Option<Ticket>>,
 }
 
 impl Session {
@@ -73,6 +76,7 @@ impl Session {
             liveness: Arc::new(Liveness::new(SessionClock::start(timeout, sent, clock::now()))),
             runtime: Handle::current(),
             requests,
+            ticket: Mutex::new(None),
         });
         let directory = names::sessions(&target.root);
         let until = clock::now() + REQUEST_WITHIN;
@@ -99,8 +103,16 @@ impl Session {
         self.client.session_timeout()
     }
 
+    pub(super) fn ticket(&self) -> Option<Ticket> {
+        lock(&self.ticket).clone()
+    }
+
+    pub(super) fn keep_ticket(&self, ticket: Option<Ticket>) {
+        *lock(&self.ticket) = ticket;
+    }
+
     /// Waits for an answer, and sorts it.
-    async fn ask<T>(
+    pub(super) async fn ask<T>(
         &self,
         until: Instant,
         request: impl Future<Output = Result<T, Error>>,
@@ -122,7 +134,7 @@ impl Session {
             Err(_) => Failure::Unknown(fault::timed_out(REQUEST_WITHIN)),
         };
         match failure {
-            Failure::Answer(_) => self.liveness.heard(now),
+            Failure::Answer(_) | Failure::Unfit(_) => self.liveness.heard(now),
             Failure::Over => self.liveness.end(End::GivenUp),
             // By then the client would have said something, were its task run by anybody.
             Failure::Unknown(_) => {

@@ -23,6 +23,9 @@ const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// Not shorter than a pause of a healthy server.
 const SILENCE_MIN: Duration = Duration::from_millis(500);
 
+/// Where a server listens, unless the URL says otherwise.
+const PORT_DEFAULT: u16 = 2181;
+
 /// The longest part of an unknown parameter that an error repeats.
 const SHOWN_CHARS_MAX: usize = 32;
 
@@ -81,6 +84,18 @@ impl Target {
         })
     }
 
+    /// Each host on its own, in the order of the URL.
+    pub(super) fn each(&self) -> Result<Vec<Self>, ConnectError> {
+        let hosts: Vec<_> = self.hosts.split(',').collect();
+        let mut known: Vec<_> = hosts.iter().map(|host| with_port(host)).collect();
+        known.sort_unstable();
+        known.dedup();
+        if known.len() < hosts.len() {
+            return Err(bad("a host is named twice, and one server counts once"));
+        }
+        Ok(hosts.iter().map(|&host| Self { hosts: host.to_owned(), ..self.clone() }).collect())
+    }
+
     /// Whether everything is sent over TLS.
     pub(super) fn is_tls(&self) -> bool {
         #[cfg(feature = "zookeeper-tls")]
@@ -108,6 +123,14 @@ impl Target {
             return connector.with_tls(tls.clone()).secure_connect(&self.hosts).await;
         }
         connector.connect(&self.hosts).await
+    }
+}
+
+/// A host as the client reads it.
+fn with_port(host: &str) -> String {
+    match host.rsplit_once(':') {
+        Some((_, port)) if !port.contains(']') => host.to_lowercase(),
+        _ => format!("{}:{PORT_DEFAULT}", host.to_lowercase()),
     }
 }
 
@@ -247,6 +270,23 @@ mod tests {
         assert_eq!(full.digest.as_deref(), Some(&b"u:p@ss"[..]));
         assert!(!format!("{full:?}").contains("p@ss"));
         assert_eq!(target("zookeeper://h/").root, "");
+    }
+
+    #[test]
+    fn each_host_of_a_quorum_is_a_server_of_its_own() {
+        let url = "zookeeper+quorum://u:p@h1,h2:2182,[::1]/locks?session=4s";
+        let each = target(url).each().unwrap();
+        let hosts: Vec<_> = each.iter().map(|target| target.hosts.as_str()).collect();
+        assert_eq!(hosts, ["h1", "h2:2182", "[::1]"]);
+        for target in each {
+            assert_eq!((target.root.as_str(), target.session.as_secs()), ("/locks", 4));
+            assert_eq!(target.digest.as_deref(), Some(&b"u:p"[..]));
+        }
+        for twice in ["h1,h2,h1", "h,h:2181,x", "H,h,x", "[::1],[::1]:2181,h"] {
+            let twice = target(&format!("zookeeper+quorum://u:secret@{twice}")).each();
+            let error = twice.unwrap_err().to_string();
+            assert!(error.contains("twice") && !error.contains("secret"), "{error}");
+        }
     }
 
     #[test]

@@ -148,8 +148,14 @@ async fn a_hold_that_the_store_forgot_is_lost_at_its_next_renewal() -> Test {
     let stage = Stage::new();
     let guard = stage.locks.lock("k").lease(secs(9)).await?;
     let first = stage.script.calls()[0];
-    let terms =
-        Terms { lease: secs(9), mode: Mode::Exclusive, fences: 1, patience: None, name: None };
+    let terms = Terms {
+        lease: secs(9),
+        mode: Mode::Exclusive,
+        fences: 1,
+        patience: None,
+        name: None,
+        replicas: None,
+    };
     stage.store.claim(&Key::new("k")?, first.claim, terms).withdraw().await?;
     let rival = stage.rival.lock("k").await?;
     let lost = guard.lost().await;

@@ -102,8 +102,14 @@ impl Stage {
         self.script.heal();
         let taken = locks.lock(SECRET).lease(secs(9)).await?;
         let (claim, _) = *self.script.claims().last().expect("one was opened");
-        let terms =
-            Terms { lease: secs(9), mode: Mode::Exclusive, fences: 1, patience: None, name: None };
+        let terms = Terms {
+            lease: secs(9),
+            mode: Mode::Exclusive,
+            fences: 1,
+            patience: None,
+            name: None,
+            replicas: None,
+        };
         // Once it was held on to.
         sleep(secs(4)).await;
         self.store.claim(&Key::new(SECRET)?, claim, terms).withdraw().await?;

@@ -12,8 +12,14 @@ const AHEAD: u64 = 1 << 52;
 
 /// Somebody else used this store by itself, and its counter is far ahead.
 async fn run_ahead(store: &Memory) {
-    let terms =
-        Terms { lease: ms(1_000), mode: Mode::Exclusive, fences: 1, patience: None, name: None };
+    let terms = Terms {
+        lease: ms(1_000),
+        mode: Mode::Exclusive,
+        fences: 1,
+        patience: None,
+        name: None,
+        replicas: None,
+    };
     let mut claim = store.claim(&Key::new("k").unwrap(), ClaimId::from_bits(7), terms);
     assert!(matches!(claim.attempt().await, Ok(Attempt::Granted(_))));
     assert!(claim.raise(AHEAD).await.unwrap());

@@ -16,9 +16,11 @@
 mod cluster;
 mod observe;
 mod options;
+mod sentinel;
 mod server;
 
 pub use cluster::{RedisCluster, SLOTS};
 pub use observe::{ClientInfo, CommandStat, CommandStats, KeyInfo};
 pub use options::RedisOptions;
+pub use sentinel::{SentinelOptions, SentinelSet};
 pub use server::RedisServer;

@@ -101,13 +101,19 @@ impl RedisServer {
     /// What the server answered, or why it could not be asked.
     pub fn try_command<T: FromRedisValue>(&self, words: &[&str]) -> redis::RedisResult<T> {
         let mut admin = self.admin.lock().expect("no fixture panicked");
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
         let mut open = match admin.take() {
             Some(open) => open,
             None => Admin(self.connect()?),
         };
-        let mut command = redis::cmd(words[0]);
-        command.arg(&words[1..]);
-        let answer = command.query(&mut open.0);
+        let mut answer = command.query(&mut open.0);
+        // A server that changes its role closes all connections.
+        let is_closed = |error: &redis::RedisError| error.is_connection_dropped();
+        if answer.as_ref().is_err_and(is_closed) {
+            open = Admin(self.connect()?);
+            answer = command.query(&mut open.0);
+        }
         // After a timeout the next answer on this connection would be a stale one.
         let broken = |error: &redis::RedisError| error.is_io_error() || error.is_timeout();
         if !answer.as_ref().is_err_and(broken) {

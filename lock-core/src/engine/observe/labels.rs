@@ -28,7 +28,8 @@ impl WaitEnd {
             Ok(_) => Self::Granted,
             Err(AcquireError::Timeout(_)) => Self::Timeout,
             Err(AcquireError::Overloaded(_)) => Self::Overloaded,
-            Err(AcquireError::Unavailable(_)) => Self::Unavailable,
+            // What is behind it was out of reach.
+            Err(AcquireError::Unavailable(_) | AcquireError::NotReplicated(_)) => Self::Unavailable,
             Err(AcquireError::Rejected(_)) => Self::Rejected,
             Err(AcquireError::Closed(_)) => Self::Closed,
         }

@@ -64,6 +64,11 @@ impl<R> Held<R> {
         self.spent && self.fences.left() == 0
     }
 
+    /// Whether as many replicas acknowledged the grant as a waiter wants.
+    pub(super) fn is_safe_for(&self, ask: &Ask) -> bool {
+        ask.replicas.is_none_or(|wanted| wanted.is_met_by(self.replicas))
+    }
+
     /// Whether the fairness bounds of the next in line allow one more hand-off here.
     fn may_hand_off(&self, ask: &Ask, now: Instant) -> bool {
         match self.wanted {
@@ -83,6 +88,7 @@ impl<W, R> Cohort<W, R> {
             return Idle::Withdraw;
         }
         match self.line.head().and_then(|id| self.line.get(id)) {
+            Some(head) if !held.is_safe_for(&head.ask) => Idle::Withdraw,
             Some(head) if !held.may_hand_off(&head.ask, now) => Idle::Withdraw,
             Some(_) if held.fences.left() == 0 => Idle::Refill,
             Some(_) => Idle::Pass,
@@ -99,6 +105,11 @@ impl<W, R> Cohort<W, R> {
     pub(super) fn grant_head(&mut self, now: Instant, fx: &mut Effects<W, R>) -> bool {
         let Some(id) = self.head_in_time(now, fx) else { return false };
         let Place::Held(held) = &mut self.place else { return false };
+        if self.line.get(id).is_some_and(|seat| !held.is_safe_for(&seat.ask)) {
+            // The one who opened the claim has left. It is given back, and opened anew.
+            fx.poke = true;
+            return false;
+        }
         let Some(token) = held.fences.take() else { return false };
         if let Some(reply) = held.reply.take() {
             // Released to nobody at first, and wanted here again before it was withdrawn.
@@ -191,6 +202,7 @@ impl<W, R> Cohort<W, R> {
     pub(super) fn granted(
         &mut self,
         lease: Duration,
+        replicas: Option<Replicas>,
         sent: Instant,
         grant: Grant,
         now: Instant,
@@ -203,6 +215,7 @@ impl<W, R> Cohort<W, R> {
         }
         self.place = Place::Held(Held {
             lease,
+            replicas,
             clock,
             fences: grant.fences,
             renew_now: false,

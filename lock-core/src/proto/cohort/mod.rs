@@ -35,6 +35,7 @@ pub(crate) use super::line::SeatId;
 use crate::backend::Fault;
 use crate::busy::Quantiles;
 use crate::error::{BlockedBy, LostCause};
+use crate::options::Replicas;
 pub(crate) use changes::Changes;
 use changes::{Ended, HandOff};
 pub(crate) use told::News;
@@ -56,6 +57,8 @@ pub(crate) struct Ask {
     /// Hand-offs inside this process once others want the key, and the time for them.
     pub(crate) handoffs_max: u32,
     pub(crate) slice: Duration,
+    /// By how many replicas a grant must be acknowledged before it is given to this waiter.
+    pub(crate) replicas: Option<Replicas>,
     /// What the claim is for, if this waiter opens it.
     pub(crate) name: Option<&'static str>,
 }
@@ -109,7 +112,7 @@ pub(crate) enum ReleaseAnswer {
 #[derive(Debug)]
 pub(crate) enum Step<R> {
     /// Open a claim on these terms and ask for the lock.
-    Open { lease: Duration, patient: bool, name: Option<&'static str> },
+    Open { lease: Duration, patient: bool, name: Option<&'static str>, replicas: Option<Replicas> },
     /// Ask again with the open claim.
     Attempt,
     /// Renew the granted claim.
@@ -190,6 +193,7 @@ enum Place<R> {
 #[derive(Debug)]
 struct Asking {
     lease: Duration,
+    replicas: Option<Replicas>,
     patient: bool,
     /// When to ask again; the first attempt is part of [`Step::Open`].
     ask_at: Instant,
@@ -199,6 +203,8 @@ struct Asking {
 #[derive(Debug)]
 struct Held<R> {
     lease: Duration,
+    /// By how many replicas its grant was acknowledged, if that was asked for.
+    replicas: Option<Replicas>,
     clock: LeaseClock,
     fences: FenceRange,
     /// The store has no more tokens for this claim than those in `fences`.

@@ -81,7 +81,7 @@ impl<W, R> Cohort<W, R> {
             return None;
         }
         let Place::Held(held) = &mut self.place else { return None };
-        let awaited = held.wanted.is_some() || held.revoke_requested;
+        let awaited = held.wanted.is_some() || held.revoke_requested || !held.is_safe_for(ask);
         if held.holder.is_some() || awaited || held.over || !held.clock.is_valid(now) {
             return None;
         }

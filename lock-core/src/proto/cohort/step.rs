@@ -35,7 +35,7 @@ impl<W, R> Cohort<W, R> {
         let Some(head) = self.line.head().and_then(|id| self.line.get(id)) else {
             return if leaving { Step::Wait(None) } else { Step::Stop };
         };
-        let (lease, name) = (head.ask.lease, head.ask.name);
+        let (lease, name, replicas) = (head.ask.lease, head.ask.name, head.ask.replicas);
         let patient = self.has_patient();
         if leaving && !patient {
             // A try that does not wait must not find the place of our own former claim taken.
@@ -48,8 +48,9 @@ impl<W, R> Cohort<W, R> {
         }
         // What an earlier claim was told says nothing about this one.
         self.ahead = None;
-        self.place = Place::Asking(Asking { lease, patient, ask_at: now, answered: false });
-        Step::Open { lease, patient, name }
+        self.place =
+            Place::Asking(Asking { lease, replicas, patient, ask_at: now, answered: false });
+        Step::Open { lease, patient, name, replicas }
     }
 
     // ## Asking => (Asking | Vacant)
@@ -140,9 +141,9 @@ impl<W, R> Cohort<W, R> {
         asking.answered = answer.is_ok();
         match answer {
             Ok(Attempt::Granted(grant)) => {
-                let lease = asking.lease;
+                let (lease, replicas) = (asking.lease, asking.replicas);
                 self.answered(None, now);
-                self.granted(lease, sent, grant, now, fx);
+                self.granted(lease, replicas, sent, grant, now, fx);
             }
             Ok(Attempt::Blocked { ahead, recheck }) => {
                 asking.ask_at = now + recheck;

@@ -107,6 +107,12 @@ impl Votes {
         self.which(|seat| seat.is_free() && matches!(seat.standing, Standing::Outside))
     }
 
+    /// The members that have not failed to answer this claim.
+    pub(crate) fn not_down(&self) -> impl Iterator<Item = usize> {
+        let down = |seat: &Seat| matches!(seat.standing, Standing::Down { .. });
+        (0..self.seats.len()).filter(move |&member| !down(&self.seats[member]))
+    }
+
     /// A renewal begins: the members that hold the key for the claim, and have no request under
     /// way.
     pub(crate) fn renewal_begins(&mut self) -> Vec<usize> {

@@ -11,6 +11,7 @@ use super::server::{Lane, Server};
 use super::slots;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
+use crate::options::Replicas;
 use crate::proto::REDIRECT_PAUSES;
 use crate::redis::link::{Failure, REQUEST_WITHIN, Unserved};
 use crate::redis::renewals::Renew;
@@ -43,6 +44,19 @@ impl Cluster {
         let until = clock::now() + REQUEST_WITHIN;
         let slot = slots::slot_of_call(command);
         let lane = Lane::Main;
+        self.follow(Call { slot, script, command, lane, until, unstable_until: until }).await
+    }
+
+    /// The same, and waits for its replication; both answers in an array.
+    pub(in crate::redis) async fn call_and_wait(
+        &self,
+        script: &Script,
+        command: &Cmd,
+        replicas: Replicas,
+    ) -> Result<Value, Unserved> {
+        let until = clock::now() + REQUEST_WITHIN;
+        let slot = slots::slot_of_call(command);
+        let lane = Lane::Waiting(replicas);
         self.follow(Call { slot, script, command, lane, until, unstable_until: until }).await
     }
 
@@ -150,6 +164,10 @@ impl Cluster {
                     self.moved(call.slot, &server, to);
                     // Two nodes that name each other are about to agree.
                     redirects > 2 && !pause(&mut pauses, call.until).await
+                }
+                // Who waits for replicas waits for the end of the move, too.
+                Some(Redirect::Ask(_)) if matches!(call.lane, Lane::Waiting(_)) => {
+                    !pause(&mut pauses, call.unstable_until).await
                 }
                 Some(Redirect::Ask(to)) => {
                     redirects += 1;

@@ -21,8 +21,11 @@ const BETWEEN: Duration = Duration::from_millis(100);
 /// A client in use looks as often as this, or up to half as often again.
 const EVERY: Duration = Duration::from_secs(4);
 
-/// Nodes that are asked at the same time; the first that answers is believed.
+/// Nodes that are asked at the same time: one of them may be cut off, and not know.
 const ASKED_AT_ONCE: usize = 3;
+
+/// How long the others are waited for after the first that answers.
+const OTHERS_WITHIN: Duration = Duration::from_millis(100);
 
 /// A node that takes longer is not waited for.
 pub(super) const NODE_WITHIN: Duration = Duration::from_secs(1);
@@ -81,16 +84,23 @@ impl Cluster {
         for nodes in masters.chunks(ASKED_AT_ONCE) {
             let mut answers: FuturesUnordered<_> =
                 nodes.iter().map(|addr| self.ask(addr.clone())).collect();
-            while let Some(answer) = answers.next().await {
+            let (mut answered, mut until) = (false, clock::now() + REQUEST_WITHIN);
+            while let Ok(Some(answer)) = tokio::time::timeout_at(until.into(), answers.next()).await
+            {
                 match answer {
                     Ok(told) => {
                         self.learn(&told);
-                        return Ok(());
+                        if !answered {
+                            (answered, until) = (true, clock::now() + OTHERS_WITHIN);
+                        }
                     }
                     // What is refused for good tells more than who is away.
                     Err(fault) if why.is_transient() => why = fault,
                     Err(_) => {}
                 }
+            }
+            if answered {
+                return Ok(());
             }
         }
         Err(why)

@@ -47,7 +47,7 @@ impl Cluster {
         let config = AsyncConnectionConfig::new().set_connection_timeout(Some(NODE_WITHIN));
         let connecting = client.get_multiplexed_async_connection_with_config(&config);
         let mut connection = connecting.await.map_err(fault::fault)?;
-        let answers = link::send_all(&mut connection, &commands, NODE_WITHIN).await;
+        let answers = link::send_each(&mut connection, &commands, NODE_WITHIN).await;
         let answers = answers.map_err(link::Failure::into_fault)?;
         let refused = |answer: &Value| {
             let Err(error) = answer.clone().extract_error() else { return false };

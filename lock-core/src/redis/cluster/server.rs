@@ -9,7 +9,10 @@ use redis::{Client, Cmd, Pipeline, Value};
 use super::Cluster;
 use super::layout::Addr;
 use super::pushes::Pushes;
+use crate::options::Replicas;
+use crate::redis::lanes::Lanes;
 use crate::redis::link::{Failure, Link, Unserved};
+use crate::redis::origin::Origin;
 use crate::redis::renewals::{Renewals, Shape};
 use crate::redis::script::Script;
 
@@ -18,6 +21,7 @@ use crate::redis::script::Script;
 pub(super) struct Server {
     pub(super) addr: Addr,
     main: Arc<Link>,
+    lanes: Lanes,
     pub(super) renewals: Renewals,
     pub(super) pushes: Pushes,
 }
@@ -28,6 +32,8 @@ pub(super) enum Lane {
     Main,
     /// Nothing but renewals, so that nothing holds them up.
     Renewals,
+    /// One that waits for replicas: the answer, and how many acknowledged it.
+    Waiting(Replicas),
 }
 
 impl Server {
@@ -37,17 +43,11 @@ impl Server {
         requests: Arc<AtomicU64>,
         cluster: Weak<Cluster>,
     ) -> Self {
-        let main = Link::standing(client.clone());
-        let renewals = Renewals::start(Link::plain(client.clone()), requests, Shape::BySlot);
+        let origin = Origin::Server(client.clone());
+        let main = Link::standing(origin.clone());
+        let renewals = Renewals::start(Link::plain(origin.clone()), requests, Shape::BySlot);
         let pushes = Pushes::start(client, addr.clone(), cluster);
-        Self { addr, main, renewals, pushes }
-    }
-
-    fn link(&self, lane: Lane) -> &Arc<Link> {
-        match lane {
-            Lane::Main => &self.main,
-            Lane::Renewals => self.renewals.link(),
-        }
+        Self { addr, main, lanes: Lanes::new(origin), renewals, pushes }
     }
 
     /// Sends one command.
@@ -64,33 +64,38 @@ impl Server {
         asking: bool,
         within: Duration,
     ) -> Result<Value, Unserved> {
-        let link = self.link(lane);
-        match once(link, command, asking, within).await {
+        match self.once(lane, command, asking, within).await {
             Err(unserved) if unserved.fault.is_no_script() => {
-                once(link, &script.eval(command), asking, within).await
+                self.once(lane, &script.eval(command), asking, within).await
             }
             answer => answer,
         }
     }
-}
 
-async fn once(
-    link: &Arc<Link>,
-    command: &Cmd,
-    asking: bool,
-    within: Duration,
-) -> Result<Value, Unserved> {
-    if !asking {
-        return link.call(command, within).await;
+    async fn once(
+        &self,
+        lane: Lane,
+        command: &Cmd,
+        asking: bool,
+        within: Duration,
+    ) -> Result<Value, Unserved> {
+        let link = match lane {
+            Lane::Main => &self.main,
+            Lane::Renewals => self.renewals.link(),
+            Lane::Waiting(replicas) => return self.lanes.call_and_wait(command, replicas).await,
+        };
+        if !asking {
+            return link.call(command, within).await;
+        }
+        // What is asked for is the very next command, whoever sends it: they must go together.
+        let answers = link.call_each(&asked(command), within).await?;
+        let refused = |error| Unserved { fault: Failure::Server(error), sent: None };
+        let mut last = Value::Nil;
+        for answer in answers {
+            last = answer.extract_error().map_err(refused)?;
+        }
+        Ok(last)
     }
-    // What is asked for is the very next command, whoever sends it: they must go out together.
-    let answers = link.call_all(&asked(command), within).await?;
-    let refused = |error| Unserved { fault: Failure::Server(error), sent: None };
-    let mut last = Value::Nil;
-    for answer in answers {
-        last = answer.extract_error().map_err(refused)?;
-    }
-    Ok(last)
 }
 
 /// A command for a slot that is on its way to the node.

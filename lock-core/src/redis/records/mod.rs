@@ -20,7 +20,10 @@ use redis::{Cmd, FromRedisValue as _, Value};
 
 use self::script::{ABORT, CLAIM, COMPLETE, PEEK, RIGHTS};
 use super::cluster::{Cluster, Target};
+#[cfg(feature = "deadpool")]
+use super::link::Request;
 use super::link::{self, Failure, Link};
+use super::origin::Origin;
 #[cfg(feature = "deadpool")]
 use super::pool::RedisPool;
 use super::script::Script;
@@ -71,9 +74,7 @@ impl RedisRecords {
         if url.starts_with("redis+cluster:") {
             return Self::connect_cluster(Target::parse(url)?).await.map_err(ConnectError::Store);
         }
-        let client = url::client(url)?;
-        url::install_tls();
-        let link = Link::plain(client);
+        let link = Link::plain(Origin::parse(url)?);
         link.get().await.map_err(ConnectError::Store)?;
         probe::no_cluster(&link).await.map_err(ConnectError::Store)?;
         let probe = format!("idem:{{probe-{}}}", clock::random_claim_id());
@@ -181,7 +182,7 @@ impl RedisRecords {
             }
             #[cfg(feature = "deadpool")]
             Wire::Pool(pool) => {
-                let answer = pool.send(command).await;
+                let answer = pool.send(Request { command, replicas: None }).await;
                 answer.map_err(|unserved| unserved.fault)
             }
         }

@@ -146,7 +146,14 @@ impl<C: Claim> Asker<C> {
         name: &'static str,
     ) -> Self {
         let id = clock::random_claim_id();
-        let terms = Terms { lease, mode: Mode::Exclusive, fences: FENCES, patience, name: None };
+        let terms = Terms {
+            lease,
+            mode: Mode::Exclusive,
+            fences: FENCES,
+            patience,
+            name: None,
+            replicas: None,
+        };
         Self { claim: backend.claim(key, id, terms), id, name, sent: clock::now() }
     }
 

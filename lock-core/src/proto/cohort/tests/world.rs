@@ -112,6 +112,7 @@ impl World {
             linger: Duration::ZERO,
             handoffs_max: 64,
             slice: ms(20),
+            replicas: None,
             name: None,
         }
     }

@@ -1,0 +1,9 @@
+//! What is done to a lock at the master of a Sentinel set, and what must come of it.
+//!
+//! Each test names its fault (F…) and the invariants that it defends, as tests/faults does.
+
+#![allow(clippy::disallowed_methods)]
+
+mod conformance;
+mod support;
+mod switch;
