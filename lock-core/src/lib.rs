@@ -70,8 +70,8 @@ pub use client::{ClientBuilder, LockClient};
 pub use engine::{Acquire, LockScope, Lost, RevokeRequested, Scoped};
 pub use error::{
     AcquireError, AlreadyInstalled, BlockedBy, ClosedError, ConnectError, ForceReleaseError,
-    InspectError, LostCause, LostError, OverloadedError, ReleaseError, RevokeError, RunError,
-    TimeoutError, UnavailableError,
+    InspectError, LostCause, LostError, NotReplicatedError, OverloadedError, ReleaseError,
+    RevokeError, RunError, TimeoutError, UnavailableError,
 };
 pub use guard::{LockGuard, LockHandle};
 pub use inspect::{Holder, Inspection, Waiter};

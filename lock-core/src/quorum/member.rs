@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::Members;
-use crate::backend::{Attempt, Claim, Fault, FaultKind, Renewal, Withdrawal};
+use super::council::Council;
+use crate::backend::{Attempt, Claim, Enrolment, Fault, FaultKind, Grant, Renewal, Withdrawal};
 use crate::engine::clock;
-use crate::proto::FAULT_PAUSES;
+use crate::proto::{FAULT_PAUSES, FenceRange};
 
 /// What the quorum asks of a member.
 #[derive(Debug)]
@@ -56,21 +57,6 @@ pub(super) struct Place<B> {
     pub(super) member: usize,
 }
 
-impl<B> Place<B> {
-    /// Runs a request to its end, and notes whether the store has answered.
-    async fn ask<T>(&self, request: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-        let health = &self.members.health[self.member];
-        health.asked(clock::now());
-        let answer = request.await;
-        // A refusal is an answer as well.
-        let silent = |fault: &Fault| fault.kind() == FaultKind::Transient;
-        if !answer.as_ref().is_err_and(silent) {
-            health.answered();
-        }
-        answer
-    }
-}
-
 /// Serves commands in their order until nobody can give any more.
 pub(super) async fn serve<B>(
     place: Place<B>,
@@ -81,6 +67,8 @@ pub(super) async fn serve<B>(
     let member = place.member;
     // Something was asked since the last push: the claim may have something to tell.
     let mut listens = false;
+    // The member could not be asked: it is told of when it can.
+    let mut unready = false;
     loop {
         let command = tokio::select! {
             biased;
@@ -90,12 +78,19 @@ pub(super) async fn serve<B>(
                 drop(reports.send((member, Said::Changed)));
                 continue;
             }
+            () = place.is_good(), if unready => {
+                unready = false;
+                drop(reports.send((member, Said::Changed)));
+                continue;
+            }
         };
         let said = match command {
             None => return,
             Some(Command::Attempt { clock }) => {
-                claim.count_from(clock);
-                Said::Attempted(place.ask(claim.attempt()).await)
+                let answer = place.attempt(&mut claim, clock).await;
+                let is_good = |council: &Arc<Council>| council.good(member).is_some();
+                unready = answer.is_err() && place.council().is_some_and(|it| !is_good(it));
+                Said::Attempted(answer)
             }
             Some(Command::Renew { clock }) => {
                 claim.count_from(clock);
@@ -103,7 +98,8 @@ pub(super) async fn serve<B>(
             }
             Some(Command::Raise { to }) => Said::Raised(to, place.ask(claim.raise(to)).await),
             Some(Command::Withdraw { clock, within }) => {
-                claim.count_from(clock);
+                unready = false;
+                claim.count_from(place.clock(clock));
                 let until = clock::now() + within;
                 leave(&place, &mut claim, until, &reports).await
             }
@@ -112,6 +108,92 @@ pub(super) async fn serve<B>(
         // The quorum may be gone; what is left to do is done all the same.
         drop(reports.send((member, said)));
     }
+}
+
+impl<B> Place<B> {
+    fn council(&self) -> Option<&Arc<Council>> {
+        self.members.council.as_ref()
+    }
+
+    /// Runs a request to its end, and notes whether the store has answered.
+    async fn ask<T>(&self, request: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+        let health = &self.members.health[self.member];
+        let sent = clock::now();
+        health.asked(sent);
+        let answer = request.await;
+        // A refusal is an answer as well.
+        let silent = |fault: &Fault| fault.kind() == FaultKind::Transient;
+        if !answer.as_ref().is_err_and(silent) {
+            health.answered();
+            if let Some(council) = self.council() {
+                council.seats[self.member].answers(sent);
+            }
+        }
+        answer
+    }
+
+    async fn is_good(&self) {
+        match self.council() {
+            Some(council) => council.is_good(self.member).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Attempts where the member may be asked, and once more if it says that it must be looked at
+    /// first: its connection is a new one.
+    async fn attempt(&self, claim: &mut impl Claim, clock: u64) -> Result<Attempt, Fault> {
+        let Some(council) = self.council() else {
+            claim.count_from(clock);
+            return self.ask(claim.attempt()).await;
+        };
+        let mut unready = None;
+        for _ in 0..2 {
+            let enrolment = council.admit(self.member).await?;
+            claim.count_from(above(&enrolment, clock));
+            match self.ask(claim.attempt()).await {
+                Err(fault) if fault.kind() == FaultKind::Unready => {
+                    council.unsee(self.member, &enrolment);
+                    unready = Some(fault);
+                }
+                Ok(Attempt::Granted(grant)) => {
+                    if !council.is_still(self.member, &enrolment) {
+                        let what = "a member lost its data while it was asked";
+                        return Err(Fault::new(FaultKind::Unready, what));
+                    }
+                    return cut(grant, &enrolment).map(Attempt::Granted);
+                }
+                answer => return answer,
+            }
+        }
+        Err(unready.unwrap_or_else(|| Fault::new(FaultKind::Unready, "it was not looked at")))
+    }
+
+    /// Where a block of tokens ends that the member reserves.
+    fn clock(&self, clock: u64) -> u64 {
+        let enrolment = self.council().and_then(|council| council.good(self.member));
+        enrolment.map_or(clock, |enrolment| above(&enrolment, clock))
+    }
+}
+
+fn floor(enrolment: &Enrolment) -> u64 {
+    enrolment.floor.unwrap_or(0)
+}
+
+fn above(enrolment: &Enrolment, clock: u64) -> u64 {
+    clock.max(floor(enrolment) + 1)
+}
+
+/// A member that was restored may remember less of a key than its floor: its tokens begin there.
+fn cut(grant: Grant, enrolment: &Enrolment) -> Result<Grant, Fault> {
+    let (Some(first), Some(last)) = (grant.fences.first(), grant.fences.last()) else {
+        return Ok(grant);
+    };
+    let fences = FenceRange::new(first.max(floor(enrolment) + 1), last);
+    if fences.left() == 0 {
+        let what = "a member holds the key for this claim by a grant that it had lost";
+        return Err(Fault::new(FaultKind::Unready, what));
+    }
+    Ok(Grant { fences, ..grant })
 }
 
 /// Withdraws, again and again for as long as the lease may last.

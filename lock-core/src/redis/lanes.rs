@@ -49,6 +49,11 @@ impl Lanes {
         answer
     }
 
+    /// There is another master: what is kept leads to the last one.
+    pub(super) fn follow(&self) {
+        self.idle().clear();
+    }
+
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Link>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }

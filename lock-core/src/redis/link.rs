@@ -11,8 +11,8 @@ use redis::{AsyncConnectionConfig, Client, Cmd, PushKind, RedisError, Value};
 
 use super::inbox::Inboxes;
 use super::origin::Origin;
-use super::{fault, probe};
-use crate::backend::Fault;
+use super::{fault, gate, probe};
+use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::options::Replicas;
 use crate::proto::FAULT_PAUSES;
@@ -109,8 +109,9 @@ impl Link {
         }
         let deadline = clock::now() + REQUEST_WITHIN;
         let open = |client, term| Box::pin(self.open(client, term)) as BoxFuture<'_, _>;
-        let connecting =
-            tokio::time::timeout_at(deadline.into(), self.origin.reach(deadline, open));
+        // On the heap, as connecting is rare, and calls are not.
+        let reaching = Box::pin(self.origin.reach(deadline, open));
+        let connecting = tokio::time::timeout_at(deadline.into(), reaching);
         let connection = match connecting.await {
             Ok(Ok(connection)) => connection,
             Ok(Err(fault)) => {
@@ -222,8 +223,24 @@ impl Link {
         request: Request<'_>,
         within: Duration,
     ) -> Result<Value, Unserved> {
+        self.exchange_over(request, None, within).await.map(|(answer, _)| answer)
+    }
+
+    /// Sends one command over the connection of this number only, if one is given; also the number
+    /// of the connection that it was sent over.
+    pub(super) async fn exchange_over(
+        self: &Arc<Self>,
+        request: Request<'_>,
+        only: Option<u64>,
+        within: Duration,
+    ) -> Result<(Value, u64), Unserved> {
         let (Numbered { mut connection, number, term }, within) = self.ready(within).await?;
+        if only.is_some_and(|only| only != number) {
+            let fault = Failure::Other(gate::unready());
+            return Err(Unserved { fault, sent: None });
+        }
         let answer = self.in_term(term, request.send(&mut connection, within)).await;
+        let answer = answer.map(|answer| (answer, number));
         answer.map_err(|failure| self.unserved(failure, number, connection))
     }
 
@@ -291,6 +308,13 @@ pub(super) struct Unserved {
     pub(super) sent: Option<MultiplexedConnection>,
 }
 
+impl Unserved {
+    /// Whether it was not sent, as the server has to be looked at first.
+    pub(super) fn is_unready(&self) -> bool {
+        matches!(&self.fault, Failure::Other(fault) if fault.kind() == FaultKind::Unready)
+    }
+}
+
 /// Why.
 #[derive(Debug, Clone)]
 pub(super) enum Failure {
@@ -308,6 +332,12 @@ impl Failure {
     pub(super) fn is_try_again(&self) -> bool {
         let kind = redis::ErrorKind::Server(redis::ServerErrorKind::TryAgain);
         matches!(self, Self::Server(error) if error.kind() == kind)
+    }
+
+    /// Whether the server is a replica.
+    #[cfg(feature = "deadpool")]
+    pub(super) fn is_read_only(&self) -> bool {
+        matches!(self, Self::Server(error) if fault::is_read_only(error))
     }
 
     /// Whether the connection is of no use any more. A server that only reads was a master once,
@@ -341,15 +371,22 @@ impl Request<'_> {
         connection: &mut impl redis::aio::ConnectionLike,
         within: Duration,
     ) -> Result<Value, Failure> {
-        let Some(replicas) = self.replicas else {
+        if self.replicas.is_none() {
             return send(connection, self.command, within).await;
-        };
+        }
+        let (pipeline, count) = self.pipeline();
+        send_all(connection, &pipeline, count, within).await
+    }
+
+    /// The same as a pipeline, and how many commands are in it.
+    pub(super) fn pipeline(self) -> (redis::Pipeline, usize) {
         let mut pipeline = redis::pipe();
         pipeline.add_command(self.command.clone());
+        let Some(replicas) = self.replicas else { return (pipeline, 1) };
         // Not 0, which is for ever.
         let timeout_ms = replicas.timeout.as_millis().max(1);
         pipeline.cmd("WAIT").arg(replicas.count).arg(timeout_ms as u64);
-        send_all(connection, &pipeline, 2, within).await
+        (pipeline, 2)
     }
 }
 

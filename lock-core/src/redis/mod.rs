@@ -19,20 +19,26 @@
 //!   by claim. - `renewals`: in batches, on a connection of their own. - `claim`: the verbs. -
 //!   `pool`: an
 //!   application's own connections. - `probe`: what is checked at connect. - `fault`: what an error means. - `records`: what the
-//!   idempotency engine remembers. - `cluster`: many servers that share the keys.
+//!   idempotency engine remembers. - `one`: a server's connections. - `cluster`: many
+//!   servers that share the keys.
 
 mod claim;
 mod cluster;
 mod fault;
+mod gate;
 mod inbox;
 mod lanes;
 mod link;
 mod names;
 mod node;
+mod one;
 mod origin;
 #[cfg(feature = "deadpool")]
 mod pool;
+#[cfg(feature = "deadpool")]
+mod pooled;
 mod probe;
+pub(crate) mod quorum;
 #[cfg(feature = "idempotency")]
 mod records;
 mod renewals;
@@ -52,7 +58,7 @@ pub use pool::RedisPool;
 #[cfg(feature = "idempotency")]
 pub use records::RedisRecords;
 
-use crate::backend::{Backend, ClaimId, Fault, Promises, Terms};
+use crate::backend::{Backend, ClaimId, Enrolment, Fault, Look, Member, Promises, Terms};
 use crate::error::ConnectError;
 use crate::inspect::Inspection;
 use crate::key::Key;
@@ -95,6 +101,20 @@ impl Redis {
         // As in `ClientBuilder::connect`.
         let node = connecting.await.map_err(ConnectError::Store)?;
         Ok(Self { node })
+    }
+}
+
+impl Member for Redis {
+    async fn look(&self) -> Result<Look, Fault> {
+        gate::look(&self.node).await
+    }
+
+    async fn enrol(&self, seen: &Look, enrolment: &Enrolment) -> Result<bool, Fault> {
+        gate::enrol(&self.node, seen, enrolment).await
+    }
+
+    fn serve_under(&self, enrolment: Option<&Enrolment>) {
+        self.node.gate.serve_under(enrolment);
     }
 }
 

@@ -1,4 +1,5 @@
-//! One Redis, of one server or of many: how a script is called there, and what is the client's.
+//! What a client has: a session and inboxes, and one server or a cluster of them. How a script is
+//! called there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,20 +8,21 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 
 use super::cluster::{self, Cluster, Listening};
+use super::gate::Gate;
 use super::inbox::Inboxes;
-use super::lanes::Lanes;
 #[cfg(feature = "deadpool")]
 use super::link::Request;
-use super::link::{self, Failure, Link, Unserved};
+use super::link::{self, Failure, Unserved};
 use super::names::Names;
+use super::one::One;
 use super::origin::Origin;
 #[cfg(feature = "deadpool")]
-use super::pool::RedisPool;
-use super::renewals::{Renew, Renewals, Shape};
+use super::pool::{Misled, RedisPool};
+use super::renewals::Renew;
 use super::script::{RIGHTS, Script, WITHDRAW};
 use super::sentinel::Sentinels;
 use super::{fault, names, probe};
-use crate::backend::Fault;
+use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::options::Replicas;
 
@@ -33,61 +35,67 @@ pub(super) struct Node {
     servers: Servers,
     /// A key that no lock has, and the channel on which its grants would be pushed.
     probe: (String, String),
-    #[cfg(feature = "deadpool")]
-    pool: Option<RedisPool>,
     requests: Arc<AtomicU64>,
+    /// What it is as a member of a quorum.
+    pub(super) gate: Gate,
 }
 
 #[derive(Debug)]
 enum Servers {
-    One {
-        /// Commands and pushes.
-        main: Arc<Link>,
-        renewals: Renewals,
-        /// Attempts that wait for replicas.
-        lanes: Lanes,
+    One(One),
+    Cluster {
+        cluster: Arc<Cluster>,
+        #[cfg(feature = "deadpool")]
+        pool: Option<RedisPool>,
     },
-    Cluster(Arc<Cluster>),
 }
 
 impl Node {
+    /// A node that connects when it is asked for something.
+    pub(super) fn new(
+        origin: &Origin,
+        #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
+    ) -> Self {
+        let (session, inboxes) = (new_session(), Arc::new(Inboxes::default()));
+        let (channel, requests) = (names::channel(&session), Arc::new(AtomicU64::new(0)));
+        let one = One::new(
+            origin,
+            channel.clone(),
+            inboxes.clone(),
+            requests.clone(),
+            #[cfg(feature = "deadpool")]
+            pool,
+        );
+        Self {
+            probe: (format!("lock:{{probe-{session}}}"), channel),
+            session,
+            inboxes,
+            servers: Servers::One(one),
+            requests,
+            gate: Gate::default(),
+        }
+    }
+
     /// Connects to one server, or to the one that sentinels name.
     pub(super) async fn connect(
         origin: Origin,
         #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
     ) -> Result<Arc<Self>, Fault> {
-        let session = new_session();
-        let inboxes = Arc::new(Inboxes::default());
-        let requests = Arc::new(AtomicU64::new(0));
-        let channel = names::channel(&session);
-        let renewals = Renewals::start(Link::plain(origin.clone()), requests.clone(), Shape::Whole);
-        let main = Link::listening(origin.clone(), channel.clone(), inboxes.clone());
-        main.get().await?;
-        probe::no_cluster(&main).await?;
-        let node = Self {
-            probe: (format!("lock:{{probe-{session}}}"), channel),
-            session,
-            inboxes,
-            servers: Servers::One { main, renewals, lanes: Lanes::new(origin.clone()) },
+        let node = Self::new(
+            &origin,
             #[cfg(feature = "deadpool")]
             pool,
-            requests,
-        };
-        let node = node.checked(&[]).await?;
+        );
+        if let Servers::One(one) = &node.servers {
+            one.main.get().await?;
+        }
+        node.probe().await?;
+        let node = Arc::new(node);
         if let Some(sentinels) = origin.sentinels() {
             probe::min_replicas(&node).await;
             follow(&node, sentinels);
         }
         Ok(node)
-    }
-
-    /// There is another master.
-    fn switched(&self) {
-        if let Servers::One { main, renewals, .. } = &self.servers {
-            main.follow();
-            renewals.follow();
-            self.inboxes.stir();
-        }
     }
 
     /// Connects to a cluster.
@@ -96,8 +104,7 @@ impl Node {
         #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
     ) -> Result<Arc<Self>, Fault> {
         super::url::install_tls();
-        let session = new_session();
-        let inboxes = Arc::new(Inboxes::default());
+        let (session, inboxes) = (new_session(), Arc::new(Inboxes::default()));
         let requests = Arc::new(AtomicU64::new(0));
         let cluster =
             Cluster::connect(target, session.clone(), inboxes.clone(), requests.clone()).await?;
@@ -108,27 +115,61 @@ impl Node {
             probe: (key, cluster::channel(slot, &session)),
             session,
             inboxes,
-            servers: Servers::Cluster(cluster),
-            #[cfg(feature = "deadpool")]
-            pool,
+            servers: Servers::Cluster {
+                cluster,
+                #[cfg(feature = "deadpool")]
+                pool,
+            },
             requests,
+            gate: Gate::default(),
         };
-        node.checked(&refused).await
+        node.probe_beside(&refused).await?;
+        Ok(Arc::new(node))
     }
 
-    async fn checked(self, refused: &[&str]) -> Result<Arc<Self>, Fault> {
-        #[cfg(feature = "deadpool")]
-        probe::kind_of_pool(&self)?;
-        probe::rights_beside(&self, refused).await?;
-        probe::eviction(&self).await;
-        #[cfg(feature = "deadpool")]
-        probe::pool(&self).await?;
-        Ok(Arc::new(self))
+    /// Checks that the server will serve every verb.
+    pub(super) async fn probe(&self) -> Result<(), Fault> {
+        if let Servers::One(one) = &self.servers {
+            probe::no_cluster(&one.main).await?;
+        }
+        self.probe_beside(&[]).await
     }
 
+    async fn probe_beside(&self, refused: &[&str]) -> Result<(), Fault> {
+        #[cfg(feature = "deadpool")]
+        probe::kind_of_pool(self)?;
+        probe::rights_beside(self, refused).await?;
+        probe::eviction(self).await;
+        #[cfg(feature = "deadpool")]
+        probe::pool(self).await?;
+        Ok(())
+    }
+
+    /// There is another master.
+    fn switched(&self) {
+        if let Servers::One(one) = &self.servers {
+            one.switched();
+            self.inboxes.stir();
+        }
+    }
+
+    pub(super) fn has_pool(&self) -> bool {
+        #[cfg(feature = "deadpool")]
+        return match &self.servers {
+            Servers::One(one) => one.pool.is_some(),
+            Servers::Cluster { pool, .. } => pool.is_some(),
+        };
+        #[cfg(not(feature = "deadpool"))]
+        false
+    }
+
+    /// Whether its pool is of a cluster, if it has one.
     #[cfg(feature = "deadpool")]
-    pub(super) fn pool(&self) -> Option<&RedisPool> {
-        self.pool.as_ref()
+    pub(super) fn has_pool_of_cluster(&self) -> Option<bool> {
+        match &self.servers {
+            Servers::One(one) => one.pool.as_ref().map(|pool| pool.is_of_cluster()),
+            Servers::Cluster { pool, .. } => pool.as_ref().map(RedisPool::is_of_cluster),
+        }
     }
 
     pub(super) fn requests(&self) -> u64 {
@@ -137,8 +178,8 @@ impl Node {
 
     pub(super) fn cluster(&self) -> Option<&Arc<Cluster>> {
         match &self.servers {
-            Servers::One { .. } => None,
-            Servers::Cluster(cluster) => Some(cluster),
+            Servers::One(_) => None,
+            Servers::Cluster { cluster, .. } => Some(cluster),
         }
     }
 
@@ -149,22 +190,18 @@ impl Node {
 
     /// The script as these servers run it.
     pub(super) fn script<'a>(&self, script: &'a Script) -> &'a Script {
-        match &self.servers {
-            Servers::One { .. } => script,
-            Servers::Cluster(_) => script.sharded(),
-        }
+        if self.cluster().is_some() { script.sharded() } else { script }
     }
 
     /// Adds the arguments that end a call which may push: the clock of the tokens, if it is not
     /// the server's, and where to push to, if that is not known without it.
     pub(super) fn end(&self, command: &mut Cmd, names: &Names, clock: Option<u64>) {
-        match &self.servers {
-            Servers::One { .. } => command.arg(clock),
-            Servers::Cluster(_) => {
-                let tag = cluster::tag_of(cluster::slot_of(names.lock().as_bytes()));
-                command.arg(clock.map_or_else(String::new, |clock| clock.to_string())).arg(tag)
-            }
-        };
+        if self.cluster().is_none() {
+            command.arg(clock);
+            return;
+        }
+        let tag = cluster::tag_of(cluster::slot_of(names.lock().as_bytes()));
+        command.arg(clock.map_or_else(String::new, |clock| clock.to_string())).arg(tag);
     }
 
     /// Sees to it that pushes for a lock are heard, where that is not so anyway.
@@ -174,15 +211,53 @@ impl Node {
 
     /// Calls a script by its hash, and with its source if the server does not know it.
     pub(super) async fn call(&self, script: &Script, command: Cmd) -> Result<Value, Unserved> {
-        match (self.has_pool(), self.cluster()) {
-            (false, Some(cluster)) => cluster.call(script, &command).await,
-            _ => match self.send(&command).await {
-                Err(unserved) if unserved.fault.is_no_script() => {
-                    self.send(&script.eval(&command)).await
-                }
-                answer => answer,
-            },
+        if let Some(cluster) = self.cluster().filter(|_| !self.has_pool()) {
+            // On the heap: its way is long, and all would carry it.
+            return Box::pin(cluster.call(script, &command)).await;
         }
+        match self.send(&command).await {
+            Err(unserved) if unserved.fault.is_no_script() => {
+                self.send(&script.eval(&command)).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Calls a script over the connection of our own, and says over which it was.
+    pub(super) async fn call_numbered(
+        &self,
+        script: &Script,
+        command: Cmd,
+    ) -> Result<(Value, u64), Unserved> {
+        let Servers::One(one) = &self.servers else { return Err(no_member()) };
+        match one.send_over(&command, None).await {
+            Err(unserved) if unserved.fault.is_no_script() => {
+                one.send_over(&script.eval(&command), None).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Calls a script of a member, over the connection of this number only; a pool's connections
+    /// have none.
+    pub(super) async fn call_member(
+        &self,
+        script: &Script,
+        command: Cmd,
+        only: Option<u64>,
+    ) -> Result<Value, Unserved> {
+        let Servers::One(one) = &self.servers else { return Err(no_member()) };
+        #[cfg(feature = "deadpool")]
+        if self.has_pool() {
+            return self.call(script, command).await;
+        }
+        let answer = match one.send_over(&command, only).await {
+            Err(unserved) if unserved.fault.is_no_script() => {
+                one.send_over(&script.eval(&command), only).await
+            }
+            answer => answer,
+        };
+        answer.map(|(answer, _)| answer)
     }
 
     /// Calls a script, and waits for its replication; also how many replicas acknowledged it. In a
@@ -194,15 +269,15 @@ impl Node {
         replicas: Replicas,
     ) -> Result<(Value, u32), Unserved> {
         let answer = match &self.servers {
-            Servers::One { lanes, .. } => {
-                match self.send_and_wait(lanes, &command, replicas).await {
-                    Err(unserved) if unserved.fault.is_no_script() => {
-                        self.send_and_wait(lanes, &script.eval(&command), replicas).await
-                    }
-                    answer => answer,
+            Servers::One(one) => match one.send_and_wait(&command, replicas).await {
+                Err(unserved) if unserved.fault.is_no_script() => {
+                    one.send_and_wait(&script.eval(&command), replicas).await
                 }
+                answer => answer,
+            },
+            Servers::Cluster { cluster, .. } => {
+                cluster.call_and_wait(script, &command, replicas).await
             }
-            Servers::Cluster(cluster) => cluster.call_and_wait(script, &command, replicas).await,
         };
         match answer? {
             Value::Array(answers) => match <[Value; 2]>::try_from(answers) {
@@ -215,50 +290,30 @@ impl Node {
         }
     }
 
-    async fn send_and_wait(
-        &self,
-        lanes: &Lanes,
-        command: &Cmd,
-        replicas: Replicas,
-    ) -> Result<Value, Unserved> {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        #[cfg(feature = "deadpool")]
-        if let Some(pool) = &self.pool {
-            return pool.send(Request { command, replicas: Some(replicas) }).await;
-        }
-        lanes.call_and_wait(command, replicas).await
-    }
-
     /// Calls [`WITHDRAW`]. `held`: the claim held its lock, as far as is known.
     pub(super) async fn withdraw(
         &self,
-        command: &Cmd,
+        command: Cmd,
         names: &Names,
         owner: &str,
         held: bool,
     ) -> Result<Value, Unserved> {
         let script = self.script(&WITHDRAW);
-        match (self.has_pool(), self.cluster()) {
-            (false, Some(cluster)) => {
-                cluster.withdraw(script, command, names.lock(), owner, held).await
+        let Some(cluster) = self.cluster() else { return self.call(script, command).await };
+        if self.has_pool() {
+            match self.call(script, command.clone()).await {
+                Err(unserved) if unserved.fault.is_try_again() => {}
+                answer => return answer,
             }
-            (true, Some(cluster)) => match self.call(script, command.clone()).await {
-                Err(unserved) if unserved.fault.is_try_again() => {
-                    cluster.withdraw(script, command, names.lock(), owner, held).await
-                }
-                answer => answer,
-            },
-            _ => self.call(script, command.clone()).await,
         }
+        Box::pin(cluster.withdraw(script, &command, names.lock(), owner, held)).await
     }
 
     /// Renews one claim.
     pub(super) async fn renew(&self, renew: Renew) -> Result<Value, Fault> {
         match &self.servers {
-            Servers::One { renewals, .. } => {
-                renewals.renew(renew).await.map_err(Failure::into_fault)
-            }
-            Servers::Cluster(cluster) => cluster.renew(renew).await,
+            Servers::One(one) => one.renewals.renew(renew).await.map_err(Failure::into_fault),
+            Servers::Cluster { cluster, .. } => Box::pin(cluster.renew(renew)).await,
         }
     }
 
@@ -279,33 +334,36 @@ impl Node {
         }
     }
 
-    fn has_pool(&self) -> bool {
-        #[cfg(feature = "deadpool")]
-        return self.pool.is_some();
-        #[cfg(not(feature = "deadpool"))]
-        false
+    async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
+        match &self.servers {
+            Servers::One(one) => one.send(command).await,
+            #[cfg(feature = "deadpool")]
+            Servers::Cluster { pool: Some(_), .. } => {
+                let sent = self.send_pooled(Request { command, replicas: None }).await;
+                sent.map_err(|misled| misled.unserved)
+            }
+            Servers::Cluster { .. } => self.send_main(command).await,
+        }
     }
 
-    #[cfg(not(feature = "deadpool"))]
-    pub(super) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
-        self.send_main(command).await
-    }
-
+    /// Sends through the application's pool. Elsewhere leads one that is not there, too.
     #[cfg(feature = "deadpool")]
-    pub(super) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
-        let Some(pool) = &self.pool else { return self.send_main(command).await };
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        pool.send(Request { command, replicas: None }).await
+    pub(super) async fn send_pooled(&self, request: Request<'_>) -> Result<Value, Misled> {
+        match &self.servers {
+            Servers::One(one) => one.send_pooled(request).await,
+            Servers::Cluster { pool: Some(pool), .. } => {
+                self.requests.fetch_add(1, Ordering::Relaxed);
+                Ok(Box::pin(pool.send(request)).await?)
+            }
+            Servers::Cluster { .. } => Err(Misled::nowhere()),
+        }
     }
 
     /// Sends over a connection of our own; in a cluster to the server of the probe key.
     pub(super) async fn send_main(&self, command: &Cmd) -> Result<Value, Unserved> {
         match &self.servers {
-            Servers::One { main, .. } => {
-                self.requests.fetch_add(1, Ordering::Relaxed);
-                main.call(command, link::REQUEST_WITHIN).await
-            }
-            Servers::Cluster(cluster) => cluster.send(self.probe_key(), command).await,
+            Servers::One(one) => one.send_main(command).await,
+            Servers::Cluster { cluster, .. } => cluster.send(self.probe_key(), command).await,
         }
     }
 
@@ -318,8 +376,17 @@ impl Node {
     }
 }
 
+fn new_session() -> String {
+    format!("{:016x}", clock::random_claim_id().bits() as u64)
+}
+
 fn strange() -> Unserved {
     Unserved { fault: Failure::Other(fault::strange("a wait for replicas")), sent: None }
+}
+
+fn no_member() -> Unserved {
+    let what = "a cluster cannot be a member of a quorum: its masters lose writes one by one";
+    Unserved { fault: Failure::Other(Fault::new(FaultKind::Refused, what)), sent: None }
 }
 
 /// Has a node go to each master in turn, for as long as somebody has it.
@@ -336,8 +403,4 @@ fn follow(node: &Arc<Node>, sentinels: &Sentinels) {
             }
         }
     }));
-}
-
-fn new_session() -> String {
-    format!("{:016x}", clock::random_claim_id().bits() as u64)
 }

@@ -19,7 +19,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone)]
 pub(super) enum Origin {
     /// Always the same.
-    Server(Client),
+    Server(Arc<Client>),
     /// The master that sentinels name.
     Sentinel(Arc<Sentinels>),
 }
@@ -31,7 +31,7 @@ impl Origin {
         if Target::is_meant_by(url) {
             return Ok(Self::Sentinel(Sentinels::new(Target::parse(url)?)));
         }
-        url::client(url).map(Self::Server)
+        Ok(Self::Server(Arc::new(url::client(url)?)))
     }
 
     /// Opens a connection with `open`, which is given a client and the number of its term. While
@@ -43,7 +43,7 @@ impl Origin {
         open: impl Fn(Client, u64) -> BoxFuture<'a, Result<T, Fault>>,
     ) -> Result<T, Fault> {
         let sentinels = match self {
-            Self::Server(client) => return open(client.clone(), 0).await,
+            Self::Server(client) => return open(Client::clone(client), 0).await,
             Self::Sentinel(sentinels) => sentinels,
         };
         loop {

@@ -1,12 +1,14 @@
 //! Commands through an application's own pool.
 
 use std::fmt;
+use std::future::Future;
 
 use deadpool_redis::PoolError;
 use redis::Value;
+use redis::aio::MultiplexedConnection;
 
-use super::fault;
 use super::link::{self, Failure, Request, Unserved};
+use super::{fault, pooled};
 use crate::backend::{Fault, FaultKind};
 
 /// An application's own `deadpool_redis` pool: of one server, of a master that Sentinel names, or
@@ -44,8 +46,8 @@ macro_rules! connection {
     ($pool:expr) => {
         match tokio::time::timeout(link::REQUEST_WITHIN, $pool.get()).await {
             Ok(Ok(connection)) => connection,
-            Ok(Err(error)) => return Err(unsent(refused(error))),
-            Err(_) => return Err(unsent(exhausted())),
+            Ok(Err(error)) => return Err(unsent(refused(error)).into()),
+            Err(_) => return Err(unsent(exhausted()).into()),
         }
     };
 }
@@ -81,6 +83,112 @@ impl RedisPool {
             }
         }
     }
+}
+
+/// A request that was not served by the master.
+#[derive(Debug)]
+pub(super) struct Misled {
+    pub(super) unserved: Unserved,
+    /// Another server answered.
+    pub(super) is_elsewhere: bool,
+}
+
+impl Misled {
+    /// There is no pool.
+    pub(super) fn nowhere() -> Self {
+        Self { unserved: unsent(elsewhere()), is_elsewhere: true }
+    }
+}
+
+impl From<Unserved> for Misled {
+    fn from(unserved: Unserved) -> Self {
+        Self { unserved, is_elsewhere: false }
+    }
+}
+
+/// Sends a request, and takes the connection from the pool if it leads to another server than
+/// `master`, or to one that is none.
+macro_rules! send_to {
+    ($pool:expr, $connection:path, $request:expr, $master:expr, $superseded:expr) => {{
+        let mut connection = connection!($pool);
+        let (answer, leads_there) = tokio::select! {
+            biased;
+            () = $superseded => (Err(Failure::Other(fault::superseded())), true),
+            answer = over(&mut connection, $request, $master) => answer,
+        };
+        let sent = (*connection).clone();
+        if !leads_there || answer.as_ref().is_err_and(Failure::is_read_only) {
+            drop(<$connection>::take(connection));
+        }
+        let answer = match leads_there {
+            true => answer,
+            false => Err(Failure::Other(elsewhere())),
+        };
+        answer.map_err(|fault| Misled {
+            unserved: Unserved { fault, sent: Some(sent) },
+            is_elsewhere: !leads_there,
+        })
+    }};
+}
+
+impl RedisPool {
+    /// Sends one request, which only counts if the server named `master` answers before
+    /// `superseded`.
+    pub(super) async fn send_to(
+        &self,
+        request: Request<'_>,
+        master: &str,
+        superseded: impl Future<Output = ()>,
+    ) -> Result<Value, Misled> {
+        match &self.0 {
+            Kind::Server(pool) => {
+                send_to!(pool, deadpool_redis::Connection, request, master, superseded)
+            }
+            Kind::Sentinel(pool) => {
+                send_to!(pool, deadpool_redis::sentinel::Connection, request, master, superseded)
+            }
+            Kind::Cluster(_) => {
+                let what = "the pool is of a cluster, and the URL of sentinels";
+                Err(unsent(Fault::new(FaultKind::Refused, what)).into())
+            }
+        }
+    }
+
+    /// Drops the connections that nobody uses now.
+    pub(super) fn forget_idle(&self) {
+        match &self.0 {
+            Kind::Server(pool) => drop(pool.retain(|_, _| false)),
+            Kind::Sentinel(pool) => drop(pool.retain(|_, _| false)),
+            Kind::Cluster(_) => {}
+        }
+    }
+}
+
+/// Sends a request and asks who answers; also whether that is `master`, as far as it said.
+async fn over(
+    connection: &mut MultiplexedConnection,
+    request: Request<'_>,
+    master: &str,
+) -> (Result<Value, Failure>, bool) {
+    let (mut pipeline, count) = request.pipeline();
+    pipeline.add_command(pooled::who());
+    let answers = link::send_all(connection, &pipeline, count + 1, link::REQUEST_WITHIN).await;
+    let mut answers = match answers {
+        Ok(Value::Array(answers)) => answers,
+        Ok(_) => return (Err(Failure::Other(fault::strange("a pipeline"))), true),
+        Err(failure) => return (Err(failure), true),
+    };
+    let id = answers.pop().and_then(pooled::run_id);
+    let answer = match request.replicas {
+        Some(_) => Ok(Value::Array(answers)),
+        None => answers.pop().ok_or_else(|| Failure::Other(fault::strange("a request"))),
+    };
+    (answer, id.as_deref() == Some(master))
+}
+
+fn elsewhere() -> Fault {
+    let what = "the application's pool led to a server that is not the master any more";
+    Fault::new(FaultKind::Transient, what)
 }
 
 impl fmt::Debug for RedisPool {

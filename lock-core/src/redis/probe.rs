@@ -9,6 +9,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, Value};
 
 use super::fault;
+#[cfg(feature = "deadpool")]
+use super::link::Request;
 use super::link::{Link, REQUEST_WITHIN};
 use super::names::{self, Names};
 use super::node::Node;
@@ -143,8 +145,8 @@ pub(super) fn evicting(info: &str) -> Option<&str> {
 /// Whether the application's pool is of the same kind as the URL.
 #[cfg(feature = "deadpool")]
 pub(super) fn kind_of_pool(node: &Node) -> Result<(), Fault> {
-    match node.pool() {
-        Some(pool) if pool.is_of_cluster() != node.cluster().is_some() => {
+    match node.has_pool_of_cluster() {
+        Some(of_cluster) if of_cluster != node.cluster().is_some() => {
             let what = "of the URL and the pool one is of a cluster and the other is not";
             Err(Fault::new(FaultKind::Refused, what))
         }
@@ -155,13 +157,14 @@ pub(super) fn kind_of_pool(node: &Node) -> Result<(), Fault> {
 /// Whether the application's pool leads to the database that pushes and renewals use.
 #[cfg(feature = "deadpool")]
 pub(super) async fn pool(node: &Node) -> Result<(), Fault> {
-    if node.pool().is_none() {
+    if !node.has_pool() {
         return Ok(());
     }
     let name = node.probe_key();
     let mut set = Cmd::new();
     set.arg("SET").arg(name).arg(&node.session).arg("PX").arg(1_000);
-    node.send(&set).await.map_err(|error| error.fault.into_fault())?;
+    let sent = node.send_pooled(Request { command: &set, replicas: None }).await;
+    sent.map_err(|misled| misled.unserved.fault.into_fault())?;
     let mut get = Cmd::new();
     get.arg("GET").arg(name);
     let seen = node.send_main(&get).await.map_err(|error| error.fault.into_fault())?;

@@ -7,8 +7,8 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep_until;
 
 use super::about::REVOKE;
+use super::counting::Counting;
 use super::fault::{self, Failure};
-use super::fence::Counting;
 use super::line;
 use super::liveness::End;
 use super::lock_node::{LockNode, Presence};

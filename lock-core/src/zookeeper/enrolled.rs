@@ -14,7 +14,6 @@
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use form_urlencoded::Serializer;
 use zookeeper_client::{CreateMode, Error};
 
 use super::ZooKeeper;
@@ -23,7 +22,7 @@ use super::fence;
 use super::names;
 use super::session::{Answer, REQUEST_WITHIN, Session};
 use super::sessions::Sessions;
-use crate::backend::{Enrolment, Fault, FaultKind, Look, Member};
+use crate::backend::{Enrolment, Fault, FaultKind, Look, Member, SEEN_WITHIN};
 use crate::engine::clock;
 
 /// The longest data of a node that is taken for an enrolment.
@@ -70,37 +69,11 @@ async fn read(session: &Session, root: &str, until: Instant) -> Answer<Option<(E
     }
 }
 
-fn text(enrolment: &Enrolment) -> String {
-    let mut text = Serializer::new(String::new());
-    text.append_pair("quorum", &enrolment.quorum)
-        .append_pair("members", &enrolment.members.to_string())
-        .append_pair("lease_max_ns", &enrolment.lease_max.as_nanos().to_string())
-        .append_pair("nonce", &enrolment.nonce.to_string())
-        .append_pair("life", &enrolment.life)
-        .append_pair("ready_at_ns", &enrolment.ready_at.as_nanos().to_string());
-    if let Some(floor) = enrolment.floor {
-        text.append_pair("floor", &floor.to_string());
-    }
-    text.finish()
-}
-
 fn parse(data: &[u8]) -> Option<Enrolment> {
     if data.len() > ENROLMENT_BYTES_MAX {
         return None;
     }
-    let field = |name: &str| {
-        form_urlencoded::parse(data).find(|(key, _)| key == name).map(|(_, value)| value)
-    };
-    let time = |name: &str| field(name)?.parse().ok().map(Duration::from_nanos);
-    Some(Enrolment {
-        quorum: field("quorum")?.into_owned(),
-        members: field("members")?.parse().ok()?,
-        lease_max: time("lease_max_ns")?,
-        nonce: field("nonce")?.parse().ok()?,
-        life: field("life")?.into_owned(),
-        ready_at: time("ready_at_ns")?,
-        floor: field("floor").map(|floor| floor.parse()).transpose().ok()?,
-    })
+    std::str::from_utf8(data).ok()?.parse().ok()
 }
 
 impl Sessions {
@@ -149,9 +122,11 @@ impl Session {
         Ok(stat.map_or(Duration::ZERO, |stat| since_epoch(stat.mtime)))
     }
 
-    /// When the oldest node of ours was made that is sure to be there.
+    /// When the path of all locks was made, or the directory of the sessions where there is none.
     async fn born(&self, root: &str, until: Instant) -> Answer<Option<Duration>> {
-        let stat = self.ask(until, self.client.check_stat(&names::sessions(root))).await?;
+        let sessions = names::sessions(root);
+        let oldest = if root.is_empty() { &sessions } else { root };
+        let stat = self.ask(until, self.client.check_stat(oldest)).await?;
         Ok(stat.map(|stat| since_epoch(stat.ctime)))
     }
 }
@@ -162,7 +137,7 @@ fn since_epoch(ms: i64) -> Duration {
 
 async fn look(session: &Session, root: &str, until: Instant) -> Answer<Look> {
     let now = session.server_clock(until).await?;
-    // What is older than the directory of our sessions was not lost since.
+    // Its data was not lost since.
     let born = session.born(root, until).await?;
     Ok(Look {
         enrolment: read(session, root, until).await?.map(|(enrolment, _)| enrolment),
@@ -176,15 +151,18 @@ async fn look(session: &Session, root: &str, until: Instant) -> Answer<Look> {
 async fn enrol(
     session: &Session,
     root: &str,
-    seen: Option<&Enrolment>,
+    seen: &Look,
     enrolment: &Enrolment,
     until: Instant,
 ) -> Answer<bool> {
-    let found = read(session, root, until).await?;
-    if found.as_ref().map(|(found, _)| found) != seen {
+    if session.server_clock(until).await? > seen.now + SEEN_WITHIN {
         return Ok(false);
     }
-    let (path, text) = (names::enrolment(root), text(enrolment));
+    let found = read(session, root, until).await?;
+    if found.as_ref().map(|(found, _)| found) != seen.enrolment.as_ref() {
+        return Ok(false);
+    }
+    let (path, text) = (names::enrolment(root), enrolment.to_string());
     let written = match found {
         Some((_, version)) => {
             let request = session.client.set_data(&path, text.as_bytes(), Some(version));
@@ -215,7 +193,7 @@ impl Member for ZooKeeper {
         }
     }
 
-    async fn enrol(&self, seen: Option<&Enrolment>, enrolment: &Enrolment) -> Result<bool, Fault> {
+    async fn enrol(&self, seen: &Look, enrolment: &Enrolment) -> Result<bool, Fault> {
         let until = clock::now() + REQUEST_WITHIN;
         let session = self.sessions.get(until).await?;
         let root = &self.sessions.target.root;
@@ -238,38 +216,10 @@ impl Member for ZooKeeper {
 mod tests {
     use super::*;
 
-    fn enrolment() -> Enrolment {
-        Enrolment {
-            quorum: "a&b=c, d/é".into(),
-            members: 3,
-            lease_max: Duration::new(60, 7),
-            nonce: u64::MAX,
-            life: String::new(),
-            ready_at: Duration::from_nanos(1_700_000_000_123_456_789),
-            floor: Some(1 << 60),
-        }
-    }
-
-    #[test]
-    fn an_enrolment_is_read_back_as_it_was_written() {
-        let full = enrolment();
-        let unrepaired = Enrolment { floor: None, life: "x".into(), ..enrolment() };
-        for enrolment in [full, unrepaired] {
-            assert_eq!(parse(text(&enrolment).as_bytes()).as_ref(), Some(&enrolment));
-        }
-    }
-
     #[test]
     fn what_is_no_enrolment_is_not_taken_for_one() {
-        let good = text(&enrolment());
-        let without = |name: &str| {
-            let parts = good.split('&').filter(|part| !part.starts_with(name));
-            parts.collect::<Vec<_>>().join("&")
-        };
-        for part in ["quorum", "members", "lease_max", "nonce", "life", "ready_at"] {
-            assert_eq!(parse(without(part).as_bytes()), None, "without {part}");
+        for data in [&b""[..], b"quorum=a", &[0xff; 8], &[b'a'; 100_000]] {
+            assert_eq!(parse(data), None);
         }
-        assert_eq!(parse(good.replace("floor=", "floor=x").as_bytes()), None);
-        assert_eq!(parse(&[b'a'; 100_000]), None);
     }
 }

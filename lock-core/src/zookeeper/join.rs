@@ -8,8 +8,8 @@ use zookeeper_client::Error;
 
 use super::about;
 use super::claim::{CZXID_END, Held, Waiting, ZooKeeperClaim, tokens};
+use super::counting::Basis;
 use super::fault::Failure;
-use super::fence::Basis;
 use super::line;
 use super::lock_node::{LockNode, Presence};
 use super::removal;

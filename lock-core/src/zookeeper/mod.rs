@@ -6,6 +6,8 @@
 //! | `<root>/<key>` | container | the line | until the server finds it empty |
 //! | `<root>/<key>/_c_<claim id>-lock-<number>` | ephemeral | host, process, name of a claim | until it is withdrawn |
 //! | `<root>/{lock-sessions}/<session id>` | ephemeral | nothing | as long as the session |
+//! | `<root>/{lock-fences}/<slot>` | persistent | a token counter, at a member of a quorum | for good; 1,024 of them at most |
+//! | `<root>/{lock-quorum}` | persistent | which quorum the server is a member of | for good |
 //!
 //! The claim with the lowest number holds the key; each other one watches the one before it.
 //!
@@ -14,15 +16,21 @@
 //! for two thirds from the last answered write (`proto/session.rs`). The client's own word that a
 //! link is suspended or a session has expired comes too late for that: no hold waits for it.
 //!
+//! A server on its own can be a member of a [`Quorum`](crate::quorum::Quorum). Then the tokens come
+//! from counters that only the holder of a key moves, not from transaction ids, of which each
+//! server has its own.
+//!
 //! - `session`: requests. - `sessions`: a new one after one has ended. - `liveness`, `keeper`: what
 //!   keeps a session. - `lock_node`: a claim's node, deleted whatever happens. - `removal`: how. -
 //!   `watch`: watches. - `claim`: the verbs. - `join`: getting into the line, also after lost
 //!   replies. - `line`: who is in it, and asking the holder to leave, or making
 //!   it. - `names`, `about`: names
-//!   and data of nodes. - `url`, `tls`, `fault`.
+//!   and data of nodes. - `fence`, `counting`: tokens in a quorum. - `enrolled`: which quorum it is.
+//!   - `quorum`: `zookeeper+quorum://`. - `url`, `tls`, `fault`.
 
 mod about;
 mod claim;
+mod counting;
 mod enrolled;
 mod fault;
 mod fence;

@@ -5,5 +5,9 @@
 #![allow(clippy::disallowed_methods)]
 
 mod conformance;
+mod masters;
+mod pool;
+mod replicas;
+mod sentinels;
 mod support;
 mod switch;

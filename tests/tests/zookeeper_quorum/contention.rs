@@ -9,6 +9,7 @@ use lock_core::quorum::Quorum;
 use lock_core::{LockClient, LockOptions};
 use tests::checker::{Checker, Report};
 use tests::history::{Fun, Process, Recorder};
+use tests::proxy::Proxy;
 use tests::wait::eventually;
 use tokio::task::JoinHandle;
 
@@ -53,7 +54,10 @@ pub(crate) fn enrolment(nonce: u64, floor: u64) -> Enrolment {
 
 /// A client of servers that have the enrolment of number 0.
 pub(crate) fn client(servers: &Servers) -> Client {
-    let members = servers.members(SHORT);
+    client_of(servers.members(SHORT))
+}
+
+fn client_of(members: Vec<ZooKeeper>) -> Client {
     for member in &members {
         member.serve_under(Some(&enrolment(0, 0)));
     }
@@ -109,7 +113,24 @@ async fn use_locks(
 impl Contention {
     pub(crate) async fn start(servers: &Servers) -> Self {
         enrol(servers).await;
-        let clients: Vec<_> = (0..CLIENTS).map(|_| client(servers)).collect();
+        Self::of((0..CLIENTS).map(|_| client(servers)).collect())
+    }
+
+    /// Each client has links of its own.
+    pub(crate) async fn behind(servers: &Servers) -> (Self, Vec<Arc<Proxy>>) {
+        enrol(servers).await;
+        let (mut clients, mut links) = (Vec::new(), Vec::new());
+        for _ in 0..CLIENTS {
+            let own = servers.all.iter().map(|server| Arc::new(Proxy::zookeeper(server.addr())));
+            let own: Vec<_> = own.collect();
+            let members = own.iter().map(|link| member_at(&link.url(), SHORT));
+            clients.push(client_of(members.collect()));
+            links.extend(own);
+        }
+        (Self::of(clients), links)
+    }
+
+    fn of(clients: Vec<Client>) -> Self {
         let (history, grants, ended) = (Recorder::in_memory(), Arc::default(), Arc::default());
         let mut users = Vec::new();
         for (nth, client) in clients.iter().enumerate() {

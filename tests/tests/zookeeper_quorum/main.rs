@@ -5,6 +5,7 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod chaos;
 mod conformance;
 mod contention;
 mod enrolled;
@@ -12,3 +13,4 @@ mod faults;
 mod member;
 mod support;
 mod tokens;
+mod url;

@@ -64,7 +64,9 @@ impl Servers {
     /// Every node at any of them, but for those that stay.
     pub(crate) fn left(&self) -> Vec<String> {
         let nodes = self.all.iter().flat_map(|server| server.tree("/"));
-        let stays = |path: &str| path.starts_with("/{lock-fences}") || path == "/{lock-quorum}";
+        let stays = |path: &str| {
+            path.contains("/{lock-fences}") || path.ends_with("/{lock-quorum}") || path == "/locks"
+        };
         nodes.filter(|node| !stays(&node.path)).map(|node| format!("{node:?}")).collect()
     }
 }

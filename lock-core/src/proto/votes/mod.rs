@@ -94,7 +94,8 @@ impl Votes {
                 && match &seat.standing {
                     Standing::Outside => true,
                     Standing::Waits { ask_at, .. } => !pushed || seat.heard || *ask_at <= now,
-                    Standing::Down { ask_at, .. } => *ask_at <= now,
+                    // It may have been kept away until it pushed.
+                    Standing::Down { ask_at, .. } => seat.heard || *ask_at <= now,
                     // Its time is over, or it was not renewed.
                     Standing::Granted(share) => share.until <= now,
                 }

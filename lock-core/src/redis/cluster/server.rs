@@ -43,7 +43,7 @@ impl Server {
         requests: Arc<AtomicU64>,
         cluster: Weak<Cluster>,
     ) -> Self {
-        let origin = Origin::Server(client.clone());
+        let origin = Origin::Server(Arc::new(client.clone()));
         let main = Link::standing(origin.clone());
         let renewals = Renewals::start(Link::plain(origin.clone()), requests, Shape::BySlot);
         let pushes = Pushes::start(client, addr.clone(), cluster);

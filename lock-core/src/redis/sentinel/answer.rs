@@ -157,6 +157,7 @@ impl Poll {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::clock;
 
     fn at(port: u16) -> Address {
         Address { host: "h".into(), port }
@@ -180,14 +181,14 @@ mod tests {
 
     #[test]
     fn the_first_answer_elects_and_none_elects_nobody() {
-        let now = Instant::now();
+        let now = clock::now();
         assert_eq!(Poll::default().elect(None, 3, now), None);
         assert_eq!(poll(&[(1, 10, 0)], now).elect(None, 3, now), Some(master(10, 0)));
     }
 
     #[test]
     fn the_greatest_epoch_wins_whoever_tells_of_it() {
-        let now = Instant::now();
+        let now = clock::now();
         let mut poll = poll(&[(1, 10, 4), (2, 10, 4), (3, 11, 5)], now);
         assert_eq!(poll.elect(None, 3, now), Some(master(11, 5)));
         assert_eq!(poll.elect(Some(&master(10, 4)), 3, now), Some(master(11, 5)));
@@ -198,14 +199,14 @@ mod tests {
 
     #[test]
     fn of_one_epoch_the_master_that_most_name_is_elected() {
-        let now = Instant::now();
+        let now = clock::now();
         let mut poll = poll(&[(1, 12, 0), (2, 11, 0), (3, 11, 0)], now);
         assert_eq!(poll.elect(None, 3, now), Some(master(11, 0)));
     }
 
     #[test]
     fn a_majority_that_has_not_heard_of_a_switch_does_not_undo_it() {
-        let now = Instant::now();
+        let now = clock::now();
         let mut poll = poll(&[(1, 10, 4), (2, 10, 4)], now);
         for past in [0, 5, 9] {
             let now = now + Duration::from_secs(past);
@@ -225,7 +226,7 @@ mod tests {
 
     #[test]
     fn sentinels_that_were_made_anew_are_believed_in_the_end() {
-        let now = Instant::now();
+        let now = clock::now();
         let elected = master(11, 5);
         let mut poll = Poll::default();
         for past in 0..=10 {
@@ -246,7 +247,7 @@ mod tests {
 
     #[test]
     fn what_was_said_long_ago_says_nothing() {
-        let now = Instant::now();
+        let now = clock::now();
         let mut poll = poll(&[(1, 10, 4)], now);
         assert_eq!(poll.elect(None, 3, now + ANSWER_GOOD_FOR), None);
     }

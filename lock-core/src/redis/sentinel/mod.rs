@@ -97,20 +97,20 @@ impl Sentinels {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of the term that goes on.
-    fn number(&self) -> Option<u64> {
-        self.term.borrow().as_ref().map(|term| term.number)
+    /// The number of the term that goes on, 0 if no master is known yet.
+    pub(super) fn number(&self) -> u64 {
+        self.term.borrow().as_ref().map_or(0, |term| term.number)
     }
 
     pub(super) fn is_current(&self, term: u64) -> bool {
-        self.number() == Some(term)
+        self.number() == term
     }
 
     /// Resolves when this term is over.
     pub(super) async fn superseded(&self, term: u64) {
         let mut terms = self.term.subscribe();
         // The sender is our own.
-        let other = |now: &Option<Term>| now.as_ref().is_none_or(|now| now.number != term);
+        let other = |now: &Option<Term>| now.as_ref().is_some_and(|now| now.number != term);
         drop(terms.wait_for(other).await);
     }
 
@@ -186,7 +186,7 @@ impl Sentinels {
                 Ok(None) | Err(_) => break,
             }
         }
-        why.filter(|_| self.number().is_none()).map_or(Ok(()), Err)
+        why.filter(|_| self.number() == 0).map_or(Ok(()), Err)
     }
 
     fn unknown(&self) -> Fault {
@@ -225,7 +225,7 @@ impl Sentinels {
             }
             // Under the mutex, so that terms come in the order in which they were elected.
             self.term.send_modify(|term| {
-                let number = term.as_ref().map_or(0, |term| term.number + 1);
+                let number = term.as_ref().map_or(1, |term| term.number + 1);
                 *term = Some(Term { number, master });
             });
         }

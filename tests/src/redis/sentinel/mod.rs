@@ -41,7 +41,7 @@ impl Default for SentinelOptions {
     fn default() -> Self {
         // Replicas are there at once.
         let server = RedisOptions::new().set("repl-diskless-sync-delay", "0");
-        Self { server, password: None, sentinel_password: None, down_after_ms: 700, replicas: 2 }
+        Self { server, password: None, sentinel_password: None, down_after_ms: 1_000, replicas: 2 }
     }
 }
 

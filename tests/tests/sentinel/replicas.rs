@@ -1,0 +1,124 @@
+//! `replicas`: a grant that waits for them.
+
+use std::time::Instant;
+
+use lock_core::{AcquireError, LockClient};
+
+use crate::support::*;
+
+/// F08 (V8): without replicas in step a grant is given back, and the error names key, number and
+/// time; with them it is made.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_that_no_replica_acknowledges_is_given_back_and_told_as_such() {
+    let (_turn, set) = a_set_to_cut().await;
+    let master = set.master();
+    let locks = connect(&set.url(), ms(30_000)).await;
+    let guard = locks.lock("k").replicas(2, ms(1_000)).await.unwrap();
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    let error = locks.lock("k").replicas(3, ms(50)).await.unwrap_err();
+    let AcquireError::NotReplicated(why) = &error else { panic!("{error:?}") };
+    assert_eq!((why.wanted(), why.acknowledged(), why.timeout()), (3, 2, ms(50)));
+    cut(&set, master).await;
+    let start = Instant::now();
+    let error = locks.lock("k").replicas(1, ms(200)).await.unwrap_err();
+    assert!(start.elapsed() >= ms(200) && start.elapsed() < ms(200) + LATE);
+    let AcquireError::NotReplicated(why) = &error else { panic!("{error:?}") };
+    assert_eq!((why.wanted(), why.acknowledged()), (1, 0));
+    assert!(error.is_retryable() && !error.is_unavailable());
+    let text = error.to_string();
+    assert!(text.contains("`k`") && text.contains("0 of 1") && text.contains("200ms"), "{text}");
+    eventually("it is given back", || set.server(master).key("lock:{k}").is_none()).await;
+    // The same key, for one who does not ask for them.
+    locks.lock("k").await.unwrap().release().await.unwrap();
+    heal(&set, &set.others(master));
+    set.in_step(master, 2).await;
+    locks.lock("k").replicas(2, ms(1_000)).await.unwrap().release().await.unwrap();
+    nothing_left(&set, &[master], [locks]).await;
+}
+
+/// A grant that both replicas have acknowledged outlives the master: nobody else is granted the
+/// key, and its holder goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acknowledged_grant_outlives_the_master() {
+    let (_turn, mut set) = a_set().await;
+    let old = set.master();
+    let (locks, rival) =
+        (connect(&set.url(), ms(20_000)).await, connect(&set.url(), ms(20_000)).await);
+    let guard = locks.lock("k").replicas(2, ms(1_000)).await.unwrap();
+    set.server_mut(old).kill();
+    let new = set.switched(old).await;
+    let renewals = locks.stats().renewals;
+    assert!(rival.lock("k").wait(ms(1_500)).await.unwrap_err().is_timeout());
+    eventually("the new master renews", || locks.stats().renewals > renewals).await;
+    assert!(guard.is_held() && set.server(new).key("lock:{k}").is_some());
+    guard.release().await.unwrap();
+    rival.lock("k").await.unwrap().release().await.unwrap();
+    nothing_left(&set, &[new], [locks, rival]).await;
+}
+
+/// V8: a hand-off that is pushed counts only once the replicas have it, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pushed_grant_must_be_acknowledged_as_well() {
+    let (_turn, set) = a_set_to_cut().await;
+    let master = set.master();
+    let (first, second) =
+        (connect(&set.url(), ms(30_000)).await, connect(&set.url(), ms(30_000)).await);
+    let guard = first.lock("k").await.unwrap();
+    let waiting = tokio::spawn({
+        let second = second.clone();
+        async move { second.lock("k").replicas(1, ms(200)).await }
+    });
+    eventually("it waits", || set.server(master).command::<u64>(&["LLEN", "lock:{k}:queue"]) == 1)
+        .await;
+    cut(&set, master).await;
+    guard.release().await.unwrap();
+    let error = within("an answer", waiting).await.unwrap().unwrap_err();
+    assert!(error.is_not_replicated(), "{error}");
+    eventually("it is given back", || set.server(master).key("lock:{k}").is_none()).await;
+    nothing_left(&set, &[master], [first, second]).await;
+}
+
+/// One that waits for replicas holds up neither the others nor itself: renewals, releases and
+/// other keys are served meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_for_replicas_holds_up_nothing_else() {
+    let (_turn, set) = a_set_to_cut().await;
+    let master = set.master();
+    let locks = connect(&set.url(), ms(300)).await;
+    let held = locks.lock("held").await.unwrap();
+    cut(&set, master).await;
+    let start = Instant::now();
+    let waiting: Vec<_> = (0..8)
+        .map(|n| {
+            let acquire = locks.lock(format!("slow:{n}")).lease(ms(5_000));
+            tokio::spawn(acquire.replicas(1, ms(1_000)).acquire())
+        })
+        .collect();
+    eventually("eight wait", || {
+        let clients = set.server(master).clients();
+        clients.iter().filter(|one| one.field("cmd") == Some("wait")).count() == 8
+    })
+    .await;
+    for _ in 0..20 {
+        locks.lock("quick").await.unwrap().release().await.unwrap();
+    }
+    assert!(waiting.iter().all(|one| !one.is_finished()), "{:?}", start.elapsed());
+    assert!(held.is_held());
+    for one in waiting {
+        assert!(one.await.unwrap().unwrap_err().is_not_replicated());
+    }
+    // Side by side: each had a connection to itself.
+    assert!(start.elapsed() < ms(1_000) + LATE, "{:?}", start.elapsed());
+    held.release().await.unwrap();
+    nothing_left(&set, &[master], [locks]).await;
+}
+
+/// A store without replicas refuses the option before anything is sent.
+#[tokio::test]
+async fn a_store_without_replicas_refuses_the_option() {
+    let locks = LockClient::memory();
+    let error = locks.lock("k").replicas(1, ms(100)).await.unwrap_err();
+    assert!(error.is_rejected() && error.to_string().contains("replicas"), "{error}");
+    locks.lock("k").replicas(0, ms(100)).await.unwrap().release().await.unwrap();
+}
