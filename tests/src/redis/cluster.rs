@@ -113,13 +113,20 @@ impl RedisCluster {
         .await;
     }
 
-    /// `redis+cluster://` with the address of the first node, of which the others are found.
+    /// `redis+cluster://` with the address of the first node, which names the others.
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis+cluster://{}", self.nodes[0].addr())
     }
 
-    /// The same with all nodes, as `user` if one is given.
+    /// [`url`](Self::url) over TLS, for nodes with certificates.
+    #[must_use]
+    pub fn url_tls(&self) -> String {
+        let (_, port): (String, u16) = self.nodes[0].command(&["CONFIG", "GET", "tls-port"]);
+        format!("redis+cluster://127.0.0.1:{port}?tls")
+    }
+
+    /// [`url`](Self::url) with all nodes, as `user` if one is given.
     #[must_use]
     pub fn url_of_all(&self, login: Option<(&str, &str)>) -> String {
         let nodes: Vec<_> = self.nodes.iter().map(|node| node.addr().to_string()).collect();
@@ -290,6 +297,12 @@ fn node(options: &RedisOptions) -> RedisServer {
     let mut options = options.clone();
     if options.acl.is_some() {
         options = options.set("masteruser", "fixture").set("masterauth", FIXTURE_PASSWORD);
+    }
+    if options.has("tls-cert-file") {
+        options = options
+            .set("tls-port", &free_port().to_string())
+            .set("tls-cluster", "yes")
+            .set("tls-replication", "yes");
     }
     RedisServer::with(
         options

@@ -23,5 +23,7 @@ mod pool;
 mod pushes;
 mod records;
 mod redirects;
+mod replicas;
 mod rights;
 mod support;
+mod tls;

@@ -12,7 +12,7 @@ use tests::redis::{RedisCluster, RedisServer};
 use tests::wait::eventually;
 use tests::worker::Worker;
 
-const WORKER: &str = env!("CARGO_BIN_EXE_worker");
+pub(crate) const WORKER: &str = env!("CARGO_BIN_EXE_worker");
 
 /// What a busy machine may add to a bound.
 pub(crate) const SLACK: Duration = Duration::from_millis(1_500);

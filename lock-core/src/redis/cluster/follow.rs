@@ -158,7 +158,10 @@ impl Cluster {
                 Ok(_) => return Err(Unserved { fault: Failure::Other(superseded()), sent: None }),
                 Err(unserved) => unserved,
             };
-            let last = match Redirect::of(&unserved.fault, &server.addr) {
+            let redirect = Redirect::of(&unserved.fault, &server.addr);
+            // Nothing was done where one is told.
+            let sent = unserved.sent.filter(|_| redirect.is_none());
+            let last = match redirect {
                 Some(Redirect::Moved(to)) => {
                     redirects += 1;
                     self.moved(call.slot, &server, to);
@@ -189,7 +192,7 @@ impl Cluster {
                 }
             };
             if last || redirects > REDIRECTS_MAX {
-                return Err(unserved);
+                return Err(Unserved { fault: unserved.fault, sent });
             }
         }
     }

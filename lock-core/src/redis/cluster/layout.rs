@@ -40,7 +40,7 @@ impl fmt::Debug for Addr {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Master {
     addr: Addr,
-    /// The same node by its name, if it has one: redirections may use that.
+    /// The same node by its other address, if it has one: redirections may use that.
     named: Option<Addr>,
     /// Grows whenever a slot changes hands: the new owner's is greater than the old one's.
     epoch: u64,
@@ -48,7 +48,8 @@ pub(super) struct Master {
 }
 
 /// Reads the answer to `CLUSTER NODES` by the node at `asked`; `None` if that is not what it is.
-pub(super) fn parse(text: &str, asked: &Addr) -> Option<Vec<Master>> {
+/// `by_name`: nodes that have a name are reached by it, as their certificates demand.
+pub(super) fn parse(text: &str, asked: &Addr, by_name: bool) -> Option<Vec<Master>> {
     let mut masters = Vec::new();
     for line in text.lines() {
         let words: Vec<_> = line.split(' ').collect();
@@ -63,12 +64,11 @@ pub(super) fn parse(text: &str, asked: &Addr) -> Option<Vec<Master>> {
         let name = more.split(',').nth(1).filter(|name| !name.is_empty());
         let ranges = slots.iter().filter(|slots| !slots.starts_with('['));
         let ranges = ranges.map(|slots| range(slots)).collect::<Option<_>>()?;
-        masters.push(Master {
-            named: name.map(|name| Addr::new(name, addr.port)),
-            addr,
-            epoch: epoch.parse().ok()?,
-            ranges,
-        });
+        let (addr, named) = match name.map(|name| Addr::new(name, addr.port)) {
+            Some(name) if by_name => (name, Some(addr)),
+            named => (addr, named),
+        };
+        masters.push(Master { named, addr, epoch: epoch.parse().ok()?, ranges });
         if masters.len() > MASTERS_MAX {
             return None;
         }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     fn learn(table: &mut Table, masters: &[(&str, u64, &str)]) {
-        table.learn(&parse(&lines(masters), &asked()).unwrap());
+        table.learn(&parse(&lines(masters), &asked(), false).unwrap());
     }
 
     fn owner(table: &Table, slot: u16) -> String {
@@ -199,12 +199,15 @@ c 127.0.0.1:3@13 slave a 0 0 3 connected\n\
 d 127.0.0.1:4@14 master,noaddr - 0 0 1 disconnected 10\n\
 e ?:5@15 master - 0 0 0 connected\n";
         let mut table = Table::empty();
-        table.learn(&parse(text, &asked()).unwrap());
+        table.learn(&parse(text, &asked(), false).unwrap());
         let owners = [0, 5, 9, 6, 10].map(|slot| owner(&table, slot));
         assert_eq!(owners, ["127.0.0.1:1", "127.0.0.1:1", "127.0.0.1:1", "seed:2", "nobody"]);
         assert_eq!(table.masters().len(), 3);
         assert_eq!(table.known(Addr::new("name-of-1", 1)), Addr::new("127.0.0.1", 1));
         assert_eq!(table.known(Addr::new("name-of-1", 2)), Addr::new("name-of-1", 2));
+        table.learn(&parse(text, &asked(), true).unwrap());
+        assert_eq!(owner(&table, 0), "name-of-1:1");
+        assert_eq!(table.known(Addr::new("127.0.0.1", 1)), Addr::new("name-of-1", 1));
     }
 
     #[test]
@@ -219,7 +222,7 @@ e ?:5@15 master - 0 0 0 connected\n";
             "a h:1 master - 0 0 1 connected 0-1",
             "a h@2 master - 0 0 1 connected",
         ] {
-            assert_eq!(parse(text, &asked()), None, "{text}");
+            assert_eq!(parse(text, &asked(), false), None, "{text}");
         }
     }
 

@@ -110,8 +110,15 @@ impl Cluster {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn deliver(&self, push: &PushInfo) {
-        self.inboxes.deliver(push);
+    /// Delivers what the node at `by` pushed, unless another serves the slot: it may have been cut
+    /// off, and succeeded.
+    fn deliver(&self, push: &PushInfo, by: &Addr) {
+        if let Some(Value::BulkString(channel)) = push.data.first()
+            && let Some(slot) = slots::slot_of_channel(channel)
+            && self.state().table.owner(slot) == Some(by)
+        {
+            self.inboxes.deliver(push);
+        }
     }
 
     /// The node at an address; `None` if none can be there.

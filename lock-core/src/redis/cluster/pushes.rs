@@ -189,9 +189,7 @@ impl Listener {
                 }
                 Order::Unsubscribe(_) => true,
                 Order::Check => self.answers().await,
-                Order::Broken(number) => {
-                    !self.open.as_ref().is_some_and(|(_, open)| *open == number)
-                }
+                Order::Broken(number) => self.open.as_ref().is_none_or(|(_, open)| *open != number),
             };
             failures = if done { 0 } else { failures + 1 };
             if !done {
@@ -232,7 +230,9 @@ impl Listener {
                 tokio::select! {
                     () = &mut pause => break,
                     // All that is needed is asked for when the connection is back.
-                    order = orders.recv() => drop(order?),
+                    order = orders.recv() => {
+                        order?;
+                    }
                 }
             }
         }
@@ -279,7 +279,7 @@ impl Listener {
         self.connects += 1;
         let number = self.connects;
         let (heard, orders) = (self.heard.clone(), self.this.clone());
-        let cluster = self.of.cluster.clone();
+        let Of { addr, cluster, .. } = self.of.clone();
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(REQUEST_WITHIN))
             .set_response_timeout(None)
@@ -293,7 +293,7 @@ impl Listener {
                     PushKind::SSubscribe | PushKind::SUnsubscribe => told(&heard, &info, &cluster),
                     _ => {
                         if let Some(cluster) = cluster.upgrade() {
-                            cluster.deliver(&info);
+                            cluster.deliver(&info, &addr);
                         }
                     }
                 }

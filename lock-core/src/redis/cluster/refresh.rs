@@ -115,7 +115,8 @@ impl Cluster {
         let answer = asking.await.map_err(|_| fault::timed_out(NODE_WITHIN))?;
         let answer = answer.map_err(|unserved| not_a_cluster(unserved.fault.into_fault()))?;
         let text = String::from_redis_value(answer).unwrap_or_default();
-        layout::parse(&text, &addr).ok_or_else(|| fault::strange("what its nodes are"))
+        layout::parse(&text, &addr, self.login.tls)
+            .ok_or_else(|| fault::strange("what its nodes are"))
     }
 
     fn learn(&self, told: &[Master]) {

@@ -25,7 +25,8 @@ const PORT_DEFAULT: u16 = 6379;
 pub(super) struct Login {
     user: Option<String>,
     password: Option<String>,
-    tls: bool,
+    /// Everything is sent over TLS.
+    pub(super) tls: bool,
 }
 
 impl fmt::Debug for Login {
