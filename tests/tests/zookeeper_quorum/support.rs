@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use lock_core::backend::{Enrolment, Fault, Look, Member, ZooKeeper};
+use lock_core::backend::ZooKeeper;
 use lock_core::quorum::Quorum;
 use tests::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -112,17 +112,4 @@ impl DerefMut for One {
 pub(crate) fn member_at(url: &str, session: Duration) -> ZooKeeper {
     let url = format!("{url}?session={}ms", session.as_millis());
     ZooKeeper::member(&url).expect("a good URL")
-}
-
-/// What a client does that has seen a member just now.
-pub(crate) trait EnrolFrom {
-    /// Enrols it, if it has the enrolment that is taken for seen.
-    async fn enrol_from(&self, seen: Option<&Enrolment>, to: &Enrolment) -> Result<bool, Fault>;
-}
-
-impl EnrolFrom for ZooKeeper {
-    async fn enrol_from(&self, seen: Option<&Enrolment>, to: &Enrolment) -> Result<bool, Fault> {
-        let seen = Look { enrolment: seen.cloned(), ..self.look().await? };
-        self.enrol(&seen, to).await
-    }
 }
