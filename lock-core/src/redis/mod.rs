@@ -1,4 +1,4 @@
-//! Locks on one Redis server (6.2 or later; tested with 7.0).
+//! Locks on one Redis server (6.2 or later; tested with 7.0), or on the master that sentinels name.
 //!
 //! The lock itself is the well-known layout `SET key random NX PX`, so any client of that pattern
 //! excludes us and we exclude it. Beside it there is a line in order of arrival, which lets a
@@ -15,11 +15,12 @@
 //! and its channel `lock:push:<session>`, on which grants and wishes are pushed. All times are the
 //! server's.
 //!
-//! - `script/`: one script per verb. - `link`: a connection that comes back. - `inbox`: pushes,
-//!   by claim. - `renewals`: in batches, on a connection of their own. - `claim`: the verbs. -
-//!   `pool`: an
-//!   application's own connections. - `probe`: what is checked at connect. - `fault`: what an error means. - `records`: what the
-//!   idempotency engine remembers.
+//! - `script/`: one script per verb. - `origin`: to which server. - `sentinel`: which one is the
+//!   master. - `link`: a connection that comes back. - `lanes`: connections of attempts that wait
+//!   for replicas. - `inbox`: pushes, by claim. - `renewals`: in batches, on a connection of their
+//!   own. - `claim`: the verbs. - `pool`, `pooled`: an application's own connections, and whether
+//!   they lead to the master. - `probe`: what is checked at connect. - `fault`: what an error
+//!   means. - `records`: what the idempotency engine remembers.
 
 mod claim;
 mod fault;
@@ -70,12 +71,13 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Connects, and checks that the server will serve every verb.
+    /// Connects, and checks that the server will serve every verb. The server is that of the URL,
+    /// or the master that its sentinels name: see [`LockClient::connect`](crate::LockClient::connect).
     ///
     /// # Errors
     ///
     /// [`ConnectError::Url`] for a malformed URL; [`ConnectError::Store`] when the server cannot
-    /// be reached within 2 s, refuses the password, lacks a right (each is named), is too old, or
+    /// be reached within 2 s, no sentinel answers or knows the master, one of them refuses the password, lacks a right (each is named), is too old, or
     /// when `pool` leads elsewhere.
     pub async fn connect(
         url: &str,

@@ -64,7 +64,9 @@ async fn a_former_master_that_nobody_demotes_neither_grants_nor_renews() {
     set.server(old).freeze();
     // On its way when the master hangs: it is answered when that is back.
     let for_free = tokio::spawn(rival.lock("free").wait(ms(20_000)).acquire());
-    let new = set.switched(old).await;
+    eventually("a sentinel names another", || set.has_begun_to_switch(old)).await;
+    let new = set.named_other_than(old).expect("it was just named");
+    eventually("the clients are told", || has_clients(set.server(new))).await;
     for sentinel in 0..3 {
         set.sentinel(sentinel).kill();
     }
@@ -112,10 +114,16 @@ async fn a_master_that_only_reads_is_unavailable_until_it_writes_again() {
     }
     let port = set.server(set.others(old)[0]).port().to_string();
     set.server(old).command::<()>(&["REPLICAOF", "127.0.0.1", &port]);
+    let newest = || {
+        let clients = set.server(old).clients();
+        clients.iter().filter(|one| one.field("resp") == Some("3")).map(|one| one.id()).max()
+    };
+    let before = newest();
     let start = std::time::Instant::now();
     let error = locks.lock("k").wait(ms(500)).await.unwrap_err();
     assert!(start.elapsed() < ms(500) + LATE, "{:?}", start.elapsed());
     assert!(error.is_unavailable() && error.is_retryable(), "{error}");
+    assert!(newest() > before, "what is connected to may be another by now");
     let waiting = tokio::spawn({
         let locks = locks.clone();
         async move { locks.lock("k").await }
@@ -123,4 +131,26 @@ async fn a_master_that_only_reads_is_unavailable_until_it_writes_again() {
     set.server(old).command::<()>(&["REPLICAOF", "NO", "ONE"]);
     within("the grant", waiting).await.unwrap().unwrap().release().await.unwrap();
     nothing_left(&set, &[old], [locks]).await;
+}
+
+/// F10 (V1, V3, V8): with `min-replicas-to-write` a master that is cut off from its replicas
+/// neither grants nor renews, whoever is told of a switch or not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_without_its_replicas_serves_nobody_if_it_is_told_to() {
+    let options = SentinelOptions::default()
+        .passwords(SERVER_PASSWORD, SENTINEL_PASSWORD)
+        .set("min-replicas-to-write", "1")
+        .set("min-replicas-max-lag", "2");
+    let (_turn, set) = a_set_with(options).await;
+    let master = set.master();
+    let locks = connect(&set.url(), ms(1_500)).await;
+    let held = locks.lock("held").await.unwrap();
+    cut(&set, master).await;
+    let error = locks.lock("k").wait(ms(500)).await.unwrap_err();
+    assert!(error.is_unavailable() && error.is_retryable(), "{error}");
+    assert_eq!(within("the loss", held.lost()).await.cause(), LostCause::Expired);
+    heal(&set, &set.others(master));
+    locks.lock("k").await.unwrap().release().await.unwrap();
+    drop(held);
+    nothing_left(&set, &[master], [locks]).await;
 }

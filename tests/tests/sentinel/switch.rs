@@ -110,6 +110,18 @@ async fn is_served(set: &SentinelSet, probe: &Actor, old: usize) -> usize {
     new
 }
 
+/// V1, V2, V4, V5: the master changes under load, and changes again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn masters_that_take_turns_under_load_cost_nobody_the_lock() {
+    let (_turn, set) = a_set().await;
+    let load = Load::start(&set.url());
+    load.is_on_its_way().await;
+    let first = set.failover().await;
+    let second = set.failover().await;
+    assert_ne!(first, second);
+    load.end().await;
+}
+
 /// V1, V2, V4, V5: a master is killed under load; all are served within their budget, no token
 /// repeats or goes back, and the switch is followed within a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! Idempotency records on one Redis server.
+//! Idempotency records on one Redis server, or on the master that sentinels name.
 //!
 //! | key | type | holds | lives |
 //! |---|---|---|---|
