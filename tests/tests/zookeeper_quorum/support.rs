@@ -4,7 +4,6 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use lock_core::backend::ZooKeeper;
-use lock_core::quorum::Quorum;
 use tests::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -49,11 +48,6 @@ impl Servers {
         let starting: Vec<_> = (0..SERVERS).map(start).collect();
         let all = starting.into_iter().map(|server| server.join().expect("a server"));
         Self { all: all.collect(), _place: place }
-    }
-
-    /// A quorum of them as one more process would have it.
-    pub(crate) fn quorum(&self, session: Duration) -> Quorum<ZooKeeper> {
-        Quorum::new(self.members(session)).expect("three")
     }
 
     /// Each server as a member of its own.
