@@ -55,6 +55,24 @@ async fn a_foreign_client_excludes_a_quorum_at_a_majority_of_the_servers_only() 
     assert!(servers.all[1].node(&theirs[1]).is_some(), "they had the third all the time");
 }
 
+/// In any order the servers are one quorum, and under another name another: nothing is served, and
+/// not again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_whose_quorums_differ_are_told_so() {
+    let mut servers = Servers::start().await;
+    let first = connect(&url("", &servers.all)).await.unwrap();
+    settled(&first).await;
+    servers.all.reverse();
+    let second = connect(&url("", &servers.all)).await.unwrap();
+    let guard = second.lock("k").await.unwrap();
+    assert!(first.lock("k").try_acquire().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    let other = url("", &servers.all) + "&name=other";
+    let ConnectError::Store(fault) = connect(&other).await.unwrap_err() else { panic!("served") };
+    assert!(!fault.is_transient() && fault.to_string().contains("`other`"), "{fault}");
+    settled(&first).await;
+}
+
 /// F41: who is away when a client connects is found when it is back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_connects_while_a_majority_answers() {
