@@ -36,7 +36,7 @@ mod pool;
 #[cfg(feature = "deadpool")]
 mod pooled;
 mod probe;
-pub(crate) mod quorum;
+mod quorum;
 #[cfg(feature = "idempotency")]
 mod records;
 mod renewals;
@@ -60,6 +60,7 @@ use crate::backend::{Backend, ClaimId, Enrolment, Fault, Look, Member, Promises,
 use crate::error::ConnectError;
 use crate::inspect::Inspection;
 use crate::key::Key;
+use crate::quorum::Quorum;
 
 /// The shortest lease that is renewed in time over a network.
 const LEASE_MIN: Duration = Duration::from_millis(100);
@@ -92,6 +93,29 @@ impl Redis {
         let connecting: BoxFuture<'_, _> = Box::pin(connecting);
         let node = connecting.await.map_err(ConnectError::Store)?;
         Ok(Self { node })
+    }
+}
+
+impl Redis {
+    /// Connects to the quorum that a `redlock:` URL names, and waits for a majority of it; `pools`
+    /// are the application's own, one for each server in the order of the URL, or none.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Url`] for a malformed URL or another number of pools;
+    /// [`ConnectError::Store`] when no majority answers within 5 s, and when a server is a member of
+    /// another quorum.
+    pub async fn quorum(
+        url: &str,
+        #[cfg(feature = "deadpool")] pools: Vec<RedisPool>,
+    ) -> Result<Quorum<Self>, ConnectError> {
+        let connecting = quorum::connect(
+            url,
+            #[cfg(feature = "deadpool")]
+            pools,
+        );
+        let connecting: BoxFuture<'_, _> = Box::pin(connecting);
+        connecting.await
     }
 }
 

@@ -59,7 +59,7 @@ impl Node {
             renewals,
             main,
             #[cfg(feature = "deadpool")]
-            pool: pool.map(|pool| Pooled::new(pool, &origin)),
+            pool: pool.map(|pool| Pooled::new(pool, origin)),
             lanes: Lanes::new(origin.clone()),
             requests,
             gate: Gate::default(),
