@@ -4,10 +4,14 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
+
 use crate::backend::{Backend, DynBackend, Promises};
 use crate::builder::LockBuilder;
 use crate::busy::BusyKey;
 use crate::connect;
+#[cfg(feature = "deadpool")]
+use crate::connect::Pools;
 use crate::engine::{LockScope, Scoped, Shared, clock};
 use crate::error::{
     AlreadyInstalled, ConnectError, ForceReleaseError, InspectError, RevokeError, UnavailableError,
@@ -42,10 +46,13 @@ impl LockClient {
     /// | `redis://[user:password@]host[:port][/db]` | Redis 6.2 or later; feature `redis` |
     /// | `rediss://…` | the same over TLS; feature `redis-tls` |
     /// | `redis+unix:///path/to/socket[?db=0]` | the same over a unix socket; feature `redis` |
+    /// | `redlock://[user:password@]h1[:port],h2,h3[,…][/db][?name=…&lease_max=30s]` | a majority of 3 to 9 independent Redis servers; feature `redis` |
+    /// | `redlocks://…` | the same over TLS; feature `redis-tls` |
     /// | `redis+sentinel://[user:password@]host[:port][,host…]/master[/db][?…]` | the master that Redis Sentinel names; feature `redis` |
     /// | `rediss+sentinel://…` | the same over TLS, to the sentinels too; feature `redis-tls` |
     /// | `zookeeper://[user:password@]host[:port][,host…][/path][?session=10s]` | ZooKeeper 3.5 or later; feature `zookeeper` |
     /// | `zookeeper+tls://…?ca=FILE[&cert=FILE&key=FILE]` | the same over TLS; feature `zookeeper-tls` |
+    /// | `zookeeper+quorum://[user:password@]host[:port],host…[/path][?session=10s&name=…&lease_max=30s]` | a majority of independent ZooKeeper servers, three or more; feature `zookeeper` |
     ///
     /// # Sentinel
     ///
@@ -103,7 +110,7 @@ impl LockClient {
             defaults: LockOptions::default(),
             waiters_per_key_max: WAITERS_PER_KEY_MAX,
             #[cfg(feature = "deadpool")]
-            pool: None,
+            pools: Pools::default(),
         }
     }
 
@@ -299,7 +306,7 @@ pub struct ClientBuilder {
     defaults: LockOptions,
     waiters_per_key_max: usize,
     #[cfg(feature = "deadpool")]
-    pool: Option<RedisPool>,
+    pools: Pools,
 }
 
 impl ClientBuilder {
@@ -326,7 +333,16 @@ impl ClientBuilder {
     /// nobody uses.
     #[cfg(feature = "deadpool")]
     pub fn redis_pool(mut self, pool: impl Into<RedisPool>) -> Self {
-        self.pool = Some(pool.into());
+        self.pools.one = Some(pool.into());
+        self
+    }
+
+    /// Sends commands through the application's own pools, one for each member of a `redlock:` in
+    /// the order of its URL. Each must lead to its member; this is checked when the member is first
+    /// reached.
+    #[cfg(feature = "deadpool")]
+    pub fn redis_pools<P: Into<RedisPool>>(mut self, pools: impl IntoIterator<Item = P>) -> Self {
+        self.pools.each = pools.into_iter().map(Into::into).collect();
         self
     }
 
@@ -343,9 +359,11 @@ impl ClientBuilder {
         let backend = connect::backend(
             &self.url,
             #[cfg(feature = "deadpool")]
-            self.pool,
-        )
-        .await?;
+            self.pools,
+        );
+        // Its type is deep: named in full, it takes the caller's crate to the compiler's limits.
+        let backend: BoxFuture<'_, _> = Box::pin(backend);
+        let backend = backend.await?;
         Ok(LockClient::make(backend, self.defaults, self.waiters_per_key_max))
     }
 }

@@ -7,25 +7,56 @@ use crate::error::ConnectError;
 use crate::memory::Memory;
 
 /// The schemes that there are, and whether this build has them with the feature in the middle.
-const SCHEMES: [(&str, &str, bool); 8] = [
+const SCHEMES: &[(&str, &str, bool)] = &[
     ("memory", "", true),
     ("redis", "redis", cfg!(feature = "redis")),
     ("redis+unix", "redis", cfg!(feature = "redis")),
     ("redis+sentinel", "redis", cfg!(feature = "redis")),
+    ("redlock", "redis", cfg!(feature = "redis")),
+    ("redlocks", "redis-tls", cfg!(feature = "redis-tls")),
     ("rediss", "redis-tls", cfg!(feature = "redis-tls")),
     ("rediss+sentinel", "redis-tls", cfg!(feature = "redis-tls")),
     ("zookeeper", "zookeeper", cfg!(feature = "zookeeper")),
+    ("zookeeper+quorum", "zookeeper", cfg!(feature = "zookeeper")),
     ("zookeeper+tls", "zookeeper-tls", cfg!(feature = "zookeeper-tls")),
 ];
 
 /// The longest part of an unknown scheme that an error repeats.
 const SCHEME_SHOWN_MAX: usize = 24;
 
+/// The application's own pools.
+#[cfg(feature = "deadpool")]
+#[derive(Default)]
+pub(crate) struct Pools {
+    pub(crate) one: Option<crate::redis::RedisPool>,
+    /// Of a quorum, in the order of its members.
+    pub(crate) each: Vec<crate::redis::RedisPool>,
+}
+
+#[cfg(feature = "deadpool")]
+impl Pools {
+    /// Those of this scheme; others would be passed over without a word.
+    fn of(
+        self,
+        scheme: &str,
+    ) -> Result<(Option<crate::redis::RedisPool>, Vec<crate::redis::RedisPool>), ConnectError> {
+        let is_quorum = matches!(scheme, "redlock" | "redlocks");
+        let reason = match (is_quorum, self.one.is_some(), self.each.is_empty()) {
+            (true, true, _) => "a quorum takes one pool for each member: `redis_pools`",
+            (false, _, false) => "`redis_pools` are for `redlock:`; others take one `redis_pool`",
+            _ => return Ok((self.one, self.each)),
+        };
+        Err(ConnectError::Url { reason: reason.into() })
+    }
+}
+
 pub(crate) async fn backend(
     url: &str,
-    #[cfg(feature = "deadpool")] pool: Option<crate::redis::RedisPool>,
+    #[cfg(feature = "deadpool")] pools: Pools,
 ) -> Result<Arc<dyn DynBackend>, ConnectError> {
     let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
+    #[cfg(feature = "deadpool")]
+    let (pool, pools) = pools.of(scheme)?;
     match scheme {
         "memory" => memory(rest),
         #[cfg(feature = "redis")]
@@ -46,8 +77,28 @@ pub(crate) async fn backend(
             )
             .await
         }
+        #[cfg(feature = "redis")]
+        "redlock" => {
+            redlock(
+                url,
+                #[cfg(feature = "deadpool")]
+                pools,
+            )
+            .await
+        }
+        #[cfg(feature = "redis-tls")]
+        "redlocks" => {
+            redlock(
+                url,
+                #[cfg(feature = "deadpool")]
+                pools,
+            )
+            .await
+        }
         #[cfg(feature = "zookeeper")]
         "zookeeper" => zookeeper(url).await,
+        #[cfg(feature = "zookeeper")]
+        "zookeeper+quorum" => Ok(Arc::new(crate::zookeeper::quorum::connect(url).await?)),
         #[cfg(feature = "zookeeper-tls")]
         "zookeeper+tls" => zookeeper(url).await,
         _ => {
@@ -59,11 +110,11 @@ pub(crate) async fn backend(
 
 /// The schemes of this build and those that it lacks, for error messages.
 fn known() -> String {
-    let known = |(scheme, feature, here): (&str, &str, bool)| match here {
+    let known = |&(scheme, feature, here): &(&str, &str, bool)| match here {
         true => format!("`{scheme}:`"),
         false => format!("`{scheme}:` (needs the feature `{feature}`)"),
     };
-    SCHEMES.map(known).join(", ")
+    SCHEMES.iter().map(known).collect::<Vec<_>>().join(", ")
 }
 
 fn memory(name: &str) -> Result<Arc<dyn DynBackend>, ConnectError> {
@@ -93,4 +144,18 @@ async fn redis(
 #[cfg(feature = "zookeeper")]
 async fn zookeeper(url: &str) -> Result<Arc<dyn DynBackend>, ConnectError> {
     Ok(Arc::new(crate::zookeeper::ZooKeeper::connect(url).await?))
+}
+
+#[cfg(feature = "redis")]
+async fn redlock(
+    url: &str,
+    #[cfg(feature = "deadpool")] pools: Vec<crate::redis::RedisPool>,
+) -> Result<Arc<dyn DynBackend>, ConnectError> {
+    let backend = crate::redis::Redis::quorum(
+        url,
+        #[cfg(feature = "deadpool")]
+        pools,
+    )
+    .await?;
+    Ok(Arc::new(backend))
 }

@@ -73,7 +73,7 @@ impl Fairness {
 /// |---|---|---|
 /// | `wait` | 10 s | 0 (never wait) to 24 h |
 /// | `retries` | 0 | at most 1,000 |
-/// | `lease` | 10 s | what the store can renew ([`Promises::lease_min`](crate::Promises)) to 24 h |
+/// | `lease` | 10 s | what the store can renew ([`Promises::lease_min`](crate::Promises)) to 24 h, or what it allows ([`Promises::lease_max`](crate::Promises)) |
 /// | `hold_limit` | none | over 0, to 24 h |
 /// | `linger` | 0 | to 24 h |
 /// | `fairness` | 64 hand-offs or 20 ms | |
@@ -226,12 +226,13 @@ impl LockOptions {
 
     /// Refuses what no backend could keep, before anything is sent.
     pub(crate) fn check(&self, key: &Key, promises: &Promises) -> Result<(), Rejection> {
-        let lease_min = promises.lease_min;
+        let Promises { lease_min, lease_max, .. } = *promises;
         let refuse = |option, given, min, max| {
             Err(Rejection::OutOfBounds { key: key.clone(), option, given, min, max })
         };
-        if self.lease < lease_min || self.lease > DURATION_MAX {
-            return refuse("lease", self.lease, lease_min, DURATION_MAX);
+        let lease_max = lease_max.min(DURATION_MAX);
+        if self.lease < lease_min || self.lease > lease_max {
+            return refuse("lease", self.lease, lease_min, lease_max);
         }
         if self.wait > DURATION_MAX {
             return refuse("wait", self.wait, Duration::ZERO, DURATION_MAX);
@@ -329,6 +330,9 @@ mod tests {
         for options in [LockOptions::new(), LockOptions::new().with_name(&LONG[1..]), replicas] {
             assert!(options.check(&key, &promises).is_ok(), "{options:?}");
         }
+        let promises = Promises { lease_max: Duration::from_secs(5), ..Promises::none() };
+        let error = LockOptions::new().check(&key, &promises).unwrap_err().to_string();
+        assert!(error.contains("lease is 10s") && error.contains("to 5s"), "{error}");
     }
 
     #[test]

@@ -8,44 +8,33 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::{Backend, Fault};
+use super::{Backend, Enrolment, Fault};
 
-/// A store that can be a member of a quorum, and knows it.
+/// What was seen of a store is good for this long, by its own clock.
+pub const SEEN_WITHIN: Duration = Duration::from_secs(2);
+
+/// A store that can be a member of a quorum, and knows it. The quorum counts its tokens above the
+/// floor; the store notes the highest that it reserved.
 pub trait Member: Backend {
     /// What the store says of itself. It connects if need be.
     fn look(&self) -> impl Future<Output = Result<Look, Fault>> + Send;
 
-    /// Writes an enrolment, if the store still has the one that was seen; `false`, and nothing
-    /// written, if it has not.
+    /// Writes an enrolment, if the store is still as it was seen: the same enrolment, or none, the
+    /// same life, and its clock no further on than [`SEEN_WITHIN`]. `false`, and nothing written,
+    /// if it is not. (A client that was stopped between its look and this might else write over
+    /// what happened meanwhile, where there was no enrolment at either time.)
     fn enrol(
         &self,
-        seen: Option<&Enrolment>,
+        seen: &Look,
         enrolment: &Enrolment,
     ) -> impl Future<Output = Result<bool, Fault>> + Send;
 
-    /// Attempts are served only while the store has this very enrolment, none with `None`; else
-    /// they are [`FaultKind::Unready`](super::FaultKind::Unready) and do nothing. The other verbs
-    /// are served as ever.
+    /// From now on, attempts and raises are served only while the store has this very enrolment
+    /// and lives the life that it was last looked at in, none with `None`; else they are
+    /// [`FaultKind::Unready`](super::FaultKind::Unready) and do nothing. A withdrawal that cannot
+    /// tell that it is so hands the key to nobody. Renewals are served as ever. Whoever never
+    /// calls this is served as by any other store.
     fn serve_under(&self, enrolment: Option<&Enrolment>);
-}
-
-/// That a store is a member of a quorum. It lives for as long as the store has its data.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Enrolment {
-    /// The name of the quorum: the list of its members, or what the application calls it.
-    pub quorum: String,
-    /// How many members it has.
-    pub members: u32,
-    /// The longest lease that its clients ask for.
-    pub lease_max: Duration,
-    /// Drawn at random with each enrolment of a store that had none, or has lost writes.
-    pub nonce: u64,
-    /// The [`Look::life`] that it was written in.
-    pub life: String,
-    /// When it may grant, by [`Look::now`].
-    pub ready_at: Duration,
-    /// Its tokens are above this; `None` until the others were asked how far they are.
-    pub floor: Option<u64>,
 }
 
 /// What a store says of itself.

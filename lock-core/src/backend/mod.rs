@@ -9,6 +9,7 @@
 //! The engine runs `attempt`, `renew` and `withdraw` to their end, so a caller's drop never cuts
 //! a request in half; in return a backend bounds its own I/O in time.
 
+mod enrolment;
 mod erased;
 mod fault;
 mod member;
@@ -17,9 +18,10 @@ use std::fmt::{self, Debug};
 use std::future::{Future, pending};
 use std::time::Duration;
 
+pub use enrolment::{Enrolment, EnrolmentError};
 pub(crate) use erased::{DynBackend, DynClaim};
 pub use fault::{Fault, FaultKind, NotReplicated};
-pub use member::{Enrolment, Look, Member};
+pub use member::{Look, Member, SEEN_WITHIN};
 
 #[cfg(feature = "redis")]
 pub use crate::redis::Redis;
@@ -28,7 +30,7 @@ pub use crate::zookeeper::ZooKeeper;
 
 use crate::inspect::Inspection;
 use crate::key::Key;
-use crate::options::Replicas;
+use crate::options::{DURATION_MAX, Replicas};
 use crate::proto::FenceRange;
 
 /// A lock service.
@@ -172,10 +174,13 @@ pub struct Promises {
     pub replicas: bool,
     /// The shortest lease that the backend can renew in time.
     pub lease_min: Duration,
+    /// The longest lease that may be asked for: at a quorum that sees to its members, those that
+    /// lost their data are kept away for so long.
+    pub lease_max: Duration,
 }
 
 impl Promises {
-    /// Promises nothing, with leases from 10 ms on; set the fields that hold.
+    /// Promises nothing, with leases from 10 ms to 24 h; set the fields that hold.
     #[must_use]
     pub const fn none() -> Self {
         Self {
@@ -189,6 +194,7 @@ impl Promises {
             quorum: false,
             replicas: false,
             lease_min: Duration::from_millis(10),
+            lease_max: DURATION_MAX,
         }
     }
 }

@@ -27,6 +27,11 @@ pub(crate) fn random_claim_id() -> ClaimId {
     ClaimId::from_bits(high << 64 | low)
 }
 
+/// A number that nobody else draws.
+pub(crate) fn random_u64() -> u64 {
+    random_claim_id().bits() as u64
+}
+
 /// Random bits for jitter.
 pub(crate) fn random_bits() -> u32 {
     fastrand::u32(..)

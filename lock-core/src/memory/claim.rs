@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
+use super::member::{Door, unready};
 use super::store::{Moment, Place, Store};
 use crate::backend::{Attempt, Claim, ClaimId, Fault, FaultKind, Mode, Renewal, Terms, Withdrawal};
 use crate::engine::clock;
@@ -22,15 +23,23 @@ pub struct MemoryClaim {
     heard: bool,
     /// Where its tokens end, in a quorum.
     tokens_at: Option<u64>,
+    door: Arc<Door>,
 }
 
 impl MemoryClaim {
-    pub(super) fn new(store: Arc<Store>, key: Key, id: ClaimId, terms: Terms) -> Self {
-        Self { store, key, id, terms, news: Arc::new(Notify::new()), heard: false, tokens_at: None }
+    pub(super) fn new(
+        store: Arc<Store>,
+        door: Arc<Door>,
+        key: Key,
+        id: ClaimId,
+        terms: Terms,
+    ) -> Self {
+        let news = Arc::new(Notify::new());
+        Self { store, key, id, terms, news, heard: false, tokens_at: None, door }
     }
 
     fn moment(&self) -> Moment {
-        Moment { now: clock::now(), tokens_at: self.tokens_at }
+        Moment { now: clock::now(), tokens_at: self.tokens_at, gate: self.door.gate() }
     }
 
     fn place(&self) -> Place {
@@ -47,7 +56,7 @@ impl Claim for MemoryClaim {
         self.heard = false;
         let join = self.terms.patience.is_none_or(|patience| !patience.is_zero());
         let place = self.place();
-        Ok(self.store.attempt(&self.key, place, join, self.moment()))
+        self.store.attempt(&self.key, place, join, &self.moment()).ok_or_else(unready)
     }
 
     async fn changed(&mut self) {
@@ -59,7 +68,7 @@ impl Claim for MemoryClaim {
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         self.heard = false;
-        Ok(self.store.renew(&self.key, &self.place(), self.moment()))
+        Ok(self.store.renew(&self.key, &self.place(), &self.moment()))
     }
 
     fn count_from(&mut self, clock: u64) {
@@ -67,11 +76,11 @@ impl Claim for MemoryClaim {
     }
 
     async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
-        Ok(self.store.raise(&self.key, self.id, to, clock::now()))
+        self.store.raise(&self.key, self.id, to, &self.moment()).ok_or_else(unready)
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
-        Ok(self.store.withdraw(&self.key, self.id, self.moment()))
+        Ok(self.store.withdraw(&self.key, self.id, &self.moment()))
     }
 }
 

@@ -7,6 +7,7 @@
 //! process as well.
 
 mod claim;
+mod member;
 mod store;
 
 use std::collections::HashMap;
@@ -14,7 +15,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use claim::MemoryClaim;
-use store::Store;
+use member::Door;
+#[cfg(feature = "test-util")]
+pub use member::MemoryImage;
+use store::{Moment, Store};
 
 use crate::backend::{Backend, ClaimId, Fault, Promises, Terms};
 use crate::engine::clock;
@@ -24,10 +28,17 @@ use crate::key::Key;
 /// Stores by name, as long as a client of theirs lives.
 static NAMED: OnceLock<Mutex<HashMap<String, Weak<Store>>>> = OnceLock::new();
 
-/// See the module.
-#[derive(Debug, Clone)]
+/// See the module. A clone is one more client of the same store.
+#[derive(Debug)]
 pub struct Memory {
     store: Arc<Store>,
+    door: Arc<Door>,
+}
+
+impl Clone for Memory {
+    fn clone(&self) -> Self {
+        Self::of(self.store.clone())
+    }
 }
 
 impl Default for Memory {
@@ -40,7 +51,15 @@ impl Memory {
     /// A store that nobody else can share.
     #[must_use]
     pub fn new() -> Self {
-        Self { store: Arc::new(Store::new()) }
+        Self::of(Arc::new(Store::new()))
+    }
+
+    fn of(store: Arc<Store>) -> Self {
+        Self { store, door: Arc::default() }
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { now: clock::now(), tokens_at: None, gate: self.door.gate() }
     }
 
     /// The store of this name, shared by all who use it in this process.
@@ -50,11 +69,11 @@ impl Memory {
         let mut stores = stores.lock().unwrap_or_else(PoisonError::into_inner);
         stores.retain(|_, store| store.strong_count() > 0);
         if let Some(store) = stores.get(name).and_then(Weak::upgrade) {
-            return Self { store };
+            return Self::of(store);
         }
         let store = Arc::new(Store::new());
         stores.insert(name.to_owned(), Arc::downgrade(&store));
-        Self { store }
+        Self::of(store)
     }
 
     /// How many keys the store knows of: held, or waited for.
@@ -81,7 +100,7 @@ impl Backend for Memory {
     }
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> MemoryClaim {
-        MemoryClaim::new(self.store.clone(), key.clone(), id, terms)
+        MemoryClaim::new(self.store.clone(), self.door.clone(), key.clone(), id, terms)
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
@@ -93,6 +112,6 @@ impl Backend for Memory {
     }
 
     async fn force_release(&self, key: &Key) -> Result<bool, Fault> {
-        Ok(self.store.force_release(key, clock::now()))
+        Ok(self.store.force_release(key, &self.moment()))
     }
 }

@@ -13,6 +13,8 @@ use crate::key::Key;
 use crate::proto::{FenceRange, reserve, ticks};
 use crate::token::FencingToken;
 
+use super::member::{Gate, Member};
+
 /// A claim as the store knows it.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
@@ -23,7 +25,7 @@ pub(super) struct Place {
     pub(super) news: Arc<Notify>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Owner {
     place: Place,
     until: Instant,
@@ -33,7 +35,7 @@ struct Owner {
 }
 
 /// Held, waited for, or both; a key that is neither is not in the map.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Entry {
     owner: Option<Owner>,
     queue: VecDeque<Place>,
@@ -41,10 +43,12 @@ struct Entry {
     last: Option<u64>,
 }
 
-#[derive(Debug)]
-struct State {
+#[derive(Debug, Clone)]
+pub(super) struct State {
     keys: HashMap<Key, Entry>,
     tokens: Tokens,
+    /// What it knows as a member of a quorum.
+    pub(super) member: Member,
     /// At how many keys to look for those whose owner is gone.
     sweep_at: usize,
 }
@@ -53,7 +57,7 @@ struct State {
 const SWEEP_FROM: usize = 1_024;
 
 /// Where the tokens come from: see [`reserve`].
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Tokens {
     /// The wall clock when the store was made, in microseconds, and the instant of it.
     epoch_us: u64,
@@ -62,21 +66,17 @@ struct Tokens {
     floor: u64,
 }
 
-/// When a request is served, and the clock that tokens end at if not this store's.
-#[derive(Debug, Clone, Copy)]
+/// When a request is served, over which client's gate, and the clock that tokens end at if not this
+/// store's.
+#[derive(Debug, Clone)]
 pub(super) struct Moment {
     pub(super) now: Instant,
     pub(super) tokens_at: Option<u64>,
-}
-
-impl Moment {
-    pub(super) const fn of(now: Instant) -> Self {
-        Self { now, tokens_at: None }
-    }
+    pub(super) gate: Gate,
 }
 
 impl Tokens {
-    fn block(&self, last: Option<u64>, fences: u32, at: Moment) -> FenceRange {
+    fn block(&self, last: Option<u64>, fences: u32, at: &Moment) -> FenceRange {
         let clock = at.tokens_at.unwrap_or_else(|| {
             let since = at.now.saturating_duration_since(self.epoch).as_micros();
             ticks(self.epoch_us + u64::try_from(since).unwrap_or(0))
@@ -97,11 +97,10 @@ pub(super) struct Store {
 impl Store {
     pub(super) fn new() -> Self {
         let tokens = Tokens { epoch_us: wall::micros(), epoch: clock::now(), floor: 0 };
-        let state = State { keys: HashMap::new(), tokens, sweep_at: SWEEP_FROM };
-        Self { state: Mutex::new(state) }
+        Self { state: Mutex::new(State::new(tokens)) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -109,26 +108,40 @@ impl Store {
         self.state().keys.len()
     }
 
-    pub(super) fn attempt(&self, key: &Key, place: Place, join: bool, at: Moment) -> Attempt {
+    /// `None` if the gate is shut.
+    pub(super) fn attempt(
+        &self,
+        key: &Key,
+        place: Place,
+        join: bool,
+        at: &Moment,
+    ) -> Option<Attempt> {
         let now = at.now;
         let mut state = self.state();
+        if !state.member.serves(&at.gate) {
+            return None;
+        }
         state.sweep(now);
         let State { keys, tokens, .. } = &mut *state;
         let entry = keys.entry(key.clone()).or_default();
         entry.expire(tokens, at);
+        if entry.owner.is_none() {
+            // Where the last to come by could hand it to nobody.
+            entry.promote(tokens, at, false);
+        }
         if let Some(owner) = &entry.owner
             && owner.place.claim == place.claim
         {
-            return Attempt::Granted(entry.grant(now));
+            return Some(Attempt::Granted(entry.grant(now)));
         }
         if entry.owner.is_none() {
             // Nobody waits either, or the head of the line would own the key now.
             entry.own(place, tokens, at, false);
-            return Attempt::Granted(entry.grant(now));
+            return Some(Attempt::Granted(entry.grant(now)));
         }
-        let at = entry.queue.iter().position(|other| other.claim == place.claim);
-        let ahead = at.unwrap_or(entry.queue.len());
-        if at.is_none() && join {
+        let position = entry.queue.iter().position(|other| other.claim == place.claim);
+        let ahead = position.unwrap_or(entry.queue.len());
+        if position.is_none() && join {
             entry.queue.push_back(place);
             if let (1, Some(owner)) = (entry.queue.len(), &entry.owner) {
                 owner.place.news.notify_one();
@@ -136,56 +149,68 @@ impl Store {
         }
         let until = entry.owner.as_ref().map_or(now, |owner| owner.until);
         let ahead = Some(u32::try_from(ahead + 1).unwrap_or(u32::MAX));
-        Attempt::Blocked { ahead, recheck: until.saturating_duration_since(now) }
+        Some(Attempt::Blocked { ahead, recheck: until.saturating_duration_since(now) })
     }
 
-    pub(super) fn renew(&self, key: &Key, place: &Place, at: Moment) -> Renewal {
+    pub(super) fn renew(&self, key: &Key, place: &Place, at: &Moment) -> Renewal {
         let now = at.now;
         let mut state = self.state();
+        let serves = state.member.serves(&at.gate);
         let State { keys, tokens, .. } = &mut *state;
         let Some(entry) = keys.get_mut(key) else { return Renewal::Lost };
-        entry.expire(tokens, at);
+        entry.expire_at(now);
+        if serves && entry.owner.is_none() {
+            entry.promote(tokens, at, false);
+        }
         match &mut entry.owner {
             Some(owner) if owner.place.claim == place.claim => {
                 owner.until = now + place.lease;
-                owner.fences = tokens.block(entry.last, place.fences, at);
-                entry.last = owner.fences.last();
+                if at.tokens_at.is_none() {
+                    owner.fences = tokens.block(entry.last, place.fences, at);
+                    entry.last = owner.fences.last();
+                }
                 Renewal::Held(entry.grant(now))
             }
             _ => Renewal::Lost,
         }
     }
 
-    pub(super) fn withdraw(&self, key: &Key, claim: ClaimId, at: Moment) -> Withdrawal {
+    pub(super) fn withdraw(&self, key: &Key, claim: ClaimId, at: &Moment) -> Withdrawal {
         let mut state = self.state();
+        let serves = state.member.serves(&at.gate);
         let State { keys, tokens, .. } = &mut *state;
         let Some(entry) = keys.get_mut(key) else { return Withdrawal::NotHeld };
-        entry.expire(tokens, at);
+        entry.expire_at(at.now);
         let held = entry.owner.as_ref().is_some_and(|owner| owner.place.claim == claim);
         if held {
             entry.owner = None;
-            entry.promote(tokens, at, true);
         } else {
             entry.queue.retain(|other| other.claim != claim);
+        }
+        if serves && entry.owner.is_none() {
+            entry.promote(tokens, at, held);
         }
         state.forget_if_idle(key);
         if held { Withdrawal::Released } else { Withdrawal::NotHeld }
     }
 
-    /// Moves the last token of a key up, for its holder.
-    pub(super) fn raise(&self, key: &Key, claim: ClaimId, to: u64, now: Instant) -> bool {
+    /// Moves the last token of a key up, for its holder; `None` if the gate is shut.
+    pub(super) fn raise(&self, key: &Key, claim: ClaimId, to: u64, at: &Moment) -> Option<bool> {
         let mut state = self.state();
-        let Some(entry) = state.keys.get_mut(key) else { return false };
-        let owner = entry.owner.as_ref().filter(|owner| now < owner.until);
+        if !state.member.serves(&at.gate) {
+            return None;
+        }
+        let Some(entry) = state.keys.get_mut(key) else { return Some(false) };
+        let owner = entry.owner.as_ref().filter(|owner| at.now < owner.until);
         if owner.is_none_or(|owner| owner.place.claim != claim) {
-            return false;
+            return Some(false);
         }
         // Beyond it: the claim was granted anew since, and this is a raise of the earlier grant.
         let is_of_this_grant = entry.last.is_none_or(|last| last <= to);
         if is_of_this_grant {
             entry.last = Some(to);
         }
-        is_of_this_grant
+        Some(is_of_this_grant)
     }
 
     /// Marks the claim that holds the key now, and no other; `false` if none does.
@@ -199,16 +224,18 @@ impl Store {
     }
 
     /// Takes the key from the claim that holds it now, and hands it on; `false` if none does.
-    pub(super) fn force_release(&self, key: &Key, now: Instant) -> bool {
-        let at = Moment::of(now);
+    pub(super) fn force_release(&self, key: &Key, at: &Moment) -> bool {
         let mut state = self.state();
+        let serves = state.member.serves(&at.gate);
         let State { keys, tokens, .. } = &mut *state;
         let Some(entry) = keys.get_mut(key) else { return false };
-        entry.expire(tokens, at);
+        entry.expire_at(at.now);
         let owner = entry.owner.take();
         if let Some(owner) = &owner {
             owner.place.news.notify_one();
-            entry.promote(tokens, at, true);
+        }
+        if serves {
+            entry.promote(tokens, at, owner.is_some());
         }
         state.forget_if_idle(key);
         owner.is_some()
@@ -231,6 +258,31 @@ impl Store {
 }
 
 impl State {
+    fn new(tokens: Tokens) -> Self {
+        let member = Member::new(tokens.epoch);
+        Self { keys: HashMap::new(), tokens, member, sweep_at: SWEEP_FROM }
+    }
+
+    /// The store's clock.
+    pub(super) fn clock(&self, now: Instant) -> Duration {
+        let since = now.saturating_duration_since(self.tokens.epoch);
+        Duration::from_micros(self.tokens.epoch_us) + since
+    }
+
+    /// No token of any key is greater.
+    pub(super) fn highest(&self) -> u64 {
+        let lasts = self.keys.values().filter_map(|entry| entry.last);
+        lasts.max().unwrap_or(0).max(self.tokens.floor)
+    }
+
+    /// Loses everything but the clock.
+    #[cfg(feature = "test-util")]
+    pub(super) fn clear(&mut self) {
+        let member = self.member.clone();
+        *self = Self::new(Tokens { floor: 0, ..self.tokens.clone() });
+        self.member = member;
+    }
+
     /// A key that nobody holds or waits for leaves nothing but the floor of all tokens.
     fn forget_if_idle(&mut self, key: &Key) {
         let Self { keys, tokens, .. } = self;
@@ -264,21 +316,29 @@ impl State {
 
 impl Entry {
     /// The lease of the owner ended: the next in line takes over.
-    fn expire(&mut self, tokens: &Tokens, at: Moment) {
-        if self.owner.as_ref().is_some_and(|owner| at.now >= owner.until) {
-            self.owner = None;
+    fn expire(&mut self, tokens: &Tokens, at: &Moment) {
+        if self.expire_at(at.now) {
             self.promote(tokens, at, false);
         }
     }
 
-    fn promote(&mut self, tokens: &Tokens, at: Moment, handed_on: bool) {
+    /// The same, and nobody takes over yet.
+    fn expire_at(&mut self, now: Instant) -> bool {
+        let ends = self.owner.as_ref().is_some_and(|owner| now >= owner.until);
+        if ends {
+            self.owner = None;
+        }
+        ends
+    }
+
+    fn promote(&mut self, tokens: &Tokens, at: &Moment, handed_on: bool) {
         if let Some(place) = self.queue.pop_front() {
             place.news.notify_one();
             self.own(place, tokens, at, handed_on);
         }
     }
 
-    fn own(&mut self, place: Place, tokens: &Tokens, at: Moment, handed_on: bool) {
+    fn own(&mut self, place: Place, tokens: &Tokens, at: &Moment, handed_on: bool) {
         let until = at.now + place.lease;
         let fences = tokens.block(self.last, place.fences, at);
         self.last = fences.last();

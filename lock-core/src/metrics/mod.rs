@@ -1,7 +1,7 @@
 //! What is counted and timed, through the facade of the crate `metrics`. Feature `metrics`.
 //!
-//! [`names`] has each name, [`METRICS`] also its labels with all their values: no label is open,
-//! and none is the key, so that a service with a million keys has as many series as one with ten.
+//! [`names`] has each name, [`METRICS`] also its labels with all their values: no label is open
+//! (`member` has those that the URL of a quorum lists), and none is the key, so that a service with a million keys has as many series as one with ten.
 //! Nothing has to be set up here. Install a recorder before the first lock is taken (a gauge that
 //! went up unseen goes below zero later), and call [`describe`] once for the help texts.
 //!
@@ -41,7 +41,8 @@ pub struct Metric {
     pub name: &'static str,
     /// What a recorder makes of it.
     pub kind: Kind,
-    /// Its labels, and every value that each may have.
+    /// Its labels, and every value that each may have; none are listed for `member`, which has the
+    /// names of the members of the quorums in this process.
     pub labels: &'static [(&'static str, &'static [&'static str])],
     /// For people.
     pub description: &'static str,
@@ -121,6 +122,30 @@ pub const METRICS: &[Metric] = &[
         kind: Kind::Gauge,
         labels: &[],
         description: "Keys that are held in this process now",
+    },
+    Metric {
+        name: names::MEMBER_READY,
+        kind: Kind::Gauge,
+        labels: &[("member", &[])],
+        description: "Whether a member of a quorum may be asked for locks",
+    },
+    Metric {
+        name: names::MEMBER_QUARANTINES_TOTAL,
+        kind: Kind::Counter,
+        labels: &[("member", &[])],
+        description: "Members of a quorum that were found without their data",
+    },
+    Metric {
+        name: names::MEMBER_REPAIRS_TOTAL,
+        kind: Kind::Counter,
+        labels: &[("member", &[])],
+        description: "Members of a quorum that were let grant again",
+    },
+    Metric {
+        name: names::MEMBER_SECONDS,
+        kind: Kind::Histogram,
+        labels: &[("member", &[])],
+        description: "How long a request to a member of a quorum took",
     },
     Metric {
         name: names::IDEMPOTENCY_REQUESTS_TOTAL,

@@ -25,6 +25,15 @@ pub const STORE_SECONDS: &str = "lock_store_seconds";
 pub const WAITERS: &str = "lock_waiters";
 /// Keys that are held in this process now.
 pub const HELD: &str = "lock_held";
+/// Whether a member of a managed quorum may be asked for locks: 1, or 0 if it is away or kept away.
+/// Label `member`: its name in the URL (`host:port`).
+pub const MEMBER_READY: &str = "lock_quorum_member_ready";
+/// Members that were found without their data, by this client, and are kept away. Label `member`.
+pub const MEMBER_QUARANTINES_TOTAL: &str = "lock_quorum_quarantines_total";
+/// Members that this client has let grant again. Label `member`.
+pub const MEMBER_REPAIRS_TOTAL: &str = "lock_quorum_repairs_total";
+/// How long a request to a member took, of those that were answered. Label `member`.
+pub const MEMBER_SECONDS: &str = "lock_quorum_member_seconds";
 /// Requests under an idempotency key. Label `outcome`: `executed`, `replayed`, `in_flight`,
 /// `mismatch`, `tombstone`, `unknown`, or `failed` without the lock or the records.
 pub const IDEMPOTENCY_REQUESTS_TOTAL: &str = "idempotency_requests_total";

@@ -139,3 +139,42 @@ pub(crate) fn begun(begun: &Result<Begun, BeginError>) {
 pub(crate) fn stale_completion() {
     with_recorder(|to| add(to, &STALE));
 }
+
+/// The series of one member of a quorum, made when the quorum is.
+#[derive(Debug)]
+pub(crate) struct OfMember {
+    good: Key,
+    quarantines: Key,
+    repairs: Key,
+    seconds: Key,
+}
+
+impl OfMember {
+    pub(crate) fn new(name: &str) -> Self {
+        let key =
+            |of: &'static str| Key::from_parts(of, vec![Label::new("member", name.to_owned())]);
+        Self {
+            good: key(names::MEMBER_READY),
+            quarantines: key(names::MEMBER_QUARANTINES_TOTAL),
+            repairs: key(names::MEMBER_REPAIRS_TOTAL),
+            seconds: key(names::MEMBER_SECONDS),
+        }
+    }
+
+    pub(crate) fn is_good(&self, is_good: bool) {
+        let to_be = if is_good { 1.0 } else { 0.0 };
+        with_recorder(|to| to.register_gauge(&self.good, &METADATA).set(to_be));
+    }
+
+    pub(crate) fn answered(&self, took: Duration) {
+        with_recorder(|to| to.register_histogram(&self.seconds, &METADATA).record(took));
+    }
+
+    pub(crate) fn quarantined(&self) {
+        with_recorder(|to| to.register_counter(&self.quarantines, &METADATA).increment(1));
+    }
+
+    pub(crate) fn repaired(&self) {
+        with_recorder(|to| to.register_counter(&self.repairs, &METADATA).increment(1));
+    }
+}

@@ -12,6 +12,10 @@ pub(crate) const RETRY_PAUSES: Backoff =
 pub(crate) const FAULT_PAUSES: Backoff =
     Backoff { first: Duration::from_millis(20), longest: Duration::from_secs(1) };
 
+/// Pauses between the looks at a member of a quorum that does not answer.
+pub(crate) const LOOK_PAUSES: Backoff =
+    Backoff { first: Duration::from_millis(200), longest: Duration::from_secs(1) };
+
 /// Pauses between the tries to keep an outcome, which may be large.
 #[cfg(feature = "idempotency")]
 pub(crate) const OUTCOME_PAUSES: Backoff =

@@ -9,6 +9,7 @@
 //! - [`quantiles`]: durations of late.
 //! - [`line`]: a FIFO whose members can leave from the middle.
 //! - [`children`]: the line in a ZooKeeper directory.
+//! - [`roll`]: which members of a quorum may grant.
 //! - [`votes`]: what the members of a quorum say, and what it comes to.
 //! - [`session`]: until when a ZooKeeper session surely lives.
 
@@ -21,13 +22,14 @@ mod fence;
 mod lease;
 mod line;
 mod quantiles;
+mod roll;
 #[cfg(feature = "zookeeper")]
 mod session;
 mod votes;
 
 #[cfg(feature = "idempotency")]
 pub(crate) use backoff::OUTCOME_PAUSES;
-pub(crate) use backoff::{FAULT_PAUSES, RETRY_PAUSES};
+pub(crate) use backoff::{FAULT_PAUSES, LOOK_PAUSES, RETRY_PAUSES};
 pub(crate) use cohort::{
     Ask, Changes, Cohort, Counters, Effects, Entry, News, Overload, ReleaseAnswer, SeatId, Step,
     Verdict,
@@ -36,6 +38,7 @@ pub use fence::FenceRange;
 pub(crate) use fence::{reserve, ticks};
 #[cfg(feature = "test-util")]
 pub(crate) use lease::margin;
+pub(crate) use roll::{Act, Enrol, Identity, Roll, Standing};
 #[cfg(feature = "zookeeper")]
 pub(crate) use session::SessionClock;
 pub(crate) use votes::{Renewed, Ruling, Votes};

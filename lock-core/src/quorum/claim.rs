@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::Members;
-use super::member::{self, Command, Report, Said};
+use super::member::{self, Command, Place, Report, Said};
 use crate::backend::{
     Attempt, Backend, Claim, ClaimId, Fault, FaultKind, Grant, Renewal, Terms, Withdrawal,
 };
@@ -77,8 +77,8 @@ impl<B: Backend> QuorumClaim<B> {
             let (line, commands) = mpsc::unbounded_channel();
             let id = place_of(self.id, self.rejoins);
             let claim = self.members.all[member].claim(&self.key, id, self.terms);
-            let reporter = self.reporter.clone();
-            drop(tokio::spawn(member::serve(member, claim, commands, reporter)));
+            let place = Place { members: self.members.clone(), member };
+            drop(tokio::spawn(member::serve(place, claim, commands, self.reporter.clone())));
             line
         });
         self.votes.sent(member, clock::now());
@@ -95,9 +95,20 @@ impl<B: Backend> QuorumClaim<B> {
 
     /// Asks all members where the claim may stand elsewhere than was heard last.
     fn ask(&mut self, now: Instant, count: u64) {
-        for member in self.votes.to_ask(now) {
+        for member in self.worth_asking(self.votes.to_ask(now), now) {
             self.tell(member, Command::Attempt { clock: count });
         }
+    }
+
+    /// Without those that hang, as long as the others can make a majority.
+    fn worth_asking(&self, asked: Vec<usize>, now: Instant) -> Vec<usize> {
+        let health = &self.members.health;
+        let well = self.votes.not_down().filter(|&member| !health[member].hangs(now)).count();
+        if well < self.votes.majority() {
+            return asked;
+        }
+        let worth = |&member: &usize| !health[member].hangs(now) || health[member].probe(now);
+        asked.into_iter().filter(worth).collect()
     }
 
     fn hear(&mut self, (member, said): Report) {
@@ -256,7 +267,7 @@ impl<B: Backend> Claim for QuorumClaim<B> {
             }
             self.listen(until.unwrap_or(end).min(end)).await;
             // A member has forgotten an earlier place of this claim meanwhile.
-            for member in self.votes.outside() {
+            for member in self.worth_asking(self.votes.outside(), clock::now()) {
                 self.tell(member, Command::Attempt { clock: count });
             }
         }

@@ -8,31 +8,41 @@
 //! and why they hold.
 //!
 //! What it does not promise: an order of arrival (each store has a line of its own), and tokens
-//! when a majority loses its data at once, or a minority does and the clocks of clients differ. A store that lost its data must be kept away for the
-//! longest lease, or it grants again what it has granted before; nothing here sees to that yet.
+//! when a majority loses its data at once and the clocks of clients differ.
+//!
+//! A store that lost its data would grant again what it has granted before, and two lists of
+//! members that differ would grant one key twice. A [managed](Quorum::managed) quorum sees to
+//! both, `proto/roll/` has the rules; of one that is [not](Quorum::new), the application must.
+//!
+//! - `claim`: the verbs of one claim. - `member`: its task at one member. - `charter`: which quorum
+//!   it is. - `council`: how the members stand. - `session`: the task that sees to them. - `health`:
+//!   which members are worth asking. - `report`: who holds a key, and how the members are.
 
+mod charter;
 mod claim;
+mod council;
+mod health;
 mod member;
+mod report;
+mod series;
+mod session;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::future::join_all;
-
+pub use charter::Charter;
+use charter::{MEMBERS_MAX, MEMBERS_MIN};
 pub use claim::QuorumClaim;
+use council::Council;
+use health::Health;
 
-use crate::backend::{Backend, ClaimId, Fault, FaultKind, Promises, Terms};
+use crate::backend::{Backend, ClaimId, Fault, Member, Promises, Terms};
 use crate::engine::wall;
-use crate::inspect::{Holder, Inspection, Waiter};
+use crate::inspect::Inspection;
 use crate::key::Key;
+use crate::options::DURATION_MAX;
 use crate::proto::ticks;
-
-/// Below this there is no member that could fail.
-const MEMBERS_MIN: usize = 3;
-
-/// The digits of a claim's id that its places at members have in common.
-const CLAIM_DIGITS: usize = 24;
 
 /// See the module.
 #[derive(Debug)]
@@ -43,7 +53,19 @@ pub struct Quorum<B> {
 #[derive(Debug)]
 struct Members<B> {
     all: Vec<B>,
+    /// How each of them has answered.
+    health: Vec<Health>,
     count: Count,
+    /// Of a managed quorum.
+    council: Option<Arc<Council>>,
+    lease_max: Duration,
+}
+
+impl<B> Members<B> {
+    fn new(all: Vec<B>, council: Option<Arc<Council>>, lease_max: Duration) -> Self {
+        let health = all.iter().map(|_| Health::default()).collect();
+        Self { all, health, count: Count::default(), council, lease_max }
+    }
 }
 
 /// What the tokens of this client are counted from.
@@ -64,7 +86,7 @@ impl Count {
 }
 
 /// Why stores make no quorum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuorumError {
     /// Two stores stand no failure, and one is no quorum.
@@ -72,6 +94,38 @@ pub enum QuorumError {
     TooFew {
         /// How many were given.
         given: usize,
+    },
+    /// More of them cost more than they bear.
+    #[error("a quorum has at most {MEMBERS_MAX} members, not {given}")]
+    TooMany {
+        /// How many were given.
+        given: usize,
+    },
+    /// The charter does not fit the stores.
+    #[error("{given} names of members for {stores} stores")]
+    Names {
+        /// How many names the charter has.
+        given: usize,
+        /// How many stores were given.
+        stores: usize,
+    },
+    /// A member counts once.
+    #[error("`{member}` is named twice in the list of members")]
+    Twice {
+        /// The name.
+        member: String,
+    },
+    /// A name is empty, too long or has control characters.
+    #[error("{given} is empty, too long or has control characters")]
+    Name {
+        /// Which name.
+        given: String,
+    },
+    /// The longest lease is out of bounds.
+    #[error("lease_max is {given:?}, it must be from 1 s to 1 h in whole milliseconds")]
+    LeaseMax {
+        /// What was given.
+        given: Duration,
     },
     /// [`Promises::quorum`] does not hold.
     #[error("the store at place {place} cannot be a member of a quorum")]
@@ -85,21 +139,80 @@ impl<B: Backend> Quorum<B> {
     /// A quorum of these stores, at least three, the same in each process that shares its locks.
     /// An odd number is best: one more stands no further failure.
     ///
+    /// Nothing looks after the members: the application vouches that every client has the same
+    /// list, and that a store which may have lost data is kept away for the longest lease and
+    /// comes back above every token of the others. [`managed`](Self::managed) sees to it itself.
+    ///
     /// # Errors
     ///
     /// [`QuorumError`] for fewer than three stores, and for one that cannot be a member.
     pub fn new(members: Vec<B>) -> Result<Self, QuorumError> {
-        if members.len() < MEMBERS_MIN {
-            return Err(QuorumError::TooFew { given: members.len() });
-        }
-        if let Some(place) = members.iter().position(|member| !member.promises().quorum) {
-            return Err(QuorumError::Unfit { place });
-        }
-        Ok(Self { members: Arc::new(Members { all: members, count: Count::default() }) })
+        check(&members)?;
+        let members = Members::new(members, None, DURATION_MAX);
+        Ok(Self { members: Arc::new(members) })
     }
 
     fn promise(&self, promise: impl Fn(Promises) -> bool) -> bool {
         self.members.all.iter().all(|member| promise(member.promises()))
+    }
+}
+
+impl<M: Member> Quorum<M> {
+    /// A quorum that sees to its members: each keeps in its store which quorum it is of. A store
+    /// that lost its data, or was started anew, grants nothing until the longest lease is over,
+    /// and then only above the tokens of the others; a client of another list is refused for good.
+    /// Members are looked at when they are first asked, over each new connection, and when they
+    /// refuse; see [`open`](Self::open).
+    ///
+    /// # Errors
+    ///
+    /// [`QuorumError`] for a charter that is none or does not fit the stores, and for a store that
+    /// cannot be a member.
+    pub fn managed(members: Vec<M>, charter: Charter) -> Result<Self, QuorumError> {
+        check(&members)?;
+        let identity = charter.check(members.len())?;
+        let members = Arc::new_cyclic(|this: &Weak<Members<M>>| {
+            for member in &members {
+                member.serve_under(None);
+            }
+            let council = Arc::new_cyclic(|council: &Weak<Council>| {
+                let (this, council) = (this.clone(), council.clone());
+                Council::new(&charter.members, move || {
+                    if let Some(council) = council.upgrade() {
+                        session::start(this.clone(), council, identity.clone());
+                    }
+                })
+            });
+            Members::new(members, Some(council), charter.lease_max())
+        });
+        Ok(Self { members })
+    }
+
+    /// Looks at all members, and waits until a majority has answered; those that are late go on
+    /// being looked for in the background.
+    ///
+    /// # Errors
+    ///
+    /// A [`Fault`] when no majority answers, and when one is a member of another quorum.
+    ///
+    /// # Cancel safety
+    ///
+    /// The members go on to be looked at.
+    pub async fn open(&self) -> Result<(), Fault> {
+        match &self.members.council {
+            Some(council) => council.open().await,
+            None => Ok(()),
+        }
+    }
+}
+
+fn check<B: Backend>(members: &[B]) -> Result<(), QuorumError> {
+    if members.len() < MEMBERS_MIN {
+        return Err(QuorumError::TooFew { given: members.len() });
+    }
+    match members.iter().position(|member| !member.promises().quorum) {
+        Some(place) => Err(QuorumError::Unfit { place }),
+        None => Ok(()),
     }
 }
 
@@ -112,6 +225,7 @@ impl<B: Backend> Backend for Quorum<B> {
             fencing: true,
             push: self.promise(|member| member.push),
             lease_min: leases.max().unwrap_or(Duration::ZERO),
+            lease_max: self.members.lease_max,
             ..Promises::none()
         }
     }
@@ -121,49 +235,10 @@ impl<B: Backend> Backend for Quorum<B> {
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
-        let answers = join_all(self.members.all.iter().map(|member| member.inspect(key))).await;
-        let majority = answers.len() / 2 + 1;
-        let seen: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().ok()).collect();
-        if seen.len() < majority {
-            let down = answers.len() - seen.len();
-            let what =
-                format!("{down} of the {} members of the quorum do not answer", answers.len());
-            return Err(Fault::new(FaultKind::Transient, what));
-        }
-        let held_by = |claim: &str| {
-            let by = |seen: &&&Inspection| {
-                seen.holder.as_ref().is_some_and(|holder| common(&holder.claim) == claim)
-            };
-            seen.iter().filter(by).count() >= majority
-        };
-        let holders = seen.iter().filter_map(|seen| seen.holder.as_ref());
-        let holder = holders
-            .filter(|holder| held_by(common(&holder.claim)))
-            .max_by_key(|holder| holder.token)
-            .map(|holder| Holder { claim: common(&holder.claim).to_owned(), ..holder.clone() });
-        // In the order of the longest line, those who wait at a majority: the others are coming, or
-        // have left.
-        let waits = |claim: &str| {
-            let at = |seen: &&&Inspection| {
-                seen.waiters.iter().any(|waiter| common(&waiter.claim) == claim)
-            };
-            seen.iter().filter(at).count() >= majority
-        };
-        let longest = seen.iter().max_by_key(|seen| seen.waiters.len());
-        let waiters = longest.map(|seen| seen.waiters.clone()).unwrap_or_default();
-        let waiters = waiters
-            .into_iter()
-            .filter(|waiter| waits(common(&waiter.claim)))
-            .map(|waiter| Waiter { claim: common(&waiter.claim).to_owned(), ..waiter });
-        Ok(Inspection::new(holder, waiters.collect()))
+        report::inspect(&self.members, key).await
     }
 
     fn requests(&self) -> u64 {
         self.members.all.iter().map(Backend::requests).sum()
     }
-}
-
-/// What a claim is called at all members: it may be joined anew under another end.
-fn common(claim: &str) -> &str {
-    claim.get(..CLAIM_DIGITS).unwrap_or(claim)
 }

@@ -8,13 +8,16 @@ use redis::{Cmd, Value};
 use tokio::sync::oneshot;
 
 use super::fault;
+use super::gate::{self, Pass};
 use super::inbox::{Handed, Inbox};
-use super::link::{REQUEST_WITHIN, Unserved};
+use super::link::{Failure, REQUEST_WITHIN, Unserved};
 use super::names::{self, Names};
 use super::node::Node;
 use super::probe;
 use super::renewals::Due;
-use super::script::{ATTEMPT, RAISE, WITHDRAW};
+use super::script::{
+    ATTEMPT, MEMBER_ATTEMPT, MEMBER_RAISE, MEMBER_WITHDRAW, RAISE, Script, WITHDRAW,
+};
 use crate::backend::{
     Attempt, Claim, ClaimId, Fault, FaultKind, Grant, Mode, NotReplicated, Renewal, Terms,
     Withdrawal,
@@ -105,7 +108,11 @@ impl RedisClaim {
     /// with that.
     async fn ask(&self, attempt: Cmd) -> Result<(Value, Option<NotReplicated>), Unserved> {
         let Some(Replicas { count: wanted, timeout }) = self.terms.replicas else {
-            return Ok((self.node.call(&ATTEMPT, attempt).await?, None));
+            let answer = match self.node.gate.pass() {
+                None => self.node.call(&ATTEMPT, attempt).await?,
+                Some(pass) => self.ask_member(&MEMBER_ATTEMPT, attempt, &pass).await?,
+            };
+            return Ok((answer, None));
         };
         let replicas = Replicas { count: wanted, timeout };
         // On the heap, as few ask for them.
@@ -113,6 +120,56 @@ impl RedisClaim {
         let (answer, acknowledged) = asking.await?;
         let found = NotReplicated { wanted, acknowledged, timeout };
         Ok((answer, (acknowledged < wanted).then_some(found)))
+    }
+
+    /// Asks a member of a quorum, which does nothing if it is not as it was looked at.
+    async fn ask_member(
+        &self,
+        script: &Script,
+        command: Cmd,
+        pass: &Pass,
+    ) -> Result<Value, Unserved> {
+        let unready = || Unserved { fault: Failure::Other(gate::unready()), sent: None };
+        let Pass::Under { connection, .. } = pass else { return Err(unready()) };
+        let command = self.under(command, pass);
+        match self.node.call_member(script, command, Some(*connection)).await {
+            Ok(answer) if gate::is_refused(&answer) => Err(unready()),
+            answer => answer,
+        }
+    }
+
+    /// Adds what a member compares.
+    fn under(&self, mut command: Cmd, pass: &Pass) -> Cmd {
+        if let Pass::Under { enrolment, life, .. } = pass {
+            command.arg(&**enrolment);
+            if self.node.has_pool() {
+                command.arg(&**life);
+            }
+        }
+        command
+    }
+
+    /// A call for the key, where a member needs more keys than another server.
+    fn on_names(&self, script: &Script, of_member: &Script) -> Cmd {
+        match self.node.gate.pass() {
+            None => script.on(&self.names),
+            Some(_) => of_member.at_member(&self.names),
+        }
+    }
+
+    /// Withdraws from a member of a quorum. One that has to be looked at first hands the key to
+    /// nobody: that could be a grant that it must not make.
+    async fn leave_member(&self, command: Cmd, pass: &Pass) -> Result<Value, Unserved> {
+        if let Pass::Under { connection, .. } = pass {
+            let under = self.under(command.clone(), pass);
+            match self.node.call_member(&MEMBER_WITHDRAW, under, Some(*connection)).await {
+                Err(unserved) if unserved.is_unready() => {}
+                answer => return answer,
+            }
+        }
+        let mut command = command;
+        command.arg("");
+        self.node.call_member(&MEMBER_WITHDRAW, command, None).await
     }
 
     /// Not kept: many keys are held for long, and few requests made for each.
@@ -198,7 +255,7 @@ impl Claim for RedisClaim {
             return Ok(Attempt::Granted(grant));
         }
         let join = self.terms.patience.is_none_or(|patience| !patience.is_zero());
-        let mut command = ATTEMPT.on(&self.names);
+        let mut command = self.on_names(&ATTEMPT, &MEMBER_ATTEMPT);
         command
             .arg(self.owner())
             .arg(millis(self.terms.lease))
@@ -256,7 +313,8 @@ impl Claim for RedisClaim {
             owner: self.owner(),
             lease_ms: millis(self.terms.lease),
             fence_ms: millis(self.terms.lease + FENCE_KEPT),
-            fences: self.terms.fences,
+            // The members of a quorum agree on tokens when they grant.
+            fences: if self.clock.is_some() { 0 } else { self.terms.fences },
             within: self.renew_within(),
             reply,
         };
@@ -280,9 +338,13 @@ impl Claim for RedisClaim {
     }
 
     async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
-        let mut command = RAISE.on(&self.names);
+        let mut command = self.on_names(&RAISE, &MEMBER_RAISE);
         command.arg(self.owner()).arg(to).arg(millis(self.terms.lease + FENCE_KEPT));
-        match self.node.call(&RAISE, command).await {
+        let answer = match self.node.gate.pass() {
+            None => self.node.call(&RAISE, command).await,
+            Some(pass) => self.ask_member(&MEMBER_RAISE, command, &pass).await,
+        };
+        match answer {
             Ok(Value::Int(raised)) => Ok(raised == 1),
             Ok(_) => Err(fault::strange("a raise of the fence")),
             Err(unserved) => Err(unserved.fault.into_fault()),
@@ -292,15 +354,20 @@ impl Claim for RedisClaim {
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         // A push still on its way is of a place in line that is given up.
         (self.blocked, self.held, self.renewed) = (None, false, false);
-        let mut command = WITHDRAW.on(&self.names);
+        let pass = self.node.gate.pass();
+        let mut command = self.on_names(&WITHDRAW, &MEMBER_WITHDRAW);
         command.arg(self.owner()).arg(self.terms.fences).arg(self.clock);
-        let answer = self.node.call(&WITHDRAW, command.clone()).await;
+        let answer = match &pass {
+            None => self.node.call(&WITHDRAW, command.clone()).await,
+            Some(pass) => self.leave_member(command.clone(), pass).await,
+        };
+        let script: &'static Script = if pass.is_some() { &MEMBER_WITHDRAW } else { &WITHDRAW };
         // Behind each attempt whose effect is not known. Nobody waits for it: such a connection is
         // slow or dead, and what it still brings about is undone when it does.
         for mut connection in std::mem::take(&mut self.doubts) {
             let command = command.clone();
             drop(tokio::spawn(async move {
-                drop(Node::call_over(&mut connection, &WITHDRAW, &command).await);
+                drop(Node::call_over(&mut connection, script, &command).await);
             }));
         }
         match answer {

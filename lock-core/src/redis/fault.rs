@@ -20,6 +20,9 @@ const REFUSALS: [&str; 9] = [
     "invalid username-password",
 ];
 
+/// What the server says of a missing right on keys or channels: Redis, and Valkey.
+const OUT_OF_REACH: [&str; 3] = ["one of the", "access a key", "access a channel"];
+
 /// Sorts an error. Texts of the server name commands and keys, never a password.
 pub(super) fn fault(error: RedisError) -> Fault {
     let text = error.to_string();
@@ -40,7 +43,7 @@ pub(super) fn fault(error: RedisError) -> Fault {
         (_, ErrorKind::RESP3NotSupported) => {
             "the server is too old: this backend needs Redis 6.2 or later".into()
         }
-        (FaultKind::Refused, _) if lower.contains("one of the") => {
+        (FaultKind::Refused, _) if OUT_OF_REACH.iter().any(|text| lower.contains(text)) => {
             format!("redis refuses: {text}: a lock needs keys ~lock:* and channels &lock:push:*")
         }
         (FaultKind::Refused, _) => format!("redis refuses: {text}"),

@@ -11,8 +11,8 @@ use redis::{AsyncConnectionConfig, Client, Cmd, PushKind, RedisError, Value};
 
 use super::inbox::Inboxes;
 use super::origin::Origin;
-use super::{fault, probe};
-use crate::backend::Fault;
+use super::{fault, gate, probe};
+use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::options::Replicas;
 use crate::proto::FAULT_PAUSES;
@@ -214,13 +214,27 @@ impl Link {
         request: Request<'_>,
         within: Duration,
     ) -> Result<Value, Unserved> {
+        self.exchange_over(request, None, within).await.map(|(answer, _)| answer)
+    }
+
+    /// Sends one command over the connection of this number only, if one is given; also the number
+    /// of the connection that it was sent over.
+    pub(super) async fn exchange_over(
+        self: &Arc<Self>,
+        request: Request<'_>,
+        only: Option<u64>,
+        within: Duration,
+    ) -> Result<(Value, u64), Unserved> {
         let unsent = |fault| Unserved { fault: Failure::Other(fault), sent: None };
         let until = clock::now() + REQUEST_WITHIN;
         let Numbered { mut connection, number, term } =
             self.get_within(within).await.map_err(unsent)?;
+        if only.is_some_and(|only| only != number) {
+            return Err(unsent(gate::unready()));
+        }
         let left = until.saturating_duration_since(clock::now());
         let answer = self.in_term(term, request.send(&mut connection, within.min(left))).await;
-        answer.map_err(|failure| {
+        answer.map(|answer| (answer, number)).map_err(|failure| {
             self.failed(number, &failure);
             Unserved { fault: failure, sent: Some(connection) }
         })
@@ -262,6 +276,13 @@ pub(super) struct Unserved {
     pub(super) fault: Failure,
     /// Where it was sent.
     pub(super) sent: Option<MultiplexedConnection>,
+}
+
+impl Unserved {
+    /// Whether it was not sent, as the server has to be looked at first.
+    pub(super) fn is_unready(&self) -> bool {
+        matches!(&self.fault, Failure::Other(fault) if fault.kind() == FaultKind::Unready)
+    }
 }
 
 /// Why.

@@ -24,6 +24,7 @@
 
 mod claim;
 mod fault;
+mod gate;
 mod inbox;
 mod lanes;
 mod link;
@@ -35,6 +36,7 @@ mod pool;
 #[cfg(feature = "deadpool")]
 mod pooled;
 mod probe;
+mod quorum;
 #[cfg(feature = "idempotency")]
 mod records;
 mod renewals;
@@ -46,6 +48,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use claim::RedisClaim;
+use futures_util::future::BoxFuture;
 use node::Node;
 use origin::Origin;
 #[cfg(feature = "deadpool")]
@@ -53,10 +56,11 @@ pub use pool::RedisPool;
 #[cfg(feature = "idempotency")]
 pub use records::RedisRecords;
 
-use crate::backend::{Backend, ClaimId, Fault, Promises, Terms};
+use crate::backend::{Backend, ClaimId, Enrolment, Fault, Look, Member, Promises, Terms};
 use crate::error::ConnectError;
 use crate::inspect::Inspection;
 use crate::key::Key;
+use crate::quorum::Quorum;
 
 /// The shortest lease that is renewed in time over a network.
 const LEASE_MIN: Duration = Duration::from_millis(100);
@@ -85,8 +89,47 @@ impl Redis {
             #[cfg(feature = "deadpool")]
             pool,
         );
-        let node = Box::pin(connecting).await.map_err(ConnectError::Store)?;
+        // As in `ClientBuilder::connect`.
+        let connecting: BoxFuture<'_, _> = Box::pin(connecting);
+        let node = connecting.await.map_err(ConnectError::Store)?;
         Ok(Self { node })
+    }
+}
+
+impl Redis {
+    /// Connects to the quorum that a `redlock:` URL names, and waits for a majority of it; `pools`
+    /// are the application's own, one for each server in the order of the URL, or none.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Url`] for a malformed URL or another number of pools;
+    /// [`ConnectError::Store`] when no majority answers within 5 s, and when a server is a member of
+    /// another quorum.
+    pub async fn quorum(
+        url: &str,
+        #[cfg(feature = "deadpool")] pools: Vec<RedisPool>,
+    ) -> Result<Quorum<Self>, ConnectError> {
+        let connecting = quorum::connect(
+            url,
+            #[cfg(feature = "deadpool")]
+            pools,
+        );
+        let connecting: BoxFuture<'_, _> = Box::pin(connecting);
+        connecting.await
+    }
+}
+
+impl Member for Redis {
+    async fn look(&self) -> Result<Look, Fault> {
+        gate::look(&self.node).await
+    }
+
+    async fn enrol(&self, seen: &Look, enrolment: &Enrolment) -> Result<bool, Fault> {
+        gate::enrol(&self.node, seen, enrolment).await
+    }
+
+    fn serve_under(&self, enrolment: Option<&Enrolment>) {
+        self.node.gate.serve_under(enrolment);
     }
 }
 

@@ -12,6 +12,10 @@ pub(super) struct Names {
 
 const SUFFIXES: [&str; 4] = ["", ":queue", ":due", ":fence"];
 
+/// What a member of a quorum keeps, without an end: its enrolment, and the highest token that it
+/// reserved. No lock has such a name, as theirs are in braces.
+pub(super) const QUORUM: [&str; 2] = ["lock:quorum", "lock:quorum:high"];
+
 impl Names {
     pub(super) fn new(key: &Key) -> Self {
         Self { lock: format!("lock:{{{key}}}").into() }

@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 
+use super::gate::Gate;
 use super::inbox::Inboxes;
 use super::lanes::Lanes;
-#[cfg(feature = "deadpool")]
-use super::link::Request;
-use super::link::{self, Failure, Link, Unserved};
+use super::link::{self, Failure, Link, Request, Unserved};
 use super::origin::Origin;
 #[cfg(feature = "deadpool")]
 use super::pool::{Misled, RedisPool};
@@ -38,34 +37,46 @@ pub(super) struct Node {
     /// Attempts that wait for replicas.
     lanes: Lanes,
     requests: Arc<AtomicU64>,
+    /// What it is as a member of a quorum.
+    pub(super) gate: Gate,
 }
 
 impl Node {
-    pub(super) async fn connect(
-        origin: Origin,
+    /// A node that connects when it is asked for something.
+    pub(super) fn new(
+        origin: &Origin,
         #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
-    ) -> Result<Arc<Self>, Fault> {
+    ) -> Self {
         let session = format!("{:016x}", clock::random_claim_id().bits() as u64);
         let inboxes = Arc::new(Inboxes::default());
         let requests = Arc::new(AtomicU64::new(0));
         let channel = names::channel(&session);
         let renewals = Renewals::start(Link::plain(origin.clone()), requests.clone());
         let main = Link::listening(origin.clone(), channel, inboxes.clone());
-        main.get().await?;
-        let node = Self {
+        Self {
             session,
             inboxes,
             renewals,
             main,
             #[cfg(feature = "deadpool")]
-            pool: pool.map(|pool| Pooled::new(pool, &origin)),
+            pool: pool.map(|pool| Pooled::new(pool, origin)),
             lanes: Lanes::new(origin.clone()),
             requests,
-        };
-        probe::rights(&node).await?;
-        probe::eviction(&node).await;
-        #[cfg(feature = "deadpool")]
-        probe::pool(&node).await?;
+            gate: Gate::default(),
+        }
+    }
+
+    pub(super) async fn connect(
+        origin: Origin,
+        #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
+    ) -> Result<Arc<Self>, Fault> {
+        let node = Self::new(
+            &origin,
+            #[cfg(feature = "deadpool")]
+            pool,
+        );
+        node.main.get().await?;
+        node.probe().await?;
         let node = Arc::new(node);
         if let Some(sentinels) = origin.sentinels() {
             follow(&node, sentinels);
@@ -74,6 +85,15 @@ impl Node {
             probe::min_replicas(&node).await;
         }
         Ok(node)
+    }
+
+    /// Checks that the server will serve every verb.
+    pub(super) async fn probe(&self) -> Result<(), Fault> {
+        probe::rights(self).await?;
+        probe::eviction(self).await;
+        #[cfg(feature = "deadpool")]
+        probe::pool(self).await?;
+        Ok(())
     }
 
     /// There is another master.
@@ -86,9 +106,11 @@ impl Node {
         self.inboxes.stir();
     }
 
-    #[cfg(feature = "deadpool")]
     pub(super) fn has_pool(&self) -> bool {
-        self.pool.is_some()
+        #[cfg(feature = "deadpool")]
+        return self.pool.is_some();
+        #[cfg(not(feature = "deadpool"))]
+        false
     }
 
     pub(super) fn requests(&self) -> u64 {
@@ -103,6 +125,47 @@ impl Node {
             }
             answer => answer,
         }
+    }
+
+    /// Calls a script over the connection of our own, and says over which it was.
+    pub(super) async fn call_numbered(
+        &self,
+        script: &Script,
+        command: Cmd,
+    ) -> Result<(Value, u64), Unserved> {
+        match self.send_over(&command, None).await {
+            Err(unserved) if unserved.fault.is_no_script() => {
+                self.send_over(&script.eval(&command), None).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Calls a script of a member, over the connection of this number only; a pool's connections
+    /// have none.
+    pub(super) async fn call_member(
+        &self,
+        script: &Script,
+        command: Cmd,
+        only: Option<u64>,
+    ) -> Result<Value, Unserved> {
+        #[cfg(feature = "deadpool")]
+        if self.has_pool() {
+            return self.call(script, command).await;
+        }
+        let answer = match self.send_over(&command, only).await {
+            Err(unserved) if unserved.fault.is_no_script() => {
+                self.send_over(&script.eval(&command), only).await
+            }
+            answer => answer,
+        };
+        answer.map(|(answer, _)| answer)
+    }
+
+    async fn send_over(&self, command: &Cmd, only: Option<u64>) -> Result<(Value, u64), Unserved> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let request = Request { command, replicas: None };
+        self.main.exchange_over(request, only, link::REQUEST_WITHIN).await
     }
 
     /// Calls a script, and waits for its replication; also how many replicas acknowledged it.

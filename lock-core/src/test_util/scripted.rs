@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::backend::{
-    Attempt, Backend, Claim, ClaimId, Fault, FaultKind, Promises, Renewal, Terms, Withdrawal,
+    Attempt, Backend, Claim, ClaimId, Enrolment, Fault, FaultKind, Look, Member, Promises, Renewal,
+    Terms, Withdrawal,
 };
 use crate::engine::clock;
 use crate::inspect::Inspection;
@@ -24,11 +25,14 @@ pub enum Verb {
     Renew,
     /// [`Claim::withdraw`].
     Withdraw,
+    /// [`Member::look`] and [`Member::enrol`]: no verb of a claim, and recorded as one of claim 0
+    /// without a reply.
+    Look,
 }
 
 impl Verb {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Attempt, Self::Renew, Self::Withdraw];
+    pub const ALL: [Self; 4] = [Self::Attempt, Self::Renew, Self::Withdraw, Self::Look];
 }
 
 /// What becomes of one request.
@@ -81,8 +85,8 @@ pub struct Call {
 
 #[derive(Debug)]
 struct Rules {
-    next: [VecDeque<Act>; 3],
-    always: [Act; 3],
+    next: [VecDeque<Act>; 4],
+    always: [Act; 4],
     calls: Vec<Call>,
     claims: Vec<(ClaimId, Terms)>,
 }
@@ -91,7 +95,7 @@ struct Rules {
 struct Stage {
     rules: Mutex<Rules>,
     /// Counts the openings of each verb's gate.
-    gates: [watch::Sender<u64>; 3],
+    gates: [watch::Sender<u64>; 4],
     /// Poked with every call.
     called: watch::Sender<()>,
 }
@@ -201,11 +205,15 @@ impl Pass {
 
     /// After the store has answered.
     async fn leave<T: Copy>(
-        mut self,
+        self,
         answer: Result<T, Fault>,
         reply: fn(T) -> Reply,
     ) -> Result<T, Fault> {
         self.script.rules().calls[self.number].reply = answer.as_ref().ok().copied().map(reply);
+        self.pass_on(answer).await
+    }
+
+    async fn pass_on<T>(mut self, answer: Result<T, Fault>) -> Result<T, Fault> {
         let answer = match self.act {
             Act::Lost => Err(Fault::new(FaultKind::Transient, "the script lost the reply")),
             Act::Slow(time) => {
@@ -240,7 +248,7 @@ impl<B: Backend> Scripted<B> {
     pub fn new(inner: B) -> (Self, Script) {
         let rules = Rules {
             next: Default::default(),
-            always: [Act::Ok; 3],
+            always: [Act::Ok; 4],
             calls: Vec::new(),
             claims: Vec::new(),
         };
@@ -277,6 +285,22 @@ impl<B: Backend> Backend for Scripted<B> {
 
     fn requests(&self) -> u64 {
         self.inner.requests()
+    }
+}
+
+impl<M: Member> Member for Scripted<M> {
+    async fn look(&self) -> Result<Look, Fault> {
+        let pass = self.script.begin(Verb::Look, ClaimId::from_bits(0)).enter().await?;
+        pass.pass_on(self.inner.look().await).await
+    }
+
+    async fn enrol(&self, seen: &Look, enrolment: &Enrolment) -> Result<bool, Fault> {
+        let pass = self.script.begin(Verb::Look, ClaimId::from_bits(0)).enter().await?;
+        pass.pass_on(self.inner.enrol(seen, enrolment).await).await
+    }
+
+    fn serve_under(&self, enrolment: Option<&Enrolment>) {
+        self.inner.serve_under(enrolment);
     }
 }
 

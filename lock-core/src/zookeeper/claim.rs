@@ -7,6 +7,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep_until;
 
 use super::about::REVOKE;
+use super::counting::Counting;
 use super::fault::{self, Failure};
 use super::line;
 use super::liveness::End;
@@ -47,6 +48,8 @@ pub struct ZooKeeperClaim {
     pub(super) held: Option<Held>,
     pub(super) watch: Option<Watch>,
     leaving: Option<Leaving>,
+    /// Where the tokens come from in a quorum; alone, they come from the node.
+    pub(super) counting: Option<Counting>,
 }
 
 /// What a waiter knows.
@@ -61,7 +64,6 @@ pub(super) struct Waiting {
 /// What a holder knows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Held {
-    pub(super) czxid: u64,
     pub(super) since: Instant,
     /// When its node and the line were read.
     pub(super) looked: Instant,
@@ -100,6 +102,7 @@ impl ZooKeeperClaim {
             held: None,
             watch: None,
             leaving: None,
+            counting: None,
         }
     }
 
@@ -116,11 +119,17 @@ impl ZooKeeperClaim {
     /// another name, unless there is nothing that could be taken for it.
     pub(super) fn stand_outside(&mut self) {
         if self.node.take().is_some_and(|node| node.presence() != Presence::Absent) {
-            self.id = clock::random_claim_id();
+            self.next_id();
         }
         self.waiting = None;
         self.held = None;
         self.watch = None;
+    }
+
+    /// The next place in the line gets a node of another name.
+    fn next_id(&mut self) {
+        let counted = self.counting.as_mut().and_then(Counting::next_id);
+        self.id = counted.unwrap_or_else(clock::random_claim_id);
     }
 
     /// The grant of a claim that stands first, as seen by a request that began at `began`.
@@ -261,6 +270,14 @@ impl Claim for ZooKeeperClaim {
         Ok(Renewal::Lost)
     }
 
+    fn count_from(&mut self, clock: u64) {
+        self.count(clock);
+    }
+
+    async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
+        self.raise_to(to).await
+    }
+
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         let until = clock::now() + REQUEST_WITHIN;
         if self.leaving.is_some() {
@@ -290,7 +307,7 @@ impl Claim for ZooKeeperClaim {
                 }
             }
         }
-        self.id = clock::random_claim_id();
+        self.next_id();
         match (node.session.liveness.ended(), node.give_up()) {
             (Some(End::Expired), _) | (None, None) => return Ok(Withdrawal::NotHeld),
             (Some(End::GivenUp), _) => self.leaving = Some(Leaving::Unknown),

@@ -13,6 +13,8 @@ pub(super) enum Failure {
     Answer(Error),
     /// No answer: it may have taken effect, and may do so still.
     Unknown(Fault),
+    /// What is stored there is not what it should be; nothing was done.
+    Unfit(Fault),
     /// The session is over.
     Over,
 }
@@ -46,7 +48,7 @@ impl Failure {
     pub(super) fn into_fault(self) -> Fault {
         match self {
             Self::Answer(error) => fault(error),
-            Self::Unknown(fault) => fault,
+            Self::Unknown(fault) | Self::Unfit(fault) => fault,
             Self::Over => session_over(),
         }
     }

@@ -8,6 +8,7 @@ use zookeeper_client::Error;
 
 use super::about;
 use super::claim::{CZXID_END, Held, Waiting, ZooKeeperClaim, tokens};
+use super::counting::Basis;
 use super::fault::Failure;
 use super::line;
 use super::lock_node::{LockNode, Presence};
@@ -35,15 +36,27 @@ impl ZooKeeperClaim {
         if !node.extend(began + self.terms.lease) {
             return Ok(None);
         }
+        let ticket = match self.sessions.admit(&node.session, until).await {
+            Ok(ticket) => ticket,
+            Err(failure) => return self.not_served(&node, failure),
+        };
         if let Some(blocked) = self.is_still_blocked(&node, began) {
             return Ok(Some(blocked));
         }
         match node.presence() {
             Presence::Asked => self.find(&node, &directory).await,
-            Presence::There { name, .. } => match node.session.list(&directory, until).await {
-                Ok(children) => self.stand(&node, &name, &children, began, until).await,
-                Err(failure) => self.not_served(&node, failure),
-            },
+            Presence::There { name, .. } => {
+                let counter = self.counter_to_move();
+                let counter = Self::look_at_counter(&node.session, counter.as_ref(), until);
+                let listed = node.session.list(&directory, until);
+                match tokio::join!(counter, listed) {
+                    (counter, Ok(children)) => {
+                        let basis = Basis { ticket, counter };
+                        self.stand(&node, &name, &children, began, until, basis).await
+                    }
+                    (_, Err(failure)) => self.not_served(&node, failure),
+                }
+            }
             Presence::Absent | Presence::GivenUp => Ok(None),
         }
     }
@@ -77,6 +90,11 @@ impl ZooKeeperClaim {
     /// Creates a node at the end of the line.
     async fn join(&mut self, directory: &Arc<str>, until: Instant) -> Stepped {
         let session = self.sessions.get(until).await?;
+        let ticket = match self.sessions.admit(&session, until).await {
+            Ok(ticket) => ticket,
+            Err(Failure::Over) => return Ok(None),
+            Err(failure) => return Err(failure.into_fault()),
+        };
         if !self.is_patient() {
             match line::children(&session, directory, until).await {
                 Ok(children) => match children::line(&children).len() {
@@ -92,11 +110,16 @@ impl ZooKeeperClaim {
         let node = LockNode::new(session.clone(), directory.clone(), self.id, lease_end);
         // Owned before anything is sent, so that nothing can be left behind.
         self.node = Some(node.clone());
+        if let Some(counting) = &mut self.counting {
+            counting.forget();
+        }
         let prefix = node.path(node.prefix());
         let data = about::data(self.terms.name);
         let create = || create_and_list(&session, &prefix, directory, &data, until);
         let Some(asked) = node.ask(create) else { return Ok(None) };
-        let mut made = asked.await;
+        let counter = self.counter_to_move();
+        let counter = Self::look_at_counter(&session, counter.as_ref(), until);
+        let (mut made, counter) = tokio::join!(asked, counter);
         if made.0.as_ref().is_err_and(Failure::is_no_node) {
             node.makes_directory();
             let create = || make_create_and_list(&session, &prefix, directory, &data, until);
@@ -115,7 +138,10 @@ impl ZooKeeperClaim {
             return Err(fault);
         }
         match listed {
-            Ok(children) => self.stand(&node, &name, &children, began, until).await,
+            Ok(children) => {
+                let basis = Basis { ticket, counter };
+                self.stand(&node, &name, &children, began, until, basis).await
+            }
             Err(failure) => self.not_served(&node, failure),
         }
     }
@@ -128,7 +154,7 @@ impl ZooKeeperClaim {
         until: Instant,
     ) -> Stepped {
         match failure {
-            Failure::Unknown(fault) => return Err(fault),
+            Failure::Unknown(fault) | Failure::Unfit(fault) => return Err(fault),
             Failure::Over => return Ok(None),
             Failure::Answer(_) => {}
         }
@@ -172,6 +198,7 @@ impl ZooKeeperClaim {
         children: &[String],
         began: Instant,
         until: Instant,
+        basis: Basis,
     ) -> Stepped {
         let Some(standing) = children::standing(children, name) else {
             // An operator took it away.
@@ -179,7 +206,7 @@ impl ZooKeeperClaim {
             return Ok(None);
         };
         let Some(predecessor) = standing.predecessor else {
-            return self.hold(node, standing.followed, began, until).await;
+            return self.hold(node, standing.followed, began, until, basis).await;
         };
         if !self.is_patient() {
             let outside = self.outside(&node.session, children::line(children).len() - 1);
@@ -216,22 +243,28 @@ impl ZooKeeperClaim {
         followed: bool,
         began: Instant,
         until: Instant,
+        basis: Basis,
     ) -> Stepped {
         let Presence::There { czxid, .. } = node.presence() else { return Ok(None) };
+        self.watch = None;
+        let fences = match &self.counting {
+            None => tokens(czxid, self.terms.fences),
+            Some(_) => match self.reserve(node, basis, until).await? {
+                Some(block) => block,
+                None => return Ok(None),
+            },
+        };
         let waited = self.waiting.take().is_some();
         let before = self.held.take();
         let now = clock::now();
         let held = Held {
-            czxid,
             since: now,
             looked: now,
             wanted: followed,
             revoke_requested: before.is_some_and(|held| held.revoke_requested),
             waited: waited || before.is_some_and(|held| held.waited),
         };
-        self.watch = None;
         self.held = Some(held);
-        let fences = tokens(held.czxid, self.terms.fences);
         let grant = self.grant(node, held, began, until, fences).await;
         // Nobody may take the node away before the grant is over.
         if !node.extend(began + self.terms.lease) {

@@ -8,6 +8,7 @@ use zookeeper_client::Error;
 use super::about::{self, REVOKE};
 use super::claim::tokens;
 use super::fault::{self, Failure};
+use super::fence;
 use super::names;
 use super::session::{Answer, REQUEST_WITHIN, Session};
 use super::sessions::Sessions;
@@ -95,8 +96,15 @@ pub(super) async fn inspect(sessions: &Arc<Sessions>, key: &Key) -> Result<Inspe
         let about = said.as_ref().map(|(data, _)| about::shown(data));
         let claim = names::claimant(name);
         if holder.is_none() {
-            let czxid = said.map(|(_, czxid)| czxid);
-            let token = czxid.and_then(|czxid| tokens(czxid, u32::MAX).last());
+            let token = match (said, sessions.counts()) {
+                (_, true) => {
+                    let root = &sessions.target.root;
+                    let token = fence::first_token(&session, root, key.as_str(), &claim, until);
+                    token.await.map_err(Failure::into_fault)?
+                }
+                (Some((_, czxid)), false) => tokens(czxid, u32::MAX).last(),
+                (None, false) => None,
+            };
             let found = Holder::new(claim, token.map(FencingToken::new), None);
             holder = Some(about.into_iter().fold(found, Holder::with_about));
         } else {

@@ -6,6 +6,8 @@
 //! | `<root>/<key>` | container | the line | until the server finds it empty |
 //! | `<root>/<key>/_c_<claim id>-lock-<number>` | ephemeral | host, process, name of a claim | until it is withdrawn |
 //! | `<root>/{lock-sessions}/<session id>` | ephemeral | nothing | as long as the session |
+//! | `<root>/{lock-fences}/<slot>` | persistent | a token counter, at a member of a quorum | for good; 1,024 of them at most |
+//! | `<root>/{lock-quorum}` | persistent | which quorum the server is a member of | for good |
 //!
 //! The claim with the lowest number holds the key; each other one watches the one before it.
 //!
@@ -14,22 +16,31 @@
 //! for two thirds from the last answered write (`proto/session.rs`). The client's own word that a
 //! link is suspended or a session has expired comes too late for that: no hold waits for it.
 //!
+//! A server on its own can be a member of a [`Quorum`](crate::quorum::Quorum). Then the tokens come
+//! from counters that only the holder of a key moves, not from transaction ids, of which each
+//! server has its own.
+//!
 //! - `session`: requests. - `sessions`: a new one after one has ended. - `liveness`, `keeper`: what
 //!   keeps a session. - `lock_node`: a claim's node, deleted whatever happens. - `removal`: how. -
 //!   `watch`: watches. - `claim`: the verbs. - `join`: getting into the line, also after lost
 //!   replies. - `line`: who is in it, and asking the holder to leave, or making
 //!   it. - `names`, `about`: names
-//!   and data of nodes. - `url`, `tls`, `fault`.
+//!   and data of nodes. - `fence`, `counting`: tokens in a quorum. - `enrolled`: which quorum it is.
+//!   - `quorum`: `zookeeper+quorum://`. - `url`, `tls`, `fault`.
 
 mod about;
 mod claim;
+mod counting;
+mod enrolled;
 mod fault;
+mod fence;
 mod join;
 mod keeper;
 mod line;
 mod liveness;
 mod lock_node;
 mod names;
+pub(crate) mod quorum;
 mod removal;
 mod session;
 mod sessions;
@@ -53,8 +64,8 @@ use crate::key::Key;
 /// The shortest lease that is renewed in time.
 const LEASE_MIN: Duration = Duration::from_millis(100);
 
-/// See the module.
-#[derive(Debug)]
+/// See the module. Cheap to clone; the clones share one session.
+#[derive(Debug, Clone)]
 pub struct ZooKeeper {
     sessions: Arc<Sessions>,
 }
@@ -75,6 +86,26 @@ impl ZooKeeper {
         let sessions = Sessions::connect(target).await.map_err(ConnectError::Store)?;
         Ok(Self { sessions })
     }
+
+    /// A server on its own as a member of a quorum. It need not answer yet: nothing is sent before
+    /// it is asked for something.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Url`] for a malformed URL.
+    ///
+    /// # Panics
+    ///
+    /// Outside a Tokio runtime.
+    pub fn member(url: &str) -> Result<Self, ConnectError> {
+        Ok(Self::member_at(Target::parse(url)?))
+    }
+
+    fn member_at(target: Target) -> Self {
+        let sessions = Sessions::new(target);
+        sessions.count();
+        Self { sessions }
+    }
 }
 
 impl Backend for ZooKeeper {
@@ -87,6 +118,7 @@ impl Backend for ZooKeeper {
             push: true,
             revocation: true,
             force_release: true,
+            quorum: true,
             lease_min: LEASE_MIN,
             ..Promises::none()
         }

@@ -15,6 +15,12 @@ const UUID_CHARS: usize = 36;
 /// The directory of our sessions' own nodes. No key has this name, as braces are encoded in keys.
 const SESSIONS: &str = "{lock-sessions}";
 
+/// The directory of the token counters of a quorum's member.
+const FENCES: &str = "{lock-fences}";
+
+/// Which quorum the server is a member of.
+const ENROLMENT: &str = "{lock-quorum}";
+
 /// ZooKeeper's own node at the root of the tree.
 const RESERVED: &str = "zookeeper";
 
@@ -36,6 +42,21 @@ pub(super) fn sessions(root: &str) -> String {
 /// The node of one session: its name is the session's id as ZooKeeper's tools write it.
 pub(super) fn session(root: &str, id: i64) -> String {
     format!("{root}/{SESSIONS}/{id:#x}")
+}
+
+/// The directory of the token counters.
+pub(super) fn fences(root: &str) -> String {
+    format!("{root}/{FENCES}")
+}
+
+/// One token counter.
+pub(super) fn fence(root: &str, slot: u64) -> String {
+    format!("{root}/{FENCES}/{slot:03x}")
+}
+
+/// The node of the enrolment.
+pub(super) fn enrolment(root: &str) -> String {
+    format!("{root}/{ENROLMENT}")
 }
 
 /// What the node of a claim is called before the server adds the sequence number.

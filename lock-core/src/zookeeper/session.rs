@@ -7,21 +7,23 @@
 //! A request is sent when its method is called, not when its future is polled first, so two calls
 //! before one await take one round trip. Those that are `async` send more than one.
 
+use std::collections::VecDeque;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use zookeeper_client::{Acls, Client, CreateMode, Error, OneshotWatcher, Stat};
 
+use super::enrolled::Ticket;
 use super::fault::{self, Failure};
 use super::keeper;
 use super::liveness::{End, Liveness};
 use super::names;
 use super::url::Target;
 use crate::backend::Fault;
-use crate::engine::clock;
+use crate::engine::{clock, lock};
 use crate::proto::SessionClock;
 
 /// How long one request may take.
@@ -34,19 +36,26 @@ const SILENT_FOR: u32 = 2;
 /// How often a directory that is removed over and over is made again.
 const MAKES_MAX: u32 = 5;
 
+/// How many looks at the server are remembered: each client is about to act on one at most.
+const LOOKS_MAX: usize = 8;
+
 pub(super) type Answer<T> = Result<T, Failure>;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Session {
-    client: Client,
-    acls: Acls<'static>,
+    pub(super) client: Client,
+    pub(super) acls: Acls<'static>,
     /// The node that is written to prove that the session lives.
-    node: String,
+    pub(super) node: String,
     pub(super) liveness: Arc<Liveness>,
     /// Where the tasks of the session run: without that runtime the session ends.
     pub(super) runtime: Handle,
     requests: Arc<AtomicU64>,
+    /// What was read of the server's enrolment in this session.
+    ticket: Mutex<Option<Ticket>>,
+    /// The server's clock at the last looks at it in this session.
+    looks: Mutex<VecDeque<Duration>>,
 }
 
 impl Session {
@@ -73,6 +82,8 @@ impl Session {
             liveness: Arc::new(Liveness::new(SessionClock::start(timeout, sent, clock::now()))),
             runtime: Handle::current(),
             requests,
+            ticket: Mutex::new(None),
+            looks: Mutex::default(),
         });
         let directory = names::sessions(&target.root);
         let until = clock::now() + REQUEST_WITHIN;
@@ -99,8 +110,30 @@ impl Session {
         self.client.session_timeout()
     }
 
+    pub(super) fn ticket(&self) -> Option<Ticket> {
+        lock(&self.ticket).clone()
+    }
+
+    pub(super) fn keep_ticket(&self, ticket: Option<Ticket>) {
+        *lock(&self.ticket) = ticket;
+    }
+
+    /// The server was looked at, when its clock was at `now`.
+    pub(super) fn looked(&self, now: Duration) {
+        let mut looks = lock(&self.looks);
+        looks.push_back(now);
+        if looks.len() > LOOKS_MAX {
+            looks.pop_front();
+        }
+    }
+
+    /// Whether this session is the one of the look that told this clock.
+    pub(super) fn has_looked(&self, now: Duration) -> bool {
+        lock(&self.looks).contains(&now)
+    }
+
     /// Waits for an answer, and sorts it.
-    async fn ask<T>(
+    pub(super) async fn ask<T>(
         &self,
         until: Instant,
         request: impl Future<Output = Result<T, Error>>,
@@ -122,7 +155,7 @@ impl Session {
             Err(_) => Failure::Unknown(fault::timed_out(REQUEST_WITHIN)),
         };
         match failure {
-            Failure::Answer(_) => self.liveness.heard(now),
+            Failure::Answer(_) | Failure::Unfit(_) => self.liveness.heard(now),
             Failure::Over => self.liveness.end(End::GivenUp),
             // By then the client would have said something, were its task run by anybody.
             Failure::Unknown(_) => {

@@ -1,11 +1,12 @@
 //! The session of a client, opened anew after one has ended.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
+use super::enrolled::Rule;
 use super::fault;
 use super::session::{REQUEST_WITHIN, Session};
 use super::url::Target;
@@ -39,21 +40,48 @@ pub(super) struct Sessions {
     /// Held while a session is opened; the last failure and its time.
     opening: tokio::sync::Mutex<Option<(Instant, Fault)>>,
     requests: Arc<AtomicU64>,
+    /// When attempts are served.
+    pub(super) rule: RwLock<Rule>,
+    rules: AtomicU64,
+    /// Whether tokens come from counters, as at a member of a quorum.
+    counts: AtomicBool,
 }
 
 impl Sessions {
-    /// Opens the first session.
-    pub(super) async fn connect(target: Target) -> Result<Arc<Self>, Fault> {
-        let sessions = Arc::new(Self {
+    /// No session yet: it is opened by who asks first. In the runtime that sessions belong to.
+    pub(super) fn new(target: Target) -> Arc<Self> {
+        Arc::new(Self {
             target,
             home: Handle::current(),
             home_is_gone: AtomicBool::new(false),
             current: Mutex::new(None),
             opening: tokio::sync::Mutex::new(None),
             requests: Arc::new(AtomicU64::new(0)),
-        });
+            rule: RwLock::default(),
+            rules: AtomicU64::new(0),
+            counts: AtomicBool::new(false),
+        })
+    }
+
+    /// Opens the first session.
+    pub(super) async fn connect(target: Target) -> Result<Arc<Self>, Fault> {
+        let sessions = Self::new(target);
         sessions.open().await?;
         Ok(sessions)
+    }
+
+    /// A number for a further rule.
+    pub(super) fn next_rule(&self) -> u64 {
+        self.rules.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Tokens come from counters from now on.
+    pub(super) fn count(&self) {
+        self.counts.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn counts(&self) -> bool {
+        self.counts.load(Ordering::Relaxed)
     }
 
     pub(super) fn requests(&self) -> u64 {

@@ -5,6 +5,7 @@
 
 mod conformance;
 mod contention;
+mod managed;
 mod members;
 mod tokens;
 

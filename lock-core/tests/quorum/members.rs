@@ -108,3 +108,31 @@ fn too_few_members_and_unfit_ones_are_refused_by_place() {
     let two = Quorum::new(vec![Memory::new(), Memory::new()]);
     assert_eq!(two.unwrap_err(), QuorumError::TooFew { given: 2 });
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_hangs_is_left_alone_but_for_probes_and_is_back_when_it_answers() {
+    let stage = Stage::of(3);
+    fail(&stage, 1, Act::Never);
+    let take = async || {
+        let guard = stage.locks.lock("k").options(short()).await.unwrap();
+        guard.release().await.unwrap();
+        sleep(ms(1)).await;
+    };
+    for _ in 0..500 {
+        take().await;
+    }
+    let asked = stage.scripts[0].calls_of(Verb::Attempt).len();
+    for _ in 0..1_000 {
+        take().await;
+    }
+    let probes = stage.scripts[0].calls_of(Verb::Attempt).len() - asked;
+    assert!((1..=10).contains(&probes), "{probes} requests in a second or two");
+    stage.scripts[0].heal();
+    sleep(ms(3_000)).await;
+    for _ in 0..300 {
+        take().await;
+    }
+    let asked = stage.scripts[0].calls_of(Verb::Attempt).len();
+    take().await;
+    assert_eq!(stage.scripts[0].calls_of(Verb::Attempt).len(), asked + 1, "asked like the others");
+}

@@ -26,11 +26,12 @@ impl Default for RedisOptions {
 }
 
 impl RedisOptions {
-    /// A server without persistence.
+    /// A server without persistence: the `redis-server` of the path, or the program that the
+    /// environment variable `REDIS_SERVER` names.
     #[must_use]
     pub fn new() -> Self {
         RedisOptions {
-            binary: "redis-server".into(),
+            binary: std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into()),
             password: None,
             acl: None,
             unix_socket: false,
@@ -38,7 +39,7 @@ impl RedisOptions {
         }
     }
 
-    /// Another program than the `redis-server` of the path.
+    /// Another program than that of [`new`](Self::new).
     #[must_use]
     pub fn binary(mut self, program: impl Into<OsString>) -> Self {
         self.binary = program.into();

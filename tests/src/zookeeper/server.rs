@@ -165,6 +165,18 @@ impl ZooKeeperServer {
         }
     }
 
+    /// The same on a data directory that is empty: nothing is left of what it had, and it knows
+    /// no session.
+    ///
+    /// # Panics
+    ///
+    /// If it does not serve within 30 s, or its data cannot be removed.
+    pub fn restart_empty(&mut self) {
+        self.kill();
+        std::fs::remove_dir_all(self.folder().join("version-2")).expect("its data");
+        self.restart();
+    }
+
     /// Gives the fixture's session up: what it waits for will not come.
     fn forget_session(&mut self) {
         self.asked.get_mut().expect("no fixture panicked").admin = None;

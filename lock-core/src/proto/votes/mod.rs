@@ -94,7 +94,8 @@ impl Votes {
                 && match &seat.standing {
                     Standing::Outside => true,
                     Standing::Waits { ask_at, .. } => !pushed || seat.heard || *ask_at <= now,
-                    Standing::Down { ask_at, .. } => *ask_at <= now,
+                    // It may have been kept away until it pushed.
+                    Standing::Down { ask_at, .. } => seat.heard || *ask_at <= now,
                     // Its time is over, or it was not renewed.
                     Standing::Granted(share) => share.until <= now,
                 }
@@ -105,6 +106,12 @@ impl Votes {
     /// The members where nothing of the claim is, and that were not told to forget it.
     pub(crate) fn outside(&self) -> Vec<usize> {
         self.which(|seat| seat.is_free() && matches!(seat.standing, Standing::Outside))
+    }
+
+    /// The members that have not failed to answer this claim.
+    pub(crate) fn not_down(&self) -> impl Iterator<Item = usize> {
+        let down = |seat: &Seat| matches!(seat.standing, Standing::Down { .. });
+        (0..self.seats.len()).filter(move |&member| !down(&self.seats[member]))
     }
 
     /// A renewal begins: the members that hold the key for the claim, and have no request under

@@ -1,12 +1,16 @@
 -- ARGV me, lease ms, tokens, join (1 or 0), due in ms, claim lease ms, fence kept ms,
---      clock of the tokens (or none: the server's)
--- -> {1, first, last, wanted} granted
+--      clock of the tokens (or none: the server's), and at a member of a quorum its enrolment, and
+--      the run_id to compare if any
+-- -> -2 it is not (any more) what the client knows
+--    {1, first, last, wanted} granted
 --    {0, ahead, ms left, foreign, last token of the key, or of the clock} blocked
 local call = redis.call
 -- The keys of the lock at hand: lock, queue, due, fence.
 local K = KEYS
+--MEMBER
 --FENCE
 local me = ARGV[1]
+--SERVES 9 10
 local values = call('MGET', K[1], K[4])
 local holder = values[1]
 

@@ -45,8 +45,12 @@ local function reserve(value, count, ttl, clock)
       first = math.max(before + 1, last - count + 1)
       last = math.max(first, last)
     end
+    --NOTE
     call('SET', K[4], string.format('%016d:%d', last, last - first + 1), 'PX', ttl)
-  elseif not call('SET', K[4], string.format('%016d:1', last), 'PX', ttl, 'NX') then
+    return first, last
+  end
+  --NOTE
+  if not call('SET', K[4], string.format('%016d:1', last), 'PX', ttl, 'NX') then
     foreign(K[4])
   end
   return first, last

@@ -1,11 +1,12 @@
 //! One script per verb, with shared functions. `KEYS` are always the lock, the queue, the due
-//! times and the fence of one lock (of each lock in turn, for renewals).
+//! times and the fence of one lock (of each lock in turn, for renewals); at a member of a quorum, its
+//! enrolment and its highest token behind them.
 
 use std::sync::LazyLock;
 
 use redis::Cmd;
 
-use super::names::Names;
+use super::names::{Names, QUORUM};
 
 /// A script and its name at the server.
 #[derive(Debug)]
@@ -23,8 +24,29 @@ impl Script {
     /// Puts the shared functions in where the body asks for them, which is behind the paths that
     /// are taken most: to define a function costs as much as a call of a command.
     fn with_shared(body: &str) -> Self {
-        let fenced = body.replace("--FENCE", include_str!("fence.lua"));
-        Self::new(fenced.replace("--PROMOTE", include_str!("promote.lua")))
+        let is_mark = |line: &&str| MARKS.iter().any(|mark| line.trim_start().starts_with(mark));
+        let lines = shared(body).filter(|line| !is_mark(line));
+        Self::new(joined(lines))
+    }
+
+    /// The same for a member of a quorum: it serves under its enrolment only, and notes the highest
+    /// token.
+    fn of_member(body: &str) -> Self {
+        let member = include_str!("member.lua");
+        let lines = shared(body).map(|line| {
+            let mut words = line.split_whitespace();
+            match (words.next(), words.next(), words.next()) {
+                (Some("--MEMBER"), ..) => member.to_owned(),
+                (Some("--SERVES"), Some(enrolment), Some(life)) => {
+                    format!("if not serves(ARGV[{enrolment}], ARGV[{life}]) then return -2 end")
+                }
+                // Nobody is handed a key where that could be a grant in quarantine.
+                (Some("--UNLESS"), ..) => "alone = alone or not serves(ARGV[4], ARGV[5])".into(),
+                (Some("--NOTE"), last, _) => format!("note({})", last.unwrap_or("last")),
+                _ => line.to_owned(),
+            }
+        });
+        Self::new(joined(lines))
     }
 
     /// A call of the script by its hash; the caller adds keys and arguments.
@@ -47,12 +69,35 @@ impl Script {
         command
     }
 
+    /// A call for one lock at a member of a quorum.
+    pub(super) fn at_member(&self, names: &Names) -> Cmd {
+        let mut command = self.evalsha(Names::count() + QUORUM.len());
+        names.add_to(&mut command);
+        command.arg(&QUORUM);
+        command
+    }
+
     /// A call for one lock.
     pub(super) fn on(&self, names: &Names) -> Cmd {
         let mut command = self.evalsha(Names::count());
         names.add_to(&mut command);
         command
     }
+}
+
+/// Where the variant of a member has more.
+const MARKS: [&str; 4] = ["--MEMBER", "--SERVES", "--UNLESS", "--NOTE"];
+
+fn shared(body: &str) -> impl Iterator<Item = &str> {
+    body.lines().flat_map(|line| match line.trim() {
+        "--FENCE" => include_str!("fence.lua").lines(),
+        "--PROMOTE" => include_str!("promote.lua").lines(),
+        _ => line.lines(),
+    })
+}
+
+fn joined<L: AsRef<str>>(lines: impl Iterator<Item = L>) -> String {
+    lines.fold(String::new(), |text, line| text + line.as_ref() + "\n")
 }
 
 pub(super) static ATTEMPT: LazyLock<Script> =
@@ -65,6 +110,16 @@ pub(super) static FORCE_RELEASE: LazyLock<Script> =
     LazyLock::new(|| Script::with_shared(include_str!("force_release.lua")));
 pub(super) static RAISE: LazyLock<Script> =
     LazyLock::new(|| Script::with_shared(include_str!("raise.lua")));
+pub(super) static MEMBER_ATTEMPT: LazyLock<Script> =
+    LazyLock::new(|| Script::of_member(include_str!("attempt.lua")));
+pub(super) static MEMBER_WITHDRAW: LazyLock<Script> =
+    LazyLock::new(|| Script::of_member(include_str!("withdraw.lua")));
+pub(super) static MEMBER_RAISE: LazyLock<Script> =
+    LazyLock::new(|| Script::of_member(include_str!("raise.lua")));
+pub(super) static LOOK: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("look.lua").to_owned()));
+pub(super) static ENROL: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("enrol.lua").to_owned()));
 pub(super) static INSPECT: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("inspect.lua").to_owned()));
 pub(super) static RIGHTS: LazyLock<Script> =

@@ -1,8 +1,10 @@
--- ARGV me, token, fence kept ms
--- -> 1 the fence is at the token, 0 not held, or granted anew since
+-- ARGV me, token, fence kept ms, and at a member its enrolment, and the run_id to compare if any
+-- -> -2 it is not (any more) what the client knows, 1 the fence is at the token, 0 not held, or granted anew since
 local call = redis.call
 local K = KEYS
+--MEMBER
 --FENCE
+--SERVES 4 5
 if call('GET', K[1]) ~= ARGV[1] then
   return 0
 end
@@ -10,5 +12,6 @@ local value = call('GET', K[4])
 if value and last_of(value) >= tonumber(ARGV[2]) then
   return last_of(value) == tonumber(ARGV[2]) and 1 or 0
 end
+--NOTE tonumber(ARGV[2])
 call('SET', K[4], string.format('%016d:1', ARGV[2]), 'PX', ARGV[3])
 return 1

@@ -15,6 +15,11 @@ for n = 1, #KEYS / 4 do
     -- The lease first, and whatever becomes of the tokens: a server without memory still renews.
     call('PEXPIRE', K[1], lease)
     local done, first, last = pcall(function()
+      if tokens == 0 then
+        -- The members of a quorum agree on tokens when they grant.
+        call('PEXPIRE', K[4], ARGV[n * 4])
+        return 1, 0
+      end
       return reserve(call('GET', K[4]), tokens, ARGV[n * 4])
     end)
     if not done then

@@ -1,10 +1,14 @@
--- ARGV me, tokens, clock of the tokens (or none: the server's)
+-- ARGV me, tokens, clock of the tokens (or none: the server's), and at a member of a quorum its
+--      enrolment (empty: unknown), and the run_id to compare if any
 -- -> 1 released, 2 handed on, 0 not held
 local call = redis.call
 local K = KEYS
+--MEMBER
 local me = ARGV[1]
 if call('GET', K[1]) == me then
-  if call('LLEN', K[2]) == 0 then
+  local alone = call('LLEN', K[2]) == 0
+  --UNLESS
+  if alone then
     call('DEL', K[1])
     return 1
   end

@@ -4,7 +4,7 @@ mod evalsha;
 mod mutex;
 mod ours;
 mod poller;
-mod rslock;
+pub(crate) mod rslock;
 mod zookeeper;
 
 use std::time::Duration;

@@ -9,7 +9,12 @@ pub(crate) struct Rslock(LockManager);
 
 impl Rslock {
     pub(crate) fn new(url: &str) -> Self {
-        Rslock(LockManager::new(vec![url]))
+        Self::at(&[url.to_owned()])
+    }
+
+    /// At a majority of servers.
+    pub(crate) fn at(urls: &[String]) -> Self {
+        Rslock(LockManager::new(urls.iter().map(String::as_str).collect()))
     }
 }
 

@@ -6,6 +6,7 @@ mod linger;
 mod one_process;
 mod overload;
 mod processes;
+mod quorum;
 mod single;
 mod zookeeper;
 
@@ -24,6 +25,7 @@ pub(crate) enum Name {
     HandOff,
     Linger,
     Held,
+    Quorum,
     Overload,
     Burst,
     ZkSingle,
@@ -32,7 +34,7 @@ pub(crate) enum Name {
     ZkHandOff,
 }
 
-const ALL: [Name; 15] = [
+const ALL: [Name; 16] = [
     Name::Single,
     Name::ManyKeys,
     Name::Hot64,
@@ -42,6 +44,7 @@ const ALL: [Name; 15] = [
     Name::HandOff,
     Name::Linger,
     Name::Held,
+    Name::Quorum,
     Name::Overload,
     Name::Burst,
     Name::ZkSingle,
@@ -71,6 +74,7 @@ impl Name {
             Name::HandOff => "handoff",
             Name::Linger => "linger",
             Name::Held => "held",
+            Name::Quorum => "quorum",
             Name::Overload => "overload",
             Name::Burst => "burst",
             Name::ZkSingle => "zk-single",
@@ -91,6 +95,7 @@ impl Name {
             Name::HandOff => handoff::run(arguments).await,
             Name::Linger => linger::run(arguments).await,
             Name::Held => held::run(arguments).await,
+            Name::Quorum => quorum::run(arguments).await,
             Name::Overload => overload::run(arguments).await,
             Name::Burst => overload::burst(arguments).await,
             Name::ZkSingle => zookeeper::single::run(arguments).await,

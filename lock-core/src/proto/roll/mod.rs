@@ -1,0 +1,264 @@
+//! Which members of a quorum may grant, and what is to be done for those that may not.
+//!
+//! A member that lost its data has forgotten what it granted, and how far its tokens were. So it
+//! grants nothing until every lease that it may have granted is over (its *quarantine*), and then
+//! only above a *floor*: the highest token that any of the others has reserved, read when the
+//! quarantine was over already, as a grant of before may still be raising the others until then.
+//! A majority of the others must be read, as any grant of before that counted this member counted
+//! enough others to meet it there.
+//!
+//! Where a majority lost its data at once, nobody knows what it had granted. When all are past
+//! their quarantine they begin again with what there is; that tokens grow rests on clocks then.
+//!
+//! A quorum is *founded* where no member has an enrolment and nobody ever reserved a token: a
+//! store that has run for longer than any lease holds none, so it may grant at once.
+//!
+//! The model in `tests/tests/quorum_model/` explores these rules.
+
+mod standing;
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant};
+
+pub(crate) use standing::{Identity, Standing};
+
+use crate::backend::{Enrolment, Look, SEEN_WITHIN};
+
+/// Members that were founded so short a while ago may have companions that were not reached yet.
+const FOUNDING_WITHIN: Duration = Duration::from_secs(10);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Roll {
+    identity: Identity,
+    seats: Vec<Seat>,
+}
+
+/// What is known of one member.
+#[derive(Debug, Default)]
+struct Seat {
+    seen: Option<Seen>,
+    /// The last look at it failed.
+    failed: bool,
+    /// The enrolment that was seen past its quarantine, and when that was heard first.
+    past: Option<(u64, Instant)>,
+    /// It was seen to have an enrolment: without one it has lost it, and is not new.
+    known: bool,
+}
+
+/// One look.
+#[derive(Debug)]
+struct Seen {
+    sent: Instant,
+    heard: Instant,
+    look: Look,
+}
+
+/// What is to be done now.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// These are to be looked at.
+    pub(crate) looks: Vec<usize>,
+    /// These are to be enrolled.
+    pub(crate) acts: Vec<Act>,
+    /// When there is more to do though nothing was heard.
+    pub(crate) next: Option<Instant>,
+}
+
+/// One enrolment to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Act {
+    pub(crate) member: usize,
+    /// It is written if the member is as it was seen then.
+    pub(crate) seen: Look,
+    pub(crate) what: Enrol,
+}
+
+/// What is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Enrol {
+    /// It is new, as all are.
+    Found { ready_at: Duration },
+    /// It lost its data, or joins those that are there.
+    Quarantine { ready_at: Duration },
+    /// Its quarantine is over; `on_clocks` if too few others knew how far it was.
+    Repair { floor: u64, on_clocks: bool },
+}
+
+impl Roll {
+    pub(crate) fn new(identity: Identity) -> Self {
+        let seats = (0..identity.members).map(|_| Seat::default()).collect();
+        Self { identity, seats }
+    }
+
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn majority(&self) -> usize {
+        self.seats.len() / 2 + 1
+    }
+
+    /// A member answered a look that was sent at `sent`.
+    pub(crate) fn saw(&mut self, member: usize, sent: Instant, heard: Instant, look: Look) {
+        let standing = self.identity.standing(&look);
+        let seat = &mut self.seats[member];
+        let nonce = look.enrolment.as_ref().map(|enrolment| enrolment.nonce);
+        seat.known |= nonce.is_some();
+        seat.past = match (standing, nonce, seat.past) {
+            (Standing::Unrepaired, Some(nonce), Some(past)) if past.0 == nonce => Some(past),
+            (Standing::Unrepaired, Some(nonce), _) => Some((nonce, heard)),
+            _ => None,
+        };
+        seat.failed = false;
+        seat.seen = Some(Seen { sent, heard, look });
+    }
+
+    /// A member did not answer a look.
+    pub(crate) fn missed(&mut self, member: usize) {
+        let seat = &mut self.seats[member];
+        (seat.seen, seat.past, seat.failed) = (None, None, true);
+    }
+
+    /// What was seen of a member may be so no more.
+    pub(crate) fn unsee(&mut self, member: usize) {
+        (self.seats[member].seen, self.seats[member].past) = (None, None);
+    }
+
+    pub(crate) fn standing(&self, member: usize) -> Option<Standing> {
+        self.seats[member].seen.as_ref().map(|seen| self.identity.standing(&seen.look))
+    }
+
+    /// The enrolment that a member was seen to have.
+    pub(crate) fn enrolment(&self, member: usize) -> Option<&Enrolment> {
+        self.seats[member].seen.as_ref()?.look.enrolment.as_ref()
+    }
+
+    /// Whether nothing can be done for a member until others answer, or are done with.
+    pub(crate) fn is_stuck(&self, member: usize) -> bool {
+        let is_blind = self.seats.iter().any(|seat| seat.failed);
+        match self.standing(member) {
+            Some(Standing::Vacant | Standing::Lost) => is_blind,
+            Some(Standing::Unrepaired) => match self.floor(member) {
+                Ok(_) => false,
+                Err(unread) => is_blind || unread.is_empty(),
+            },
+            _ => false,
+        }
+    }
+
+    fn standings(&self) -> impl Iterator<Item = (usize, &Seen, Standing)> {
+        self.seats.iter().enumerate().filter_map(|(member, seat)| {
+            let seen = seat.seen.as_ref()?;
+            Some((member, seen, self.identity.standing(&seen.look)))
+        })
+    }
+
+    /// What is to be done at `now`.
+    pub(crate) fn plan(&self, now: Instant) -> Plan {
+        let mut plan = Plan::default();
+        let fresh = |seen: &Seen| now < seen.sent + SEEN_WITHIN;
+        // Those that were not seen; those of which too little is known; those that have changed.
+        let mut wanted: Vec<_> = self.seats.iter().map(|seat| seat.seen.is_none()).collect();
+        for (member, seen, standing) in self.standings() {
+            match standing {
+                Standing::Good | Standing::Foreign => {}
+                Standing::Early { left } => {
+                    let over = seen.heard + left;
+                    if over <= now {
+                        wanted[member] = true;
+                    } else {
+                        plan.next = Some(plan.next.map_or(over, |next| next.min(over)));
+                    }
+                }
+                Standing::Vacant | Standing::Lost => match self.enrol(seen, standing, &fresh) {
+                    Some(what) if fresh(seen) => {
+                        plan.acts.push(Act { member, seen: seen.look.clone(), what });
+                    }
+                    _ => {
+                        for (other, seen, _) in self.standings() {
+                            wanted[other] |= !fresh(seen);
+                        }
+                    }
+                },
+                Standing::Unrepaired => match self.floor(member) {
+                    Ok((floor, on_clocks)) if fresh(seen) => {
+                        let what = Enrol::Repair { floor, on_clocks };
+                        plan.acts.push(Act { member, seen: seen.look.clone(), what });
+                    }
+                    Ok(_) => wanted[member] = true,
+                    Err(unread) => unread.into_iter().for_each(|other| wanted[other] = true),
+                },
+            }
+        }
+        plan.looks = (0..wanted.len()).filter(|&member| wanted[member]).collect();
+        plan
+    }
+
+    /// How to enrol a member that has no enrolment of this life.
+    fn enrol(
+        &self,
+        seen: &Seen,
+        standing: Standing,
+        fresh: &impl Fn(&Seen) -> bool,
+    ) -> Option<Enrol> {
+        let Look { now, up_for, .. } = seen.look;
+        let all_answer =
+            self.standings().filter(|(_, seen, _)| fresh(seen)).count() == self.seats.len();
+        if standing == Standing::Vacant && all_answer && self.is_founding() {
+            let left = self.identity.quarantine().saturating_sub(up_for);
+            return Some(Enrol::Found { ready_at: now + left });
+        }
+        let ours = self.standings().filter(|(_, seen, standing)| {
+            *standing != Standing::Foreign && seen.look.enrolment.is_some()
+        });
+        // Any other list of members that has as many meets this one there.
+        let is_ours = all_answer || ours.count() >= self.majority();
+        is_ours.then(|| Enrol::Quarantine { ready_at: now + self.identity.quarantine() })
+    }
+
+    /// Whether nothing was ever granted: no member has, or had, anything of this quorum but what
+    /// its founding wrote a moment ago.
+    fn is_founding(&self) -> bool {
+        self.seats.iter().zip(self.standings()).all(|(seat, (_, seen, standing))| {
+            let look = &seen.look;
+            let is_new = match (&look.enrolment, standing) {
+                (None, _) => !seat.known,
+                (Some(_), Standing::Lost | Standing::Foreign) => false,
+                (Some(enrolment), _) => {
+                    let founded_since = look.now.saturating_sub(enrolment.ready_at);
+                    enrolment.floor == Some(0) && founded_since < FOUNDING_WITHIN
+                }
+            };
+            is_new && look.highest == 0
+        })
+    }
+
+    /// What the tokens of a member that is past its quarantine are above, or who is to be read
+    /// first.
+    fn floor(&self, member: usize) -> Result<(u64, bool), Vec<usize>> {
+        let Some((_, past)) = self.seats[member].past else { return Err(vec![member]) };
+        let is_read = |seen: &Seen| seen.sent >= past;
+        let others = || self.standings().filter(|(other, _, _)| *other != member);
+        let good =
+            || others().filter(|(_, seen, standing)| is_read(seen) && *standing == Standing::Good);
+        if good().count() >= self.majority() {
+            return Ok((good().map(|(_, seen, _)| seen.look.reached()).max().unwrap_or(0), false));
+        }
+        let unread: Vec<_> =
+            others().filter(|(_, seen, _)| !is_read(seen)).map(|(other, _, _)| other).collect();
+        if !unread.is_empty() {
+            return Err(unread);
+        }
+        let can_begin = |(_, _, standing): (usize, &Seen, Standing)| {
+            matches!(standing, Standing::Good | Standing::Unrepaired)
+        };
+        let all = self.standings().filter(|it| can_begin(*it)).count() == self.seats.len();
+        if all {
+            let highest = self.standings().map(|(_, seen, _)| seen.look.reached()).max();
+            return Ok((highest.unwrap_or(0), true));
+        }
+        Err(Vec::new())
+    }
+}

@@ -1,0 +1,212 @@
+//! Single moments of a roll, and that a floor is above all that a majority had reserved.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::engine::clock;
+
+const LEASE_MAX: Duration = Duration::from_secs(30);
+/// The stores' clock.
+const NOW: Duration = Duration::from_secs(1_700_000_000);
+const OLD: Duration = Duration::from_secs(3_600);
+
+fn identity(members: u32) -> Identity {
+    Identity { quorum: "q".into(), members, lease_max: LEASE_MAX }
+}
+
+fn vacant(up_for: Duration) -> Look {
+    Look { enrolment: None, life: "now".into(), now: NOW, up_for, highest: 0 }
+}
+
+/// A member that may grant, and has reserved tokens up to `highest`.
+fn good(members: u32, highest: u64) -> Look {
+    let Identity { quorum, members, lease_max } = identity(members);
+    let (nonce, life, ready_at) = (7, "now".to_owned(), NOW - OLD);
+    let it = Enrolment { quorum, members, lease_max, nonce, life, ready_at, floor: Some(0) };
+    Look { enrolment: Some(it), highest, ..vacant(OLD) }
+}
+
+fn with(mut look: Look, change: impl FnOnce(&mut Enrolment)) -> Look {
+    if let Some(enrolment) = &mut look.enrolment {
+        change(enrolment);
+    }
+    look
+}
+
+/// Past its quarantine, without a floor.
+fn unrepaired(members: u32, highest: u64) -> Look {
+    with(good(members, highest), |it| it.floor = None)
+}
+
+/// All were looked at now; `None` did not answer.
+fn roll(looks: Vec<Option<Look>>) -> (Roll, Instant) {
+    let (mut roll, now) = (Roll::new(identity(looks.len() as u32)), clock::now());
+    for (member, look) in looks.into_iter().enumerate() {
+        match look {
+            Some(look) => roll.saw(member, now, now, look),
+            None => roll.missed(member),
+        }
+    }
+    (roll, now)
+}
+
+fn acts(roll: &Roll, now: Instant) -> Vec<(usize, Enrol)> {
+    roll.plan(now).acts.into_iter().map(|act| (act.member, act.what)).collect()
+}
+
+fn quarantine() -> Enrol {
+    Enrol::Quarantine { ready_at: NOW + identity(3).quarantine() }
+}
+
+#[test]
+fn new_stores_grant_once_every_lease_is_over_that_an_earlier_life_may_have_granted() {
+    for (up_for, left) in [(OLD, 0), (Duration::from_secs(20), 10_302), (Duration::ZERO, 30_302)] {
+        let (roll, now) = roll(vec![Some(vacant(up_for)); 3]);
+        let found = Enrol::Found { ready_at: NOW + Duration::from_millis(left) };
+        assert_eq!(acts(&roll, now), [(0, found), (1, found), (2, found)]);
+    }
+}
+
+#[test]
+fn a_founding_that_stopped_half_way_is_ended_by_another_client() {
+    let founded = with(good(3, 0), |it| it.ready_at = NOW - Duration::from_secs(1));
+    let (roll, now) = roll(vec![Some(founded), Some(vacant(OLD)), Some(vacant(OLD))]);
+    let found = Enrol::Found { ready_at: NOW };
+    assert_eq!(acts(&roll, now), [(1, found), (2, found)]);
+}
+
+#[test]
+fn a_store_without_an_enrolment_is_not_new_where_anything_was_granted_or_could_have_been() {
+    let long_ago = good(3, 0);
+    let granted = with(good(3, 5), |it| it.ready_at = NOW);
+    let repaired = with(good(3, 0), |it| (it.ready_at, it.floor) = (NOW, Some(5)));
+    for other in [long_ago, granted, repaired] {
+        let (roll, now) = roll(vec![Some(vacant(OLD)), Some(other.clone()), Some(vacant(OLD))]);
+        assert_eq!(acts(&roll, now), [(0, quarantine()), (2, quarantine())], "{other:?}");
+    }
+    // Deleted by hand at all of them.
+    let deleted = Look { highest: 5, ..vacant(OLD) };
+    let (roll, now) = roll(vec![Some(deleted), Some(vacant(OLD)), Some(vacant(OLD))]);
+    assert_eq!(acts(&roll, now).len(), 3);
+    assert!(acts(&roll, now).iter().all(|(_, what)| *what == quarantine()));
+}
+
+#[test]
+fn what_was_seen_to_have_an_enrolment_is_not_new_without_it() {
+    let (mut roll, now) = roll(vec![Some(good(3, 0)); 3]);
+    for member in 0..3 {
+        roll.saw(member, now, now, vacant(OLD));
+    }
+    assert!(acts(&roll, now).iter().all(|(_, what)| *what == quarantine()));
+}
+
+#[test]
+fn nobody_is_enrolled_while_it_is_not_known_whose_the_members_are() {
+    let (roll_, now) = roll(vec![Some(vacant(OLD)), Some(good(3, 5)), None]);
+    assert_eq!(acts(&roll_, now), []);
+    assert!(roll_.is_stuck(0) && roll_.plan(now).looks == [2]);
+    // A majority is enough.
+    let (roll_, now) =
+        roll(vec![Some(vacant(OLD)), Some(good(5, 5)), Some(good(5, 5)), None, None]);
+    assert_eq!(acts(&roll_, now), []);
+    let good = || Some(good(5, 5));
+    let (roll, now) = roll(vec![Some(vacant(OLD)), good(), good(), good(), None]);
+    assert_eq!(acts(&roll, now), [(0, quarantine())]);
+}
+
+#[test]
+fn a_member_of_another_life_is_kept_away_for_the_longest_lease() {
+    let lost = with(good(3, 5), |it| it.life = "before".into());
+    let (roll, now) = roll(vec![Some(lost), Some(good(3, 5)), Some(good(3, 5))]);
+    assert_eq!(acts(&roll, now), [(0, quarantine())]);
+    let early = with(good(3, 5), |it| it.ready_at = NOW + Duration::from_secs(9));
+    let (roll, now) = self::roll(vec![Some(early), Some(good(3, 5)), Some(good(3, 5))]);
+    let next = Some(now + Duration::from_secs(9));
+    assert_eq!(roll.plan(now), Plan { next, ..Plan::default() });
+    assert_eq!(roll.plan(now + Duration::from_secs(9)).looks, [0], "its time has come");
+}
+
+#[test]
+fn what_is_too_long_ago_is_looked_at_again_before_anything_is_written() {
+    let (roll, now) = roll(vec![Some(vacant(OLD)); 3]);
+    let later = roll.plan(now + SEEN_WITHIN);
+    assert_eq!((later.acts, later.looks), (vec![], vec![0, 1, 2]));
+}
+
+#[test]
+fn a_floor_is_read_from_a_majority_of_the_others_after_the_quarantine() {
+    let (mut roll, now) = roll(vec![Some(good(3, 5)), Some(good(3, 8)), None]);
+    let heard = now + Duration::from_millis(3);
+    roll.saw(2, now, heard, unrepaired(3, 9));
+    assert_eq!(roll.plan(heard), Plan { looks: vec![0, 1], ..Plan::default() });
+    roll.saw(0, heard, heard, good(3, 5));
+    assert_eq!(roll.plan(heard).looks, [1]);
+    roll.saw(1, heard, heard, with(good(3, 6), |it| it.floor = Some(8)));
+    let repair = Enrol::Repair { floor: 8, on_clocks: false };
+    assert_eq!(acts(&roll, heard), [(2, repair)], "the floor of another counts, its own do not");
+}
+
+#[test]
+fn what_was_read_before_a_second_loss_is_void() {
+    let (mut roll, now) = roll(vec![Some(good(3, 5)), Some(good(3, 8)), Some(unrepaired(3, 0))]);
+    let at = |ms| now + Duration::from_millis(ms);
+    roll.saw(2, at(1), at(2), with(unrepaired(3, 0), |it| it.nonce = 8));
+    assert_eq!(roll.plan(at(2)), Plan { looks: vec![0, 1], ..Plan::default() });
+}
+
+#[test]
+fn two_of_three_begin_again_when_all_answer_and_are_past_their_quarantine() {
+    let two = || (Some(unrepaired(3, 3)), Some(unrepaired(3, 4)));
+    let at = |answers: (Option<Look>, Option<Look>), third| {
+        let (roll, now) = roll(vec![answers.0, answers.1, third]);
+        acts(&roll, now)
+    };
+    assert_eq!(at(two(), None), []);
+    let early = with(unrepaired(3, 9), |it| it.ready_at = NOW + LEASE_MAX);
+    assert_eq!(at(two(), Some(early)), []);
+    let repair = Enrol::Repair { floor: 9, on_clocks: true };
+    assert_eq!(at(two(), Some(good(3, 9))), [(0, repair), (1, repair)]);
+    let all = Some(unrepaired(3, 9));
+    assert_eq!(at(two(), all), [(0, repair), (1, repair), (2, repair)]);
+}
+
+#[test]
+fn another_list_size_or_longest_lease_is_foreign() {
+    let changes: [fn(&mut Enrolment); 3] = [
+        |it| it.quorum = "r".into(),
+        |it| it.members = 5,
+        |it| it.lease_max = Duration::from_secs(31),
+    ];
+    for change in changes {
+        let look = with(good(3, 5), change);
+        assert_eq!(identity(3).standing(&look), Standing::Foreign);
+    }
+    assert_eq!(identity(3).standing(&good(3, 5)), Standing::Good);
+}
+
+proptest! {
+    /// A majority had reserved `token`, the lost member among it or not.
+    #[test]
+    fn a_floor_is_above_every_token_that_a_majority_had(
+        members in 3_usize..=9,
+        token in 1_u64..1_000,
+        seed: [u16; 9],
+    ) {
+        let mut order: Vec<_> = (0..members).collect();
+        order.sort_by_key(|&member| seed[member] >> 3);
+        let had = &order[..=members / 2];
+        let looks = (0..members).map(|member| match (member, seed[member] % 4) {
+            (0, _) => Some(unrepaired(members as u32, 0)),
+            (_, 0) => None,
+            (member, _) => Some(good(members as u32, if had.contains(&member) { token } else { 0 })),
+        });
+        let looks: Vec<_> = looks.collect();
+        let answer = looks.iter().flatten().count();
+        let (roll, now) = roll(looks);
+        match acts(&roll, now)[..] {
+            [(0, Enrol::Repair { floor, on_clocks: false })] => prop_assert!(floor >= token),
+            [] => prop_assert!(answer - 1 <= members / 2, "enough others answered"),
+            ref other => prop_assert!(false, "{:?}", other),
+        }
+    }
+}

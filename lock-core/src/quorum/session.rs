@@ -1,0 +1,237 @@
+//! The task that sees to the members: it looks at those that must be looked at, and writes what
+//! proto/roll says, until all is well or nobody has the quorum any more.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+
+use super::Members;
+use super::council::{Council, Standing};
+use crate::backend::{Enrolment, Fault, FaultKind, Look, Member};
+use crate::engine::clock;
+use crate::proto::{self, Act, Enrol, Identity, LOOK_PAUSES, Roll};
+
+/// Looks at one member are at least so far apart.
+const LOOKS_APART: Duration = Duration::from_millis(10);
+
+/// What a request to a member came to.
+enum Heard {
+    Looked { sent: Instant, answer: Result<Look, Fault> },
+    Enrolled { act: Act, answer: Result<bool, Fault> },
+}
+
+type Running = FuturesUnordered<BoxFuture<'static, (usize, Heard)>>;
+
+/// The requests to one member.
+#[derive(Debug, Clone)]
+struct Line {
+    is_busy: bool,
+    /// Not before.
+    again: Instant,
+    failures: u32,
+}
+
+struct Session<M> {
+    members: Weak<Members<M>>,
+    council: Arc<Council>,
+    roll: Roll,
+    lines: Vec<Line>,
+    running: Running,
+}
+
+/// Ends the session whatever becomes of its task: it may go with its runtime.
+struct Rises(Arc<Council>);
+
+impl Drop for Rises {
+    fn drop(&mut self) {
+        self.0.rise();
+    }
+}
+
+/// Starts the task.
+pub(super) fn start<M: Member>(
+    members: Weak<Members<M>>,
+    council: Arc<Council>,
+    identity: Identity,
+) {
+    let line = Line { is_busy: false, again: clock::now(), failures: 0 };
+    let lines = vec![line; council.seats.len()];
+    let rises = Rises(council.clone());
+    let roll = Roll::new(identity);
+    let client = members.clone();
+    let session = Session { members, council, roll, lines, running: FuturesUnordered::new() };
+    drop(tokio::spawn(async move {
+        let rises = rises;
+        session.run().await;
+        let council = rises.0.clone();
+        drop(rises);
+        // Called between the last look around and the end.
+        let is_needed = client.strong_count() > 0 && council.conflict().is_none();
+        if is_needed && council.seats.iter().any(|seat| seat.is_unseen()) {
+            council.call();
+        }
+    }));
+}
+
+impl<M: Member> Session<M> {
+    async fn run(mut self) {
+        loop {
+            let Some(members) = self.members.upgrade() else { return };
+            let now = clock::now();
+            for member in 0..self.lines.len() {
+                let is_known = self.roll.standing(member) == Some(proto::Standing::Good);
+                if is_known && self.council.seats[member].is_unseen() {
+                    self.roll.unsee(member);
+                }
+            }
+            let wake = self.begin(&members, now);
+            drop(members);
+            if self.council.conflict().is_some() || (wake.is_none() && self.running.is_empty()) {
+                return;
+            }
+            let wake = wake.unwrap_or_else(|| now + Duration::from_secs(60));
+            tokio::select! {
+                Some((member, heard)) = self.running.next() => self.hear(member, heard),
+                () = self.council.called.notified() => {}
+                () = tokio::time::sleep_until(wake.into()) => {}
+            }
+        }
+    }
+
+    /// Begins what is to be done, and says when there is more to do.
+    fn begin(&mut self, members: &Arc<Members<M>>, now: Instant) -> Option<Instant> {
+        let plan = self.roll.plan(now);
+        for act in plan.acts {
+            let line = &mut self.lines[act.member];
+            if line.is_busy {
+                continue;
+            }
+            line.is_busy = true;
+            let enrolment = enrolment(self.roll.identity(), &act);
+            let members = members.clone();
+            self.running.push(Box::pin(async move {
+                let member = act.member;
+                let answer = members.all[member].enrol(&act.seen, &enrolment).await;
+                (member, Heard::Enrolled { act, answer })
+            }));
+        }
+        let mut wake = plan.next;
+        for member in plan.looks {
+            let line = &mut self.lines[member];
+            if line.is_busy {
+                continue;
+            }
+            if line.again > now {
+                wake = Some(wake.map_or(line.again, |wake| wake.min(line.again)));
+                continue;
+            }
+            line.is_busy = true;
+            let members = members.clone();
+            self.running.push(Box::pin(async move {
+                let sent = clock::now();
+                let answer = members.all[member].look().await;
+                if answer.is_ok() {
+                    members.health[member].answered();
+                }
+                (member, Heard::Looked { sent, answer })
+            }));
+        }
+        wake
+    }
+
+    fn hear(&mut self, member: usize, heard: Heard) {
+        let now = clock::now();
+        let line = &mut self.lines[member];
+        line.is_busy = false;
+        line.again = now + LOOKS_APART;
+        let answer = match heard {
+            Heard::Looked { sent, answer: Ok(look) } => {
+                line.failures = 0;
+                self.council.seats[member].answers(sent);
+                self.roll.saw(member, sent, now, look);
+                Ok(())
+            }
+            Heard::Enrolled { act, answer: Ok(written) } => {
+                // As it is now, or as another has made it.
+                self.roll.unsee(member);
+                line.again = if written { now } else { line.again };
+                if written {
+                    self.council.seats[member].tell(act.what);
+                }
+                Ok(())
+            }
+            Heard::Looked { answer: Err(fault), .. }
+            | Heard::Enrolled { answer: Err(fault), .. } => Err(fault),
+        };
+        if let Err(fault) = answer {
+            line.failures += 1;
+            line.again = now + LOOK_PAUSES.pause(line.failures, clock::random_bits());
+            self.roll.missed(member);
+            self.council.seats[member].set(Standing::Away(fault));
+        }
+        self.publish(member, now);
+    }
+
+    /// Tells those who ask how the members stand; `heard` is the one that has answered.
+    fn publish(&self, heard: usize, now: Instant) {
+        use proto::Standing as Of;
+        for (member, seat) in self.council.seats.iter().enumerate() {
+            let Some(of) = self.roll.standing(member) else { continue };
+            let standing = match (of, self.roll.enrolment(member)) {
+                (Of::Foreign, Some(theirs)) => {
+                    let fault = conflict(&seat.name, self.roll.identity(), theirs);
+                    return self.council.conflicts(member, fault);
+                }
+                (Of::Vacant | Of::Lost, _) if self.roll.is_stuck(member) => Standing::Unenrolled,
+                (Of::Unrepaired, _) if self.roll.is_stuck(member) => Standing::Unrepaired,
+                // A matter of a moment.
+                (Of::Vacant | Of::Lost | Of::Unrepaired, _) => Standing::Unseen,
+                (Of::Early { left }, _) if member == heard => Standing::Early { until: now + left },
+                (Of::Good, Some(enrolment)) if member == heard => {
+                    let Some(members) = self.members.upgrade() else { return };
+                    // The store first, then those who ask it.
+                    members.all[member].serve_under(Some(enrolment));
+                    Standing::Good(Arc::new(enrolment.clone()))
+                }
+                _ => continue,
+            };
+            seat.set(standing);
+        }
+    }
+}
+
+fn enrolment(identity: &Identity, act: &Act) -> Enrolment {
+    let Identity { quorum, members, lease_max } = identity.clone();
+    let seen = &act.seen.enrolment;
+    let fresh = |ready_at: Duration, floor| Enrolment {
+        quorum,
+        members,
+        lease_max,
+        nonce: clock::random_u64(),
+        life: act.seen.life.clone(),
+        // As it is written, in whole microseconds.
+        ready_at: Duration::from_micros(u64::try_from(ready_at.as_micros()).unwrap_or(u64::MAX)),
+        floor,
+    };
+    match (act.what, seen) {
+        (Enrol::Repair { floor, .. }, Some(seen)) => {
+            Enrolment { floor: Some(floor), ..seen.clone() }
+        }
+        (Enrol::Found { ready_at }, _) => fresh(ready_at, Some(0)),
+        (Enrol::Quarantine { ready_at }, _) => fresh(ready_at, None),
+        // There is nothing to repair.
+        (Enrol::Repair { .. }, None) => fresh(Duration::MAX, None),
+    }
+}
+
+fn conflict(name: &str, ours: &Identity, theirs: &Enrolment) -> Fault {
+    let what = format!(
+        "`{name}` is a member of another quorum: `{}` ({} members, leases up to {:?}); this client \
+         is of `{}` ({} members, leases up to {:?})",
+        theirs.quorum, theirs.members, theirs.lease_max, ours.quorum, ours.members, ours.lease_max
+    );
+    Fault::new(FaultKind::Refused, what)
+}

@@ -1,0 +1,110 @@
+//! `zookeeper+quorum://`, and who is excluded by whom.
+
+use std::time::Instant;
+
+use lock_core::{ConnectError, LockClient, LockOptions};
+use tests::wait::eventually;
+use tests::zookeeper::ZooKeeperServer;
+use zookeeper_client::CreateMode;
+
+use crate::support::*;
+
+/// The URL of these servers, with keys under `/locks` and leases of up to a second.
+fn url(user: &str, servers: &[ZooKeeperServer]) -> String {
+    let hosts: Vec<_> = servers.iter().map(ZooKeeperServer::connect_string).collect();
+    let session = LONG.as_millis();
+    let hosts = hosts.join(",");
+    format!("zookeeper+quorum://{user}{hosts}/locks?session={session}ms&lease_max=1s")
+}
+
+async fn connect(url: &str) -> Result<LockClient, ConnectError> {
+    let options = LockOptions::new().with_lease(ms(1_000)).with_wait(ms(9_000));
+    LockClient::builder(url).defaults(options).connect().await
+}
+
+/// Waits until a quorum that was founded just now grants.
+async fn settled(locks: &LockClient) {
+    locks.lock("first").await.expect("a grant").release().await.expect("an answer");
+}
+
+const FOREIGN: &str = "/locks/k/_c_0-theirs-lock-";
+
+/// Curator has one server to go by: at that one both stand in one line, and nowhere else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_foreign_client_excludes_a_quorum_at_a_majority_of_the_servers_only() {
+    let servers = Servers::keeping_directories().await;
+    let locks = connect(&url("", &servers.all)).await.unwrap();
+    settled(&locks).await;
+    let theirs: Vec<_> = servers.all[..2]
+        .iter()
+        .map(|server| {
+            for directory in ["/locks", "/locks/k"] {
+                if server.node(directory).is_none() {
+                    server.create(directory, "", CreateMode::Container);
+                }
+            }
+            server.create(FOREIGN, "10.0.0.1", CreateMode::EphemeralSequential)
+        })
+        .collect();
+    assert!(locks.lock("k").try_acquire().await.unwrap().is_none(), "they have two of three");
+    assert!(servers.all[0].delete(&theirs[0]));
+    let guard = locks.lock("k").await.unwrap();
+    let holder = locks.inspect("k").await.unwrap().holder.expect("a majority");
+    assert_eq!(holder.token, Some(guard.token()), "told as the guard has it");
+    guard.release().await.unwrap();
+    assert!(servers.all[1].node(&theirs[1]).is_some(), "they had the third all the time");
+}
+
+/// F41: who is away when a client connects is found when it is back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_connects_while_a_majority_answers() {
+    let mut servers = Servers::start().await;
+    let url = url("", &servers.all);
+    // A new quorum is founded by all.
+    settled(&connect(&url).await.unwrap()).await;
+    servers.all[0].kill();
+    let begun = Instant::now();
+    let locks = connect(&url).await.unwrap();
+    assert!(begun.elapsed() < ms(3_000), "{:?}", begun.elapsed());
+    locks.lock("k").await.unwrap().release().await.unwrap();
+    servers.all[1].kill();
+    let begun = Instant::now();
+    let error = connect(&url).await.unwrap_err();
+    assert!(begun.elapsed() < ms(8_000), "{:?}", begun.elapsed());
+    assert!(matches!(error, ConnectError::Store(_)), "{error:?}");
+    assert!(!error.to_string().contains("zookeeper+quorum"), "{error}");
+    servers.all[0].restart();
+    locks.lock("k").await.unwrap().release().await.unwrap();
+}
+
+/// F31: the password is nowhere, and what one user has made another may not touch.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn users_are_told_apart_at_each_server() {
+    let servers = Servers::start().await;
+    let locks = connect(&url("u:right@", &servers.all)).await.unwrap();
+    let guard = locks.lock("k").await.unwrap();
+    let error = connect(&url("u:wrong@", &servers.all)).await.unwrap_err();
+    let ConnectError::Store(fault) = &error else { panic!("{error}") };
+    assert!(!fault.is_transient(), "{fault}");
+    let said = format!("{error} {error:?} {locks:?}");
+    assert!(!said.contains("wrong") && !said.contains(":right"), "{said}");
+    guard.release().await.unwrap();
+    drop(locks);
+    eventually("only what stays is left", || servers.left().is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_url_that_names_no_quorum_is_refused_before_anything_is_sent() {
+    for (hosts, part) in [
+        ("secret:secret@h1,h2", "at least 3"),
+        ("secret:secret@h1,h2,h1", "twice"),
+        ("secret:secret@h1,,h2", "host"),
+        ("secret:secret@h1,h2,h3?fsync=no", "fsync"),
+        ("secret:secret@h1,h2,h3?lease_max=1ms", "lease_max"),
+    ] {
+        let error = LockClient::connect(&format!("zookeeper+quorum://{hosts}")).await.unwrap_err();
+        assert!(matches!(error, ConnectError::Url { .. }), "{error:?}");
+        let error = error.to_string();
+        assert!(error.contains(part) && !error.contains("secret"), "{error}");
+    }
+}
