@@ -10,6 +10,8 @@
 //! | `lock:{K}:queue` | list | waiting claims in order of arrival | 15 s past the last recheck |
 //! | `lock:{K}:due` | hash | per waiting claim, until when it counts as alive | the same |
 //! | `lock:{K}:fence` | string | the last token reserved, and how many with it: `last:count` | an hour past the last use |
+//! | `lock:quorum` | string | at a member of a quorum, which one it is of: its enrolment | for as long as the data |
+//! | `lock:quorum:high` | string | at a member, the highest token it reserved for any key | the same |
 //!
 //! `K` is the encoded key. A claim is written `<claim id>.<session>`; the session names a client,
 //! and its channel `lock:push:<session>`, on which grants and wishes are pushed. All times are the

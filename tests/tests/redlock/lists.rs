@@ -84,6 +84,26 @@ async fn a_member_without_the_right_to_info_is_refused_by_name_of_the_right() {
     assert!(text.contains("+info"), "{text}");
 }
 
+#[tokio::test]
+async fn the_rights_of_the_page_and_info_are_enough_for_a_whole_life_of_a_lock() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/redis-acl.md");
+    let page = std::fs::read_to_string(page).expect("the page of the rights");
+    let line = page.lines().find(|line| line.starts_with("user locks on")).expect("its line");
+    let line = format!("{} +info", line.replace(">CHANGE-ME", ">p"));
+    let mut servers = Servers::with(3, &RedisOptions::new().acl([line]));
+    let url = servers.url().replace("redlock://", "redlock://locks:p@");
+    let locks = LockClient::connect(&url).await.unwrap();
+    let guard = lock(&locks, "k").await;
+    let other = tokio::spawn(locks.lock("k").options(options()).acquire());
+    eventually("a renewal", || locks.stats().renewals > 0).await;
+    guard.release().await.unwrap();
+    drop(other.await.unwrap().unwrap());
+    let before = servers.enrolment(0).expect("a member");
+    servers.all[0].restart();
+    drop(lock(&locks, "k").await);
+    servers.repaired(0, &before).await;
+}
+
 /// F06, F07: what is lost on the way to a member is found again, at each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replies_and_requests_that_members_lose_cost_no_grant_and_leave_nothing() {
