@@ -201,6 +201,13 @@ impl SentinelSet {
         self.named_other_than(old).is_some()
     }
 
+    /// Whether any sentinel takes the master for down by itself.
+    #[must_use]
+    pub fn suspects_the_master(&self) -> bool {
+        let flags = self.sentinels.iter().filter_map(|one| one.field(MASTER, "flags"));
+        flags.into_iter().any(|flags| flags.contains("s_down"))
+    }
+
     /// Waits until all sentinels that answer name one other server than `old`; which.
     ///
     /// # Panics
