@@ -11,11 +11,11 @@
 //! # }
 //! ```
 
-mod sentinel;
+mod one;
 
 use std::time::Duration;
 
-use self::sentinel::Sentinel;
+use self::one::Sentinel;
 use super::{RedisOptions, RedisServer};
 use crate::wait::{PATIENCE, eventually};
 
