@@ -53,6 +53,9 @@ impl Script {
                 }
                 // Nobody is handed a key where that could be a grant in quarantine.
                 (Some("--UNLESS"), ..) => "alone = alone or not serves(ARGV[4], ARGV[5])".into(),
+                (Some("--ABOVE"), ..) => {
+                    "if not value then last = above_all(last, AHEAD_MAX) end".to_owned()
+                }
                 (Some("--NOTE"), last, _) => format!("note({})", last.unwrap_or("last")),
                 _ => line.to_owned(),
             }
@@ -97,7 +100,7 @@ impl Script {
 }
 
 /// Where the variant of a member has more.
-const MARKS: [&str; 4] = ["--MEMBER", "--SERVES", "--UNLESS", "--NOTE"];
+const MARKS: [&str; 5] = ["--MEMBER", "--SERVES", "--UNLESS", "--NOTE", "--ABOVE"];
 
 fn shared(body: &str) -> impl Iterator<Item = &str> {
     body.lines().flat_map(|line| match line.trim() {
