@@ -138,3 +138,41 @@ async fn a_renewal_at_a_master_that_was_cut_off_and_succeeded_does_not_count() {
     assert!(guard.release().await.unwrap_err().is_not_held());
     next.release().await.unwrap();
 }
+
+/// F09 (V3): a renewal on its way to a master that hangs is answered when that goes on, without
+/// knowing of its successor. The client knows by then, and does not count it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_that_a_superseded_master_answers_late_does_not_count() {
+    let options = RedisOptions::new().set("cluster-require-full-coverage", "no");
+    let cluster = RedisCluster::with(options).await;
+    // Its renewals are waited for for 2 s.
+    let locks = connect(&cluster.url_of_all(None), ms(12_000)).await;
+    let guard = locks.lock("k").await.unwrap();
+    let old = cluster.owner("k");
+    let [next, other] = [(old + 1) % 3, (old + 2) % 3];
+    let owned_by = |node: usize| {
+        (0..).map(|n| format!("x:{n}")).find(|key| cluster.owner(key) == node).expect("one")
+    };
+    let (elsewhere, beside) = (owned_by(next), owned_by(old));
+    let slot = cluster.slot("k");
+    cluster.move_slot(cluster.slot(&elsewhere), next, other);
+    for id in cluster.ids().iter().filter(|id| **id != cluster.ids()[old]) {
+        cluster.node(old).command::<()>(&["CLUSTER", "FORGET", id]);
+    }
+    let (renewals, requests) = (locks.stats().renewals, locks.stats().store_requests);
+    cluster.node(old).freeze();
+    eventually("a replica took over", || cluster.owner_seen_by(next, slot) == old + 3).await;
+    cluster.node(old + 3).command::<()>(&["DEL", "lock:{k}"]);
+    eventually("a renewal is on its way", || locks.stats().store_requests > requests).await;
+    // Meets a redirection, and the client looks around.
+    locks.lock(&*elsewhere).await.unwrap().release().await.unwrap();
+    let heard = async || {
+        let asked = tokio::time::timeout(ms(50), locks.inspect(&*beside));
+        asked.await.is_ok_and(|answer| answer.is_ok())
+    };
+    while !heard().await {}
+    cluster.node(old).thaw();
+    assert_eq!(within("the loss", guard.lost()).await.cause(), LostCause::Taken);
+    assert!(cluster.node(old).key("lock:{k}").is_some(), "it renewed");
+    assert_eq!(locks.stats().renewals, renewals);
+}

@@ -11,11 +11,11 @@
 //! # }
 //! ```
 
-mod sentinel;
+mod one;
 
 use std::time::Duration;
 
-use self::sentinel::Sentinel;
+use self::one::Sentinel;
 use super::{RedisOptions, RedisServer};
 use crate::wait::{PATIENCE, eventually};
 
@@ -199,6 +199,13 @@ impl SentinelSet {
     #[must_use]
     pub fn has_begun_to_switch(&self, old: usize) -> bool {
         self.named_other_than(old).is_some()
+    }
+
+    /// Whether any sentinel takes the master for down by itself.
+    #[must_use]
+    pub fn suspects_the_master(&self) -> bool {
+        let flags = self.sentinels.iter().filter_map(|one| one.field(MASTER, "flags"));
+        flags.into_iter().any(|flags| flags.contains("s_down"))
     }
 
     /// Waits until all sentinels that answer name one other server than `old`; which.
