@@ -49,9 +49,43 @@ impl LockClient {
     /// | `redis+cluster://[user:password@]host[:port][,host…][?tls]` | Redis Cluster, 7.0 or later; feature `redis`, `?tls` needs `redis-tls` |
     /// | `redlock://[user:password@]h1[:port],h2,h3[,…][/db][?name=…&lease_max=30s]` | a majority of 3 to 9 independent Redis servers; feature `redis` |
     /// | `redlocks://…` | the same over TLS; feature `redis-tls` |
+    /// | `redis+sentinel://[user:password@]host[:port][,host…]/master[/db][?…]` | the master that Redis Sentinel names; feature `redis` |
+    /// | `rediss+sentinel://…` | the same over TLS, to the sentinels too; feature `redis-tls` |
     /// | `zookeeper://[user:password@]host[:port][,host…][/path][?session=10s]` | ZooKeeper 3.5 or later; feature `zookeeper` |
     /// | `zookeeper+tls://…?ca=FILE[&cert=FILE&key=FILE]` | the same over TLS; feature `zookeeper-tls` |
-    /// | `zookeeper+quorum://[user:password@]host[:port],host…[/path][?session=10s]` | a majority of independent ZooKeeper servers, three or more; feature `zookeeper` |
+    /// | `zookeeper+quorum://[user:password@]host[:port],host…[/path][?session=10s&name=…&lease_max=30s]` | a majority of independent ZooKeeper servers, three or more; feature `zookeeper` |
+    ///
+    /// # Sentinel
+    ///
+    /// The hosts are sentinels (port 26379 unless given, at most 16), `master` is what they call
+    /// the master. All are asked at once, so a dead one costs nothing, and those that they name
+    /// are learnt. Parameters: `user` and `password` of the servers (or before the `@`),
+    /// `sentinel_user` and `sentinel_password` of the sentinels. All text is percent-encoded.
+    ///
+    /// The client follows a failover by the messages of the sentinels, and asks them every second
+    /// beside that. From then on nothing counts that the old master still answers, grants or
+    /// renews; those who wait and those who hold ask the new one at once. A hold that the new
+    /// master does not know is lost then ([`LostCause::Taken`](crate::LostCause::Taken)).
+    ///
+    /// Replication is asynchronous, so **a failover can lose the last grants**: two may hold a key
+    /// until the first is told, and the fencing tokens tell them apart. They grow over a failover
+    /// as long as the clocks of the servers differ by less than a failover takes
+    /// (`down-after-milliseconds` at least).
+    /// [`replicas`](crate::LockOptions::replicas) makes such a loss unlikely: a grant that all
+    /// replicas have acknowledged is known to each that may be promoted.
+    ///
+    /// A client that is cut off from all sentinels together with the old master is told nothing,
+    /// and goes on there. For that set `min-replicas-to-write 1` (and `min-replicas-max-lag`) at
+    /// the servers: a master without its replicas then refuses to grant and to renew. Where it is
+    /// not set, this warns. While no sentinel answers, the last master is used on; without a
+    /// majority of sentinels there is no other.
+    ///
+    /// The rights at the servers are those of one server, and of use are `+role` (a server that is
+    /// no master any more is found at connect) and `+info`, which a pool needs. At the sentinels:
+    /// `+sentinel +subscribe` and the channels `+switch-master`, `+promoted-slave` and
+    /// `+failover-state-reconf-slaves`.
+    ///
+    /// # ZooKeeper
     ///
     /// At ZooKeeper the path is where the lock directories are: the key `order:42` is Curator's
     /// `InterProcessMutex` on `<path>/order:42`. User and password are for the scheme `digest`,
@@ -293,6 +327,11 @@ impl ClientBuilder {
     /// Sends commands through the application's own pool: of one server, Sentinel or Cluster, as
     /// the URL says. Pushes and renewals keep connections of their own, made from the URL, which
     /// must name the same servers and database; this is checked at connect.
+    ///
+    /// Beside sentinels, each request asks who answers it (the right `+info`): one that was
+    /// answered by a server that is not the master any more does not count, and is made over the
+    /// client's own connection; the pool loses that connection, and after a failover those that
+    /// nobody uses.
     #[cfg(feature = "deadpool")]
     pub fn redis_pool(mut self, pool: impl Into<RedisPool>) -> Self {
         self.pools.one = Some(pool.into());

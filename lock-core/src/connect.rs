@@ -152,7 +152,7 @@ async fn redlock(
     url: &str,
     #[cfg(feature = "deadpool")] pools: Vec<crate::redis::RedisPool>,
 ) -> Result<Arc<dyn DynBackend>, ConnectError> {
-    let backend = crate::redis::quorum::connect(
+    let backend = crate::redis::Redis::quorum(
         url,
         #[cfg(feature = "deadpool")]
         pools,

@@ -13,13 +13,78 @@ pub struct Inspection {
     /// Waiting claims in their order, one per process and key; a process may have many waiters
     /// behind one claim.
     pub waiters: Vec<Waiter>,
+    /// At a quorum, each of its members, in the order of its list; empty elsewhere.
+    pub members: Vec<MemberHealth>,
 }
 
 impl Inspection {
     /// What a backend found.
     #[must_use]
     pub fn new(holder: Option<Holder>, waiters: Vec<Waiter>) -> Self {
-        Self { holder, waiters }
+        Self { holder, waiters, members: Vec::new() }
+    }
+
+    /// Adds how the members of a quorum are.
+    #[must_use]
+    pub fn with_members(mut self, members: Vec<MemberHealth>) -> Self {
+        self.members = members;
+        self
+    }
+}
+
+/// How one member of a quorum is, as the client sees it that asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemberHealth {
+    /// Its name (`host:port`); its place from 0 where the quorum is not managed.
+    pub name: String,
+    /// Whether it may be asked for locks.
+    pub state: MemberState,
+    /// Whether it has the key for the holder.
+    pub holds: bool,
+    /// How long the lease lasts there without a renewal.
+    pub lease_left: Option<Duration>,
+    /// How long ago it answered this client last; `None` if it never did, or nobody notes it.
+    pub answered_ago: Option<Duration>,
+}
+
+/// Whether a member of a quorum may be asked for locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemberState {
+    /// It may.
+    Ready,
+    /// It does not answer.
+    Unreachable,
+    /// It is looked at just now.
+    Looking,
+    /// It is new, or may have lost data, and is kept away for so long.
+    Quarantined {
+        /// How long, by the client's clock.
+        left: Duration,
+    },
+    /// Its quarantine is over, and it waits for a majority of the others to tell how far the tokens
+    /// are.
+    Unrepaired,
+    /// It has no enrolment of this life, and too few others answer to give it one.
+    Unenrolled,
+    /// It is a member of another quorum: this client is served nothing.
+    AnotherQuorum,
+}
+
+impl MemberState {
+    /// One word for it, for logs and pages.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Unreachable => "unreachable",
+            Self::Looking => "looking",
+            Self::Quarantined { .. } => "quarantined",
+            Self::Unrepaired => "unrepaired",
+            Self::Unenrolled => "unenrolled",
+            Self::AnotherQuorum => "another_quorum",
+        }
     }
 }
 

@@ -74,7 +74,7 @@ pub use error::{
     RevokeError, RunError, TimeoutError, UnavailableError,
 };
 pub use guard::{LockGuard, LockHandle};
-pub use inspect::{Holder, Inspection, Waiter};
+pub use inspect::{Holder, Inspection, MemberHealth, MemberState, Waiter};
 pub use key::{IntoKey, KEY_BYTES_MAX, Key, KeyError};
 pub use options::{
     DURATION_MAX, Fairness, LockOptions, NAME_BYTES_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX,

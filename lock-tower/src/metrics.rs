@@ -43,6 +43,7 @@ const CODES: &[&str] = &[
     "lock_waiters_per_key",
     "lock_waiters",
     "lock_unavailable",
+    "lock_not_replicated",
     "lock_lost",
     "lock_closed",
     "lock_misconfigured",

@@ -61,6 +61,7 @@ impl FromLockError for Response {
 /// | `Timeout` | 503 | `lock_timeout` |
 /// | `Overloaded` | 503 | `lock_overloaded` |
 /// | `Unavailable` | 503 | `lock_unavailable` |
+/// | `NotReplicated` | 503 | `lock_not_replicated` |
 /// | `Rejected`, a key that the request made too long or empty | 400 | `lock_key_rejected` |
 /// | `Rejected`, anything else | 500 | `lock_rejected` |
 /// | `Closed` | 503 | `lock_closed` |

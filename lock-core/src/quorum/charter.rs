@@ -94,7 +94,7 @@ impl Charter {
             Some(name) => name.clone(),
             None => sorted.join(","),
         };
-        let is_whole = self.lease_max.subsec_nanos() % 1_000_000 == 0;
+        let is_whole = self.lease_max.subsec_nanos().is_multiple_of(1_000_000);
         if !is_whole || !(LEASE_MAX_MIN..=LEASE_MAX_MAX).contains(&self.lease_max) {
             return Err(QuorumError::LeaseMax { given: self.lease_max });
         }

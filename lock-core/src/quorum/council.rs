@@ -61,7 +61,7 @@ pub(super) struct Seat {
 pub(super) struct Council {
     pub(super) seats: Vec<Seat>,
     /// A member is of another quorum: nothing is served any more.
-    conflict: OnceLock<Fault>,
+    conflict: OnceLock<(usize, Fault)>,
     sits: AtomicBool,
     /// Wakes the task: a member is unseen.
     pub(super) called: Notify,
@@ -100,14 +100,19 @@ impl Council {
     }
 
     pub(super) fn conflict(&self) -> Option<&Fault> {
-        self.conflict.get()
+        self.conflict.get().map(|(_, fault)| fault)
+    }
+
+    /// Whether this member was found to be of another quorum.
+    pub(super) fn is_foreign(&self, member: usize) -> bool {
+        self.conflict.get().is_some_and(|(found, _)| *found == member)
     }
 
     /// From now on nothing is served.
-    pub(super) fn conflicts(&self, fault: Fault) {
+    pub(super) fn conflicts(&self, member: usize, fault: Fault) {
         tracing::error!(%fault, "two lists of members do not go together: no lock is granted");
         // The first that was found stays.
-        drop(self.conflict.set(fault));
+        drop(self.conflict.set((member, fault)));
         for seat in &self.seats {
             seat.set(Standing::Unseen);
         }

@@ -16,13 +16,14 @@
 //!
 //! - `claim`: the verbs of one claim. - `member`: its task at one member. - `charter`: which quorum
 //!   it is. - `council`: how the members stand. - `session`: the task that sees to them. - `health`:
-//!   which members are worth asking.
+//!   which members are worth asking. - `report`: who holds a key, and how the members are.
 
 mod charter;
 mod claim;
 mod council;
 mod health;
 mod member;
+mod report;
 mod series;
 mod session;
 
@@ -30,23 +31,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::future::join_all;
-
 pub use charter::Charter;
 use charter::{MEMBERS_MAX, MEMBERS_MIN};
 pub use claim::QuorumClaim;
 use council::Council;
 use health::Health;
 
-use crate::backend::{Backend, ClaimId, Fault, FaultKind, Member, Promises, Terms};
+use crate::backend::{Backend, ClaimId, Fault, Member, Promises, Terms};
 use crate::engine::wall;
-use crate::inspect::{Holder, Inspection, Waiter};
+use crate::inspect::Inspection;
 use crate::key::Key;
 use crate::options::DURATION_MAX;
 use crate::proto::ticks;
-
-/// The digits of a claim's id that its places at members have in common.
-const CLAIM_DIGITS: usize = 24;
 
 /// See the module.
 #[derive(Debug)]
@@ -239,49 +235,10 @@ impl<B: Backend> Backend for Quorum<B> {
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
-        let answers = join_all(self.members.all.iter().map(|member| member.inspect(key))).await;
-        let majority = answers.len() / 2 + 1;
-        let seen: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().ok()).collect();
-        if seen.len() < majority {
-            let down = answers.len() - seen.len();
-            let what =
-                format!("{down} of the {} members of the quorum do not answer", answers.len());
-            return Err(Fault::new(FaultKind::Transient, what));
-        }
-        let held_by = |claim: &str| {
-            let by = |seen: &&&Inspection| {
-                seen.holder.as_ref().is_some_and(|holder| common(&holder.claim) == claim)
-            };
-            seen.iter().filter(by).count() >= majority
-        };
-        let holders = seen.iter().filter_map(|seen| seen.holder.as_ref());
-        let holder = holders
-            .filter(|holder| held_by(common(&holder.claim)))
-            .max_by_key(|holder| holder.token)
-            .map(|holder| Holder { claim: common(&holder.claim).to_owned(), ..holder.clone() });
-        // In the order of the longest line, those who wait at a majority: the others are coming, or
-        // have left.
-        let waits = |claim: &str| {
-            let at = |seen: &&&Inspection| {
-                seen.waiters.iter().any(|waiter| common(&waiter.claim) == claim)
-            };
-            seen.iter().filter(at).count() >= majority
-        };
-        let longest = seen.iter().max_by_key(|seen| seen.waiters.len());
-        let waiters = longest.map(|seen| seen.waiters.clone()).unwrap_or_default();
-        let waiters = waiters
-            .into_iter()
-            .filter(|waiter| waits(common(&waiter.claim)))
-            .map(|waiter| Waiter { claim: common(&waiter.claim).to_owned(), ..waiter });
-        Ok(Inspection::new(holder, waiters.collect()))
+        report::inspect(&self.members, key).await
     }
 
     fn requests(&self) -> u64 {
         self.members.all.iter().map(Backend::requests).sum()
     }
-}
-
-/// What a claim is called at all members: it may be joined anew under another end.
-fn common(claim: &str) -> &str {
-    claim.get(..CLAIM_DIGITS).unwrap_or(claim)
 }

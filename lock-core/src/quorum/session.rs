@@ -183,7 +183,7 @@ impl<M: Member> Session<M> {
             let standing = match (of, self.roll.enrolment(member)) {
                 (Of::Foreign, Some(theirs)) => {
                     let fault = conflict(&seat.name, self.roll.identity(), theirs);
-                    return self.council.conflicts(fault);
+                    return self.council.conflicts(member, fault);
                 }
                 (Of::Vacant | Of::Lost, _) if self.roll.is_stuck(member) => Standing::Unenrolled,
                 (Of::Unrepaired, _) if self.roll.is_stuck(member) => Standing::Unrepaired,

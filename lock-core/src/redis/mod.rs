@@ -1,4 +1,5 @@
-//! Locks on one Redis server (6.2 or later; tested with 7.0), or on a cluster of them (7.0 or later).
+//! Locks on one Redis server (6.2 or later; tested with 7.0), on the master that sentinels name, or
+//! on a cluster (7.0 or later).
 //!
 //! The lock itself is the well-known layout `SET key random NX PX`, so any client of that pattern
 //! excludes us and we exclude it. Beside it there is a line in order of arrival, which lets a
@@ -10,17 +11,21 @@
 //! | `lock:{K}:queue` | list | waiting claims in order of arrival | 15 s past the last recheck |
 //! | `lock:{K}:due` | hash | per waiting claim, until when it counts as alive | the same |
 //! | `lock:{K}:fence` | string | the last token reserved, and how many with it: `last:count` | an hour past the last use |
+//! | `lock:quorum` | string | at a member of a quorum, which one it is of: its enrolment | for as long as the data |
+//! | `lock:quorum:high` | string | at a member, the highest token it reserved for any key | the same |
 //!
 //! `K` is the encoded key. A claim is written `<claim id>.<session>`; the session names a client,
 //! and its channel `lock:push:<session>`, on which grants and wishes are pushed. All times are the
 //! server's.
 //!
-//! - `script/`: one script per verb. - `link`: a connection that comes back. - `inbox`: pushes,
-//!   by claim. - `renewals`: in batches, on a connection of their own. - `claim`: the verbs. -
-//!   `pool`: an
-//!   application's own connections. - `probe`: what is checked at connect. - `fault`: what an error means. - `records`: what the
-//!   idempotency engine remembers. - `one`: a server's connections. - `cluster`: many
-//!   servers that share the keys.
+//! - `script/`: one script per verb. - `origin`: to which server. - `sentinel`: which one is the
+//!   master. - `link`: a connection that comes back. - `lanes`: connections of attempts that wait
+//!   for replicas. - `inbox`: pushes, by claim. - `renewals`: in batches, on a connection of their
+//!   own. - `claim`: the verbs. - `one`: a server's connections. - `cluster`: many servers that
+//!   share the keys. - `gate`, `quorum`: servers of which a majority decides. - `pool`, `pooled`:
+//!   an application's own connections, and whether they lead to the master. - `probe`: what is
+//!   checked at connect. - `fault`: what an error means. - `records`: what the idempotency engine
+//!   remembers.
 
 mod claim;
 mod cluster;
@@ -38,7 +43,7 @@ mod pool;
 #[cfg(feature = "deadpool")]
 mod pooled;
 mod probe;
-pub(crate) mod quorum;
+mod quorum;
 #[cfg(feature = "idempotency")]
 mod records;
 mod renewals;
@@ -62,6 +67,7 @@ use crate::backend::{Backend, ClaimId, Enrolment, Fault, Look, Member, Promises,
 use crate::error::ConnectError;
 use crate::inspect::Inspection;
 use crate::key::Key;
+use crate::quorum::Quorum;
 
 /// The shortest lease that is renewed in time over a network.
 const LEASE_MIN: Duration = Duration::from_millis(100);
@@ -73,12 +79,13 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Connects, and checks that the server will serve every verb.
+    /// Connects, and checks that the server will serve every verb. The server is that of the URL,
+    /// or the master that its sentinels name: see [`LockClient::connect`](crate::LockClient::connect).
     ///
     /// # Errors
     ///
     /// [`ConnectError::Url`] for a malformed URL; [`ConnectError::Store`] when the server cannot
-    /// be reached within 2 s, refuses the password, lacks a right (each is named), is too old, or
+    /// be reached within 2 s, no sentinel answers or knows the master, one of them refuses the password, lacks a right (each is named), is too old, or
     /// when `pool` leads elsewhere.
     pub async fn connect(
         url: &str,
@@ -101,6 +108,29 @@ impl Redis {
         // As in `ClientBuilder::connect`.
         let node = connecting.await.map_err(ConnectError::Store)?;
         Ok(Self { node })
+    }
+}
+
+impl Redis {
+    /// Connects to the quorum that a `redlock:` URL names, and waits for a majority of it; `pools`
+    /// are the application's own, one for each server in the order of the URL, or none.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Url`] for a malformed URL or another number of pools;
+    /// [`ConnectError::Store`] when no majority answers within 5 s, and when a server is a member of
+    /// another quorum.
+    pub async fn quorum(
+        url: &str,
+        #[cfg(feature = "deadpool")] pools: Vec<RedisPool>,
+    ) -> Result<Quorum<Self>, ConnectError> {
+        let connecting = quorum::connect(
+            url,
+            #[cfg(feature = "deadpool")]
+            pools,
+        );
+        let connecting: BoxFuture<'_, _> = Box::pin(connecting);
+        connecting.await
     }
 }
 

@@ -92,8 +92,10 @@ impl Node {
         node.probe().await?;
         let node = Arc::new(node);
         if let Some(sentinels) = origin.sentinels() {
-            probe::min_replicas(&node).await;
             follow(&node, sentinels);
+            // Of a switch before that, too.
+            node.switched();
+            probe::min_replicas(&node).await;
         }
         Ok(node)
     }
@@ -393,14 +395,9 @@ fn no_member() -> Unserved {
 fn follow(node: &Arc<Node>, sentinels: &Sentinels) {
     let (node, mut terms) = (Arc::downgrade(node), sentinels.terms());
     drop(tokio::spawn(async move {
-        loop {
-            // Of a switch before this task came to run, too.
-            let Some(now) = node.upgrade() else { return };
-            now.switched();
-            drop(now);
-            if terms.changed().await.is_err() {
-                return;
-            }
+        while terms.changed().await.is_ok() {
+            let Some(node) = node.upgrade() else { return };
+            node.switched();
         }
     }));
 }

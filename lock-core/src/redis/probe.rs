@@ -122,13 +122,18 @@ pub(super) async fn min_replicas(node: &Node) {
             return;
         }
     };
-    // Shown only where it is on.
-    if !info.contains("min_slaves_good_slaves:") {
+    if !refuses_alone(&info) {
         tracing::warn!(
             "redis has no min-replicas-to-write: a master that is cut off from its replicas and \
              from the sentinels goes on to grant locks that its successor grants, too"
         );
     }
+}
+
+/// Whether a master that has lost its replicas refuses to write, of its `INFO replication`: how
+/// many it has of those that it needs is shown only where it needs any.
+fn refuses_alone(info: &str) -> bool {
+    info.lines().any(|line| line.starts_with("min_slaves_good_slaves:"))
 }
 
 /// The policy by which the server makes room, if it does, of its `INFO memory`.
@@ -213,5 +218,17 @@ fn shown(owner: &[u8]) -> String {
     match names::claim_of(owner) {
         Some(claim) => claim.to_string(),
         None => owner.escape_ascii().map(char::from).take(VALUE_SHOWN_MAX).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_master_that_writes_alone_is_known_by_what_it_does_not_show() {
+        let alone = "# Replication\r\nrole:master\r\nconnected_slaves:2\r\n";
+        assert!(!refuses_alone(alone));
+        assert!(refuses_alone(&format!("{alone}min_slaves_good_slaves:2\r\n")));
     }
 }

@@ -33,7 +33,7 @@ fn bad(reason: impl Into<String>) -> ConnectError {
 }
 
 /// Waits for a majority; the others are connected to when they are asked for something.
-pub(crate) async fn connect(
+pub(super) async fn connect(
     url: &str,
     #[cfg(feature = "deadpool")] pools: Vec<RedisPool>,
 ) -> Result<Quorum<Redis>, ConnectError> {

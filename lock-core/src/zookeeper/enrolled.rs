@@ -3,7 +3,8 @@
 //! The enrolment is a persistent node, `<root>/{lock-quorum}`. A claim reads it once a session,
 //! and each grant is made in one transaction with a check that it is as it was read. So a server
 //! that lost its data, which ends all sessions, grants nothing before somebody has looked at it
-//! anew, and neither does one that was enrolled anew while a claim stood in line.
+//! anew, and neither does one that was enrolled anew while a claim stood in line. For the same
+//! reason it is enrolled in the session in which it was looked at, or not at all.
 //!
 //! A server syncs each write to disk before it answers, so unlike a store in memory it is the same
 //! after a restart: its [`life`](Look::life) never changes. That takes `forceSync` to be left on,
@@ -139,13 +140,15 @@ async fn look(session: &Session, root: &str, until: Instant) -> Answer<Look> {
     let now = session.server_clock(until).await?;
     // Its data was not lost since.
     let born = session.born(root, until).await?;
-    Ok(Look {
+    let look = Look {
         enrolment: read(session, root, until).await?.map(|(enrolment, _)| enrolment),
         life: String::new(),
         now,
         up_for: born.map_or(Duration::ZERO, |born| now.saturating_sub(born)),
         highest: fence::highest(session, root, until).await?,
-    })
+    };
+    session.looked(now);
+    Ok(look)
 }
 
 async fn enrol(
@@ -155,7 +158,10 @@ async fn enrol(
     enrolment: &Enrolment,
     until: Instant,
 ) -> Answer<bool> {
-    if session.server_clock(until).await? > seen.now + SEEN_WITHIN {
+    // In the session of the look nothing was lost since, and an enrolment that was written since
+    // is met by the version.
+    if !session.has_looked(seen.now) || session.server_clock(until).await? > seen.now + SEEN_WITHIN
+    {
         return Ok(false);
     }
     let found = read(session, root, until).await?;

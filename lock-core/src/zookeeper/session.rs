@@ -7,6 +7,7 @@
 //! A request is sent when its method is called, not when its future is polled first, so two calls
 //! before one await take one round trip. Those that are `async` send more than one.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -35,6 +36,9 @@ const SILENT_FOR: u32 = 2;
 /// How often a directory that is removed over and over is made again.
 const MAKES_MAX: u32 = 5;
 
+/// How many looks at the server are remembered: each client is about to act on one at most.
+const LOOKS_MAX: usize = 8;
+
 pub(super) type Answer<T> = Result<T, Failure>;
 
 /// See the module.
@@ -50,6 +54,8 @@ pub(super) struct Session {
     requests: Arc<AtomicU64>,
     /// What was read of the server's enrolment in this session.
     ticket: Mutex<Option<Ticket>>,
+    /// The server's clock at the last looks at it in this session.
+    looks: Mutex<VecDeque<Duration>>,
 }
 
 impl Session {
@@ -77,6 +83,7 @@ impl Session {
             runtime: Handle::current(),
             requests,
             ticket: Mutex::new(None),
+            looks: Mutex::default(),
         });
         let directory = names::sessions(&target.root);
         let until = clock::now() + REQUEST_WITHIN;
@@ -109,6 +116,20 @@ impl Session {
 
     pub(super) fn keep_ticket(&self, ticket: Option<Ticket>) {
         *lock(&self.ticket) = ticket;
+    }
+
+    /// The server was looked at, when its clock was at `now`.
+    pub(super) fn looked(&self, now: Duration) {
+        let mut looks = lock(&self.looks);
+        looks.push_back(now);
+        if looks.len() > LOOKS_MAX {
+            looks.pop_front();
+        }
+    }
+
+    /// Whether this session is the one of the look that told this clock.
+    pub(super) fn has_looked(&self, now: Duration) -> bool {
+        lock(&self.looks).contains(&now)
     }
 
     /// Waits for an answer, and sorts it.

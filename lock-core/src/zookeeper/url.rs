@@ -8,6 +8,7 @@ use percent_encoding::percent_decode_str;
 use zookeeper_client::{Acls, Client};
 
 use crate::error::ConnectError;
+use crate::quorum::Charter;
 
 /// The session timeout that is asked for, unless the URL says otherwise.
 const SESSION_DEFAULT: Duration = Duration::from_secs(10);
@@ -62,6 +63,26 @@ impl Target {
     /// Reads `zookeeper://[user:password@]h1[:port],h2[:port][/root][?session=10s]`, and the same
     /// with `zookeeper+tls`, which takes `ca`, `cert` and `key` as well: files in PEM.
     pub(super) fn parse(url: &str) -> Result<Self, ConnectError> {
+        Self::read(url).map(|(target, _)| target)
+    }
+
+    /// Reads `zookeeper+quorum://[user:password@]h1[:port],h2,h3[/root][?session=…&name=…&lease_max=…]`,
+    /// each of whose hosts is a server of its own.
+    pub(super) fn parse_quorum(url: &str) -> Result<(Vec<Self>, Charter), ConnectError> {
+        let (target, parameters) = Self::read(url)?;
+        let hosts: Vec<_> = target.hosts.split(',').collect();
+        let mut charter = Charter::new(hosts.iter().map(|host| with_port(host)));
+        if let Some(name) = parameters.name {
+            charter = charter.with_name(name);
+        }
+        if let Some(lease_max) = parameters.lease_max {
+            charter = charter.with_lease_max(lease_max);
+        }
+        let each = hosts.iter().map(|&host| Self { hosts: host.to_owned(), ..target.clone() });
+        Ok((each.collect(), charter))
+    }
+
+    fn read(url: &str) -> Result<(Self, Parameters), ConnectError> {
         let (scheme, rest) =
             url.split_once("://").ok_or_else(|| bad("`zookeeper:` is followed by `//`"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -73,27 +94,16 @@ impl Target {
             Some((user, hosts)) => (Some(user), hosts),
             None => (None, authority),
         };
-        let parameters = Parameters::parse(query, scheme == "zookeeper+tls")?;
-        Ok(Self {
+        let parameters = Parameters::parse(query, scheme)?;
+        let target = Self {
             hosts: checked_hosts(hosts)?,
             root: checked_root(root)?,
             session: parameters.session,
             digest: user.map(digest).transpose()?,
             #[cfg(feature = "zookeeper-tls")]
             tls: (scheme == "zookeeper+tls").then(|| parameters.tls()).transpose()?,
-        })
-    }
-
-    /// Each host on its own, in the order of the URL.
-    pub(super) fn each(&self) -> Result<Vec<Self>, ConnectError> {
-        let hosts: Vec<_> = self.hosts.split(',').collect();
-        let mut known: Vec<_> = hosts.iter().map(|host| with_port(host)).collect();
-        known.sort_unstable();
-        known.dedup();
-        if known.len() < hosts.len() {
-            return Err(bad("a host is named twice, and one server counts once"));
-        }
-        Ok(hosts.iter().map(|&host| Self { hosts: host.to_owned(), ..self.clone() }).collect())
+        };
+        Ok((target, parameters))
     }
 
     /// Whether everything is sent over TLS.
@@ -201,20 +211,28 @@ fn digest(user: &str) -> Result<Vec<u8>, ConnectError> {
 /// What stands behind the `?`.
 struct Parameters {
     session: Duration,
+    /// Of a quorum.
+    name: Option<String>,
+    lease_max: Option<Duration>,
     #[cfg(feature = "zookeeper-tls")]
     files: [Option<String>; 3],
 }
 
 impl Parameters {
-    fn parse(query: &str, tls: bool) -> Result<Self, ConnectError> {
+    fn parse(query: &str, scheme: &str) -> Result<Self, ConnectError> {
+        let (tls, quorum) = (scheme == "zookeeper+tls", scheme == "zookeeper+quorum");
         let mut parameters = Self {
             session: SESSION_DEFAULT,
+            name: None,
+            lease_max: None,
             #[cfg(feature = "zookeeper-tls")]
             files: [const { None }; 3],
         };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
                 "session" => parameters.session = session(&value)?,
+                "name" if quorum => parameters.name = Some(value.into_owned()),
+                "lease_max" if quorum => parameters.lease_max = Some(time(&name, &value)?),
                 #[cfg(feature = "zookeeper-tls")]
                 "ca" if tls => parameters.files[0] = Some(value.into_owned()),
                 #[cfg(feature = "zookeeper-tls")]
@@ -222,7 +240,11 @@ impl Parameters {
                 #[cfg(feature = "zookeeper-tls")]
                 "key" if tls => parameters.files[2] = Some(value.into_owned()),
                 _ => {
-                    let takes = if tls { "`session`, `ca`, `cert` and `key`" } else { "`session`" };
+                    let takes = match (tls, quorum) {
+                        (true, _) => "`session`, `ca`, `cert` and `key`",
+                        (_, true) => "`session`, `name` and `lease_max`",
+                        _ => "`session`",
+                    };
                     // A `?` in a password that is not encoded leads here too.
                     let name = if query.contains('@') { "…".to_owned() } else { shown(&name) };
                     return Err(bad(format!("unknown parameter `{name}`: this URL takes {takes}")));
@@ -238,10 +260,14 @@ impl Parameters {
     }
 }
 
+fn time(name: &str, value: &str) -> Result<Duration, ConnectError> {
+    humantime::parse_duration(value).map_err(|_| {
+        bad(format!("`{name}` is a time such as `10s` or `1500ms`, not `{}`", shown(value)))
+    })
+}
+
 fn session(value: &str) -> Result<Duration, ConnectError> {
-    let session = humantime::parse_duration(value).map_err(|_| {
-        bad(format!("`session` is a time such as `10s` or `1500ms`, not `{}`", shown(value)))
-    })?;
+    let session = time("session", value)?;
     if !(SESSION_MIN..=SESSION_MAX).contains(&session) {
         return Err(bad(format!(
             "`session` is {session:?}, it must be from {SESSION_MIN:?} to {SESSION_MAX:?}"
@@ -274,18 +300,16 @@ mod tests {
 
     #[test]
     fn each_host_of_a_quorum_is_a_server_of_its_own() {
-        let url = "zookeeper+quorum://u:p@h1,h2:2182,[::1]/locks?session=4s";
-        let each = target(url).each().unwrap();
+        let url = "zookeeper+quorum://u:p@H1,h2:2182,[::1]/locks?session=4s&name=n&lease_max=5s";
+        let (each, charter) = Target::parse_quorum(url).unwrap();
+        let names = ["h1:2181", "h2:2182", "[::1]:2181"];
+        let wanted = Charter::new(names).with_name("n").with_lease_max(Duration::from_secs(5));
+        assert_eq!(charter, wanted);
         let hosts: Vec<_> = each.iter().map(|target| target.hosts.as_str()).collect();
-        assert_eq!(hosts, ["h1", "h2:2182", "[::1]"]);
+        assert_eq!(hosts, ["H1", "h2:2182", "[::1]"]);
         for target in each {
             assert_eq!((target.root.as_str(), target.session.as_secs()), ("/locks", 4));
             assert_eq!(target.digest.as_deref(), Some(&b"u:p"[..]));
-        }
-        for twice in ["h1,h2,h1", "h,h:2181,x", "H,h,x", "[::1],[::1]:2181,h"] {
-            let twice = target(&format!("zookeeper+quorum://u:secret@{twice}")).each();
-            let error = twice.unwrap_err().to_string();
-            assert!(error.contains("twice") && !error.contains("secret"), "{error}");
         }
     }
 
@@ -308,6 +332,9 @@ mod tests {
             ("zookeeper://u:secret@h?session=1day", "600s"),
             ("zookeeper://u:secret@h?chroot=/x", "chroot"),
             ("zookeeper://u:secret@h?ca=x.pem", "ca"),
+            ("zookeeper://u:secret@h?name=n", "name"),
+            ("zookeeper+quorum://u:secret@h?lease_max=soon", "lease_max"),
+            ("zookeeper+quorum://u:secret@h?ca=x.pem", "lease_max"),
             ("zookeeper://u:p?secret@h", "parameter"),
             ("zookeeper://h?secret@x", "parameter"),
         ] {

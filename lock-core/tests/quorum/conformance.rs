@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::memory::Memory;
-use lock_core::quorum::Quorum;
+use lock_core::quorum::{Charter, Quorum};
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
 
 #[derive(Debug)]
@@ -38,6 +38,35 @@ mod of_three {
 mod of_five {
     use super::*;
     lock_core::conformance_tests!([start_paused = true], Members::new(5));
+}
+
+/// The same, seeing to its members.
+#[derive(Debug)]
+struct Managed(Members);
+
+impl Subject for Managed {
+    fn open(&self) -> BoxFuture<'_, AnyBackend> {
+        Box::pin(async {
+            let charter = Charter::new((0..self.0.0.len()).map(|n| format!("m{n}")));
+            let quorum = Quorum::managed(self.0.0.clone(), charter).expect("three or more");
+            // New stores, which may have lost what an earlier life granted.
+            tokio::time::sleep(Duration::from_secs(31)).await;
+            AnyBackend::new(quorum)
+        })
+    }
+
+    fn slack(&self) -> Duration {
+        self.0.slack()
+    }
+
+    fn left_behind(&self) -> BoxFuture<'_, Vec<String>> {
+        self.0.left_behind()
+    }
+}
+
+mod managed {
+    use super::*;
+    lock_core::conformance_tests!([start_paused = true], Managed(Members::new(3)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -136,3 +136,18 @@ async fn a_member_that_hangs_is_left_alone_but_for_probes_and_is_back_when_it_an
     take().await;
     assert_eq!(stage.scripts[0].calls_of(Verb::Attempt).len(), asked + 1, "asked like the others");
 }
+
+/// The slower of the two that are left is far behind the faster.
+#[tokio::test(start_paused = true)]
+async fn without_one_member_the_slower_of_the_others_is_waited_for() {
+    for act in [DOWN, Act::Err(FaultKind::Unready), Act::Never] {
+        let stage = Stage::of(3);
+        fail(&stage, 1, act);
+        stage.scripts[1].always(Verb::Attempt, Act::Slow(ms(80)));
+        for _ in 0..10 {
+            let guard = stage.locks.lock("k").options(short()).try_acquire().await.unwrap();
+            guard.expect("a free key").release().await.unwrap();
+            sleep(ms(100)).await;
+        }
+    }
+}

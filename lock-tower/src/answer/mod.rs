@@ -10,6 +10,7 @@
 //! | the cap on waiters per key | 429 | `lock_waiters_per_key` | yes |
 //! | the cap on waiters in total | 429 | `lock_waiters` | yes |
 //! | the store is out of reach | 503 | `lock_unavailable` | yes |
+//! | too few [`replicas`](crate::LockLayer::replicas) have acknowledged the grant | 503 | `lock_not_replicated` | yes |
 //! | the lock was lost while the handler ran | 503 | `lock_lost` | yes |
 //! | the client is shut down | 503 | `lock_closed` | yes |
 //! | the request gives no good key | 400, or as the extractor says | `lock_key_…`, `lock_body_…` | no |

@@ -180,6 +180,12 @@ impl<'a> Refusal<'a> {
                 let detail = "this server takes no more locks";
                 new(Cause::Closed, unavailable, "lock_closed", detail).come_back(None)
             }
+            AcquireError::NotReplicated(error) => {
+                tracing::warn!(%error, "a request got no lock");
+                let detail = "too few replicas of the lock service are there";
+                let code = "lock_not_replicated";
+                new(Cause::Unavailable, unavailable, code, detail).come_back(None)
+            }
             error => {
                 tracing::warn!(%error, "a request got no lock");
                 let detail = "the lock service is out of reach";

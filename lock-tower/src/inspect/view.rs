@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{BusyKey, Inspection, Key, Quantiles};
+use lock_core::{BusyKey, Inspection, Key, MemberHealth, MemberState, Quantiles};
 use serde_json::{Value, json};
 
 use super::inspector::Desk;
@@ -77,7 +77,24 @@ pub(super) fn inspection(key: &Key, seen: &Inspection) -> Value {
         .iter()
         .map(|waiter| json!({ "claim": waiter.claim, "about": waiter.about }))
         .collect();
-    json!({ "key": key.as_str(), "holder": holder, "waiters": waiters })
+    let members: Vec<_> = seen.members.iter().map(member).collect();
+    json!({ "key": key.as_str(), "holder": holder, "waiters": waiters, "members": members })
+}
+
+/// One member of a quorum.
+fn member(health: &MemberHealth) -> Value {
+    let quarantine_left = match health.state {
+        MemberState::Quarantined { left } => Some(ms(left)),
+        _ => None,
+    };
+    json!({
+        "name": health.name,
+        "state": health.state.name(),
+        "quarantine_left_ms": quarantine_left,
+        "holds": health.holds,
+        "lease_left_ms": health.lease_left.map(ms),
+        "answered_ago_ms": health.answered_ago.map(ms),
+    })
 }
 
 /// Milliseconds, to the microsecond.

@@ -28,7 +28,7 @@ pub struct NoKey;
 /// | [`wait`](Self::wait) | 2 s | 0 to 24 h |
 /// | [`retries`](Self::retries) | 1 | at most 1,000 |
 /// | [`admission`](Self::admission) | on | |
-/// | [`lease`](Self::lease), [`hold_limit`](Self::hold_limit), [`linger`](Self::linger), [`fairness`](Self::fairness), [`name`](Self::name) | those of the client | as [`LockOptions`](lock_core::LockOptions) has them |
+/// | [`lease`](Self::lease), [`hold_limit`](Self::hold_limit), [`linger`](Self::linger), [`fairness`](Self::fairness), [`replicas`](Self::replicas), [`name`](Self::name) | those of the client | as [`LockOptions`](lock_core::LockOptions) has them |
 /// | [`waiters_per_key`](Self::waiters_per_key) | 1,000 | at least 1 |
 /// | [`waiters`](Self::waiters) | 10,000 | at least 1 |
 /// | [`retry_budget`](Self::retry_budget) | 10 per s and 20 % of the requests of the last 10 s | |
@@ -130,6 +130,14 @@ impl<K> LockLayer<K> {
     /// How to share a key with other processes.
     pub fn fairness(mut self, fairness: Fairness) -> Self {
         self.config.options.fairness = fairness;
+        self
+    }
+
+    /// By how many replicas of the store a grant must be acknowledged within `timeout` before it
+    /// counts; none with 0. One that is not is answered with 503 `lock_not_replicated`. See
+    /// [`LockOptions::replicas`](lock_core::LockOptions::replicas).
+    pub fn replicas(mut self, count: u32, timeout: Duration) -> Self {
+        self.config.options = self.config.options.with_replicas(count, timeout);
         self
     }
 

@@ -50,6 +50,7 @@ async fn a_former_master_that_nobody_demotes_neither_grants_nor_renews() {
     let holder = connect(&set.url(), ms(60_000)).await;
     let (locks, rival) =
         (connect(&set.url(), ms(6_000)).await, connect(&set.url(), ms(6_000)).await);
+    let late = connect(&set.url(), ms(6_000)).await;
     let pushed = holder.lock("pushed").replicas(2, ms(1_000)).await.unwrap();
     let free = holder.lock("free").replicas(2, ms(1_000)).await.unwrap();
     let doomed = locks.lock("doomed").replicas(2, ms(1_000)).await.unwrap();
@@ -62,9 +63,12 @@ async fn a_former_master_that_nobody_demotes_neither_grants_nor_renews() {
     cut(&set, old).await;
     set.server(old).command::<()>(&["DEL", "lock:{free}"]);
     set.server(old).freeze();
-    // On its way when the master hangs: it is answered when that is back.
-    let for_free = tokio::spawn(rival.lock("free").wait(ms(20_000)).acquire());
-    let new = set.switched(old).await;
+    eventually("it is suspected", || set.suspects_the_master()).await;
+    // On its way when another is made the master: it is answered when the old one is back.
+    let for_free = tokio::spawn(late.lock("free").wait(ms(20_000)).acquire());
+    eventually("a sentinel names another", || set.has_begun_to_switch(old)).await;
+    let new = set.named_other_than(old).expect("it was just named");
+    eventually("the clients are told", || has_clients(set.server(new))).await;
     for sentinel in 0..3 {
         set.sentinel(sentinel).kill();
     }
@@ -95,7 +99,7 @@ async fn a_former_master_that_nobody_demotes_neither_grants_nor_renews() {
         granted.release().await.unwrap();
     }
     drop(doomed);
-    nothing_left(&set, &[old, new], [holder, locks, rival]).await;
+    nothing_left(&set, &[old, new], [holder, locks, rival, late]).await;
 }
 
 /// F30 (V4, V8): a master that was made a replica by hand refuses to write. That may pass, so it
@@ -116,6 +120,11 @@ async fn a_master_that_only_reads_is_unavailable_until_it_writes_again() {
     let error = locks.lock("k").wait(ms(500)).await.unwrap_err();
     assert!(start.elapsed() < ms(500) + LATE, "{:?}", start.elapsed());
     assert!(error.is_unavailable() && error.is_retryable(), "{error}");
+    let listens = || {
+        let clients = set.server(old).clients();
+        clients.iter().any(|one| one.field("resp") == Some("3") && one.subscriptions() > 0)
+    };
+    eventually("it is given up, as another may be meant by now", || !listens()).await;
     let waiting = tokio::spawn({
         let locks = locks.clone();
         async move { locks.lock("k").await }
@@ -123,4 +132,26 @@ async fn a_master_that_only_reads_is_unavailable_until_it_writes_again() {
     set.server(old).command::<()>(&["REPLICAOF", "NO", "ONE"]);
     within("the grant", waiting).await.unwrap().unwrap().release().await.unwrap();
     nothing_left(&set, &[old], [locks]).await;
+}
+
+/// F10 (V1, V3, V8): with `min-replicas-to-write` a master that is cut off from its replicas
+/// neither grants nor renews, whoever is told of a switch or not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_without_its_replicas_serves_nobody_if_it_is_told_to() {
+    let options = SentinelOptions::default()
+        .passwords(SERVER_PASSWORD, SENTINEL_PASSWORD)
+        .set("min-replicas-to-write", "1")
+        .set("min-replicas-max-lag", "2");
+    let (_turn, set) = a_set_with(options).await;
+    let master = set.master();
+    let locks = connect(&set.url(), ms(1_500)).await;
+    let held = locks.lock("held").await.unwrap();
+    cut(&set, master).await;
+    let error = locks.lock("k").wait(ms(500)).await.unwrap_err();
+    assert!(error.is_unavailable() && error.is_retryable(), "{error}");
+    assert_eq!(within("the loss", held.lost()).await.cause(), LostCause::Expired);
+    heal(&set, &set.others(master));
+    locks.lock("k").await.unwrap().release().await.unwrap();
+    drop(held);
+    nothing_left(&set, &[master], [locks]).await;
 }

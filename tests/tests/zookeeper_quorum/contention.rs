@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use lock_core::backend::{Enrolment, Member, ZooKeeper};
-use lock_core::quorum::Quorum;
+use lock_core::backend::ZooKeeper;
+use lock_core::quorum::{Charter, Quorum};
 use lock_core::{LockClient, LockOptions};
 use tests::checker::{Checker, Report};
 use tests::history::{Fun, Process, Recorder};
@@ -18,58 +18,31 @@ use crate::support::*;
 const CLIENTS: usize = 3;
 
 /// The longest lease of these clients.
-pub(crate) const LEASE: Duration = ms(3_000);
+pub(crate) const LEASE: Duration = ms(2_000);
 
 /// How late an answer at the end of a budget may come on a busy machine.
 const LATE: Duration = ms(1_000);
 
-/// One process.
-#[derive(Debug)]
-pub(crate) struct Client {
-    pub(crate) members: Vec<ZooKeeper>,
-    pub(crate) locks: LockClient,
-}
-
 /// Clients at work.
 #[derive(Debug)]
 pub(crate) struct Contention {
-    pub(crate) clients: Vec<Client>,
+    _clients: Vec<LockClient>,
     history: Recorder,
     grants: Arc<AtomicU64>,
     ended: Arc<AtomicBool>,
     users: Vec<JoinHandle<()>>,
 }
 
-pub(crate) fn enrolment(nonce: u64, floor: u64) -> Enrolment {
-    Enrolment {
-        quorum: "the first".into(),
-        members: 3,
-        lease_max: LEASE,
-        nonce,
-        life: String::new(),
-        ready_at: Duration::ZERO,
-        floor: Some(floor),
-    }
-}
-
-/// A client of servers that have the enrolment of number 0.
-pub(crate) fn client(servers: &Servers) -> Client {
+/// A client of these servers, which sees to them. The first of all waits for a lease.
+pub(crate) fn client(servers: &Servers) -> LockClient {
     client_of(servers.members(SHORT))
 }
 
-fn client_of(members: Vec<ZooKeeper>) -> Client {
-    for member in &members {
-        member.serve_under(Some(&enrolment(0, 0)));
-    }
-    let quorum = Quorum::new(members.clone()).expect("three");
-    Client { members, locks: LockClient::with_backend(quorum) }
-}
-
-/// Enrols the servers.
-pub(crate) async fn enrol(servers: &Servers) {
-    for member in servers.members(SHORT) {
-        assert!(member.enrol(None, &enrolment(0, 0)).await.expect("an answer"));
-    }
+fn client_of(members: Vec<ZooKeeper>) -> LockClient {
+    // Some reach them through links of their own.
+    let charter = Charter::new(["one", "two", "three"]).with_name("of the test");
+    let quorum = Quorum::managed(members, charter.with_lease_max(LEASE));
+    LockClient::with_backend(quorum.expect("three"))
 }
 
 /// Takes keys and gives them back until told to end.
@@ -112,13 +85,13 @@ async fn use_locks(
 
 impl Contention {
     pub(crate) async fn start(servers: &Servers) -> Self {
-        enrol(servers).await;
-        Self::of((0..CLIENTS).map(|_| client(servers)).collect())
+        let contention = Self::of((0..CLIENTS).map(|_| client(servers)).collect());
+        contention.goes_on("with three servers").await;
+        contention
     }
 
     /// Each client has links of its own.
     pub(crate) async fn behind(servers: &Servers) -> (Self, Vec<Arc<Proxy>>) {
-        enrol(servers).await;
         let (mut clients, mut links) = (Vec::new(), Vec::new());
         for _ in 0..CLIENTS {
             let own = servers.all.iter().map(|server| Arc::new(Proxy::zookeeper(server.addr())));
@@ -127,20 +100,22 @@ impl Contention {
             clients.push(client_of(members.collect()));
             links.extend(own);
         }
-        (Self::of(clients), links)
+        let contention = Self::of(clients);
+        contention.goes_on("with three servers").await;
+        (contention, links)
     }
 
-    fn of(clients: Vec<Client>) -> Self {
+    fn of(clients: Vec<LockClient>) -> Self {
         let (history, grants, ended) = (Recorder::in_memory(), Arc::default(), Arc::default());
         let mut users = Vec::new();
         for (nth, client) in clients.iter().enumerate() {
             for task in 0..2 {
                 let process = history.process(format!("{nth}/{task}"));
                 let (grants, ended) = (Arc::clone(&grants), Arc::clone(&ended));
-                users.push(tokio::spawn(use_locks(client.locks.clone(), process, grants, ended)));
+                users.push(tokio::spawn(use_locks(client.clone(), process, grants, ended)));
             }
         }
-        Self { clients, history, grants, ended, users }
+        Self { _clients: clients, history, grants, ended, users }
     }
 
     /// Grants go on.

@@ -18,7 +18,7 @@ fn enrolment(nonce: u64) -> Enrolment {
         lease_max: ms(60_000),
         nonce,
         life: String::new(),
-        ready_at: Duration::from_nanos(123_456_789),
+        ready_at: Duration::from_micros(123_456),
         floor: None,
     }
 }
@@ -31,6 +31,12 @@ fn claim(member: &ZooKeeper) -> <ZooKeeper as Backend>::Claim {
     let mut claim = member.claim(&Key::new("k").expect("a good key"), id, terms);
     claim.count_from(1_000_000);
     claim
+}
+
+/// Writes an enrolment over what is there.
+async fn enrol(member: &ZooKeeper, enrolment: &Enrolment) {
+    let seen = member.look().await.expect("a look");
+    assert!(member.enrol(&seen, enrolment).await.expect("an answer"));
 }
 
 /// The kind of the fault of an attempt.
@@ -49,17 +55,17 @@ async fn first_token(claim: &mut impl Claim) -> u64 {
 #[tokio::test]
 async fn an_enrolment_is_written_over_what_was_seen_and_nothing_else() {
     let server = one().await;
-    let member = server.member();
-    let look = member.look().await.unwrap();
-    assert_eq!((look.enrolment, look.highest), (None, 0));
+    let (member, other) = (server.member(), server.member());
     let (first, second) = (enrolment(1), enrolment(2));
-    assert!(member.enrol(None, &first).await.unwrap());
-    assert!(!member.enrol(None, &second).await.unwrap(), "there is one");
-    assert!(!member.enrol(Some(&second), &second).await.unwrap(), "it is another");
-    let other = server.member();
-    assert_eq!(other.look().await.unwrap().enrolment, Some(first.clone()));
-    assert!(other.enrol(Some(&first), &second).await.unwrap());
-    assert!(!member.enrol(Some(&first), &first).await.unwrap(), "it was changed");
+    let none = member.look().await.unwrap();
+    assert_eq!((&none.enrolment, none.highest), (&None, 0));
+    assert!(!other.enrol(&none, &first).await.unwrap(), "another session has looked");
+    assert!(member.enrol(&none, &first).await.unwrap());
+    assert!(!member.enrol(&none, &second).await.unwrap(), "there is one");
+    let (seen, also_seen) = (member.look().await.unwrap(), other.look().await.unwrap());
+    assert_eq!(seen.enrolment, Some(first.clone()));
+    assert!(other.enrol(&also_seen, &second).await.unwrap());
+    assert!(!member.enrol(&seen, &first).await.unwrap(), "it was changed");
     assert_eq!(member.look().await.unwrap().enrolment, Some(second));
 }
 
@@ -91,7 +97,7 @@ async fn an_attempt_is_served_under_the_enrolment_that_was_told_and_no_other() {
     assert_eq!(server.children("/k"), [""; 0], "nothing was done");
     let floor = Some(7_000_000);
     let repaired = Enrolment { floor, ..enrolment(1) };
-    assert!(member.enrol(None, &repaired).await.unwrap());
+    enrol(&member, &repaired).await;
     assert_eq!(fault_of(&mut early).await, FaultKind::Unready, "it is another");
     member.serve_under(Some(&repaired));
     assert_eq!(first_token(&mut early).await, 7_000_001, "above the floor");
@@ -106,12 +112,12 @@ async fn an_attempt_is_served_under_the_enrolment_that_was_told_and_no_other() {
 async fn a_claim_that_waits_is_not_granted_by_a_server_that_was_enrolled_anew() {
     let server = one().await;
     let (member, other) = (server.member(), server.member());
-    assert!(member.enrol(None, &enrolment(1)).await.unwrap());
+    enrol(&member, &enrolment(1)).await;
     member.serve_under(Some(&enrolment(1)));
     let (mut holder, mut waiter) = (claim(&member), claim(&member));
     first_token(&mut holder).await;
     assert!(matches!(waiter.attempt().await, Ok(Attempt::Blocked { .. })));
-    assert!(other.enrol(Some(&enrolment(1)), &enrolment(2)).await.unwrap());
+    enrol(&other, &enrolment(2)).await;
     assert_eq!(holder.withdraw().await.unwrap(), Withdrawal::Released);
     within("word of the release", waiter.changed()).await;
     assert_eq!(fault_of(&mut waiter).await, FaultKind::Unready);
@@ -125,7 +131,7 @@ async fn a_claim_that_waits_is_not_granted_by_a_server_that_was_enrolled_anew() 
 async fn a_server_that_lost_its_data_grants_nothing_until_it_is_enrolled_anew() {
     let mut server = one().await;
     let member = member_at(&server.url(), SHORT);
-    assert!(member.enrol(None, &enrolment(1)).await.unwrap());
+    enrol(&member, &enrolment(1)).await;
     member.serve_under(Some(&enrolment(1)));
     let mut holder = claim(&member);
     first_token(&mut holder).await;
@@ -143,7 +149,7 @@ async fn a_server_that_lost_its_data_grants_nothing_until_it_is_enrolled_anew() 
     within("the loss is seen", asking).await;
     assert_eq!(member.look().await.unwrap().enrolment, None);
     assert_eq!(holder.renew().await.unwrap(), lock_core::backend::Renewal::Lost);
-    assert!(member.enrol(None, &enrolment(2)).await.unwrap());
+    enrol(&member, &enrolment(2)).await;
     member.serve_under(Some(&enrolment(2)));
     first_token(&mut next).await;
     next.withdraw().await.unwrap();
@@ -157,16 +163,17 @@ async fn foreign_data_where_an_enrolment_or_a_counter_would_be_is_refused() {
     let mut holder = claim(&member);
     first_token(&mut holder).await;
     holder.withdraw().await.unwrap();
+    enrol(&member, &enrolment(1)).await;
+    let seen = member.look().await.unwrap();
     let counter = format!("/{{lock-fences}}/{}", server.children("/{lock-fences}")[0]);
     server.set_data(&counter, "theirs");
     let mut next = claim(&member);
     assert_eq!(fault_of(&mut next).await, FaultKind::ForeignValue);
     next.withdraw().await.unwrap();
     eventually("no lock node is left", || server.children("/k").is_empty()).await;
-    assert!(member.enrol(None, &enrolment(1)).await.unwrap());
     server.set_data("/{lock-quorum}", "theirs");
     assert_eq!(member.look().await.unwrap_err().kind(), FaultKind::ForeignValue);
-    let over = member.enrol(Some(&enrolment(1)), &enrolment(2)).await;
+    let over = member.enrol(&seen, &enrolment(2)).await;
     assert_eq!(over.unwrap_err().kind(), FaultKind::ForeignValue);
     for path in [&*counter, "/{lock-quorum}"] {
         assert_eq!(server.node(path).unwrap().data, b"theirs");

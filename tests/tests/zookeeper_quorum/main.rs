@@ -11,6 +11,7 @@ mod contention;
 mod enrolled;
 mod faults;
 mod member;
+mod processes;
 mod support;
 mod tokens;
 mod url;

@@ -19,7 +19,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use seat::{Seat, Share, Standing};
+use seat::{Part, Seat, Share, Standing};
 
 use crate::backend::{Attempt, Fault, FaultKind, Renewal};
 use crate::proto::fence::FenceRange;
@@ -34,8 +34,10 @@ pub(crate) struct Votes {
     seats: Vec<Seat>,
     /// Since when a minority of members is held.
     minority_since: Option<Instant>,
-    /// When a majority had answered the attempt under way.
+    /// When a majority had told of the attempt under way where the claim stands.
     spoken: Option<Instant>,
+    /// The hold was renewed, or was to be: what a member grants from now on was not part of it.
+    renewing: bool,
 }
 
 /// What the votes come to.
@@ -73,12 +75,18 @@ impl Votes {
             seats: (0..members).map(|_| Seat::new()).collect(),
             minority_since: None,
             spoken: None,
+            renewing: false,
         }
     }
 
     /// An attempt begins.
     pub(crate) fn begin(&mut self) {
-        self.spoken = None;
+        (self.spoken, self.renewing) = (None, false);
+        for seat in &mut self.seats {
+            if let Standing::Granted(share) = &mut seat.standing {
+                share.part = Part::Kept;
+            }
+        }
     }
 
     pub(crate) fn majority(&self) -> usize {
@@ -116,10 +124,18 @@ impl Votes {
 
     /// A renewal begins: the members that hold the key for the claim, and have no request under
     /// way.
+    ///
+    /// A member that grants the key while it is held is part of the hold once a majority that was
+    /// part of it before has renewed it since. Its grant alone proves nothing: between the loss of
+    /// another member and this grant, somebody else may have held the key at both.
     pub(crate) fn renewal_begins(&mut self) -> Vec<usize> {
+        self.renewing = true;
         for seat in &mut self.seats {
             if let Standing::Granted(share) = &mut seat.standing {
                 share.fresh = false;
+                if share.part == Part::New {
+                    share.part = Part::Joining;
+                }
             }
         }
         self.kept()
@@ -173,7 +189,10 @@ impl Votes {
         let seat = &mut self.seats[member];
         let Some(sent) = seat.sent.take() else { return };
         seat.standing = match answer {
-            Ok(Attempt::Granted(grant)) => Standing::Granted(Share::new(grant, sent, 0)),
+            Ok(Attempt::Granted(grant)) => {
+                let part = if self.renewing { Part::New } else { Part::Kept };
+                Standing::Granted(Share { part, ..Share::new(grant, sent, 0) })
+            }
             Ok(Attempt::Blocked { ahead, recheck }) => {
                 Standing::Waits { ahead, ask_at: now + recheck }
             }
@@ -189,10 +208,9 @@ impl Votes {
         match (answer, &seat.standing) {
             (Ok(Renewal::Held(grant)), Standing::Granted(share)) => {
                 // The tokens are those of the grant: these would not be above those of others.
-                let fences = share.fences;
-                let handed_on = share.handed_on;
+                let Share { fences, handed_on, part, .. } = *share;
                 let renewed = Share::new(grant, sent, share.counter);
-                seat.standing = Standing::Granted(Share { fences, handed_on, ..renewed });
+                seat.standing = Standing::Granted(Share { fences, handed_on, part, ..renewed });
             }
             (Ok(Renewal::Lost), _) => seat.standing = Standing::Outside,
             // What it held goes on until its time is over.
@@ -265,28 +283,22 @@ impl Votes {
             return self.grant(now);
         }
         self.minority_since = (held > 0).then(|| self.minority_since.unwrap_or(now));
-        let open = self.seats.iter().filter(|seat| seat.sent.is_some() && !seat.leaving).count();
-        let answered = self.seats.len() - open;
-        if open > 0 {
-            // Those who are late are not waited for, once a majority has spoken.
-            if answered >= majority {
-                self.spoken.get_or_insert(now);
-            }
-            let until = self.spoken.map(|spoken| {
-                let took = spoken.saturating_duration_since(began);
-                spoken + took.max(GRACE_MIN)
-            });
-            let can_win = held + open >= majority;
-            if (can_win || answered < majority) && until.is_none_or(|until| now < until) {
-                return Ruling::Wait(until);
-            }
-        }
-        let speaking = |seat: &&Seat| {
-            // One that was told to forget the claim is there, too.
+        let is_open = |seat: &Seat| seat.sent.is_some() && !seat.leaving;
+        let open = self.seats.iter().filter(|seat| is_open(seat)).count();
+        // One that was told to forget the claim is there, too.
+        let speaks = |seat: &Seat| {
             seat.leaving || matches!(seat.standing, Standing::Waits { .. } | Standing::Granted(_))
         };
-        if self.seats.iter().filter(speaking).count() < majority {
-            return Ruling::Down;
+        let spoke = self.seats.iter().filter(|seat| !is_open(seat) && speaks(seat)).count();
+        if spoke < majority {
+            // A member that is down, or was not asked, says nothing of where the claim stands.
+            return if spoke + open < majority { Ruling::Down } else { Ruling::Wait(None) };
+        }
+        // Those who are late are not waited for, once a majority has spoken.
+        let spoken = *self.spoken.get_or_insert(now);
+        let until = spoken + spoken.saturating_duration_since(began).max(GRACE_MIN);
+        if held + open >= majority && now < until {
+            return Ruling::Wait(Some(until));
         }
         let ahead = self.seats.iter().filter_map(|seat| match seat.standing {
             Standing::Waits { ahead, .. } => ahead,
@@ -329,19 +341,34 @@ impl Votes {
     }
 
     /// What the renewal under way has come to.
-    pub(crate) fn renewal(&self, now: Instant) -> Renewed {
-        let renewed = self.shares(now).filter(|(_, share)| share.fresh);
+    pub(crate) fn renewal(&mut self, now: Instant) -> Renewed {
+        let kept = || self.shares(now).filter(|(_, share)| share.part == Part::Kept);
+        let renewed = kept().filter(|(_, share)| share.fresh);
         if let Some(until) = self.until(renewed.map(|(_, share)| share.until)) {
             let wanted = self.shares(now).any(|(_, share)| share.wanted);
+            self.joined();
             return Renewed::Held { until, wanted };
         }
-        if self.held(now) < self.majority() {
-            // Whatever comes: too few hold it.
+        if kept().count() < self.majority() {
+            // Whatever comes: too few hold it still.
             return Renewed::Lost;
         }
-        let open =
-            |seat: &Seat| seat.sent.is_some() && matches!(seat.standing, Standing::Granted(_));
+        let open = |seat: &Seat| {
+            seat.sent.is_some()
+                && matches!(&seat.standing, Standing::Granted(share) if share.part == Part::Kept)
+        };
         if self.seats.iter().any(open) { Renewed::Wait } else { Renewed::Unknown }
+    }
+
+    /// The hold was renewed: members that had granted the key before are part of it.
+    fn joined(&mut self) {
+        for seat in &mut self.seats {
+            if let Standing::Granted(share) = &mut seat.standing
+                && share.part == Part::Joining
+            {
+                share.part = Part::Kept;
+            }
+        }
     }
 
     /// The members to give back: a minority that was held for `patience`.

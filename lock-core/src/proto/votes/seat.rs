@@ -34,9 +34,23 @@ pub(super) struct Share {
     pub(super) counter: u64,
     /// It was answered since the renewal under way began.
     pub(super) fresh: bool,
+    pub(super) part: Part,
     pub(super) until: Instant,
     pub(super) wanted: bool,
     pub(super) handed_on: bool,
+}
+
+/// Whether a share is part of the hold that goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    // ## Kept
+    Kept,
+    // ## New => Joining
+    /// Granted since the last renewal began.
+    New,
+    // ## Joining => Kept
+    /// Granted before the renewal under way began.
+    Joining,
 }
 
 /// What was asked of it, and what it said.
@@ -83,6 +97,7 @@ impl Share {
             fences: grant.fences,
             counter: counter.max(last),
             fresh: true,
+            part: Part::Kept,
             until: sent + grant.valid_for,
             wanted: grant.wanted,
             handed_on: grant.handed_on,

@@ -173,3 +173,68 @@ fn a_renewal_needs_a_majority_that_answers_and_is_lost_with_a_majority_that_does
     assert_eq!(votes.renewal(now + ms(310)), Renewed::Unknown, "held until its time is over");
     assert_eq!(votes.renewal(now + ms(1_000)), Renewed::Lost);
 }
+
+#[test]
+fn a_member_that_is_down_or_was_not_asked_does_not_end_the_wait_for_the_others() {
+    let first = || Some(granted(5, 9, LEASE));
+    for silent in [Some(down(FaultKind::Transient)), Some(down(FaultKind::Unready))] {
+        let (mut votes, began) = asked(vec![first(), None, silent]);
+        let later = began + ms(500);
+        assert_eq!(votes.attempt(began, later), Ruling::Wait(None), "the second may grant it");
+        votes.attempted(1, granted(5, 9, LEASE), later, |_| ms(50));
+        assert!(matches!(votes.attempt(began, later), Ruling::Granted { .. }));
+    }
+    let began = clock::now();
+    let mut votes = Votes::new(3);
+    votes.begin();
+    (0..2).for_each(|member| votes.sent(member, began));
+    votes.attempted(0, blocked(1), began, |_| ms(50));
+    assert_eq!(votes.attempt(began, began + ms(500)), Ruling::Wait(None), "the third hangs");
+}
+
+/// A hold of the first two members; the third grants the key when it is asked by a renewal.
+fn joined_by_the_third() -> (Votes, Instant) {
+    let (mut votes, now) =
+        asked(vec![Some(granted(5, 9, LEASE)), Some(granted(5, 9, LEASE)), Some(blocked(1))]);
+    assert!(matches!(votes.attempt(now, now), Ruling::Granted { .. }));
+    renewed(&mut votes, now, &[(0, true)]);
+    votes.sent(2, now);
+    votes.attempted(2, granted(20, 29, LEASE), now, |_| ms(50));
+    (votes, now)
+}
+
+/// A renewal, which these members answer.
+fn renewed(votes: &mut Votes, now: Instant, answers: &[(usize, bool)]) {
+    for member in votes.renewal_begins() {
+        votes.sent(member, now);
+    }
+    for &(member, held) in answers {
+        let grant = Grant {
+            fences: FenceRange::empty(),
+            valid_for: LEASE,
+            wanted: false,
+            handed_on: false,
+            revoke_requested: false,
+        };
+        votes.renewed(member, Ok(if held { Renewal::Held(grant) } else { Renewal::Lost }));
+    }
+}
+
+#[test]
+fn a_member_that_grants_the_key_during_a_renewal_does_not_replace_one_that_lost_it() {
+    let (mut votes, now) = joined_by_the_third();
+    // Somebody may have held it at the second and the third meanwhile.
+    votes.renewed(1, Ok(Renewal::Lost));
+    assert_eq!(votes.renewal(now), Renewed::Lost);
+}
+
+#[test]
+fn a_member_that_joined_counts_once_those_before_it_were_renewed() {
+    let (mut votes, now) = joined_by_the_third();
+    votes.renewed(1, Err(Fault::new(FaultKind::Transient, "no answer")));
+    assert_eq!(votes.renewal(now), Renewed::Unknown);
+    renewed(&mut votes, now, &[(0, true), (1, true), (2, true)]);
+    assert!(matches!(votes.renewal(now), Renewed::Held { .. }));
+    renewed(&mut votes, now, &[(0, true), (1, false), (2, true)]);
+    assert!(matches!(votes.renewal(now), Renewed::Held { .. }), "the third replaces the second");
+}

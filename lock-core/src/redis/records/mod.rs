@@ -1,4 +1,4 @@
-//! Idempotency records on one Redis server, or on a cluster.
+//! Idempotency records on one Redis server, on the master that sentinels name, or on a cluster.
 //!
 //! | key | type | holds | lives |
 //! |---|---|---|---|

@@ -10,8 +10,9 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 use super::answer::Address;
-use super::{Sentinels, Term, ask};
-use crate::backend::Fault;
+use super::ask;
+use super::sentinels::{Sentinels, Term};
+use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::proto::FAULT_PAUSES;
 
@@ -70,7 +71,7 @@ async fn connect(
     hint: &Arc<Notify>,
 ) -> Result<MultiplexedConnection, Fault> {
     let Some(target) = this.upgrade().map(|sentinels| sentinels.target.clone()) else {
-        return Err(super::gone());
+        return Err(gone());
     };
     let hint = hint.clone();
     let config = AsyncConnectionConfig::new().set_push_sender(move |info: redis::PushInfo| {
@@ -89,7 +90,7 @@ async fn connect(
         Ok(Err(error)) => {
             tracing::debug!(sentinel = %at, code = ?error.code(), "it can't be listened to");
         }
-        Err(_) => return Err(super::gone()),
+        Err(_) => return Err(gone()),
     }
     Ok(connection)
 }
@@ -105,12 +106,12 @@ async fn follow(
 ) -> Fault {
     loop {
         let Some(master) = this.upgrade().map(|sentinels| sentinels.target.master.clone()) else {
-            return super::gone();
+            return gone();
         };
         // What comes up from here on is asked about anew.
         looks.mark_unchanged();
         let answer = ask::ask(connection, &master).await;
-        let Some(sentinels) = this.upgrade() else { return super::gone() };
+        let Some(sentinels) = this.upgrade() else { return gone() };
         match answer {
             Ok(Some(report)) => {
                 *failures = 0;
@@ -128,4 +129,9 @@ async fn follow(
             () = tokio::time::sleep(ASK_EVERY) => {}
         }
     }
+}
+
+/// The client that asked is gone.
+fn gone() -> Fault {
+    Fault::new(FaultKind::Transient, "the connection to a sentinel is not wanted any more")
 }

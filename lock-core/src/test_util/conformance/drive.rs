@@ -65,9 +65,12 @@ impl<'a> Case<'a> {
     /// Nobody holds or waits, soon.
     pub(super) async fn is_free(&self, process: &Process) {
         let what = "nobody holds the key or waits for it";
-        eventually(what, self.soon(), async || process.inspect().await == Inspection::default())
-            .await;
+        eventually(what, self.soon(), async || is_idle(&process.inspect().await)).await;
     }
+}
+
+fn is_idle(seen: &Inspection) -> bool {
+    seen.holder.is_none() && seen.waiters.is_empty()
 }
 
 /// Asks until `holds`.

@@ -11,11 +11,11 @@
 //! # }
 //! ```
 
-mod sentinel;
+mod one;
 
 use std::time::Duration;
 
-use self::sentinel::Sentinel;
+use self::one::Sentinel;
 use super::{RedisOptions, RedisServer};
 use crate::wait::{PATIENCE, eventually};
 
@@ -187,11 +187,25 @@ impl SentinelSet {
         at.expect("a server of this set")
     }
 
+    /// Another server than `old`, if any sentinel names one.
+    #[must_use]
+    pub fn named_other_than(&self, old: usize) -> Option<usize> {
+        let old = self.servers[old].port();
+        let mut named = self.sentinels.iter().filter_map(|one| one.names(MASTER));
+        named.find(|port| *port != old).map(|port| self.of_port(port))
+    }
+
     /// Whether any sentinel names another server than `old`.
     #[must_use]
     pub fn has_begun_to_switch(&self, old: usize) -> bool {
-        let old = self.servers[old].port();
-        self.sentinels.iter().filter_map(|one| one.names(MASTER)).any(|port| port != old)
+        self.named_other_than(old).is_some()
+    }
+
+    /// Whether any sentinel takes the master for down by itself.
+    #[must_use]
+    pub fn suspects_the_master(&self) -> bool {
+        let flags = self.sentinels.iter().filter_map(|one| one.field(MASTER, "flags"));
+        flags.into_iter().any(|flags| flags.contains("s_down"))
     }
 
     /// Waits until all sentinels that answer name one other server than `old`; which.

@@ -15,6 +15,7 @@ enum Event {
         slice: u64,
         limit: Option<u64>,
         linger: u64,
+        replicas: u32,
     },
     Cancel(prop::sample::Index),
     Read(prop::sample::Index),
@@ -42,6 +43,7 @@ fn event() -> impl Strategy<Value = Event> {
         prop_oneof![Just(0_u64), Just(5), Just(20)],
         prop::option::weighted(0.2, 1_u64..500),
         prop_oneof![4 => Just(0_u64), 1 => 1_u64..200],
+        prop_oneof![4 => Just(0_u32), 1 => 1_u32..3],
     );
     let answer = (
         prop_oneof![1 => Just(0_u64), 4 => 1_u64..6],
@@ -50,9 +52,11 @@ fn event() -> impl Strategy<Value = Event> {
         prop::bool::weighted(0.8),
     );
     prop_oneof![
-        6 => enter.prop_map(|(wait, patient, admission, handoffs, slice, limit, linger)| {
-            Event::Enter { wait, patient, admission, handoffs, slice, limit, linger }
-        }),
+        6 => enter.prop_map(
+            |(wait, patient, admission, handoffs, slice, limit, linger, replicas)| Event::Enter {
+                wait, patient, admission, handoffs, slice, limit, linger, replicas,
+            },
+        ),
         1 => any::<prop::sample::Index>().prop_map(Event::Cancel),
         6 => any::<prop::sample::Index>().prop_map(Event::Read),
         6 => any::<prop::sample::Index>().prop_map(Event::Release),
@@ -72,7 +76,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 fn happen(world: &mut World, event: Event) {
     match event {
-        Event::Enter { wait, patient, admission, handoffs, slice, limit, linger } => {
+        Event::Enter { wait, patient, admission, handoffs, slice, limit, linger, replicas } => {
             let ask = Ask {
                 patient,
                 admission,
@@ -80,6 +84,7 @@ fn happen(world: &mut World, event: Event) {
                 slice: ms(slice),
                 hold_limit: limit.map(ms),
                 linger: ms(linger),
+                replicas: (replicas > 0).then_some(Replicas { count: replicas, timeout: ms(1) }),
                 ..world.ask(ms(wait))
             };
             world.enter(ask, 8);

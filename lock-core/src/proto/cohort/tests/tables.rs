@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::world::{LEASE, Request, World, ms};
-use crate::backend::{Attempt, Grant};
+use crate::backend::{Attempt, Grant, NotReplicated};
 use crate::error::BlockedBy;
 use crate::proto::lease::margin;
 
@@ -141,6 +141,58 @@ fn a_claim_that_is_used_up_does_not_linger() {
         assert_eq!(world.leaving.is_some(), tokens == 1, "{tokens} tokens");
         world.finish();
     }
+}
+
+#[test]
+fn one_that_wants_more_replicas_than_the_claim_has_is_served_by_a_new_claim() {
+    for (has, wants, passed_on) in [(0, 1, false), (1, 2, false), (2, 1, true), (1, 0, true)] {
+        let ask = |world: &World, count| Ask {
+            replicas: (count > 0).then_some(Replicas { count, timeout: ms(1) }),
+            ..world.ask(ms(1_000))
+        };
+        let mut world = World::new();
+        world.enter(ask(&world, has), MAX);
+        world.turn();
+        world.answer(Some((5, false)), true);
+        world.turn();
+        world.read(0);
+        world.enter(ask(&world, wants), MAX);
+        world.turn();
+        world.answer(Some((5, false)), true);
+        world.release(0);
+        world.turn();
+        assert_eq!(world.told.len(), usize::from(passed_on), "{has} {wants}");
+        assert_eq!(world.leaving.is_some(), !passed_on, "{has} {wants}");
+        world.finish();
+    }
+}
+
+#[test]
+fn a_claim_whose_opener_has_left_is_not_given_to_one_that_wants_more_replicas() {
+    let mut world = World::new();
+    world.enter(world.ask(ms(1_000)), MAX);
+    world.turn();
+    let replicas = Some(Replicas { count: 1, timeout: ms(1) });
+    world.enter(Ask { replicas, ..world.ask(ms(1_000)) }, MAX);
+    world.cancel(0);
+    world.answer(Some((5, false)), true);
+    world.turn();
+    assert!(world.told.is_empty() && world.leaving.is_some());
+    world.finish();
+}
+
+#[test]
+fn a_grant_that_is_not_replicated_fails_the_line_and_is_given_back() {
+    let mut world = World::new();
+    world.enter(world.ask(ms(1_000)), MAX);
+    world.turn();
+    let found = NotReplicated { wanted: 2, acknowledged: 1, timeout: ms(9) };
+    world.answer_attempt(Err(Fault::not_replicated(found)));
+    let Verdict::Unavailable(fault) = world.read(0) else { panic!("a fault") };
+    assert_eq!((fault.found_of_replicas(), fault.is_transient()), (Some(found), true));
+    world.turn();
+    assert!(world.leaving.is_some());
+    world.finish();
 }
 
 #[test]

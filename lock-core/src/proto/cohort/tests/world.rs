@@ -141,6 +141,7 @@ impl World {
         if let Some(next) = fx.wake {
             let (name, seat, ask) = self.waiting.pop_front().expect("somebody in line was granted");
             assert_eq!(name, next, "the longest waiting is next");
+            self.is_safe_for(&ask);
             self.told.push((name, seat));
             self.handed_on(&ask);
         }
@@ -153,6 +154,13 @@ impl World {
             assert!(token > self.granted, "token {token} after {}", self.granted);
             self.granted = token;
         }
+    }
+
+    /// As many replicas have the grant as the one who is given it wants.
+    fn is_safe_for(&self, ask: &Ask) {
+        let Place::Held(held) = &self.cohort.place else { panic!("a grant without a claim") };
+        let has = held.replicas.map_or(0, |replicas| replicas.count);
+        assert!(ask.replicas.is_none_or(|wanted| wanted.count <= has), "{ask:?}: only {has}");
     }
 
     /// The fairness bounds, for a grant that came from another task here.
@@ -182,6 +190,7 @@ impl World {
         match entry {
             Entry::Granted(token) => {
                 assert!(self.waiting.is_empty(), "nobody is overtaken");
+                self.is_safe_for(&ask);
                 let kept = self.wanted.is_some() || self.revoked;
                 assert!(!kept, "an idle key that others want is not kept");
                 self.handoffs = self.cohort.counters().handoffs_local;

@@ -1,41 +1,36 @@
 //! Several processes want one key of three real Redis servers, behind links that are cut.
 
-#![allow(clippy::disallowed_methods)]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use lock_core::backend::Redis;
-use lock_core::quorum::Quorum;
 use lock_core::{LockClient, LockOptions};
 use tests::proxy::Proxy;
-use tests::redis::RedisServer;
 use tests::wait::eventually;
 use tokio::task::JoinSet;
+
+use crate::support::{Servers, url_of};
 
 const CLIENTS: usize = 4;
 const TURNS: usize = 150;
 
 async fn client(proxies: &[Proxy]) -> LockClient {
-    let mut members = Vec::new();
-    for proxy in proxies {
-        let url = format!("redis://{}", proxy.addr());
-        members.push(Redis::connect(&url, None).await.expect("a server that answers"));
-    }
-    LockClient::with_backend(Quorum::new(members).expect("three"))
+    // Each client reaches the servers under other names.
+    let url = url_of(proxies.iter().map(Proxy::addr), "name=links&lease_max=3s");
+    LockClient::connect(&url).await.expect("servers that answer")
 }
 
 /// F41 (V1, V2, V6): one holds at a time, tokens grow, everybody is served, and nothing is left,
 /// while the links to the servers are cut now and then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_behind_links_that_are_cut_take_turns_and_leave_nothing() {
-    let servers: Vec<_> = (0..3).map(|_| RedisServer::start()).collect();
+    let servers = Servers::start(3);
     let (inside, last) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let ended = Arc::new(AtomicBool::new(false));
     let (mut workers, mut links) = (JoinSet::new(), Vec::new());
     for _ in 0..CLIENTS {
-        let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+        let proxies: Vec<_> =
+            servers.all.iter().map(|server| Proxy::start(server.addr())).collect();
         let locks = client(&proxies).await;
         links.push(proxies);
         let (inside, last) = (Arc::clone(&inside), Arc::clone(&last));
@@ -73,10 +68,6 @@ async fn clients_behind_links_that_are_cut_take_turns_and_leave_nothing() {
     let clients = served.expect("everybody is served in two minutes");
     ended.store(true, SeqCst);
     let links = trouble.await.expect("no panic");
-    let left = || {
-        let keys = servers.iter().flat_map(RedisServer::keys);
-        keys.filter(|key| !key.name.ends_with(":fence")).count()
-    };
-    eventually("no key is left", || left() == 0).await;
+    eventually("no key is left", || servers.left().is_empty()).await;
     drop((clients, links));
 }

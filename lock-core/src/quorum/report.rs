@@ -1,0 +1,106 @@
+//! Who holds a key at a majority, and how each member is.
+
+use std::time::Instant;
+
+use futures_util::future::join_all;
+
+use super::Members;
+use super::council::{Council, Standing};
+use crate::backend::{Backend, Fault, FaultKind};
+use crate::engine::clock;
+use crate::inspect::{Holder, Inspection, MemberHealth, MemberState, Waiter};
+use crate::key::Key;
+
+/// The digits of a claim's id that its places at members have in common.
+const CLAIM_DIGITS: usize = 24;
+
+type Answer = Result<Inspection, Fault>;
+
+pub(super) async fn inspect<B: Backend>(members: &Members<B>, key: &Key) -> Answer {
+    let answers = join_all(members.all.iter().map(|member| member.inspect(key))).await;
+    let majority = answers.len() / 2 + 1;
+    let seen: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().ok()).collect();
+    if seen.len() < majority {
+        let down = answers.len() - seen.len();
+        let why = answers.iter().find_map(|answer| answer.as_ref().err());
+        let why = why.map(|fault| format!(", one says: {fault}")).unwrap_or_default();
+        let what =
+            format!("{down} of the {} members of the quorum do not answer{why}", answers.len());
+        return Err(Fault::new(FaultKind::Transient, what));
+    }
+    let holder = holder(&seen, majority);
+    let claim = holder.as_ref().map(|holder| holder.claim.as_str());
+    let health = health(members.council.as_deref(), &answers, claim);
+    Ok(Inspection::new(holder, waiters(&seen, majority)).with_members(health))
+}
+
+/// Who holds it at a majority.
+fn holder(seen: &[&Inspection], majority: usize) -> Option<Holder> {
+    let held_by = |claim: &str| {
+        let by = |seen: &&&Inspection| {
+            seen.holder.as_ref().is_some_and(|holder| common(&holder.claim) == claim)
+        };
+        seen.iter().filter(by).count() >= majority
+    };
+    let holders = seen.iter().filter_map(|seen| seen.holder.as_ref());
+    holders
+        .filter(|holder| held_by(common(&holder.claim)))
+        .max_by_key(|holder| holder.token)
+        .map(|holder| Holder { claim: common(&holder.claim).to_owned(), ..holder.clone() })
+}
+
+/// In the order of the longest line, those who wait at a majority: the others are coming, or have
+/// left.
+fn waiters(seen: &[&Inspection], majority: usize) -> Vec<Waiter> {
+    let waits = |claim: &str| {
+        let at =
+            |seen: &&&Inspection| seen.waiters.iter().any(|waiter| common(&waiter.claim) == claim);
+        seen.iter().filter(at).count() >= majority
+    };
+    let longest = seen.iter().max_by_key(|seen| seen.waiters.len());
+    let waiters = longest.map(|seen| seen.waiters.clone()).unwrap_or_default();
+    let waiters = waiters.into_iter().filter(|waiter| waits(common(&waiter.claim)));
+    waiters.map(|waiter| Waiter { claim: common(&waiter.claim).to_owned(), ..waiter }).collect()
+}
+
+fn health(council: Option<&Council>, answers: &[Answer], claim: Option<&str>) -> Vec<MemberHealth> {
+    let now = clock::now();
+    let each = answers.iter().enumerate().map(|(member, answer)| {
+        let seat = council.map(|council| &council.seats[member]);
+        let here = answer.as_ref().ok().and_then(|seen| seen.holder.as_ref());
+        let here = here.filter(|holder| Some(common(&holder.claim)) == claim);
+        let state = match council {
+            Some(council) if council.is_foreign(member) => MemberState::AnotherQuorum,
+            _ if answer.is_err() => MemberState::Unreachable,
+            Some(council) => state(&council.seats[member].standing(), now),
+            None => MemberState::Ready,
+        };
+        let answered = seat.and_then(|seat| seat.answered());
+        MemberHealth {
+            name: seat.map_or_else(|| member.to_string(), |seat| seat.name.clone()),
+            state,
+            holds: here.is_some(),
+            lease_left: here.and_then(|holder| holder.lease_left),
+            answered_ago: answered.map(|at| now.saturating_duration_since(at)),
+        }
+    });
+    each.collect()
+}
+
+fn state(standing: &Standing, now: Instant) -> MemberState {
+    match standing {
+        Standing::Unseen => MemberState::Looking,
+        Standing::Good(_) => MemberState::Ready,
+        Standing::Early { until } => {
+            MemberState::Quarantined { left: until.saturating_duration_since(now) }
+        }
+        Standing::Unrepaired => MemberState::Unrepaired,
+        Standing::Unenrolled => MemberState::Unenrolled,
+        Standing::Away(_) => MemberState::Unreachable,
+    }
+}
+
+/// What a claim is called at all members: it may be joined anew under another end.
+fn common(claim: &str) -> &str {
+    claim.get(..CLAIM_DIGITS).unwrap_or(claim)
+}

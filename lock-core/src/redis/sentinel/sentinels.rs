@@ -1,0 +1,199 @@
+//! Who is the master now.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::task::AbortHandle;
+
+use super::answer::{Address, Master, Report};
+use super::known::Known;
+use super::url::Target;
+use super::{ask, watch};
+use crate::backend::{Fault, FaultKind};
+use crate::engine::clock;
+use crate::redis::fault;
+
+/// What was heard longer ago than this is asked for before anything is connected to.
+const FRESH_FOR: Duration = Duration::from_secs(3);
+
+/// How long those that have not answered yet are waited for after the first that has.
+const OTHERS_WITHIN: Duration = Duration::from_millis(100);
+
+/// The time of one master, as this client was told of it.
+#[derive(Debug, Clone)]
+pub(in crate::redis) struct Term {
+    pub(in crate::redis) number: u64,
+    master: Master,
+}
+
+/// See the module `sentinel`.
+#[derive(Debug)]
+pub(in crate::redis) struct Sentinels {
+    pub(super) target: Target,
+    known: Mutex<Known>,
+    pub(super) term: tokio::sync::watch::Sender<Option<Term>>,
+    /// Tells the watching tasks to ask at once.
+    pub(super) looks: tokio::sync::watch::Sender<()>,
+    /// Held while all are asked anew.
+    asking: tokio::sync::Mutex<()>,
+}
+
+impl Sentinels {
+    pub(in crate::redis) fn new(target: Target) -> Arc<Self> {
+        let known = Known::new(&target.sentinels, clock::now());
+        Arc::new(Self {
+            target,
+            known: Mutex::new(known),
+            term: tokio::sync::watch::Sender::new(None),
+            looks: tokio::sync::watch::Sender::new(()),
+            asking: tokio::sync::Mutex::new(()),
+        })
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of the term that goes on, 0 if no master is known yet.
+    pub(in crate::redis) fn number(&self) -> u64 {
+        self.term.borrow().as_ref().map_or(0, |term| term.number)
+    }
+
+    pub(in crate::redis) fn is_current(&self, term: u64) -> bool {
+        self.number() == term
+    }
+
+    /// Resolves when this term is over.
+    pub(in crate::redis) async fn superseded(&self, term: u64) {
+        let mut terms = self.term.subscribe();
+        // The sender is our own.
+        let other = |now: &Option<Term>| now.as_ref().is_some_and(|now| now.number != term);
+        drop(terms.wait_for(other).await);
+    }
+
+    /// Tells of each term to come; ends with this value.
+    pub(in crate::redis) fn terms(&self) -> tokio::sync::watch::Receiver<Option<Term>> {
+        self.term.subscribe()
+    }
+
+    /// Has the sentinels asked at once, in the background.
+    pub(in crate::redis) fn look(&self) {
+        self.looks.send_replace(());
+    }
+
+    /// A client of the master of a term.
+    pub(in crate::redis) fn client(&self, term: &Term) -> Result<redis::Client, Fault> {
+        self.target.server(&term.master.at).map_err(fault::fault)
+    }
+
+    /// The term that goes on. Asks if nothing was heard of late; if nobody answers then, it is the
+    /// last one that is known, as for a connection that was made in it.
+    pub(in crate::redis) async fn term(self: &Arc<Self>) -> Result<Term, Fault> {
+        if let Some(term) = self.fresh() {
+            return Ok(term);
+        }
+        let _one_at_a_time = self.asking.lock().await;
+        if let Some(term) = self.fresh() {
+            return Ok(term);
+        }
+        self.watch();
+        let answered = self.ask_all().await;
+        match (&*self.term.borrow(), answered) {
+            (Some(term), _) => Ok(term.clone()),
+            (None, Err(fault)) => Err(fault),
+            (None, Ok(())) => Err(self.unknown()),
+        }
+    }
+
+    fn fresh(&self) -> Option<Term> {
+        let heard = self.known().heard?;
+        let is_fresh = clock::now().saturating_duration_since(heard) < FRESH_FOR;
+        is_fresh.then(|| self.term.borrow().clone()).flatten()
+    }
+
+    /// Asks all until a majority has answered, or nobody else does.
+    async fn ask_all(self: &Arc<Self>) -> Result<(), Fault> {
+        let all: Vec<_> = self.known().watched.iter().map(|one| one.at.clone()).collect();
+        let majority = all.len() / 2 + 1;
+        let mut asked: FuturesUnordered<_> = all
+            .into_iter()
+            .map(|at| async move { (ask::once(&self.target, &at).await, at) })
+            .collect();
+        let mut answered = 0;
+        let mut why = None;
+        let mut until = clock::now() + 2 * ask::ANSWER_WITHIN;
+        while answered < majority {
+            match tokio::time::timeout_at(until.into(), asked.next()).await {
+                Ok(Some((Ok(report), at))) => {
+                    let first = answered == 0;
+                    answered += 1;
+                    match report {
+                        Some(report) => self.learn(&at, report),
+                        None => why = why.or_else(|| Some(self.unknown())),
+                    }
+                    if first {
+                        until = clock::now() + OTHERS_WITHIN;
+                    }
+                }
+                Ok(Some((Err(fault), _))) => {
+                    // What can't pass by itself says most.
+                    let says_more = why.as_ref().is_none_or(Fault::is_transient);
+                    why = if says_more { Some(fault) } else { why };
+                }
+                Ok(None) | Err(_) => break,
+            }
+        }
+        why.filter(|_| self.number() == 0).map_or(Ok(()), Err)
+    }
+
+    fn unknown(&self) -> Fault {
+        let what = format!("the sentinels know of no master named `{}`", self.target.master);
+        Fault::new(FaultKind::Refused, what)
+    }
+
+    /// Starts the watching tasks that do not run: at first, and when the runtime that they were
+    /// started in is gone.
+    fn watch(self: &Arc<Self>) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let mut known = self.known();
+        for one in &mut known.watched {
+            if one.task.as_ref().is_none_or(AbortHandle::is_finished) {
+                one.task = Some(watch::start(self, one.at.clone(), &runtime));
+            }
+        }
+    }
+
+    /// A sentinel has answered.
+    pub(super) fn learn(self: &Arc<Self>, at: &Address, report: Report) {
+        let now = clock::now();
+        let mut known = self.known();
+        known.heard = Some(now);
+        known.heard_from(at, report.id, now);
+        for (other, id) in report.others {
+            known.told_of(other, id, now);
+        }
+        known.poll.note(at, report.master, now);
+        let elected = self.term.borrow().as_ref().map(|term| term.master.clone());
+        let sentinels = known.watched.len();
+        let other = known.poll.elect(elected.as_ref(), sentinels, now);
+        if let Some(master) = other {
+            if let Some(elected) = elected {
+                tracing::info!(master = %master.at, before = %elected.at, "redis has another master");
+            }
+            // Under the mutex, so that terms come in the order in which they were elected.
+            self.term.send_modify(|term| {
+                let number = term.as_ref().map_or(1, |term| term.number + 1);
+                *term = Some(Term { number, master });
+            });
+        }
+        drop(known);
+        self.watch();
+    }
+
+    /// Whether the watching task of a sentinel is to end.
+    pub(super) fn gives_up(&self, at: &Address) -> bool {
+        self.known().forget_silent(at, clock::now())
+    }
+}
