@@ -398,3 +398,14 @@ async fn an_inspection_tells_how_each_member_is() {
         assert!(member.lease_left.is_some_and(|left| left <= ms(1_000)), "{member:?}");
     }
 }
+
+/// A member that failed once is repaired though nobody asks for a lock any more.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_did_not_answer_is_seen_to_in_the_background() {
+    let stage = Stage::of(3).await;
+    assert!(stage.is_granted().await);
+    stage.scripts[0].next(Verb::Attempt, Act::Err(FaultKind::Transient));
+    stage.stores[0].restart();
+    assert!(stage.is_granted().await);
+    stage.ready(0).await;
+}
