@@ -230,7 +230,7 @@ impl Council {
             lines.push(match seat.standing() {
                 Standing::Away(fault) => {
                     refusals += usize::from(!fault.is_transient());
-                    format!("`{}`: {fault}", seat.name)
+                    fault.to_string()
                 }
                 _ => format!("`{}` did not answer in time", seat.name),
             });
