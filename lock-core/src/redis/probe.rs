@@ -11,7 +11,7 @@ use super::fault;
 use super::link::Request;
 use super::names::{self, Names};
 use super::node::Node;
-use super::script::{FORCE_RELEASE, INSPECT, RIGHTS};
+use super::script::{FORCE_RELEASE, INSPECT, MEMBER_FORCE_RELEASE, RIGHTS};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::FENCES;
 use crate::inspect::{Holder, Inspection, Waiter};
@@ -166,9 +166,14 @@ pub(super) async fn inspect(node: &Node, key: &Key) -> Result<Inspection, Fault>
 
 /// Takes a key away from its holder, a client of another library too; `false` if nobody holds it.
 pub(super) async fn force_release(node: &Node, key: &Key) -> Result<bool, Fault> {
-    let mut command = FORCE_RELEASE.on(&Names::new(key));
+    let (names, is_member) = (Names::new(key), node.gate.pass().is_some());
+    let (script, mut command) = match is_member {
+        false => (&FORCE_RELEASE, FORCE_RELEASE.on(&names)),
+        // It hands the key to nobody: those in line ask again soon.
+        true => (&MEMBER_FORCE_RELEASE, MEMBER_FORCE_RELEASE.at_member(&names)),
+    };
     command.arg(FENCES);
-    match node.call(&FORCE_RELEASE, command).await {
+    match node.call(script, command).await {
         Ok(Value::Int(1 | 2)) => Ok(true),
         Ok(Value::Int(0)) => Ok(false),
         Ok(_) => Err(fault::strange("a forced release")),
