@@ -72,7 +72,9 @@ impl LockClient {
     /// as long as the clocks of the servers differ by less than a failover takes
     /// (`down-after-milliseconds` at least).
     /// [`replicas`](crate::LockOptions::replicas) makes such a loss unlikely: a grant that all
-    /// replicas have acknowledged is known to each that may be promoted.
+    /// replicas have acknowledged is known to each that may be promoted. A renewal that was lost
+    /// ends the hold at the new master earlier than its holder thinks, until that asks, which is
+    /// at once after the switch.
     ///
     /// A client that is cut off from all sentinels together with the old master is told nothing,
     /// and goes on there. For that set `min-replicas-to-write 1` (and `min-replicas-max-lag`) at

@@ -37,7 +37,7 @@ pub(crate) use cohort::{
     Verdict,
 };
 pub use fence::FenceRange;
-pub(crate) use fence::{reserve, ticks};
+pub(crate) use fence::{AHEAD_MAX, reserve, ticks};
 #[cfg(feature = "test-util")]
 pub(crate) use lease::margin;
 pub(crate) use roll::{Act, Enrol, Identity, Roll, Standing};

@@ -42,7 +42,7 @@ use crate::engine::wall;
 use crate::inspect::Inspection;
 use crate::key::Key;
 use crate::options::DURATION_MAX;
-use crate::proto::ticks;
+use crate::proto::{AHEAD_MAX, ticks};
 
 /// See the module.
 #[derive(Debug)]
@@ -75,9 +75,11 @@ struct Count {
 }
 
 impl Count {
-    /// The wall clock in tokens, above all that were seen.
+    /// The wall clock in tokens, above all that were seen if they are not far ahead of it: where
+    /// they are, members count on from what they know of the key.
     fn next(&self) -> u64 {
-        ticks(wall::micros()).max(self.seen.load(Ordering::Relaxed) + 1)
+        let (clock, seen) = (ticks(wall::micros()), self.seen.load(Ordering::Relaxed));
+        if seen > clock + AHEAD_MAX { clock } else { clock.max(seen + 1) }
     }
 
     fn has_seen(&self, token: u64) {
@@ -224,6 +226,7 @@ impl<B: Backend> Backend for Quorum<B> {
         Promises {
             fencing: true,
             push: self.promise(|member| member.push),
+            force_release: self.promise(|member| member.force_release),
             lease_min: leases.max().unwrap_or(Duration::ZERO),
             lease_max: self.members.lease_max,
             ..Promises::none()
@@ -236,6 +239,12 @@ impl<B: Backend> Backend for Quorum<B> {
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
         report::inspect(&self.members, key).await
+    }
+
+    /// Takes the key away at every member that answers; a majority must. One that does not goes on
+    /// to hold it for the old holder, who has no majority then.
+    async fn force_release(&self, key: &Key) -> Result<bool, Fault> {
+        report::force_release(&self.members, key).await
     }
 
     fn requests(&self) -> u64 {

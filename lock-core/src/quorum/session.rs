@@ -170,7 +170,9 @@ impl<M: Member> Session<M> {
             line.failures += 1;
             line.again = now + LOOK_PAUSES.pause(line.failures, clock::random_bits());
             self.roll.missed(member);
-            self.council.seats[member].set(Standing::Away(fault));
+            let seat = &self.council.seats[member];
+            let what = format!("`{}`: {fault}", seat.name);
+            seat.set(Standing::Away(Fault::new(fault.kind(), what).with_source(fault)));
         }
         self.publish(member, now);
     }
@@ -178,6 +180,11 @@ impl<M: Member> Session<M> {
     /// Tells those who ask how the members stand; `heard` is the one that has answered.
     fn publish(&self, heard: usize, now: Instant) {
         use proto::Standing as Of;
+        if let Some((one, other)) = self.roll.twins() {
+            let name = |member: usize| &self.council.seats[member].name;
+            let what = format!("`{}` and `{}` are one server", name(one), name(other));
+            return self.council.conflicts(other, Fault::new(FaultKind::Refused, what));
+        }
         for (member, seat) in self.council.seats.iter().enumerate() {
             let Some(of) = self.roll.standing(member) else { continue };
             let standing = match (of, self.roll.enrolment(member)) {

@@ -16,11 +16,11 @@
 mod cluster;
 mod observe;
 mod options;
-mod sentinel;
+mod sentinel_set;
 mod server;
 
 pub use cluster::{RedisCluster, SLOTS};
 pub use observe::{ClientInfo, CommandStat, CommandStats, KeyInfo};
 pub use options::RedisOptions;
-pub use sentinel::{SentinelOptions, SentinelSet};
+pub use sentinel_set::{SentinelOptions, SentinelSet};
 pub use server::RedisServer;

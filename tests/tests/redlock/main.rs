@@ -7,10 +7,12 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod clocks;
 mod conformance;
 mod links;
 mod lists;
 mod load;
+mod member;
 mod members;
 mod pools;
 mod support;

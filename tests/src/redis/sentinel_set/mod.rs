@@ -11,11 +11,11 @@
 //! # }
 //! ```
 
-mod one;
+mod sentinel;
 
 use std::time::Duration;
 
-use self::one::Sentinel;
+use self::sentinel::Sentinel;
 use super::{RedisOptions, RedisServer};
 use crate::wait::{PATIENCE, eventually};
 
