@@ -46,6 +46,7 @@ impl LockClient {
     /// | `redis://[user:password@]host[:port][/db]` | Redis 6.2 or later; feature `redis` |
     /// | `rediss://…` | the same over TLS; feature `redis-tls` |
     /// | `redis+unix:///path/to/socket[?db=0]` | the same over a unix socket; feature `redis` |
+    /// | `redis+cluster://[user:password@]host[:port][,host…][?tls]` | Redis Cluster, 7.0 or later; feature `redis`, `?tls` needs `redis-tls` |
     /// | `redlock://[user:password@]h1[:port],h2,h3[,…][/db][?name=…&lease_max=30s]` | a majority of 3 to 9 independent Redis servers; feature `redis` |
     /// | `redlocks://…` | the same over TLS; feature `redis-tls` |
     /// | `redis+sentinel://[user:password@]host[:port][,host…]/master[/db][?…]` | the master that Redis Sentinel names; feature `redis` |

@@ -11,6 +11,7 @@ const SCHEMES: &[(&str, &str, bool)] = &[
     ("memory", "", true),
     ("redis", "redis", cfg!(feature = "redis")),
     ("redis+unix", "redis", cfg!(feature = "redis")),
+    ("redis+cluster", "redis", cfg!(feature = "redis")),
     ("redis+sentinel", "redis", cfg!(feature = "redis")),
     ("redlock", "redis", cfg!(feature = "redis")),
     ("redlocks", "redis-tls", cfg!(feature = "redis-tls")),
@@ -60,7 +61,7 @@ pub(crate) async fn backend(
     match scheme {
         "memory" => memory(rest),
         #[cfg(feature = "redis")]
-        "redis" | "redis+unix" | "redis+sentinel" => {
+        "redis" | "redis+unix" | "redis+sentinel" | "redis+cluster" => {
             redis(
                 url,
                 #[cfg(feature = "deadpool")]

@@ -12,6 +12,11 @@ pub(crate) const RETRY_PAUSES: Backoff =
 pub(crate) const FAULT_PAUSES: Backoff =
     Backoff { first: Duration::from_millis(20), longest: Duration::from_secs(1) };
 
+/// Pauses between requests to a cluster that is about to serve them.
+#[cfg(feature = "redis")]
+pub(crate) const REDIRECT_PAUSES: Backoff =
+    Backoff { first: Duration::from_millis(5), longest: Duration::from_millis(50) };
+
 /// Pauses between the looks at a member of a quorum that does not answer.
 pub(crate) const LOOK_PAUSES: Backoff =
     Backoff { first: Duration::from_millis(200), longest: Duration::from_secs(1) };

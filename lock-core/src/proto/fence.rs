@@ -55,7 +55,7 @@ const EPOCH_US: u64 = 1_577_836_800_000_000;
 const PER_US: u64 = 8;
 
 /// A block that is ahead of the clock by less is not taken for a clock that was set back.
-const AHEAD_MAX: u64 = 1_000_000 * PER_US;
+pub(crate) const AHEAD_MAX: u64 = 1_000_000 * PER_US;
 
 /// What a wall clock reads in tokens.
 pub(crate) fn ticks(wall_us: u64) -> u64 {

@@ -29,13 +29,15 @@ mod votes;
 
 #[cfg(feature = "idempotency")]
 pub(crate) use backoff::OUTCOME_PAUSES;
+#[cfg(feature = "redis")]
+pub(crate) use backoff::REDIRECT_PAUSES;
 pub(crate) use backoff::{FAULT_PAUSES, LOOK_PAUSES, RETRY_PAUSES};
 pub(crate) use cohort::{
     Ask, Changes, Cohort, Counters, Effects, Entry, News, Overload, ReleaseAnswer, SeatId, Step,
     Verdict,
 };
 pub use fence::FenceRange;
-pub(crate) use fence::{reserve, ticks};
+pub(crate) use fence::{AHEAD_MAX, reserve, ticks};
 #[cfg(feature = "test-util")]
 pub(crate) use lease::margin;
 pub(crate) use roll::{Act, Enrol, Identity, Roll, Standing};

@@ -325,7 +325,8 @@ impl<B: Backend> Claim for QuorumClaim<B> {
                 let released = held && self.released;
                 return Ok(if released { Withdrawal::Released } else { Withdrawal::NotHeld });
             }
-            if !self.listen(end).await {
+            // Those that could not be told keep what they have until its lease ends.
+            if !self.votes.is_leaving() || !self.listen(end).await {
                 self.held = held;
                 let unknown = || Fault::new(FaultKind::Transient, "no answer of the quorum");
                 return Err(self.stays.take().unwrap_or_else(unknown));

@@ -42,7 +42,7 @@ use crate::engine::wall;
 use crate::inspect::Inspection;
 use crate::key::Key;
 use crate::options::DURATION_MAX;
-use crate::proto::ticks;
+use crate::proto::{AHEAD_MAX, ticks};
 
 /// See the module.
 #[derive(Debug)]
@@ -75,9 +75,11 @@ struct Count {
 }
 
 impl Count {
-    /// The wall clock in tokens, above all that were seen.
+    /// The wall clock in tokens, above all that were seen if they are not far ahead of it: where
+    /// they are, members count on from what they know of the key.
     fn next(&self) -> u64 {
-        ticks(wall::micros()).max(self.seen.load(Ordering::Relaxed) + 1)
+        let (clock, seen) = (ticks(wall::micros()), self.seen.load(Ordering::Relaxed));
+        if seen > clock + AHEAD_MAX { clock } else { clock.max(seen + 1) }
     }
 
     fn has_seen(&self, token: u64) {

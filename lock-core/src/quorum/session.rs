@@ -178,6 +178,11 @@ impl<M: Member> Session<M> {
     /// Tells those who ask how the members stand; `heard` is the one that has answered.
     fn publish(&self, heard: usize, now: Instant) {
         use proto::Standing as Of;
+        if let Some((one, other)) = self.roll.twins() {
+            let name = |member: usize| &self.council.seats[member].name;
+            let what = format!("`{}` and `{}` are one server", name(one), name(other));
+            return self.council.conflicts(other, Fault::new(FaultKind::Refused, what));
+        }
         for (member, seat) in self.council.seats.iter().enumerate() {
             let Some(of) = self.roll.standing(member) else { continue };
             let standing = match (of, self.roll.enrolment(member)) {

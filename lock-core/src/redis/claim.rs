@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
-use tokio::sync::oneshot;
 
+use super::cluster::Listening;
 use super::fault;
 use super::gate::{self, Pass};
 use super::inbox::{Handed, Inbox};
@@ -14,7 +14,7 @@ use super::link::{Failure, REQUEST_WITHIN, Unserved};
 use super::names::{self, Names};
 use super::node::Node;
 use super::probe;
-use super::renewals::Due;
+use super::renewals::Renew;
 use super::script::{
     ATTEMPT, MEMBER_ATTEMPT, MEMBER_RAISE, MEMBER_WITHDRAW, RAISE, Script, WITHDRAW,
 };
@@ -55,6 +55,8 @@ pub struct RedisClaim {
     id: ClaimId,
     terms: Terms,
     inbox: Option<Arc<Inbox>>,
+    /// Has the pushes to the inbox heard, where that is not so anyway.
+    listening: Option<Listening>,
     /// The last attempt that was answered with "blocked".
     blocked: Option<Blocked>,
     held: bool,
@@ -85,6 +87,7 @@ impl RedisClaim {
             id,
             terms,
             inbox: None,
+            listening: None,
             blocked: None,
             held: false,
             renewed: false,
@@ -107,16 +110,17 @@ impl RedisClaim {
     /// Sends an attempt, and has its effect replicated if that is asked for; also what is wrong
     /// with that.
     async fn ask(&self, attempt: Cmd) -> Result<(Value, Option<NotReplicated>), Unserved> {
+        let script = self.node.script(&ATTEMPT);
         let Some(Replicas { count: wanted, timeout }) = self.terms.replicas else {
             let answer = match self.node.gate.pass() {
-                None => self.node.call(&ATTEMPT, attempt).await?,
+                None => self.node.call(script, attempt).await?,
                 Some(pass) => self.ask_member(&MEMBER_ATTEMPT, attempt, &pass).await?,
             };
             return Ok((answer, None));
         };
         let replicas = Replicas { count: wanted, timeout };
         // On the heap, as few ask for them.
-        let asking = Box::pin(self.node.call_and_wait(&ATTEMPT, attempt, replicas));
+        let asking = Box::pin(self.node.call_and_wait(script, attempt, replicas));
         let (answer, acknowledged) = asking.await?;
         let found = NotReplicated { wanted, acknowledged, timeout };
         Ok((answer, (acknowledged < wanted).then_some(found)))
@@ -237,25 +241,10 @@ impl RedisClaim {
         }
         Attempt::Blocked { ahead: u32::try_from(ahead).ok(), recheck }
     }
-}
 
-impl Claim for RedisClaim {
-    async fn attempt(&mut self) -> Result<Attempt, Fault> {
-        if self.terms.mode != Mode::Exclusive {
-            return Err(Fault::new(FaultKind::Refused, "`redis:` serves exclusive locks only"));
-        }
-        let inbox = self.inbox.get_or_insert_with(|| self.node.inboxes.open(self.id));
-        // With replicas, a grant that was pushed counts only once they have it, too: ask.
-        let handed = inbox.handed().filter(|_| self.terms.replicas.is_none());
-        if let Some(handed) = handed
-            && let Some(grant) = self.handed_on(handed)
-        {
-            self.held = true;
-            self.blocked = None;
-            return Ok(Attempt::Granted(grant));
-        }
-        let join = self.terms.patience.is_none_or(|patience| !patience.is_zero());
-        let mut command = self.on_names(&ATTEMPT, &MEMBER_ATTEMPT);
+    /// Asks the store where the claim stands; `join`: and stands in line if need be.
+    async fn stand(&mut self, join: bool) -> Result<Attempt, Fault> {
+        let mut command = self.on_names(self.node.script(&ATTEMPT), &MEMBER_ATTEMPT);
         command
             .arg(self.owner())
             .arg(millis(self.terms.lease))
@@ -263,8 +252,8 @@ impl Claim for RedisClaim {
             .arg(u8::from(join))
             .arg(millis(CLAIM_LEASE))
             .arg(millis(self.claim_lease()))
-            .arg(millis(self.terms.lease + FENCE_KEPT))
-            .arg(self.clock);
+            .arg(millis(self.terms.lease + FENCE_KEPT));
+        self.node.end(&mut command, &self.names, self.clock);
         let sent = clock::now();
         let (answer, not_replicated) = match self.ask(command).await {
             Ok(answer) => answer,
@@ -295,6 +284,38 @@ impl Claim for RedisClaim {
             _ => Err(fault::strange("an attempt")),
         }
     }
+}
+
+impl Claim for RedisClaim {
+    async fn attempt(&mut self) -> Result<Attempt, Fault> {
+        if self.terms.mode != Mode::Exclusive {
+            return Err(Fault::new(FaultKind::Refused, "`redis:` serves exclusive locks only"));
+        }
+        if self.inbox.is_none() {
+            self.inbox = Some(self.node.inboxes.open(self.id));
+            self.listening = self.node.listen(&self.names);
+        }
+        let handed = self.inbox.as_ref().and_then(|inbox| inbox.handed());
+        // With replicas, a grant that was pushed counts only once they have it, too: ask.
+        if let Some(handed) = handed.filter(|_| self.terms.replicas.is_none())
+            && let Some(grant) = self.handed_on(handed)
+        {
+            self.held = true;
+            self.blocked = None;
+            return Ok(Attempt::Granted(grant));
+        }
+        let heard = self.listening.as_ref().is_none_or(Listening::is_on);
+        let join = self.terms.patience.is_none_or(|patience| !patience.is_zero());
+        let answer = self.stand(join).await?;
+        if let (false, true, Attempt::Blocked { .. }, Some(listening)) =
+            (heard, join, &answer, &self.listening)
+        {
+            // A hand-off before anybody listened was pushed to nobody, and this claim passed over.
+            listening.on().await;
+            return self.stand(join).await;
+        }
+        Ok(answer)
+    }
 
     async fn changed(&mut self) {
         match &self.inbox {
@@ -307,8 +328,7 @@ impl Claim for RedisClaim {
         if let Some(inbox) = &self.inbox {
             inbox.clear_wanted();
         }
-        let (reply, answer) = oneshot::channel();
-        let due = Due {
+        let renew = Renew {
             names: self.names.clone(),
             owner: self.owner(),
             lease_ms: millis(self.terms.lease),
@@ -316,9 +336,8 @@ impl Claim for RedisClaim {
             // The members of a quorum agree on tokens when they grant.
             fences: if self.clock.is_some() { 0 } else { self.terms.fences },
             within: self.renew_within(),
-            reply,
         };
-        let answer = self.node.renewals.renew(due, answer).await?;
+        let answer = self.node.renew(renew).await?;
         match ints(&answer)[..] {
             [1, first, last, wanted] => {
                 self.renewed = true;
@@ -353,21 +372,25 @@ impl Claim for RedisClaim {
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         // A push still on its way is of a place in line that is given up.
+        let held = self.held;
         (self.blocked, self.held, self.renewed) = (None, false, false);
-        let pass = self.node.gate.pass();
-        let mut command = self.on_names(&WITHDRAW, &MEMBER_WITHDRAW);
-        command.arg(self.owner()).arg(self.terms.fences).arg(self.clock);
+        let (owner, pass) = (self.owner(), self.node.gate.pass());
+        let script = self.node.script(&WITHDRAW);
+        let mut command = self.on_names(script, &MEMBER_WITHDRAW);
+        command.arg(&owner).arg(self.terms.fences);
+        self.node.end(&mut command, &self.names, self.clock);
         let answer = match &pass {
-            None => self.node.call(&WITHDRAW, command.clone()).await,
+            None => self.node.withdraw(command.clone(), &self.names, &owner, held).await,
             Some(pass) => self.leave_member(command.clone(), pass).await,
         };
-        let script: &'static Script = if pass.is_some() { &MEMBER_WITHDRAW } else { &WITHDRAW };
+        let of_member = pass.is_some();
         // Behind each attempt whose effect is not known. Nobody waits for it: such a connection is
         // slow or dead, and what it still brings about is undone when it does.
         for mut connection in std::mem::take(&mut self.doubts) {
-            let command = command.clone();
+            let (node, command) = (self.node.clone(), command.clone());
             drop(tokio::spawn(async move {
-                drop(Node::call_over(&mut connection, script, &command).await);
+                let script = if of_member { &*MEMBER_WITHDRAW } else { node.script(&WITHDRAW) };
+                drop(node.call_over(&mut connection, script, &command).await);
             }));
         }
         match answer {

@@ -113,7 +113,7 @@ impl Inboxes {
 
     /// Delivers a push. Runs on the task of the connection: short, and without waiting.
     pub(super) fn deliver(&self, push: &PushInfo) {
-        if push.kind != PushKind::Message {
+        if !matches!(push.kind, PushKind::Message | PushKind::SMessage) {
             return;
         }
         if let [_, Value::BulkString(message)] = &push.data[..]

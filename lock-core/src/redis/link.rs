@@ -37,7 +37,7 @@ pub(super) struct Link {
 
 #[derive(Debug)]
 struct Push {
-    channel: String,
+    channel: Option<String>,
     inboxes: Arc<Inboxes>,
     /// This link, for the task that brings it back.
     this: Weak<Link>,
@@ -63,6 +63,15 @@ impl Link {
 
     /// A link that listens to `channel` as well.
     pub(super) fn listening(origin: Origin, channel: String, inboxes: Arc<Inboxes>) -> Arc<Self> {
+        Self::coming_back(origin, Some(channel), inboxes)
+    }
+
+    /// A link for requests only that comes back by itself.
+    pub(super) fn standing(origin: Origin) -> Arc<Self> {
+        Self::coming_back(origin, None, Arc::default())
+    }
+
+    fn coming_back(origin: Origin, channel: Option<String>, inboxes: Arc<Inboxes>) -> Arc<Self> {
         Arc::new_cyclic(|this| {
             Self::new(origin, Some(Push { channel, inboxes, this: this.clone() }))
         })
@@ -146,13 +155,13 @@ impl Link {
         if self.origin.sentinels().is_some() {
             probe::master(&mut connection).await?;
         }
-        if let Some(push) = &self.push {
-            connection.subscribe(&push.channel).await.map_err(fault::fault)?;
+        if let Some(channel) = self.push.as_ref().and_then(|push| push.channel.as_ref()) {
+            connection.subscribe(channel).await.map_err(fault::fault)?;
         }
         Ok(Numbered { connection, number, term })
     }
 
-    /// Drops a connection of a term that is over; a link that listens comes back at once.
+    /// Drops a connection of a term that is over; a link that comes back by itself comes back at once.
     pub(super) fn follow(&self) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.as_ref().is_some_and(|current| self.origin.is_current(current.term)) {
@@ -225,19 +234,40 @@ impl Link {
         only: Option<u64>,
         within: Duration,
     ) -> Result<(Value, u64), Unserved> {
+        let (Numbered { mut connection, number, term }, within) = self.ready(within).await?;
+        if only.is_some_and(|only| only != number) {
+            let fault = Failure::Other(gate::unready());
+            return Err(Unserved { fault, sent: None });
+        }
+        let answer = self.in_term(term, request.send(&mut connection, within)).await;
+        let answer = answer.map(|answer| (answer, number));
+        answer.map_err(|failure| self.unserved(failure, number, connection))
+    }
+
+    /// Sends several commands in one write, as [`call`](Self::call) does one. Each has an answer
+    /// of its own, which may be an error.
+    pub(super) async fn call_each(
+        self: &Arc<Self>,
+        commands: &redis::Pipeline,
+        within: Duration,
+    ) -> Result<Vec<Value>, Unserved> {
+        let (Numbered { mut connection, number, term }, within) = self.ready(within).await?;
+        let answers = self.in_term(term, send_each(&mut connection, commands, within)).await;
+        answers.map_err(|failure| self.unserved(failure, number, connection))
+    }
+
+    /// The connection, and how long an answer may take.
+    async fn ready(self: &Arc<Self>, within: Duration) -> Result<(Numbered, Duration), Unserved> {
         let unsent = |fault| Unserved { fault: Failure::Other(fault), sent: None };
         let until = clock::now() + REQUEST_WITHIN;
-        let Numbered { mut connection, number, term } =
-            self.get_within(within).await.map_err(unsent)?;
-        if only.is_some_and(|only| only != number) {
-            return Err(unsent(gate::unready()));
-        }
+        let connection = self.get_within(within).await.map_err(unsent)?;
         let left = until.saturating_duration_since(clock::now());
-        let answer = self.in_term(term, request.send(&mut connection, within.min(left))).await;
-        answer.map(|answer| (answer, number)).map_err(|failure| {
-            self.failed(number, &failure);
-            Unserved { fault: failure, sent: Some(connection) }
-        })
+        Ok((connection, within.min(left)))
+    }
+
+    fn unserved(&self, fault: Failure, number: u64, sent: MultiplexedConnection) -> Unserved {
+        self.failed(number, &fault);
+        Unserved { fault, sent: Some(sent) }
     }
 
     /// What is answered while the term goes on.
@@ -286,7 +316,7 @@ impl Unserved {
 }
 
 /// Why.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Failure {
     Server(RedisError),
     Other(Fault),
@@ -298,6 +328,12 @@ impl Failure {
         matches!(self, Self::Server(error) if error.kind() == kind)
     }
 
+    /// Whether some of the keys are at another node of a cluster for now.
+    pub(super) fn is_try_again(&self) -> bool {
+        let kind = redis::ErrorKind::Server(redis::ServerErrorKind::TryAgain);
+        matches!(self, Self::Server(error) if error.kind() == kind)
+    }
+
     /// Whether the server is a replica.
     #[cfg(feature = "deadpool")]
     pub(super) fn is_read_only(&self) -> bool {
@@ -306,7 +342,7 @@ impl Failure {
 
     /// Whether the connection is of no use any more. A server that only reads was a master once,
     /// or is none yet: what was connected to may be another by now.
-    fn is_lasting(&self) -> bool {
+    pub(super) fn is_lasting(&self) -> bool {
         match self {
             Self::Server(error) => error.is_unrecoverable_error() || fault::is_read_only(error),
             Self::Other(_) => true,
@@ -354,6 +390,22 @@ impl Request<'_> {
     }
 }
 
+/// Sends several commands in one write. Each has an answer of its own, which may be an error.
+pub(super) async fn send_each(
+    connection: &mut impl redis::aio::ConnectionLike,
+    commands: &redis::Pipeline,
+    within: Duration,
+) -> Result<Vec<Value>, Failure> {
+    let count = commands.len();
+    let answers = connection.req_packed_commands(commands, 0, count);
+    match tokio::time::timeout(within, answers).await {
+        Ok(Ok(answers)) if answers.len() == count => Ok(answers),
+        Ok(Ok(_)) => Err(Failure::Other(fault::strange("several commands"))),
+        Ok(Err(error)) => Err(Failure::Server(error)),
+        Err(_) => Err(Failure::Other(fault::timed_out(within))),
+    }
+}
+
 /// Sends several commands in one write; all answers in an array, unless one is an error.
 pub(super) async fn send_all(
     connection: &mut impl redis::aio::ConnectionLike,
@@ -383,7 +435,7 @@ pub(super) async fn send(
     }
 }
 
-/// Brings a listening link back, with growing pauses, for as long as somebody has it.
+/// Brings a link back, with growing pauses, for as long as somebody has it.
 fn come_back(link: &Arc<Link>) {
     let this = Arc::downgrade(link);
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };

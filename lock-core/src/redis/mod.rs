@@ -1,4 +1,5 @@
-//! Locks on one Redis server (6.2 or later; tested with 7.0), or on the master that sentinels name.
+//! Locks on one Redis server (6.2 or later; tested with 7.0), on the master that sentinels name, or
+//! on a cluster (7.0 or later).
 //!
 //! The lock itself is the well-known layout `SET key random NX PX`, so any client of that pattern
 //! excludes us and we exclude it. Beside it there is a line in order of arrival, which lets a
@@ -20,11 +21,14 @@
 //! - `script/`: one script per verb. - `origin`: to which server. - `sentinel`: which one is the
 //!   master. - `link`: a connection that comes back. - `lanes`: connections of attempts that wait
 //!   for replicas. - `inbox`: pushes, by claim. - `renewals`: in batches, on a connection of their
-//!   own. - `claim`: the verbs. - `pool`, `pooled`: an application's own connections, and whether
-//!   they lead to the master. - `probe`: what is checked at connect. - `fault`: what an error
-//!   means. - `records`: what the idempotency engine remembers.
+//!   own. - `claim`: the verbs. - `one`: a server's connections. - `cluster`: many servers that
+//!   share the keys. - `gate`, `quorum`: servers of which a majority decides. - `pool`, `pooled`:
+//!   an application's own connections, and whether they lead to the master. - `probe`: what is
+//!   checked at connect. - `fault`: what an error means. - `records`: what the idempotency engine
+//!   remembers.
 
 mod claim;
+mod cluster;
 mod fault;
 mod gate;
 mod inbox;
@@ -32,6 +36,7 @@ mod lanes;
 mod link;
 mod names;
 mod node;
+mod one;
 mod origin;
 #[cfg(feature = "deadpool")]
 mod pool;
@@ -86,13 +91,21 @@ impl Redis {
         url: &str,
         #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
     ) -> Result<Self, ConnectError> {
-        let connecting = Node::connect(
-            Origin::parse(url)?,
-            #[cfg(feature = "deadpool")]
-            pool,
-        );
+        let connecting: BoxFuture<'_, _> = if url.starts_with("redis+cluster:") {
+            let target = cluster::Target::parse(url)?;
+            Box::pin(Node::connect_cluster(
+                target,
+                #[cfg(feature = "deadpool")]
+                pool,
+            ))
+        } else {
+            Box::pin(Node::connect(
+                Origin::parse(url)?,
+                #[cfg(feature = "deadpool")]
+                pool,
+            ))
+        };
         // As in `ClientBuilder::connect`.
-        let connecting: BoxFuture<'_, _> = Box::pin(connecting);
         let node = connecting.await.map_err(ConnectError::Store)?;
         Ok(Self { node })
     }
@@ -144,7 +157,8 @@ impl Backend for Redis {
             fifo: true,
             push: true,
             force_release: true,
-            quorum: true,
+            // A cluster is one member at most, and no quorum of its masters.
+            quorum: self.node.cluster().is_none(),
             replicas: true,
             lease_min: LEASE_MIN,
             ..Promises::none()

@@ -21,6 +21,11 @@ impl Names {
         Self { lock: format!("lock:{{{key}}}").into() }
     }
 
+    /// The key whose value is the claim that holds the lock.
+    pub(super) fn lock(&self) -> &str {
+        &self.lock
+    }
+
     /// Adds the keys to a command, after their number.
     pub(super) fn add_to(&self, command: &mut redis::Cmd) {
         let mut name = String::with_capacity(self.lock.len() + 6);

@@ -1,4 +1,5 @@
-//! One Redis server: its connections, and how a script is called there.
+//! What a client has: a session and inboxes, and one server or a cluster of them. How a script is
+//! called there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,20 +7,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 
+use super::cluster::{self, Cluster, Listening};
 use super::gate::Gate;
 use super::inbox::Inboxes;
-use super::lanes::Lanes;
-use super::link::{self, Failure, Link, Request, Unserved};
+#[cfg(feature = "deadpool")]
+use super::link::Request;
+use super::link::{self, Failure, Unserved};
+use super::names::Names;
+use super::one::One;
 use super::origin::Origin;
 #[cfg(feature = "deadpool")]
 use super::pool::{Misled, RedisPool};
-#[cfg(feature = "deadpool")]
-use super::pooled::Pooled;
-use super::renewals::Renewals;
-use super::script::Script;
+use super::renewals::Renew;
+use super::script::{RIGHTS, Script, WITHDRAW};
 use super::sentinel::Sentinels;
 use super::{fault, names, probe};
-use crate::backend::Fault;
+use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::options::Replicas;
 
@@ -29,16 +32,22 @@ pub(super) struct Node {
     /// 64 random bits that name this client.
     pub(super) session: String,
     pub(super) inboxes: Arc<Inboxes>,
-    pub(super) renewals: Renewals,
-    /// Commands and pushes.
-    main: Arc<Link>,
-    #[cfg(feature = "deadpool")]
-    pool: Option<Pooled>,
-    /// Attempts that wait for replicas.
-    lanes: Lanes,
+    servers: Servers,
+    /// A key that no lock has, and the channel on which its grants would be pushed.
+    probe: (String, String),
     requests: Arc<AtomicU64>,
     /// What it is as a member of a quorum.
     pub(super) gate: Gate,
+}
+
+#[derive(Debug)]
+enum Servers {
+    One(One),
+    Cluster {
+        cluster: Arc<Cluster>,
+        #[cfg(feature = "deadpool")]
+        pool: Option<RedisPool>,
+    },
 }
 
 impl Node {
@@ -47,25 +56,27 @@ impl Node {
         origin: &Origin,
         #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
     ) -> Self {
-        let session = format!("{:016x}", clock::random_claim_id().bits() as u64);
-        let inboxes = Arc::new(Inboxes::default());
-        let requests = Arc::new(AtomicU64::new(0));
-        let channel = names::channel(&session);
-        let renewals = Renewals::start(Link::plain(origin.clone()), requests.clone());
-        let main = Link::listening(origin.clone(), channel, inboxes.clone());
+        let (session, inboxes) = (new_session(), Arc::new(Inboxes::default()));
+        let (channel, requests) = (names::channel(&session), Arc::new(AtomicU64::new(0)));
+        let one = One::new(
+            origin,
+            channel.clone(),
+            inboxes.clone(),
+            requests.clone(),
+            #[cfg(feature = "deadpool")]
+            pool,
+        );
         Self {
+            probe: (format!("lock:{{probe-{session}}}"), channel),
             session,
             inboxes,
-            renewals,
-            main,
-            #[cfg(feature = "deadpool")]
-            pool: pool.map(|pool| Pooled::new(pool, origin)),
-            lanes: Lanes::new(origin.clone()),
+            servers: Servers::One(one),
             requests,
             gate: Gate::default(),
         }
     }
 
+    /// Connects to one server, or to the one that sentinels name.
     pub(super) async fn connect(
         origin: Origin,
         #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
@@ -75,7 +86,9 @@ impl Node {
             #[cfg(feature = "deadpool")]
             pool,
         );
-        node.main.get().await?;
+        if let Servers::One(one) = &node.servers {
+            one.main.get().await?;
+        }
         node.probe().await?;
         let node = Arc::new(node);
         if let Some(sentinels) = origin.sentinels() {
@@ -87,9 +100,47 @@ impl Node {
         Ok(node)
     }
 
+    /// Connects to a cluster.
+    pub(super) async fn connect_cluster(
+        target: cluster::Target,
+        #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
+    ) -> Result<Arc<Self>, Fault> {
+        super::url::install_tls();
+        let (session, inboxes) = (new_session(), Arc::new(Inboxes::default()));
+        let requests = Arc::new(AtomicU64::new(0));
+        let cluster =
+            Cluster::connect(target, session.clone(), inboxes.clone(), requests.clone()).await?;
+        // At a node that answers: another may be about to be succeeded.
+        let (slot, refused) = cluster.refused(true).await?;
+        let key = format!("lock:{{{}}}:probe-{session}", cluster::tag_of(slot));
+        let node = Self {
+            probe: (key, cluster::channel(slot, &session)),
+            session,
+            inboxes,
+            servers: Servers::Cluster {
+                cluster,
+                #[cfg(feature = "deadpool")]
+                pool,
+            },
+            requests,
+            gate: Gate::default(),
+        };
+        node.probe_beside(&refused).await?;
+        Ok(Arc::new(node))
+    }
+
     /// Checks that the server will serve every verb.
     pub(super) async fn probe(&self) -> Result<(), Fault> {
-        probe::rights(self).await?;
+        if let Servers::One(one) = &self.servers {
+            probe::no_cluster(&one.main).await?;
+        }
+        self.probe_beside(&[]).await
+    }
+
+    async fn probe_beside(&self, refused: &[&str]) -> Result<(), Fault> {
+        #[cfg(feature = "deadpool")]
+        probe::kind_of_pool(self)?;
+        probe::rights_beside(self, refused).await?;
         probe::eviction(self).await;
         #[cfg(feature = "deadpool")]
         probe::pool(self).await?;
@@ -98,27 +149,74 @@ impl Node {
 
     /// There is another master.
     fn switched(&self) {
-        #[cfg(feature = "deadpool")]
-        self.pool.iter().for_each(Pooled::switched);
-        self.main.follow();
-        self.lanes.follow();
-        self.renewals.follow();
-        self.inboxes.stir();
+        if let Servers::One(one) = &self.servers {
+            one.switched();
+            self.inboxes.stir();
+        }
     }
 
     pub(super) fn has_pool(&self) -> bool {
         #[cfg(feature = "deadpool")]
-        return self.pool.is_some();
+        return match &self.servers {
+            Servers::One(one) => one.pool.is_some(),
+            Servers::Cluster { pool, .. } => pool.is_some(),
+        };
         #[cfg(not(feature = "deadpool"))]
         false
+    }
+
+    /// Whether its pool is of a cluster, if it has one.
+    #[cfg(feature = "deadpool")]
+    pub(super) fn has_pool_of_cluster(&self) -> Option<bool> {
+        match &self.servers {
+            Servers::One(one) => one.pool.as_ref().map(|pool| pool.is_of_cluster()),
+            Servers::Cluster { pool, .. } => pool.as_ref().map(RedisPool::is_of_cluster),
+        }
     }
 
     pub(super) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
 
+    pub(super) fn cluster(&self) -> Option<&Arc<Cluster>> {
+        match &self.servers {
+            Servers::One(_) => None,
+            Servers::Cluster { cluster, .. } => Some(cluster),
+        }
+    }
+
+    /// A key of this client's own that no lock has, for trying things.
+    pub(super) fn probe_key(&self) -> &str {
+        &self.probe.0
+    }
+
+    /// The script as these servers run it.
+    pub(super) fn script<'a>(&self, script: &'a Script) -> &'a Script {
+        if self.cluster().is_some() { script.sharded() } else { script }
+    }
+
+    /// Adds the arguments that end a call which may push: the clock of the tokens, if it is not
+    /// the server's, and where to push to, if that is not known without it.
+    pub(super) fn end(&self, command: &mut Cmd, names: &Names, clock: Option<u64>) {
+        if self.cluster().is_none() {
+            command.arg(clock);
+            return;
+        }
+        let tag = cluster::tag_of(cluster::slot_of(names.lock().as_bytes()));
+        command.arg(clock.map_or_else(String::new, |clock| clock.to_string())).arg(tag);
+    }
+
+    /// Sees to it that pushes for a lock are heard, where that is not so anyway.
+    pub(super) fn listen(&self, names: &Names) -> Option<Listening> {
+        self.cluster()?.listen(names)
+    }
+
     /// Calls a script by its hash, and with its source if the server does not know it.
     pub(super) async fn call(&self, script: &Script, command: Cmd) -> Result<Value, Unserved> {
+        if let Some(cluster) = self.cluster().filter(|_| !self.has_pool()) {
+            // On the heap: its way is long, and all would carry it.
+            return Box::pin(cluster.call(script, &command)).await;
+        }
         match self.send(&command).await {
             Err(unserved) if unserved.fault.is_no_script() => {
                 self.send(&script.eval(&command)).await
@@ -133,9 +231,10 @@ impl Node {
         script: &Script,
         command: Cmd,
     ) -> Result<(Value, u64), Unserved> {
-        match self.send_over(&command, None).await {
+        let Servers::One(one) = &self.servers else { return Err(no_member()) };
+        match one.send_over(&command, None).await {
             Err(unserved) if unserved.fault.is_no_script() => {
-                self.send_over(&script.eval(&command), None).await
+                one.send_over(&script.eval(&command), None).await
             }
             answer => answer,
         }
@@ -149,37 +248,38 @@ impl Node {
         command: Cmd,
         only: Option<u64>,
     ) -> Result<Value, Unserved> {
+        let Servers::One(one) = &self.servers else { return Err(no_member()) };
         #[cfg(feature = "deadpool")]
         if self.has_pool() {
             return self.call(script, command).await;
         }
-        let answer = match self.send_over(&command, only).await {
+        let answer = match one.send_over(&command, only).await {
             Err(unserved) if unserved.fault.is_no_script() => {
-                self.send_over(&script.eval(&command), only).await
+                one.send_over(&script.eval(&command), only).await
             }
             answer => answer,
         };
         answer.map(|(answer, _)| answer)
     }
 
-    async fn send_over(&self, command: &Cmd, only: Option<u64>) -> Result<(Value, u64), Unserved> {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        let request = Request { command, replicas: None };
-        self.main.exchange_over(request, only, link::REQUEST_WITHIN).await
-    }
-
-    /// Calls a script, and waits for its replication; also how many replicas acknowledged it.
+    /// Calls a script, and waits for its replication; also how many replicas acknowledged it. In a
+    /// cluster that goes past the pool, which has no one connection to wait on.
     pub(super) async fn call_and_wait(
         &self,
         script: &Script,
         command: Cmd,
         replicas: Replicas,
     ) -> Result<(Value, u32), Unserved> {
-        let answer = match self.send_and_wait(&command, replicas).await {
-            Err(unserved) if unserved.fault.is_no_script() => {
-                self.send_and_wait(&script.eval(&command), replicas).await
+        let answer = match &self.servers {
+            Servers::One(one) => match one.send_and_wait(&command, replicas).await {
+                Err(unserved) if unserved.fault.is_no_script() => {
+                    one.send_and_wait(&script.eval(&command), replicas).await
+                }
+                answer => answer,
+            },
+            Servers::Cluster { cluster, .. } => {
+                cluster.call_and_wait(script, &command, replicas).await
             }
-            answer => answer,
         };
         match answer? {
             Value::Array(answers) => match <[Value; 2]>::try_from(answers) {
@@ -192,52 +292,103 @@ impl Node {
         }
     }
 
-    async fn send_and_wait(&self, command: &Cmd, replicas: Replicas) -> Result<Value, Unserved> {
-        #[cfg(feature = "deadpool")]
-        match self.send_pooled(Request { command, replicas: Some(replicas) }).await {
-            Err(misled) if misled.is_elsewhere => {}
-            answer => return answer.map_err(|misled| misled.unserved),
+    /// Calls [`WITHDRAW`]. `held`: the claim held its lock, as far as is known.
+    pub(super) async fn withdraw(
+        &self,
+        command: Cmd,
+        names: &Names,
+        owner: &str,
+        held: bool,
+    ) -> Result<Value, Unserved> {
+        let script = self.script(&WITHDRAW);
+        let Some(cluster) = self.cluster() else { return self.call(script, command).await };
+        if self.has_pool() {
+            match self.call(script, command.clone()).await {
+                Err(unserved) if unserved.fault.is_try_again() => {}
+                answer => return answer,
+            }
         }
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        self.lanes.call_and_wait(command, replicas).await
+        Box::pin(cluster.withdraw(script, &command, names.lock(), owner, held)).await
+    }
+
+    /// Renews one claim.
+    pub(super) async fn renew(&self, renew: Renew) -> Result<Value, Fault> {
+        match &self.servers {
+            Servers::One(one) => one.renewals.renew(renew).await.map_err(Failure::into_fault),
+            Servers::Cluster { cluster, .. } => Box::pin(cluster.renew(renew)).await,
+        }
     }
 
     /// Calls a script over a connection of the past.
     pub(super) async fn call_over(
+        &self,
         connection: &mut MultiplexedConnection,
         script: &Script,
         command: &Cmd,
-    ) -> Result<Value, Failure> {
-        link::send(connection, &script.eval(command), link::REQUEST_WITHIN).await
+    ) -> Result<(), Failure> {
+        let command = script.eval(command);
+        if self.cluster().is_some() {
+            // It may have been asked for a slot that was on its way there.
+            let commands = cluster::asked(&command);
+            link::send_each(connection, &commands, link::REQUEST_WITHIN).await.map(drop)
+        } else {
+            link::send(connection, &command, link::REQUEST_WITHIN).await.map(drop)
+        }
     }
 
-    pub(super) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
-        #[cfg(feature = "deadpool")]
-        match self.send_pooled(Request { command, replicas: None }).await {
-            Err(misled) if misled.is_elsewhere => {}
-            answer => return answer.map_err(|misled| misled.unserved),
+    async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
+        match &self.servers {
+            Servers::One(one) => one.send(command).await,
+            #[cfg(feature = "deadpool")]
+            Servers::Cluster { pool: Some(_), .. } => {
+                let sent = self.send_pooled(Request { command, replicas: None }).await;
+                sent.map_err(|misled| misled.unserved)
+            }
+            Servers::Cluster { .. } => self.send_main(command).await,
         }
-        self.send_main(command).await
     }
 
     /// Sends through the application's pool. Elsewhere leads one that is not there, too.
     #[cfg(feature = "deadpool")]
     pub(super) async fn send_pooled(&self, request: Request<'_>) -> Result<Value, Misled> {
-        let Some(pool) = &self.pool else { return Err(Misled::nowhere()) };
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        // On the heap: few have a pool, and all would carry its place.
-        Box::pin(pool.send(request, &self.main)).await
+        match &self.servers {
+            Servers::One(one) => one.send_pooled(request).await,
+            Servers::Cluster { pool: Some(pool), .. } => {
+                self.requests.fetch_add(1, Ordering::Relaxed);
+                Ok(Box::pin(pool.send(request)).await?)
+            }
+            Servers::Cluster { .. } => Err(Misled::nowhere()),
+        }
     }
 
-    /// Sends over the connection of our own.
+    /// Sends over a connection of our own; in a cluster to the server of the probe key.
     pub(super) async fn send_main(&self, command: &Cmd) -> Result<Value, Unserved> {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        self.main.call(command, link::REQUEST_WITHIN).await
+        match &self.servers {
+            Servers::One(one) => one.send_main(command).await,
+            Servers::Cluster { cluster, .. } => cluster.send(self.probe_key(), command).await,
+        }
     }
+
+    /// Tries the commands of the scripts; answers those that the user may not use.
+    pub(super) async fn refused(&self) -> Result<Value, Fault> {
+        let script = self.script(&RIGHTS);
+        let mut command = script.evalsha(1);
+        command.arg(&self.probe.0).arg(&self.probe.1);
+        self.call(script, command).await.map_err(|unserved| unserved.fault.into_fault())
+    }
+}
+
+fn new_session() -> String {
+    format!("{:016x}", clock::random_claim_id().bits() as u64)
 }
 
 fn strange() -> Unserved {
     Unserved { fault: Failure::Other(fault::strange("a wait for replicas")), sent: None }
+}
+
+fn no_member() -> Unserved {
+    let what = "a cluster cannot be a member of a quorum: its masters lose writes one by one";
+    Unserved { fault: Failure::Other(Fault::new(FaultKind::Refused, what)), sent: None }
 }
 
 /// Has a node go to each master in turn, for as long as somebody has it.

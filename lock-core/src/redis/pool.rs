@@ -53,6 +53,10 @@ macro_rules! connection {
 }
 
 impl RedisPool {
+    pub(super) fn is_of_cluster(&self) -> bool {
+        matches!(self.0, Kind::Cluster(_))
+    }
+
     /// Sends one request over a connection of the pool, which nobody else uses meanwhile.
     pub(super) async fn send(&self, request: Request<'_>) -> Result<Value, Unserved> {
         let within = link::REQUEST_WITHIN;

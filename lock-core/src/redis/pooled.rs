@@ -31,6 +31,10 @@ impl Pooled {
         Self { pool, sentinels: origin.sentinels().cloned(), master: Mutex::default() }
     }
 
+    pub(super) fn is_of_cluster(&self) -> bool {
+        self.pool.is_of_cluster()
+    }
+
     fn master(&self) -> MutexGuard<'_, Option<(u64, String)>> {
         self.master.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,8 @@
 //! What is asked of the server apart from the verbs: whether it will serve them, who holds a key,
 //! and to take it away.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -9,9 +11,10 @@ use redis::{Cmd, FromRedisValue, Value};
 use super::fault;
 #[cfg(feature = "deadpool")]
 use super::link::Request;
+use super::link::{Link, REQUEST_WITHIN};
 use super::names::{self, Names};
 use super::node::Node;
-use super::script::{FORCE_RELEASE, INSPECT, RIGHTS};
+use super::script::{FORCE_RELEASE, INSPECT};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::FENCES;
 use crate::inspect::{Holder, Inspection, Waiter};
@@ -26,11 +29,18 @@ const VALUE_SHOWN_MAX: usize = 64;
 
 /// Whether the user may run every command of the scripts; names those that it may not.
 pub(super) async fn rights(node: &Node) -> Result<(), Fault> {
-    let mut command = RIGHTS.evalsha(1);
-    command.arg(format!("lock:{{probe-{}}}", node.session)).arg(names::channel(&node.session));
-    let answer = node.call(&RIGHTS, command).await.map_err(|error| error.fault.into_fault())?;
-    let refused = Vec::<String>::from_redis_value(answer)
+    let refused = match node.cluster() {
+        Some(cluster) => cluster.refused(true).await?.1,
+        None => Vec::new(),
+    };
+    rights_beside(node, &refused).await
+}
+
+/// The same, with what was refused already.
+pub(super) async fn rights_beside(node: &Node, refused: &[&str]) -> Result<(), Fault> {
+    let tried = Vec::<String>::from_redis_value(node.refused().await?)
         .map_err(|_| fault::strange("the check of its rights"))?;
+    let refused: Vec<_> = tried.iter().map(String::as_str).chain(refused.iter().copied()).collect();
     if refused.is_empty() {
         return Ok(());
     }
@@ -42,6 +52,20 @@ pub(super) async fn rights(node: &Node) -> Result<(), Fault> {
             list.join(" ")
         ),
     ))
+}
+
+/// A node of a cluster answers for a part of the keys only.
+pub(super) async fn no_cluster(link: &Arc<Link>) -> Result<(), Fault> {
+    let mut command = Cmd::new();
+    command.arg("HELLO").arg(3);
+    // A server that does not say, or does not know the command, is none.
+    let Ok(answer) = link.call(&command, REQUEST_WITHIN).await else { return Ok(()) };
+    let hello = HashMap::<String, Value>::from_redis_value(answer).unwrap_or_default();
+    if hello.get("mode") != Some(&Value::BulkString(b"cluster".to_vec())) {
+        return Ok(());
+    }
+    let what = "the server is a node of a cluster: use `redis+cluster://`";
+    Err(Fault::new(FaultKind::Refused, what))
 }
 
 /// Warns when the server may throw a held lock away to make room.
@@ -123,19 +147,31 @@ pub(super) fn evicting(info: &str) -> Option<&str> {
     evicts.then_some(policy)
 }
 
+/// Whether the application's pool is of the same kind as the URL.
+#[cfg(feature = "deadpool")]
+pub(super) fn kind_of_pool(node: &Node) -> Result<(), Fault> {
+    match node.has_pool_of_cluster() {
+        Some(of_cluster) if of_cluster != node.cluster().is_some() => {
+            let what = "of the URL and the pool one is of a cluster and the other is not";
+            Err(Fault::new(FaultKind::Refused, what))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether the application's pool leads to the database that pushes and renewals use.
 #[cfg(feature = "deadpool")]
 pub(super) async fn pool(node: &Node) -> Result<(), Fault> {
     if !node.has_pool() {
         return Ok(());
     }
-    let name = format!("lock:{{probe-{}}}", node.session);
+    let name = node.probe_key();
     let mut set = Cmd::new();
-    set.arg("SET").arg(&name).arg(&node.session).arg("PX").arg(1_000);
+    set.arg("SET").arg(name).arg(&node.session).arg("PX").arg(1_000);
     let sent = node.send_pooled(Request { command: &set, replicas: None }).await;
     sent.map_err(|misled| misled.unserved.fault.into_fault())?;
     let mut get = Cmd::new();
-    get.arg("GET").arg(&name);
+    get.arg("GET").arg(name);
     let seen = node.send_main(&get).await.map_err(|error| error.fault.into_fault())?;
     if seen == Value::BulkString(node.session.clone().into_bytes()) {
         return Ok(());
@@ -166,9 +202,11 @@ pub(super) async fn inspect(node: &Node, key: &Key) -> Result<Inspection, Fault>
 
 /// Takes a key away from its holder, a client of another library too; `false` if nobody holds it.
 pub(super) async fn force_release(node: &Node, key: &Key) -> Result<bool, Fault> {
-    let mut command = FORCE_RELEASE.on(&Names::new(key));
+    let (names, script) = (Names::new(key), node.script(&FORCE_RELEASE));
+    let mut command = script.on(&names);
     command.arg(FENCES);
-    match node.call(&FORCE_RELEASE, command).await {
+    node.end(&mut command, &names, None);
+    match node.call(script, command).await {
         Ok(Value::Int(1 | 2)) => Ok(true),
         Ok(Value::Int(0)) => Ok(false),
         Ok(_) => Err(fault::strange("a forced release")),

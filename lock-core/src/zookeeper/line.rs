@@ -100,7 +100,12 @@ pub(super) async fn inspect(sessions: &Arc<Sessions>, key: &Key) -> Result<Inspe
                 (_, true) => {
                     let root = &sessions.target.root;
                     let token = fence::first_token(&session, root, key.as_str(), &claim, until);
-                    token.await.map_err(Failure::into_fault)?
+                    match token.await {
+                        Ok(token) => token,
+                        // Who it is can be told all the same.
+                        Err(Failure::Answer(_) | Failure::Unfit(_)) => None,
+                        Err(failure) => return Err(failure.into_fault()),
+                    }
                 }
                 (Some((_, czxid)), false) => tokens(czxid, u32::MAX).last(),
                 (None, false) => None,

@@ -13,11 +13,13 @@
 //! assert_eq!(server.keys(), []);
 //! ```
 
+mod cluster;
 mod observe;
 mod options;
 mod sentinel_set;
 mod server;
 
+pub use cluster::{RedisCluster, SLOTS};
 pub use observe::{ClientInfo, CommandStat, CommandStats, KeyInfo};
 pub use options::RedisOptions;
 pub use sentinel_set::{SentinelOptions, SentinelSet};

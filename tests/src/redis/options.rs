@@ -92,6 +92,11 @@ impl RedisOptions {
         self
     }
 
+    /// Whether a directive was set.
+    pub(super) fn has(&self, directive: &str) -> bool {
+        self.arguments.iter().any(|(name, _)| name == directive)
+    }
+
     /// The file that the server reads, for `port` and `directory`.
     ///
     /// A file and not arguments, since the process list is no place for a password.

@@ -112,6 +112,12 @@ impl RedisServer {
         self.process.as_ref().expect("the server runs").id()
     }
 
+    /// False once the server was killed, until it is started again.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.process.is_some()
+    }
+
     /// What the server has logged.
     #[must_use]
     pub fn log(&self) -> String {

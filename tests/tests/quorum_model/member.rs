@@ -28,6 +28,8 @@ pub(crate) struct Member {
     answer: Token,
     /// The highest token reserved here. It outlives the owner.
     pub(crate) last: Token,
+    /// What it was told when it was repaired: its tokens are above this, too.
+    floor: Token,
     /// The transactions of [`Store::Numbers`].
     counter: Token,
     /// The clients that may count on a lease from here. A quarantine waits for them, whatever
@@ -41,7 +43,7 @@ pub(crate) struct Member {
 /// Whether a member answers.
 ///
 /// `Up => Quarantined` when it loses its data, `Quarantined => Up` when all leases that it had
-/// granted are over and its `last` is repaired. In quarantine it answers nothing.
+/// granted are over and it has a floor. In quarantine it answers nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Health {
     Up,
@@ -53,12 +55,12 @@ pub(crate) enum Health {
 pub(crate) struct Readings {
     /// The members read.
     pub(crate) from: Set,
-    /// The highest `last` among them.
+    /// The highest `last` or floor among them.
     pub(crate) highest: Token,
 }
 
 impl Readings {
-    /// Notes that `member` has `last`.
+    /// Notes how far `member` is.
     pub(crate) fn note(&mut self, member: usize, last: Token) {
         self.from |= 1 << member;
         self.highest = self.highest.max(last);
@@ -72,7 +74,9 @@ impl Readings {
     fn suffice(&self, repair: Repair) -> bool {
         let read = self.from.count_ones();
         match repair {
-            Repair::FromOthers | Repair::Early | Repair::Lingering => read >= MAJORITY,
+            Repair::FromOthers | Repair::Early | Repair::Lingering | Repair::WithoutFloors => {
+                read >= MAJORITY
+            }
             Repair::CountingItself => read + 1 >= MAJORITY,
             Repair::None => true,
         }
@@ -86,6 +90,7 @@ impl Member {
             owner: None,
             answer: 0,
             last: 0,
+            floor: 0,
             counter,
             owes: 0,
             health: Health::Up,
@@ -115,7 +120,7 @@ impl Member {
     pub(crate) fn attempt(&mut self, rules: &Rules, claim: ClaimId, from: Token) -> Token {
         if self.owner != Some(claim) {
             self.owner = Some(claim);
-            self.answer = from.max(self.last + 1);
+            self.answer = from.max(self.last.max(self.floor) + 1);
             match rules.store {
                 Store::Reserves => self.last = self.answer,
                 Store::Numbers { .. } => {
@@ -163,6 +168,14 @@ impl Member {
             && (self.waited(rules) || rules.repair == Repair::Early)
     }
 
+    /// What is read of it to repair another.
+    pub(crate) fn reached(&self, rules: &Rules) -> Token {
+        match rules.repair {
+            Repair::WithoutFloors => self.last,
+            _ => self.last.max(self.floor),
+        }
+    }
+
     /// Whether it may grant again, given what was read.
     pub(crate) fn may_return(&self, rules: &Rules, readings: &Readings) -> bool {
         self.health == Health::Quarantined && self.waited(rules) && readings.suffice(rules.repair)
@@ -170,7 +183,7 @@ impl Member {
 
     /// Grants again from now on.
     pub(crate) fn come_back(&mut self, readings: &Readings) {
-        self.last = readings.highest;
+        self.floor = readings.highest;
         self.health = Health::Up;
         self.returned = true;
     }

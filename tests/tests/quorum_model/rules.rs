@@ -47,7 +47,8 @@ pub(crate) enum Raise {
 /// What a member that lost its data must learn before it grants again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repair {
-    /// The highest `last` of a majority, not counting itself, each read after the quarantine.
+    /// The highest `last` or floor of a majority, not counting itself, each read after the
+    /// quarantine.
     FromOthers,
     /// The same, but read as soon as it is back.
     Early,
@@ -56,6 +57,9 @@ pub(crate) enum Repair {
     /// The same as [`Repair::FromOthers`], but what was read after one loss still counts after the
     /// next, as when a repairer is stopped between its reads and its write.
     Lingering,
+    /// The same as [`Repair::FromOthers`], but of a member that was repaired itself only what it
+    /// has reserved since is read.
+    WithoutFloors,
     /// Nothing.
     None,
 }

@@ -27,7 +27,7 @@ pub(crate) enum Step {
     EndEarly { member: usize },
     /// A member loses its data.
     Lose { member: usize },
-    /// `last` of another member is read to repair a member.
+    /// How far another member is, is read to repair a member.
     Read { member: usize, other: usize },
     /// A member that lost its data grants again.
     Return { member: usize },
@@ -76,8 +76,8 @@ impl Model for Rules {
             }
             Step::Lose { member } => state.lose(self, member),
             Step::Read { member, other } => {
-                let last = state.members[other].last;
-                state.readings[member].note(other, last);
+                let reached = state.members[other].reached(self);
+                state.readings[member].note(other, reached);
             }
             Step::Return { member } => state.come_back(self, member),
         }

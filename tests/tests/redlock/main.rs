@@ -7,6 +7,7 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod clocks;
 mod conformance;
 mod links;
 mod lists;

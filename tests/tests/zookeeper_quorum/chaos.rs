@@ -10,7 +10,7 @@ use crate::contention::*;
 use crate::support::*;
 
 /// How long faults happen.
-const SPAN: Duration = ms(6_000);
+const SPAN: Duration = ms(4_000);
 
 /// The next fault of a link, and how long it stays: now and then for longer than a session lasts.
 fn fault(link: &Proxy) -> (Option<Trap>, Duration) {

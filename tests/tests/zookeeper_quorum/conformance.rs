@@ -1,14 +1,23 @@
-//! The conformance suite.
+//! The conformance suite, by clients that see to the members.
 
 use std::time::Duration;
 
+use lock_core::backend::{Enrolment, Member};
+use lock_core::quorum::{Charter, Quorum};
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
 
 use crate::support::{LONG, Servers};
 
+/// Longer than any lease of the suite.
+const LEASE_MAX: Duration = Duration::from_secs(300);
+
+const NAME: &str = "of the suite";
+
 impl Subject for Servers {
     fn open(&self) -> BoxFuture<'_, AnyBackend> {
-        Box::pin(async { AnyBackend::new(self.quorum(LONG)) })
+        let charter = Charter::new(["one", "two", "three"]).with_name(NAME);
+        let quorum = Quorum::managed(self.members(LONG), charter.with_lease_max(LEASE_MAX));
+        Box::pin(async { AnyBackend::new(quorum.expect("three")) })
     }
 
     fn slack(&self) -> Duration {
@@ -21,7 +30,26 @@ impl Subject for Servers {
     }
 }
 
+/// A new quorum waits for the longest lease; this one is as if it had.
+async fn found(servers: &Servers) {
+    let founded = Enrolment {
+        quorum: NAME.into(),
+        members: 3,
+        lease_max: LEASE_MAX,
+        nonce: 0,
+        life: String::new(),
+        ready_at: Duration::ZERO,
+        floor: Some(0),
+    };
+    for member in servers.members(LONG) {
+        let seen = member.look().await.expect("a look");
+        assert!(member.enrol(&seen, &founded).await.expect("an answer"));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_servers_pass_all_of_it_in_a_row() {
-    conformance::all(&Servers::start().await).await;
+    let servers = Servers::start().await;
+    found(&servers).await;
+    conformance::all(&servers).await;
 }

@@ -18,7 +18,7 @@ use crate::support::*;
 const CLIENTS: usize = 3;
 
 /// The longest lease of these clients.
-pub(crate) const LEASE: Duration = ms(3_000);
+pub(crate) const LEASE: Duration = ms(2_000);
 
 /// How late an answer at the end of a budget may come on a busy machine.
 const LATE: Duration = ms(1_000);

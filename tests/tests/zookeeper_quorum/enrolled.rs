@@ -8,6 +8,7 @@ use lock_core::backend::{
     ZooKeeper,
 };
 use tests::wait::{eventually, within};
+use zookeeper_client::CreateMode;
 
 use crate::support::*;
 
@@ -83,6 +84,19 @@ async fn a_look_tells_the_servers_clock_and_its_highest_token() {
     assert!(after.now - before.now < ms(60_000) && after.up_for < ms(60_000));
     holder.withdraw().await.unwrap();
     assert_eq!(server.member().look().await.unwrap().highest, 1_000_500, "the key is free");
+}
+
+/// So a new quorum need not wait where the path of its locks was made long before.
+#[tokio::test]
+async fn a_server_has_kept_its_data_since_the_path_of_the_locks_was_made() {
+    let server = one().await;
+    let member = server.member();
+    let before = member.look().await.unwrap().now;
+    server.create("/locks", "", CreateMode::Persistent);
+    let after = member.look().await.unwrap().now;
+    let look = member_at(&format!("{}/locks", server.url()), LONG).look().await.unwrap();
+    let made = look.now - look.up_for;
+    assert!((before..=after).contains(&made), "{made:?} is not in {before:?} to {after:?}");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! A quorum of three independent ZooKeeper servers, and what is done to it.
 //!
-//! The invariants are those of `docs/` and of the other fault tests: **V1** no accepted write goes
+//! The invariants are those of the other fault tests: **V1** no accepted write goes
 //! back, **V2** tokens grow, **V6** nothing is left but the token counters and the enrolment.
 
 #![allow(clippy::disallowed_methods)]
@@ -11,6 +11,7 @@ mod contention;
 mod enrolled;
 mod faults;
 mod member;
+mod processes;
 mod support;
 mod tokens;
 mod url;

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use lock_core::backend::ZooKeeper;
-use lock_core::quorum::Quorum;
+use lock_core::{ConnectError, LockClient, LockOptions};
 use tests::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -49,11 +49,6 @@ impl Servers {
         let starting: Vec<_> = (0..SERVERS).map(start).collect();
         let all = starting.into_iter().map(|server| server.join().expect("a server"));
         Self { all: all.collect(), _place: place }
-    }
-
-    /// A quorum of them as one more process would have it.
-    pub(crate) fn quorum(&self, session: Duration) -> Quorum<ZooKeeper> {
-        Quorum::new(self.members(session)).expect("three")
     }
 
     /// Each server as a member of its own.
@@ -112,4 +107,23 @@ impl DerefMut for One {
 pub(crate) fn member_at(url: &str, session: Duration) -> ZooKeeper {
     let url = format!("{url}?session={}ms", session.as_millis());
     ZooKeeper::member(&url).expect("a good URL")
+}
+
+/// The URL of these servers, with keys under `/locks` and leases of up to a second.
+pub(crate) fn url(user: &str, servers: &[ZooKeeperServer], session: Duration) -> String {
+    let hosts: Vec<_> = servers.iter().map(ZooKeeperServer::connect_string).collect();
+    let session = session.as_millis();
+    let hosts = hosts.join(",");
+    format!("zookeeper+quorum://{user}{hosts}/locks?session={session}ms&lease_max=1s")
+}
+
+/// A client of such a URL.
+pub(crate) async fn connect(url: &str) -> Result<LockClient, ConnectError> {
+    let options = LockOptions::new().with_lease(ms(1_000)).with_wait(ms(9_000));
+    LockClient::builder(url).defaults(options).connect().await
+}
+
+/// Waits until a quorum that was founded just now grants.
+pub(crate) async fn settled(locks: &LockClient) {
+    locks.lock("first").await.expect("a grant").release().await.expect("an answer");
 }

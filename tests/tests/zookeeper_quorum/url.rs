@@ -2,30 +2,11 @@
 
 use std::time::Instant;
 
-use lock_core::{ConnectError, LockClient, LockOptions};
+use lock_core::{ConnectError, LockClient};
 use tests::wait::eventually;
-use tests::zookeeper::ZooKeeperServer;
 use zookeeper_client::CreateMode;
 
 use crate::support::*;
-
-/// The URL of these servers, with keys under `/locks` and leases of up to a second.
-fn url(user: &str, servers: &[ZooKeeperServer]) -> String {
-    let hosts: Vec<_> = servers.iter().map(ZooKeeperServer::connect_string).collect();
-    let session = LONG.as_millis();
-    let hosts = hosts.join(",");
-    format!("zookeeper+quorum://{user}{hosts}/locks?session={session}ms&lease_max=1s")
-}
-
-async fn connect(url: &str) -> Result<LockClient, ConnectError> {
-    let options = LockOptions::new().with_lease(ms(1_000)).with_wait(ms(9_000));
-    LockClient::builder(url).defaults(options).connect().await
-}
-
-/// Waits until a quorum that was founded just now grants.
-async fn settled(locks: &LockClient) {
-    locks.lock("first").await.expect("a grant").release().await.expect("an answer");
-}
 
 const FOREIGN: &str = "/locks/k/_c_0-theirs-lock-";
 
@@ -33,7 +14,7 @@ const FOREIGN: &str = "/locks/k/_c_0-theirs-lock-";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_foreign_client_excludes_a_quorum_at_a_majority_of_the_servers_only() {
     let servers = Servers::keeping_directories().await;
-    let locks = connect(&url("", &servers.all)).await.unwrap();
+    let locks = connect(&url("", &servers.all, LONG)).await.unwrap();
     settled(&locks).await;
     let theirs: Vec<_> = servers.all[..2]
         .iter()
@@ -55,11 +36,29 @@ async fn a_foreign_client_excludes_a_quorum_at_a_majority_of_the_servers_only() 
     assert!(servers.all[1].node(&theirs[1]).is_some(), "they had the third all the time");
 }
 
+/// In any order the servers are one quorum, and under another name another: nothing is served, and
+/// not again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_whose_quorums_differ_are_told_so() {
+    let mut servers = Servers::start().await;
+    let first = connect(&url("", &servers.all, LONG)).await.unwrap();
+    settled(&first).await;
+    servers.all.reverse();
+    let second = connect(&url("", &servers.all, LONG)).await.unwrap();
+    let guard = second.lock("k").await.unwrap();
+    assert!(first.lock("k").try_acquire().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    let other = url("", &servers.all, LONG) + "&name=other";
+    let ConnectError::Store(fault) = connect(&other).await.unwrap_err() else { panic!("served") };
+    assert!(!fault.is_transient() && fault.to_string().contains("`other`"), "{fault}");
+    settled(&first).await;
+}
+
 /// F41: who is away when a client connects is found when it is back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_connects_while_a_majority_answers() {
     let mut servers = Servers::start().await;
-    let url = url("", &servers.all);
+    let url = url("", &servers.all, LONG);
     // A new quorum is founded by all.
     settled(&connect(&url).await.unwrap()).await;
     servers.all[0].kill();
@@ -81,9 +80,9 @@ async fn a_client_connects_while_a_majority_answers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn users_are_told_apart_at_each_server() {
     let servers = Servers::start().await;
-    let locks = connect(&url("u:right@", &servers.all)).await.unwrap();
+    let locks = connect(&url("u:right@", &servers.all, LONG)).await.unwrap();
     let guard = locks.lock("k").await.unwrap();
-    let error = connect(&url("u:wrong@", &servers.all)).await.unwrap_err();
+    let error = connect(&url("u:wrong@", &servers.all, LONG)).await.unwrap_err();
     let ConnectError::Store(fault) = &error else { panic!("{error}") };
     assert!(!fault.is_transient(), "{fault}");
     let said = format!("{error} {error:?} {locks:?}");

@@ -4,6 +4,8 @@
 //! grants nothing until every lease that it may have granted is over (its *quarantine*), and then
 //! only above a *floor*: the highest token that any of the others has reserved, read when the
 //! quarantine was over already, as a grant of before may still be raising the others until then.
+//! The quarantine is over when the member's clock says so *and* whoever repairs it has known of it
+//! for as long: what loses a member's data, a new machine or a new disk, often sets its clock anew.
 //! A majority of the others must be read, as any grant of before that counted this member counted
 //! enough others to meet it there.
 //!
@@ -28,6 +30,9 @@ use crate::backend::{Enrolment, Look, SEEN_WITHIN};
 /// Members that were founded so short a while ago may have companions that were not reached yet.
 const FOUNDING_WITHIN: Duration = Duration::from_secs(10);
 
+/// A member that is kept away is looked at again so often: its clock may be set anew.
+const KEPT_AWAY_LOOKS: Duration = Duration::from_secs(10);
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Roll {
@@ -41,6 +46,8 @@ struct Seat {
     seen: Option<Seen>,
     /// The last look at it failed.
     failed: bool,
+    /// The last enrolment that was seen, and when it was heard of first.
+    met: Option<(u64, Instant)>,
     /// The enrolment that was seen past its quarantine, and when that was heard first.
     past: Option<(u64, Instant)>,
     /// It was seen to have an enrolment: without one it has lost it, and is not new.
@@ -86,6 +93,17 @@ pub(crate) enum Enrol {
     Repair { floor: u64, on_clocks: bool },
 }
 
+impl Identity {
+    /// The standing of a member whose enrolment was `met` then: its quarantine lasts as long by the
+    /// clock of this client, too.
+    fn standing_since(&self, seen: &Seen, met: Option<(u64, Instant)>) -> Standing {
+        let standing = self.standing(&seen.look);
+        let (Standing::Unrepaired, Some((_, met))) = (standing, met) else { return standing };
+        let left = (met + self.quarantine()).saturating_duration_since(seen.heard);
+        if left.is_zero() { standing } else { Standing::Early { left } }
+    }
+}
+
 impl Roll {
     pub(crate) fn new(identity: Identity) -> Self {
         let seats = (0..identity.members).map(|_| Seat::default()).collect();
@@ -102,17 +120,22 @@ impl Roll {
 
     /// A member answered a look that was sent at `sent`.
     pub(crate) fn saw(&mut self, member: usize, sent: Instant, heard: Instant, look: Look) {
-        let standing = self.identity.standing(&look);
         let seat = &mut self.seats[member];
         let nonce = look.enrolment.as_ref().map(|enrolment| enrolment.nonce);
         seat.known |= nonce.is_some();
+        seat.met = match (nonce, seat.met) {
+            (Some(nonce), Some(met)) if met.0 == nonce => Some(met),
+            (nonce, _) => nonce.map(|nonce| (nonce, heard)),
+        };
+        let seen = Seen { sent, heard, look };
+        let standing = self.identity.standing_since(&seen, seat.met);
         seat.past = match (standing, nonce, seat.past) {
             (Standing::Unrepaired, Some(nonce), Some(past)) if past.0 == nonce => Some(past),
             (Standing::Unrepaired, Some(nonce), _) => Some((nonce, heard)),
             _ => None,
         };
         seat.failed = false;
-        seat.seen = Some(Seen { sent, heard, look });
+        seat.seen = Some(seen);
     }
 
     /// A member did not answer a look.
@@ -127,7 +150,15 @@ impl Roll {
     }
 
     pub(crate) fn standing(&self, member: usize) -> Option<Standing> {
-        self.seats[member].seen.as_ref().map(|seen| self.identity.standing(&seen.look))
+        let seat = &self.seats[member];
+        seat.seen.as_ref().map(|seen| self.identity.standing_since(seen, seat.met))
+    }
+
+    /// Two members that are one server: they have one enrolment.
+    pub(crate) fn twins(&self) -> Option<(usize, usize)> {
+        let nonce = |member: usize| self.enrolment(member).map(|enrolment| enrolment.nonce);
+        let pairs = (0..self.seats.len()).flat_map(|one| (0..one).map(move |other| (other, one)));
+        pairs.into_iter().find(|&(other, one)| nonce(one).is_some() && nonce(one) == nonce(other))
     }
 
     /// The enrolment that a member was seen to have.
@@ -151,7 +182,7 @@ impl Roll {
     fn standings(&self) -> impl Iterator<Item = (usize, &Seen, Standing)> {
         self.seats.iter().enumerate().filter_map(|(member, seat)| {
             let seen = seat.seen.as_ref()?;
-            Some((member, seen, self.identity.standing(&seen.look)))
+            Some((member, seen, self.identity.standing_since(seen, seat.met)))
         })
     }
 
@@ -165,7 +196,7 @@ impl Roll {
             match standing {
                 Standing::Good | Standing::Foreign => {}
                 Standing::Early { left } => {
-                    let over = seen.heard + left;
+                    let over = seen.heard + left.min(KEPT_AWAY_LOOKS);
                     if over <= now {
                         wanted[member] = true;
                     } else {

@@ -20,7 +20,8 @@ pub(crate) enum Standing {
     Vacant,
     /// Its enrolment is of another quorum, or of other terms.
     Foreign,
-    /// Its enrolment is of an earlier life: it may have lost what it wrote since.
+    /// Its enrolment is of an earlier life, and it may have lost what it wrote since; or of a time
+    /// that its clock has not reached again.
     Lost,
     /// It may grant in so long.
     Early { left: Duration },
@@ -47,6 +48,8 @@ impl Identity {
             return Standing::Lost;
         }
         match (ready_at.checked_sub(look.now), floor) {
+            // Its clock was set back: who knows for how long it would be kept away.
+            (Some(left), _) if left > self.quarantine() => Standing::Lost,
             (Some(left), _) if !left.is_zero() => Standing::Early { left },
             (_, None) => Standing::Unrepaired,
             (_, Some(_)) => Standing::Good,

@@ -38,12 +38,18 @@ fn unrepaired(members: u32, highest: u64) -> Look {
     with(good(members, highest), |it| it.floor = None)
 }
 
-/// All were looked at now; `None` did not answer.
+/// Longer than a quarantine.
+const LONG: Duration = Duration::from_secs(60);
+
+/// All were looked at now, and known for long; `None` did not answer.
 fn roll(looks: Vec<Option<Look>>) -> (Roll, Instant) {
-    let (mut roll, now) = (Roll::new(identity(looks.len() as u32)), clock::now());
+    let (mut roll, now) = (Roll::new(identity(looks.len() as u32)), clock::now() + LONG);
     for (member, look) in looks.into_iter().enumerate() {
         match look {
-            Some(look) => roll.saw(member, now, now, look),
+            Some(look) => {
+                roll.saw(member, now - LONG, now - LONG, look.clone());
+                roll.saw(member, now, now, look);
+            }
             None => roll.missed(member),
         }
     }
@@ -137,6 +143,8 @@ fn what_is_too_long_ago_is_looked_at_again_before_anything_is_written() {
 fn a_floor_is_read_from_a_majority_of_the_others_after_the_quarantine() {
     let (mut roll, now) = roll(vec![Some(good(3, 5)), Some(good(3, 8)), None]);
     let heard = now + Duration::from_millis(3);
+    roll.saw(2, now - LONG, now - LONG, unrepaired(3, 9));
+    roll.missed(2);
     roll.saw(2, now, heard, unrepaired(3, 9));
     assert_eq!(roll.plan(heard), Plan { looks: vec![0, 1], ..Plan::default() });
     roll.saw(0, heard, heard, good(3, 5));
@@ -150,8 +158,41 @@ fn a_floor_is_read_from_a_majority_of_the_others_after_the_quarantine() {
 fn what_was_read_before_a_second_loss_is_void() {
     let (mut roll, now) = roll(vec![Some(good(3, 5)), Some(good(3, 8)), Some(unrepaired(3, 0))]);
     let at = |ms| now + Duration::from_millis(ms);
-    roll.saw(2, at(1), at(2), with(unrepaired(3, 0), |it| it.nonce = 8));
-    assert_eq!(roll.plan(at(2)), Plan { looks: vec![0, 1], ..Plan::default() });
+    let again = || with(unrepaired(3, 0), |it| it.nonce = 8);
+    roll.saw(2, at(1), at(2), again());
+    assert_eq!(acts(&roll, at(2)), []);
+    let over = at(2) + identity(3).quarantine();
+    roll.saw(2, over, over, again());
+    assert_eq!(roll.plan(over), Plan { looks: vec![0, 1], ..Plan::default() });
+}
+
+/// The clock of a machine is often set anew when it comes up.
+#[test]
+fn a_clock_that_is_set_forward_does_not_end_a_quarantine() {
+    let (mut roll, now) = roll(vec![Some(good(3, 5)), Some(good(3, 8)), None]);
+    roll.saw(2, now, now, unrepaired(3, 0));
+    let left = identity(3).quarantine();
+    assert_eq!(roll.standing(2), Some(Standing::Early { left }));
+    let plan = Plan { next: Some(now + KEPT_AWAY_LOOKS), ..Plan::default() };
+    assert_eq!(roll.plan(now), plan, "looked at now and then");
+    let soon = now + left - Duration::from_millis(1);
+    roll.saw(2, soon, soon, unrepaired(3, 0));
+    assert_eq!((acts(&roll, soon), roll.plan(soon).looks), (vec![], vec![]));
+}
+
+#[test]
+fn a_clock_that_was_set_back_does_not_make_a_quarantine_longer() {
+    let set_back = with(good(3, 5), |it| it.ready_at = NOW + OLD);
+    let (roll, now) = roll(vec![Some(set_back), Some(good(3, 5)), Some(good(3, 5))]);
+    assert_eq!(acts(&roll, now), [(0, quarantine())]);
+}
+
+#[test]
+fn two_members_with_one_enrolment_are_one_server() {
+    let other = |nonce| Some(with(good(3, 5), |it| it.nonce = nonce));
+    assert_eq!(roll(vec![other(1), other(2), other(3)]).0.twins(), None);
+    assert_eq!(roll(vec![other(1), other(2), other(1)]).0.twins(), Some((0, 2)));
+    assert_eq!(roll(vec![Some(vacant(OLD)); 3]).0.twins(), None);
 }
 
 #[test]

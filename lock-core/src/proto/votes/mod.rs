@@ -156,7 +156,13 @@ impl Votes {
 
     /// How many members have nothing of the claim.
     pub(crate) fn gone(&self) -> usize {
-        self.seats.iter().filter(|seat| !seat.leaving).count()
+        let has_none = |seat: &&Seat| !seat.leaving && matches!(seat.standing, Standing::Outside);
+        self.seats.iter().filter(has_none).count()
+    }
+
+    /// Whether some were told to forget the claim, and have not said that they did.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.seats.iter().any(|seat| seat.leaving)
     }
 
     fn which(&self, seat: impl Fn(&Seat) -> bool) -> Vec<usize> {

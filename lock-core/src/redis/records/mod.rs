@@ -1,4 +1,4 @@
-//! Idempotency records on one Redis server, or on the master that sentinels name.
+//! Idempotency records on one Redis server, on the master that sentinels name, or on a cluster.
 //!
 //! | key | type | holds | lives |
 //! |---|---|---|---|
@@ -19,6 +19,7 @@ use std::time::Duration;
 use redis::{Cmd, FromRedisValue as _, Value};
 
 use self::script::{ABORT, CLAIM, COMPLETE, PEEK, RIGHTS};
+use super::cluster::{Cluster, Target};
 #[cfg(feature = "deadpool")]
 use super::link::Request;
 use super::link::{self, Failure, Link};
@@ -26,7 +27,7 @@ use super::origin::Origin;
 #[cfg(feature = "deadpool")]
 use super::pool::RedisPool;
 use super::script::Script;
-use super::{fault, probe};
+use super::{cluster, fault, probe, url};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::error::ConnectError;
@@ -36,7 +37,8 @@ use crate::idempotency::{
 };
 use crate::token::FencingToken;
 
-/// Idempotency records on one Redis server, 6.2 or later. Clones share a connection.
+/// Idempotency records on one Redis server, 6.2 or later, or on a cluster. Clones share their
+/// connections.
 ///
 /// The server must not evict them (`maxmemory-policy noeviction`): a record that is gone early is
 /// a request that runs twice. A failover that loses the last writes loses completions, too: what
@@ -50,6 +52,7 @@ pub struct RedisRecords {
 #[derive(Clone)]
 enum Wire {
     Own(Arc<Link>),
+    Cluster(Arc<Cluster>),
     #[cfg(feature = "deadpool")]
     Pool(RedisPool),
 }
@@ -68,9 +71,24 @@ impl RedisRecords {
     ///
     /// Nothing is left behind when it is dropped.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
+        if url.starts_with("redis+cluster:") {
+            return Self::connect_cluster(Target::parse(url)?).await.map_err(ConnectError::Store);
+        }
         let link = Link::plain(Origin::parse(url)?);
         link.get().await.map_err(ConnectError::Store)?;
-        Self { wire: Wire::Own(link) }.checked().await
+        probe::no_cluster(&link).await.map_err(ConnectError::Store)?;
+        let probe = format!("idem:{{probe-{}}}", clock::random_claim_id());
+        Self { wire: Wire::Own(link) }.checked(&probe, &[]).await.map_err(ConnectError::Store)
+    }
+
+    async fn connect_cluster(target: Target) -> Result<Self, Fault> {
+        url::install_tls();
+        let session = clock::random_claim_id().to_string();
+        let cluster =
+            Cluster::connect(target, session.clone(), Arc::default(), Arc::default()).await?;
+        let (slot, refused) = cluster.refused(false).await?;
+        let probe = format!("idem:{{{}}}:probe-{session}", cluster::tag_of(slot));
+        Self { wire: Wire::Cluster(cluster) }.checked(&probe, &refused).await
     }
 
     /// Sends everything through the application's own pool, and checks that the server will serve
@@ -85,22 +103,26 @@ impl RedisRecords {
     /// Nothing is left behind when it is dropped.
     #[cfg(feature = "deadpool")]
     pub async fn with_pool(pool: impl Into<RedisPool>) -> Result<Self, ConnectError> {
-        Self { wire: Wire::Pool(pool.into()) }.checked().await
+        let probe = format!("idem:{{probe-{}}}", clock::random_claim_id());
+        let this = Self { wire: Wire::Pool(pool.into()) };
+        this.checked(&probe, &[]).await.map_err(ConnectError::Store)
     }
 
-    async fn checked(self) -> Result<Self, ConnectError> {
-        self.rights().await.map_err(ConnectError::Store)?;
-        self.eviction().await;
+    async fn checked(self, probe: &str, refused: &[&str]) -> Result<Self, Fault> {
+        self.rights(probe, refused).await?;
+        self.eviction(probe).await;
         Ok(self)
     }
 
     /// Whether the user may run every command of the scripts; names those that it may not.
-    async fn rights(&self) -> Result<(), Fault> {
+    async fn rights(&self, probe: &str, refused: &[&str]) -> Result<(), Fault> {
         let mut command = RIGHTS.evalsha(1);
-        command.arg(format!("idem:{{probe-{}}}", clock::random_claim_id()));
+        command.arg(probe);
         let answer = self.call(&RIGHTS, command).await?;
-        let refused = Vec::<String>::from_redis_value(answer)
+        let tried = Vec::<String>::from_redis_value(answer)
             .map_err(|_| fault::strange("the check of its rights"))?;
+        let refused: Vec<_> =
+            tried.iter().map(String::as_str).chain(refused.iter().copied()).collect();
         if refused.is_empty() {
             return Ok(());
         }
@@ -110,10 +132,16 @@ impl RedisRecords {
     }
 
     /// Warns when the server may throw a record away to make room.
-    async fn eviction(&self) {
+    async fn eviction(&self, probe: &str) {
         let mut command = Cmd::new();
         command.arg("INFO").arg("memory");
-        let info = match self.send(&command).await {
+        let answer = match &self.wire {
+            Wire::Cluster(cluster) => {
+                cluster.send(probe, &command).await.map_err(|unserved| unserved.fault)
+            }
+            _ => self.send(&command).await,
+        };
+        let info = match answer {
             Ok(answer) => String::from_redis_value(answer).unwrap_or_default(),
             Err(_) => {
                 tracing::debug!("no right to INFO: not checked whether redis may evict a record");
@@ -131,6 +159,10 @@ impl RedisRecords {
 
     /// Calls a script by its hash, and with its source if the server does not know it.
     async fn call(&self, script: &Script, command: Cmd) -> Result<Value, Fault> {
+        if let Wire::Cluster(cluster) = &self.wire {
+            let answer = cluster.call(script, &command).await;
+            return answer.map_err(|unserved| of_records(unserved.fault));
+        }
         let answer = match self.send(&command).await {
             Err(failure) if failure.is_no_script() => self.send(&script.eval(&command)).await,
             answer => answer,
@@ -142,6 +174,10 @@ impl RedisRecords {
         match &self.wire {
             Wire::Own(link) => {
                 let answer = link.call(command, link::REQUEST_WITHIN).await;
+                answer.map_err(|unserved| unserved.fault)
+            }
+            Wire::Cluster(cluster) => {
+                let answer = cluster.send("", command).await;
                 answer.map_err(|unserved| unserved.fault)
             }
             #[cfg(feature = "deadpool")]

@@ -36,6 +36,7 @@ end
 -- fence as read, `ttl` how long it is kept. The members of a quorum are given one `clock`.
 local function reserve(value, count, ttl, clock)
   local last = tonumber(clock) or clock_token()
+  --ABOVE
   local first = last
   if value then
     local before = last_of(value)

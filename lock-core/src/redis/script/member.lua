@@ -13,3 +13,11 @@ local function note(last)
     call('SET', K[6], string.format('%016d', last))
   end
 end
+
+-- Where the block of a key without a fence ends: above all that was ever reserved if this client's
+-- clock is further behind that than `ahead`. The fence may be gone, and the clock of who used the
+-- key last have been ahead.
+local function above_all(last, ahead)
+  local high = tonumber(call('GET', K[6])) or 0
+  return high > last + ahead and high + 1 or last
+end

@@ -2,7 +2,7 @@
 //! times and the fence of one lock (of each lock in turn, for renewals); at a member of a quorum, its
 //! enrolment and its highest token behind them.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use redis::Cmd;
 
@@ -13,12 +13,23 @@ use super::names::{Names, QUORUM};
 pub(super) struct Script {
     source: String,
     sha: String,
+    sharded: OnceLock<Box<Self>>,
 }
 
 impl Script {
     pub(in crate::redis) fn new(source: String) -> Self {
         let sha = redis::Script::new(&source).get_hash().to_owned();
-        Self { source, sha }
+        Self { source, sha, sharded: OnceLock::new() }
+    }
+
+    /// The same script for a cluster, where pushes go to a channel in the slot of the keys: the
+    /// last argument is the hash tag of the slot's channels.
+    pub(in crate::redis) fn sharded(&self) -> &Self {
+        self.sharded.get_or_init(|| {
+            let channel = "'SPUBLISH', 'lock:push:{' .. ARGV[#ARGV] .. '}:' ..";
+            let source = self.source.replace("'PUBLISH', 'lock:push:' ..", channel);
+            Box::new(Self::new(source.replace("'PUBLISH'", "'SPUBLISH'")))
+        })
     }
 
     /// Puts the shared functions in where the body asks for them, which is behind the paths that
@@ -42,6 +53,9 @@ impl Script {
                 }
                 // Nobody is handed a key where that could be a grant in quarantine.
                 (Some("--UNLESS"), ..) => "alone = alone or not serves(ARGV[4], ARGV[5])".into(),
+                (Some("--ABOVE"), ..) => {
+                    "if not value then last = above_all(last, AHEAD_MAX) end".to_owned()
+                }
                 (Some("--NOTE"), last, _) => format!("note({})", last.unwrap_or("last")),
                 _ => line.to_owned(),
             }
@@ -86,7 +100,7 @@ impl Script {
 }
 
 /// Where the variant of a member has more.
-const MARKS: [&str; 4] = ["--MEMBER", "--SERVES", "--UNLESS", "--NOTE"];
+const MARKS: [&str; 5] = ["--MEMBER", "--SERVES", "--UNLESS", "--NOTE", "--ABOVE"];
 
 fn shared(body: &str) -> impl Iterator<Item = &str> {
     body.lines().flat_map(|line| match line.trim() {
@@ -124,3 +138,22 @@ pub(super) static INSPECT: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("inspect.lua").to_owned()));
 pub(super) static RIGHTS: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("rights.lua").to_owned()));
+pub(super) static KEEP: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("keep.lua").to_owned()));
+pub(super) static FREE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("free.lua").to_owned()));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_a_cluster_every_push_goes_to_a_channel_of_the_slot() {
+        for script in [&ATTEMPT, &WITHDRAW, &FORCE_RELEASE, &RIGHTS] {
+            let (plain, sharded) = (&script.source, &script.sharded().source);
+            let pushes = plain.matches("'PUBLISH'").count();
+            assert!(pushes > 0 && sharded.matches("'SPUBLISH'").count() == pushes, "{sharded}");
+            assert!(!sharded.contains("'PUBLISH'") && !sharded.contains("'lock:push:' .."));
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! A cluster of Redis servers (7.0 or later, for sharded pushes).
+//!
+//! All keys of one lock, and the channel on which its grants are pushed, are in one slot, so a lock
+//! is at one server as ever. Which server that is changes: slots move, and a master that dies is
+//! succeeded by one of its replicas.
+//!
+//! - `slots`: the slot of a key, and its channel. - `layout`: which master serves which slot. -
+//!   `refresh`: learning that. - `follow`: from the server that is believed to serve a slot to the
+//!   one that does. - `redirect`: what those answer that do not. - `server`: the connections to one
+//!   server. - `pushes`: the channels listened to there. - `url`: where to begin.
+
+mod follow;
+mod layout;
+mod pushes;
+mod redirect;
+mod refresh;
+mod rights;
+mod server;
+mod slots;
+mod url;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use redis::{Cmd, PushInfo, Value};
+
+use self::layout::{Addr, Table};
+use self::server::Server;
+pub(super) use self::server::asked;
+pub(super) use self::slots::{channel, slot_of, tag_of};
+pub(super) use self::url::Target;
+use super::inbox::Inboxes;
+use super::link::{Failure, REQUEST_WITHIN, Unserved};
+use super::names::Names;
+use crate::backend::{Fault, FaultKind};
+
+/// How long a claim that has to wait lets the subscription to its channel take.
+const LISTENING_WITHIN: Duration = Duration::from_millis(300);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    session: String,
+    inboxes: Arc<Inboxes>,
+    requests: Arc<AtomicU64>,
+    login: url::Login,
+    /// The nodes of the URL.
+    seeds: Vec<Addr>,
+    state: Mutex<State>,
+    /// How many open claims there are in each slot that has any.
+    needed: Mutex<HashMap<u16, u32>>,
+    looking: AtomicBool,
+    /// When the last look ended, and when the next is due.
+    look_at: Mutex<(Option<Instant>, Option<Instant>)>,
+    this: Weak<Self>,
+}
+
+#[derive(Debug)]
+struct State {
+    table: Table,
+    servers: HashMap<Addr, Arc<Server>>,
+}
+
+impl Cluster {
+    /// Asks the nodes of the URL who serves what.
+    pub(super) async fn connect(
+        target: Target,
+        session: String,
+        inboxes: Arc<Inboxes>,
+        requests: Arc<AtomicU64>,
+    ) -> Result<Arc<Self>, Fault> {
+        let Target { seeds, login } = target;
+        // Whether the build has what the login needs.
+        if let Some(seed) = seeds.first() {
+            login.client(seed)?;
+        }
+        let cluster = Arc::new_cyclic(|this| Self {
+            session,
+            inboxes,
+            requests,
+            login,
+            seeds,
+            state: Mutex::new(State { table: Table::empty(), servers: HashMap::new() }),
+            needed: Mutex::default(),
+            looking: AtomicBool::new(false),
+            look_at: Mutex::default(),
+            this: this.clone(),
+        });
+        let looking = tokio::time::timeout(REQUEST_WITHIN, cluster.look());
+        looking.await.unwrap_or_else(|_| Err(super::fault::timed_out(REQUEST_WITHIN)))?;
+        Ok(cluster)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn needed(&self) -> MutexGuard<'_, HashMap<u16, u32>> {
+        self.needed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn session(&self) -> &str {
+        &self.session
+    }
+
+    fn count(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Delivers what the node at `by` pushed, unless another serves the slot: it may have been cut
+    /// off, and succeeded.
+    fn deliver(&self, push: &PushInfo, by: &Addr) {
+        if let Some(Value::BulkString(channel)) = push.data.first()
+            && let Some(slot) = slots::slot_of_channel(channel)
+            && self.state().table.owner(slot) == Some(by)
+        {
+            self.inboxes.deliver(push);
+        }
+    }
+
+    /// The node at an address; `None` if none can be there.
+    fn server(&self, addr: Addr) -> Option<Arc<Server>> {
+        match self.state().servers.entry(addr) {
+            Entry::Occupied(entry) => Some(entry.get().clone()),
+            Entry::Vacant(entry) => {
+                let (addr, client) = (entry.key().clone(), self.login.client(entry.key()).ok()?);
+                let server = Server::start(addr, client, self.requests.clone(), self.this.clone());
+                Some(entry.insert(Arc::new(server)).clone())
+            }
+        }
+    }
+
+    /// The node that is believed to serve a slot.
+    fn owner(&self, slot: u16) -> Option<Arc<Server>> {
+        let addr = self.state().table.owner(slot)?.clone();
+        self.server(addr)
+    }
+
+    fn owns(&self, slot: u16, server: &Server) -> bool {
+        self.state().table.owner(slot) == Some(&server.addr)
+    }
+
+    fn known(&self, addr: Addr) -> Addr {
+        self.state().table.known(addr)
+    }
+
+    /// A node answered that another one serves a slot.
+    fn moved(&self, slot: u16, by: &Server, to: Addr) {
+        let mut state = self.state();
+        let to = state.table.known(to);
+        let moved = state.table.moved(slot, &by.addr, &to);
+        drop(state);
+        if moved && self.needed().contains_key(&slot) {
+            self.listen_at_owner(slot);
+        }
+        self.refresh_soon();
+    }
+
+    /// Sends a command about a key that is no script.
+    pub(super) async fn send(&self, key: &str, command: &Cmd) -> Result<Value, Unserved> {
+        let Some(server) = self.owner(slot_of(key.as_bytes())) else {
+            let what = "no known node of the cluster serves the slot of this key";
+            let fault = Failure::Other(Fault::new(FaultKind::Transient, what));
+            return Err(Unserved { fault, sent: None });
+        };
+        self.count();
+        server.send(command, REQUEST_WITHIN).await
+    }
+
+    /// Listens to the channel of a lock's slot until the answer is dropped.
+    pub(super) fn listen(&self, names: &Names) -> Option<Listening> {
+        let slot = slot_of(names.lock().as_bytes());
+        *self.needed().entry(slot).or_default() += 1;
+        Some(Listening { cluster: self.this.upgrade()?, slot })
+    }
+
+    /// Whether the channel of a slot is listened to by now.
+    fn listen_at_owner(&self, slot: u16) -> bool {
+        self.owner(slot).is_some_and(|server| server.pushes.listen(slot))
+    }
+
+    fn listen_everywhere(&self) {
+        let slots: Vec<_> = self.needed().keys().copied().collect();
+        for slot in slots {
+            self.listen_at_owner(slot);
+        }
+    }
+
+    /// The slots with open claims that the node at `addr` serves.
+    fn needed_at(&self, addr: &Addr) -> Vec<u16> {
+        let slots: Vec<_> = self.needed().keys().copied().collect();
+        let state = self.state();
+        slots.into_iter().filter(|slot| state.table.owner(*slot) == Some(addr)).collect()
+    }
+}
+
+/// An open claim's interest in what is pushed to its slot.
+#[derive(Debug)]
+pub(super) struct Listening {
+    cluster: Arc<Cluster>,
+    slot: u16,
+}
+
+impl Listening {
+    /// Whether the channel is listened to by now.
+    pub(super) fn is_on(&self) -> bool {
+        self.cluster.listen_at_owner(self.slot)
+    }
+
+    /// Waits until it is, and not for long.
+    pub(super) async fn on(&self) {
+        let Some(server) = self.cluster.owner(self.slot) else { return };
+        let listening = server.pushes.listening(self.slot);
+        drop(tokio::time::timeout(LISTENING_WITHIN, listening).await);
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let mut needed = self.cluster.needed();
+        let Some(claims) = needed.get_mut(&self.slot) else { return };
+        *claims -= 1;
+        if *claims > 0 {
+            return;
+        }
+        needed.remove(&self.slot);
+        if needed.is_empty() {
+            needed.shrink_to(64);
+        }
+        drop(needed);
+        let state = self.cluster.state();
+        let owner = state.table.owner(self.slot).and_then(|addr| state.servers.get(addr)).cloned();
+        drop(state);
+        if let Some(server) = owner {
+            let needed = self.cluster.needed();
+            server.pushes.unused(self.slot, |slot| needed.contains_key(&slot));
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Learning who serves what.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use redis::{Cmd, FromRedisValue as _};
+
+use super::layout::{self, Addr, Master};
+use super::{Cluster, State};
+use crate::backend::{Fault, FaultKind};
+use crate::engine::clock;
+use crate::redis::fault;
+use crate::redis::link::REQUEST_WITHIN;
+
+/// The time between two looks, whatever happens.
+const BETWEEN: Duration = Duration::from_millis(100);
+
+/// A client in use looks as often as this, or up to half as often again.
+const EVERY: Duration = Duration::from_secs(4);
+
+/// Nodes that are asked at the same time: one of them may be cut off, and not know.
+const ASKED_AT_ONCE: usize = 3;
+
+/// How long the others are waited for after the first that answers.
+const OTHERS_WITHIN: Duration = Duration::from_millis(100);
+
+/// A node that takes longer is not waited for.
+pub(super) const NODE_WITHIN: Duration = Duration::from_secs(1);
+
+/// Marks the end of a look even if its runtime drops it.
+struct Looking(Arc<Cluster>);
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        self.0.looking.store(false, Ordering::Release);
+    }
+}
+
+impl Cluster {
+    /// Looks if the last look was long ago.
+    pub(super) fn keep_fresh(&self) {
+        let due = self.look_at.lock().unwrap_or_else(PoisonError::into_inner).1;
+        if due.is_none_or(|due| clock::now() >= due) {
+            self.refresh_soon();
+        }
+    }
+
+    /// Looks in the background, now or a moment later. One look at a time.
+    pub(super) fn refresh_soon(&self) {
+        let Some(this) = self.this.upgrade() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if self.looking.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let looking = Looking(this);
+        drop(runtime.spawn(async move {
+            let last = looking.0.look_at.lock().unwrap_or_else(PoisonError::into_inner).0;
+            if let Some(last) = last {
+                tokio::time::sleep_until((last + BETWEEN).into()).await;
+            }
+            drop(tokio::time::timeout(REQUEST_WITHIN * 2, looking.0.look()).await);
+            let now = clock::now();
+            let jitter = EVERY.mul_f64(f64::from(clock::random_bits()) / f64::from(u32::MAX) / 2.0);
+            *looking.0.look_at.lock().unwrap_or_else(PoisonError::into_inner) =
+                (Some(now), Some(now + EVERY + jitter));
+        }));
+    }
+
+    /// Asks the masters, and if none answers the nodes of the URL.
+    pub(super) async fn look(&self) -> Result<(), Fault> {
+        let mut masters = self.state().table.masters().to_vec();
+        let mut seeds = self.seeds.clone();
+        seeds.retain(|seed| !masters.contains(seed));
+        for nodes in [&mut masters, &mut seeds] {
+            for last in (1..nodes.len()).rev() {
+                nodes.swap(last, clock::random_bits() as usize % (last + 1));
+            }
+        }
+        masters.append(&mut seeds);
+        let mut why = Fault::new(FaultKind::Transient, "no node of the cluster answered in time");
+        for nodes in masters.chunks(ASKED_AT_ONCE) {
+            let mut answers: FuturesUnordered<_> =
+                nodes.iter().map(|addr| self.ask(addr.clone())).collect();
+            let (mut answered, mut until) = (false, clock::now() + REQUEST_WITHIN);
+            while let Ok(Some(answer)) = tokio::time::timeout_at(until.into(), answers.next()).await
+            {
+                match answer {
+                    Ok(told) => {
+                        self.learn(&told);
+                        if !answered {
+                            (answered, until) = (true, clock::now() + OTHERS_WITHIN);
+                        }
+                    }
+                    // What is refused for good tells more than who is away.
+                    Err(fault) if why.is_transient() => why = fault,
+                    Err(_) => {}
+                }
+            }
+            if answered {
+                return Ok(());
+            }
+        }
+        Err(why)
+    }
+
+    async fn ask(&self, addr: Addr) -> Result<Vec<Master>, Fault> {
+        let Some(server) = self.server(addr.clone()) else { return Err(fault::strange("nothing")) };
+        let mut command = Cmd::new();
+        command.arg("CLUSTER").arg("NODES");
+        self.count();
+        let asking = tokio::time::timeout(NODE_WITHIN, server.send(&command, REQUEST_WITHIN));
+        let answer = asking.await.map_err(|_| fault::timed_out(NODE_WITHIN))?;
+        let answer = answer.map_err(|unserved| not_a_cluster(unserved.fault.into_fault()))?;
+        let text = String::from_redis_value(answer).unwrap_or_default();
+        layout::parse(&text, &addr, self.login.tls)
+            .ok_or_else(|| fault::strange("what its nodes are"))
+    }
+
+    fn learn(&self, told: &[Master]) {
+        let mut state = self.state();
+        let State { table, servers } = &mut *state;
+        table.learn(told);
+        // Others were asked on the way, or are masters no more: their connections go.
+        servers.retain(|addr, _| table.masters().contains(addr));
+        drop(state);
+        self.listen_everywhere();
+    }
+}
+
+/// What a server says that is no node of a cluster.
+fn not_a_cluster(fault: Fault) -> Fault {
+    if !fault.to_string().contains("cluster support disabled") {
+        return fault;
+    }
+    Fault::new(FaultKind::Refused, "the server is not a node of a cluster: use `redis://`")
+}

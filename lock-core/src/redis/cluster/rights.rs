@@ -1,0 +1,59 @@
+//! Whether the user may do what only a cluster needs, and no script can try.
+
+use redis::{AsyncConnectionConfig, Pipeline, Value};
+
+use super::layout::Addr;
+use super::refresh::NODE_WITHIN;
+use super::{Cluster, channel};
+use crate::backend::{Fault, FaultKind};
+use crate::redis::fault;
+use crate::redis::link::{self, REQUEST_WITHIN};
+
+impl Cluster {
+    /// Tries it at a node that answers: a slot of that node, and the commands that the user may
+    /// not use there, by name. `pushes`: those that pushes need, too.
+    pub(in crate::redis) async fn refused(
+        &self,
+        pushes: bool,
+    ) -> Result<(u16, Vec<&'static str>), Fault> {
+        let trying = tokio::time::timeout(REQUEST_WITHIN, self.refused_somewhere(pushes));
+        trying.await.unwrap_or_else(|_| Err(fault::timed_out(REQUEST_WITHIN)))
+    }
+
+    async fn refused_somewhere(&self, pushes: bool) -> Result<(u16, Vec<&'static str>), Fault> {
+        let nodes = self.state().table.one_slot_each();
+        let mut why = Fault::new(FaultKind::Transient, "the cluster serves no slot");
+        for (slot, addr) in nodes {
+            match self.refused_at(slot, &addr, pushes).await {
+                Err(fault) if fault.is_transient() => why = fault,
+                answer => return answer.map(|refused| (slot, refused)),
+            }
+        }
+        Err(why)
+    }
+
+    async fn refused_at(
+        &self,
+        slot: u16,
+        addr: &Addr,
+        pushes: bool,
+    ) -> Result<Vec<&'static str>, Fault> {
+        let client = self.login.client(addr)?;
+        let (channel, mut commands) = (channel(slot, self.session()), Pipeline::new());
+        commands.cmd("ASKING");
+        if pushes {
+            commands.cmd("SSUBSCRIBE").arg(&channel).cmd("SUNSUBSCRIBE").arg(&channel);
+        }
+        let config = AsyncConnectionConfig::new().set_connection_timeout(Some(NODE_WITHIN));
+        let connecting = client.get_multiplexed_async_connection_with_config(&config);
+        let mut connection = connecting.await.map_err(fault::fault)?;
+        let answers = link::send_each(&mut connection, &commands, NODE_WITHIN).await;
+        let answers = answers.map_err(link::Failure::into_fault)?;
+        let refused = |answer: &Value| {
+            let Err(error) = answer.clone().extract_error() else { return false };
+            fault::fault(error).kind() == FaultKind::Refused
+        };
+        let names = ["asking", "ssubscribe", "sunsubscribe"].into_iter().zip(&answers);
+        Ok(names.filter(|(_, answer)| refused(answer)).map(|(name, _)| name).collect())
+    }
+}

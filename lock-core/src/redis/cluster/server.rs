@@ -1,0 +1,106 @@
+//! One node of a cluster: its connections.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use redis::{Client, Cmd, Pipeline, Value};
+
+use super::Cluster;
+use super::layout::Addr;
+use super::pushes::Pushes;
+use crate::options::Replicas;
+use crate::redis::lanes::Lanes;
+use crate::redis::link::{Failure, Link, Unserved};
+use crate::redis::origin::Origin;
+use crate::redis::renewals::{Renewals, Shape};
+use crate::redis::script::Script;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) addr: Addr,
+    main: Arc<Link>,
+    lanes: Lanes,
+    pub(super) renewals: Renewals,
+    pub(super) pushes: Pushes,
+}
+
+/// Over which connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Lane {
+    Main,
+    /// Nothing but renewals, so that nothing holds them up.
+    Renewals,
+    /// One that waits for replicas: the answer, and how many acknowledged it.
+    Waiting(Replicas),
+}
+
+impl Server {
+    pub(super) fn start(
+        addr: Addr,
+        client: Client,
+        requests: Arc<AtomicU64>,
+        cluster: Weak<Cluster>,
+    ) -> Self {
+        let origin = Origin::Server(Arc::new(client.clone()));
+        let main = Link::standing(origin.clone());
+        let renewals = Renewals::start(Link::plain(origin.clone()), requests, Shape::BySlot);
+        let pushes = Pushes::start(client, addr.clone(), cluster);
+        Self { addr, main, lanes: Lanes::new(origin), renewals, pushes }
+    }
+
+    /// Sends one command.
+    pub(super) async fn send(&self, command: &Cmd, within: Duration) -> Result<Value, Unserved> {
+        self.main.call(command, within).await
+    }
+
+    /// Calls a script. `asking`: although the slot is not this node's yet.
+    pub(super) async fn call(
+        &self,
+        lane: Lane,
+        script: &Script,
+        command: &Cmd,
+        asking: bool,
+        within: Duration,
+    ) -> Result<Value, Unserved> {
+        match self.once(lane, command, asking, within).await {
+            Err(unserved) if unserved.fault.is_no_script() => {
+                self.once(lane, &script.eval(command), asking, within).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn once(
+        &self,
+        lane: Lane,
+        command: &Cmd,
+        asking: bool,
+        within: Duration,
+    ) -> Result<Value, Unserved> {
+        let link = match lane {
+            Lane::Main => &self.main,
+            Lane::Renewals => self.renewals.link(),
+            Lane::Waiting(replicas) => return self.lanes.call_and_wait(command, replicas).await,
+        };
+        if !asking {
+            return link.call(command, within).await;
+        }
+        // What is asked for is the very next command, whoever sends it: they must go together.
+        let answers = link.call_each(&asked(command), within).await?;
+        let refused = |error| Unserved { fault: Failure::Server(error), sent: None };
+        let mut last = Value::Nil;
+        for answer in answers {
+            last = answer.extract_error().map_err(refused)?;
+        }
+        Ok(last)
+    }
+}
+
+/// A command for a slot that is on its way to the node.
+pub(in crate::redis) fn asked(command: &Cmd) -> Pipeline {
+    let mut commands = Pipeline::with_capacity(2);
+    commands.cmd("ASKING").add_command(command.clone());
+    commands
+}

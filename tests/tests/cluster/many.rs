@@ -1,0 +1,51 @@
+//! Keys that are many, over all slots.
+
+use tests::redis::RedisCluster;
+use tests::wait::eventually;
+
+use crate::support::*;
+
+const KEYS: usize = 2_400;
+
+/// Channels that are kept at a node for locks to come.
+const CHANNELS_KEPT_MAX: usize = 256;
+
+/// V6: keys that are used once each leave nothing in the client and a bounded number of
+/// subscriptions at the nodes; held all at once they are renewed in few requests.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_keys_over_all_slots_leave_few_subscriptions_and_are_renewed_together() {
+    let cluster = RedisCluster::start().await;
+    let locks = connect(&cluster.url(), ms(6_000)).await;
+    let mut guards = Vec::new();
+    for block in 0..KEYS / 100 {
+        let acquires = (0..100).map(|n| {
+            let locks = locks.clone();
+            tokio::spawn(async move { locks.lock(format!("k:{block}:{n}")).await })
+        });
+        for acquire in acquires.collect::<Vec<_>>() {
+            guards.push(acquire.await.unwrap().unwrap());
+        }
+    }
+    let (renewed, asked) = (locks.stats().renewals, locks.stats().store_requests);
+    let round = u64::try_from(KEYS).unwrap();
+    eventually("a round of renewals", || locks.stats().renewals >= renewed + round).await;
+    let asked = locks.stats().store_requests - asked;
+    assert!(asked < round / 2, "{asked} requests for {round} renewals");
+    assert!(guards.iter().all(lock_core::LockGuard::is_held));
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    eventually("no key is busy", || locks.stats().keys == 0).await;
+    eventually("few channels are kept", || {
+        cluster.masters().iter().all(|node| node.channels().len() <= CHANNELS_KEPT_MAX)
+    })
+    .await;
+    let kept: usize = cluster.masters().iter().map(|node| node.channels().len()).sum();
+    assert!(kept > 0, "for locks to come");
+    let odd = |name: &str| !name.ends_with(":fence");
+    for node in cluster.masters() {
+        assert!(node.keys().iter().all(|key| !odd(&key.name) && key.ttl_ms.is_some()));
+        node.command::<()>(&["FLUSHALL"]);
+    }
+    nothing_left(&cluster, [locks]).await;
+}

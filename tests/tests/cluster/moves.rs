@@ -1,0 +1,149 @@
+//! Slots that move while their locks are held and waited for.
+
+use std::time::Duration;
+
+use tests::checker::Checker;
+use tests::redis::RedisCluster;
+use tests::wait::{eventually, within};
+
+use crate::support::*;
+
+/// V3: a hold outlives its slot's move, however long that stays half done: with no key moved yet,
+/// with only the lock moved, with only the fence moved.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_goes_on_while_its_slot_is_half_moved_for_longer_than_two_leases() {
+    let cluster = RedisCluster::start().await;
+    let locks = connect(&cluster.url(), ms(900)).await;
+    let parts: [(&str, fn(&str) -> bool); 3] = [
+        ("none", |_| false),
+        ("lock", |key| key == "lock:{lock}"),
+        ("fence", |key| key == "lock:{fence}:fence"),
+    ];
+    let mut guards = Vec::new();
+    for (key, which) in parts {
+        let guard = locks.lock(key).await.unwrap();
+        let (slot, from) = (cluster.slot(key), cluster.owner(key));
+        let to = (from + 1) % 3;
+        cluster.begin_move(slot, from, to);
+        cluster.move_keys(slot, from, to, which);
+        guards.push((key, guard, from, to));
+    }
+    let (begun, asked) = (locks.stats().renewals, cluster.refusals("ASK"));
+    eventually("renewals for more than two leases", || locks.stats().renewals >= begun + 24).await;
+    assert!(cluster.refusals("TRYAGAIN") >= 3 && cluster.refusals("ASK") > asked);
+    for (key, guard, from, to) in guards {
+        assert!(guard.is_held(), "{key}");
+        let token = guard.token();
+        cluster.end_move(cluster.slot(key), from, to);
+        let renewed = locks.stats().renewals;
+        eventually("renewals afterwards", || locks.stats().renewals >= renewed + 6).await;
+        assert!(guard.is_held(), "{key}");
+        guard.release().await.unwrap();
+        let next = locks.lock(key).await.unwrap();
+        assert!(next.token() > token, "{key}");
+        next.release().await.unwrap();
+    }
+    nothing_left(&cluster, [locks]).await;
+}
+
+/// V2, V5, V6: a lock that is released while its keys are in two places is free at once, and who
+/// waits is granted when they are in one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_in_a_half_moved_slot_frees_the_lock_and_who_waits_is_served_afterwards() {
+    let cluster = RedisCluster::start().await;
+    let (a, b) =
+        (connect(&cluster.url(), ms(30_000)).await, connect(&cluster.url(), ms(30_000)).await);
+    let guard = a.lock("k").await.unwrap();
+    let token = guard.token();
+    let waiting = tokio::spawn(b.lock("k").acquire());
+    line_of(&cluster, "k", 1).await;
+    let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
+    let to = (from + 1) % 3;
+    cluster.begin_move(slot, from, to);
+    cluster.move_keys(slot, from, to, |key| key == "lock:{k}");
+    within("the release", guard.release()).await.unwrap();
+    let there = |node: usize| {
+        let command = ["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "10"];
+        let keys: Vec<String> = cluster.node(node).command(&command);
+        keys.iter().any(|key| key == "lock:{k}")
+    };
+    assert!(!there(from) && !there(to));
+    assert!(!waiting.is_finished());
+    cluster.end_move(slot, from, to);
+    let next = waiting.await.unwrap().unwrap();
+    assert!(next.token() > token);
+    next.release().await.unwrap();
+    nothing_left(&cluster, [a, b]).await;
+}
+
+/// V2, V5: a line moves with its slot: the release hands the key on at the new place, by a push
+/// there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_that_moved_with_its_slot_is_handed_the_key_at_the_new_place() {
+    let cluster = RedisCluster::start().await;
+    let (a, b) =
+        (connect(&cluster.url(), ms(10_000)).await, connect(&cluster.url(), ms(10_000)).await);
+    let guard = a.lock("k").await.unwrap();
+    let token = guard.token();
+    let waiting = tokio::spawn(b.lock("k").acquire());
+    line_of(&cluster, "k", 1).await;
+    let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
+    let to = (from + 1) % 3;
+    cluster.move_slot(slot, from, to);
+    eventually("both listen at the new place, and stand there", || {
+        let new = cluster.node(to);
+        let channels = new.channels();
+        let ours = channels
+            .iter()
+            .filter(|channel| new.command::<u16>(&["CLUSTER", "KEYSLOT", channel]) == slot);
+        ours.count() == 2 && new.command::<u64>(&["LLEN", "lock:{k}:queue"]) == 1
+    })
+    .await;
+    guard.release().await.unwrap();
+    let next = waiting.await.unwrap().unwrap();
+    assert!(next.token() > token);
+    assert_eq!(b.stats().handoffs_remote, 1);
+    next.release().await.unwrap();
+    nothing_left(&cluster, [a, b]).await;
+}
+
+/// V1, V2, V4, V6: processes take turns at keys whose slots move back and forth all the time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn processes_take_turns_while_the_slots_of_their_keys_move_back_and_forth() {
+    const ROUNDS: u64 = 60;
+    let (cluster, history) = (RedisCluster::start().await, History::new());
+    let keys = ["a", "b"];
+    let names = ["one", "two", "three"];
+    let mut workers: Vec<_> =
+        names.iter().map(|name| history.worker(name, &cluster.url(), 2_000)).collect();
+    for worker in &mut workers {
+        for key in keys {
+            worker.send(&format!("contend {key} 3 {ROUNDS} 500 20000"));
+        }
+    }
+    let (mut moves, mut replies) = (0, Vec::new());
+    while replies.len() < workers.len() * keys.len() {
+        for key in keys {
+            let (slot, from) = (cluster.slot(key), cluster.owner(key));
+            cluster.move_slot(slot, from, (from + 1 + moves % 2) % 3);
+            moves += 1;
+        }
+        for worker in &mut workers {
+            replies.extend(worker.reply_within(Duration::from_millis(40)).await);
+        }
+    }
+    assert!(moves >= 10, "{moves} moves");
+    for reply in &replies {
+        let counts = reply.value.as_ref().expect("counts");
+        assert_eq!(counts["acquired"], 3 * ROUNDS, "{counts}");
+        assert_eq!(counts["writes_refused"], 0, "{counts}");
+    }
+    for worker in &mut workers {
+        worker.send("exit");
+        worker.ended().await;
+    }
+    let report = history.check(Checker::new().exclusive());
+    assert_eq!(report.grants, 3 * ROUNDS * 6);
+    assert!(cluster.refusals("MOVED") >= 3, "{}", cluster.refusals("MOVED"));
+    nothing_left(&cluster, []).await;
+}

@@ -1,0 +1,36 @@
+//! Grants that count when replicas have them.
+
+use lock_core::LockClient;
+use tests::redis::RedisCluster;
+
+use crate::support::*;
+
+async fn acquire(locks: &LockClient, key: &str) -> Result<u64, String> {
+    let guard = locks.lock(key).wait(ms(3_000)).replicas(1, ms(300)).await;
+    let guard = guard.map_err(|error| format!("{error:?}"))?;
+    let token = guard.token().get();
+    guard.release().await.map_err(|error| format!("{error:?}"))?;
+    Ok(token)
+}
+
+/// F08 (V2, V8): with `replicas` a grant at a cluster counts once the replica of the slot's master
+/// has it; without a replica it is given back, and the error says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_at_a_cluster_waits_for_the_replica_of_its_slot() {
+    let mut cluster = RedisCluster::start().await;
+    let locks = connect(&cluster.url(), ms(10_000)).await;
+    let first = acquire(&locks, "k").await.unwrap();
+    let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
+    let to = (from + 1) % 3;
+    cluster.move_slot(slot, from, to);
+    let second = acquire(&locks, "k").await.unwrap();
+    assert!(second > first);
+    cluster.node_mut(to + 3).kill();
+    let error = acquire(&locks, "k").await.unwrap_err();
+    assert!(error.contains("NotReplicated"), "{error}");
+    // Given back: nobody holds it.
+    let third = locks.lock("k").await.unwrap();
+    assert!(third.token().get() > second);
+    third.release().await.unwrap();
+    nothing_left(&cluster, [locks]).await;
+}
