@@ -1,7 +1,7 @@
 //! Masters that have lost writes, that do not know that they are masters no more, or that only
 //! read.
 
-use lock_core::LostCause;
+use lock_core::{ConnectError, LockClient, LostCause};
 use tests::actor::Actor;
 use tests::checker::Checker;
 
@@ -132,6 +132,31 @@ async fn a_master_that_only_reads_is_unavailable_until_it_writes_again() {
     set.server(old).command::<()>(&["REPLICAOF", "NO", "ONE"]);
     within("the grant", waiting).await.unwrap().unwrap().release().await.unwrap();
     nothing_left(&set, &[old], [locks]).await;
+}
+
+/// F30 (V8): a server that the sentinels still name, and that is a replica by now, is no place for
+/// a new client.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_named_and_is_no_master_is_not_connected_to() {
+    let (_turn, set) = a_set().await;
+    let old = set.master();
+    // Of nobody.
+    set.server(old).command::<()>(&["REPLICAOF", "127.0.0.1", "1"]);
+    let url = set.url();
+    let connecting = async {
+        loop {
+            match LockClient::connect(&url).await {
+                Ok(locks) => return locks,
+                Err(ConnectError::Store(fault)) if fault.is_transient() => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    let locks = within("a client", connecting).await;
+    assert!(!has_clients(set.server(old)), "it refuses to write");
+    locks.lock("k").await.unwrap().release().await.unwrap();
+    let new = set.switched(old).await;
+    nothing_left(&set, &[new], [locks]).await;
 }
 
 /// F10 (V1, V3, V8): with `min-replicas-to-write` a master that is cut off from its replicas
