@@ -47,6 +47,10 @@ pub struct QuorumClaim<B> {
     stays: Option<Fault>,
     /// A member that was told to leave has said that it held the key.
     released: bool,
+    /// The members that held it when they were told to leave, and how many of them have said that
+    /// they did not: it was taken away.
+    believed: Vec<usize>,
+    denied: usize,
 }
 
 impl<B: Backend> QuorumClaim<B> {
@@ -68,6 +72,8 @@ impl<B: Backend> QuorumClaim<B> {
             took: Duration::ZERO,
             stays: None,
             released: false,
+            believed: Vec::new(),
+            denied: 0,
             members,
         }
     }
@@ -129,6 +135,8 @@ impl<B: Backend> QuorumClaim<B> {
             Said::Raised(to, answer) => self.votes.raised(member, to, answer, now, pause),
             Said::Left(withdrawal) => {
                 self.released |= withdrawal == Withdrawal::Released;
+                let denies = withdrawal == Withdrawal::NotHeld && self.believed.contains(&member);
+                self.denied += usize::from(denies);
                 self.news |= !self.held;
                 self.forget(member);
                 self.votes.left(member);
@@ -318,11 +326,13 @@ impl<B: Backend> Claim for QuorumClaim<B> {
         let end = clock::now() + VERB_WITHIN;
         self.catch_up();
         let held = std::mem::take(&mut self.held);
+        (self.believed, self.denied) = (self.votes.holders(clock::now()), 0);
         self.leave(self.votes.to_leave());
         loop {
             if self.votes.gone() >= self.votes.majority() {
                 // The others are told by their tasks.
-                let released = held && self.released;
+                let spare = self.believed.len().saturating_sub(self.votes.majority());
+                let released = held && self.released && self.denied <= spare;
                 return Ok(if released { Withdrawal::Released } else { Withdrawal::NotHeld });
             }
             // Those that could not be told keep what they have until its lease ends.

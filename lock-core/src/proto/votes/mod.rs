@@ -268,6 +268,11 @@ impl Votes {
         })
     }
 
+    /// The members that hold the key for the claim.
+    pub(crate) fn holders(&self, now: Instant) -> Vec<usize> {
+        self.shares(now).map(|(member, _)| member).collect()
+    }
+
     /// How many members hold the key for the claim.
     pub(crate) fn held(&self, now: Instant) -> usize {
         self.shares(now).count()
