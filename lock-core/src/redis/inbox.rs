@@ -124,6 +124,7 @@ impl Inboxes {
             match what {
                 What::Handed(handed) => inbox.news().hand(handed),
                 What::Wanted => inbox.news().wanted = true,
+                What::Ask => inbox.news().stirred = true,
             }
             inbox.poke.notify_one();
         }
@@ -134,9 +135,10 @@ impl Inboxes {
 enum What {
     Handed(Handed),
     Wanted,
+    Ask,
 }
 
-/// `g <owner> <first> <last> <wanted>`, or `w <owner>`.
+/// `g <owner> <first> <last> <wanted>`, `w <owner>` or `a <owner>`.
 fn parse(message: &[u8]) -> Option<(ClaimId, What)> {
     let mut words = std::str::from_utf8(message).ok()?.split(' ');
     let verb = words.next()?;
@@ -147,6 +149,7 @@ fn parse(message: &[u8]) -> Option<(ClaimId, What)> {
             What::Handed(Handed { fences, wanted: words.next()? == "1" })
         }
         "w" => What::Wanted,
+        "a" => What::Ask,
         _ => return None,
     };
     Some((claim, what))
@@ -180,6 +183,7 @@ mod tests {
         let message = format!("g {owner} 7 9 1");
         assert_eq!(parse(message.as_bytes()), Some((claim, What::Handed(handed))));
         assert_eq!(parse(format!("w {owner}").as_bytes()), Some((claim, What::Wanted)));
+        assert_eq!(parse(format!("a {owner}").as_bytes()), Some((claim, What::Ask)));
         for other in ["", "g", "g x 1 2 0", "z y", "g \u{0} 1"] {
             assert_eq!(parse(other.as_bytes()), None);
         }
