@@ -226,7 +226,6 @@ impl Store {
     /// Takes the key from the claim that holds it now, and hands it on; `false` if none does.
     pub(super) fn force_release(&self, key: &Key, at: &Moment) -> bool {
         let mut state = self.state();
-        let serves = state.member.serves(&at.gate);
         let State { keys, tokens, .. } = &mut *state;
         let Some(entry) = keys.get_mut(key) else { return false };
         entry.expire_at(at.now);
@@ -234,8 +233,12 @@ impl Store {
         if let Some(owner) = &owner {
             owner.place.news.notify_one();
         }
-        if serves {
-            entry.promote(tokens, at, owner.is_some());
+        match &at.gate {
+            Gate::Open => entry.promote(tokens, at, owner.is_some()),
+            // It hands the key to nobody: they ask.
+            Gate::Shut | Gate::Under { .. } => {
+                entry.queue.iter().for_each(|place| place.news.notify_one());
+            }
         }
         state.forget_if_idle(key);
         owner.is_some()

@@ -1,7 +1,7 @@
 //! What is known of the members of a managed quorum, for those who ask them.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,8 @@ pub(super) enum Standing {
 pub(super) struct Seat {
     pub(super) name: String,
     standing: watch::Sender<Standing>,
+    /// The highest floor that it was seen to have.
+    floor: AtomicU64,
     /// When it answered last.
     answered: Mutex<Option<Instant>>,
     pub(super) series: Series,
@@ -74,6 +76,7 @@ impl Council {
         let seat = |name: &String| Seat {
             name: name.clone(),
             standing: watch::Sender::new(Standing::Unseen),
+            floor: AtomicU64::new(0),
             answered: Mutex::new(None),
             series: Series::new(name),
         };
@@ -227,7 +230,7 @@ impl Council {
             lines.push(match seat.standing() {
                 Standing::Away(fault) => {
                     refusals += usize::from(!fault.is_transient());
-                    format!("`{}`: {fault}", seat.name)
+                    fault.to_string()
                 }
                 _ => format!("`{}` did not answer in time", seat.name),
             });
@@ -254,8 +257,15 @@ impl Seat {
     }
 
     pub(super) fn set(&self, standing: Standing) {
+        if let Standing::Good(enrolment) = &standing {
+            self.floor.fetch_max(enrolment.floor.unwrap_or(0), Ordering::AcqRel);
+        }
         self.series.is_good(matches!(standing, Standing::Good(_)));
         self.standing.send_replace(standing);
+    }
+
+    pub(super) fn floor(&self) -> u64 {
+        self.floor.load(Ordering::Acquire)
     }
 
     /// It has answered a request that was sent at `sent`.

@@ -123,7 +123,14 @@ impl<B> Place<B> {
         let answer = request.await;
         // A refusal is an answer as well.
         let silent = |fault: &Fault| fault.kind() == FaultKind::Transient;
-        if !answer.as_ref().is_err_and(silent) {
+        if answer.as_ref().is_err_and(silent) {
+            // It may be gone, or started anew: found out and mended though nobody asks again.
+            if let Some(council) = self.council()
+                && let Some(enrolment) = council.good(self.member)
+            {
+                council.unsee(self.member, &enrolment);
+            }
+        } else {
             health.answered();
             if let Some(council) = self.council() {
                 council.seats[self.member].answers(sent);
@@ -170,8 +177,8 @@ impl<B> Place<B> {
 
     /// Where a block of tokens ends that the member reserves.
     fn clock(&self, clock: u64) -> u64 {
-        let enrolment = self.council().and_then(|council| council.good(self.member));
-        enrolment.map_or(clock, |enrolment| above(&enrolment, clock))
+        let floor = self.council().map_or(0, |council| council.seats[self.member].floor());
+        clock.max(floor + 1)
     }
 }
 

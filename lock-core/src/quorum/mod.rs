@@ -226,6 +226,7 @@ impl<B: Backend> Backend for Quorum<B> {
         Promises {
             fencing: true,
             push: self.promise(|member| member.push),
+            force_release: self.promise(|member| member.force_release),
             lease_min: leases.max().unwrap_or(Duration::ZERO),
             lease_max: self.members.lease_max,
             ..Promises::none()
@@ -238,6 +239,12 @@ impl<B: Backend> Backend for Quorum<B> {
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
         report::inspect(&self.members, key).await
+    }
+
+    /// Takes the key away at every member that answers; a majority must. One that does not goes on
+    /// to hold it for the old holder, who has no majority then.
+    async fn force_release(&self, key: &Key) -> Result<bool, Fault> {
+        report::force_release(&self.members, key).await
     }
 
     fn requests(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! Who holds a key at a majority, and how each member is.
+//! Who holds a key at a majority, how each member is, and to take a key away.
 
 use std::time::Instant;
 
@@ -32,6 +32,26 @@ pub(super) async fn inspect<B: Backend>(members: &Members<B>, key: &Key) -> Answ
     let claim = holder.as_ref().map(|holder| holder.claim.as_str());
     let health = health(members.council.as_deref(), &answers, claim);
     Ok(Inspection::new(holder, waiters(&seen, majority)).with_members(health))
+}
+
+/// `true` if anybody held it at a majority of the members.
+pub(super) async fn force_release<B: Backend>(
+    members: &Members<B>,
+    key: &Key,
+) -> Result<bool, Fault> {
+    let answers = join_all(members.all.iter().map(|member| member.force_release(key))).await;
+    let majority = answers.len() / 2 + 1;
+    let taken = answers.iter().filter(|answer| matches!(answer, Ok(true))).count();
+    let answered = answers.iter().filter(|answer| answer.is_ok()).count();
+    if answered >= majority {
+        // One that was held nowhere by a majority was on its way from one holder to the next.
+        return Ok(taken >= majority);
+    }
+    let what = format!("{answered} of the {} members of the quorum answer", answers.len());
+    let why = answers.into_iter().find_map(Result::err);
+    let kind = why.as_ref().map_or(FaultKind::Transient, Fault::kind);
+    let why = why.map(|fault| format!(", one says: {fault}")).unwrap_or_default();
+    Err(Fault::new(kind, format!("{what}{why}")))
 }
 
 /// Who holds it at a majority.

@@ -170,7 +170,9 @@ impl<M: Member> Session<M> {
             line.failures += 1;
             line.again = now + LOOK_PAUSES.pause(line.failures, clock::random_bits());
             self.roll.missed(member);
-            self.council.seats[member].set(Standing::Away(fault));
+            let seat = &self.council.seats[member];
+            let what = format!("`{}`: {fault}", seat.name);
+            seat.set(Standing::Away(Fault::new(fault.kind(), what).with_source(fault)));
         }
         self.publish(member, now);
     }

@@ -14,7 +14,7 @@ use super::link::Request;
 use super::link::{Link, REQUEST_WITHIN};
 use super::names::{self, Names};
 use super::node::Node;
-use super::script::{FORCE_RELEASE, INSPECT};
+use super::script::{FORCE_RELEASE, INSPECT, MEMBER_FORCE_RELEASE};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::FENCES;
 use crate::inspect::{Holder, Inspection, Waiter};
@@ -202,8 +202,12 @@ pub(super) async fn inspect(node: &Node, key: &Key) -> Result<Inspection, Fault>
 
 /// Takes a key away from its holder, a client of another library too; `false` if nobody holds it.
 pub(super) async fn force_release(node: &Node, key: &Key) -> Result<bool, Fault> {
-    let (names, script) = (Names::new(key), node.script(&FORCE_RELEASE));
-    let mut command = script.on(&names);
+    let (names, is_member) = (Names::new(key), node.gate.pass().is_some());
+    let (script, mut command) = match is_member {
+        false => (node.script(&FORCE_RELEASE), node.script(&FORCE_RELEASE).on(&names)),
+        // It hands the key to nobody: those in line ask again soon.
+        true => (&*MEMBER_FORCE_RELEASE, MEMBER_FORCE_RELEASE.at_member(&names)),
+    };
     command.arg(FENCES);
     node.end(&mut command, &names, None);
     match node.call(script, command).await {

@@ -398,3 +398,36 @@ async fn an_inspection_tells_how_each_member_is() {
         assert!(member.lease_left.is_some_and(|left| left <= ms(1_000)), "{member:?}");
     }
 }
+
+/// A member that failed once is repaired though nobody asks for a lock any more.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_did_not_answer_is_seen_to_in_the_background() {
+    let stage = Stage::of(3).await;
+    assert!(stage.is_granted().await);
+    stage.scripts[0].next(Verb::Attempt, Act::Err(FaultKind::Transient));
+    stage.stores[0].restart();
+    assert!(stage.is_granted().await);
+    stage.ready(0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_taken_away_goes_to_the_next_with_a_greater_token() {
+    for away in [None, Some(2)] {
+        let stage = Stage::of(3).await;
+        let guard = stage.locks.lock("k").options(short()).await.unwrap();
+        let (other, _) = client(&stage.stores, charter(3));
+        let waiter = tokio::spawn(other.lock("k").options(short()).acquire());
+        sleep(ms(50)).await;
+        if let Some(away) = away {
+            stage.away(away, true);
+        }
+        let begun = Instant::now();
+        assert!(stage.locks.force_release("k").await.unwrap());
+        let next = waiter.await.unwrap().unwrap();
+        assert!(next.token() > guard.token() && begun.elapsed() < ms(300), "{:?}", begun.elapsed());
+        timeout(ms(1_000), guard.lost()).await.expect("the old holder is told");
+        drop(next);
+        sleep(ms(1_500)).await;
+        assert!(!stage.locks.force_release("k").await.unwrap(), "nobody holds it");
+    }
+}

@@ -14,18 +14,13 @@ use crate::support::*;
 async fn a_hold_goes_on_while_its_slot_is_half_moved_for_longer_than_two_leases() {
     let cluster = RedisCluster::start().await;
     let locks = connect(&cluster.url(), ms(900)).await;
-    let parts: [(&str, fn(&str) -> bool); 3] = [
-        ("none", |_| false),
-        ("lock", |key| key == "lock:{lock}"),
-        ("fence", |key| key == "lock:{fence}:fence"),
-    ];
     let mut guards = Vec::new();
-    for (key, which) in parts {
+    for (key, moved) in [("none", ""), ("lock", "lock:{lock}"), ("fence", "lock:{fence}:fence")] {
         let guard = locks.lock(key).await.unwrap();
         let (slot, from) = (cluster.slot(key), cluster.owner(key));
         let to = (from + 1) % 3;
         cluster.begin_move(slot, from, to);
-        cluster.move_keys(slot, from, to, which);
+        cluster.move_keys(slot, from, to, |name| name == moved);
         guards.push((key, guard, from, to));
     }
     let (begun, asked) = (locks.stats().renewals, cluster.refusals("ASK"));

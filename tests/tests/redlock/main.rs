@@ -12,6 +12,7 @@ mod conformance;
 mod links;
 mod lists;
 mod load;
+mod member;
 mod members;
 mod pools;
 mod support;

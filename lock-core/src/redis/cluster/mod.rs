@@ -7,10 +7,11 @@
 //! - `slots`: the slot of a key, and its channel. - `layout`: which master serves which slot. -
 //!   `refresh`: learning that. - `follow`: from the server that is believed to serve a slot to the
 //!   one that does. - `redirect`: what those answer that do not. - `server`: the connections to one
-//!   server. - `pushes`: the channels listened to there. - `url`: where to begin.
+//!   server. - `pushes`, `listener`: the channels listened to there. - `url`: where to begin.
 
 mod follow;
 mod layout;
+mod listener;
 mod pushes;
 mod redirect;
 mod refresh;

@@ -6,16 +6,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, PushInfo, PushKind, Value};
+use redis::Client;
 use tokio::sync::{Notify, mpsc};
 
 use super::Cluster;
 use super::layout::Addr;
-use super::slots;
+use super::listener::{self, Of, Order};
 use crate::engine::clock;
-use crate::proto::FAULT_PAUSES;
-use crate::redis::link::REQUEST_WITHIN;
 
 /// Channels that nobody needs any more and that are kept for the next who does.
 const UNUSED_MAX: usize = 256;
@@ -32,16 +29,8 @@ pub(super) struct Pushes {
     of: Of,
 }
 
-/// Whose channels, and where.
-#[derive(Debug, Clone)]
-struct Of {
-    client: Client,
-    addr: Addr,
-    cluster: Weak<Cluster>,
-}
-
 #[derive(Debug, Default)]
-struct Heard {
+pub(super) struct Heard {
     state: Mutex<State>,
     confirmed: Notify,
 }
@@ -61,23 +50,35 @@ struct Channel {
     queued: bool,
 }
 
-#[derive(Debug)]
-enum Order {
-    Subscribe(u16),
-    Unsubscribe(u16),
-    /// The connection of this number is gone.
-    Broken(u64),
-    /// The server did not answer elsewhere: see whether it does here.
-    Check,
-}
-
 impl Heard {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn forget(&self) {
+    /// The connection is gone, and all subscriptions with it.
+    pub(super) fn forget(&self) {
         *self.state() = State::default();
+    }
+
+    /// The channel of a slot is about to be asked for.
+    pub(super) fn expect(&self, slot: u16) {
+        let channel = Channel { asked: clock::now(), confirmed: false, queued: false };
+        self.state().channels.entry(slot).or_insert(channel);
+    }
+
+    /// It is listened to.
+    pub(super) fn begun(&self, slot: u16) {
+        if let Some(channel) = self.state().channels.get_mut(&slot) {
+            channel.confirmed = true;
+            self.confirmed.notify_waiters();
+        }
+    }
+
+    /// It is not listened to any more; whether that was not at our wish.
+    pub(super) fn ended(&self, slot: u16) -> bool {
+        let mut state = self.state();
+        let confirmed = state.channels.get(&slot).is_some_and(|channel| channel.confirmed);
+        confirmed && state.channels.remove(&slot).is_some()
     }
 }
 
@@ -85,7 +86,7 @@ impl Pushes {
     /// Starts the task; it ends with this value.
     pub(super) fn start(client: Client, addr: Addr, cluster: Weak<Cluster>) -> Self {
         let (heard, of) = (Arc::new(Heard::default()), Of { client, addr, cluster });
-        let orders = Mutex::new(task(&of, &heard));
+        let orders = Mutex::new(listener::start(&of, &heard));
         Self { orders, heard, of }
     }
 
@@ -96,7 +97,7 @@ impl Pushes {
         {
             // The runtime that the task was started in is gone; this one lives.
             self.heard.forget();
-            *orders = task(&self.of, &self.heard);
+            *orders = listener::start(&self.of, &self.heard);
             drop(orders.send(order));
         }
     }
@@ -160,174 +161,4 @@ impl Pushes {
     pub(super) fn check(&self) {
         self.order(Order::Check);
     }
-}
-
-fn task(of: &Of, heard: &Arc<Heard>) -> mpsc::UnboundedSender<Order> {
-    let (sender, orders) = mpsc::unbounded_channel();
-    let (of, heard, this) = (of.clone(), heard.clone(), sender.downgrade());
-    drop(tokio::spawn(Listener { of, heard, this, open: None, connects: 0 }.run(orders)));
-    sender
-}
-
-/// The task behind it. It ends with the last sender.
-struct Listener {
-    of: Of,
-    heard: Arc<Heard>,
-    this: mpsc::WeakUnboundedSender<Order>,
-    open: Option<(MultiplexedConnection, u64)>,
-    connects: u64,
-}
-
-impl Listener {
-    async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
-        let mut failures = 0;
-        while let Some(order) = orders.recv().await {
-            let done = match order {
-                Order::Subscribe(slot) => self.tell("SSUBSCRIBE", slot).await,
-                Order::Unsubscribe(slot) if self.open.is_some() => {
-                    self.tell("SUNSUBSCRIBE", slot).await
-                }
-                Order::Unsubscribe(_) => true,
-                Order::Check => self.answers().await,
-                Order::Broken(number) => self.open.as_ref().is_none_or(|(_, open)| *open != number),
-            };
-            failures = if done { 0 } else { failures + 1 };
-            if !done {
-                self.open = None;
-                self.heard.forget();
-                if self.come_back(failures, &mut orders).await.is_none() {
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Connects anew and subscribes to what is needed now; `None` if nobody wants it any more.
-    async fn come_back(
-        &mut self,
-        mut failures: u32,
-        orders: &mut mpsc::UnboundedReceiver<Order>,
-    ) -> Option<()> {
-        loop {
-            let needed = self.of.cluster.upgrade()?.needed_at(&self.of.addr);
-            if needed.is_empty() {
-                return Some(());
-            }
-            let mut done = true;
-            for slot in needed {
-                self.expect(slot);
-                done = done && self.tell("SSUBSCRIBE", slot).await;
-            }
-            if done {
-                return Some(());
-            }
-            self.open = None;
-            let pause = FAULT_PAUSES.pause(failures, clock::random_bits());
-            failures += 1;
-            let pause = tokio::time::sleep(pause);
-            tokio::pin!(pause);
-            loop {
-                tokio::select! {
-                    () = &mut pause => break,
-                    // All that is needed is asked for when the connection is back.
-                    order = orders.recv() => {
-                        order?;
-                    }
-                }
-            }
-        }
-    }
-
-    fn expect(&self, slot: u16) {
-        let channel = Channel { asked: clock::now(), confirmed: false, queued: false };
-        self.heard.state().channels.entry(slot).or_insert(channel);
-    }
-
-    /// Sends a command about a channel; false if the connection is of no use.
-    async fn tell(&mut self, verb: &str, slot: u16) -> bool {
-        let Some(cluster) = self.of.cluster.upgrade() else { return true };
-        let mut command = Cmd::new();
-        command.arg(verb).arg(slots::channel(slot, cluster.session()));
-        command.set_no_response(true);
-        drop(cluster);
-        let sending = async {
-            let mut connection = self.connection().await?;
-            connection.send_packed_command(&command).await.ok()
-        };
-        tokio::time::timeout(REQUEST_WITHIN, sending).await.is_ok_and(|sent| sent.is_some())
-    }
-
-    /// Whether the server answers over this connection.
-    async fn answers(&mut self) -> bool {
-        let Some((connection, _)) = &mut self.open else { return true };
-        let Some(cluster) = self.of.cluster.upgrade() else { return true };
-        let mut command = Cmd::new();
-        command.arg("SUNSUBSCRIBE").arg(names_no_slot(cluster.session()));
-        drop(cluster);
-        let answer = connection.send_packed_command(&command);
-        match tokio::time::timeout(REQUEST_WITHIN, answer).await {
-            Ok(Ok(_)) => true,
-            Ok(Err(error)) => !error.is_unrecoverable_error(),
-            Err(_) => false,
-        }
-    }
-
-    async fn connection(&mut self) -> Option<MultiplexedConnection> {
-        if let Some((connection, _)) = &self.open {
-            return Some(connection.clone());
-        }
-        self.connects += 1;
-        let number = self.connects;
-        let (heard, orders) = (self.heard.clone(), self.this.clone());
-        let Of { addr, cluster, .. } = self.of.clone();
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(REQUEST_WITHIN))
-            .set_response_timeout(None)
-            .set_push_sender(move |info: PushInfo| {
-                match info.kind {
-                    PushKind::Disconnection => {
-                        if let Some(orders) = orders.upgrade() {
-                            drop(orders.send(Order::Broken(number)));
-                        }
-                    }
-                    PushKind::SSubscribe | PushKind::SUnsubscribe => told(&heard, &info, &cluster),
-                    _ => {
-                        if let Some(cluster) = cluster.upgrade() {
-                            cluster.deliver(&info, &addr);
-                        }
-                    }
-                }
-                Ok::<(), std::convert::Infallible>(())
-            });
-        let connecting = self.of.client.get_multiplexed_async_connection_with_config(&config);
-        let connection = connecting.await.ok()?;
-        self.open = Some((connection.clone(), number));
-        Some(connection)
-    }
-}
-
-/// The server began, or ended, to push what is sent to a channel. Runs on the task of the
-/// connection: short, and without waiting.
-fn told(heard: &Heard, info: &PushInfo, cluster: &Weak<Cluster>) {
-    let Some(Value::BulkString(channel)) = info.data.first() else { return };
-    let Some(slot) = slots::slot_of_channel(channel) else { return };
-    let mut state = heard.state();
-    if info.kind == PushKind::SSubscribe {
-        if let Some(channel) = state.channels.get_mut(&slot) {
-            channel.confirmed = true;
-            heard.confirmed.notify_waiters();
-        }
-    } else if state.channels.get(&slot).is_some_and(|channel| channel.confirmed) {
-        // Not at our wish: the slot went to another server.
-        state.channels.remove(&slot);
-        drop(state);
-        if let Some(cluster) = cluster.upgrade() {
-            cluster.refresh_soon();
-        }
-    }
-}
-
-/// A channel that is listened to by nobody, and of no slot's.
-fn names_no_slot(session: &str) -> String {
-    format!("lock:push:{session}")
 }

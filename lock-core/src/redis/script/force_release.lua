@@ -2,6 +2,7 @@
 -- -> 1 released, 2 handed on, 0 nobody held it
 local call = redis.call
 local K = KEYS
+--MEMBER
 -- Of whatever library: a value of another type is an error here, and stays.
 local holder = call('GET', K[1])
 if not holder then
@@ -9,8 +10,10 @@ if not holder then
 end
 --FENCE
 --PROMOTE
+local alone = false
+--ALONE
 local done, handed = pcall(function()
-  return promote('', call('GET', K[4]), tonumber(ARGV[1]))
+  return not alone and promote('', call('GET', K[4]), tonumber(ARGV[1]))
 end)
 handed = done and handed
 if not handed then

@@ -56,6 +56,8 @@ impl Script {
                 (Some("--ABOVE"), ..) => {
                     "if not value then last = above_all(last, AHEAD_MAX) end".to_owned()
                 }
+                // Whose line it is, others decide with it.
+                (Some("--ALONE"), ..) => "alone = true".into(),
                 (Some("--NOTE"), last, _) => format!("note({})", last.unwrap_or("last")),
                 _ => line.to_owned(),
             }
@@ -100,7 +102,7 @@ impl Script {
 }
 
 /// Where the variant of a member has more.
-const MARKS: [&str; 5] = ["--MEMBER", "--SERVES", "--UNLESS", "--NOTE", "--ABOVE"];
+const MARKS: [&str; 6] = ["--MEMBER", "--SERVES", "--UNLESS", "--ALONE", "--NOTE", "--ABOVE"];
 
 fn shared(body: &str) -> impl Iterator<Item = &str> {
     body.lines().flat_map(|line| match line.trim() {
@@ -130,6 +132,8 @@ pub(super) static MEMBER_WITHDRAW: LazyLock<Script> =
     LazyLock::new(|| Script::of_member(include_str!("withdraw.lua")));
 pub(super) static MEMBER_RAISE: LazyLock<Script> =
     LazyLock::new(|| Script::of_member(include_str!("raise.lua")));
+pub(super) static MEMBER_FORCE_RELEASE: LazyLock<Script> =
+    LazyLock::new(|| Script::of_member(include_str!("force_release.lua")));
 pub(super) static LOOK: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("look.lua").to_owned()));
 pub(super) static ENROL: LazyLock<Script> =

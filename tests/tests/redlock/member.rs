@@ -1,0 +1,120 @@
+//! One server as a member: what it serves, and when.
+
+use std::time::Duration;
+
+use deadpool_redis::{Config, Runtime};
+use lock_core::Key;
+use lock_core::backend::{
+    Attempt, Backend, Claim, ClaimId, Enrolment, FaultKind, Member, Mode, Redis, Terms, Withdrawal,
+};
+use tests::redis::{RedisOptions, RedisServer};
+use tests::wait::within;
+
+use crate::support::ms;
+
+const LEASE: Duration = ms(60_000);
+
+/// A client of a server that it has enrolled, and that may grant.
+async fn member(server: &RedisServer, pooled: bool) -> Redis {
+    let url = server.url();
+    let pool = || Config::from_url(url.clone()).create_pool(Some(Runtime::Tokio1)).expect("a URL");
+    let member = Redis::connect(&url, pooled.then(|| pool().into())).await.expect("it answers");
+    let look = member.look().await.unwrap();
+    let enrolment = match &look.enrolment {
+        Some(enrolment) => enrolment.clone(),
+        None => {
+            let (quorum, life) = ("q".to_owned(), look.life.clone());
+            let (nonce, ready_at, floor) = (7, look.now, Some(0));
+            let (members, lease_max) = (3, LEASE);
+            let new = Enrolment { quorum, members, lease_max, nonce, life, ready_at, floor };
+            assert!(member.enrol(&look, &new).await.unwrap());
+            member.look().await.unwrap().enrolment.expect("it was written")
+        }
+    };
+    member.serve_under(Some(&enrolment));
+    member
+}
+
+fn claim(member: &Redis, clock: u64) -> <Redis as Backend>::Claim {
+    let (mode, patience, name) = (Mode::Exclusive, None, None);
+    let terms = Terms { lease: LEASE, mode, fences: 8, patience, name, replicas: None };
+    let id = ClaimId::from_bits(fastrand::u128(..));
+    let mut claim = member.claim(&Key::new("k").unwrap(), id, terms);
+    claim.count_from(clock);
+    claim
+}
+
+/// With all of its data, the enrolment too: only its life tells that it may have lost some.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_was_started_anew_grants_nothing_before_it_was_looked_at() {
+    for pooled in [false, true] {
+        let always = RedisOptions::new().aof_everysec().set("appendfsync", "always");
+        let mut server = RedisServer::with(always);
+        let member = member(&server, pooled).await;
+        let (mut holder, mut waiter) = (claim(&member, 1_000), claim(&member, 2_000));
+        assert!(matches!(holder.attempt().await, Ok(Attempt::Granted(_))));
+        assert!(matches!(waiter.attempt().await, Ok(Attempt::Blocked { .. })));
+        server.restart();
+        assert_eq!(server.command::<u64>(&["EXISTS", "lock:quorum", "lock:{k}"]), 2, "all there");
+        let mut other = claim(&member, 3_000);
+        let refused = within("a refusal", async {
+            loop {
+                match other.attempt().await {
+                    Err(fault) if fault.kind() == FaultKind::Unready => return fault,
+                    Err(fault) => assert!(fault.is_transient(), "{fault}"),
+                    Ok(answer) => panic!("pooled: {pooled}: {answer:?}"),
+                }
+            }
+        });
+        refused.await;
+        assert_eq!(holder.raise(9_000).await.unwrap_err().kind(), FaultKind::Unready);
+        // The waiter is alive, and hears: it is not handed the key all the same.
+        assert_eq!(holder.withdraw().await.unwrap(), Withdrawal::Released);
+        assert_eq!(server.command::<u64>(&["EXISTS", "lock:{k}"]), 0, "pooled: {pooled}");
+        let look = member.look().await.unwrap();
+        assert_ne!(look.enrolment.expect("it is there").life, look.life);
+        drop((waiter.withdraw().await, other.withdraw().await));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_token_that_it_reserves_is_noted_whoever_reserves_it() {
+    let server = RedisServer::start();
+    let member = member(&server, false).await;
+    let highest = async || member.look().await.unwrap().highest;
+    assert_eq!(highest().await, 0);
+    let (mut one, mut two) = (claim(&member, 1_000), claim(&member, 900));
+    assert!(matches!(one.attempt().await, Ok(Attempt::Granted(_))));
+    assert_eq!(highest().await, 1_000);
+    assert!(one.raise(5_000).await.unwrap());
+    assert_eq!(highest().await, 5_000);
+    // A renewal in a quorum reserves none.
+    one.renew().await.unwrap();
+    assert_eq!(highest().await, 5_000);
+    assert!(matches!(two.attempt().await, Ok(Attempt::Blocked { .. })));
+    one.count_from(6_000);
+    one.withdraw().await.unwrap();
+    assert_eq!(highest().await, 6_000, "of the hand-off");
+    let Ok(Attempt::Granted(grant)) = two.attempt().await else { panic!("it was handed the key") };
+    assert_eq!(grant.fences.last(), Some(6_000));
+    two.withdraw().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_enrolment_is_written_only_where_the_server_is_as_it_was_seen() {
+    let server = RedisServer::start();
+    let member = member(&server, false).await;
+    let look = member.look().await.unwrap();
+    let ours = look.enrolment.clone().expect("it was enrolled");
+    let other = Enrolment { nonce: 8, ..ours.clone() };
+    let none = lock_core::backend::Look { enrolment: None, ..look.clone() };
+    assert!(!member.enrol(&none, &other).await.unwrap(), "there is one");
+    let before = lock_core::backend::Look { life: "another".into(), ..look.clone() };
+    assert!(!member.enrol(&before, &other).await.unwrap(), "it was started anew");
+    let long_ago = lock_core::backend::Look { now: look.now - ms(2_500), ..look.clone() };
+    assert!(!member.enrol(&long_ago, &other).await.unwrap(), "it was seen too long ago");
+    assert!(member.enrol(&look, &other).await.unwrap());
+    assert!(!member.enrol(&look, &ours).await.unwrap(), "it was changed");
+    server.command::<()>(&["SET", "lock:quorum", "theirs"]);
+    assert_eq!(member.look().await.unwrap_err().kind(), FaultKind::ForeignValue);
+}
