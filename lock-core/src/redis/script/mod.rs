@@ -56,7 +56,8 @@ impl Script {
                 (Some("--ABOVE"), ..) => {
                     "if not value then last = above_all(last, AHEAD_MAX) end".to_owned()
                 }
-                (Some("--ALONE"), ..) => include_str!("alone.lua").to_owned(),
+                // Whose turn it is, a majority decides.
+                (Some("--ALONE"), ..) => "alone = true".into(),
                 (Some("--NOTE"), last, _) => format!("note({})", last.unwrap_or("last")),
                 _ => line.to_owned(),
             }
