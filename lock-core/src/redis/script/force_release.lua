@@ -19,12 +19,6 @@ handed = done and handed
 if not handed then
   -- Nobody is alive, or a foreign value is in the way: the key is free all the same.
   call('DEL', K[1])
-  -- Whoever is first may have the key for the asking.
-  local line = redis.pcall('LRANGE', K[2], 0, 0)
-  local first = line[1]
-  if first then
-    call('PUBLISH', 'lock:push:' .. string.sub(first, 34), 'a ' .. first)
-  end
 end
 -- The holder renews when it hears that it is wanted, and finds that it holds nothing.
 local session = string.match(holder, '^%x+%.(%x+)$')
