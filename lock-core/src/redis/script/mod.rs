@@ -57,7 +57,7 @@ impl Script {
                     "if not value then last = above_all(last, AHEAD_MAX) end".to_owned()
                 }
                 // Whose turn it is, a majority decides.
-                (Some("--ALONE"), ..) => "alone = true".into(),
+                (Some("--ALONE"), ..) => include_str!("alone.lua").into(),
                 (Some("--NOTE"), last, _) => format!("note({})", last.unwrap_or("last")),
                 _ => line.to_owned(),
             }
