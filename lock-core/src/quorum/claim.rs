@@ -13,7 +13,7 @@ use crate::backend::{
 };
 use crate::engine::clock;
 use crate::key::Key;
-use crate::proto::{FAULT_PAUSES, FenceRange, Renewed, Ruling, Votes};
+use crate::proto::{FAULT_PAUSES, FenceRange, GRACE_MIN, Renewed, Ruling, Votes};
 
 /// How long one verb may take. Members bound their own requests at 2 s, and say why.
 const VERB_WITHIN: Duration = Duration::from_millis(2_250);
@@ -37,8 +37,10 @@ pub struct QuorumClaim<B> {
     /// asked for the last one may arrive there later still.
     rejoins: u32,
     held: bool,
-    /// An answer or a push has come that the engine has not asked about.
+    /// A push has come that the engine has not asked about.
     news: bool,
+    /// So has an answer that counts where the claim waits: the verb that it was for is over.
+    late: bool,
     /// How long this round keeps a minority at least.
     patience: Duration,
     /// How long a majority took to answer the last attempt.
@@ -68,6 +70,7 @@ impl<B: Backend> QuorumClaim<B> {
             rejoins: 0,
             held: false,
             news: false,
+            late: false,
             patience: patience(),
             took: Duration::ZERO,
             stays: None,
@@ -122,8 +125,7 @@ impl<B: Backend> QuorumClaim<B> {
         let pause = |failures| FAULT_PAUSES.pause(failures, clock::random_bits());
         match said {
             Said::Attempted(answer) => {
-                // Late; and one that comes back while the others hold is no news.
-                self.news |= !self.held && matches!(answer, Ok(Attempt::Granted(_)));
+                self.late |= matches!(answer, Ok(Attempt::Granted(_)));
                 self.votes.attempted(member, answer, now, pause);
             }
             Said::Renewed(answer) => {
@@ -137,7 +139,7 @@ impl<B: Backend> QuorumClaim<B> {
                 self.released |= withdrawal == Withdrawal::Released;
                 let denies = withdrawal == Withdrawal::NotHeld && self.believed.contains(&member);
                 self.denied += usize::from(denies);
-                self.news |= !self.held;
+                self.late = true;
                 self.forget(member);
                 self.votes.left(member);
             }
@@ -170,7 +172,7 @@ impl<B: Backend> QuorumClaim<B> {
         while let Ok(report) = self.reports.try_recv() {
             self.hear(report);
         }
-        self.news = false;
+        (self.news, self.late) = (false, false);
     }
 
     fn leave(&mut self, members: Vec<usize>) {
@@ -252,6 +254,8 @@ impl<B: Backend> Claim for QuorumClaim<B> {
                     return Ok(Attempt::Granted(grant));
                 }
                 Ruling::Blocked { ahead, recheck } => {
+                    // What was heard so far is part of this.
+                    self.late = false;
                     self.took = now.saturating_duration_since(began);
                     let left = self.give_way(now);
                     let recheck = left.map_or(recheck, |left| left.min(recheck));
@@ -282,7 +286,8 @@ impl<B: Backend> Claim for QuorumClaim<B> {
     }
 
     async fn changed(&mut self) {
-        while !self.news {
+        // A member that joins the others while they hold is no news.
+        while !self.news && (self.held || !self.late) {
             let Some(report) = self.reports.recv().await else { return };
             self.hear(report);
         }
@@ -323,13 +328,24 @@ impl<B: Backend> Claim for QuorumClaim<B> {
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
-        let end = clock::now() + VERB_WITHIN;
+        let began = clock::now();
+        let end = began + VERB_WITHIN;
         self.catch_up();
         let held = std::mem::take(&mut self.held);
+        let prompt = self.votes.prompt();
+        let mut late = None;
         (self.believed, self.denied) = (self.votes.holders(clock::now()), 0);
         self.leave(self.votes.to_leave());
         loop {
             if self.votes.gone() >= self.votes.majority() {
+                // Whoever is next would else come to a member before it was told, and have to wait
+                // in line there for what is free.
+                let now = clock::now();
+                let until = *late.get_or_insert(now + (now - began).max(GRACE_MIN));
+                if now < until && prompt.iter().any(|&member| self.votes.leaves_still(member)) {
+                    self.listen(until.min(end)).await;
+                    continue;
+                }
                 // The others are told by their tasks.
                 let spare = self.believed.len().saturating_sub(self.votes.majority());
                 let released = held && self.released && self.denied <= spare;

@@ -26,7 +26,7 @@ use crate::proto::fence::FenceRange;
 
 /// A member that has not answered when a majority has, is waited for as long again, and for this
 /// long at least.
-const GRACE_MIN: Duration = Duration::from_millis(5);
+pub(crate) const GRACE_MIN: Duration = Duration::from_millis(5);
 
 /// See the module.
 #[derive(Debug)]
@@ -158,6 +158,19 @@ impl Votes {
     pub(crate) fn gone(&self) -> usize {
         let has_none = |seat: &&Seat| !seat.leaving && matches!(seat.standing, Standing::Outside);
         self.seats.iter().filter(has_none).count()
+    }
+
+    /// The members that have answered the claim, and have no request under way.
+    pub(crate) fn prompt(&self) -> Vec<usize> {
+        self.which(|seat| {
+            let answered = matches!(seat.standing, Standing::Waits { .. } | Standing::Granted(_));
+            answered && seat.is_free()
+        })
+    }
+
+    /// Whether this member was told to forget the claim, and has not said that it did.
+    pub(crate) fn leaves_still(&self, member: usize) -> bool {
+        self.seats[member].leaving
     }
 
     /// Whether some were told to forget the claim, and have not said that they did.

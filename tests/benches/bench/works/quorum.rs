@@ -14,6 +14,7 @@ use crate::series::{Latencies, Series};
 
 const P50: &str = "cycle p50 µs";
 const P99: &str = "cycle p99 µs";
+const REQUESTS: &str = "requests each";
 
 /// Rivals take turns in blocks this long, so that a change of the machine's pace meets all.
 const BLOCK: usize = 50;
@@ -59,6 +60,14 @@ enum Runner {
 }
 
 impl Runner {
+    /// How many requests it says it has sent, if it counts them.
+    fn requests(&self) -> Option<u64> {
+        match self {
+            Self::Ours(locks) => Some(locks.stats().store_requests),
+            Self::Bare(_) | Self::Rslock(_) => None,
+        }
+    }
+
     async fn cycle(&self) {
         const KEY: &str = "bench:quorum";
         match self {
@@ -98,6 +107,7 @@ async fn repeat(series: &mut Series, servers: &[RedisServer], cycles: usize) {
 
 async fn measure(series: &mut Series, runners: Vec<(&'static str, Runner)>, cycles: usize) {
     let mut times: Vec<_> = runners.iter().map(|_| Latencies::new()).collect();
+    let sent: Vec<_> = runners.iter().map(|(_, runner)| runner.requests()).collect();
     for block in 0..=cycles / BLOCK {
         for ((_, runner), times) in runners.iter().zip(&mut times) {
             for _ in 0..BLOCK {
@@ -110,9 +120,13 @@ async fn measure(series: &mut Series, runners: Vec<(&'static str, Runner)>, cycl
             }
         }
     }
-    for ((name, _), times) in runners.iter().zip(times) {
+    let made = (cycles / BLOCK + 1) * BLOCK;
+    for (((name, runner), times), before) in runners.iter().zip(times).zip(sent) {
         series.push(name, P50, times.ns(0.5) / 1e3);
         series.push(name, P99, times.ns(0.99) / 1e3);
+        if let (Some(before), Some(after)) = (before, runner.requests()) {
+            series.push(name, REQUESTS, (after - before) as f64 / made as f64);
+        }
     }
 }
 
