@@ -324,6 +324,10 @@ impl Claim for RedisClaim {
         }
     }
 
+    fn is_elsewhere(&self) -> bool {
+        self.inbox.as_ref().is_some_and(|inbox| inbox.is_stirred())
+    }
+
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         if let Some(inbox) = &self.inbox {
             inbox.clear_wanted();

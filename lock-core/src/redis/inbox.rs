@@ -52,6 +52,11 @@ impl Inbox {
         news.stirred || if holding { news.wanted } else { news.handed.is_some() }
     }
 
+    /// Whether there is another server, which was not asked yet.
+    pub(super) fn is_stirred(&self) -> bool {
+        self.news().stirred
+    }
+
     /// Takes the hand-off that was pushed. The store is asked if there is none.
     pub(super) fn handed(&self) -> Option<Handed> {
         let mut news = self.news();
@@ -167,9 +172,10 @@ mod tests {
         inboxes.stir();
         for holding in [true, false] {
             inbox.changed(holding).await;
+            assert!(inbox.is_stirred());
         }
         assert_eq!(inbox.handed(), None);
-        assert!(!inbox.has_news(true) && !inbox.has_news(false));
+        assert!(!inbox.has_news(true) && !inbox.has_news(false) && !inbox.is_stirred());
     }
 
     #[test]

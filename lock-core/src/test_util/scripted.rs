@@ -327,6 +327,10 @@ impl<C: Claim> Claim for ScriptedClaim<C> {
         self.inner.changed().await;
     }
 
+    fn is_elsewhere(&self) -> bool {
+        self.inner.is_elsewhere()
+    }
+
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         let pass = self.script.begin(Verb::Renew, self.id).enter().await?;
         pass.leave(self.inner.renew().await, Reply::Renewal).await

@@ -215,6 +215,9 @@ struct Held<R> {
     renew_now: bool,
     /// No renewal before this, after one that failed.
     renew_not_before: Option<Instant>,
+    /// Another server has taken the place of the one that granted it, and may know nothing of it:
+    /// nobody new is given the claim until it was renewed there.
+    unconfirmed: bool,
     /// Since when other claims wait, and the hand-offs here since.
     wanted: Option<(Instant, u32)>,
     holder: Option<Holder>,

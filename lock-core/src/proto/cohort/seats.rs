@@ -82,7 +82,8 @@ impl<W, R> Cohort<W, R> {
         }
         let Place::Held(held) = &mut self.place else { return None };
         let awaited = held.wanted.is_some() || held.revoke_requested || !held.is_safe_for(ask);
-        if held.holder.is_some() || awaited || held.over || !held.clock.is_valid(now) {
+        let good = !held.over && !held.unconfirmed && held.clock.is_valid(now);
+        if held.holder.is_some() || awaited || !good {
             return None;
         }
         let token = held.fences.take()?;

@@ -151,6 +151,12 @@ impl<W, R> Cohort<W, R> {
                 let busy = Verdict::TimedOut(self.blocked_by());
                 self.fail_impatient(&busy, fx);
             }
+            Err(fault) if fault.is_superseded() => {
+                asking.ask_at = now;
+                self.elsewhere();
+                self.fail_impatient(&Verdict::Unavailable(fault.clone()), fx);
+                self.trouble = Some(Box::new(fault));
+            }
             Err(fault) => {
                 self.failures += 1;
                 let again = now + pause(self.failures);
@@ -177,13 +183,23 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    /// The backend pushed something.
-    pub(crate) fn changed(&mut self, now: Instant) {
+    /// The failures of one server say nothing of the next.
+    fn elsewhere(&mut self) {
+        self.failures = 0;
+        self.ask_not_before = None;
+    }
+
+    /// The backend pushed something; `elsewhere`: that there is another server.
+    pub(crate) fn changed(&mut self, elsewhere: bool, now: Instant) {
+        if elsewhere {
+            self.elsewhere();
+        }
         match &mut self.place {
             // A store that did not answer is left alone for its pause, whatever it pushes.
             Place::Asking(asking) => {
                 asking.ask_at = self.ask_not_before.map_or(now, |at| at.max(now));
             }
+            Place::Held(held) if elsewhere => held.elsewhere(),
             Place::Held(held) => held.renew_now = true,
             Place::Vacant => {}
         }
