@@ -198,6 +198,8 @@ struct Asking {
     /// When to ask again; the first attempt is part of [`Step::Open`].
     ask_at: Instant,
     answered: bool,
+    /// Granted, and not to be used, whoever is in line: the next claim is opened on their terms.
+    given_back: bool,
 }
 
 #[derive(Debug)]

@@ -48,8 +48,9 @@ impl<W, R> Cohort<W, R> {
         }
         // What an earlier claim was told says nothing about this one.
         self.ahead = None;
+        let (ask_at, answered, given_back) = (now, false, false);
         self.place =
-            Place::Asking(Asking { lease, replicas, patient, ask_at: now, answered: false });
+            Place::Asking(Asking { lease, replicas, patient, ask_at, answered, given_back });
         Step::Open { lease, patient, name, replicas }
     }
 
@@ -65,7 +66,7 @@ impl<W, R> Cohort<W, R> {
             self.place = Place::Vacant;
             return Step::Forget;
         }
-        if self.line.is_empty() || !place.patient {
+        if self.line.is_empty() || !place.patient || place.given_back {
             if leaving {
                 return self.wait_until(None);
             }
@@ -156,6 +157,13 @@ impl<W, R> Cohort<W, R> {
                 self.elsewhere();
                 self.fail_impatient(&Verdict::Unavailable(fault.clone()), fx);
                 self.trouble = Some(Box::new(fault));
+            }
+            Err(fault) if fault.kind() == FaultKind::NotReplicated => {
+                asking.given_back = true;
+                let asked = asking.replicas;
+                // The store did answer.
+                self.answered(None, now);
+                self.fail_unreplicated(asked, &fault, fx);
             }
             Err(fault) => {
                 self.failures += 1;
