@@ -203,24 +203,25 @@ impl<W, R> Cohort<W, R> {
     }
 
     /// Ends the tries that want what too few replicas did when the store was `asked` for it. Others
-    /// want less, or give them more time.
+    /// want less, or give them more time. Whether there were any.
     pub(super) fn fail_unreplicated(
         &mut self,
-        asked: Option<Replicas>,
+        asked: Replicas,
         fault: &Fault,
         fx: &mut Effects<W, R>,
-    ) {
+    ) -> bool {
         let acknowledged = fault.found_of_replicas().map_or(0, |found| found.acknowledged);
-        let timeout = asked.map_or(Duration::MAX, |asked| asked.timeout);
+        let before = self.line.len();
         let verdict = Verdict::Unavailable(fault.clone());
         let mut at = self.line.head();
         while let Some(id) = at {
             at = self.line.after(id);
             let wanted = self.line.get(id).and_then(|seat| seat.ask.replicas);
-            if wanted.is_some_and(|it| it.count > acknowledged && it.timeout <= timeout) {
+            if wanted.is_some_and(|it| it.count > acknowledged && it.timeout <= asked.timeout) {
                 self.fail(id, verdict.clone(), fx);
             }
         }
+        self.line.len() < before
     }
 
     /// Ends every try.

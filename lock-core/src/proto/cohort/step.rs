@@ -158,12 +158,16 @@ impl<W, R> Cohort<W, R> {
                 self.fail_impatient(&Verdict::Unavailable(fault.clone()), fx);
                 self.trouble = Some(Box::new(fault));
             }
-            Err(fault) if fault.kind() == FaultKind::NotReplicated => {
+            Err(fault) if is_unreplicated(&fault, asking) => {
                 asking.given_back = true;
                 let asked = asking.replicas;
                 // The store did answer.
                 self.answered(None, now);
-                self.fail_unreplicated(asked, &fault, fx);
+                if !asked.is_some_and(|asked| self.fail_unreplicated(asked, &fault, fx)) {
+                    // Whoever asked for it has left. A store that says so of every grant must not
+                    // be asked without end.
+                    self.ask_not_before = Some(now + pause(1));
+                }
             }
             Err(fault) => {
                 self.failures += 1;
@@ -232,6 +236,11 @@ impl<W, R> Cohort<W, R> {
         self.has_driver = false;
         self.fail_all(&Verdict::Unavailable(why), fx);
     }
+}
+
+/// Whether fewer replicas than were asked for have the grant.
+fn is_unreplicated(fault: &Fault, asking: &Asking) -> bool {
+    fault.kind() == FaultKind::NotReplicated && asking.replicas.is_some()
 }
 
 /// A hold without a token cannot be given to anybody, and asking again would be answered the same.
