@@ -296,6 +296,8 @@ impl Claim for RedisClaim {
             self.listening = self.node.listen(&self.names);
         }
         let handed = self.inbox.as_ref().and_then(|inbox| inbox.handed());
+        // At this moment, not when it came: there may have been another master since.
+        let handed = handed.filter(|handed| self.node.is_current(handed.term));
         // With replicas, a grant that was pushed counts only once they have it, too: ask.
         if let Some(handed) = handed.filter(|_| self.terms.replicas.is_none())
             && let Some(grant) = self.handed_on(handed)

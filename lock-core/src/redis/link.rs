@@ -145,7 +145,7 @@ impl Link {
                         come_back(&this);
                     }
                 } else if origin.is_current(term) {
-                    inboxes.deliver(&info);
+                    inboxes.deliver_in(term, &info);
                 }
                 Ok::<(), std::convert::Infallible>(())
             });
@@ -159,6 +159,11 @@ impl Link {
             connection.subscribe(channel).await.map_err(fault::fault)?;
         }
         Ok(Numbered { connection, number, term })
+    }
+
+    /// Whether what came in this term counts still.
+    pub(super) fn is_current(&self, term: u64) -> bool {
+        self.origin.is_current(term)
     }
 
     /// Drops a connection of a term that is over; a link that comes back by itself comes back at once.
