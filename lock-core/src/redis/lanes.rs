@@ -32,7 +32,7 @@ impl Lanes {
         Self { origin, free: Semaphore::new(LANES_MAX), idle: Mutex::default() }
     }
 
-    /// Sends a command and waits for its replication; both answers in an array.
+    /// Sends an attempt and waits for the replication of a grant; both answers in an array.
     pub(super) async fn call_and_wait(
         &self,
         command: &Cmd,
