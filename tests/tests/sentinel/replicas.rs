@@ -153,6 +153,18 @@ async fn one_that_is_blocked_does_not_wait_for_replicas() {
     }
 }
 
+/// V4, V8: a wait that ends before the time of the replicas does is told what was found of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_that_is_shorter_than_the_time_of_the_replicas_is_told_of_them() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(30_000)).await;
+    let start = Instant::now();
+    let error = locks.lock("k").wait(ms(600)).replicas(1, ms(1_000)).await.unwrap_err();
+    assert!(start.elapsed() < ms(600) + LATE, "{:?}", start.elapsed());
+    let AcquireError::NotReplicated(why) = &error else { panic!("{error:?}") };
+    assert!(why.timeout() > ms(400) && why.timeout() <= ms(450), "{error}");
+}
+
 /// A store without replicas refuses the option before anything is sent.
 #[tokio::test]
 async fn a_store_without_replicas_refuses_the_option() {
