@@ -102,8 +102,7 @@ impl Sentinels {
         let answered = self.ask_all().await;
         match (&*self.term.borrow(), answered) {
             (Some(term), _) => Ok(term.clone()),
-            (None, Err(fault)) => Err(fault),
-            (None, Ok(())) => Err(self.unknown()),
+            (None, answered) => Err(answered.err().unwrap_or_else(ask::silent)),
         }
     }
 
@@ -113,30 +112,31 @@ impl Sentinels {
         is_fresh.then(|| self.term.borrow().clone()).flatten()
     }
 
-    /// Asks all until a majority has answered, or nobody else does.
+    /// Asks all until a majority has named a master, or nobody else does. While none is known, the
+    /// first answer alone does not do: a sentinel that is near and cut off names a former one.
     async fn ask_all(self: &Arc<Self>) -> Result<(), Fault> {
         let all: Vec<_> = self.known().watched.iter().map(|one| one.at.clone()).collect();
-        let majority = all.len() / 2 + 1;
+        let (count, majority) = (all.len(), all.len() / 2 + 1);
         let mut asked: FuturesUnordered<_> = all
             .into_iter()
             .map(|at| async move { (ask::once(&self.target, &at).await, at) })
             .collect();
-        let mut answered = 0;
-        let mut why = None;
-        let mut until = clock::now() + 2 * ask::ANSWER_WITHIN;
-        while answered < majority {
+        let (mut named, mut ignorant, mut why) = (0, 0, None);
+        let (start, knew) = (clock::now(), self.number() != 0);
+        let mut until = start + 2 * ask::ANSWER_WITHIN;
+        while named < majority {
             match tokio::time::timeout_at(until.into(), asked.next()).await {
-                Ok(Some((Ok(report), at))) => {
-                    let first = answered == 0;
-                    answered += 1;
-                    match report {
-                        Some(report) => self.learn(&at, report),
-                        None => why = why.or_else(|| Some(self.unknown())),
-                    }
-                    if first {
-                        until = clock::now() + OTHERS_WITHIN;
-                    }
+                Ok(Some((Ok(Some(report)), at))) => {
+                    self.learn(&at, report);
+                    named += 1;
+                    until = match knew {
+                        true => until.min(clock::now() + OTHERS_WITHIN),
+                        // The master is to be connected to in the same time.
+                        false => start + ask::ANSWER_WITHIN,
+                    };
                 }
+                // It is new, or a switch came in between. Another may know.
+                Ok(Some((Ok(None), _))) => ignorant += 1,
                 Ok(Some((Err(fault), _))) => {
                     // What can't pass by itself says most.
                     let says_more = why.as_ref().is_none_or(Fault::is_transient);
@@ -145,12 +145,23 @@ impl Sentinels {
                 Ok(None) | Err(_) => break,
             }
         }
-        why.filter(|_| self.number() == 0).map_or(Ok(()), Err)
+        if self.number() != 0 {
+            return Ok(());
+        }
+        match why {
+            Some(fault) if !fault.is_transient() || ignorant == 0 => Err(fault),
+            _ if ignorant == 0 => Err(ask::silent()),
+            _ => Err(self.unknown_to(ignorant, count)),
+        }
     }
 
-    fn unknown(&self) -> Fault {
-        let what = format!("the sentinels know of no master named `{}`", self.target.master);
-        Fault::new(FaultKind::Refused, what)
+    /// So many of `count` sentinels know of no such master. Those that are silent may.
+    fn unknown_to(&self, ignorant: usize, count: usize) -> Fault {
+        let (kind, who) = match ignorant < count {
+            true => (FaultKind::Transient, "the sentinels that answer"),
+            false => (FaultKind::Refused, "the sentinels"),
+        };
+        Fault::new(kind, format!("{who} know of no master named `{}`", self.target.master))
     }
 
     /// Starts the watching tasks that do not run: at first, and when the runtime that they were
