@@ -45,12 +45,14 @@ pub struct Fault {
     what: String,
     source: Option<Arc<dyn StdError + Send + Sync>>,
     is_superseded: bool,
+    is_unsent: bool,
 }
 
 impl Fault {
     /// A fault with a text for people: no URL, no password.
     pub fn new(kind: FaultKind, what: impl Into<String>) -> Self {
-        Self { kind, what: what.into(), source: None, is_superseded: false }
+        let (is_superseded, is_unsent) = (false, false);
+        Self { kind, what: what.into(), source: None, is_superseded, is_unsent }
     }
 
     /// A grant that does not count, as too few replicas have it.
@@ -69,6 +71,19 @@ impl Fault {
     /// it alone for a while.
     pub(crate) fn is_superseded(&self) -> bool {
         self.is_superseded
+    }
+
+    /// Marks a fault of a request that has not left: it took no effect, and will take none.
+    #[cfg(any(feature = "redis", feature = "test-util"))]
+    #[must_use]
+    pub(crate) fn unsent(mut self) -> Self {
+        self.is_unsent = true;
+        self
+    }
+
+    /// Whether the request is known not to have left.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.is_unsent
     }
 
     /// What was found of the replicas, if that is the trouble.

@@ -263,7 +263,7 @@ impl Link {
 
     /// The connection, and how long an answer may take.
     async fn ready(self: &Arc<Self>, within: Duration) -> Result<(Numbered, Duration), Unserved> {
-        let unsent = |fault| Unserved { fault: Failure::Other(fault), sent: None };
+        let unsent = |fault: Fault| Unserved { fault: Failure::Other(fault.unsent()), sent: None };
         let until = clock::now() + REQUEST_WITHIN;
         let connection = self.get_within(within).await.map_err(unsent)?;
         let left = until.saturating_duration_since(clock::now());

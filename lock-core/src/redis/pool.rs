@@ -218,7 +218,7 @@ impl fmt::Debug for RedisPool {
 }
 
 fn unsent(fault: Fault) -> Unserved {
-    Unserved { fault: Failure::Other(fault), sent: None }
+    Unserved { fault: Failure::Other(fault.unsent()), sent: None }
 }
 
 /// The pool gave no connection.

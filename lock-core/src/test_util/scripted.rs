@@ -193,7 +193,7 @@ impl Pass {
         match self.act {
             Act::Err(kind) => {
                 self.end();
-                Err(Fault::new(kind, "the script lets no request through"))
+                Err(Fault::new(kind, "the script lets no request through").unsent())
             }
             Act::Stuck => {
                 drop(self.gate.changed().await);
