@@ -15,6 +15,8 @@ pub(super) struct Known {
     pub(super) poll: Poll,
     /// When any of them answered last.
     pub(super) heard: Option<Instant>,
+    /// When all were last asked in vain.
+    pub(super) unheard: Option<Instant>,
 }
 
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Who is the master now.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -17,6 +17,10 @@ use crate::redis::fault;
 
 /// What was heard longer ago than this is asked for before anything is connected to.
 const FRESH_FOR: Duration = Duration::from_secs(3);
+
+/// Where nobody answered, nobody is asked again for this long: the known master need not wait for
+/// sentinels that are away.
+const SILENCE_SHARED: Duration = Duration::from_secs(1);
 
 /// How long those that have not answered yet are waited for after the first that has.
 const OTHERS_WITHIN: Duration = Duration::from_millis(100);
@@ -52,7 +56,7 @@ impl Sentinels {
         })
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,11 +99,15 @@ impl Sentinels {
             return Ok(term);
         }
         let _one_at_a_time = self.asking.lock().await;
+        let asked = clock::now();
         if let Some(term) = self.fresh() {
             return Ok(term);
         }
         self.watch();
         let answered = self.ask_all().await;
+        if self.known().heard.is_none_or(|heard| heard < asked) {
+            self.known().unheard = Some(clock::now());
+        }
         match (&*self.term.borrow(), answered) {
             (Some(term), _) => Ok(term.clone()),
             (None, answered) => Err(answered.err().unwrap_or_else(ask::silent)),
@@ -107,9 +115,15 @@ impl Sentinels {
     }
 
     fn fresh(&self) -> Option<Term> {
-        let heard = self.known().heard?;
-        let is_fresh = clock::now().saturating_duration_since(heard) < FRESH_FOR;
-        is_fresh.then(|| self.term.borrow().clone()).flatten()
+        let (heard, unheard) = {
+            let known = self.known();
+            (known.heard, known.unheard)
+        };
+        let (now, term) = (clock::now(), self.term.borrow().clone());
+        let since = |at: Instant, within| now.saturating_duration_since(at) < within;
+        let is_fresh = heard.is_some_and(|at| since(at, FRESH_FOR))
+            || unheard.is_some_and(|at| since(at, SILENCE_SHARED));
+        term.filter(|_| is_fresh)
     }
 
     /// Asks all until a majority has named a master, or nobody else does. While none is known, the
@@ -123,7 +137,8 @@ impl Sentinels {
             .collect();
         let (mut named, mut ignorant, mut why) = (0, 0, None);
         let (start, knew) = (clock::now(), self.number() != 0);
-        let mut until = start + 2 * ask::ANSWER_WITHIN;
+        // A master that is known is to be connected to in the same time.
+        let mut until = start + if knew { 1 } else { 2 } * ask::ANSWER_WITHIN;
         while named < majority {
             match tokio::time::timeout_at(until.into(), asked.next()).await {
                 Ok(Some((Ok(Some(report)), at))) => {
@@ -131,7 +146,7 @@ impl Sentinels {
                     named += 1;
                     until = match knew {
                         true => until.min(clock::now() + OTHERS_WITHIN),
-                        // The master is to be connected to in the same time.
+                        // So is the one that is named now.
                         false => start + ask::ANSWER_WITHIN,
                     };
                 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::{Sentinels, Target};
 use crate::backend::FaultKind;
+use crate::engine::clock;
 
 /// A sentinel that names the master at this port with this epoch, or knows of none, after a time.
 /// Its threads end with the test's process, and its connections with those of the test.
@@ -122,4 +123,19 @@ async fn that_there_is_no_such_master_is_final_only_once_all_have_said_so() {
         assert_eq!(fault.kind() == FaultKind::Refused, !silent, "{fault}");
         assert!(fault.to_string().contains("no master named `m`"), "{fault}");
     }
+}
+
+#[tokio::test]
+async fn sentinels_that_are_silent_hold_the_known_master_up_once_for_a_second() {
+    let fakes = [0; 3].map(|_| Fake::start(Some((2, 5)), 0));
+    let all = sentinels(&fakes);
+    assert_eq!(master(&all).await, 2);
+    fakes.iter().for_each(Fake::hush);
+    // As after a while.
+    all.known().heard = None;
+    let start = clock::now();
+    let others = [master(&all), master(&all), master(&all)];
+    assert_eq!(futures_util::future::join_all(others).await, [2; 3]);
+    let took = clock::now().duration_since(start);
+    assert!(took < Duration::from_millis(1_500), "{took:?}");
 }
