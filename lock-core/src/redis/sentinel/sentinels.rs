@@ -200,9 +200,10 @@ impl Sentinels {
         for (other, id) in report.others {
             known.told_of(other, id, now);
         }
-        known.poll.note(at, report.master, now);
+        let voter = known.voter(at).clone();
+        known.poll.note(&voter, report.master, now);
         let elected = self.term.borrow().as_ref().map(|term| term.master.clone());
-        let sentinels = known.watched.len();
+        let sentinels = known.voters(now);
         let other = known.poll.elect(elected.as_ref(), sentinels, now);
         if let Some(master) = other {
             if let Some(elected) = elected {
