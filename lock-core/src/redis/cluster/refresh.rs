@@ -62,11 +62,20 @@ impl Cluster {
                 tokio::time::sleep_until((last + BETWEEN).into()).await;
             }
             drop(tokio::time::timeout(REQUEST_WITHIN * 2, looking.0.look()).await);
+            looking.0.check_pushes();
             let now = clock::now();
             let jitter = EVERY.mul_f64(f64::from(clock::random_bits()) / f64::from(u32::MAX) / 2.0);
             *looking.0.look_at.lock().unwrap_or_else(PoisonError::into_inner) =
                 (Some(now), Some(now + EVERY + jitter));
         }));
+    }
+
+    /// Sees whether the connections for pushes still carry something. Nothing else is sent there,
+    /// so one that was dropped on the way without a word would be taken for a quiet one.
+    fn check_pushes(&self) {
+        for server in self.state().servers.values() {
+            server.pushes.check();
+        }
     }
 
     /// Asks the masters, and if none answers the nodes of the URL.
