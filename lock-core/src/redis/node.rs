@@ -302,12 +302,8 @@ impl Node {
     ) -> Result<Value, Unserved> {
         let script = self.script(&WITHDRAW);
         let Some(cluster) = self.cluster() else { return self.call(script, command).await };
-        if self.has_pool() {
-            match self.call(script, command.clone()).await {
-                Err(unserved) if unserved.fault.is_try_again() => {}
-                answer => return answer,
-            }
-        }
+        // Past the pool, which keeps to itself for longer than a request may take that the keys of
+        // the lock are in two places.
         Box::pin(cluster.withdraw(script, &command, names.lock(), owner, held)).await
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_core::{ConnectError, LockClient, LockOptions};
 use tests::redis::{RedisCluster, RedisServer};
-use tests::wait::eventually;
+use tests::wait::{eventually, within};
 
 use crate::support::*;
 
@@ -55,6 +55,29 @@ async fn a_pool_of_a_cluster_serves_locks_and_renewals_do_not_need_it() {
     a.lock("k").await.unwrap().release().await.unwrap();
     drop(pool);
     nothing_left(&cluster, [a, b]).await;
+}
+
+/// V5, V6: a lock that was acquired through a pool is free at once when it is released while its
+/// keys are in two places.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_beside_a_pool_in_a_half_moved_slot_frees_the_lock() {
+    let cluster = RedisCluster::start().await;
+    let (pool, locks) = pooled(&cluster, ms(30_000)).await;
+    let guard = locks.lock("k").await.unwrap();
+    let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
+    let to = (from + 1) % 3;
+    cluster.begin_move(slot, from, to);
+    cluster.move_keys(slot, from, to, |key| key == "lock:{k}");
+    within("the release", guard.release()).await.unwrap();
+    let command = ["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "10"];
+    for node in [from, to] {
+        let keys: Vec<String> = cluster.node(node).command(&command);
+        assert!(keys.iter().all(|key| key != "lock:{k}"), "{keys:?}");
+    }
+    cluster.end_move(slot, from, to);
+    locks.lock("k").await.unwrap().release().await.unwrap();
+    drop(pool);
+    nothing_left(&cluster, [locks]).await;
 }
 
 /// F17 (V1, V8): a pool of another kind than the URL, or of another cluster, is refused.
