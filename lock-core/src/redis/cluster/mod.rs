@@ -73,12 +73,25 @@ impl Cluster {
         inboxes: Arc<Inboxes>,
         requests: Arc<AtomicU64>,
     ) -> Result<Arc<Self>, Fault> {
-        let Target { seeds, login } = target;
         // Whether the build has what the login needs.
-        if let Some(seed) = seeds.first() {
-            login.client(seed)?;
+        if let Some(seed) = target.seeds.first() {
+            target.login.client(seed)?;
         }
-        let cluster = Arc::new_cyclic(|this| Self {
+        let cluster = Self::unseen(target, session, inboxes, requests);
+        let looking = tokio::time::timeout(REQUEST_WITHIN, cluster.look());
+        looking.await.unwrap_or_else(|_| Err(super::fault::timed_out(REQUEST_WITHIN)))?;
+        Ok(cluster)
+    }
+
+    /// A cluster of which nothing is known but where to begin.
+    fn unseen(
+        target: Target,
+        session: String,
+        inboxes: Arc<Inboxes>,
+        requests: Arc<AtomicU64>,
+    ) -> Arc<Self> {
+        let Target { seeds, login } = target;
+        Arc::new_cyclic(|this| Self {
             session,
             inboxes,
             requests,
@@ -89,10 +102,7 @@ impl Cluster {
             looking: AtomicBool::new(false),
             look_at: Mutex::default(),
             this: this.clone(),
-        });
-        let looking = tokio::time::timeout(REQUEST_WITHIN, cluster.look());
-        looking.await.unwrap_or_else(|_| Err(super::fault::timed_out(REQUEST_WITHIN)))?;
-        Ok(cluster)
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
