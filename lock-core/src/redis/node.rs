@@ -213,8 +213,9 @@ impl Node {
 
     /// Calls a script by its hash, and with its source if the server does not know it.
     pub(super) async fn call(&self, script: &Script, command: Cmd) -> Result<Value, Unserved> {
-        if let Some(cluster) = self.cluster().filter(|_| !self.has_pool()) {
-            // On the heap: its way is long, and all would carry it.
+        if let Some(cluster) = self.cluster() {
+            // Past the pool, which does not tell which node answered: it may be a master that was
+            // cut off and succeeded. On the heap: its way is long, and all would carry it.
             return Box::pin(cluster.call(script, &command)).await;
         }
         match self.send(&command).await {
@@ -262,8 +263,7 @@ impl Node {
         answer.map(|(answer, _)| answer)
     }
 
-    /// Calls a script, and waits for its replication; also how many replicas acknowledged it. In a
-    /// cluster that goes past the pool, which has no one connection to wait on.
+    /// Calls a script, and waits for its replication; also how many replicas acknowledged it.
     pub(super) async fn call_and_wait(
         &self,
         script: &Script,
@@ -302,8 +302,6 @@ impl Node {
     ) -> Result<Value, Unserved> {
         let script = self.script(&WITHDRAW);
         let Some(cluster) = self.cluster() else { return self.call(script, command).await };
-        // Past the pool, which keeps to itself for longer than a request may take that the keys of
-        // the lock are in two places.
         Box::pin(cluster.withdraw(script, &command, names.lock(), owner, held)).await
     }
 
@@ -335,11 +333,6 @@ impl Node {
     async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
         match &self.servers {
             Servers::One(one) => one.send(command).await,
-            #[cfg(feature = "deadpool")]
-            Servers::Cluster { pool: Some(_), .. } => {
-                let sent = self.send_pooled(Request { command, replicas: None }).await;
-                sent.map_err(|misled| misled.unserved)
-            }
             Servers::Cluster { .. } => self.send_main(command).await,
         }
     }
