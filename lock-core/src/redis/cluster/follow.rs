@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use redis::{Cmd, Value};
 
 use super::Cluster;
-use super::redirect::Redirect;
+use super::redirect::{Redirect, is_ask};
 use super::server::{Lane, Server};
 use super::slots;
 use crate::backend::{Fault, FaultKind};
@@ -47,13 +47,16 @@ struct Call<'a> {
     unstable_until: Instant,
     /// When the last answer is due.
     end: Instant,
+    /// Whether it goes where the slot is on its way to.
+    follows_ask: bool,
 }
 
 impl<'a> Call<'a> {
     fn new(script: &'a Script, command: &'a Cmd, lane: Lane, budget: Duration) -> Self {
         let (now, slot) = (clock::now(), slots::slot_of_call(command));
         let until = worth_waiting(now, budget);
-        Self { slot, script, command, lane, until, unstable_until: until, end: now + budget }
+        let (unstable_until, end, follows_ask) = (until, now + budget, true);
+        Self { slot, script, command, lane, until, unstable_until, end, follows_ask }
     }
 }
 
@@ -77,8 +80,9 @@ impl Cluster {
         self.follow(Call::new(script, command, Lane::Waiting(replicas), REQUEST_WITHIN)).await
     }
 
-    /// Withdraws a claim. While the keys of its lock are in two places, it only gives up the lock
-    /// itself: who waits finds that at its next recheck.
+    /// Withdraws a claim. While the keys of its lock are in two places, or where their slot is on
+    /// its way to, it only gives up the lock itself: who waits finds that at its next recheck.
+    /// Nobody can listen there yet, so a hand-off would take all who wait for dead.
     pub(in crate::redis) async fn withdraw(
         &self,
         script: &Script,
@@ -89,22 +93,22 @@ impl Cluster {
     ) -> Result<Value, Unserved> {
         let mut call = Call::new(script, command, Lane::Main, REQUEST_WITHIN);
         call.unstable_until = clock::now() + RELEASE_UNSTABLE;
+        call.follows_ask = false;
         let (until, end) = (call.until, call.end);
         let unserved = match self.follow(call).await {
-            Err(unserved) if unserved.fault.is_try_again() => unserved,
+            Err(unserved) if unserved.fault.is_try_again() || is_ask(&unserved.fault) => unserved,
             answer => return answer,
         };
-        let mut command = FREE.evalsha(1);
-        command.arg(lock).arg(owner);
-        let unstable_until = until;
-        let call = Call {
-            until,
-            unstable_until,
-            end,
-            ..Call::new(&FREE, &command, Lane::Main, REQUEST_WITHIN)
+        let mut free = FREE.evalsha(1);
+        free.arg(lock).arg(owner);
+        let later = |script, command| {
+            let call = Call::new(script, command, Lane::Main, REQUEST_WITHIN);
+            self.follow(Call { until, unstable_until: until, end, ..call })
         };
-        match self.follow(call).await? {
-            // Its place in the line is out of reach, and must go too.
+        match later(&FREE, &free).await? {
+            // Its place in the line must go too.
+            Value::Int(0) if !held && is_ask(&unserved.fault) => later(script, command).await,
+            // And is out of reach.
             Value::Int(0) if !held => Err(unserved),
             answer => Ok(answer),
         }
@@ -193,6 +197,7 @@ impl Cluster {
                 Some(Redirect::Ask(_)) if matches!(call.lane, Lane::Waiting(_)) => {
                     !pause(&mut pauses, call.unstable_until).await
                 }
+                Some(Redirect::Ask(_)) if !call.follows_ask => true,
                 Some(Redirect::Ask(to)) => {
                     redirects += 1;
                     asked = Some(self.known(to));
