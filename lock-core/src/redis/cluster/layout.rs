@@ -58,22 +58,28 @@ pub(super) fn parse(text: &str, asked: &Addr, by_name: bool) -> Option<Vec<Maste
         if !flags().any(|flag| flag == "master") || flags().any(|flag| flag == "noaddr") {
             continue;
         }
-        // `ip:port@bus-port[,name[,more]]`
-        let (addr, more) = addr.split_once('@')?;
-        let addr = Addr::parse(addr, asked)?;
-        let name = more.split(',').nth(1).filter(|name| !name.is_empty());
-        let ranges = slots.iter().filter(|slots| !slots.starts_with('['));
-        let ranges = ranges.map(|slots| range(slots)).collect::<Option<_>>()?;
-        let (addr, named) = match name.map(|name| Addr::new(name, addr.port)) {
-            Some(name) if by_name => (name, Some(addr)),
-            named => (addr, named),
-        };
-        masters.push(Master { named, addr, epoch: epoch.parse().ok()?, ranges });
+        // One that cannot be read must not hide the others: a node of another kind of connection,
+        // or of a later form.
+        masters.extend(master(addr, epoch, slots, asked, by_name));
         if masters.len() > MASTERS_MAX {
             return None;
         }
     }
     (!masters.is_empty()).then_some(masters)
+}
+
+fn master(addr: &str, epoch: &str, slots: &[&str], asked: &Addr, by_name: bool) -> Option<Master> {
+    // `ip:port@bus-port[,name[,more]]`
+    let (addr, more) = addr.split_once('@')?;
+    let addr = Addr::parse(addr, asked)?;
+    let name = more.split(',').nth(1).filter(|name| !name.is_empty());
+    let ranges = slots.iter().filter(|slots| !slots.starts_with('['));
+    let ranges = ranges.map(|slots| range(slots)).collect::<Option<_>>()?;
+    let (addr, named) = match name.map(|name| Addr::new(name, addr.port)) {
+        Some(name) if by_name => (name, Some(addr)),
+        named => (addr, named),
+    };
+    Some(Master { named, addr, epoch: epoch.parse().ok()?, ranges })
 }
 
 /// `5` or `0-5460`.
@@ -224,6 +230,18 @@ e ?:5@15 master - 0 0 0 connected\n";
         ] {
             assert_eq!(parse(text, &asked(), false), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_master_that_cannot_be_read_hides_no_other() {
+        let text = "\
+a h:0@1 master - 0 0 1 connected 0-5\n\
+b h:2@2 master - 0 0 2 connected 6-8\n\
+c h:3@3 master - 0 0 3 connected 9-later\n";
+        let mut table = Table::empty();
+        table.learn(&parse(text, &asked(), false).unwrap());
+        assert_eq!([0, 6, 9].map(|slot| owner(&table, slot)), ["nobody", "h:2", "nobody"]);
+        assert_eq!(parse("a b", &asked(), false), None);
     }
 
     #[test]
