@@ -293,7 +293,7 @@ impl Claim for RedisClaim {
         }
         if self.inbox.is_none() {
             self.inbox = Some(self.node.inboxes.open(self.id));
-            self.listening = self.node.listen(&self.names);
+            self.listening = self.node.listen(&self.names, self.id);
         }
         let handed = self.inbox.as_ref().and_then(|inbox| inbox.handed());
         // With replicas, a grant that was pushed counts only once they have it, too: ask.

@@ -111,6 +111,15 @@ impl Inboxes {
         }
     }
 
+    /// The same for some of them.
+    pub(super) fn stir_these(&self, claims: &[ClaimId]) {
+        for claim in claims {
+            let Some(inbox) = self.claims().get(claim).cloned() else { continue };
+            *inbox.news() = News { stirred: true, ..News::default() };
+            inbox.poke.notify_one();
+        }
+    }
+
     /// Delivers a push. Runs on the task of the connection: short, and without waiting.
     pub(super) fn deliver(&self, push: &PushInfo) {
         if !matches!(push.kind, PushKind::Message | PushKind::SMessage) {

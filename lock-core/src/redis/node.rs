@@ -22,7 +22,7 @@ use super::renewals::Renew;
 use super::script::{RIGHTS, Script, WITHDRAW};
 use super::sentinel::Sentinels;
 use super::{fault, names, probe};
-use crate::backend::{Fault, FaultKind};
+use crate::backend::{ClaimId, Fault, FaultKind};
 use crate::engine::clock;
 use crate::options::Replicas;
 
@@ -207,8 +207,8 @@ impl Node {
     }
 
     /// Sees to it that pushes for a lock are heard, where that is not so anyway.
-    pub(super) fn listen(&self, names: &Names) -> Option<Listening> {
-        self.cluster()?.listen(names)
+    pub(super) fn listen(&self, names: &Names, claim: ClaimId) -> Option<Listening> {
+        self.cluster()?.listen(names, claim)
     }
 
     /// Calls a script by its hash, and with its source if the server does not know it.

@@ -212,7 +212,7 @@ mod tests {
         let cluster = Cluster::unseen(target, "ab".into(), Arc::default(), Arc::default());
         let nodes = format!("a {closed}@1 master - 0 0 1 connected 0-16383");
         cluster.state().table.learn(&layout::parse(&nodes, &addr, false).unwrap());
-        cluster.needed().insert(5, 1);
+        cluster.needed().insert(5, vec![crate::backend::ClaimId::from_bits(1)]);
         let heard = Arc::new(Heard::default());
         heard.expect(5);
         heard.begun(5);

@@ -128,13 +128,21 @@ impl Cluster {
             .ok_or_else(|| fault::strange("what its nodes are"))
     }
 
-    fn learn(&self, told: &[Master]) {
+    pub(super) fn learn(&self, told: &[Master]) {
+        let mut slots: Vec<_> = self.needed().keys().copied().collect();
         let mut state = self.state();
         let State { table, servers } = &mut *state;
+        let owners: Vec<_> = slots.iter().map(|slot| table.owner(*slot).cloned()).collect();
         table.learn(told);
         // Others were asked on the way, or are masters no more: their connections go.
         servers.retain(|addr, _| table.masters().contains(addr));
+        let mut owners = owners.iter();
+        slots.retain(|slot| {
+            let last = owners.next().and_then(Option::as_ref);
+            last.is_some() && last != table.owner(*slot)
+        });
         drop(state);
+        self.stir(&slots);
         self.listen_everywhere();
     }
 }
