@@ -43,6 +43,9 @@ const FENCE_KEPT: Duration = Duration::from_secs(60 * 60);
 /// A healthy server on a loaded machine answers within this.
 const RENEW_WITHIN_MIN: Duration = Duration::from_millis(50);
 
+/// What a renewal says of others who wait if it cannot look.
+const WANTED_UNKNOWN: i64 = 2;
+
 /// Attempts without an answer that are remembered; more hang on one server only if it hangs for
 /// longer than any lease.
 const DOUBTS_MAX: usize = 8;
@@ -62,6 +65,8 @@ pub struct RedisClaim {
     held: bool,
     /// Held for the full lease, not only for what is left of a pushed grant.
     renewed: bool,
+    /// Others wait, as far as is known.
+    wanted: bool,
     /// Where its tokens end, in a quorum.
     clock: Option<u64>,
     /// Where attempts were sent whose effect is not known: they may take effect later still, and
@@ -91,6 +96,7 @@ impl RedisClaim {
             blocked: None,
             held: false,
             renewed: false,
+            wanted: false,
             clock: None,
             doubts: Vec::new(),
         }
@@ -220,10 +226,13 @@ impl RedisClaim {
     }
 
     fn granted(&mut self, first: i64, last: i64, wanted: i64) -> Result<Grant, Fault> {
+        if wanted != WANTED_UNKNOWN {
+            self.wanted = wanted != 0;
+        }
         Ok(Grant {
             fences: FenceRange::new(token(first)?, token(last)?),
             valid_for: self.terms.lease,
-            wanted: wanted != 0,
+            wanted: self.wanted,
             handed_on: false,
             revoke_requested: false,
         })
@@ -300,7 +309,7 @@ impl Claim for RedisClaim {
         if let Some(handed) = handed.filter(|_| self.terms.replicas.is_none())
             && let Some(grant) = self.handed_on(handed)
         {
-            self.held = true;
+            (self.held, self.wanted) = (true, handed.wanted);
             self.blocked = None;
             return Ok(Attempt::Granted(grant));
         }
@@ -326,7 +335,7 @@ impl Claim for RedisClaim {
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         if let Some(inbox) = &self.inbox {
-            inbox.clear_wanted();
+            self.wanted |= inbox.clear_wanted();
         }
         let renew = Renew {
             names: self.names.clone(),

@@ -59,10 +59,11 @@ impl Inbox {
         news.handed.take()
     }
 
-    /// Forgets that others want the key: the store is about to be asked.
-    pub(super) fn clear_wanted(&self) {
+    /// Forgets that others want the key, if that was told: the store is about to be asked.
+    pub(super) fn clear_wanted(&self) -> bool {
         let mut news = self.news();
-        (news.wanted, news.stirred) = (false, false);
+        news.stirred = false;
+        std::mem::take(&mut news.wanted)
     }
 
     /// Resolves when there is something that `holding` claims or waiting ones care for.

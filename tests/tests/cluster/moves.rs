@@ -126,6 +126,34 @@ async fn the_only_one_in_line_is_handed_the_lock_in_a_slot_that_is_about_to_move
     nothing_left(&cluster, [a, b]).await;
 }
 
+/// V5: a hold of which others wait for the lock is known to be wanted while its slot is half moved,
+/// where renewals cannot look at the line: it is given up in turn, not kept among its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_that_is_wanted_is_still_known_to_be_while_its_slot_is_half_moved() {
+    let cluster = RedisCluster::start().await;
+    let (a, b) =
+        (connect(&cluster.url(), ms(900)).await, connect(&cluster.url(), ms(30_000)).await);
+    let guard = a.lock("k").await.unwrap();
+    let elsewhere = tokio::spawn(b.lock("k").wait(ms(20_000)).acquire());
+    line_of(&cluster, "k", 1).await;
+    let renewed = a.stats().renewals;
+    eventually("a look at the line", || a.stats().renewals > renewed + 1).await;
+    let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
+    let to = (from + 1) % 3;
+    cluster.begin_move(slot, from, to);
+    cluster.move_keys(slot, from, to, |key| key == "lock:{k}");
+    let renewed = a.stats().renewals;
+    eventually("renewals without one", || a.stats().renewals > renewed + 1).await;
+    let here = tokio::spawn(a.lock("k").wait(ms(20_000)).acquire());
+    eventually("it waits here", || a.stats().waiters == 1).await;
+    guard.release().await.unwrap();
+    cluster.end_move(slot, from, to);
+    elsewhere.await.unwrap().unwrap().release().await.unwrap();
+    here.await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(a.stats().handoffs_local, 0);
+    nothing_left(&cluster, [a, b]).await;
+}
+
 /// V2, V5: a line moves with its slot: the release hands the key on at the new place, by a push
 /// there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
