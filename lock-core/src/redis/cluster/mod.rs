@@ -277,11 +277,17 @@ mod tests {
 
     use super::*;
     use crate::key::Key;
+    use crate::redis::inbox::Inbox;
     use crate::redis::names;
 
     fn learn(cluster: &Cluster, owner: &str, epoch: u32) {
         let nodes = format!("a {owner}@1 master - 0 0 {epoch} connected 0-16383");
         cluster.learn(&layout::parse(&nodes, &cluster.seeds[0], false).unwrap());
+    }
+
+    async fn stirred(inbox: &Inbox) {
+        let changed = tokio::time::timeout(Duration::from_secs(5), inbox.changed(true));
+        changed.await.expect("the claim asks");
     }
 
     #[tokio::test]
@@ -301,14 +307,14 @@ mod tests {
         assert!(inbox.handed().is_some());
         cluster.deliver(&push, &one);
         learn(&cluster, "127.0.0.1:2", 2);
-        inbox.changed(true).await;
+        stirred(&inbox).await;
         assert_eq!(inbox.handed(), None);
         cluster.deliver(&push, &one);
         assert_eq!(inbox.handed(), None);
         cluster.deliver(&push, &two);
         let by = cluster.server(two).unwrap();
         cluster.moved(listening.slot, &by, three);
-        inbox.changed(true).await;
+        stirred(&inbox).await;
         assert_eq!(inbox.handed(), None);
         drop(listening);
         assert!(cluster.needed().is_empty());
