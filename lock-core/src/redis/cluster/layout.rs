@@ -161,6 +161,25 @@ impl Table {
         *self = next;
     }
 
+    /// Owners of slots that none of these answers names as owners of any: they are gone, if they do
+    /// not answer either.
+    pub(super) fn unnamed(&self, told: &[Vec<Master>]) -> Vec<Addr> {
+        let named = |addr: &Addr| {
+            let mut masters = told.iter().flatten();
+            masters.any(|master| master.addr == *addr && !master.ranges.is_empty())
+        };
+        let owners = self.one_slot_each().into_iter().map(|(_, addr)| addr);
+        owners.filter(|addr| !named(addr)).collect()
+    }
+
+    /// Forgets an owner that is gone, under whatever epoch it owned its slots.
+    pub(super) fn forget(&mut self, gone: &Addr) {
+        let Some(number) = self.masters.iter().position(|known| known == gone) else { return };
+        for owner in self.owners.iter_mut().filter(|owner| usize::from(owner.0) == number) {
+            *owner = (NOBODY, 0);
+        }
+    }
+
     /// `by` says that a slot is at `to`. Whoever is believed to own it knows best.
     pub(super) fn moved(&mut self, slot: u16, by: &Addr, to: &Addr) -> bool {
         if self.owner(slot).is_some_and(|owner| owner != by) {
@@ -254,6 +273,22 @@ c h:3@3 master - 0 0 3 connected 9-later\n";
         assert!(table.masters().contains(&Addr::new("h", 2)), "it is asked on");
         learn(&mut table, &[("h:1", 8, "0-50"), ("h:2", 7, "")]);
         assert_eq!(owner(&table, 0), "h:1");
+    }
+
+    #[test]
+    fn an_owner_that_is_gone_makes_way_for_an_earlier_epoch() {
+        let mut table = Table::empty();
+        learn(&mut table, &[("h:1", 9, "0-100"), ("h:2", 2, "101")]);
+        let told = [&[("h:3", 1, "0-100")][..], &[("h:3", 1, "0-100"), ("h:1", 9, "")]];
+        let told = told.map(|told| parse(&lines(told), &asked(), false).unwrap());
+        table.learn(&told[0]);
+        assert_eq!([0, 101].map(|slot| owner(&table, slot)), ["h:1", "h:2"]);
+        let mut unnamed = table.unnamed(&told);
+        unnamed.sort_by_key(|addr| addr.port);
+        assert_eq!(unnamed, [1, 2].map(|port| Addr::new("h", port)));
+        table.forget(&unnamed[0]);
+        table.learn(&told[0]);
+        assert_eq!([0, 101].map(|slot| owner(&table, slot)), ["h:3", "h:2"]);
     }
 
     #[test]

@@ -319,4 +319,17 @@ mod tests {
         drop(listening);
         assert!(cluster.needed().is_empty());
     }
+
+    #[tokio::test]
+    async fn an_owner_that_is_gone_makes_way_for_a_cluster_that_was_made_anew() {
+        let target = Target::parse("redis+cluster://127.0.0.1:1").unwrap();
+        let cluster = Cluster::unseen(target, "ab".into(), Arc::default(), Arc::default());
+        learn(&cluster, "127.0.0.1:1", 9);
+        let anew = "a 127.0.0.1:2@1 master - 0 0 1 connected 0-16383";
+        let told = [(); 2].map(|()| layout::parse(anew, &cluster.seeds[0], false).unwrap());
+        cluster.bury(&told[..1]).await;
+        assert!(cluster.state().table.owner(5).is_some_and(|owner| owner.port == 1));
+        cluster.bury(&told).await;
+        assert!(cluster.state().table.owner(5).is_some_and(|owner| owner.port == 2));
+    }
 }

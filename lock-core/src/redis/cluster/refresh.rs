@@ -93,26 +93,51 @@ impl Cluster {
         for nodes in masters.chunks(ASKED_AT_ONCE) {
             let mut answers: FuturesUnordered<_> =
                 nodes.iter().map(|addr| self.ask(addr.clone())).collect();
-            let (mut answered, mut until) = (false, clock::now() + REQUEST_WITHIN);
+            let (mut all, mut until) = (Vec::new(), clock::now() + REQUEST_WITHIN);
             while let Ok(Some(answer)) = tokio::time::timeout_at(until.into(), answers.next()).await
             {
                 match answer {
                     Ok(told) => {
                         self.learn(&told);
-                        if !answered {
-                            (answered, until) = (true, clock::now() + OTHERS_WITHIN);
+                        if all.is_empty() {
+                            until = clock::now() + OTHERS_WITHIN;
                         }
+                        all.push(told);
                     }
                     // What is refused for good tells more than who is away.
                     Err(fault) if why.is_transient() => why = fault,
                     Err(_) => {}
                 }
             }
-            if answered {
+            if !all.is_empty() {
+                drop(answers);
+                self.bury(&all).await;
                 return Ok(());
             }
         }
         Err(why)
+    }
+
+    /// Forgets owners of slots that two answers or more do not know as such, and that do not answer
+    /// themselves: a cluster that was made anew begins with early epochs. An owner that lives is
+    /// believed rather than those that may have been cut off with a master that it succeeded.
+    pub(super) async fn bury(&self, told: &[Vec<Master>]) {
+        if told.len() < 2 {
+            return;
+        }
+        let unnamed = self.state().table.unnamed(told);
+        let asked = unnamed.into_iter().map(async |addr| (self.ask(addr.clone()).await, addr));
+        let mut asked: FuturesUnordered<_> = asked.collect();
+        while let Some((answer, addr)) = asked.next().await {
+            match answer {
+                Ok(its) => self.learn(&its),
+                Err(fault) if !fault.is_transient() => {}
+                Err(_) => {
+                    self.state().table.forget(&addr);
+                    told.iter().for_each(|told| self.learn(told));
+                }
+            }
+        }
     }
 
     async fn ask(&self, addr: Addr) -> Result<Vec<Master>, Fault> {
