@@ -334,6 +334,10 @@ impl ClientBuilder {
     /// answered by a server that is not the master any more does not count, and is made over the
     /// client's own connection; the pool loses that connection, and after a failover those that
     /// nobody uses.
+    ///
+    /// A pool of a cluster does not tell which node answered, nor follow a slot that moves within
+    /// the time of a request. So at a cluster it is only checked, at connect, and commands go over
+    /// the client's own connections, two or three to a node.
     #[cfg(feature = "deadpool")]
     pub fn redis_pool(mut self, pool: impl Into<RedisPool>) -> Self {
         self.pools.one = Some(pool.into());

@@ -43,6 +43,9 @@ const FENCE_KEPT: Duration = Duration::from_secs(60 * 60);
 /// A healthy server on a loaded machine answers within this.
 const RENEW_WITHIN_MIN: Duration = Duration::from_millis(50);
 
+/// What a renewal says of others who wait if it cannot look.
+const WANTED_UNKNOWN: i64 = 2;
+
 /// Attempts without an answer that are remembered, the latest: those before were sent to a server
 /// that has hung for so long that another may have taken its place.
 const DOUBTS_MAX: usize = 8;
@@ -62,6 +65,8 @@ pub struct RedisClaim {
     held: bool,
     /// Held for the full lease, not only for what is left of a pushed grant.
     renewed: bool,
+    /// Others wait, as far as is known.
+    wanted: bool,
     /// Where its tokens end, in a quorum.
     clock: Option<u64>,
     /// Where attempts were sent whose effect is not known: they may take effect later still, and
@@ -91,6 +96,7 @@ impl RedisClaim {
             blocked: None,
             held: false,
             renewed: false,
+            wanted: false,
             clock: None,
             doubts: Vec::new(),
         }
@@ -220,10 +226,13 @@ impl RedisClaim {
     }
 
     fn granted(&mut self, first: i64, last: i64, wanted: i64) -> Result<Grant, Fault> {
+        if wanted != WANTED_UNKNOWN {
+            self.wanted = wanted != 0;
+        }
         Ok(Grant {
             fences: FenceRange::new(token(first)?, token(last)?),
             valid_for: self.terms.lease,
-            wanted: wanted != 0,
+            wanted: self.wanted,
             handed_on: false,
             revoke_requested: false,
         })
@@ -293,7 +302,7 @@ impl Claim for RedisClaim {
         }
         if self.inbox.is_none() {
             self.inbox = Some(self.node.inboxes.open(self.id));
-            self.listening = self.node.listen(&self.names);
+            self.listening = self.node.listen(&self.names, self.id);
         }
         let handed = self.inbox.as_ref().and_then(|inbox| inbox.handed());
         // At this moment, not when it came: there may have been another master since.
@@ -302,7 +311,7 @@ impl Claim for RedisClaim {
         if let Some(handed) = handed.filter(|_| self.terms.replicas.is_none())
             && let Some(grant) = self.handed_on(handed)
         {
-            self.held = true;
+            (self.held, self.wanted) = (true, handed.wanted);
             self.blocked = None;
             return Ok(Attempt::Granted(grant));
         }
@@ -332,7 +341,7 @@ impl Claim for RedisClaim {
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         if let Some(inbox) = &self.inbox {
-            inbox.clear_wanted();
+            self.wanted |= inbox.clear_wanted();
         }
         let renew = Renew {
             names: self.names.clone(),

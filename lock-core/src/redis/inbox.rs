@@ -68,10 +68,11 @@ impl Inbox {
         news.handed.take()
     }
 
-    /// Forgets that others want the key: the store is about to be asked.
-    pub(super) fn clear_wanted(&self) {
+    /// Forgets that others want the key, if that was told: the store is about to be asked.
+    pub(super) fn clear_wanted(&self) -> bool {
         let mut news = self.news();
-        (news.wanted, news.stirred) = (false, false);
+        news.stirred = false;
+        std::mem::take(&mut news.wanted)
     }
 
     /// Resolves when there is something that `holding` claims or waiting ones care for.
@@ -116,6 +117,15 @@ impl Inboxes {
             let mut news = inbox.news();
             *news = News { stirred: true, ..News::default() };
             drop(news);
+            inbox.poke.notify_one();
+        }
+    }
+
+    /// The same for some of them.
+    pub(super) fn stir_these(&self, claims: &[ClaimId]) {
+        for claim in claims {
+            let Some(inbox) = self.claims().get(claim).cloned() else { continue };
+            *inbox.news() = News { stirred: true, ..News::default() };
             inbox.poke.notify_one();
         }
     }

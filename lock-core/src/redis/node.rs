@@ -22,7 +22,7 @@ use super::renewals::Renew;
 use super::script::{RIGHTS, Script, WITHDRAW};
 use super::sentinel::Sentinels;
 use super::{fault, names, probe};
-use crate::backend::{Fault, FaultKind};
+use crate::backend::{ClaimId, Fault, FaultKind};
 use crate::engine::clock;
 use crate::options::Replicas;
 
@@ -215,14 +215,15 @@ impl Node {
     }
 
     /// Sees to it that pushes for a lock are heard, where that is not so anyway.
-    pub(super) fn listen(&self, names: &Names) -> Option<Listening> {
-        self.cluster()?.listen(names)
+    pub(super) fn listen(&self, names: &Names, claim: ClaimId) -> Option<Listening> {
+        self.cluster()?.listen(names, claim)
     }
 
     /// Calls a script by its hash, and with its source if the server does not know it.
     pub(super) async fn call(&self, script: &Script, command: Cmd) -> Result<Value, Unserved> {
-        if let Some(cluster) = self.cluster().filter(|_| !self.has_pool()) {
-            // On the heap: its way is long, and all would carry it.
+        if let Some(cluster) = self.cluster() {
+            // Past the pool, which does not tell which node answered: it may be a master that was
+            // cut off and succeeded. On the heap: its way is long, and all would carry it.
             return Box::pin(cluster.call(script, &command)).await;
         }
         match self.send(&command).await {
@@ -270,8 +271,7 @@ impl Node {
         answer.map(|(answer, _)| answer)
     }
 
-    /// Calls a script, and waits for its replication; also how many replicas acknowledged it. In a
-    /// cluster that goes past the pool, which has no one connection to wait on.
+    /// Calls a script, and waits for its replication; also how many replicas acknowledged it.
     pub(super) async fn call_and_wait(
         &self,
         script: &Script,
@@ -310,12 +310,6 @@ impl Node {
     ) -> Result<Value, Unserved> {
         let script = self.script(&WITHDRAW);
         let Some(cluster) = self.cluster() else { return self.call(script, command).await };
-        if self.has_pool() {
-            match self.call(script, command.clone()).await {
-                Err(unserved) if unserved.fault.is_try_again() => {}
-                answer => return answer,
-            }
-        }
         Box::pin(cluster.withdraw(script, &command, names.lock(), owner, held)).await
     }
 
@@ -347,11 +341,6 @@ impl Node {
     async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
         match &self.servers {
             Servers::One(one) => one.send(command).await,
-            #[cfg(feature = "deadpool")]
-            Servers::Cluster { pool: Some(_), .. } => {
-                let sent = self.send_pooled(Request { command, replicas: None }).await;
-                sent.map_err(|misled| misled.unserved)
-            }
             Servers::Cluster { .. } => self.send_main(command).await,
         }
     }

@@ -71,6 +71,89 @@ async fn a_release_in_a_half_moved_slot_frees_the_lock_and_who_waits_is_served_a
     nothing_left(&cluster, [a, b]).await;
 }
 
+/// V5: the line stays whole when a lock is released whose keys have all moved, and their slot has
+/// not: nobody can be pushed to there yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_where_the_slot_is_on_its_way_to_leaves_the_line_as_it_is() {
+    let cluster = RedisCluster::start().await;
+    let url = cluster.url();
+    let [a, b, c] = [(); 3].map(|()| connect(&url, ms(30_000)));
+    let (a, b, c) = (a.await, b.await, c.await);
+    let guard = a.lock("k").await.unwrap();
+    let token = guard.token();
+    let waiting = [&b, &c].map(|locks| tokio::spawn(locks.lock("k").acquire()));
+    line_of(&cluster, "k", 2).await;
+    let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
+    let to = (from + 1) % 3;
+    cluster.begin_move(slot, from, to);
+    cluster.move_keys(slot, from, to, |_| true);
+    within("the release", guard.release()).await.unwrap();
+    let command = ["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "10"];
+    let keys: Vec<String> = cluster.node(to).command(&command);
+    let there = |key: &str| keys.iter().any(|name| name == key);
+    assert!(there("lock:{k}:queue") && there("lock:{k}:due") && !there("lock:{k}"), "{keys:?}");
+    cluster.end_move(slot, from, to);
+    for next in waiting {
+        let next = next.await.unwrap().unwrap();
+        assert!(next.token() > token);
+        next.release().await.unwrap();
+    }
+    nothing_left(&cluster, [a, b, c]).await;
+}
+
+/// V2, V5: the only one in line is handed the lock by a release in a slot that is about to move:
+/// with it the line is empty, and by that of the other node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_only_one_in_line_is_handed_the_lock_in_a_slot_that_is_about_to_move() {
+    let cluster = RedisCluster::start().await;
+    let (a, b) =
+        (connect(&cluster.url(), ms(30_000)).await, connect(&cluster.url(), ms(30_000)).await);
+    let guard = a.lock("k").await.unwrap();
+    let token = guard.token();
+    let waiting = tokio::spawn(b.lock("k").acquire());
+    line_of(&cluster, "k", 1).await;
+    let server = cluster.server_of("k");
+    eventually("both listen", || server.channels().len() == 2).await;
+    let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
+    let to = (from + 1) % 3;
+    cluster.begin_move(slot, from, to);
+    guard.release().await.unwrap();
+    let next = within("the hand-off", waiting).await.unwrap().unwrap();
+    assert!(next.token() > token);
+    assert_eq!(b.stats().handoffs_remote, 1);
+    cluster.end_move(slot, from, to);
+    next.release().await.unwrap();
+    nothing_left(&cluster, [a, b]).await;
+}
+
+/// V5: a hold of which others wait for the lock is known to be wanted while its slot is half moved,
+/// where renewals cannot look at the line: it is given up in turn, not kept among its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_that_is_wanted_is_still_known_to_be_while_its_slot_is_half_moved() {
+    let cluster = RedisCluster::start().await;
+    let (a, b) =
+        (connect(&cluster.url(), ms(900)).await, connect(&cluster.url(), ms(30_000)).await);
+    let guard = a.lock("k").await.unwrap();
+    let elsewhere = tokio::spawn(b.lock("k").wait(ms(20_000)).acquire());
+    line_of(&cluster, "k", 1).await;
+    let renewed = a.stats().renewals;
+    eventually("a look at the line", || a.stats().renewals > renewed + 1).await;
+    let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
+    let to = (from + 1) % 3;
+    cluster.begin_move(slot, from, to);
+    cluster.move_keys(slot, from, to, |key| key == "lock:{k}");
+    let renewed = a.stats().renewals;
+    eventually("renewals without one", || a.stats().renewals > renewed + 1).await;
+    let here = tokio::spawn(a.lock("k").wait(ms(20_000)).acquire());
+    eventually("it waits here", || a.stats().waiters == 1).await;
+    guard.release().await.unwrap();
+    cluster.end_move(slot, from, to);
+    elsewhere.await.unwrap().unwrap().release().await.unwrap();
+    here.await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(a.stats().handoffs_local, 0);
+    nothing_left(&cluster, [a, b]).await;
+}
+
 /// V2, V5: a line moves with its slot: the release hands the key on at the new place, by a push
 /// there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,10 +1,10 @@
-//! Commands through the application's own pool of a cluster.
+//! Beside the application's own pool of a cluster.
 
 use std::time::Duration;
 
 use lock_core::{ConnectError, LockClient, LockOptions};
 use tests::redis::{RedisCluster, RedisServer};
-use tests::wait::eventually;
+use tests::wait::{eventually, within};
 
 use crate::support::*;
 
@@ -25,12 +25,13 @@ async fn pooled(
     (pool, builder.connect().await.unwrap())
 }
 
-/// F17 (V2, V3, V5, V6): locks go through the pool, to all nodes; renewals and pushes do not need
-/// it, and a slot's move is followed.
+/// F09, F17 (V1, V2, V3, V5, V6): no lock waits for the pool, or believes the nodes that it leads to;
+/// a slot's move is followed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pool_of_a_cluster_serves_locks_and_renewals_do_not_need_it() {
+async fn locks_at_a_cluster_do_not_need_the_pool() {
     let cluster = RedisCluster::start().await;
     let (pool, a) = pooled(&cluster, ms(900)).await;
+    let greedy = (pool.get().await.unwrap(), pool.get().await.unwrap());
     let b = connect(&cluster.url(), ms(900)).await;
     for n in 0..12 {
         let key = format!("k:{n}");
@@ -44,17 +45,38 @@ async fn a_pool_of_a_cluster_serves_locks_and_renewals_do_not_need_it() {
     }
     assert!(a.stats().handoffs_remote >= 6, "{}", a.stats().handoffs_remote);
     let guard = a.lock("k").await.unwrap();
-    let greedy = (pool.get().await.unwrap(), pool.get().await.unwrap());
     let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
     cluster.move_slot(slot, from, (from + 1) % 3);
     let renewed = a.stats().renewals;
     eventually("two leases of renewals", || a.stats().renewals >= renewed + 6).await;
     assert!(guard.is_held());
-    drop(greedy);
     guard.release().await.unwrap();
     a.lock("k").await.unwrap().release().await.unwrap();
-    drop(pool);
+    drop((greedy, pool));
     nothing_left(&cluster, [a, b]).await;
+}
+
+/// V5, V6: a lock that was acquired through a pool is free at once when it is released while its
+/// keys are in two places.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_beside_a_pool_in_a_half_moved_slot_frees_the_lock() {
+    let cluster = RedisCluster::start().await;
+    let (pool, locks) = pooled(&cluster, ms(30_000)).await;
+    let guard = locks.lock("k").await.unwrap();
+    let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
+    let to = (from + 1) % 3;
+    cluster.begin_move(slot, from, to);
+    cluster.move_keys(slot, from, to, |key| key == "lock:{k}");
+    within("the release", guard.release()).await.unwrap();
+    let command = ["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "10"];
+    for node in [from, to] {
+        let keys: Vec<String> = cluster.node(node).command(&command);
+        assert!(keys.iter().all(|key| key != "lock:{k}"), "{keys:?}");
+    }
+    cluster.end_move(slot, from, to);
+    locks.lock("k").await.unwrap().release().await.unwrap();
+    drop(pool);
+    nothing_left(&cluster, [locks]).await;
 }
 
 /// F17 (V1, V8): a pool of another kind than the URL, or of another cluster, is refused.

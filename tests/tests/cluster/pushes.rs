@@ -91,3 +91,28 @@ async fn a_dropped_connection_comes_back_with_the_subscriptions_that_are_needed(
     next.release().await.unwrap();
     nothing_left(&cluster, [a, b]).await;
 }
+
+/// F10, F25 (V5): connections for pushes are tried from time to time, whatever else goes on: one
+/// that was dropped without a word is noticed although the client's others are well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_for_pushes_are_tried_while_nothing_is_pushed() {
+    let cluster = RedisCluster::start().await;
+    let (a, b) =
+        (connect(&cluster.url(), ms(10_000)).await, connect(&cluster.url(), ms(10_000)).await);
+    let guard = a.lock("k").await.unwrap();
+    let waiting = tokio::spawn(b.lock("k").wait(ms(20_000)).acquire());
+    line_of(&cluster, "k", 1).await;
+    let server = cluster.server_of("k");
+    eventually("both listen", || server.channels().len() == 2).await;
+    eventually("the waiter's connection is tried", || {
+        let clients = server.clients();
+        let mut ours = clients.iter().filter(|one| one.subscriptions() > 0);
+        ours.any(|one| one.field("cmd") == Some("sunsubscribe"))
+    })
+    .await;
+    guard.release().await.unwrap();
+    let next = waiting.await.unwrap().unwrap();
+    assert_eq!(b.stats().handoffs_remote, 1);
+    next.release().await.unwrap();
+    nothing_left(&cluster, [a, b]).await;
+}

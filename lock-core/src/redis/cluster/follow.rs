@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use redis::{Cmd, Value};
 
 use super::Cluster;
-use super::redirect::Redirect;
+use super::redirect::{Redirect, is_ask};
 use super::server::{Lane, Server};
 use super::slots;
 use crate::backend::{Fault, FaultKind};
@@ -23,15 +23,41 @@ const REDIRECTS_MAX: u32 = 5;
 /// How long a release waits for the keys of its lock to be in one place again.
 const RELEASE_UNSTABLE: Duration = Duration::from_millis(100);
 
+/// A call that waits for the cluster leaves the last try so much of its time, or a fifth if that is
+/// less: a node that is well answers within it, and one that does not counts as broken.
+const LAST_TRY: Duration = Duration::from_millis(200);
+
+/// No request is given less.
+const REQUEST_LEAST: Duration = Duration::from_millis(50);
+
+/// Until when it is worth waiting, of a call that has `budget` from now on.
+fn worth_waiting(now: Instant, budget: Duration) -> Instant {
+    now + budget - LAST_TRY.min(budget / 5)
+}
+
 /// One call on its way.
 struct Call<'a> {
     slot: u16,
     script: &'a Script,
     command: &'a Cmd,
     lane: Lane,
+    /// Until when it is worth waiting for the cluster.
     until: Instant,
     /// Until when it is worth waiting for keys that are on their way.
     unstable_until: Instant,
+    /// When the last answer is due.
+    end: Instant,
+    /// Whether it goes where the slot is on its way to.
+    follows_ask: bool,
+}
+
+impl<'a> Call<'a> {
+    fn new(script: &'a Script, command: &'a Cmd, lane: Lane, budget: Duration) -> Self {
+        let (now, slot) = (clock::now(), slots::slot_of_call(command));
+        let until = worth_waiting(now, budget);
+        let (unstable_until, end, follows_ask) = (until, now + budget, true);
+        Self { slot, script, command, lane, until, unstable_until, end, follows_ask }
+    }
 }
 
 impl Cluster {
@@ -41,10 +67,7 @@ impl Cluster {
         script: &Script,
         command: &Cmd,
     ) -> Result<Value, Unserved> {
-        let until = clock::now() + REQUEST_WITHIN;
-        let slot = slots::slot_of_call(command);
-        let lane = Lane::Main;
-        self.follow(Call { slot, script, command, lane, until, unstable_until: until }).await
+        self.follow(Call::new(script, command, Lane::Main, REQUEST_WITHIN)).await
     }
 
     /// The same, and waits for its replication; both answers in an array.
@@ -54,14 +77,12 @@ impl Cluster {
         command: &Cmd,
         replicas: Replicas,
     ) -> Result<Value, Unserved> {
-        let until = clock::now() + REQUEST_WITHIN;
-        let slot = slots::slot_of_call(command);
-        let lane = Lane::Waiting(replicas);
-        self.follow(Call { slot, script, command, lane, until, unstable_until: until }).await
+        self.follow(Call::new(script, command, Lane::Waiting(replicas), REQUEST_WITHIN)).await
     }
 
-    /// Withdraws a claim. While the keys of its lock are in two places, it only gives up the lock
-    /// itself: who waits finds that at its next recheck.
+    /// Withdraws a claim. While the keys of its lock are in two places, or where their slot is on
+    /// its way to, it only gives up the lock itself: who waits finds that at its next recheck.
+    /// Nobody can listen there yet, so a hand-off would take all who wait for dead.
     pub(in crate::redis) async fn withdraw(
         &self,
         script: &Script,
@@ -70,20 +91,24 @@ impl Cluster {
         owner: &str,
         held: bool,
     ) -> Result<Value, Unserved> {
-        let now = clock::now();
-        let until = now + REQUEST_WITHIN;
-        let slot = slots::slot_of_call(command);
-        let (lane, unstable_until) = (Lane::Main, now + RELEASE_UNSTABLE);
-        let unserved =
-            match self.follow(Call { slot, script, command, lane, until, unstable_until }).await {
-                Err(unserved) if unserved.fault.is_try_again() => unserved,
-                answer => return answer,
-            };
-        let mut command = FREE.evalsha(1);
-        command.arg(lock).arg(owner);
-        let call = Call { slot, script: &FREE, command: &command, lane, until, unstable_until };
-        match self.follow(call).await? {
-            // Its place in the line is out of reach, and must go too.
+        let mut call = Call::new(script, command, Lane::Main, REQUEST_WITHIN);
+        call.unstable_until = clock::now() + RELEASE_UNSTABLE;
+        call.follows_ask = false;
+        let (until, end) = (call.until, call.end);
+        let unserved = match self.follow(call).await {
+            Err(unserved) if unserved.fault.is_try_again() || is_ask(&unserved.fault) => unserved,
+            answer => return answer,
+        };
+        let mut free = FREE.evalsha(1);
+        free.arg(lock).arg(owner);
+        let later = |script, command| {
+            let call = Call::new(script, command, Lane::Main, REQUEST_WITHIN);
+            self.follow(Call { until, unstable_until: until, end, ..call })
+        };
+        match later(&FREE, &free).await? {
+            // Its place in the line must go too.
+            Value::Int(0) if !held && is_ask(&unserved.fault) => later(script, command).await,
+            // And is out of reach.
             Value::Int(0) if !held => Err(unserved),
             answer => Ok(answer),
         }
@@ -93,7 +118,8 @@ impl Cluster {
     /// are in two places, it keeps the lock itself, without further tokens.
     pub(in crate::redis) async fn renew(&self, renew: Renew) -> Result<Value, Fault> {
         let slot = slots::slot_of(renew.names.lock().as_bytes());
-        let until = clock::now() + renew.within;
+        let now = clock::now();
+        let (until, end) = (worth_waiting(now, renew.within), now + renew.within);
         let (mut redirects, mut pauses) = (0, 0);
         self.keep_fresh();
         loop {
@@ -110,7 +136,7 @@ impl Cluster {
                     redirects > REDIRECTS_MAX
                 }
                 Some(Redirect::Ask(_) | Redirect::TryAgain) => {
-                    return self.keep(slot, &renew, until).await;
+                    return self.keep(&renew, end).await;
                 }
                 Some(Redirect::Down) => {
                     self.refresh_soon();
@@ -127,11 +153,10 @@ impl Cluster {
         }
     }
 
-    async fn keep(&self, slot: u16, renew: &Renew, until: Instant) -> Result<Value, Fault> {
+    async fn keep(&self, renew: &Renew, end: Instant) -> Result<Value, Fault> {
         let mut command = KEEP.evalsha(1);
         command.arg(renew.names.lock()).arg(&renew.owner).arg(renew.lease_ms);
-        let (script, command, lane) = (&*KEEP, &command, Lane::Renewals);
-        let call = Call { slot, script, command, lane, until, unstable_until: until };
+        let call = Call::new(&KEEP, &command, Lane::Renewals, left(end));
         self.follow(call).await.map_err(|unserved| unserved.fault.into_fault())
     }
 
@@ -151,8 +176,8 @@ impl Cluster {
                 return Err(Unserved { fault: Failure::Other(nobody()), sent: None });
             };
             self.count();
-            let left = call.until.saturating_duration_since(clock::now());
-            let answer = server.call(call.lane, call.script, call.command, asking, left).await;
+            let within = left(call.end);
+            let answer = server.call(call.lane, call.script, call.command, asking, within).await;
             let unserved = match answer {
                 Ok(answer) if asking || self.owns(call.slot, &server) => return Ok(answer),
                 Ok(_) => return Err(Unserved { fault: Failure::Other(superseded()), sent: None }),
@@ -172,6 +197,7 @@ impl Cluster {
                 Some(Redirect::Ask(_)) if matches!(call.lane, Lane::Waiting(_)) => {
                     !pause(&mut pauses, call.unstable_until).await
                 }
+                Some(Redirect::Ask(_)) if !call.follows_ask => true,
                 Some(Redirect::Ask(to)) => {
                     redirects += 1;
                     asked = Some(self.known(to));
@@ -206,6 +232,11 @@ impl Cluster {
     }
 }
 
+/// How long an answer that is due at `end` may take.
+fn left(end: Instant) -> Duration {
+    end.saturating_duration_since(clock::now()).max(REQUEST_LEAST)
+}
+
 /// Waits a moment; false, and at once, if there is no time for it.
 async fn pause(pauses: &mut u32, until: Instant) -> bool {
     *pauses += 1;
@@ -225,4 +256,22 @@ fn nobody() -> Fault {
 fn superseded() -> Fault {
     let what = "the slot of this key went to another node of the cluster while a node was asked";
     Fault::new(FaultKind::Transient, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_pause_leaves_the_last_try_time_for_an_answer() {
+        let (now, budget) = (clock::now(), Duration::from_millis(400));
+        let (until, end) = (worth_waiting(now, budget), now + budget);
+        let mut pauses = 0;
+        while pause(&mut pauses, until).await {
+            assert!(left(end) >= REQUEST_LEAST);
+        }
+        assert!(pauses > 1 && until + budget / 5 == end);
+        assert_eq!(worth_waiting(now, REQUEST_WITHIN), now + REQUEST_WITHIN - LAST_TRY);
+        assert_eq!(left(now), REQUEST_LEAST, "however late it is");
+    }
 }

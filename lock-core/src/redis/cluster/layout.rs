@@ -58,22 +58,28 @@ pub(super) fn parse(text: &str, asked: &Addr, by_name: bool) -> Option<Vec<Maste
         if !flags().any(|flag| flag == "master") || flags().any(|flag| flag == "noaddr") {
             continue;
         }
-        // `ip:port@bus-port[,name[,more]]`
-        let (addr, more) = addr.split_once('@')?;
-        let addr = Addr::parse(addr, asked)?;
-        let name = more.split(',').nth(1).filter(|name| !name.is_empty());
-        let ranges = slots.iter().filter(|slots| !slots.starts_with('['));
-        let ranges = ranges.map(|slots| range(slots)).collect::<Option<_>>()?;
-        let (addr, named) = match name.map(|name| Addr::new(name, addr.port)) {
-            Some(name) if by_name => (name, Some(addr)),
-            named => (addr, named),
-        };
-        masters.push(Master { named, addr, epoch: epoch.parse().ok()?, ranges });
+        // One that cannot be read must not hide the others: a node of another kind of connection,
+        // or of a later form.
+        masters.extend(master(addr, epoch, slots, asked, by_name));
         if masters.len() > MASTERS_MAX {
             return None;
         }
     }
     (!masters.is_empty()).then_some(masters)
+}
+
+fn master(addr: &str, epoch: &str, slots: &[&str], asked: &Addr, by_name: bool) -> Option<Master> {
+    // `ip:port@bus-port[,name[,more]]`
+    let (addr, more) = addr.split_once('@')?;
+    let addr = Addr::parse(addr, asked)?;
+    let name = more.split(',').nth(1).filter(|name| !name.is_empty());
+    let ranges = slots.iter().filter(|slots| !slots.starts_with('['));
+    let ranges = ranges.map(|slots| range(slots)).collect::<Option<_>>()?;
+    let (addr, named) = match name.map(|name| Addr::new(name, addr.port)) {
+        Some(name) if by_name => (name, Some(addr)),
+        named => (addr, named),
+    };
+    Some(Master { named, addr, epoch: epoch.parse().ok()?, ranges })
 }
 
 /// `5` or `0-5460`.
@@ -155,6 +161,25 @@ impl Table {
         *self = next;
     }
 
+    /// Owners of slots that none of these answers names as owners of any: they are gone, if they do
+    /// not answer either.
+    pub(super) fn unnamed(&self, told: &[Vec<Master>]) -> Vec<Addr> {
+        let named = |addr: &Addr| {
+            let mut masters = told.iter().flatten();
+            masters.any(|master| master.addr == *addr && !master.ranges.is_empty())
+        };
+        let owners = self.one_slot_each().into_iter().map(|(_, addr)| addr);
+        owners.filter(|addr| !named(addr)).collect()
+    }
+
+    /// Forgets an owner that is gone, under whatever epoch it owned its slots.
+    pub(super) fn forget(&mut self, gone: &Addr) {
+        let Some(number) = self.masters.iter().position(|known| known == gone) else { return };
+        for owner in self.owners.iter_mut().filter(|owner| usize::from(owner.0) == number) {
+            *owner = (NOBODY, 0);
+        }
+    }
+
     /// `by` says that a slot is at `to`. Whoever is believed to own it knows best.
     pub(super) fn moved(&mut self, slot: u16, by: &Addr, to: &Addr) -> bool {
         if self.owner(slot).is_some_and(|owner| owner != by) {
@@ -227,6 +252,18 @@ e ?:5@15 master - 0 0 0 connected\n";
     }
 
     #[test]
+    fn a_master_that_cannot_be_read_hides_no_other() {
+        let text = "\
+a h:0@1 master - 0 0 1 connected 0-5\n\
+b h:2@2 master - 0 0 2 connected 6-8\n\
+c h:3@3 master - 0 0 3 connected 9-later\n";
+        let mut table = Table::empty();
+        table.learn(&parse(text, &asked(), false).unwrap());
+        assert_eq!([0, 6, 9].map(|slot| owner(&table, slot)), ["nobody", "h:2", "nobody"]);
+        assert_eq!(parse("a b", &asked(), false), None);
+    }
+
+    #[test]
     fn a_node_that_was_cut_off_takes_no_slot_back() {
         let mut table = Table::empty();
         learn(&mut table, &[("h:1", 1, "0-100")]);
@@ -236,6 +273,22 @@ e ?:5@15 master - 0 0 0 connected\n";
         assert!(table.masters().contains(&Addr::new("h", 2)), "it is asked on");
         learn(&mut table, &[("h:1", 8, "0-50"), ("h:2", 7, "")]);
         assert_eq!(owner(&table, 0), "h:1");
+    }
+
+    #[test]
+    fn an_owner_that_is_gone_makes_way_for_an_earlier_epoch() {
+        let mut table = Table::empty();
+        learn(&mut table, &[("h:1", 9, "0-100"), ("h:2", 2, "101")]);
+        let told = [&[("h:3", 1, "0-100")][..], &[("h:3", 1, "0-100"), ("h:1", 9, "")]];
+        let told = told.map(|told| parse(&lines(told), &asked(), false).unwrap());
+        table.learn(&told[0]);
+        assert_eq!([0, 101].map(|slot| owner(&table, slot)), ["h:1", "h:2"]);
+        let mut unnamed = table.unnamed(&told);
+        unnamed.sort_by_key(|addr| addr.port);
+        assert_eq!(unnamed, [1, 2].map(|port| Addr::new("h", port)));
+        table.forget(&unnamed[0]);
+        table.learn(&told[0]);
+        assert_eq!([0, 101].map(|slot| owner(&table, slot)), ["h:3", "h:2"]);
     }
 
     #[test]

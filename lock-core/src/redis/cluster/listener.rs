@@ -27,7 +27,7 @@ pub(super) enum Order {
     Unsubscribe(u16),
     /// The connection of this number is gone.
     Broken(u64),
-    /// The server did not answer elsewhere: see whether it does here.
+    /// See whether the server answers here: it did not elsewhere, or nothing was heard for long.
     Check,
 }
 
@@ -91,6 +91,8 @@ impl Listener {
                 return Some(());
             }
             self.open = None;
+            // Some were confirmed before it broke, and may be needed no more when it is back.
+            self.heard.forget();
             let pause = FAULT_PAUSES.pause(failures, clock::random_bits());
             failures += 1;
             let pause = tokio::time::sleep(pause);
@@ -192,4 +194,42 @@ fn told(heard: &Heard, info: &PushInfo, cluster: &Weak<Cluster>) {
 /// A channel that is listened to by nobody, and of no slot's.
 fn names_no_slot(session: &str) -> String {
     format!("lock:push:{session}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::{Target, layout};
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_confirmed_over_a_connection_that_broke_is_forgotten_before_the_next() {
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let target = Target::parse(&format!("redis+cluster://{closed}")).unwrap();
+        let addr = target.seeds[0].clone();
+        let client = target.login.client(&addr).unwrap();
+        let cluster = Cluster::unseen(target, "ab".into(), Arc::default(), Arc::default());
+        let nodes = format!("a {closed}@1 master - 0 0 1 connected 0-16383");
+        cluster.state().table.learn(&layout::parse(&nodes, &addr, false).unwrap());
+        cluster.needed().insert(5, vec![crate::backend::ClaimId::from_bits(1)]);
+        let heard = Arc::new(Heard::default());
+        heard.expect(5);
+        heard.begun(5);
+        let (sender, mut orders) = mpsc::unbounded_channel();
+        let of = Of { client, addr, cluster: Arc::downgrade(&cluster) };
+        let this = sender.downgrade();
+        let mut listener = Listener { of, heard: heard.clone(), this, open: None, connects: 0 };
+        let coming_back = listener.come_back(1, &mut orders);
+        let forgotten = async {
+            while heard.is_on(5) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            _ = coming_back => panic!("nobody is there"),
+            () = forgotten => {}
+            () = tokio::time::sleep(Duration::from_secs(5)) => panic!("it is believed on"),
+        }
+    }
 }

@@ -36,7 +36,7 @@ pub(super) use self::url::Target;
 use super::inbox::Inboxes;
 use super::link::{Failure, REQUEST_WITHIN, Unserved};
 use super::names::Names;
-use crate::backend::{Fault, FaultKind};
+use crate::backend::{ClaimId, Fault, FaultKind};
 
 /// How long a claim that has to wait lets the subscription to its channel take.
 const LISTENING_WITHIN: Duration = Duration::from_millis(300);
@@ -51,8 +51,8 @@ pub(super) struct Cluster {
     /// The nodes of the URL.
     seeds: Vec<Addr>,
     state: Mutex<State>,
-    /// How many open claims there are in each slot that has any.
-    needed: Mutex<HashMap<u16, u32>>,
+    /// The open claims in each slot that has any.
+    needed: Mutex<HashMap<u16, Vec<ClaimId>>>,
     looking: AtomicBool,
     /// When the last look ended, and when the next is due.
     look_at: Mutex<(Option<Instant>, Option<Instant>)>,
@@ -73,12 +73,25 @@ impl Cluster {
         inboxes: Arc<Inboxes>,
         requests: Arc<AtomicU64>,
     ) -> Result<Arc<Self>, Fault> {
-        let Target { seeds, login } = target;
         // Whether the build has what the login needs.
-        if let Some(seed) = seeds.first() {
-            login.client(seed)?;
+        if let Some(seed) = target.seeds.first() {
+            target.login.client(seed)?;
         }
-        let cluster = Arc::new_cyclic(|this| Self {
+        let cluster = Self::unseen(target, session, inboxes, requests);
+        let looking = tokio::time::timeout(REQUEST_WITHIN, cluster.look());
+        looking.await.unwrap_or_else(|_| Err(super::fault::timed_out(REQUEST_WITHIN)))?;
+        Ok(cluster)
+    }
+
+    /// A cluster of which nothing is known but where to begin.
+    fn unseen(
+        target: Target,
+        session: String,
+        inboxes: Arc<Inboxes>,
+        requests: Arc<AtomicU64>,
+    ) -> Arc<Self> {
+        let Target { seeds, login } = target;
+        Arc::new_cyclic(|this| Self {
             session,
             inboxes,
             requests,
@@ -89,17 +102,14 @@ impl Cluster {
             looking: AtomicBool::new(false),
             look_at: Mutex::default(),
             this: this.clone(),
-        });
-        let looking = tokio::time::timeout(REQUEST_WITHIN, cluster.look());
-        looking.await.unwrap_or_else(|_| Err(super::fault::timed_out(REQUEST_WITHIN)))?;
-        Ok(cluster)
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn needed(&self) -> MutexGuard<'_, HashMap<u16, u32>> {
+    fn needed(&self) -> MutexGuard<'_, HashMap<u16, Vec<ClaimId>>> {
         self.needed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -114,10 +124,11 @@ impl Cluster {
     /// Delivers what the node at `by` pushed, unless another serves the slot: it may have been cut
     /// off, and succeeded.
     fn deliver(&self, push: &PushInfo, by: &Addr) {
-        if let Some(Value::BulkString(channel)) = push.data.first()
-            && let Some(slot) = slots::slot_of_channel(channel)
-            && self.state().table.owner(slot) == Some(by)
-        {
+        let Some(Value::BulkString(channel)) = push.data.first() else { return };
+        let Some(slot) = slots::slot_of_channel(channel) else { return };
+        // Until it is delivered: who learns of another owner takes it back.
+        let state = self.state();
+        if state.table.owner(slot) == Some(by) {
             self.inboxes.deliver(push);
         }
     }
@@ -148,12 +159,26 @@ impl Cluster {
         self.state().table.known(addr)
     }
 
+    /// Has the claims in these slots ask: their node is another, which may know nothing of their
+    /// places. What the last one pushed is of the past, and the grants of a master that was cut off
+    /// are not to be taken.
+    fn stir(&self, slots: &[u16]) {
+        for slot in slots {
+            let claims = self.needed().get(slot).cloned().unwrap_or_default();
+            self.inboxes.stir_these(&claims);
+        }
+    }
+
     /// A node answered that another one serves a slot.
     fn moved(&self, slot: u16, by: &Server, to: Addr) {
         let mut state = self.state();
         let to = state.table.known(to);
+        let from = state.table.owner(slot).cloned();
         let moved = state.table.moved(slot, &by.addr, &to);
         drop(state);
+        if moved && from.is_some_and(|from| from != to) {
+            self.stir(&[slot]);
+        }
         if moved && self.needed().contains_key(&slot) {
             self.listen_at_owner(slot);
         }
@@ -172,10 +197,11 @@ impl Cluster {
     }
 
     /// Listens to the channel of a lock's slot until the answer is dropped.
-    pub(super) fn listen(&self, names: &Names) -> Option<Listening> {
+    pub(super) fn listen(&self, names: &Names, claim: ClaimId) -> Option<Listening> {
         let slot = slot_of(names.lock().as_bytes());
-        *self.needed().entry(slot).or_default() += 1;
-        Some(Listening { cluster: self.this.upgrade()?, slot })
+        let cluster = self.this.upgrade()?;
+        self.needed().entry(slot).or_default().push(claim);
+        Some(Listening { cluster, slot, claim })
     }
 
     /// Whether the channel of a slot is listened to by now.
@@ -203,6 +229,7 @@ impl Cluster {
 pub(super) struct Listening {
     cluster: Arc<Cluster>,
     slot: u16,
+    claim: ClaimId,
 }
 
 impl Listening {
@@ -223,8 +250,10 @@ impl Drop for Listening {
     fn drop(&mut self) {
         let mut needed = self.cluster.needed();
         let Some(claims) = needed.get_mut(&self.slot) else { return };
-        *claims -= 1;
-        if *claims > 0 {
+        if let Some(at) = claims.iter().position(|claim| *claim == self.claim) {
+            claims.swap_remove(at);
+        }
+        if !claims.is_empty() {
             return;
         }
         needed.remove(&self.slot);
@@ -239,5 +268,68 @@ impl Drop for Listening {
             let needed = self.cluster.needed();
             server.pushes.unused(self.slot, |slot| needed.contains_key(&slot));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::PushKind;
+
+    use super::*;
+    use crate::key::Key;
+    use crate::redis::inbox::Inbox;
+    use crate::redis::names;
+
+    fn learn(cluster: &Cluster, owner: &str, epoch: u32) {
+        let nodes = format!("a {owner}@1 master - 0 0 {epoch} connected 0-16383");
+        cluster.learn(&layout::parse(&nodes, &cluster.seeds[0], false).unwrap());
+    }
+
+    async fn stirred(inbox: &Inbox) {
+        let changed = tokio::time::timeout(Duration::from_secs(5), inbox.changed(true));
+        changed.await.expect("the claim asks");
+    }
+
+    #[tokio::test]
+    async fn what_a_node_pushed_that_is_succeeded_is_not_taken_and_its_claims_ask() {
+        let target = Target::parse("redis+cluster://127.0.0.1:1").unwrap();
+        let inboxes = Arc::new(Inboxes::default());
+        let cluster = Cluster::unseen(target, "ab".into(), inboxes.clone(), Arc::default());
+        learn(&cluster, "127.0.0.1:1", 1);
+        let (claim, names) = (ClaimId::from_bits(5), Names::new(&Key::new("k").unwrap()));
+        let (inbox, listening) = (inboxes.open(claim), cluster.listen(&names, claim).unwrap());
+        let message = format!("g {} 7 9 1", names::owner(claim, "ab"));
+        let data = [channel(listening.slot, "ab"), message];
+        let data = data.map(|part| Value::BulkString(part.into_bytes())).to_vec();
+        let push = PushInfo { kind: PushKind::SMessage, data };
+        let [one, two, three] = [1, 2, 3].map(|port| Addr::new("127.0.0.1", port));
+        cluster.deliver(&push, &one);
+        assert!(inbox.handed().is_some());
+        cluster.deliver(&push, &one);
+        learn(&cluster, "127.0.0.1:2", 2);
+        stirred(&inbox).await;
+        assert_eq!(inbox.handed(), None);
+        cluster.deliver(&push, &one);
+        assert_eq!(inbox.handed(), None);
+        cluster.deliver(&push, &two);
+        let by = cluster.server(two).unwrap();
+        cluster.moved(listening.slot, &by, three);
+        stirred(&inbox).await;
+        assert_eq!(inbox.handed(), None);
+        drop(listening);
+        assert!(cluster.needed().is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_owner_that_is_gone_makes_way_for_a_cluster_that_was_made_anew() {
+        let target = Target::parse("redis+cluster://127.0.0.1:1").unwrap();
+        let cluster = Cluster::unseen(target, "ab".into(), Arc::default(), Arc::default());
+        learn(&cluster, "127.0.0.1:1", 9);
+        let anew = "a 127.0.0.1:2@1 master - 0 0 1 connected 0-16383";
+        let told = [(); 2].map(|()| layout::parse(anew, &cluster.seeds[0], false).unwrap());
+        cluster.bury(&told[..1]).await;
+        assert!(cluster.state().table.owner(5).is_some_and(|owner| owner.port == 1));
+        cluster.bury(&told).await;
+        assert!(cluster.state().table.owner(5).is_some_and(|owner| owner.port == 2));
     }
 }

@@ -74,6 +74,10 @@ impl Heard {
         }
     }
 
+    pub(super) fn is_on(&self, slot: u16) -> bool {
+        self.state().channels.get(&slot).is_some_and(|channel| channel.confirmed)
+    }
+
     /// It is not listened to any more; whether that was not at our wish.
     pub(super) fn ended(&self, slot: u16) -> bool {
         let mut state = self.state();
@@ -126,7 +130,7 @@ impl Pushes {
             let confirmed = self.heard.confirmed.notified();
             tokio::pin!(confirmed);
             confirmed.as_mut().enable();
-            if self.heard.state().channels.get(&slot).is_some_and(|channel| channel.confirmed) {
+            if self.heard.is_on(slot) {
                 return;
             }
             confirmed.await;

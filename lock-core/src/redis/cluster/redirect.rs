@@ -37,6 +37,12 @@ impl Redirect {
     }
 }
 
+/// Whether the keys are at the node that the slot is on its way to.
+pub(super) fn is_ask(failure: &Failure) -> bool {
+    let kind = ErrorKind::Server(ServerErrorKind::Ask);
+    matches!(failure, Failure::Server(error) if error.kind() == kind)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

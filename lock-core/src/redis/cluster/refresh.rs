@@ -62,11 +62,20 @@ impl Cluster {
                 tokio::time::sleep_until((last + BETWEEN).into()).await;
             }
             drop(tokio::time::timeout(REQUEST_WITHIN * 2, looking.0.look()).await);
+            looking.0.check_pushes();
             let now = clock::now();
             let jitter = EVERY.mul_f64(f64::from(clock::random_bits()) / f64::from(u32::MAX) / 2.0);
             *looking.0.look_at.lock().unwrap_or_else(PoisonError::into_inner) =
                 (Some(now), Some(now + EVERY + jitter));
         }));
+    }
+
+    /// Sees whether the connections for pushes still carry something. Nothing else is sent there,
+    /// so one that was dropped on the way without a word would be taken for a quiet one.
+    fn check_pushes(&self) {
+        for server in self.state().servers.values() {
+            server.pushes.check();
+        }
     }
 
     /// Asks the masters, and if none answers the nodes of the URL.
@@ -84,26 +93,51 @@ impl Cluster {
         for nodes in masters.chunks(ASKED_AT_ONCE) {
             let mut answers: FuturesUnordered<_> =
                 nodes.iter().map(|addr| self.ask(addr.clone())).collect();
-            let (mut answered, mut until) = (false, clock::now() + REQUEST_WITHIN);
+            let (mut all, mut until) = (Vec::new(), clock::now() + REQUEST_WITHIN);
             while let Ok(Some(answer)) = tokio::time::timeout_at(until.into(), answers.next()).await
             {
                 match answer {
                     Ok(told) => {
                         self.learn(&told);
-                        if !answered {
-                            (answered, until) = (true, clock::now() + OTHERS_WITHIN);
+                        if all.is_empty() {
+                            until = clock::now() + OTHERS_WITHIN;
                         }
+                        all.push(told);
                     }
                     // What is refused for good tells more than who is away.
                     Err(fault) if why.is_transient() => why = fault,
                     Err(_) => {}
                 }
             }
-            if answered {
+            if !all.is_empty() {
+                drop(answers);
+                self.bury(&all).await;
                 return Ok(());
             }
         }
         Err(why)
+    }
+
+    /// Forgets owners of slots that two answers or more do not know as such, and that do not answer
+    /// themselves: a cluster that was made anew begins with early epochs. An owner that lives is
+    /// believed rather than those that may have been cut off with a master that it succeeded.
+    pub(super) async fn bury(&self, told: &[Vec<Master>]) {
+        if told.len() < 2 {
+            return;
+        }
+        let unnamed = self.state().table.unnamed(told);
+        let asked = unnamed.into_iter().map(async |addr| (self.ask(addr.clone()).await, addr));
+        let mut asked: FuturesUnordered<_> = asked.collect();
+        while let Some((answer, addr)) = asked.next().await {
+            match answer {
+                Ok(its) => self.learn(&its),
+                Err(fault) if !fault.is_transient() => {}
+                Err(_) => {
+                    self.state().table.forget(&addr);
+                    told.iter().for_each(|told| self.learn(told));
+                }
+            }
+        }
     }
 
     async fn ask(&self, addr: Addr) -> Result<Vec<Master>, Fault> {
@@ -119,13 +153,21 @@ impl Cluster {
             .ok_or_else(|| fault::strange("what its nodes are"))
     }
 
-    fn learn(&self, told: &[Master]) {
+    pub(super) fn learn(&self, told: &[Master]) {
+        let mut slots: Vec<_> = self.needed().keys().copied().collect();
         let mut state = self.state();
         let State { table, servers } = &mut *state;
+        let owners: Vec<_> = slots.iter().map(|slot| table.owner(*slot).cloned()).collect();
         table.learn(told);
         // Others were asked on the way, or are masters no more: their connections go.
         servers.retain(|addr, _| table.masters().contains(addr));
+        let mut owners = owners.iter();
+        slots.retain(|slot| {
+            let last = owners.next().and_then(Option::as_ref);
+            last.is_some() && last != table.owner(*slot)
+        });
         drop(state);
+        self.stir(&slots);
         self.listen_everywhere();
     }
 }

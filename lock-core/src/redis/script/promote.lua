@@ -7,14 +7,13 @@ local FENCE_MS = '3601500'
 
 -- Gives the free key to the first waiter that is alive, and pushes the grant to it. True if
 -- somebody has the key now; false if it is the turn of `me`, or nobody waits. An error leaves the
--- line as it was.
+-- line as it was. While a slot of a cluster moves, a key that was emptied here is of another node:
+-- nothing may be asked of it any more.
 local function promote(me, fence, tokens, clock)
   local first, last = reserve(fence, tokens, FENCE_MS, clock)
-  for _ = 1, SKIPS_MAX do
+  local waiting = call('LLEN', K[2])
+  for behind = waiting - 1, math.max(waiting - SKIPS_MAX, 0), -1 do
     local head = call('LPOP', K[2])
-    if not head then
-      return false
-    end
     -- Of a foreign type: nothing is known of the waiters but that they wait.
     local due = redis.pcall('HGET', K[3], head)
     redis.pcall('HDEL', K[3], head)
@@ -29,7 +28,7 @@ local function promote(me, fence, tokens, clock)
       lease = claim_lease
     end
     if alive then
-      local wanted = call('EXISTS', K[2])
+      local wanted = behind > 0 and 1 or 0
       local grant = string.format('g %s %d %d %d', head, first, last, wanted)
       -- Without a receiver its process is gone, or its connection: skip it at once.
       if call('PUBLISH', 'lock:push:' .. string.sub(head, 34), grant) > 0 then
