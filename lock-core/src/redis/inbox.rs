@@ -138,6 +138,7 @@ impl Inboxes {
             match what {
                 What::Handed(handed) => inbox.news().hand(Handed { term, ..handed }),
                 What::Wanted => inbox.news().wanted = true,
+                What::Ask => inbox.news().stirred = true,
             }
             inbox.poke.notify_one();
         }
@@ -148,9 +149,11 @@ impl Inboxes {
 enum What {
     Handed(Handed),
     Wanted,
+    /// Its turn may have come: the store is to be asked.
+    Ask,
 }
 
-/// `g <owner> <first> <last> <wanted>`, or `w <owner>`.
+/// `g <owner> <first> <last> <wanted>`, `w <owner>`, or `a <owner>`.
 fn parse(message: &[u8]) -> Option<(ClaimId, What)> {
     let mut words = std::str::from_utf8(message).ok()?.split(' ');
     let verb = words.next()?;
@@ -161,6 +164,7 @@ fn parse(message: &[u8]) -> Option<(ClaimId, What)> {
             What::Handed(Handed { fences, wanted: words.next()? == "1", term: 0 })
         }
         "w" => What::Wanted,
+        "a" => What::Ask,
         _ => return None,
     };
     Some((claim, what))

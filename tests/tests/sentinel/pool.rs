@@ -70,6 +70,7 @@ async fn a_pooled_connection_to_a_former_master_grants_nothing() {
     let stale = pool.get().await.unwrap();
     set.server(old).freeze();
     let new = set.switched(old).await;
+    eventually("the client is told", || listeners(set.server(new)) == 1).await;
     for sentinel in 0..3 {
         set.sentinel(sentinel).freeze();
     }
