@@ -429,6 +429,7 @@ pub(super) async fn send_each(
 }
 
 /// Sends several commands in one write; all answers in an array, unless one is an error.
+#[cfg(feature = "deadpool")]
 pub(super) async fn send_all(
     connection: &mut impl redis::aio::ConnectionLike,
     pipeline: &redis::Pipeline,

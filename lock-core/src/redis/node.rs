@@ -93,8 +93,6 @@ impl Node {
         let node = Arc::new(node);
         if let Some(sentinels) = origin.sentinels() {
             follow(&node, sentinels);
-            // Of a switch before that, too.
-            node.switched();
             probe::min_replicas(&node).await;
         }
         Ok(node)
@@ -389,12 +387,11 @@ fn no_member() -> Unserved {
 }
 
 /// Has a node go to each master in turn, for as long as somebody has it.
-fn follow(node: &Arc<Node>, sentinels: &Sentinels) {
-    let (node, mut terms) = (Arc::downgrade(node), sentinels.terms());
-    drop(tokio::spawn(async move {
-        while terms.changed().await.is_ok() {
-            let Some(node) = node.upgrade() else { return };
-            node.switched();
-        }
-    }));
+fn follow(node: &Arc<Node>, sentinels: &Arc<Sentinels>) {
+    let node = Arc::downgrade(node);
+    sentinels.follow(move || {
+        let node = node.upgrade();
+        node.iter().for_each(|node| node.switched());
+        node.is_some()
+    });
 }

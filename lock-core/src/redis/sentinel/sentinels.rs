@@ -1,5 +1,6 @@
 //! Who is the master now.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,21 @@ pub(in crate::redis) struct Term {
     master: Master,
 }
 
+/// Is told that there may be another master; false once it is gone.
+type Told = Arc<dyn Fn() -> bool + Send + Sync>;
+
+#[derive(Default)]
+struct Follower {
+    told: Option<Told>,
+    task: Option<AbortHandle>,
+}
+
+impl fmt::Debug for Follower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Follower").field("task", &self.task).finish_non_exhaustive()
+    }
+}
+
 /// See the module `sentinel`.
 #[derive(Debug)]
 pub(in crate::redis) struct Sentinels {
@@ -40,6 +56,8 @@ pub(in crate::redis) struct Sentinels {
     pub(super) term: tokio::sync::watch::Sender<Option<Term>>,
     /// Tells the watching tasks to ask at once.
     pub(super) looks: tokio::sync::watch::Sender<()>,
+    /// Who is told of each switch.
+    follower: Mutex<Follower>,
     /// Held while all are asked anew.
     asking: tokio::sync::Mutex<()>,
 }
@@ -52,6 +70,7 @@ impl Sentinels {
             known: Mutex::new(known),
             term: tokio::sync::watch::Sender::new(None),
             looks: tokio::sync::watch::Sender::new(()),
+            follower: Mutex::default(),
             asking: tokio::sync::Mutex::new(()),
         })
     }
@@ -77,9 +96,14 @@ impl Sentinels {
         drop(terms.wait_for(other).await);
     }
 
-    /// Tells of each term to come; ends with this value.
-    pub(in crate::redis) fn terms(&self) -> tokio::sync::watch::Receiver<Option<Term>> {
-        self.term.subscribe()
+    /// Tells `told` of each switch to come, and at first; ends with this value.
+    pub(in crate::redis) fn follow(
+        self: &Arc<Self>,
+        told: impl Fn() -> bool + Send + Sync + 'static,
+    ) {
+        let follower = Follower { told: Some(Arc::new(told)), task: None };
+        *self.follower.lock().unwrap_or_else(PoisonError::into_inner) = follower;
+        self.watch();
     }
 
     /// Has the sentinels asked at once, in the background.
@@ -95,6 +119,8 @@ impl Sentinels {
     /// The term that goes on. Asks if nothing was heard of late; if nobody answers then, it is the
     /// last one that is known, as for a connection that was made in it.
     pub(in crate::redis) async fn term(self: &Arc<Self>) -> Result<Term, Fault> {
+        // Whoever connects may do so as its runtime is another.
+        self.watch();
         if let Some(term) = self.fresh() {
             return Ok(term);
         }
@@ -103,7 +129,6 @@ impl Sentinels {
         if let Some(term) = self.fresh() {
             return Ok(term);
         }
-        self.watch();
         let answered = self.ask_all().await;
         if self.known().heard.is_none_or(|heard| heard < asked) {
             self.known().unheard = Some(clock::now());
@@ -189,6 +214,14 @@ impl Sentinels {
                 one.task = Some(watch::start(self, one.at.clone(), &runtime));
             }
         }
+        drop(known);
+        let mut follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
+        if follower.task.as_ref().is_none_or(AbortHandle::is_finished)
+            && let Some(told) = follower.told.clone()
+        {
+            let task = runtime.spawn(tell(told, self.term.subscribe()));
+            follower.task = Some(task.abort_handle());
+        }
     }
 
     /// A sentinel has answered.
@@ -223,4 +256,9 @@ impl Sentinels {
     pub(super) fn gives_up(&self, at: &Address) -> bool {
         self.known().forget_silent(at, clock::now())
     }
+}
+
+async fn tell(told: Told, mut terms: tokio::sync::watch::Receiver<Option<Term>>) {
+    // There may have been a switch since the last one to tell was gone.
+    while told() && terms.changed().await.is_ok() {}
 }

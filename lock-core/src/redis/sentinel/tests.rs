@@ -3,9 +3,10 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::answer::{Address, Master, Report};
 use super::{Sentinels, Target};
 use crate::backend::FaultKind;
 use crate::engine::clock;
@@ -138,4 +139,40 @@ async fn sentinels_that_are_silent_hold_the_known_master_up_once_for_a_second() 
     assert_eq!(futures_util::future::join_all(others).await, [2; 3]);
     let took = clock::now().duration_since(start);
     assert!(took < Duration::from_millis(1_500), "{took:?}");
+}
+
+/// The client was connected in a runtime that is gone, and goes on in another.
+#[test]
+fn a_switch_is_told_of_in_whatever_runtime_the_client_lives() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let fakes = [Fake::start(Some((2, 5)), 0)];
+    let (all, told) = (sentinels(&fakes), Arc::new(AtomicUsize::new(0)));
+    let first = runtime();
+    first.block_on(async {
+        assert_eq!(master(&all).await, 2);
+        let told = told.clone();
+        all.follow(move || {
+            told.fetch_add(1, Ordering::SeqCst);
+            true
+        });
+    });
+    drop(first);
+    let is_told = |times: usize| {
+        let told = told.clone();
+        let long_enough = async move {
+            while told.load(Ordering::SeqCst) < times {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), long_enough)
+    };
+    runtime().block_on(async {
+        let before = told.load(Ordering::SeqCst);
+        assert_eq!(master(&all).await, 2);
+        is_told(before + 1).await.expect("of what it may have missed");
+        let at = |port| Address { host: "127.0.0.1".into(), port };
+        let report = Report { master: Master { at: at(3), epoch: 6 }, id: None, others: vec![] };
+        all.learn(&at(fakes[0].port), report);
+        is_told(before + 2).await.expect("of the switch");
+    });
 }
