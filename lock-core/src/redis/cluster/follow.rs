@@ -7,7 +7,7 @@ use redis::{Cmd, Value};
 
 use super::Cluster;
 use super::redirect::{Redirect, is_ask};
-use super::server::{Lane, Server};
+use super::server::{Lane, REQUEST_LEAST, Server};
 use super::slots;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
@@ -26,9 +26,6 @@ const RELEASE_UNSTABLE: Duration = Duration::from_millis(100);
 /// A call that waits for the cluster leaves the last try so much of its time, or a fifth if that is
 /// less: a node that is well answers within it, and one that does not counts as broken.
 const LAST_TRY: Duration = Duration::from_millis(200);
-
-/// No request is given less.
-const REQUEST_LEAST: Duration = Duration::from_millis(50);
 
 /// Until when it is worth waiting, of a call that has `budget` from now on.
 fn worth_waiting(now: Instant, budget: Duration) -> Instant {
@@ -124,6 +121,8 @@ impl Cluster {
         self.keep_fresh();
         loop {
             let Some(server) = self.owner(slot) else { return Err(nobody()) };
+            // What is left for a node behind a redirection, not the whole again.
+            let renew = Renew { within: left(end), ..renew.clone() };
             let failure = match server.renewals.renew(renew.clone()).await {
                 Ok(answer) if self.owns(slot, &server) => return Ok(answer),
                 Ok(_) => return Err(superseded()),
