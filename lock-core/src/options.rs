@@ -78,7 +78,7 @@ impl Fairness {
 /// | `linger` | 0 | to 24 h |
 /// | `fairness` | 64 hand-offs or 20 ms | |
 /// | `admission` | false | |
-/// | `replicas` | none | 1 to 32 within 1 ms to 1 s, where [`Promises::replicas`] holds |
+/// | `replicas` | none | 1 to 32 within 1 ms to 1 s and half of the lease, where [`Promises::replicas`] holds |
 /// | `name` | none | at most 128 bytes, no control characters |
 /// | `reentrant` | true | counts only inside a [`scope`](crate::LockClient::scope) |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +112,8 @@ pub struct LockOptions {
     /// acknowledged by one replica is not lost if that one is promoted, or if all replicas were
     /// asked for. It does not make a failover safe in every case, see [`LockClient::connect`](crate::LockClient::connect).
     ///
-    /// Only a grant by the store waits: hand-offs inside a process and renewals do not. All
+    /// They have three quarters of what is left of the `wait`, if that is less than their time, so
+    /// that there is an answer to tell of. Only a grant by the store waits: hand-offs inside a process and renewals do not. All
     /// acquires of a key in one process had better agree: a claim is opened as the first in line
     /// wants it, and given back when the next in line wants more.
     pub replicas: Option<Replicas>,
@@ -254,7 +255,7 @@ impl LockOptions {
         {
             return Err(Rejection::Name { key: key.clone(), given, max: NAME_BYTES_MAX });
         }
-        self.replicas.map_or(Ok(()), |replicas| replicas.check(key, promises))
+        self.replicas.map_or(Ok(()), |replicas| replicas.check(key, self.lease, promises))
     }
 }
 
@@ -264,7 +265,15 @@ impl Replicas {
         other.is_some_and(|other| other.count >= self.count)
     }
 
-    fn check(self, key: &Key, promises: &Promises) -> Result<(), Rejection> {
+    /// The same, with time for the answer to one who waits no longer than `left`.
+    pub(crate) fn within(self, left: Duration) -> Self {
+        let most = (left / 4 * 3).max(Self::TIMEOUT_MIN);
+        Self { timeout: self.timeout.min(most), ..self }
+    }
+
+    const TIMEOUT_MIN: Duration = Duration::from_millis(1);
+
+    fn check(self, key: &Key, lease: Duration, promises: &Promises) -> Result<(), Rejection> {
         let (key, option) = (key.clone(), "replicas");
         if !promises.replicas {
             return Err(Rejection::Unsupported { key, option });
@@ -272,16 +281,12 @@ impl Replicas {
         if self.count == 0 || self.count > REPLICAS_MAX {
             return Err(Rejection::Replicas { key, given: self.count, max: REPLICAS_MAX });
         }
-        let (given, min) = (self.timeout, Duration::from_millis(1));
-        if given < min || given > REPLICAS_TIMEOUT_MAX {
+        let (given, min) = (self.timeout, Self::TIMEOUT_MIN);
+        // A grant whose lease is over when it is acknowledged is of no use to anybody.
+        let max = REPLICAS_TIMEOUT_MAX.min(lease / 2);
+        if given < min || given > max {
             let option = "the timeout of replicas";
-            return Err(Rejection::OutOfBounds {
-                key,
-                option,
-                given,
-                min,
-                max: REPLICAS_TIMEOUT_MAX,
-            });
+            return Err(Rejection::OutOfBounds { key, option, given, min, max });
         }
         Ok(())
     }
@@ -318,6 +323,12 @@ mod tests {
             (LockOptions::new().with_replicas(1, Duration::ZERO), "replicas"),
             (LockOptions::new().with_replicas(1, Duration::from_micros(999)), "replicas"),
             (LockOptions::new().with_replicas(1, Duration::from_millis(1_001)), "replicas"),
+            (
+                LockOptions::new()
+                    .with_lease(Duration::from_millis(500))
+                    .with_replicas(1, Duration::from_millis(251)),
+                "from 1ms to 250ms",
+            ),
             (LockOptions::new().with_name(LONG), "128"),
             (LockOptions::new().with_name("two\nlines"), "name"),
             (LockOptions::new().with_name("\u{9b}31m"), "name"),
@@ -333,6 +344,15 @@ mod tests {
         let promises = Promises { lease_max: Duration::from_secs(5), ..Promises::none() };
         let error = LockOptions::new().check(&key, &promises).unwrap_err().to_string();
         assert!(error.contains("lease is 10s") && error.contains("to 5s"), "{error}");
+    }
+
+    #[test]
+    fn replicas_have_no_longer_than_leaves_time_for_the_answer() {
+        let ms = Duration::from_millis;
+        let replicas = Replicas { count: 1, timeout: ms(600) };
+        for (left, timeout) in [(10_000, 600), (800, 600), (400, 300), (0, 1)] {
+            assert_eq!(replicas.within(ms(left)).timeout, ms(timeout), "{left}");
+        }
     }
 
     #[test]

@@ -6,7 +6,8 @@ use axum::response::IntoResponse;
 use common::{Answer, Probe, buy, ms, now, send, settle, shop, spawn};
 use http::StatusCode;
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, Fault, FaultKind, Promises, Renewal, Terms, Withdrawal,
+    Attempt, Backend, Claim, ClaimId, Fault, FaultKind, NotReplicated, Promises, Renewal, Terms,
+    Withdrawal,
 };
 use lock_core::{Inspection, Key, LockClient};
 use lock_tower::LockLayer;
@@ -118,13 +119,29 @@ async fn a_full_line_of_the_client_is_answered_with_503() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_out_of_reach_is_answered_with_503() {
-    let locks = LockClient::with_backend(Broken);
+    let locks = LockClient::with_backend(Broken(out_of_reach));
     let probe = Probe::open();
     let answer = send(&shop(LockLayer::new(locks), &probe), buy("42")).await;
     answer.assert_problem(503, "lock_unavailable");
     assert_come_back(&answer, 1..=2);
     assert_eq!(probe.entered(), 0);
     assert!(!answer.text.contains("secret"), "{}", answer.text);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_is_not_replicated_is_tried_again_and_answered_with_503() {
+    let (locks, probe) = (LockClient::with_backend(Broken(unreplicated)), Probe::open());
+    for retries in [0, 2] {
+        let layer = LockLayer::new(locks.clone()).replicas(1, ms(50)).retries(retries);
+        let layer = layer.on_busy(move |refusal| {
+            assert_eq!((refusal.cause(), refusal.tries()), (Cause::Unavailable, retries + 1));
+            refusal.default_response()
+        });
+        let answer = send(&shop(layer, &probe), buy("42")).await;
+        answer.assert_problem(503, "lock_not_replicated");
+        assert_come_back(&answer, 1..=2);
+    }
+    assert_eq!(probe.entered(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,40 +204,46 @@ async fn on_busy_is_given_all_facts_and_its_answer_is_sent() {
     assert_eq!(answer.code(), "lock_timeout");
 }
 
-/// A store that nobody can reach.
-#[derive(Debug)]
-struct Broken;
+/// A store that answers so.
+#[derive(Debug, Clone, Copy)]
+struct Broken(fn() -> Fault);
 
-fn fault<T>() -> Result<T, Fault> {
-    Err(Fault::new(FaultKind::Refused, "WRONGPASS secret"))
+fn out_of_reach() -> Fault {
+    Fault::new(FaultKind::Refused, "WRONGPASS secret")
+}
+
+fn unreplicated() -> Fault {
+    Fault::not_replicated(NotReplicated { wanted: 1, acknowledged: 0, timeout: ms(50) })
 }
 
 impl Backend for Broken {
     type Claim = Self;
 
     fn promises(&self) -> Promises {
-        Promises::none()
+        let mut promises = Promises::none();
+        promises.replicas = true;
+        promises
     }
 
     fn claim(&self, _: &Key, _: ClaimId, _: Terms) -> Self {
-        Self
+        *self
     }
 
     async fn inspect(&self, _: &Key) -> Result<Inspection, Fault> {
-        fault()
+        Err((self.0)())
     }
 }
 
 impl Claim for Broken {
     async fn attempt(&mut self) -> Result<Attempt, Fault> {
-        fault()
+        Err((self.0)())
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
-        fault()
+        Err((self.0)())
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
-        fault()
+        Ok(Withdrawal::NotHeld)
     }
 }

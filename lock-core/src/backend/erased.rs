@@ -26,6 +26,7 @@ pub(crate) trait DynBackend: Send + Sync + Debug + 'static {
 pub(crate) trait DynClaim: Send + 'static {
     fn attempt(&mut self) -> BoxFuture<'_, Result<Attempt, Fault>>;
     fn changed(&mut self) -> BoxFuture<'_, ()>;
+    fn is_elsewhere(&self) -> bool;
     fn renew(&mut self) -> BoxFuture<'_, Result<Renewal, Fault>>;
     #[cfg(feature = "test-util")]
     fn count_from(&mut self, clock: u64);
@@ -67,6 +68,10 @@ impl<C: Claim> DynClaim for C {
 
     fn changed(&mut self) -> BoxFuture<'_, ()> {
         Box::pin(Claim::changed(self))
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        Claim::is_elsewhere(self)
     }
 
     fn renew(&mut self) -> BoxFuture<'_, Result<Renewal, Fault>> {

@@ -44,18 +44,46 @@ pub struct Fault {
     kind: FaultKind,
     what: String,
     source: Option<Arc<dyn StdError + Send + Sync>>,
+    is_superseded: bool,
+    is_unsent: bool,
 }
 
 impl Fault {
     /// A fault with a text for people: no URL, no password.
     pub fn new(kind: FaultKind, what: impl Into<String>) -> Self {
-        Self { kind, what: what.into(), source: None }
+        let (is_superseded, is_unsent) = (false, false);
+        Self { kind, what: what.into(), source: None, is_superseded, is_unsent }
     }
 
     /// A grant that does not count, as too few replicas have it.
     #[must_use]
     pub fn not_replicated(found: NotReplicated) -> Self {
         Self::new(FaultKind::NotReplicated, found.to_string()).with_source(found)
+    }
+
+    /// Another server has taken the place of the one that was asked, and is there to be asked.
+    #[cfg(any(feature = "redis", test))]
+    pub(crate) fn superseded(what: impl Into<String>) -> Self {
+        Self { is_superseded: true, ..Self::new(FaultKind::Transient, what) }
+    }
+
+    /// Whether another server is there to be asked: no failure of that one, and no reason to leave
+    /// it alone for a while.
+    pub(crate) fn is_superseded(&self) -> bool {
+        self.is_superseded
+    }
+
+    /// Marks a fault of a request that has not left: it took no effect, and will take none.
+    #[cfg(any(feature = "redis", feature = "test-util"))]
+    #[must_use]
+    pub(crate) fn unsent(mut self) -> Self {
+        self.is_unsent = true;
+        self
+    }
+
+    /// Whether the request is known not to have left.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.is_unsent
     }
 
     /// What was found of the replicas, if that is the trouble.

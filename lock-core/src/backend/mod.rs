@@ -90,6 +90,13 @@ pub trait Claim: Send + 'static {
         pending()
     }
 
+    /// Whether [`changed`](Self::changed) resolves because another server has taken the place of the
+    /// one that was asked last. Until `attempt` or `renew` was asked, what is known may be of the
+    /// past, and that the last server failed says nothing of this one.
+    fn is_elsewhere(&self) -> bool {
+        false
+    }
+
     /// Extends a granted claim, and reserves further tokens if there are any for it. Never
     /// re-acquires a lost one.
     fn renew(&mut self) -> impl Future<Output = Result<Renewal, Fault>> + Send;

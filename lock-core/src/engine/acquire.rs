@@ -89,6 +89,8 @@ impl Acquire {
             (true, true) => options.budget(),
         };
         let deadline = deadline.or(self.deadline).unwrap_or(now + budget);
+        let replicas =
+            replicas.map(|wanted| wanted.within(deadline.saturating_duration_since(now)));
         Ask {
             deadline,
             budget,

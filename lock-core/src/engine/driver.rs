@@ -129,7 +129,10 @@ impl Driver {
         };
         let changed = async {
             match claim {
-                Some(claim) if listening => claim.changed().await,
+                Some(claim) if listening => {
+                    claim.changed().await;
+                    claim.is_elsewhere()
+                }
                 _ => std::future::pending().await,
             }
         };
@@ -137,9 +140,9 @@ impl Driver {
             biased;
             (claim, sent, answer) = run(asking) => self.answered(claim, sent, answer),
             left = run(leaving) => self.left(left),
-            () = changed => {
+            elsewhere = changed => {
                 *heard = true;
-                cell.cohort().changed(clock::now());
+                cell.cohort().changed(elsewhere, clock::now());
             }
             () = cell.poke.notified() => {}
             () = timer => {}

@@ -48,7 +48,7 @@ async fn again(
     since: Instant,
     lease: Duration,
 ) {
-    let mut failures = 1;
+    let (mut failures, mut past) = (1, Past::of(&fault));
     loop {
         let now = clock::now();
         let over = !fault.is_transient() || now >= since + lease;
@@ -61,11 +61,49 @@ async fn again(
         tokio::time::sleep(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
         let span = observe::request::<Withdrawal>(key);
         match observe::asked(span, clock::now(), claim.withdraw()).await {
-            // An earlier try took effect, and only its answer was lost.
-            Ok(_) => return answer(&mut reply, ReleaseAnswer::Released),
-            Err(next) => fault = next,
+            Ok(Withdrawal::Released) => return answer(&mut reply, ReleaseAnswer::Released),
+            Ok(Withdrawal::NotHeld) => {
+                past.is_elsewhere |= claim.is_elsewhere();
+                return answer(&mut reply, past.not_held(fault));
+            }
+            Err(next) => {
+                past.add(&next);
+                fault = next;
+            }
         }
         failures += 1;
+    }
+}
+
+/// What the tries so far may have brought about.
+#[derive(Debug, Clone, Copy)]
+struct Past {
+    /// One was sent, and may have taken effect.
+    is_sent: bool,
+    /// There has been another server since.
+    is_elsewhere: bool,
+}
+
+impl Past {
+    fn of(fault: &Fault) -> Self {
+        Self { is_sent: !fault.is_unsent(), is_elsewhere: fault.is_superseded() }
+    }
+
+    fn add(&mut self, fault: &Fault) {
+        let Self { is_sent, is_elsewhere } = Self::of(fault);
+        self.is_sent |= is_sent;
+        self.is_elsewhere |= is_elsewhere;
+    }
+
+    /// What to say when the claim is found not to hold the key.
+    fn not_held(self, fault: Fault) -> ReleaseAnswer {
+        match (self.is_sent, self.is_elsewhere) {
+            (false, _) => ReleaseAnswer::NotHeld,
+            // An earlier try took effect, and only its answer was lost.
+            (true, false) => ReleaseAnswer::Released,
+            // Or its server did not live to hand the grant itself on to this one.
+            (true, true) => ReleaseAnswer::Unknown(fault),
+        }
     }
 }
 
@@ -73,5 +111,34 @@ fn answer(reply: &mut Option<ReleaseReply>, answer: ReleaseAnswer) {
     if let Some(reply) = reply.take() {
         // The releasing task may be gone.
         drop(reply.send(answer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::FaultKind;
+
+    #[test]
+    fn a_claim_found_gone_was_released_only_if_a_try_was_sent_to_the_same_server() {
+        let sent = || Fault::new(FaultKind::Transient, "no answer");
+        let unsent = || sent().unsent();
+        let moved = || Fault::superseded("elsewhere");
+        let cases = [
+            (vec![sent()], "Released"),
+            (vec![unsent()], "NotHeld"),
+            (vec![unsent(), unsent()], "NotHeld"),
+            (vec![unsent(), sent()], "Released"),
+            (vec![sent(), unsent()], "Released"),
+            (vec![moved()], "Unknown"),
+            (vec![sent(), moved().unsent()], "Unknown"),
+            (vec![moved().unsent()], "NotHeld"),
+        ];
+        for (faults, expected) in cases {
+            let mut past = Past::of(&faults[0]);
+            faults.iter().for_each(|fault| past.add(fault));
+            let answer = format!("{:?}", past.not_held(sent()));
+            assert!(answer.starts_with(expected), "{faults:?}: {answer}");
+        }
     }
 }

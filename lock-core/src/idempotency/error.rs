@@ -29,12 +29,15 @@ pub enum BeginError {
 }
 
 impl BeginError {
-    /// Whether the record store or the lock store was out of reach, or the client shut down.
+    /// Whether the record store or the lock store was out of reach or had too few replicas, or the
+    /// client shut down.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         match self {
             Self::Records { .. } => true,
-            Self::Lock(error) => error.is_unavailable() || error.is_closed(),
+            Self::Lock(error) => {
+                error.is_unavailable() || error.is_not_replicated() || error.is_closed()
+            }
             Self::Rejected(_) => false,
         }
     }
@@ -105,5 +108,24 @@ impl CompleteError {
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         matches!(self, Self::Unavailable { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::backend::NotReplicated;
+    use crate::error::NotReplicatedError;
+    use crate::key::Key;
+
+    #[test]
+    fn too_few_replicas_are_an_outage_that_may_pass_and_no_fault_of_the_caller() {
+        let timeout = Duration::from_millis(50);
+        let not_replicated = NotReplicated { wanted: 1, acknowledged: 0, timeout };
+        let key = Key::new("k").unwrap();
+        let error = BeginError::Lock(NotReplicatedError { key, not_replicated }.into());
+        assert!(error.is_unavailable() && error.is_retryable() && !error.is_rejected());
     }
 }

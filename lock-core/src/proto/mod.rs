@@ -43,4 +43,4 @@ pub(crate) use lease::margin;
 pub(crate) use roll::{Act, Enrol, Identity, Roll, Standing};
 #[cfg(feature = "zookeeper")]
 pub(crate) use session::SessionClock;
-pub(crate) use votes::{Renewed, Ruling, Votes};
+pub(crate) use votes::{GRACE_MIN, Renewed, Ruling, Votes};

@@ -13,7 +13,7 @@ use crate::backend::{
 };
 use crate::engine::clock;
 use crate::key::Key;
-use crate::proto::{FAULT_PAUSES, FenceRange, Renewed, Ruling, Votes};
+use crate::proto::{FAULT_PAUSES, FenceRange, GRACE_MIN, Renewed, Ruling, Votes};
 
 /// How long one verb may take. Members bound their own requests at 2 s, and say why.
 const VERB_WITHIN: Duration = Duration::from_millis(2_250);
@@ -37,8 +37,10 @@ pub struct QuorumClaim<B> {
     /// asked for the last one may arrive there later still.
     rejoins: u32,
     held: bool,
-    /// An answer or a push has come that the engine has not asked about.
+    /// A push has come that the engine has not asked about.
     news: bool,
+    /// So has an answer that counts where the claim waits: the verb that it was for is over.
+    late: bool,
     /// How long this round keeps a minority at least.
     patience: Duration,
     /// How long a majority took to answer the last attempt.
@@ -47,6 +49,10 @@ pub struct QuorumClaim<B> {
     stays: Option<Fault>,
     /// A member that was told to leave has said that it held the key.
     released: bool,
+    /// The members that held it when they were told to leave, and how many of them have said that
+    /// they did not: it was taken away.
+    believed: Vec<usize>,
+    denied: usize,
 }
 
 impl<B: Backend> QuorumClaim<B> {
@@ -64,10 +70,13 @@ impl<B: Backend> QuorumClaim<B> {
             rejoins: 0,
             held: false,
             news: false,
+            late: false,
             patience: patience(),
             took: Duration::ZERO,
             stays: None,
             released: false,
+            believed: Vec::new(),
+            denied: 0,
             members,
         }
     }
@@ -116,8 +125,7 @@ impl<B: Backend> QuorumClaim<B> {
         let pause = |failures| FAULT_PAUSES.pause(failures, clock::random_bits());
         match said {
             Said::Attempted(answer) => {
-                // Late; and one that comes back while the others hold is no news.
-                self.news |= !self.held && matches!(answer, Ok(Attempt::Granted(_)));
+                self.late |= matches!(answer, Ok(Attempt::Granted(_)));
                 self.votes.attempted(member, answer, now, pause);
             }
             Said::Renewed(answer) => {
@@ -129,7 +137,9 @@ impl<B: Backend> QuorumClaim<B> {
             Said::Raised(to, answer) => self.votes.raised(member, to, answer, now, pause),
             Said::Left(withdrawal) => {
                 self.released |= withdrawal == Withdrawal::Released;
-                self.news |= !self.held;
+                let denies = withdrawal == Withdrawal::NotHeld && self.believed.contains(&member);
+                self.denied += usize::from(denies);
+                self.late = true;
                 self.forget(member);
                 self.votes.left(member);
             }
@@ -162,7 +172,7 @@ impl<B: Backend> QuorumClaim<B> {
         while let Ok(report) = self.reports.try_recv() {
             self.hear(report);
         }
-        self.news = false;
+        (self.news, self.late) = (false, false);
     }
 
     fn leave(&mut self, members: Vec<usize>) {
@@ -244,6 +254,8 @@ impl<B: Backend> Claim for QuorumClaim<B> {
                     return Ok(Attempt::Granted(grant));
                 }
                 Ruling::Blocked { ahead, recheck } => {
+                    // What was heard so far is part of this.
+                    self.late = false;
                     self.took = now.saturating_duration_since(began);
                     let left = self.give_way(now);
                     let recheck = left.map_or(recheck, |left| left.min(recheck));
@@ -274,7 +286,8 @@ impl<B: Backend> Claim for QuorumClaim<B> {
     }
 
     async fn changed(&mut self) {
-        while !self.news {
+        // A member that joins the others while they hold is no news.
+        while !self.news && (self.held || !self.late) {
             let Some(report) = self.reports.recv().await else { return };
             self.hear(report);
         }
@@ -315,14 +328,27 @@ impl<B: Backend> Claim for QuorumClaim<B> {
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
-        let end = clock::now() + VERB_WITHIN;
+        let began = clock::now();
+        let end = began + VERB_WITHIN;
         self.catch_up();
         let held = std::mem::take(&mut self.held);
+        let prompt = self.votes.prompt();
+        let mut late = None;
+        (self.believed, self.denied) = (self.votes.holders(clock::now()), 0);
         self.leave(self.votes.to_leave());
         loop {
             if self.votes.gone() >= self.votes.majority() {
+                // Whoever is next would else come to a member before it was told, and have to wait
+                // in line there for what is free.
+                let now = clock::now();
+                let until = *late.get_or_insert(now + (now - began).max(GRACE_MIN));
+                if now < until && prompt.iter().any(|&member| self.votes.leaves_still(member)) {
+                    self.listen(until.min(end)).await;
+                    continue;
+                }
                 // The others are told by their tasks.
-                let released = held && self.released;
+                let spare = self.believed.len().saturating_sub(self.votes.majority());
+                let released = held && self.released && self.denied <= spare;
                 return Ok(if released { Withdrawal::Released } else { Withdrawal::NotHeld });
             }
             // Those that could not be told keep what they have until its lease ends.

@@ -46,8 +46,8 @@ const RENEW_WITHIN_MIN: Duration = Duration::from_millis(50);
 /// What a renewal says of others who wait if it cannot look.
 const WANTED_UNKNOWN: i64 = 2;
 
-/// Attempts without an answer that are remembered; more hang on one server only if it hangs for
-/// longer than any lease.
+/// Attempts without an answer that are remembered, the latest: those before were sent to a server
+/// that has hung for so long that another may have taken its place.
 const DOUBTS_MAX: usize = 8;
 
 /// See the module.
@@ -268,8 +268,8 @@ impl RedisClaim {
             Ok(answer) => answer,
             Err(unserved) => {
                 let fault = unserved.fault.into_fault();
-                if fault.is_transient() && self.doubts.len() < DOUBTS_MAX {
-                    self.doubts.extend(unserved.sent);
+                if let Some(sent) = unserved.sent.filter(|_| fault.is_transient()) {
+                    keep_latest(&mut self.doubts, sent, DOUBTS_MAX);
                 }
                 return Err(self.named(fault).await);
             }
@@ -305,6 +305,8 @@ impl Claim for RedisClaim {
             self.listening = self.node.listen(&self.names, self.id);
         }
         let handed = self.inbox.as_ref().and_then(|inbox| inbox.handed());
+        // At this moment, not when it came: there may have been another master since.
+        let handed = handed.filter(|handed| self.node.is_current(handed.term));
         // With replicas, a grant that was pushed counts only once they have it, too: ask.
         if let Some(handed) = handed.filter(|_| self.terms.replicas.is_none())
             && let Some(grant) = self.handed_on(handed)
@@ -331,6 +333,10 @@ impl Claim for RedisClaim {
             Some(inbox) => inbox.changed(self.held).await,
             None => std::future::pending().await,
         }
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        self.inbox.as_ref().is_some_and(|inbox| inbox.is_stirred())
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
@@ -419,6 +425,13 @@ impl Drop for RedisClaim {
     }
 }
 
+fn keep_latest<T>(all: &mut Vec<T>, next: T, max: usize) {
+    if all.len() >= max {
+        all.remove(0);
+    }
+    all.push(next);
+}
+
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -435,4 +448,16 @@ fn ints(answer: &Value) -> Vec<i64> {
         _ => None,
     });
     numbers.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_too_many_doubts_the_latest_are_kept() {
+        let mut doubts = Vec::new();
+        (0..10).for_each(|number| keep_latest(&mut doubts, number, 8));
+        assert_eq!(doubts, [2, 3, 4, 5, 6, 7, 8, 9]);
+    }
 }

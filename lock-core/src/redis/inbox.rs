@@ -22,6 +22,8 @@ pub(super) struct Inbox {
 pub(super) struct Handed {
     pub(super) fences: FenceRange,
     pub(super) wanted: bool,
+    /// In which it was pushed: once that is over, it does not count.
+    pub(super) term: u64,
 }
 
 #[derive(Debug, Default)]
@@ -33,9 +35,11 @@ struct News {
 }
 
 impl News {
-    /// Keeps the hand-off with the greater tokens: pushes of two connections may cross.
+    /// Keeps the hand-off of the later term, and of one term that with the greater tokens: pushes of
+    /// two connections may cross.
     fn hand(&mut self, handed: Handed) {
-        let newer = |old: Handed| old.fences.first() < handed.fences.first();
+        let order = |it: Handed| (it.term, it.fences.first());
+        let newer = |old: Handed| order(old) < order(handed);
         if self.handed.is_none_or(newer) {
             self.handed = Some(handed);
         }
@@ -50,6 +54,11 @@ impl Inbox {
     fn has_news(&self, holding: bool) -> bool {
         let news = self.news();
         news.stirred || if holding { news.wanted } else { news.handed.is_some() }
+    }
+
+    /// Whether there is another server, which was not asked yet.
+    pub(super) fn is_stirred(&self) -> bool {
+        self.news().stirred
     }
 
     /// Takes the hand-off that was pushed. The store is asked if there is none.
@@ -121,8 +130,13 @@ impl Inboxes {
         }
     }
 
-    /// Delivers a push. Runs on the task of the connection: short, and without waiting.
+    /// Delivers a push of servers without terms.
     pub(super) fn deliver(&self, push: &PushInfo) {
+        self.deliver_in(0, push);
+    }
+
+    /// Delivers a push that came in a term. Runs on the task of the connection: short, and without waiting.
+    pub(super) fn deliver_in(&self, term: u64, push: &PushInfo) {
         if !matches!(push.kind, PushKind::Message | PushKind::SMessage) {
             return;
         }
@@ -132,8 +146,9 @@ impl Inboxes {
             // Of a claim that is gone already: the store finds out by the lease.
             let Some(inbox) = self.claims().get(&claim).cloned() else { return };
             match what {
-                What::Handed(handed) => inbox.news().hand(handed),
+                What::Handed(handed) => inbox.news().hand(Handed { term, ..handed }),
                 What::Wanted => inbox.news().wanted = true,
+                What::Ask => inbox.news().stirred = true,
             }
             inbox.poke.notify_one();
         }
@@ -144,9 +159,11 @@ impl Inboxes {
 enum What {
     Handed(Handed),
     Wanted,
+    /// Its turn may have come: the store is to be asked.
+    Ask,
 }
 
-/// `g <owner> <first> <last> <wanted>`, or `w <owner>`.
+/// `g <owner> <first> <last> <wanted>`, `w <owner>`, or `a <owner>`.
 fn parse(message: &[u8]) -> Option<(ClaimId, What)> {
     let mut words = std::str::from_utf8(message).ok()?.split(' ');
     let verb = words.next()?;
@@ -154,9 +171,10 @@ fn parse(message: &[u8]) -> Option<(ClaimId, What)> {
     let what = match verb {
         "g" => {
             let fences = FenceRange::new(words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-            What::Handed(Handed { fences, wanted: words.next()? == "1" })
+            What::Handed(Handed { fences, wanted: words.next()? == "1", term: 0 })
         }
         "w" => What::Wanted,
+        "a" => What::Ask,
         _ => return None,
     };
     Some((claim, what))
@@ -165,6 +183,27 @@ fn parse(message: &[u8]) -> Option<(ClaimId, What)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_push_of_a_term_that_is_over_neither_counts_nor_hides_one_of_the_next() {
+        let inboxes = Inboxes::default();
+        let claim = ClaimId::from_bits(5);
+        let inbox = inboxes.open(claim);
+        let push = |first: u64| {
+            let message = format!("g {} {first} {first} 1", names::owner(claim, "ab"));
+            let data = ["lock:push:ab", &message].map(|part| Value::BulkString(part.into()));
+            PushInfo { kind: PushKind::Message, data: data.to_vec() }
+        };
+        // The connection to the last master was overtaken between its look at the term and this.
+        inboxes.stir();
+        inboxes.deliver_in(1, &push(9));
+        assert_eq!(inbox.handed().map(|handed| handed.term), Some(1));
+        for order in [[(1, 9), (2, 5)], [(2, 5), (1, 9)]] {
+            order.iter().for_each(|(term, first)| inboxes.deliver_in(*term, &push(*first)));
+            let handed = inbox.handed().unwrap();
+            assert_eq!((handed.term, handed.fences.first()), (2, Some(5)));
+        }
+    }
 
     #[tokio::test]
     async fn a_stirred_claim_asks_once_and_forgets_what_was_pushed() {
@@ -177,16 +216,17 @@ mod tests {
         inboxes.stir();
         for holding in [true, false] {
             inbox.changed(holding).await;
+            assert!(inbox.is_stirred());
         }
         assert_eq!(inbox.handed(), None);
-        assert!(!inbox.has_news(true) && !inbox.has_news(false));
+        assert!(!inbox.has_news(true) && !inbox.has_news(false) && !inbox.is_stirred());
     }
 
     #[test]
     fn messages_are_read_and_others_passed_over() {
         let claim = ClaimId::from_bits(5);
         let owner = names::owner(claim, "ab");
-        let handed = Handed { fences: FenceRange::new(7, 9), wanted: true };
+        let handed = Handed { fences: FenceRange::new(7, 9), wanted: true, term: 0 };
         let message = format!("g {owner} 7 9 1");
         assert_eq!(parse(message.as_bytes()), Some((claim, What::Handed(handed))));
         assert_eq!(parse(format!("w {owner}").as_bytes()), Some((claim, What::Wanted)));

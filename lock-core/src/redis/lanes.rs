@@ -5,6 +5,7 @@
 //! itself, which is kept for the next one, and other traffic and pushes go on beside it.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value};
 use tokio::sync::Semaphore;
@@ -19,12 +20,17 @@ use crate::options::Replicas;
 /// one to a thousand when they are not.
 const LANES_MAX: usize = 32;
 
+/// A lane that was not used for this long is dropped at the next use of another: it may be one that
+/// the network has forgotten, and would cost an acquire its time.
+const IDLE_MAX: Duration = Duration::from_secs(10);
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Lanes {
     origin: Origin,
     free: Semaphore,
-    idle: Mutex<Vec<Arc<Link>>>,
+    /// With the time of their last use, the latest at the end.
+    idle: Mutex<Vec<(Instant, Arc<Link>)>>,
 }
 
 impl Lanes {
@@ -32,7 +38,7 @@ impl Lanes {
         Self { origin, free: Semaphore::new(LANES_MAX), idle: Mutex::default() }
     }
 
-    /// Sends a command and waits for its replication; both answers in an array.
+    /// Sends an attempt and waits for the replication of a grant; both answers in an array.
     pub(super) async fn call_and_wait(
         &self,
         command: &Cmd,
@@ -43,10 +49,22 @@ impl Lanes {
         // Never closed.
         let Ok(Ok(_lane)) = lane.await else { return Err(busy()) };
         let left = until.saturating_duration_since(clock::now());
-        let link = self.idle().pop().unwrap_or_else(|| Link::plain(self.origin.clone()));
+        let link = self.take();
         let answer = link.call_and_wait(command, replicas, left).await;
-        self.idle().push(link);
+        self.give(link);
         answer
+    }
+
+    fn take(&self) -> Arc<Link> {
+        let now = clock::now();
+        let mut idle = self.idle();
+        idle.retain(|(used, _)| now.saturating_duration_since(*used) < IDLE_MAX);
+        let kept = idle.pop();
+        kept.map_or_else(|| Link::plain(self.origin.clone()), |(_, link)| link)
+    }
+
+    fn give(&self, link: Arc<Link>) {
+        self.idle().push((clock::now(), link));
     }
 
     /// There is another master: what is kept leads to the last one.
@@ -54,7 +72,7 @@ impl Lanes {
         self.idle().clear();
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Link>>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<(Instant, Arc<Link>)>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -62,4 +80,22 @@ impl Lanes {
 fn busy() -> Unserved {
     let what = format!("{LANES_MAX} acquires wait for replicas already");
     Unserved { fault: Failure::Other(Fault::new(FaultKind::Transient, what)), sent: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lane_that_was_not_used_for_long_is_not_used_again() {
+        let lanes = Lanes::new(Origin::parse("redis://127.0.0.1:1").unwrap());
+        let (old, young) = (lanes.take(), lanes.take());
+        lanes.give(old.clone());
+        tokio::time::advance(IDLE_MAX / 2).await;
+        lanes.give(young.clone());
+        tokio::time::advance(IDLE_MAX / 2).await;
+        assert!(Arc::ptr_eq(&lanes.take(), &young));
+        assert!(!Arc::ptr_eq(&lanes.take(), &old));
+        assert_eq!(Arc::strong_count(&old), 1, "it is closed");
+    }
 }

@@ -145,7 +145,7 @@ impl Link {
                         come_back(&this);
                     }
                 } else if origin.is_current(term) {
-                    inboxes.deliver(&info);
+                    inboxes.deliver_in(term, &info);
                 }
                 Ok::<(), std::convert::Infallible>(())
             });
@@ -159,6 +159,11 @@ impl Link {
             connection.subscribe(channel).await.map_err(fault::fault)?;
         }
         Ok(Numbered { connection, number, term })
+    }
+
+    /// Whether what came in this term counts still.
+    pub(super) fn is_current(&self, term: u64) -> bool {
+        self.origin.is_current(term)
     }
 
     /// Drops a connection of a term that is over; a link that comes back by itself comes back at once.
@@ -208,7 +213,7 @@ impl Link {
         self.exchange(Request { command, replicas: None }, within).await
     }
 
-    /// The same, and in one write behind it a `WAIT`; both answers in an array.
+    /// The same, and behind a grant a `WAIT`; both answers in an array.
     pub(super) async fn call_and_wait(
         self: &Arc<Self>,
         command: &Cmd,
@@ -258,7 +263,7 @@ impl Link {
 
     /// The connection, and how long an answer may take.
     async fn ready(self: &Arc<Self>, within: Duration) -> Result<(Numbered, Duration), Unserved> {
-        let unsent = |fault| Unserved { fault: Failure::Other(fault), sent: None };
+        let unsent = |fault: Fault| Unserved { fault: Failure::Other(fault.unsent()), sent: None };
         let until = clock::now() + REQUEST_WITHIN;
         let connection = self.get_within(within).await.map_err(unsent)?;
         let left = until.saturating_duration_since(clock::now());
@@ -357,13 +362,17 @@ impl Failure {
     }
 }
 
-/// What is sent in one write.
+/// What is sent over one connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request<'a> {
     pub(super) command: &'a Cmd,
-    /// A `WAIT` behind it. Both answers are in an array then.
+    /// A `WAIT` behind it if it is answered with a grant: who is blocked has nothing to wait for,
+    /// and would keep the connection from those who have. Both answers are in an array then.
     pub(super) replicas: Option<Replicas>,
 }
+
+/// How long before the end of a request the server is to have answered its `WAIT`.
+const WAIT_MARGIN: Duration = Duration::from_millis(100);
 
 impl Request<'_> {
     pub(super) async fn send(
@@ -371,23 +380,36 @@ impl Request<'_> {
         connection: &mut impl redis::aio::ConnectionLike,
         within: Duration,
     ) -> Result<Value, Failure> {
-        if self.replicas.is_none() {
-            return send(connection, self.command, within).await;
-        }
-        let (pipeline, count) = self.pipeline();
-        send_all(connection, &pipeline, count, within).await
+        let until = clock::now() + within;
+        let answer = send(connection, self.command, within).await?;
+        self.replicated(answer, connection, until).await
     }
 
-    /// The same as a pipeline, and how many commands are in it.
-    pub(super) fn pipeline(self) -> (redis::Pipeline, usize) {
-        let mut pipeline = redis::pipe();
-        pipeline.add_command(self.command.clone());
-        let Some(replicas) = self.replicas else { return (pipeline, 1) };
+    /// The answer to the command, and if it is a grant, how many replicas have it by `until`. The
+    /// connection is that of the command, and nobody else's.
+    pub(super) async fn replicated(
+        self,
+        answer: Value,
+        connection: &mut impl redis::aio::ConnectionLike,
+        until: Instant,
+    ) -> Result<Value, Failure> {
+        let Some(Replicas { count, timeout }) = self.replicas else { return Ok(answer) };
+        if !is_grant(&answer) {
+            return Ok(Value::Array(vec![answer, Value::Int(0)]));
+        }
+        let left = until.saturating_duration_since(clock::now());
+        let timeout = timeout.min(left.saturating_sub(WAIT_MARGIN));
+        let mut wait = Cmd::new();
         // Not 0, which is for ever.
-        let timeout_ms = replicas.timeout.as_millis().max(1);
-        pipeline.cmd("WAIT").arg(replicas.count).arg(timeout_ms as u64);
-        (pipeline, 2)
+        wait.arg("WAIT").arg(count).arg(timeout.as_millis().max(1) as u64);
+        let acknowledged = send(connection, &wait, left).await?;
+        Ok(Value::Array(vec![answer, acknowledged]))
     }
+}
+
+/// Whether an attempt was granted.
+fn is_grant(answer: &Value) -> bool {
+    matches!(answer, Value::Array(parts) if matches!(parts.first(), Some(Value::Int(1))))
 }
 
 /// Sends several commands in one write. Each has an answer of its own, which may be an error.

@@ -155,6 +155,14 @@ impl Node {
         }
     }
 
+    /// Whether what was pushed in this term counts still.
+    pub(super) fn is_current(&self, term: u64) -> bool {
+        match &self.servers {
+            Servers::One(one) => one.main.is_current(term),
+            Servers::Cluster { .. } => true,
+        }
+    }
+
     pub(super) fn has_pool(&self) -> bool {
         #[cfg(feature = "deadpool")]
         return match &self.servers {

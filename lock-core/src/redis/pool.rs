@@ -10,6 +10,7 @@ use redis::aio::MultiplexedConnection;
 use super::link::{self, Failure, Request, Unserved};
 use super::{fault, pooled};
 use crate::backend::{Fault, FaultKind};
+use crate::engine::clock;
 
 /// An application's own `deadpool_redis` pool: of one server, of a master that Sentinel names, or
 /// of a cluster.
@@ -62,13 +63,13 @@ impl RedisPool {
         let within = link::REQUEST_WITHIN;
         match &self.0 {
             Kind::Server(pool) => {
-                let mut connection = connection!(pool);
-                let answer = request.send(&mut *connection, within).await;
+                let connection = connection!(pool);
+                let answer = request.send(&mut patient(&connection), within).await;
                 answer.map_err(|fault| Unserved { fault, sent: Some((*connection).clone()) })
             }
             Kind::Sentinel(pool) => {
-                let mut connection = connection!(pool);
-                let answer = request.send(&mut *connection, within).await;
+                let connection = connection!(pool);
+                let answer = request.send(&mut patient(&connection), within).await;
                 answer.map_err(|fault| Unserved { fault, sent: Some((*connection).clone()) })
             }
             Kind::Cluster(_) if request.replicas.is_some() => {
@@ -170,20 +171,33 @@ async fn over(
     request: Request<'_>,
     master: &str,
 ) -> (Result<Value, Failure>, bool) {
-    let (mut pipeline, count) = request.pipeline();
-    pipeline.add_command(pooled::who());
-    let answers = link::send_all(connection, &pipeline, count + 1, link::REQUEST_WITHIN).await;
-    let mut answers = match answers {
-        Ok(Value::Array(answers)) => answers,
-        Ok(_) => return (Err(Failure::Other(fault::strange("a pipeline"))), true),
+    let mut connection = patient(connection);
+    let until = clock::now() + link::REQUEST_WITHIN;
+    let mut pipeline = redis::pipe();
+    pipeline.add_command(request.command.clone()).add_command(pooled::who());
+    let answers = link::send_all(&mut connection, &pipeline, 2, link::REQUEST_WITHIN).await;
+    let (answer, who) = match answers.map(pair) {
+        Ok(Some(answers)) => answers,
+        Ok(None) => return (Err(Failure::Other(fault::strange("a pipeline"))), true),
         Err(failure) => return (Err(failure), true),
     };
-    let id = answers.pop().and_then(pooled::run_id);
-    let answer = match request.replicas {
-        Some(_) => Ok(Value::Array(answers)),
-        None => answers.pop().ok_or_else(|| Failure::Other(fault::strange("a request"))),
-    };
-    (answer, id.as_deref() == Some(master))
+    if pooled::run_id(who).as_deref() != Some(master) {
+        return (Ok(answer), false);
+    }
+    (request.replicated(answer, &mut connection, until).await, true)
+}
+
+fn pair(answers: Value) -> Option<(Value, Value)> {
+    let Value::Array(answers) = answers else { return None };
+    <[Value; 2]>::try_from(answers).ok().map(|[first, second]| (first, second))
+}
+
+/// The same connection, that gives a request the time that it has here: the application's may be
+/// shorter than a wait for replicas.
+fn patient(connection: &MultiplexedConnection) -> MultiplexedConnection {
+    let mut connection = connection.clone();
+    connection.set_response_timeout(link::REQUEST_WITHIN);
+    connection
 }
 
 fn elsewhere() -> Fault {
@@ -204,7 +218,7 @@ impl fmt::Debug for RedisPool {
 }
 
 fn unsent(fault: Fault) -> Unserved {
-    Unserved { fault: Failure::Other(fault), sent: None }
+    Unserved { fault: Failure::Other(fault.unsent()), sent: None }
 }
 
 /// The pool gave no connection.

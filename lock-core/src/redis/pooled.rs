@@ -99,5 +99,5 @@ fn of_who(fault: Fault) -> Fault {
 }
 
 fn unsent(fault: Fault) -> Unserved {
-    Unserved { fault: Failure::Other(fault), sent: None }
+    Unserved { fault: Failure::Other(fault.unsent()), sent: None }
 }

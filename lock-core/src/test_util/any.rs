@@ -67,6 +67,10 @@ impl Claim for AnyClaim {
         (*self.0).changed().await;
     }
 
+    fn is_elsewhere(&self) -> bool {
+        self.0.is_elsewhere()
+    }
+
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         (*self.0).renew().await
     }

@@ -193,7 +193,7 @@ impl Pass {
         match self.act {
             Act::Err(kind) => {
                 self.end();
-                Err(Fault::new(kind, "the script lets no request through"))
+                Err(Fault::new(kind, "the script lets no request through").unsent())
             }
             Act::Stuck => {
                 drop(self.gate.changed().await);
@@ -325,6 +325,10 @@ impl<C: Claim> Claim for ScriptedClaim<C> {
 
     async fn changed(&mut self) {
         self.inner.changed().await;
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        self.inner.is_elsewhere()
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {

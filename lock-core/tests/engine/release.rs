@@ -31,6 +31,27 @@ async fn a_withdrawal_is_tried_again_until_the_store_has_answered() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_withdrawal_that_never_left_and_finds_another_holder_is_no_release() -> Test {
+    for (act, released) in [(FAULT, false), (Act::Lost, true)] {
+        let stage = Stage::new();
+        let guard = stage.locks.lock("k").lease(secs(60)).await?;
+        stage.script.next(Verb::Withdraw, act);
+        stage.script.next(Verb::Withdraw, Act::Slow(ms(1)));
+        let releasing = tokio::spawn(guard.release());
+        stage.script.called(Verb::Withdraw, 1).await;
+        // As after a failover that lost the grant.
+        assert_eq!(stage.rival.force_release("k").await?, !released);
+        let next = stage.rival.lock("k").try_acquire().await?.ok_or("it is free")?;
+        let answer = releasing.await?;
+        assert_eq!(answer.is_ok(), released, "{answer:?}");
+        assert!(released || answer.unwrap_err().is_not_held());
+        next.release().await?;
+        stage.is_clean(secs(1)).await;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_release_is_answered_within_two_seconds_whatever_the_store_does() -> Test {
     for act in [FAULT, Act::Lost, Act::Never, Act::Stuck, Act::Slow(secs(20))] {
         let stage = Stage::new();

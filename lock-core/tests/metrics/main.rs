@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lock_core::LockClient;
+use lock_core::memory::Memory;
 use lock_core::metrics::{Kind, METRICS, Metric, describe, names};
+use lock_core::quorum::{Charter, Quorum};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tokio::time::sleep;
 
@@ -174,4 +176,42 @@ fn a_recorder_is_told_the_unit_and_the_text_of_each_metric() {
         let expected = if seconds { metrics::Unit::Seconds } else { metrics::Unit::Count };
         assert_eq!((unit, text.is_some()), (Some(expected), true), "{key:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_members_of_a_quorum_are_counted_by_their_names() -> Test {
+    let recorder = DebuggingRecorder::new();
+    let _installed = metrics::set_default_local_recorder(&recorder);
+    let snapshotter = recorder.snapshotter();
+    let stores: Vec<_> = (0..3).map(|_| Memory::new()).collect();
+    sleep(secs(60)).await;
+    let charter = Charter::new(["a:1", "b:1", "c:1"]).with_lease_max(secs(2));
+    let locks = LockClient::with_backend(Quorum::managed(stores.clone(), charter)?);
+    let take = async || -> Test {
+        let guard = locks.lock(SECRET).lease(secs(1)).await?;
+        Ok(guard.release().await?)
+    };
+    let ready = |seen: &Seen, member| match seen.0.get(&series(names::MEMBER_READY, &[member])) {
+        Some(DebugValue::Gauge(ready)) => ready.0,
+        other => panic!("{other:?}"),
+    };
+    let (a, b) = (("member", "a:1"), ("member", "b:1"));
+    take().await?;
+    settle().await;
+    let seen = Seen::of(&snapshotter);
+    assert_eq!((ready(&seen, a), ready(&seen, b)), (1.0, 1.0));
+    assert!(!seen.seconds(names::MEMBER_SECONDS, &[a]).is_empty());
+    stores[0].restart();
+    take().await?;
+    settle().await;
+    let seen = Seen::of(&snapshotter);
+    assert_eq!(ready(&seen, a), 0.0);
+    assert_eq!(seen.count(names::MEMBER_QUARANTINES_TOTAL, &[a]), 1);
+    assert_eq!(seen.count(names::MEMBER_QUARANTINES_TOTAL, &[b]), 0);
+    sleep(secs(4)).await;
+    let seen = Seen::of(&snapshotter);
+    assert_eq!(ready(&seen, a), 1.0);
+    assert_eq!(seen.count(names::MEMBER_REPAIRS_TOTAL, &[a]), 1);
+    assert!(!format!("{:?}", seen.0.keys()).contains(SECRET));
+    Ok(())
 }

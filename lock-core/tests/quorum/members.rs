@@ -151,3 +151,19 @@ async fn without_one_member_the_slower_of_the_others_is_waited_for() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_uncontended_cycle_asks_each_member_twice_and_renews_nothing() {
+    let stage = Stage::of(3);
+    // One that is a little late is no news, neither to the holder nor to who is next.
+    stage.scripts[2].always(Verb::Attempt, Act::Slow(ms(1)));
+    for _ in 0..20 {
+        let guard = stage.locks.lock("k").options(short()).await.unwrap();
+        sleep(ms(2)).await;
+        guard.release().await.unwrap();
+    }
+    for script in &stage.scripts {
+        let of = |verb| script.calls_of(verb).len();
+        assert_eq!((of(Verb::Attempt), of(Verb::Renew), of(Verb::Withdraw)), (20, 0, 20));
+    }
+}

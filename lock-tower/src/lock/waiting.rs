@@ -66,8 +66,9 @@ impl Waiting {
         let options = &self.config.options;
         let one_wait = one_wait(options);
         // Under admission a wait that ran out was that of all tries.
-        let worth_it =
-            (error.is_timeout() && !one_wait) || (error.is_unavailable() && error.is_retryable());
+        let worth_it = (error.is_timeout() && !one_wait)
+            || (error.is_unavailable() && error.is_retryable())
+            || error.is_not_replicated();
         let pause = pause(self.tries, clock::random_bits());
         let in_time = !one_wait || self.waited() + pause < options.budget();
         let may = worth_it && in_time && self.tries <= options.retries;

@@ -105,7 +105,8 @@ async fn a_member_that_may_have_lost_writes_is_kept_away_and_then_counts() {
         let lost_at = Instant::now();
         while guard.is_held() && lost_at.elapsed() < LEASE_MAX * 2 {
             let asked = other.lock("k").options(crate::support::options()).try_acquire().await;
-            assert!(!matches!(asked, Ok(Some(_))), "two holders, {how}");
+            // It may have taken a while, and the guard be lost since.
+            assert!(!(matches!(asked, Ok(Some(_))) && guard.is_held()), "two holders, {how}");
         }
         drop(guard);
         servers.repaired(0, &before).await;

@@ -40,6 +40,24 @@ async fn a_pool_follows_a_switch_and_waits_for_replicas() {
     nothing_left(&set, &[old, new], [locks]).await;
 }
 
+/// V8: a pool's connection gives a wait for replicas the time that was asked for, not its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn through_a_pool_a_wait_for_replicas_takes_as_long_as_was_asked_for() {
+    let (_turn, set) = a_set().await;
+    let alone = RedisServer::start();
+    let pool = deadpool_redis::Config::from_url(alone.url());
+    let pool = pool.create_pool(Some(Runtime::Tokio1)).unwrap();
+    let plain = LockClient::builder(alone.url()).redis_pool(pool).connect().await.unwrap();
+    let (_pool, locks) = pooled(&set).await;
+    for (locks, wanted) in [(plain, 1), (locks, 3)] {
+        let start = Instant::now();
+        let error = locks.lock("k").replicas(wanted, ms(900)).await.unwrap_err();
+        let took = start.elapsed();
+        assert!(error.is_not_replicated(), "{error}");
+        assert!(took >= ms(900) && took < ms(900) + LATE, "{took:?}");
+    }
+}
+
 /// F09 (V1): a connection of the pool to a master that hung, and that nobody demotes, grants
 /// nothing and is not used again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,6 +70,7 @@ async fn a_pooled_connection_to_a_former_master_grants_nothing() {
     let stale = pool.get().await.unwrap();
     set.server(old).freeze();
     let new = set.switched(old).await;
+    eventually("the client is told", || listeners(set.server(new)) == 1).await;
     for sentinel in 0..3 {
         set.sentinel(sentinel).freeze();
     }

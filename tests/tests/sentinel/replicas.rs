@@ -117,6 +117,54 @@ async fn a_wait_for_replicas_holds_up_nothing_else() {
     nothing_left(&set, &[master], [locks]).await;
 }
 
+/// Who is blocked has nothing to be replicated: it waits for none, and keeps no connection from
+/// those whose grant does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_is_blocked_does_not_wait_for_replicas() {
+    const BLOCKED: usize = 48;
+    let server = RedisServer::start();
+    let (holder, locks) =
+        (connect(&server.url(), ms(30_000)).await, connect(&server.url(), ms(30_000)).await);
+    let mut held = Vec::new();
+    for n in 0..BLOCKED {
+        held.push(holder.lock(format!("held:{n}")).await.unwrap());
+    }
+    let blocked: Vec<_> = (0..BLOCKED)
+        .map(|n| {
+            let acquire = locks.lock(format!("held:{n}")).wait(ms(5_000));
+            tokio::spawn(acquire.replicas(1, ms(1_000)).acquire())
+        })
+        .collect();
+    eventually("all are in line", || {
+        let queues: Vec<String> = server.command(&["KEYS", "lock:*:queue"]);
+        queues.len() == BLOCKED
+    })
+    .await;
+    for _ in 0..5 {
+        let start = Instant::now();
+        let error = locks.lock("free").replicas(1, ms(200)).await.unwrap_err();
+        assert!(error.is_not_replicated(), "{error}");
+        assert!(start.elapsed() < ms(200) + LATE, "{:?}", start.elapsed());
+    }
+    assert_eq!(server.command_stats().calls("wait"), 5);
+    for (held, blocked) in held.into_iter().zip(blocked) {
+        blocked.abort();
+        held.release().await.unwrap();
+    }
+}
+
+/// V4, V8: a wait that ends before the time of the replicas does is told what was found of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_that_is_shorter_than_the_time_of_the_replicas_is_told_of_them() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(30_000)).await;
+    let start = Instant::now();
+    let error = locks.lock("k").wait(ms(600)).replicas(1, ms(1_000)).await.unwrap_err();
+    assert!(start.elapsed() < ms(600) + LATE, "{:?}", start.elapsed());
+    let AcquireError::NotReplicated(why) = &error else { panic!("{error:?}") };
+    assert!(why.timeout() > ms(400) && why.timeout() <= ms(450), "{error}");
+}
+
 /// A store without replicas refuses the option before anything is sent.
 #[tokio::test]
 async fn a_store_without_replicas_refuses_the_option() {

@@ -79,6 +79,13 @@ pub(crate) fn has_clients(server: &RedisServer) -> bool {
     server.clients().iter().any(|one| one.field("resp") == Some("3"))
 }
 
+/// How many lock clients a server pushes to.
+pub(crate) fn listeners(server: &RedisServer) -> usize {
+    let clients = server.clients();
+    let ours = clients.iter().filter(|one| one.field("resp") == Some("3"));
+    ours.filter(|one| one.subscriptions() > 0).count()
+}
+
 /// V6: of these clients nothing is left, no task, no connection, no waiter.
 pub(crate) async fn nothing_left(
     set: &SentinelSet,

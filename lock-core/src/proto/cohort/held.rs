@@ -15,7 +15,7 @@ const TOKENS_LOW_MAX: u64 = 2_048;
 pub(super) enum Idle {
     /// Grant it to the head of the line.
     Pass,
-    /// The head of the line needs a token first.
+    /// The head of the line needs a token first, or the server's word that the claim is good.
     Refill,
     /// Keep it for a while.
     LingerUntil(Instant),
@@ -54,6 +54,12 @@ impl<R> Held<R> {
         }
     }
 
+    /// Another server is to be asked, at once: it has failed nobody yet, and may have granted the
+    /// key to another.
+    pub(super) fn elsewhere(&mut self) {
+        (self.unconfirmed, self.renew_now, self.renew_not_before) = (true, true, None);
+    }
+
     /// Whether a renewal for tokens would bring some, is not under way, and has not just failed.
     fn may_ask_for_tokens(&self) -> bool {
         !self.spent && !self.renew_now && self.renew_not_before.is_none()
@@ -90,7 +96,7 @@ impl<W, R> Cohort<W, R> {
         match self.line.head().and_then(|id| self.line.get(id)) {
             Some(head) if !held.is_safe_for(&head.ask) => Idle::Withdraw,
             Some(head) if !held.may_hand_off(&head.ask, now) => Idle::Withdraw,
-            Some(_) if held.fences.left() == 0 => Idle::Refill,
+            Some(_) if held.fences.left() == 0 || held.unconfirmed => Idle::Refill,
             Some(_) => Idle::Pass,
             None if held.wanted.is_some() || self.closed => Idle::Withdraw,
             None => match held.linger_until {
@@ -220,6 +226,7 @@ impl<W, R> Cohort<W, R> {
             fences: grant.fences,
             renew_now: false,
             renew_not_before: None,
+            unconfirmed: false,
             spent: false,
             revoke_requested: grant.revoke_requested,
             wanted: grant.wanted.then_some((now, 0)),
@@ -251,6 +258,7 @@ impl<W, R> Cohort<W, R> {
                 self.answered_at = Some(now);
                 self.counters.renewals += 1;
                 held.renew_not_before = None;
+                held.unconfirmed = false;
                 if held.over || !held.clock.is_valid(now) {
                     // A late answer does not revive a hold that was told lost.
                     return self.expire_hold(now, fx);
@@ -275,6 +283,10 @@ impl<W, R> Cohort<W, R> {
                 if let Place::Held(held) = &mut self.place {
                     held.over = true;
                 }
+            }
+            Err(fault) if fault.is_superseded() => {
+                held.elsewhere();
+                self.trouble = Some(Box::new(fault));
             }
             Err(fault) => {
                 held.clock.renewal_failed(now);

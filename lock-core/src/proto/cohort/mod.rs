@@ -198,6 +198,8 @@ struct Asking {
     /// When to ask again; the first attempt is part of [`Step::Open`].
     ask_at: Instant,
     answered: bool,
+    /// Granted, and not to be used, whoever is in line: the next claim is opened on their terms.
+    given_back: bool,
 }
 
 #[derive(Debug)]
@@ -215,6 +217,9 @@ struct Held<R> {
     renew_now: bool,
     /// No renewal before this, after one that failed.
     renew_not_before: Option<Instant>,
+    /// Another server has taken the place of the one that granted it, and may know nothing of it:
+    /// nobody new is given the claim until it was renewed there.
+    unconfirmed: bool,
     /// Since when other claims wait, and the hand-offs here since.
     wanted: Option<(Instant, u32)>,
     holder: Option<Holder>,

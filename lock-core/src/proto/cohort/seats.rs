@@ -82,7 +82,8 @@ impl<W, R> Cohort<W, R> {
         }
         let Place::Held(held) = &mut self.place else { return None };
         let awaited = held.wanted.is_some() || held.revoke_requested || !held.is_safe_for(ask);
-        if held.holder.is_some() || awaited || held.over || !held.clock.is_valid(now) {
+        let good = !held.over && !held.unconfirmed && held.clock.is_valid(now);
+        if held.holder.is_some() || awaited || !good {
             return None;
         }
         let token = held.fences.take()?;
@@ -199,6 +200,28 @@ impl<W, R> Cohort<W, R> {
                 self.fail(id, verdict.clone(), fx);
             }
         }
+    }
+
+    /// Ends the tries that want what too few replicas did when the store was `asked` for it. Others
+    /// want less, or give them more time. Whether there were any.
+    pub(super) fn fail_unreplicated(
+        &mut self,
+        asked: Replicas,
+        fault: &Fault,
+        fx: &mut Effects<W, R>,
+    ) -> bool {
+        let acknowledged = fault.found_of_replicas().map_or(0, |found| found.acknowledged);
+        let before = self.line.len();
+        let verdict = Verdict::Unavailable(fault.clone());
+        let mut at = self.line.head();
+        while let Some(id) = at {
+            at = self.line.after(id);
+            let wanted = self.line.get(id).and_then(|seat| seat.ask.replicas);
+            if wanted.is_some_and(|it| it.count > acknowledged && it.timeout <= asked.timeout) {
+                self.fail(id, verdict.clone(), fx);
+            }
+        }
+        self.line.len() < before
     }
 
     /// Ends every try.

@@ -48,8 +48,9 @@ impl<W, R> Cohort<W, R> {
         }
         // What an earlier claim was told says nothing about this one.
         self.ahead = None;
+        let (ask_at, answered, given_back) = (now, false, false);
         self.place =
-            Place::Asking(Asking { lease, replicas, patient, ask_at: now, answered: false });
+            Place::Asking(Asking { lease, replicas, patient, ask_at, answered, given_back });
         Step::Open { lease, patient, name, replicas }
     }
 
@@ -65,7 +66,7 @@ impl<W, R> Cohort<W, R> {
             self.place = Place::Vacant;
             return Step::Forget;
         }
-        if self.line.is_empty() || !place.patient {
+        if self.line.is_empty() || !place.patient || place.given_back {
             if leaving {
                 return self.wait_until(None);
             }
@@ -151,6 +152,23 @@ impl<W, R> Cohort<W, R> {
                 let busy = Verdict::TimedOut(self.blocked_by());
                 self.fail_impatient(&busy, fx);
             }
+            Err(fault) if fault.is_superseded() => {
+                asking.ask_at = now;
+                self.elsewhere();
+                self.fail_impatient(&Verdict::Unavailable(fault.clone()), fx);
+                self.trouble = Some(Box::new(fault));
+            }
+            Err(fault) if is_unreplicated(&fault, asking) => {
+                asking.given_back = true;
+                let asked = asking.replicas;
+                // The store did answer.
+                self.answered(None, now);
+                if !asked.is_some_and(|asked| self.fail_unreplicated(asked, &fault, fx)) {
+                    // Whoever asked for it has left. A store that says so of every grant must not
+                    // be asked without end.
+                    self.ask_not_before = Some(now + pause(1));
+                }
+            }
             Err(fault) => {
                 self.failures += 1;
                 let again = now + pause(self.failures);
@@ -177,13 +195,23 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    /// The backend pushed something.
-    pub(crate) fn changed(&mut self, now: Instant) {
+    /// The failures of one server say nothing of the next.
+    fn elsewhere(&mut self) {
+        self.failures = 0;
+        self.ask_not_before = None;
+    }
+
+    /// The backend pushed something; `elsewhere`: that there is another server.
+    pub(crate) fn changed(&mut self, elsewhere: bool, now: Instant) {
+        if elsewhere {
+            self.elsewhere();
+        }
         match &mut self.place {
             // A store that did not answer is left alone for its pause, whatever it pushes.
             Place::Asking(asking) => {
                 asking.ask_at = self.ask_not_before.map_or(now, |at| at.max(now));
             }
+            Place::Held(held) if elsewhere => held.elsewhere(),
             Place::Held(held) => held.renew_now = true,
             Place::Vacant => {}
         }
@@ -208,6 +236,11 @@ impl<W, R> Cohort<W, R> {
         self.has_driver = false;
         self.fail_all(&Verdict::Unavailable(why), fx);
     }
+}
+
+/// Whether fewer replicas than were asked for have the grant.
+fn is_unreplicated(fault: &Fault, asking: &Asking) -> bool {
+    fault.kind() == FaultKind::NotReplicated && asking.replicas.is_some()
 }
 
 /// A hold without a token cannot be given to anybody, and asking again would be answered the same.

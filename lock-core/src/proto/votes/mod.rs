@@ -26,7 +26,7 @@ use crate::proto::fence::FenceRange;
 
 /// A member that has not answered when a majority has, is waited for as long again, and for this
 /// long at least.
-const GRACE_MIN: Duration = Duration::from_millis(5);
+pub(crate) const GRACE_MIN: Duration = Duration::from_millis(5);
 
 /// See the module.
 #[derive(Debug)]
@@ -160,6 +160,19 @@ impl Votes {
         self.seats.iter().filter(has_none).count()
     }
 
+    /// The members that have answered the claim, and have no request under way.
+    pub(crate) fn prompt(&self) -> Vec<usize> {
+        self.which(|seat| {
+            let answered = matches!(seat.standing, Standing::Waits { .. } | Standing::Granted(_));
+            answered && seat.is_free()
+        })
+    }
+
+    /// Whether this member was told to forget the claim, and has not said that it did.
+    pub(crate) fn leaves_still(&self, member: usize) -> bool {
+        self.seats[member].leaving
+    }
+
     /// Whether some were told to forget the claim, and have not said that they did.
     pub(crate) fn is_leaving(&self) -> bool {
         self.seats.iter().any(|seat| seat.leaving)
@@ -266,6 +279,11 @@ impl Votes {
             Standing::Granted(share) if !seat.leaving && now < share.until => Some((member, share)),
             _ => None,
         })
+    }
+
+    /// The members that hold the key for the claim.
+    pub(crate) fn holders(&self, now: Instant) -> Vec<usize> {
+        self.shares(now).map(|(member, _)| member).collect()
     }
 
     /// How many members hold the key for the claim.

@@ -56,8 +56,8 @@ impl Script {
                 (Some("--ABOVE"), ..) => {
                     "if not value then last = above_all(last, AHEAD_MAX) end".to_owned()
                 }
-                // Whose line it is, others decide with it.
-                (Some("--ALONE"), ..) => "alone = true".into(),
+                // Whose turn it is, a majority decides.
+                (Some("--ALONE"), ..) => include_str!("alone.lua").into(),
                 (Some("--NOTE"), last, _) => format!("note({})", last.unwrap_or("last")),
                 _ => line.to_owned(),
             }

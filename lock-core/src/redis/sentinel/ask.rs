@@ -62,7 +62,7 @@ fn of_sentinel(error: redis::RedisError) -> Fault {
     Fault::new(fault.kind(), format!("a sentinel: {fault}")).with_source(fault)
 }
 
-fn silent() -> Fault {
+pub(super) fn silent() -> Fault {
     let what = format!("a sentinel did not answer within {ANSWER_WITHIN:?}");
     Fault::new(FaultKind::Transient, what)
 }

@@ -15,6 +15,8 @@ pub(super) struct Known {
     pub(super) poll: Poll,
     /// When any of them answered last.
     pub(super) heard: Option<Instant>,
+    /// When all were last asked in vain.
+    pub(super) unheard: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(super) struct Watched {
     /// Whether the URL names it.
     is_named: bool,
     heard: Instant,
+    /// When it answered last.
+    answered: Option<Instant>,
     pub(super) task: Option<AbortHandle>,
 }
 
@@ -36,6 +40,7 @@ impl Known {
             id: None,
             is_named: true,
             heard: now,
+            answered: None,
             task: None,
         });
         Self { watched: watched.collect(), ..Self::default() }
@@ -58,12 +63,30 @@ impl Known {
     /// A sentinel has answered. If it goes by another address as well, that of the URL stays.
     pub(super) fn heard_from(&mut self, at: &Address, id: Option<String>, now: Instant) {
         let Some(one) = self.watched.iter_mut().find(|one| one.at == *at) else { return };
-        one.heard = now;
+        (one.heard, one.answered) = (now, Some(now));
         if one.id == id || id.is_none() {
             return;
         }
         one.id = id.clone();
         self.drop_doubles(id.as_deref());
+    }
+
+    /// Under which address a sentinel is counted: the first, if the URL names it by several.
+    pub(super) fn voter<'a>(&'a self, at: &'a Address) -> &'a Address {
+        let id = self.watched.iter().find(|one| one.at == *at).and_then(|one| one.id.as_ref());
+        let same = |one: &&Watched| id.is_some() && one.id.as_ref() == id;
+        self.watched.iter().find(same).map_or(at, |one| &one.at)
+    }
+
+    /// Of how many a majority is wanted: those of the URL, and others that have answered of late.
+    /// A sentinel tells of its dead peers for ever.
+    pub(super) fn voters(&self, now: Instant) -> usize {
+        let is_there = |one: &&Watched| {
+            let since = |at| now.saturating_duration_since(at);
+            one.is_named || one.answered.is_some_and(|at| since(at) < SILENT_FOR)
+        };
+        let counted = |one: &&Watched| is_there(one) && *self.voter(&one.at) == one.at;
+        self.watched.iter().filter(counted).count()
     }
 
     fn drop_doubles(&mut self, id: Option<&str>) {
@@ -91,6 +114,7 @@ impl Known {
                 id: Some(id),
                 is_named: false,
                 heard: now,
+                answered: None,
                 task: None,
             });
         }
@@ -122,6 +146,23 @@ mod tests {
         assert_eq!(addresses(&known), ["name1", "name2", "ip2", "ip3"]);
         known.heard_from(&at("name2"), Some("2".into()), now);
         assert_eq!(addresses(&known), ["name1", "name2", "ip3"]);
+    }
+
+    #[test]
+    fn a_sentinel_votes_once_and_one_that_is_dead_not_at_all() {
+        let now = clock::now();
+        let mut known = Known::new(&[at("name1"), at("again1"), at("name2")], now);
+        assert_eq!(known.voters(now), 3, "as far as is known");
+        known.heard_from(&at("name1"), Some("1".into()), now);
+        known.heard_from(&at("again1"), Some("1".into()), now);
+        assert_eq!((known.voter(&at("again1")), known.voters(now)), (&at("name1"), 2));
+        for id in ["3", "4", "5", "6"] {
+            known.told_of(at(id), id.into(), now);
+        }
+        assert_eq!(known.voters(now), 2, "told of, and never heard");
+        known.heard_from(&at("3"), Some("3".into()), now);
+        assert_eq!(known.voters(now), 3);
+        assert_eq!(known.voters(now + SILENT_FOR), 2, "not heard of for long");
     }
 
     #[test]

@@ -14,6 +14,8 @@ mod answer;
 mod ask;
 mod known;
 mod sentinels;
+#[cfg(test)]
+mod tests;
 mod url;
 mod watch;
 

@@ -1,7 +1,7 @@
 //! Who is the master now.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -17,6 +17,10 @@ use crate::redis::fault;
 
 /// What was heard longer ago than this is asked for before anything is connected to.
 const FRESH_FOR: Duration = Duration::from_secs(3);
+
+/// Where nobody answered, nobody is asked again for this long: the known master need not wait for
+/// sentinels that are away.
+const SILENCE_SHARED: Duration = Duration::from_secs(1);
 
 /// How long those that have not answered yet are waited for after the first that has.
 const OTHERS_WITHIN: Duration = Duration::from_millis(100);
@@ -52,7 +56,7 @@ impl Sentinels {
         })
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,48 +99,59 @@ impl Sentinels {
             return Ok(term);
         }
         let _one_at_a_time = self.asking.lock().await;
+        let asked = clock::now();
         if let Some(term) = self.fresh() {
             return Ok(term);
         }
         self.watch();
         let answered = self.ask_all().await;
+        if self.known().heard.is_none_or(|heard| heard < asked) {
+            self.known().unheard = Some(clock::now());
+        }
         match (&*self.term.borrow(), answered) {
             (Some(term), _) => Ok(term.clone()),
-            (None, Err(fault)) => Err(fault),
-            (None, Ok(())) => Err(self.unknown()),
+            (None, answered) => Err(answered.err().unwrap_or_else(ask::silent)),
         }
     }
 
     fn fresh(&self) -> Option<Term> {
-        let heard = self.known().heard?;
-        let is_fresh = clock::now().saturating_duration_since(heard) < FRESH_FOR;
-        is_fresh.then(|| self.term.borrow().clone()).flatten()
+        let (heard, unheard) = {
+            let known = self.known();
+            (known.heard, known.unheard)
+        };
+        let (now, term) = (clock::now(), self.term.borrow().clone());
+        let since = |at: Instant, within| now.saturating_duration_since(at) < within;
+        let is_fresh = heard.is_some_and(|at| since(at, FRESH_FOR))
+            || unheard.is_some_and(|at| since(at, SILENCE_SHARED));
+        term.filter(|_| is_fresh)
     }
 
-    /// Asks all until a majority has answered, or nobody else does.
+    /// Asks all until a majority has named a master, or nobody else does. While none is known, the
+    /// first answer alone does not do: a sentinel that is near and cut off names a former one.
     async fn ask_all(self: &Arc<Self>) -> Result<(), Fault> {
         let all: Vec<_> = self.known().watched.iter().map(|one| one.at.clone()).collect();
-        let majority = all.len() / 2 + 1;
+        let (count, majority) = (all.len(), all.len() / 2 + 1);
         let mut asked: FuturesUnordered<_> = all
             .into_iter()
             .map(|at| async move { (ask::once(&self.target, &at).await, at) })
             .collect();
-        let mut answered = 0;
-        let mut why = None;
-        let mut until = clock::now() + 2 * ask::ANSWER_WITHIN;
-        while answered < majority {
+        let (mut named, mut ignorant, mut why) = (0, 0, None);
+        let (start, knew) = (clock::now(), self.number() != 0);
+        // A master that is known is to be connected to in the same time.
+        let mut until = start + if knew { 1 } else { 2 } * ask::ANSWER_WITHIN;
+        while named < majority {
             match tokio::time::timeout_at(until.into(), asked.next()).await {
-                Ok(Some((Ok(report), at))) => {
-                    let first = answered == 0;
-                    answered += 1;
-                    match report {
-                        Some(report) => self.learn(&at, report),
-                        None => why = why.or_else(|| Some(self.unknown())),
-                    }
-                    if first {
-                        until = clock::now() + OTHERS_WITHIN;
-                    }
+                Ok(Some((Ok(Some(report)), at))) => {
+                    self.learn(&at, report);
+                    named += 1;
+                    until = match knew {
+                        true => until.min(clock::now() + OTHERS_WITHIN),
+                        // So is the one that is named now.
+                        false => start + ask::ANSWER_WITHIN,
+                    };
                 }
+                // It is new, or a switch came in between. Another may know.
+                Ok(Some((Ok(None), _))) => ignorant += 1,
                 Ok(Some((Err(fault), _))) => {
                     // What can't pass by itself says most.
                     let says_more = why.as_ref().is_none_or(Fault::is_transient);
@@ -145,12 +160,23 @@ impl Sentinels {
                 Ok(None) | Err(_) => break,
             }
         }
-        why.filter(|_| self.number() == 0).map_or(Ok(()), Err)
+        if self.number() != 0 {
+            return Ok(());
+        }
+        match why {
+            Some(fault) if !fault.is_transient() || ignorant == 0 => Err(fault),
+            _ if ignorant == 0 => Err(ask::silent()),
+            _ => Err(self.unknown_to(ignorant, count)),
+        }
     }
 
-    fn unknown(&self) -> Fault {
-        let what = format!("the sentinels know of no master named `{}`", self.target.master);
-        Fault::new(FaultKind::Refused, what)
+    /// So many of `count` sentinels know of no such master. Those that are silent may.
+    fn unknown_to(&self, ignorant: usize, count: usize) -> Fault {
+        let (kind, who) = match ignorant < count {
+            true => (FaultKind::Transient, "the sentinels that answer"),
+            false => (FaultKind::Refused, "the sentinels"),
+        };
+        Fault::new(kind, format!("{who} know of no master named `{}`", self.target.master))
     }
 
     /// Starts the watching tasks that do not run: at first, and when the runtime that they were
@@ -174,9 +200,10 @@ impl Sentinels {
         for (other, id) in report.others {
             known.told_of(other, id, now);
         }
-        known.poll.note(at, report.master, now);
+        let voter = known.voter(at).clone();
+        known.poll.note(&voter, report.master, now);
         let elected = self.term.borrow().as_ref().map(|term| term.master.clone());
-        let sentinels = known.watched.len();
+        let sentinels = known.voters(now);
         let other = known.poll.elect(elected.as_ref(), sentinels, now);
         if let Some(master) = other {
             if let Some(elected) = elected {

@@ -15,9 +15,6 @@ use crate::error::ConnectError;
 /// Where sentinels listen, unless the URL says otherwise.
 const SENTINEL_PORT: u16 = 26_379;
 
-/// The longest part of an unknown parameter that an error repeats.
-const SHOWN_CHARS_MAX: usize = 32;
-
 /// The highest number of a database that anyone configures.
 const DB_MAX: i64 = 65_535;
 
@@ -161,12 +158,12 @@ fn logins(query: &str) -> Result<(Login, Login), ConnectError> {
             "password" => &mut server.password,
             "sentinel_user" => &mut sentinel.user,
             "sentinel_password" => &mut sentinel.password,
+            // Not repeated: it may be what follows an `&` in a password.
             _ => {
-                let name: String = name.escape_default().take(SHOWN_CHARS_MAX).collect();
-                return Err(bad(format!(
-                    "unknown parameter `{name}`: there are `user`, `password`, `sentinel_user` \
-                     and `sentinel_password`"
-                )));
+                return Err(bad(
+                    "unknown parameter: there are `user`, `password`, `sentinel_user` and \
+                     `sentinel_password`, and an `&` in a value is written `%26`",
+                ));
             }
         };
         if value.is_empty() || slot.replace(value.into_owned()).is_some() {
@@ -291,6 +288,9 @@ mod tests {
             "redis+sentinel://:secret@h/m?password=secret",
             "redis+sentinel://h/m?password=secret&password=secret",
             "redis+sentinel://h/m?pass=secret",
+            "redis+sentinel://h/m?password=top&secret",
+            "redis+sentinel://h/m?password=top&secret=",
+            "redis+sentinel://h/m?password:secret",
             "redis+sentinel://h/m?user=secret",
             "redis+sentinel://h/m?sentinel_user=secret",
             "redis+sentinel://:sec#ret@h/m",

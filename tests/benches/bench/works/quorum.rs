@@ -4,18 +4,17 @@ use std::future::ready;
 
 use futures_util::future::join_all;
 use lock_core::LockClient;
-use lock_core::backend::Redis;
-use lock_core::quorum::Quorum;
 use tests::clock::now_ns;
 use tests::redis::RedisServer;
 
 use crate::arguments::Arguments;
 use crate::report::{Target, Work};
-use crate::rivals::{Evalsha, Rival, client, options, rslock};
+use crate::rivals::{Evalsha, LEASE, Rival, client, options, rslock};
 use crate::series::{Latencies, Series};
 
 const P50: &str = "cycle p50 µs";
 const P99: &str = "cycle p99 µs";
+const REQUESTS: &str = "requests each";
 
 /// Rivals take turns in blocks this long, so that a change of the machine's pace meets all.
 const BLOCK: usize = 50;
@@ -61,6 +60,14 @@ enum Runner {
 }
 
 impl Runner {
+    /// How many requests it says it has sent, if it counts them.
+    fn requests(&self) -> Option<u64> {
+        match self {
+            Self::Ours(locks) => Some(locks.stats().store_requests),
+            Self::Bare(_) | Self::Rslock(_) => None,
+        }
+    }
+
     async fn cycle(&self) {
         const KEY: &str = "bench:quorum";
         match self {
@@ -84,13 +91,14 @@ async fn repeat(series: &mut Series, servers: &[RedisServer], cycles: usize) {
     for (of, ours, bare, rslock) in
         [(3, THREE, BARE_THREE, RSLOCK_THREE), (5, FIVE, BARE_FIVE, RSLOCK_FIVE)]
     {
-        alive.push((ours, Runner::Ours(quorum(&urls[..of]).await)));
+        alive.push((ours, Runner::Ours(quorum(&servers[..of]).await)));
         let evalshas = urls[..of].iter().map(|url| Evalsha::set_and_delete(url));
         alive.push((bare, Runner::Bare(join_all(evalshas).await)));
         alive.push((rslock, Runner::Rslock(rslock::Rslock::at(&urls[..of]))));
     }
     measure(series, alive, cycles).await;
-    let hung = [(THREE_HUNG, quorum(&urls[..3]).await), (FIVE_HUNG, quorum(&urls[..5]).await)];
+    let hung =
+        [(THREE_HUNG, quorum(&servers[..3]).await), (FIVE_HUNG, quorum(&servers[..5]).await)];
     servers[0].freeze();
     let hung = hung.map(|(name, locks)| (name, Runner::Ours(locks)));
     measure(series, hung.into(), cycles).await;
@@ -99,6 +107,7 @@ async fn repeat(series: &mut Series, servers: &[RedisServer], cycles: usize) {
 
 async fn measure(series: &mut Series, runners: Vec<(&'static str, Runner)>, cycles: usize) {
     let mut times: Vec<_> = runners.iter().map(|_| Latencies::new()).collect();
+    let sent: Vec<_> = runners.iter().map(|(_, runner)| runner.requests()).collect();
     for block in 0..=cycles / BLOCK {
         for ((_, runner), times) in runners.iter().zip(&mut times) {
             for _ in 0..BLOCK {
@@ -111,16 +120,23 @@ async fn measure(series: &mut Series, runners: Vec<(&'static str, Runner)>, cycl
             }
         }
     }
-    for ((name, _), times) in runners.iter().zip(times) {
+    let made = (cycles / BLOCK + 1) * BLOCK;
+    for (((name, runner), times), before) in runners.iter().zip(times).zip(sent) {
         series.push(name, P50, times.ns(0.5) / 1e3);
         series.push(name, P99, times.ns(0.99) / 1e3);
+        if let (Some(before), Some(after)) = (before, runner.requests()) {
+            series.push(name, REQUESTS, (after - before) as f64 / made as f64);
+        }
     }
 }
 
-async fn quorum(urls: &[String]) -> LockClient {
-    let mut members = Vec::new();
-    for url in urls {
-        members.push(Redis::connect(url, None).await.expect("a server"));
-    }
-    LockClient::with_backend(Quorum::new(members).expect("three or more"))
+/// Founded by now, as all members answer, and past the time that new servers are kept away.
+async fn quorum(servers: &[RedisServer]) -> LockClient {
+    let hosts: Vec<_> = servers.iter().map(|server| server.addr().to_string()).collect();
+    // Quorums of three and of five on the same servers: each has a database of its own.
+    let url =
+        format!("redlock://{}/{}?lease_max={}s", hosts.join(","), hosts.len(), LEASE.as_secs());
+    let locks = client(&url, options()).await;
+    while locks.lock("ready").acquire().await.is_err() {}
+    locks
 }

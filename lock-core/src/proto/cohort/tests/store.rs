@@ -65,6 +65,21 @@ impl World {
         self.poked = true;
     }
 
+    /// Another server takes the place of the one that was asked.
+    pub(super) fn supersede(&mut self) {
+        let fault = Fault::superseded("elsewhere");
+        match self.asking {
+            Some((Request::Attempt, _)) => self.answer_attempt(Err(fault)),
+            _ => {
+                let (_, sent) = self.asking.take().expect("a renewal under way");
+                let mut fx = Effects::none();
+                self.cohort.renewed(sent, Err(fault), self.now, &mut fx);
+                self.apply(fx);
+                (self.poked, self.pushed) = (true, true);
+            }
+        }
+    }
+
     /// The withdrawal under way ends.
     pub(super) fn left(&mut self) {
         if let Some(reply) = self.leaving.take() {
@@ -76,8 +91,13 @@ impl World {
     }
 
     pub(super) fn push(&mut self) {
+        self.push_of(false);
+    }
+
+    /// The store pushes something; `elsewhere`: that there is another server.
+    pub(super) fn push_of(&mut self, elsewhere: bool) {
         if self.asking.is_none() && self.driven {
-            self.cohort.changed(self.now);
+            self.cohort.changed(elsewhere, self.now);
             (self.poked, self.pushed) = (true, true);
         }
     }

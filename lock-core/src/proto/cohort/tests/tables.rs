@@ -181,18 +181,83 @@ fn a_claim_whose_opener_has_left_is_not_given_to_one_that_wants_more_replicas() 
     world.finish();
 }
 
-#[test]
-fn a_grant_that_is_not_replicated_fails_the_line_and_is_given_back() {
-    let mut world = World::new();
-    world.enter(world.ask(ms(1_000)), MAX);
-    world.turn();
+/// Of 2 wanted replicas 1 acknowledged, within 9 ms.
+fn not_replicated(world: &mut World) {
     let found = NotReplicated { wanted: 2, acknowledged: 1, timeout: ms(9) };
     world.answer_attempt(Err(Fault::not_replicated(found)));
-    let Verdict::Unavailable(fault) = world.read(0) else { panic!("a fault") };
-    assert_eq!((fault.found_of_replicas(), fault.is_transient()), (Some(found), true));
+}
+
+fn replicated(world: &World, count: u32, timeout: Duration) -> Ask {
+    Ask { replicas: Some(Replicas { count, timeout }), ..world.ask(ms(1_000)) }
+}
+
+#[test]
+fn a_grant_that_is_not_replicated_fails_those_who_want_it_so_and_is_given_back() {
+    let mut world = World::new();
+    let wanted = [(2, 9), (1, 9), (2, 1), (3, 9), (2, 10)];
+    for (count, timeout) in wanted {
+        world.enter(replicated(&world, count, ms(timeout)), MAX);
+        world.turn();
+    }
+    world.enter(world.ask(ms(1_000)), MAX);
+    not_replicated(&mut world);
+    let failed: Vec<_> = world.told.iter().map(|(name, _)| *name).collect();
+    assert_eq!(failed, [1, 3, 4], "by their place in line");
+    for _ in failed {
+        let Verdict::Unavailable(fault) = world.read(0) else { panic!("a fault") };
+        let found = fault.found_of_replicas().map(|found| found.acknowledged);
+        assert_eq!((found, fault.is_transient()), (Some(1), true));
+    }
     world.turn();
     assert!(world.leaving.is_some());
+    assert_eq!(world.asking, Some((Request::Attempt, world.now)), "anew, and without a pause");
     world.finish();
+}
+
+#[test]
+fn one_without_replicas_is_served_behind_one_whose_grant_is_not_replicated() {
+    let mut world = World::new();
+    world.enter(replicated(&world, 2, ms(9)), MAX);
+    world.turn();
+    world.enter(world.ask(ms(1_000)), MAX);
+    not_replicated(&mut world);
+    assert!(matches!(world.read(0), Verdict::Unavailable(_)));
+    world.turn();
+    // The store is asked on its own terms, and the one before is no excuse for a wait in vain.
+    world.answer(Some((1, false)), false);
+    world.advance(ms(1_000));
+    assert!(matches!(world.read(0), Verdict::TimedOut(_)));
+    world.finish();
+}
+
+#[test]
+fn a_grant_that_is_not_replicated_is_given_back_before_those_who_come_later_are_served() {
+    for leaving in [true, false] {
+        let mut world = World::new();
+        if leaving {
+            world.enter(world.ask(ms(1_000)), MAX);
+            world.turn();
+            world.answer(Some((1, true)), true);
+            world.read(0);
+            world.release(0);
+            world.turn();
+            assert!(world.leaving.is_some());
+        }
+        world.enter(replicated(&world, 2, ms(9)), MAX);
+        world.turn();
+        not_replicated(&mut world);
+        world.read(0);
+        world.enter(replicated(&world, 2, ms(9)), MAX);
+        world.turn();
+        if leaving {
+            assert_eq!(world.asking, None, "the claim of before is on its way out");
+            world.left();
+            world.turn();
+        }
+        assert!(world.leaving.is_some(), "it is given back");
+        assert!(world.asking.is_some(), "and opened anew");
+        world.finish();
+    }
 }
 
 #[test]
