@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lock_core::LockClient;
 use tests::checker::Checker;
 use tests::redis::RedisCluster;
 use tests::wait::{eventually, within};
@@ -81,7 +82,15 @@ async fn a_release_where_the_slot_is_on_its_way_to_leaves_the_line_as_it_is() {
     let (a, b, c) = (a.await, b.await, c.await);
     let guard = a.lock("k").await.unwrap();
     let token = guard.token();
-    let waiting = [&b, &c].map(|locks| tokio::spawn(locks.lock("k").acquire()));
+    // Each gives it back at once: who of them is first after the move is nobody's promise.
+    let waiting = [&b, &c].map(|locks| {
+        let acquire = locks.lock("k").acquire();
+        tokio::spawn(async move {
+            let next = acquire.await.unwrap();
+            assert!(next.token() > token);
+            next.release().await
+        })
+    });
     line_of(&cluster, "k", 2).await;
     let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
     let to = (from + 1) % 3;
@@ -94,9 +103,7 @@ async fn a_release_where_the_slot_is_on_its_way_to_leaves_the_line_as_it_is() {
     assert!(there("lock:{k}:queue") && there("lock:{k}:due") && !there("lock:{k}"), "{keys:?}");
     cluster.end_move(slot, from, to);
     for next in waiting {
-        let next = next.await.unwrap().unwrap();
-        assert!(next.token() > token);
-        next.release().await.unwrap();
+        next.await.unwrap().unwrap();
     }
     nothing_left(&cluster, [a, b, c]).await;
 }
@@ -134,7 +141,12 @@ async fn a_hold_that_is_wanted_is_still_known_to_be_while_its_slot_is_half_moved
     let (a, b) =
         (connect(&cluster.url(), ms(900)).await, connect(&cluster.url(), ms(30_000)).await);
     let guard = a.lock("k").await.unwrap();
-    let elsewhere = tokio::spawn(b.lock("k").wait(ms(20_000)).acquire());
+    // Each gives it back at once: who of them is first after the move is nobody's promise.
+    let wanting = |locks: &LockClient| {
+        let acquire = locks.lock("k").wait(ms(20_000)).acquire();
+        tokio::spawn(async move { acquire.await.unwrap().release().await })
+    };
+    let elsewhere = wanting(&b);
     line_of(&cluster, "k", 1).await;
     let renewed = a.stats().renewals;
     eventually("a look at the line", || a.stats().renewals > renewed + 1).await;
@@ -144,12 +156,12 @@ async fn a_hold_that_is_wanted_is_still_known_to_be_while_its_slot_is_half_moved
     cluster.move_keys(slot, from, to, |key| key == "lock:{k}");
     let renewed = a.stats().renewals;
     eventually("renewals without one", || a.stats().renewals > renewed + 1).await;
-    let here = tokio::spawn(a.lock("k").wait(ms(20_000)).acquire());
+    let here = wanting(&a);
     eventually("it waits here", || a.stats().waiters == 1).await;
     guard.release().await.unwrap();
     cluster.end_move(slot, from, to);
-    elsewhere.await.unwrap().unwrap().release().await.unwrap();
-    here.await.unwrap().unwrap().release().await.unwrap();
+    elsewhere.await.unwrap().unwrap();
+    here.await.unwrap().unwrap();
     assert_eq!(a.stats().handoffs_local, 0);
     nothing_left(&cluster, [a, b]).await;
 }

@@ -34,3 +34,25 @@ async fn a_grant_at_a_cluster_waits_for_the_replica_of_its_slot() {
     third.release().await.unwrap();
     nothing_left(&cluster, [locks]).await;
 }
+
+/// V4, V8: who asks for replicas that there are not does not wait for them at each refusal of a
+/// slot that is half moved.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_in_a_half_moved_slot_waits_for_replicas_once() {
+    let cluster = RedisCluster::start().await;
+    let locks = connect(&cluster.url(), ms(10_000)).await;
+    locks.lock("k").await.unwrap().release().await.unwrap();
+    let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
+    let to = (from + 1) % 3;
+    cluster.begin_move(slot, from, to);
+    let (server, refused) = (cluster.node(from), cluster.refusals("TRYAGAIN"));
+    let waits = server.command_stats().calls("wait");
+    let error = locks.lock("k").wait(ms(1_500)).replicas(2, ms(200)).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error:?}");
+    assert!(cluster.refusals("TRYAGAIN") - refused >= 4);
+    assert!(server.command_stats().calls("wait") - waits <= 2);
+    cluster.end_move(slot, from, to);
+    let other = connect(&cluster.url(), ms(10_000)).await;
+    acquire(&other, "k").await.unwrap();
+    nothing_left(&cluster, [locks, other]).await;
+}

@@ -7,7 +7,7 @@ use redis::{Cmd, Value};
 
 use super::Cluster;
 use super::redirect::{Redirect, is_ask};
-use super::server::{Lane, Server};
+use super::server::{Lane, REQUEST_LEAST, Server};
 use super::slots;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
@@ -26,9 +26,6 @@ const RELEASE_UNSTABLE: Duration = Duration::from_millis(100);
 /// A call that waits for the cluster leaves the last try so much of its time, or a fifth if that is
 /// less: a node that is well answers within it, and one that does not counts as broken.
 const LAST_TRY: Duration = Duration::from_millis(200);
-
-/// No request is given less.
-const REQUEST_LEAST: Duration = Duration::from_millis(50);
 
 /// Until when it is worth waiting, of a call that has `budget` from now on.
 fn worth_waiting(now: Instant, budget: Duration) -> Instant {
@@ -124,6 +121,8 @@ impl Cluster {
         self.keep_fresh();
         loop {
             let Some(server) = self.owner(slot) else { return Err(nobody()) };
+            // What is left for a node behind a redirection, not the whole again.
+            let renew = Renew { within: left(end), ..renew.clone() };
             let failure = match server.renewals.renew(renew.clone()).await {
                 Ok(answer) if self.owns(slot, &server) => return Ok(answer),
                 Ok(_) => return Err(superseded()),
@@ -162,6 +161,7 @@ impl Cluster {
 
     async fn follow(&self, call: Call<'_>) -> Result<Value, Unserved> {
         let (mut asked, mut redirects, mut pauses) = (None, 0, 0);
+        let mut lane = call.lane;
         self.keep_fresh();
         loop {
             let (server, asking) = match asked.take() {
@@ -177,8 +177,13 @@ impl Cluster {
             };
             self.count();
             let within = left(call.end);
-            let answer = server.call(call.lane, call.script, call.command, asking, within).await;
+            let answer = server.call(lane, call.script, call.command, asking, within).await;
             let unserved = match answer {
+                // Again, and now for the replicas.
+                Ok(_) if lane.is_main() && !call.lane.is_main() => {
+                    lane = call.lane;
+                    continue;
+                }
                 Ok(answer) if asking || self.owns(call.slot, &server) => return Ok(answer),
                 Ok(_) => return Err(Unserved { fault: Failure::Other(superseded()), sent: None }),
                 Err(unserved) => unserved,
@@ -195,6 +200,7 @@ impl Cluster {
                 }
                 // Who waits for replicas waits for the end of the move, too.
                 Some(Redirect::Ask(_)) if matches!(call.lane, Lane::Waiting(_)) => {
+                    lane = lane.while_unserved();
                     !pause(&mut pauses, call.unstable_until).await
                 }
                 Some(Redirect::Ask(_)) if !call.follows_ask => true,
@@ -205,10 +211,12 @@ impl Cluster {
                 }
                 Some(Redirect::TryAgain) => {
                     redirects = 0;
+                    lane = lane.while_unserved();
                     !pause(&mut pauses, call.unstable_until).await
                 }
                 Some(Redirect::Down) => {
                     redirects = 0;
+                    lane = lane.while_unserved();
                     self.refresh_soon();
                     !pause(&mut pauses, call.until).await
                 }

@@ -9,12 +9,16 @@ use redis::{Client, Cmd, Pipeline, Value};
 use super::Cluster;
 use super::layout::Addr;
 use super::pushes::Pushes;
+use crate::engine::clock;
 use crate::options::Replicas;
 use crate::redis::lanes::Lanes;
 use crate::redis::link::{Failure, Link, Unserved};
 use crate::redis::origin::Origin;
 use crate::redis::renewals::{Renewals, Shape};
 use crate::redis::script::Script;
+
+/// No request is given less.
+pub(super) const REQUEST_LEAST: Duration = Duration::from_millis(50);
 
 /// See the module.
 #[derive(Debug)]
@@ -34,6 +38,18 @@ pub(super) enum Lane {
     Renewals,
     /// One that waits for replicas: the answer, and how many acknowledged it.
     Waiting(Replicas),
+}
+
+impl Lane {
+    pub(super) fn is_main(self) -> bool {
+        matches!(self, Self::Main)
+    }
+
+    /// The same, but without a wait for replicas where the slot is not served: a refusal would wait
+    /// for them, too.
+    pub(super) fn while_unserved(self) -> Self {
+        if matches!(self, Self::Waiting(_)) { Self::Main } else { self }
+    }
 }
 
 impl Server {
@@ -64,9 +80,11 @@ impl Server {
         asking: bool,
         within: Duration,
     ) -> Result<Value, Unserved> {
+        let until = clock::now() + within;
         match self.once(lane, command, asking, within).await {
             Err(unserved) if unserved.fault.is_no_script() => {
-                self.once(lane, &script.eval(command), asking, within).await
+                let left = until.saturating_duration_since(clock::now()).max(REQUEST_LEAST);
+                self.once(lane, &script.eval(command), asking, left).await
             }
             answer => answer,
         }
