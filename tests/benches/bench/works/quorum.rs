@@ -37,6 +37,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Work {
     }
     let ratio = |one, other| series.ratio(one, other, P50).median;
     let targets = vec![
+        Target::at_most("of 3 ÷ two round trips to each, p50", ratio(THREE, BARE_THREE), 1.6),
+        Target::at_most("of 5 ÷ two round trips to each, p50", ratio(FIVE, BARE_FIVE), 1.6),
         Target::at_most("quorum of 3 ÷ one server, p50", ratio(THREE, ONE), 1.6),
         Target::at_most("quorum of 5 ÷ one server, p50", ratio(FIVE, ONE), 1.6),
         Target::at_most("of 3, one hung ÷ all alive, p50", ratio(THREE_HUNG, THREE), 1.1),
