@@ -161,7 +161,6 @@ impl Cluster {
 
     async fn follow(&self, call: Call<'_>) -> Result<Value, Unserved> {
         let (mut asked, mut redirects, mut pauses) = (None, 0, 0);
-        let mut lane = call.lane;
         self.keep_fresh();
         loop {
             let (server, asking) = match asked.take() {
@@ -177,13 +176,8 @@ impl Cluster {
             };
             self.count();
             let within = left(call.end);
-            let answer = server.call(lane, call.script, call.command, asking, within).await;
+            let answer = server.call(call.lane, call.script, call.command, asking, within).await;
             let unserved = match answer {
-                // Again, and now for the replicas.
-                Ok(_) if lane.is_main() && !call.lane.is_main() => {
-                    lane = call.lane;
-                    continue;
-                }
                 Ok(answer) if asking || self.owns(call.slot, &server) => return Ok(answer),
                 Ok(_) => return Err(Unserved { fault: Failure::Other(superseded()), sent: None }),
                 Err(unserved) => unserved,
@@ -200,7 +194,6 @@ impl Cluster {
                 }
                 // Who waits for replicas waits for the end of the move, too.
                 Some(Redirect::Ask(_)) if matches!(call.lane, Lane::Waiting(_)) => {
-                    lane = lane.while_unserved();
                     !pause(&mut pauses, call.unstable_until).await
                 }
                 Some(Redirect::Ask(_)) if !call.follows_ask => true,
@@ -211,12 +204,10 @@ impl Cluster {
                 }
                 Some(Redirect::TryAgain) => {
                     redirects = 0;
-                    lane = lane.while_unserved();
                     !pause(&mut pauses, call.unstable_until).await
                 }
                 Some(Redirect::Down) => {
                     redirects = 0;
-                    lane = lane.while_unserved();
                     self.refresh_soon();
                     !pause(&mut pauses, call.until).await
                 }

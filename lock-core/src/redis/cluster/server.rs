@@ -40,18 +40,6 @@ pub(super) enum Lane {
     Waiting(Replicas),
 }
 
-impl Lane {
-    pub(super) fn is_main(self) -> bool {
-        matches!(self, Self::Main)
-    }
-
-    /// The same, but without a wait for replicas where the slot is not served: a refusal would wait
-    /// for them, too.
-    pub(super) fn while_unserved(self) -> Self {
-        if matches!(self, Self::Waiting(_)) { Self::Main } else { self }
-    }
-}
-
 impl Server {
     pub(super) fn start(
         addr: Addr,
