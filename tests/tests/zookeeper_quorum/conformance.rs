@@ -32,16 +32,16 @@ impl Subject for Servers {
 
 /// A new quorum waits for the longest lease; this one is as if it had.
 async fn found(servers: &Servers) {
-    let founded = Enrolment {
-        quorum: NAME.into(),
-        members: 3,
-        lease_max: LEASE_MAX,
-        nonce: 0,
-        life: String::new(),
-        ready_at: Duration::ZERO,
-        floor: Some(0),
-    };
-    for member in servers.members(LONG) {
+    for (nonce, member) in (0..).zip(servers.members(LONG)) {
+        let founded = Enrolment {
+            quorum: NAME.into(),
+            members: 3,
+            lease_max: LEASE_MAX,
+            nonce,
+            life: String::new(),
+            ready_at: Duration::ZERO,
+            floor: Some(0),
+        };
         let seen = member.look().await.expect("a look");
         assert!(member.enrol(&seen, &founded).await.expect("an answer"));
     }
