@@ -75,6 +75,12 @@ impl Inbox {
         std::mem::take(&mut news.wanted)
     }
 
+    /// Has the claim ask, whatever was pushed to it.
+    fn stir(&self) {
+        *self.news() = News { stirred: true, ..News::default() };
+        self.poke.notify_one();
+    }
+
     /// Resolves when there is something that `holding` claims or waiting ones care for.
     pub(super) async fn changed(&self, holding: bool) {
         loop {
@@ -114,10 +120,7 @@ impl Inboxes {
     /// the last one pushed is of the past.
     pub(super) fn stir(&self) {
         for inbox in self.claims().values() {
-            let mut news = inbox.news();
-            *news = News { stirred: true, ..News::default() };
-            drop(news);
-            inbox.poke.notify_one();
+            inbox.stir();
         }
     }
 
@@ -125,8 +128,7 @@ impl Inboxes {
     pub(super) fn stir_these(&self, claims: &[ClaimId]) {
         for claim in claims {
             let Some(inbox) = self.claims().get(claim).cloned() else { continue };
-            *inbox.news() = News { stirred: true, ..News::default() };
-            inbox.poke.notify_one();
+            inbox.stir();
         }
     }
 
