@@ -26,7 +26,7 @@ impl FromRef<App> for LockClient {
     }
 }
 
-/// Without the lock in time the answer is an [`AcquireError`]: 503, with `Retry-After`.
+/// Without the lock in time the answer is an [`AcquireError`]: 409, with `Retry-After`.
 #[distributed_lock(key = "example-pay:{order}", wait = "100ms", retries = 1, guard = lock)]
 async fn pay(State(app): State<App>, Path(order): Path<u64>) -> Result<String, AcquireError> {
     Ok(format!("{} has order {order} paid once, under token {}", app.shop, lock.token()))
@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // While somebody else pays order 42, the body does not run for it; order 43 is not held up.
     let holder = locks.lock("example-pay:42").await?;
     let busy = app.clone().oneshot(request(42)?).await?;
-    assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(busy.status(), StatusCode::CONFLICT);
     println!("order 42: {}", busy.status());
     let free = app.oneshot(request(43)?).await?;
     assert_eq!(free.status(), StatusCode::OK);

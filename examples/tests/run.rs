@@ -192,6 +192,14 @@ fn every_example_runs_to_its_end_and_is_short() {
     seen.sort_unstable();
     assert_eq!(
         seen,
-        ["fenced_write", "guard", "idempotency", "layer", "macro_handler", "shutdown"]
+        [
+            "fenced_write",
+            "graceful_shutdown",
+            "guard",
+            "idempotency",
+            "layer",
+            "macro_handler",
+            "shutdown"
+        ]
     );
 }

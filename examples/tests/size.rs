@@ -108,7 +108,8 @@ fn an_endpoint_is_measured_as_it_is() {
         "sold"
     };
     let layer = LockLayer::new(LockClient::memory()).wait(Duration::from_millis(200)).retries(1);
-    let app = Router::new().route("/buy/{sku}", post(buy)).route_layer(layer.key(path("{sku}")));
+    let app =
+        Router::new().route("/buy/{sku}", post(buy)).route_layer(layer.key(path("buy:{sku}")));
     runtime.spawn(async move { axum::serve(listener, app).await });
     let endpoint = format!("http://{address}/buy/42");
     let common = ["--json", "--seconds", "1", "--loads", "3", "--budget", "400ms"];

@@ -4,7 +4,7 @@ use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::{Acquire, Shared};
+use crate::engine::{Acquire, CutWatch, Shared};
 use crate::error::{AcquireError, LostError, RunError};
 use crate::guard::{LockGuard, LockHandle};
 use crate::key::{Key, KeyError};
@@ -33,9 +33,10 @@ impl LockBuilder {
         self
     }
 
-    /// How many further tries follow one whose wait ran out, each after a jittered pause of 25 ms
-    /// to 1 s. The budget is `wait * (1 + retries)` and the pauses; under
-    /// [`admission`](Self::admission) it is one wait, without pauses.
+    /// How many further tries follow one whose wait ran out or that met a fault of the store that
+    /// may pass, each after a jittered pause. The budget
+    /// is `wait * (1 + retries)`, pauses included; under [`admission`](Self::admission) it is one
+    /// wait. See [`LockOptions::retries`].
     #[inline]
     pub fn retries(mut self, retries: u32) -> Self {
         self.options.retries = retries;
@@ -97,7 +98,8 @@ impl LockBuilder {
         self
     }
 
-    /// Whether to re-enter a hold of the running task's scope.
+    /// Whether to re-enter a hold of the key that the running code is called under, see
+    /// [`LockScope`](crate::LockScope).
     #[inline]
     pub fn reentrant(mut self, reentrant: bool) -> Self {
         self.options.reentrant = reentrant;
@@ -145,8 +147,9 @@ impl LockBuilder {
         }
     }
 
-    /// Waits for the lock, then runs `work` under it. When the lock is lost, the work is dropped
-    /// at its next await, before it does anything more; then the lock is released.
+    /// Waits for the lock, then runs `work` under it: what it calls for the same key re-enters the
+    /// hold. When the lock is lost, the work is dropped at its next await, before it does anything
+    /// more; then the lock is released.
     ///
     /// # Errors
     ///
@@ -162,7 +165,8 @@ impl LockBuilder {
         Fut: Future<Output = T>,
     {
         let guard = self.acquire().await?;
-        let output = until_lost(guard.handle(), work(guard.handle())).await?;
+        let work = guard.scope(work(guard.handle()));
+        let output = until_lost(guard.handle(), work).await.inspect_err(|_| CutWatch::tell())?;
         // The work is done; what the store answers cannot change that any more.
         drop(guard.release().await);
         Ok(output)

@@ -1,6 +1,5 @@
 //! The handle that a service keeps.
 
-use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use crate::busy::BusyKey;
 use crate::connect;
 #[cfg(feature = "deadpool")]
 use crate::connect::Pools;
-use crate::engine::{LockScope, Scoped, Shared, clock};
+use crate::engine::{Closed, Shared, clock};
 use crate::error::{
     AlreadyInstalled, ConnectError, ForceReleaseError, InspectError, RevokeError, UnavailableError,
 };
@@ -211,19 +210,52 @@ impl LockClient {
         answer.map_err(|fault| UnavailableError::new(key, fault).into())
     }
 
-    /// Runs a future as one logical task: inside it, acquiring a key again that it holds already
-    /// re-enters. A scope inside another joins the outer one. See [`LockScope`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As that of the future.
-    pub fn scope<F: Future>(&self, future: F) -> Scoped<F> {
-        LockScope::current().unwrap_or_default().run(future)
-    }
-
     /// Refuses new acquires, ends all waits with [`Closed`](crate::AcquireError::Closed), and
     /// waits up to `deadline` for the guards to be released. Holds that are left then are told
     /// that they are lost and withdrawn, which takes 2 s more at most.
+    ///
+    /// # The end of a server
+    ///
+    /// Call it *beside* the server's own graceful shutdown, not after that: the server waits for
+    /// its handlers, some of them wait for a lock, and streams that show locks
+    /// (`lock_tower::inspect`) end with the client. [`closed`](Self::closed) is the one signal for
+    /// all of them.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use lock_core::LockClient;
+    /// # async fn serve(stop: impl Future<Output = ()>) { stop.await }
+    /// # async fn signal() {}
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// const WITHIN: Duration = Duration::from_secs(20);
+    ///
+    /// let locks = LockClient::connect("memory:").await?;
+    /// // With axum: `axum::serve(listener, app).with_graceful_shutdown(locks.closed())`.
+    /// let serving = tokio::spawn(serve(locks.closed()));
+    ///
+    /// signal().await; // ctrl-c or SIGTERM
+    /// let (report, served) = tokio::join!(
+    ///     locks.shutdown(WITHIN),
+    ///     // A client that does not read its answer would keep the server open.
+    ///     tokio::time::timeout(WITHIN + Duration::from_secs(5), serving),
+    /// );
+    /// # served??;
+    /// assert!(report.complete);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// - A handler that has its lock goes on; one that waits is told
+    ///   [`Closed`](crate::AcquireError::Closed) at once, by the layer as 503 `lock_closed`. So is
+    ///   a handler that asks for a further lock now: where one must not be stopped between two,
+    ///   stop the server first, give the handlers some seconds, and shut the client down then.
+    /// - Choose the deadline above the time that your handlers take, and the server's bound a few
+    ///   seconds above that, as handlers that are stopped at the deadline answer, too.
+    /// - Handlers that outlive their clients (`detach_on_disconnect`, and those behind an
+    ///   `IdempotencyLayer`) are nobody's connection, but they hold their locks, so `shutdown`
+    ///   waits for them. After it, `Idempotency::idle` waits for the last of their records.
+    ///
+    /// `examples/examples/graceful_shutdown.rs` shows it with a handler at work, one that waits, one whose
+    /// client is gone, and an open stream.
     ///
     /// # Cancel safety
     ///
@@ -245,6 +277,19 @@ impl LockClient {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed()
+    }
+
+    /// Resolves when [`shutdown`](Self::shutdown) is called on any clone of this client, at once if
+    /// it was before. It borrows nothing: it ends a server's accepting
+    /// (`with_graceful_shutdown(locks.closed())`), a stream of events, a task that waits for work.
+    ///
+    /// It tells that the shutdown has *begun*: locks may still be held until `shutdown` returns.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost by dropping it; a later one resolves at once.
+    pub fn closed(&self) -> Closed {
+        self.shared.closed()
     }
 
     /// What was counted since the client was made, and what is busy now.

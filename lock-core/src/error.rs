@@ -35,6 +35,11 @@ pub enum AcquireError {
     /// The client was shut down.
     #[error(transparent)]
     Closed(#[from] ClosedError),
+    /// The lock was held and then lost, so the work under it was stopped in the middle: it may have
+    /// done everything, a part, or nothing. Only what runs work under a lock and has no other error
+    /// type says this, as `#[distributed_lock]` does; waiting for a lock never ends so.
+    #[error(transparent)]
+    Lost(#[from] LostError),
 }
 
 impl AcquireError {
@@ -74,13 +79,20 @@ impl AcquireError {
         matches!(self, Self::Closed(_))
     }
 
-    /// Whether the same call may succeed later without a change by the caller.
+    /// Whether the lock was held and lost, so that work under it was stopped in the middle.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost(_))
+    }
+
+    /// Whether the same call may succeed later without a change by the caller. False for work that
+    /// was stopped in the middle: whether it may run again is not for the lock to say.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Timeout(_) | Self::Overloaded(_) | Self::NotReplicated(_) => true,
             Self::Unavailable(error) => error.is_retryable(),
-            Self::Rejected(_) | Self::Closed(_) => false,
+            Self::Rejected(_) | Self::Closed(_) | Self::Lost(_) => false,
         }
     }
 
@@ -94,6 +106,7 @@ impl AcquireError {
             Self::NotReplicated(error) => Some(error.key()),
             Self::Rejected(error) => error.key(),
             Self::Closed(error) => Some(error.key()),
+            Self::Lost(error) => Some(error.key()),
         }
     }
 }
@@ -102,7 +115,7 @@ impl AcquireError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BlockedBy {
-    /// A guard of this very client: perhaps of the same task, see [`LockClient::scope`](crate::LockClient::scope).
+    /// A guard of this very client: perhaps of the same task, see [`LockGuard::scope`](crate::LockGuard::scope).
     ThisClient {
         /// The token of the guard that held the lock.
         token: FencingToken,
@@ -130,7 +143,7 @@ impl fmt::Display for BlockedBy {
 
 /// The budget ran out while others held the lock.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("lock `{key}` not acquired within {wait:?} x {tries} tries: {blocked_by}")]
+#[error("lock `{key}` not acquired in {waited:?}, in {tries} tries of {wait:?}: {blocked_by}")]
 pub struct TimeoutError {
     pub(crate) key: Key,
     pub(crate) wait: Duration,
@@ -250,13 +263,6 @@ pub struct UnavailableError {
 impl UnavailableError {
     pub(crate) fn new(key: Key, fault: Fault) -> Self {
         Self { key, retryable: fault.is_transient(), source: Arc::new(fault) }
-    }
-
-    /// A lock that was lost while the work under it ran, for callers whose error type knows only
-    /// [`AcquireError`].
-    #[must_use]
-    pub fn lost(error: LostError) -> Self {
-        Self { key: error.key.clone(), retryable: true, source: Arc::new(error) }
     }
 
     /// The key.

@@ -1,10 +1,10 @@
 //! A held lock in hand.
 
 use std::fmt;
-use std::sync::Arc;
+use std::future::Future;
 use std::time::Duration;
 
-use crate::engine::{Hold, HoldView, Lost, RevokeRequested};
+use crate::engine::{Hold, HoldView, LockScope, Lost, RevokeRequested, Scoped};
 use crate::error::{LostError, ReleaseError};
 use crate::key::Key;
 use crate::token::FencingToken;
@@ -14,46 +14,28 @@ use crate::token::FencingToken;
 ///
 /// A hold can be lost before its release: the process was stopped past its lease, the store lost
 /// its data, the hold limit was reached. [`lost`](Self::lost) tells no later than the lease end
-/// by this process's own clock, even when the network swallows everything; the
-/// [`token`](Self::token) lets a resource refuse what a stale holder still writes.
+/// by this process's own clock, even when the network swallows everything (a process that was
+/// blocked or suspended: when it goes on); the [`token`](Self::token) lets a resource refuse what a stale holder still writes.
 #[must_use = "a lock that is not kept is given up at once"]
 pub struct LockGuard {
-    hold: GuardHold,
-}
-
-enum GuardHold {
-    /// Outside a scope.
-    Sole(Hold),
-    /// Inside a scope, with the guards that re-entered it.
-    Shared(Arc<Hold>),
+    hold: Hold,
 }
 
 impl LockGuard {
-    pub(crate) fn sole(hold: Hold) -> Self {
-        Self { hold: GuardHold::Sole(hold) }
-    }
-
-    pub(crate) fn shared(hold: Arc<Hold>) -> Self {
-        Self { hold: GuardHold::Shared(hold) }
-    }
-
-    fn hold(&self) -> &Hold {
-        match &self.hold {
-            GuardHold::Sole(hold) => hold,
-            GuardHold::Shared(hold) => hold,
-        }
+    pub(crate) fn new(hold: Hold) -> Self {
+        Self { hold }
     }
 
     /// What is locked.
     #[must_use]
     pub fn key(&self) -> &Key {
-        self.hold().cell().key()
+        self.hold.cell().key()
     }
 
     /// The fencing token of this hold. Send it with every write.
     #[must_use]
     pub fn token(&self) -> FencingToken {
-        self.hold().token()
+        self.hold.token()
     }
 
     /// Whether the hold is still good by this process's own clock. Reads the clock each time.
@@ -66,12 +48,12 @@ impl LockGuard {
     /// margin (1 % of the lease and 2 ms) before the lease does at the store.
     #[must_use]
     pub fn lease_left(&self) -> Duration {
-        HoldView::of(self.hold()).left()
+        HoldView::of(&self.hold).left()
     }
 
     /// Resolves when the hold is over without a release.
     pub fn lost(&self) -> Lost {
-        Lost::new(HoldView::of(self.hold()))
+        Lost::new(HoldView::of(&self.hold))
     }
 
     /// Resolves when somebody asks for the key with
@@ -82,20 +64,38 @@ impl LockGuard {
     /// The guard stays good: whether and when to release it is up to its holder. Once it is
     /// released, the key goes back to the store, whoever waits in this process.
     pub fn revoke_requested(&self) -> RevokeRequested {
-        RevokeRequested::new(HoldView::of(self.hold()))
+        RevokeRequested::new(HoldView::of(&self.hold))
     }
 
     /// Whether somebody asked for the key, see [`revoke_requested`](Self::revoke_requested);
     /// false once the hold is over.
     #[must_use]
     pub fn is_revoke_requested(&self) -> bool {
-        HoldView::of(self.hold()).is_revoke_requested()
+        HoldView::of(&self.hold).is_revoke_requested()
     }
 
     /// A view of this hold that can be cloned and sent along, and cannot release it.
     #[must_use]
     pub fn handle(&self) -> LockHandle {
-        LockHandle { view: HoldView::of(self.hold()) }
+        LockHandle { view: HoldView::of(&self.hold) }
+    }
+
+    /// Runs a future under this guard: what acquires the key again in it re-enters the hold, and
+    /// so does not wait for its own caller. See [`LockScope`].
+    ///
+    /// Two that re-enter one guard run one after the other. The future does not keep the lock: once
+    /// the guard is gone, it waits like any other.
+    ///
+    /// # Cancel safety
+    ///
+    /// As that of the future.
+    pub fn scope<F: Future>(&self, future: F) -> Scoped<F> {
+        self.scope_in(LockScope::current()).run(future)
+    }
+
+    /// The scope of what is called under this guard, inside `outer`.
+    pub(crate) fn scope_in(&self, outer: Option<LockScope>) -> LockScope {
+        LockScope::under(&self.hold, outer)
     }
 
     /// Gives the lock up: hands it to the next waiter, or frees it at the store, and waits for
@@ -112,21 +112,7 @@ impl LockGuard {
     /// The release is under way with the first poll and goes on when this future is dropped; only
     /// the answer is lost. Dropped before its first poll, it drops the guard, which releases too.
     pub async fn release(self) -> Result<(), ReleaseError> {
-        match self.hold {
-            GuardHold::Sole(hold) => hold.release().await,
-            GuardHold::Shared(hold) => {
-                let view = HoldView::of(&hold);
-                // Before another guard of this hold can release it.
-                let left = view.left();
-                match Arc::into_inner(hold) {
-                    Some(hold) => hold.release().await,
-                    None if left.is_zero() => {
-                        Err(ReleaseError::NotHeld { key: view.key().clone(), token: view.token() })
-                    }
-                    None => Ok(()),
-                }
-            }
-        }
+        self.hold.release().await
     }
 }
 

@@ -43,6 +43,7 @@ mod connect;
 mod engine;
 mod error;
 mod guard;
+mod handler_ran;
 #[cfg(feature = "idempotency")]
 pub mod idempotency;
 mod inspect;
@@ -51,6 +52,8 @@ pub mod memory;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod options;
+#[cfg(feature = "http")]
+mod problem;
 mod proto;
 pub mod quorum;
 #[cfg(feature = "redis")]
@@ -67,19 +70,22 @@ pub use backend::{Backend, Promises};
 pub use builder::LockBuilder;
 pub use busy::{BusyHold, BusyKey, Quantiles};
 pub use client::{ClientBuilder, LockClient};
-pub use engine::{Acquire, LockScope, Lost, RevokeRequested, Scoped};
+pub use engine::{Acquire, Closed, CutWatch, LockScope, Lost, RevokeRequested, Scoped};
 pub use error::{
     AcquireError, AlreadyInstalled, BlockedBy, ClosedError, ConnectError, ForceReleaseError,
     InspectError, LostCause, LostError, NotReplicatedError, OverloadedError, ReleaseError,
     RevokeError, RunError, TimeoutError, UnavailableError,
 };
 pub use guard::{LockGuard, LockHandle};
+pub use handler_ran::HandlerRan;
 pub use inspect::{Holder, Inspection, MemberHealth, MemberState, Waiter};
 pub use key::{IntoKey, KEY_BYTES_MAX, Key, KeyError};
 pub use options::{
     DURATION_MAX, Fairness, LockOptions, NAME_BYTES_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX,
     RETRIES_MAX, Replicas,
 };
+#[cfg(feature = "http")]
+pub use problem::Problem;
 pub use proto::FenceRange;
 #[cfg(feature = "deadpool")]
 pub use redis::RedisPool;
@@ -95,7 +101,7 @@ pub use lock_macros::distributed_lock;
 #[cfg(feature = "idempotent")]
 pub use lock_macros::idempotent;
 #[cfg(feature = "macros")]
-pub use macro_support::{FromLockError, LockFailure};
+pub use macro_support::FromLockError;
 
 /// For the code that [`macro@distributed_lock`] generates; not for users.
 #[cfg(feature = "macros")]

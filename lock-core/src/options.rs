@@ -80,13 +80,16 @@ impl Fairness {
 /// | `admission` | false | |
 /// | `replicas` | none | 1 to 32 within 1 ms to 1 s and half of the lease, where [`Promises::replicas`] holds |
 /// | `name` | none | at most 128 bytes, no control characters |
-/// | `reentrant` | true | counts only inside a [`scope`](crate::LockClient::scope) |
+/// | `reentrant` | true | counts only under a hold of the key, see [`LockScope`](crate::LockScope) |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockOptions {
     /// How long one try may wait for the lock.
     pub wait: Duration,
-    /// How many further tries follow a try whose `wait` ran out, each after a jittered pause.
+    /// How many further tries follow one whose `wait` ran out or that met a fault of the store that
+    /// may pass, each after a jittered pause of 25 ms to 1 s, half of what is left of the budget at
+    /// most. Pauses are a part of the budget, so there may be fewer tries; with a `wait` of zero
+    /// there is one.
     pub retries: u32,
     /// How long a grant lives at the store without a renewal; renewed at a third of it.
     pub lease: Duration,
@@ -121,7 +124,8 @@ pub struct LockOptions {
     /// the data of the claim's node). A process has one claim on a key: it has the name of the
     /// waiter that opened it.
     pub name: Option<&'static str>,
-    /// Whether an acquire inside a scope re-enters a lock which that scope holds.
+    /// Whether an acquire that is called under a hold of its key re-enters that, see
+    /// [`LockScope`](crate::LockScope).
     pub reentrant: bool,
 }
 
@@ -205,7 +209,8 @@ impl LockOptions {
         self
     }
 
-    /// The longest that an acquire may take, pauses between tries not counted.
+    /// The longest that an acquire may take, `wait * (1 + retries)`: the tries and the pauses
+    /// between them. Where `wait` is zero the one try has 2 s for the answer of the store.
     #[must_use]
     pub fn budget(&self) -> Duration {
         self.wait.saturating_mul(self.retries.saturating_add(1))
@@ -344,6 +349,17 @@ mod tests {
         let promises = Promises { lease_max: Duration::from_secs(5), ..Promises::none() };
         let error = LockOptions::new().check(&key, &promises).unwrap_err().to_string();
         assert!(error.contains("lease is 10s") && error.contains("to 5s"), "{error}");
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_tables() {
+        let ten = Duration::from_secs(10);
+        let options = LockOptions::new();
+        assert_eq!((options.wait, options.retries, options.lease), (ten, 0, ten));
+        assert_eq!((options.hold_limit, options.linger), (None, Duration::ZERO));
+        assert_eq!(options.fairness.bounds(), (64, Duration::from_millis(20)));
+        assert_eq!((options.admission, options.replicas, options.name), (false, None, None));
+        assert!(options.reentrant);
     }
 
     #[test]

@@ -108,12 +108,31 @@ use crate::args::Args;
 /// function is called with the `AcquireError` and returns the function's value (with
 /// `impl IntoResponse`: any response); any other expression is the value.
 ///
+/// As a response the `AcquireError` is a problem document (`lock_core::Problem`, RFC 9457), the same
+/// that `lock_tower::LockLayer` answers with:
+///
+/// | error | status | `code` | `Retry-After` |
+/// |---|---|---|---|
+/// | `Timeout`: others held the lock for the whole budget | 409 | `lock_timeout` | yes |
+/// | `Overloaded`: the line is full or, with `admission`, too slow | 429 | `lock_overloaded` | yes |
+/// | `Unavailable`: the store is out of reach | 503 | `lock_unavailable` | where it may come back by itself |
+/// | `NotReplicated` | 503 | `lock_not_replicated` | yes |
+/// | `Closed`: the client is shut down | 503 | `lock_closed` | yes |
+/// | `Lost`: the body was stopped in the middle | 503 | `lock_lost` | no |
+/// | `Rejected`, a key that is empty or too long | 400 | `lock_key_rejected` | no |
+/// | `Rejected`, an option out of bounds or no client | 500 | `lock_misconfigured` | no |
+///
+/// For another status, `on_busy = |error| Problem::of(&error).with_status(status).response()` in a
+/// handler that returns `impl IntoResponse`. The document is JSON: a method of gRPC makes its
+/// `Status` with `on_busy`.
+///
 /// # When the lock is lost
 ///
 /// A process that pauses, or is cut off from the store, can lose a lock that it thought it had.
 /// - `on_lost = "cancel"`: the body is dropped at the `.await` it is at, and the function returns as
-///   above, with `AcquireError::Unavailable` (or `LockFailure::Lost`) that says so. An `on_busy` that
-///   uses an argument is not asked then, as the arguments are gone: `FromLockError` is.
+///   above, with `AcquireError::Lost`, which is not retryable: what the body had done by then is
+///   done. An `on_busy` that uses an argument is not asked then, as the arguments are gone:
+///   `FromLockError` is.
 /// - `on_lost = "report"`: the body runs on, and can ask `guard`.
 ///
 /// A body that does not await can't be stopped; if it blocked past its lease, the function fails
@@ -128,8 +147,9 @@ use crate::args::Args;
 /// the store's answer to that, so a program that ends right after should call
 /// `LockClient::shutdown`.
 ///
-/// Within the body, a call for the same key of the same client goes on with the same token
-/// (`reentrant`), also through other functions; a spawned task is outside.
+/// A call for the same key of the same client that the body makes goes on with the same token
+/// (`reentrant`), also through other functions; of two such calls at once, one waits for the other.
+/// A spawned task is outside, see `LockScope`.
 ///
 /// # Cancel safety
 ///
@@ -187,7 +207,7 @@ pub fn distributed_lock(
 /// | `ttl` | how long the value is kept, `"1s"` to `"366 days"` | the client's, 24 h |
 /// | `fingerprint` | `(a, b)`: what must be the same in two calls with one key | nothing |
 /// | `wait` | how long a call waits for one that runs, to 24 h | the client's, 10 s |
-/// | `on_unknown` | `"reexecute"` or `"refuse"`: a call whose process died before its end | the client's, `"reexecute"` |
+/// | `on_unknown` | `"reexecute"` or `"refuse"`: a call that was stopped, or whose process died, before its end | the client's, `"reexecute"` |
 /// | `guard` | the name under which the body sees its lock, with the fencing token | |
 /// | `name` | what the function is called in the fingerprint, at most 128 bytes | the function's path |
 /// | `crate` | the path of lock-core, where it is re-exported | `::lock_core` |
@@ -205,8 +225,9 @@ pub fn distributed_lock(
 ///
 /// The return type is one that can be kept and replayed, the trait `Replayable`: any
 /// `Result<T, E>` with `T: Serialize + DeserializeOwned` and `E: From<IdempotencyError>`. An `Ok` is
-/// kept as JSON. An `Err` is not: the record is removed, and a later call runs. An `Ok` that can't
-/// be serialised is returned once, and later calls are told `Tombstone`.
+/// kept as JSON. An `Err` is not: the record is removed, and a later call runs; but where a lock
+/// inside has cut its work, the record stays and `on_unknown` decides. An `Ok` that can't be
+/// serialised is returned once, and later calls are told `Tombstone`.
 ///
 /// A value that the store does not take within 2 s is returned all the same. One that comes too
 /// late, after another call has taken over, is `IdempotencyError::Stale`.
@@ -214,8 +235,9 @@ pub fn distributed_lock(
 /// # Cancel safety
 ///
 /// Dropping the future, or a panic, drops the body, removes the record and releases the lock in the
-/// background. When the lock is lost, the body is dropped at the `.await` it is at, and the record
-/// stays, so that `on_unknown` decides about the next call.
+/// background; under `on_unknown = "refuse"` the record stays, as the body was stopped anywhere.
+/// When the lock is lost, the body is dropped at the `.await` it is at, and the record stays, so
+/// that `on_unknown` decides about the next call.
 #[proc_macro_attribute]
 pub fn idempotent(
     args: proc_macro::TokenStream,

@@ -19,9 +19,7 @@ use axum_core::extract::{FromRequestParts, OptionalFromRequestParts};
 use axum_core::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::request::Parts;
-use lock_core::LockHandle;
-
-use crate::answer::problem;
+use lock_core::{LockHandle, Problem};
 
 /// The lock that this request runs under. As `Option<LockGuardExt>` it is `None` where the layer
 /// skipped the request.
@@ -43,7 +41,8 @@ impl IntoResponse for NoLock {
     fn into_response(self) -> Response {
         tracing::error!("{self}");
         let status = StatusCode::INTERNAL_SERVER_ERROR;
-        problem(status, "lock_not_held", "this request runs under no lock", None).map(Body::new)
+        let problem = Problem::new(status, "lock_not_held", "this request runs under no lock");
+        problem.response().map(Body::from)
     }
 }
 

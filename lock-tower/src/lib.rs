@@ -10,28 +10,31 @@
 //! use std::time::Duration;
 //!
 //! use axum::Router;
+//! use axum::extract::Path;
 //! use axum::routing::post;
 //! use lock_core::LockClient;
 //! use lock_tower::key::path;
 //! use lock_tower::{FencingToken, LockLayer};
 //!
-//! async fn buy(FencingToken(token): FencingToken) -> String {
-//!     // `UPDATE stock SET …, fence = :token WHERE sku = :sku AND fence <= :token`
-//!     format!("sold under token {token}")
+//! async fn pay(Path(id): Path<u64>, FencingToken(token): FencingToken) -> String {
+//!     // `UPDATE orders SET …, fence = :token WHERE id = :id AND fence <= :token`
+//!     format!("order {id} paid under token {token}")
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let locks = LockClient::connect("memory:").await?; // or "redis://127.0.0.1"
-//! let app: Router = Router::new().route("/buy/{sku}", post(buy)).route_layer(
+//! let app: Router = Router::new().route("/pay/{id}", post(pay)).route_layer(
 //!     LockLayer::new(locks)
-//!         .key(path("buy:{sku}"))
+//!         .key(path("order:{id}").parsed::<u64>()) // the type of `Path`: `/pay/042` is 400
 //!         .wait(Duration::from_secs(2))
 //!         .retries(1)
 //!         .waiters_per_key(1_000),
 //! );
 //! # use tower::ServiceExt;
-//! # let request = http::Request::post("/buy/42").body(axum::body::Body::empty())?;
-//! # assert_eq!(app.oneshot(request).await?.status(), 200);
+//! # for (uri, status) in [("/pay/42", 200), ("/pay/042", 400)] {
+//! #     let request = http::Request::post(uri).body(axum::body::Body::empty())?;
+//! #     assert_eq!(app.clone().oneshot(request).await?.status(), status);
+//! # }
 //! # Ok(()) }
 //! ```
 //!
@@ -43,14 +46,14 @@
 //! use http::{Request, Response};
 //! use http_body_util::Full;
 //! use lock_tower::LockLayer;
-//! use lock_tower::key::{Combine, fixed, header};
+//! use lock_tower::key::header;
 //! use tower::{Layer, ServiceExt, service_fn};
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let pay = service_fn(|_: Request<Full<bytes::Bytes>>| async {
 //!     Ok::<_, Infallible>(Response::new(Full::<bytes::Bytes>::from("paid")))
 //! });
-//! let key = fixed("account").and(header("x-account"));
+//! let key = header("account:{x-account}").parsed::<u64>();
 //! let pay = LockLayer::new(lock_core::LockClient::memory()).key(key).layer(pay);
 //!
 //! let request = Request::post("/pay").header("x-account", "42").body(Full::default())?;
@@ -61,9 +64,9 @@
 //! # Where things are
 //!
 //! - [`LockLayer`]: the options, their defaults and their bounds.
-//! - [`key`]: what requests are serialised by.
+//! - [`key`]: what requests are serialised by, and why a key wants the type of its values.
 //! - [`answer`]: what is answered when the lock was not to be had, as problem documents with
-//!   stable codes.
+//!   stable codes, and to gRPC as its statuses.
 //! - [`IdempotencyLayer`] and [`idempotency`]: an endpoint whose requests run once each, however
 //!   often they are sent.
 //! - `metrics`: what is counted and timed, with that feature.

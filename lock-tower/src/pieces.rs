@@ -29,6 +29,15 @@ impl Pieces {
         self.first.len() + self.more.len()
     }
 
+    /// What was read by now.
+    #[cfg(feature = "idempotency")]
+    pub(crate) fn so_far(&self) -> Bytes {
+        match self.more.is_empty() {
+            true => self.first.clone(),
+            false => Bytes::copy_from_slice(&self.more),
+        }
+    }
+
     pub(crate) fn into_bytes(self) -> Bytes {
         if self.more.is_empty() { self.first } else { self.more.freeze() }
     }

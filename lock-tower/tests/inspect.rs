@@ -18,6 +18,7 @@ use lock_core::memory::Memory;
 use lock_core::{Key, LockClient, LostCause};
 use lock_tower::inspect::{self, Inspector};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tower::ServiceExt as _;
 
 type Test = Result<(), Box<dyn std::error::Error + Send + Sync>>;
@@ -308,17 +309,72 @@ async fn events_come_at_once_and_then_at_the_rate_that_was_set() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_ends_after_five_minutes_and_when_the_client_is_shut_down() {
+async fn a_stream_ends_after_five_minutes() {
     let locks = LockClient::memory();
     let app = app(&locks);
     let (mut events, begun) = (Events::open(&app).await, now());
     while events.next().await.is_some() {}
     let lasted = begun.elapsed();
     assert!((ms(299_000)..=ms(301_000)).contains(&lasted), "{lasted:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_end_at_once_when_the_client_shuts_down() {
+    let locks = LockClient::memory();
+    let app = inspector(&locks).refresh(Duration::from_secs(10)).into_router::<()>();
+    let mut open = [Events::open(&app).await, Events::open(&app).await];
+    for events in &mut open {
+        assert!(events.next().await.is_some());
+    }
+    let waits = tokio::spawn(async move {
+        for events in &mut open {
+            assert!(events.next().await.is_none(), "a graceful shutdown would wait for it");
+        }
+    });
+    settle().await;
+    let begun = now();
+    locks.shutdown(Duration::ZERO).await;
+    waits.await.unwrap();
+    assert!(begun.elapsed() < ms(100), "{:?}", begun.elapsed());
+    assert!(Events::open(&app).await.next().await.is_none(), "one that was opened since");
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_end_at_once_when_the_service_says_so_and_the_rest_goes_on() -> Test {
+    let locks = LockClient::memory();
+    let (drained, stopped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let app = inspector(&locks)
+        .refresh(Duration::from_secs(10))
+        .until(drained.clone().notified_owned())
+        .until(stopped.clone().notified_owned())
+        .into_router::<()>();
+    let mut open = [Events::open(&app).await, Events::open(&app).await];
+    for events in &mut open {
+        assert!(events.next().await.is_some());
+    }
+    let begun = now();
+    stopped.notify_waiters();
+    for events in &mut open {
+        assert!(events.next().await.is_none());
+    }
+    assert!(Events::open(&app).await.next().await.is_none());
+    assert_eq!(begun.elapsed(), ms(0));
+    assert_eq!(json(&app, "/locks").await["keys"], json!([]));
+    assert!(!locks.is_closed());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_is_told_when_to_end_ends_with_the_client_too() {
+    let locks = LockClient::memory();
+    let inspector = inspector(&locks).refresh(Duration::from_secs(10));
+    let app = inspector.until(std::future::pending()).into_router::<()>();
     let mut events = Events::open(&app).await;
     assert!(events.next().await.is_some());
+    let begun = now();
     locks.shutdown(Duration::ZERO).await;
-    assert!(events.next().await.is_none(), "a graceful shutdown would hang on it");
+    assert!(events.next().await.is_none());
+    assert!(begun.elapsed() < ms(100), "{:?}", begun.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -332,7 +388,7 @@ async fn viewers_are_bounded_and_who_goes_makes_room() {
     let mut request = get("/locks/events");
     request.headers_mut().insert("accept", "text/event-stream".parse().unwrap());
     let refused = send(&app, request).await;
-    refused.assert_problem(503, "inspect_viewers");
+    refused.assert_problem(429, "inspect_viewers");
     assert!(refused.retry_after().is_some());
     open.pop();
     let mut late = Events::open(&app).await;

@@ -4,6 +4,7 @@
 //! refusing a write whose fencing token is below one that it has seen. [`FencedRegister`] is the
 //! smallest such resource, kept in a Redis that need not be the one of the lock.
 
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 
 /// One step at the server: compare the token, remember it, count the write.
@@ -26,6 +27,21 @@ impl std::fmt::Debug for FencedRegister {
     }
 }
 
+/// A connection whose requests wait for their answers: a process that was stopped in the middle of
+/// one finds the answer when it goes on, and not that its time is over.
+///
+/// # Errors
+///
+/// If the server cannot be reached.
+///
+/// # Cancel safety
+///
+/// Cancel safe; a connection is closed.
+pub async fn patient(url: &str) -> redis::RedisResult<MultiplexedConnection> {
+    let config = AsyncConnectionConfig::new().set_response_timeout(None);
+    redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await
+}
+
 impl FencedRegister {
     /// Connects to the Redis at `url`.
     ///
@@ -37,8 +53,7 @@ impl FencedRegister {
     ///
     /// Cancel safe; a connection is closed.
     pub async fn connect(url: &str) -> redis::RedisResult<Self> {
-        let connection = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
-        Ok(FencedRegister { connection })
+        Ok(FencedRegister { connection: patient(url).await? })
     }
 
     /// Writes as `writer` with `token`; false if the register has seen a higher one.

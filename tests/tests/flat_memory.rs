@@ -62,7 +62,7 @@ async fn request_each(locks: &LockClient, round: &str, count: u64) {
         let handler = service_fn(|_: Request<Empty<Bytes>>| async {
             Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
         });
-        let layer = LockLayer::new(locks.clone()).key(header("x-order"));
+        let layer = LockLayer::new(locks.clone()).key(header("order:{x-order}"));
         let (service, round) = (layer.layer(handler), round.to_owned());
         tasks.spawn(async move {
             for number in 0..count / TASKS {

@@ -8,10 +8,12 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 
 use super::cell::{Hold, KeyCell};
-use super::scope::LockScope;
+use super::lost::Lost;
+use super::scope::{Door, LockScope, Reentry};
 use super::{Shared, clock, observe};
 use crate::backend::Fault;
 use crate::error::{
@@ -26,6 +28,12 @@ use crate::proto::{Ask, Effects, Entry, Overload, RETRY_PAUSES, SeatId, Verdict}
 /// What a try that must not wait is given for its one round trip.
 pub(crate) const TRY_WITHIN: Duration = Duration::from_secs(2);
 
+/// Says before each retry whether it may be made.
+type RetryGate = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// No pause between two tries is shorter: with less time left there is no further try.
+const RETRY_PAUSE_LEAST: Duration = Duration::from_millis(1);
+
 /// Waits for a lock; made by [`LockBuilder::acquire`](crate::LockBuilder::acquire).
 ///
 /// # Cancel safety
@@ -37,23 +45,39 @@ pub struct Acquire {
     shared: Arc<Shared>,
     key: Result<Key, KeyError>,
     options: LockOptions,
+    gate: Option<RetryGate>,
     started: Option<Instant>,
-    /// The end of the one wait that all tries share under admission.
-    deadline: Option<Instant>,
+    /// When the running try is over.
+    try_until: Option<Instant>,
+    /// Tries begun.
     tries: u32,
     state: State,
     watched: observe::Wait,
 }
 
 enum State {
-    // ## Start => (Seated | Done)
+    // ## Start => (Entering | Seated | Pausing | Done)
     Start,
-    // ## Seated => (Pausing | Done)
-    Seated { cell: Arc<KeyCell>, seat: SeatId, deadline: Instant, timer: Option<Pin<Box<Sleep>>> },
+    // ## Entering => (Start | Pausing | Done)
+    // Called under a hold of the key, which another call under it has re-entered.
+    // Boxed, as it is rare and large, and every acquire is moved about with its state.
+    Entering(Box<Entering>),
+    // ## Seated => (Start | Pausing | Done)
+    Seated { cell: Arc<KeyCell>, seat: SeatId, timer: Option<Pin<Box<Sleep>>> },
     // ## Pausing => Start
     Pausing(Pin<Box<Sleep>>),
     Done,
 }
+
+struct Entering {
+    door: Door,
+    turn: Taking,
+    lost: Lost,
+    timer: Pin<Box<Sleep>>,
+}
+
+/// None once the guard that it is a turn of is gone.
+type Taking = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send + Sync>>;
 
 impl Acquire {
     #[inline]
@@ -63,34 +87,56 @@ impl Acquire {
         options: LockOptions,
     ) -> Self {
         let (state, watched) = (State::Start, observe::Wait::new());
-        Self { shared, key, options, started: None, deadline: None, tries: 0, state, watched }
+        let (gate, started, try_until) = (None, None, None);
+        Self { shared, key, options, gate, started, try_until, tries: 0, state, watched }
     }
 
-    fn ask(&self, now: Instant, deadline: Option<Instant>) -> Ask {
-        let options = &self.options;
-        let LockOptions {
-            wait,
-            lease,
-            hold_limit,
-            linger,
-            fairness,
-            admission,
-            replicas,
-            name,
-            ..
-        } = *options;
-        let patient = !wait.is_zero();
-        // A try that does not wait has nothing to be spared.
-        let admission = admission && patient;
+    /// Asks `gate` before each retry; where it says no, the acquire ends with the error of its last
+    /// try. For a budget that many acquires pay their retries from.
+    pub fn retry_while(mut self, gate: RetryGate) -> Self {
+        self.gate = Some(gate);
+        self
+    }
+
+    /// How many tries it has begun; 0 before its first poll, and where it re-enters a hold at once.
+    #[must_use]
+    pub fn tries(&self) -> u32 {
+        self.tries
+    }
+
+    fn is_patient(&self) -> bool {
+        !self.options.wait.is_zero()
+    }
+
+    /// Whether all tries share one wait in one place of the line. A try that does not wait has
+    /// nothing to be spared.
+    fn has_admission(&self) -> bool {
+        self.options.admission && self.is_patient()
+    }
+
+    /// The time for all tries and the pauses between them.
+    fn budget(&self) -> Duration {
+        if self.is_patient() { self.options.budget() } else { TRY_WITHIN }
+    }
+
+    /// What is left of it at `now`.
+    fn left(&self, now: Instant) -> Duration {
+        self.budget().saturating_sub(now.saturating_duration_since(self.started.unwrap_or(now)))
+    }
+
+    fn ask(&mut self, now: Instant) -> Ask {
+        let (patient, admission) = (self.is_patient(), self.has_admission());
+        let one_try = if patient && !admission { self.options.wait } else { self.budget() };
+        let LockOptions { lease, hold_limit, linger, fairness, replicas, name, .. } = self.options;
         let (handoffs_max, slice) = fairness.bounds();
-        let budget = match (patient, admission) {
-            (false, _) => TRY_WITHIN,
-            (true, false) => wait,
-            (true, true) => options.budget(),
+        let deadline = match self.try_until {
+            Some(until) => until,
+            None => now + one_try.min(self.left(now)),
         };
-        let deadline = deadline.or(self.deadline).unwrap_or(now + budget);
+        self.try_until = Some(deadline);
         let replicas =
             replicas.map(|wanted| wanted.within(deadline.saturating_duration_since(now)));
+        let budget = one_try;
         Ask {
             deadline,
             budget,
@@ -106,13 +152,9 @@ impl Acquire {
         }
     }
 
-    /// Checks the input once, then enters the line, again with the same deadline if a grant came
-    /// too late to be of use.
-    fn start(
-        &mut self,
-        deadline: Option<Instant>,
-        cx: &Context<'_>,
-    ) -> Poll<Result<LockGuard, AcquireError>> {
+    /// Checks the input once, then re-enters the hold that this is called under, or enters the
+    /// line: again with the same deadline if a grant came too late to be of use.
+    fn start(&mut self, cx: &Context<'_>) -> Poll<Result<LockGuard, AcquireError>> {
         let key = match &self.key {
             Ok(key) => key.clone(),
             Err(error) => return Poll::Ready(Err(error.clone().into())),
@@ -120,28 +162,60 @@ impl Acquire {
         let now = clock::now();
         if self.started.is_none() {
             self.options.check(&key, &self.shared.promises)?;
-            if self.options.reentrant
-                && let Some(hold) = LockScope::holds(&self.shared, &key)
-            {
-                return Poll::Ready(Ok(LockGuard::shared(hold)));
-            }
+        }
+        let reentry = match self.options.reentrant {
+            true => LockScope::reenter(&self.shared, &key, now),
+            false => Reentry::Stranger,
+        };
+        if let Reentry::Entered(hold) = reentry {
+            return Poll::Ready(Ok(LockGuard::new(hold)));
+        }
+        if self.started.is_none() {
             self.started = Some(now);
             self.watched.begin(&key, self.options.name);
         }
         self.watched.saw(now);
-        let ask = self.ask(now, deadline);
-        if ask.admission {
-            self.deadline = Some(ask.deadline);
+        self.tries += u32::from(self.try_until.is_none());
+        let ask = self.ask(now);
+        match reentry {
+            Reentry::Busy(door) => self.wait_for_turn(key, door, ask.deadline),
+            _ => self.stand_in_line(key, ask, now, cx),
         }
+    }
+
+    fn wait_for_turn(
+        &mut self,
+        key: Key,
+        door: Door,
+        deadline: Instant,
+    ) -> Poll<Result<LockGuard, AcquireError>> {
+        // Nothing would end the wait of a task without timers.
+        let timer = self.shared.sleep_until(deadline).filter(|_| self.is_patient());
+        let Some(timer) = timer else {
+            self.next_try(key, TryOver::by_sibling(&door))?;
+            return Poll::Pending;
+        };
+        let turn = door.turn();
+        let turn: Taking = Box::pin(async { turn.acquire_owned().await.ok() });
+        self.state = State::Entering(Box::new(Entering { lost: door.lost(), door, turn, timer }));
+        Poll::Pending
+    }
+
+    fn stand_in_line(
+        &mut self,
+        key: Key,
+        ask: Ask,
+        now: Instant,
+        cx: &Context<'_>,
+    ) -> Poll<Result<LockGuard, AcquireError>> {
         let (cell, entry) = KeyCell::enter(&self.shared, &key, ask, now, cx);
         match entry {
-            Entry::Granted(token) => Poll::Ready(Ok(self.guard(cell, token))),
+            Entry::Granted(token) => Poll::Ready(Ok(guard(cell, token))),
             Entry::Seated(seat) => {
-                let deadline = ask.deadline;
                 // The driver ends the wait, if its timers are ours.
                 let timer = (!cell.is_driven_here() && Handle::try_current().is_ok())
-                    .then(|| Box::pin(tokio::time::sleep_until(deadline.into())));
-                self.state = State::Seated { cell, seat, deadline, timer };
+                    .then(|| Box::pin(clock::sleep_until(ask.deadline)));
+                self.state = State::Seated { cell, seat, timer };
                 Poll::Pending
             }
             Entry::Full(waiters) => Poll::Ready(Err(OverloadedError {
@@ -156,41 +230,30 @@ impl Acquire {
         }
     }
 
-    fn guard(&self, cell: Arc<KeyCell>, token: u64) -> LockGuard {
-        let hold = Hold::new(cell, token);
-        if !self.options.reentrant {
-            return LockGuard::sole(hold);
-        }
-        match LockScope::current() {
-            Some(scope) => {
-                let hold = Arc::new(hold);
-                scope.enter_hold(&self.shared, &hold);
-                LockGuard::shared(hold)
-            }
-            None => LockGuard::sole(hold),
-        }
-    }
-
-    /// A try is over: pauses before the next, or fails for good.
+    /// A try is over: pauses before the next, or fails for good. Pauses are a part of the budget:
+    /// one takes half of what is left of it at most, so that there is time for the try behind it.
     fn next_try(&mut self, key: Key, why: TryOver) -> Result<(), AcquireError> {
-        self.tries += 1;
         let now = clock::now();
-        // Under admission a time-out is that of all tries together.
-        let pause = RETRY_PAUSES.pause(self.tries, clock::random_bits());
-        let is_over = self.deadline.is_some_and(|deadline| now + pause >= deadline)
-            || (self.deadline.is_some() && matches!(why, TryOver::Timeout(..)));
-        if is_over || self.tries > self.options.retries || !why.is_retryable() {
-            let waited = now.saturating_duration_since(self.started.unwrap_or(now));
-            // Under admission one try has all the time.
-            let wait = match self.deadline {
-                Some(_) => self.options.budget(),
-                None => self.options.wait,
-            };
-            return Err(why.into_error(key, wait, waited, self.tries));
+        let pause = RETRY_PAUSES.pause(self.tries, clock::random_bits()).min(self.left(now) / 2);
+        let waited_it_out = self.has_admission() && matches!(why, TryOver::Timeout(..));
+        let worth_it = why.is_retryable() && !waited_it_out && pause >= RETRY_PAUSE_LEAST;
+        let may = worth_it && self.is_patient() && self.tries <= self.options.retries;
+        if may
+            && self.gate.as_ref().is_none_or(|gate| gate())
+            && let Some(pause) = self.shared.sleep_until(now + pause)
+        {
+            (self.state, self.try_until) = (State::Pausing(pause), None);
+            return Ok(());
         }
-        self.state = State::Pausing(Box::pin(tokio::time::sleep(pause)));
-        Ok(())
+        let waited = now.saturating_duration_since(self.started.unwrap_or(now));
+        // Under admission one try has all the time.
+        let wait = if self.has_admission() { self.options.budget() } else { self.options.wait };
+        Err(why.into_error(key, wait, waited, self.tries))
     }
+}
+
+fn guard(cell: Arc<KeyCell>, token: u64) -> LockGuard {
+    LockGuard::new(Hold::new(cell, token))
 }
 
 fn overloaded(key: Key, overload: Overload) -> AcquireError {
@@ -205,6 +268,11 @@ enum TryOver {
 }
 
 impl TryOver {
+    /// Another call under the same hold has re-entered it.
+    fn by_sibling(door: &Door) -> Self {
+        Self::Timeout(BlockedBy::ThisClient { token: door.token() }, None)
+    }
+
     fn is_retryable(&self) -> bool {
         match self {
             Self::Timeout(..) => true,
@@ -227,81 +295,95 @@ impl TryOver {
 
 impl Acquire {
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<LockGuard, AcquireError>> {
-        let this = self;
         loop {
-            match std::mem::replace(&mut this.state, State::Done) {
+            match std::mem::replace(&mut self.state, State::Done) {
                 State::Start => {
-                    if let Poll::Ready(result) = this.start(None, cx) {
+                    if let Poll::Ready(result) = self.start(cx) {
                         return Poll::Ready(result);
                     }
                 }
-                State::Seated { cell, seat, deadline, mut timer } => {
-                    if let Some(due) = &mut timer
-                        && due.as_mut().poll(cx).is_ready()
-                    {
+                State::Entering(mut entering) => {
+                    let Entering { door, turn, lost, timer } = &mut *entering;
+                    if let Poll::Ready(permit) = turn.as_mut().poll(cx) {
+                        let now = clock::now();
+                        if let Some(hold) = permit.and_then(|it| door.enter(it, now)) {
+                            self.watched.saw(now);
+                            return Poll::Ready(Ok(LockGuard::new(hold)));
+                        }
+                        // The guard, or the hold, is gone: like any other from now on.
+                        self.state = State::Start;
+                    } else if Pin::new(lost).poll(cx).is_ready() {
+                        self.state = State::Start;
+                    } else if timer.as_mut().poll(cx).is_ready() {
+                        let key = door.key().clone();
+                        self.next_try(key, TryOver::by_sibling(door))?;
+                    } else {
+                        self.state = State::Entering(entering);
+                        return Poll::Pending;
+                    }
+                }
+                State::Seated { cell, seat, mut timer } => {
+                    if timer.as_mut().is_some_and(|due| due.as_mut().poll(cx).is_ready()) {
                         timer = None;
                         let mut fx = Effects::none();
                         cell.cohort().expire(seat, &mut fx);
                         cell.apply(fx);
                     }
-                    let mut cohort = cell.cohort();
-                    let verdict = cohort.poll(seat, |waker| waker.clone_from(cx.waker()));
-                    let held = match &verdict {
-                        Verdict::Granted(token) => {
-                            let now = clock::now();
-                            this.watched.saw(now);
-                            cohort.held_until(*token, now).is_some()
-                        }
-                        _ => false,
-                    };
-                    drop(cohort);
-                    match verdict {
-                        Verdict::Waiting => {
-                            this.state = State::Seated { cell, seat, deadline, timer };
-                            return Poll::Pending;
-                        }
-                        Verdict::Granted(token) => {
-                            let guard = this.guard(cell, token);
-                            if held {
-                                return Poll::Ready(Ok(guard));
-                            }
-                            // Lost before this task came to run: stand in line again.
-                            let key = guard.key().clone();
-                            drop(guard);
-                            if clock::now() >= deadline {
-                                let nobody = BlockedBy::Others { ahead: None };
-                                this.next_try(key, TryOver::Timeout(nobody, None))?;
-                            } else if let Poll::Ready(result) = this.start(Some(deadline), cx) {
-                                return Poll::Ready(result);
-                            }
-                        }
-                        Verdict::TimedOut(blocked_by) => {
-                            let estimate = cell.cohort().estimate(clock::now());
-                            let why = TryOver::Timeout(blocked_by, estimate);
-                            this.next_try(cell.key().clone(), why)?;
-                        }
-                        Verdict::Refused(overload) => {
-                            return Poll::Ready(Err(overloaded(cell.key().clone(), overload)));
-                        }
-                        Verdict::Unavailable(fault) => {
-                            this.next_try(cell.key().clone(), TryOver::Unavailable(fault))?;
-                        }
-                        Verdict::Closed => {
-                            let key = cell.key().clone();
-                            return Poll::Ready(Err(ClosedError { key }.into()));
-                        }
+                    let verdict = cell.cohort().poll(seat, |waker| waker.clone_from(cx.waker()));
+                    if let Verdict::Waiting = verdict {
+                        self.state = State::Seated { cell, seat, timer };
+                        return Poll::Pending;
+                    }
+                    if let Some(guard) = self.judge(&cell, verdict)? {
+                        return Poll::Ready(Ok(guard));
                     }
                 }
                 State::Pausing(mut pause) => {
                     if pause.as_mut().poll(cx).is_pending() {
-                        this.state = State::Pausing(pause);
+                        self.state = State::Pausing(pause);
                         return Poll::Pending;
                     }
-                    this.state = State::Start;
+                    self.state = State::Start;
                 }
                 State::Done => panic!("`Acquire` was polled after it had completed"),
             }
         }
+    }
+
+    /// What the end of standing in line comes to; without a guard the next state is set.
+    fn judge(
+        &mut self,
+        cell: &Arc<KeyCell>,
+        verdict: Verdict,
+    ) -> Result<Option<LockGuard>, AcquireError> {
+        let key = || cell.key().clone();
+        let now = clock::now();
+        match verdict {
+            Verdict::Granted(token) => {
+                self.watched.saw(now);
+                let held = cell.cohort().held_until(token, now).is_some();
+                let guard = guard(cell.clone(), token);
+                if held {
+                    return Ok(Some(guard));
+                }
+                // Lost before this task came to run: stand in line again.
+                drop(guard);
+                if self.try_until.is_some_and(|until| now < until) {
+                    self.state = State::Start;
+                    return Ok(None);
+                }
+                let nobody = BlockedBy::Others { ahead: None };
+                self.next_try(key(), TryOver::Timeout(nobody, None))?;
+            }
+            Verdict::TimedOut(blocked_by) => {
+                let estimate = cell.cohort().estimate(now);
+                self.next_try(key(), TryOver::Timeout(blocked_by, estimate))?;
+            }
+            Verdict::Refused(overload) => return Err(overloaded(key(), overload)),
+            Verdict::Unavailable(fault) => self.next_try(key(), TryOver::Unavailable(fault))?,
+            Verdict::Closed | Verdict::Waiting => return Err(ClosedError { key: key() }.into()),
+        }
+        Ok(None)
     }
 }
 
@@ -313,9 +395,15 @@ impl Future for Acquire {
         let ended = this.advance(cx);
         match &ended {
             Poll::Ready(result) => this.watched.over(this.started, this.tries, result),
-            Poll::Pending => this.watched.stands(matches!(this.state, State::Seated { .. })),
+            Poll::Pending => this.watched.stands(this.is_in_line()),
         }
         ended
+    }
+}
+
+impl Acquire {
+    fn is_in_line(&self) -> bool {
+        matches!(self.state, State::Seated { .. } | State::Entering(_))
     }
 }
 
@@ -326,7 +414,7 @@ impl Drop for Acquire {
             cell.cohort().cancel(*seat, clock::now(), &mut fx);
             cell.apply(fx);
         }
-        if matches!(self.state, State::Seated { .. } | State::Pausing(_)) {
+        if self.is_in_line() || matches!(self.state, State::Pausing(_)) {
             self.watched.cancelled(self.started, self.tries);
         }
     }
@@ -336,6 +424,7 @@ impl fmt::Debug for Acquire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.state {
             State::Start => "start",
+            State::Entering(_) => "waiting for a call beside it",
             State::Seated { .. } => "waiting",
             State::Pausing(_) => "pausing",
             State::Done => "done",

@@ -9,6 +9,7 @@ use tokio::time::error::Elapsed;
 use tracing::Span;
 
 use super::leave::RELEASE_WITHIN;
+use super::scope::{Door, Inside, Turn};
 use super::shared::{Shared, lock};
 use super::{clock, driver, observe};
 use crate::backend::{Fault, FaultKind};
@@ -154,12 +155,31 @@ pub(crate) struct Hold {
     token: u64,
     armed: bool,
     span: Span,
+    /// Who of those that are called under this guard has re-entered its hold.
+    turn: Turn,
+    /// Where it re-entered the hold of a guard that it was called under. Given up after the hold,
+    /// so that the next of its siblings finds this one gone.
+    inside: Option<Arc<Inside>>,
 }
 
 impl Hold {
     pub(super) fn new(cell: Arc<KeyCell>, token: u64) -> Self {
         let span = observe::hold(&cell.key, token);
-        Self { cell, token, armed: true, span }
+        Self { cell, token, armed: true, span, turn: Turn::default(), inside: None }
+    }
+
+    pub(super) fn reentered(
+        cell: Arc<KeyCell>,
+        token: u64,
+        span: Span,
+        inside: Arc<Inside>,
+    ) -> Self {
+        Self { cell, token, armed: true, span, turn: Turn::default(), inside: Some(inside) }
+    }
+
+    /// The way back into this hold, for what is called under it.
+    pub(super) fn door(&self) -> Door {
+        Door::new(self, &self.turn, &self.span, self.inside.as_ref())
     }
 
     pub(crate) fn cell(&self) -> &Arc<KeyCell> {
@@ -180,9 +200,11 @@ impl Hold {
         };
         // From here on the drop has nothing left to do: the release is on its way.
         self.armed = false;
+        self.turn.close();
         let at_once = self.cell.cohort().release(self.token, reply, clock::now(), &mut fx);
         observe::gave_up(&self.span, &fx.changes);
         self.cell.apply(fx);
+        self.inside = None;
         let unknown = |fault| {
             Err(ReleaseError::Unavailable(UnavailableError::new(self.cell.key.clone(), fault)))
         };
@@ -225,6 +247,7 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         if self.armed {
+            self.turn.close();
             let mut fx = Effects::none();
             self.cell.cohort().release(self.token, || None, clock::now(), &mut fx);
             observe::gave_up(&self.span, &fx.changes);

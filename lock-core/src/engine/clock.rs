@@ -1,7 +1,8 @@
 //! The one place that reads the monotonic clock and draws random numbers.
 //!
-//! The clock is Tokio's, so that tests run on a paused one. On Linux it is `CLOCK_MONOTONIC`,
-//! which goes on while a process is stopped but not while the machine is suspended.
+//! The clock is Tokio's, so that tests run on a paused one, and the time for which the machine was
+//! suspended, see [`suspended`]. Timers know nothing of that time: one that was
+//! set before a suspension is due so much later.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -10,11 +11,25 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use tokio::time::Sleep;
+
+use super::suspended;
 use crate::backend::ClaimId;
 
 /// The time by this process's own clock.
 pub(crate) fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
+    let running = tokio::time::Instant::now().into_std();
+    running + suspended::so_far(running)
+}
+
+/// An instant of this clock for Tokio's timers.
+pub(crate) fn timer(at: Instant) -> tokio::time::Instant {
+    at.checked_sub(suspended::known()).unwrap_or(at).into()
+}
+
+/// A timer that is due at an instant of this clock.
+pub(crate) fn sleep_until(at: Instant) -> Sleep {
+    tokio::time::sleep_until(timer(at))
 }
 
 /// A claim's name: a count under a keyed hash whose key is the operating system's randomness, so

@@ -10,8 +10,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::time::sleep_until;
-
 use super::cell::{KeyCell, ReleaseReply};
 use super::{clock, leave, observe};
 use crate::backend::{Attempt, DynClaim, Fault, FaultKind, Mode, Renewal, Terms, Withdrawal};
@@ -123,7 +121,7 @@ impl Driver {
         let listening = asking.is_none() && !*heard;
         let timer = async {
             match until {
-                Some(at) => sleep_until(at.into()).await,
+                Some(at) => clock::sleep_until(at).await,
                 None => std::future::pending().await,
             }
         };

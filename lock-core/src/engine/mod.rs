@@ -5,14 +5,16 @@
 //! - [`cell`]: one busy key, its [`Cohort`](crate::proto::Cohort) behind a short mutex.
 //! - [`driver`]: the one task of a busy key, which talks to the store.
 //! - [`leave`]: withdrawals that were not answered, tried again in the background.
-//! - [`acquire`], [`lost`], [`revoke`]: the futures that callers hold.
-//! - [`scope`]: reentrancy by logical task.
+//! - [`acquire`], [`lost`], [`revoke`], [`closed`]: the futures that callers hold.
+//! - [`scope`]: what running code is called under: holds to re-enter, and who watches for cuts.
 //! - [`observe`]: what those who watch a service see.
-//! - [`clock`]: the one place that reads the time; [`wall`] is for tokens.
+//! - [`clock`]: the one place that reads the time, with what the machine was [`suspended`] for;
+//!   [`wall`] is for tokens.
 
 mod acquire;
 mod cell;
 pub(crate) mod clock;
+mod closed;
 mod driver;
 mod leave;
 mod lost;
@@ -21,10 +23,12 @@ mod registry;
 mod revoke;
 mod scope;
 mod shared;
+pub(crate) mod suspended;
 pub(crate) mod wall;
 
 pub use acquire::Acquire;
 pub(crate) use cell::{Hold, HoldView};
+pub use closed::Closed;
 #[cfg(feature = "redis")]
 pub(crate) use driver::FENCES;
 pub(crate) use leave::RELEASE_WITHIN;
@@ -32,7 +36,7 @@ pub use lost::Lost;
 #[cfg(feature = "metrics")]
 pub(crate) use observe::labels;
 pub use revoke::RevokeRequested;
-pub use scope::{LockScope, Scoped};
+pub use scope::{CutWatch, LockScope, Scoped};
 pub(crate) use shared::Shared;
 #[cfg(feature = "zookeeper")]
 pub(crate) use shared::lock;

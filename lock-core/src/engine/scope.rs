@@ -1,29 +1,42 @@
-//! Reentrancy belongs to a logical task, not to a thread: the holds of one scope.
+//! What running code is called under: the holds that it may re-enter, and those who want to know
+//! whether work was cut.
+//!
+//! A scope is a chain of links. A hold hangs a link of its own under the current chain for what is
+//! called under it, so re-entry follows calls and not tasks: two branches of one task are siblings,
+//! whoever polls them. Each guard has one *turn*, which one call under it has at a time; the others
+//! wait for it. A guard that goes closes its turn, and what was called under it and runs on is a
+//! stranger from then on.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use pin_project_lite::pin_project;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio::task::futures::TaskLocalFuture;
+use tracing::Span;
 
-use super::cell::Hold;
-use super::shared::{Shared, lock};
+use super::cell::{Hold, HoldView};
+use super::lost::Lost;
+use super::shared::Shared;
 use crate::key::Key;
+use crate::token::FencingToken;
 
 tokio::task_local! {
     static CURRENT: LockScope;
 }
 
-/// Below this many entries, entries of holds that are gone are not looked for.
-const SWEEP_FROM: usize = 8;
-
-type Holds = HashMap<(usize, Key), Weak<Hold>>;
-
-/// The locks that one logical task holds: inside it, acquiring a key again that it holds already
-/// gives a further guard with the same token at once, and the lock is given up with the last.
+/// The holds that running code is called under: there, acquiring a key again gives a further guard
+/// of the same hold, with the same token, and the lock is given up with the last of them.
+///
+/// [`LockGuard::scope`](crate::LockGuard::scope) opens one, as
+/// [`run`](crate::LockBuilder::run), `#[distributed_lock]` and `lock_tower::LockLayer` do for what
+/// runs under their lock. Two calls under one guard do not run at the same time: the second waits
+/// for the first, within its budget. A guard that is kept counts as a call that runs: what is to
+/// re-enter while it is there is called under it, by its own `scope`.
 ///
 /// A spawned task is outside unless it is given the scope:
 ///
@@ -31,29 +44,64 @@ type Holds = HashMap<(usize, Key), Weak<Hold>>;
 /// # use lock_core::{LockClient, LockScope};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let locks = LockClient::memory();
-/// locks.clone().scope(async move {
-///     let outer = locks.lock("order:42").await?;
-///     let scope = LockScope::current().expect("inside a scope");
-///     let inner = tokio::spawn(scope.run(async move { locks.lock("order:42").await })).await??;
-///     assert_eq!(inner.token(), outer.token());
-///     Ok(())
-/// })
-/// .await
-/// # }
+/// let outer = locks.lock("order:42").await?;
+/// let inner = outer.scope(async {
+///     let scope = LockScope::current().expect("called under a hold");
+///     tokio::spawn(scope.run(locks.lock("order:42").acquire())).await
+/// });
+/// assert_eq!(inner.await??.token(), outer.token());
+/// # Ok(()) }
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct LockScope {
-    holds: Arc<Mutex<Holds>>,
+    link: Arc<Link>,
 }
 
-impl LockScope {
-    /// A scope that holds nothing yet.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
+#[derive(Debug)]
+struct Link {
+    what: What,
+    outer: Option<LockScope>,
+}
 
-    /// The scope of the running task.
+#[derive(Debug)]
+enum What {
+    Hold(Door),
+    Watch(Arc<AtomicBool>),
+}
+
+/// The way back into a hold.
+#[derive(Debug, Clone)]
+pub(super) struct Door {
+    view: HoldView,
+    turn: Arc<Semaphore>,
+    span: Span,
+    /// Where the guard behind it has itself re-entered the hold.
+    inside: Option<Weak<Inside>>,
+}
+
+/// The turn of a guard that re-entered a hold, and of all those that it was called under: as long
+/// as it is there, nobody else is let in beside any of them, whether or not they are still there.
+#[derive(Debug)]
+pub(super) struct Inside {
+    _turn: OwnedSemaphorePermit,
+    _outer: Option<Arc<Inside>>,
+}
+
+/// How an acquire stands to the holds that it is called under.
+pub(super) enum Reentry {
+    /// It is called under no hold of its key.
+    Stranger,
+    Entered(Hold),
+    /// Another call under the same guard has its turn.
+    Busy(Door),
+}
+
+/// The turn of one guard; made when something is called under it.
+#[derive(Debug, Default)]
+pub(super) struct Turn(OnceLock<Arc<Semaphore>>);
+
+impl LockScope {
+    /// The scope of the running code; `None` where it is called under no hold and no [`CutWatch`].
     #[must_use]
     pub fn current() -> Option<Self> {
         CURRENT.try_with(Clone::clone).ok()
@@ -68,28 +116,149 @@ impl LockScope {
         Scoped { inner: CURRENT.scope(self.clone(), future) }
     }
 
-    /// The hold of the running task's scope on `key`, if it is still good.
-    pub(super) fn holds(shared: &Arc<Shared>, key: &Key) -> Option<Arc<Hold>> {
-        let hold = CURRENT
-            .try_with(|scope| lock(&scope.holds).get(&entry(shared, key)).and_then(Weak::upgrade))
-            .ok()??;
-        let now = super::clock::now();
-        let held = hold.cell().cohort().held_until(hold.token().get(), now).is_some();
-        held.then_some(hold)
+    /// The scope of what is called under `hold`, by code that is itself called under `outer`.
+    pub(crate) fn under(hold: &Hold, outer: Option<Self>) -> Self {
+        Self { link: Arc::new(Link { what: What::Hold(hold.door()), outer }) }
     }
 
-    pub(super) fn enter_hold(&self, shared: &Arc<Shared>, hold: &Arc<Hold>) {
-        let mut holds = lock(&self.holds);
-        if holds.len() >= SWEEP_FROM {
-            holds.retain(|_, hold| hold.strong_count() > 0);
+    /// Re-enters the nearest hold on `key` that the running code is called under, if its guard is
+    /// still there and the hold is good.
+    pub(super) fn reenter(shared: &Arc<Shared>, key: &Key, now: Instant) -> Reentry {
+        let find = |scope: &Self| scope.links().find_map(|link| link.door(shared, key, now));
+        loop {
+            let Ok(Some(door)) = CURRENT.try_with(find) else { return Reentry::Stranger };
+            match door.turn.clone().try_acquire_owned() {
+                Ok(permit) => match door.enter(permit, now) {
+                    Some(hold) => return Reentry::Entered(hold),
+                    None if door.turn.is_closed() => {}
+                    None => return Reentry::Stranger,
+                },
+                Err(TryAcquireError::NoPermits) => return Reentry::Busy(door),
+                // Its guard went just now: perhaps one further out is still there.
+                Err(TryAcquireError::Closed) => {}
+            }
         }
-        holds.insert(entry(shared, hold.cell().key()), Arc::downgrade(hold));
+    }
+
+    fn links(&self) -> impl Iterator<Item = &Link> {
+        let first = Some(&*self.link);
+        std::iter::successors(first, |link| link.outer.as_ref().map(|outer| &*outer.link))
     }
 }
 
-/// A key of one client; another client's key of the same name is another lock.
-fn entry(shared: &Arc<Shared>, key: &Key) -> (usize, Key) {
-    (Arc::as_ptr(shared) as usize, key.clone())
+impl Link {
+    fn door(&self, shared: &Arc<Shared>, key: &Key, now: Instant) -> Option<Door> {
+        let What::Hold(door) = &self.what else { return None };
+        let HoldView { cell, token } = &door.view;
+        // A key of another client of the same name is another lock.
+        let is_it = cell.key() == key && Arc::ptr_eq(&cell.shared, shared);
+        let is_open = is_it && !door.turn.is_closed();
+        (is_open && cell.cohort().held_until(*token, now).is_some()).then(|| door.clone())
+    }
+}
+
+impl Door {
+    pub(super) fn new(hold: &Hold, turn: &Turn, span: &Span, inside: Option<&Arc<Inside>>) -> Self {
+        let turn = turn.0.get_or_init(|| Arc::new(Semaphore::new(1))).clone();
+        let inside = inside.map(Arc::downgrade);
+        Self { view: HoldView::of(hold), turn, span: span.clone(), inside }
+    }
+
+    pub(super) fn turn(&self) -> Arc<Semaphore> {
+        self.turn.clone()
+    }
+
+    pub(super) fn key(&self) -> &Key {
+        self.view.key()
+    }
+
+    pub(super) fn token(&self) -> FencingToken {
+        self.view.token()
+    }
+
+    /// Resolves when the hold is lost.
+    pub(super) fn lost(&self) -> Lost {
+        Lost::new(self.view.clone())
+    }
+
+    /// A further guard of the hold, if that is still good and the guard behind this door is still
+    /// there; `permit` is of its turn.
+    pub(super) fn enter(&self, permit: OwnedSemaphorePermit, now: Instant) -> Option<Hold> {
+        let outer = match &self.inside {
+            Some(inside) => Some(inside.upgrade()?),
+            None => None,
+        };
+        let HoldView { cell, token } = &self.view;
+        let inside = Arc::new(Inside { _turn: permit, _outer: outer });
+        let entered = cell.cohort().reenter(*token, now);
+        entered.then(|| Hold::reentered(cell.clone(), *token, self.span.clone(), inside))
+    }
+}
+
+impl Turn {
+    /// What was called under the guard and runs on has no way back any more.
+    pub(super) fn close(&self) {
+        if let Some(turn) = self.0.get() {
+            turn.close();
+        }
+    }
+}
+
+/// Learns whether work under a lock was cut: stopped in the middle, as its lock was lost.
+///
+/// For who keeps the outcome of work, as an idempotency layer: an error that came of a cut is no
+/// outcome, whatever type it was made into on its way. Locks inside of the future that
+/// [`scope`](Self::scope) makes tell all watches that they are called under.
+///
+/// ```
+/// # use std::{future::pending, time::Duration};
+/// # use lock_core::{CutWatch, LockClient};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let (locks, watch) = (LockClient::memory(), CutWatch::new());
+/// let work = locks.lock("k").hold_limit(Duration::from_millis(1)).run(|_| pending::<()>());
+/// assert!(watch.scope(work).await.is_err() && watch.has_seen_one());
+/// # }
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct CutWatch {
+    seen: Arc<AtomicBool>,
+}
+
+impl CutWatch {
+    /// A watch that has seen nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Runs a future under this watch, inside the current scope.
+    ///
+    /// # Cancel safety
+    ///
+    /// As that of the future.
+    pub fn scope<F: Future>(&self, future: F) -> Scoped<F> {
+        let (what, outer) = (What::Watch(self.seen.clone()), LockScope::current());
+        LockScope { link: Arc::new(Link { what, outer }) }.run(future)
+    }
+
+    /// Whether work was cut under this watch.
+    #[must_use]
+    pub fn has_seen_one(&self) -> bool {
+        self.seen.load(Ordering::Acquire)
+    }
+
+    /// Tells all watches that the running code is called under. For a layer of your own that stops
+    /// work in the middle.
+    pub fn tell() {
+        // Without a scope nobody watches.
+        let _ = CURRENT.try_with(|scope| {
+            for link in scope.links() {
+                if let What::Watch(seen) = &link.what {
+                    seen.store(true, Ordering::Release);
+                }
+            }
+        });
+    }
 }
 
 pin_project! {

@@ -1,14 +1,17 @@
 //! What all keys of one client share.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
+use tokio::time::Sleep;
 
 use super::cell::KeyCell;
 use super::clock;
+use super::closed::Closed;
 use super::registry::Registry;
 use crate::backend::{DynBackend, Fault, FaultKind, Promises};
 use crate::busy::BusyKey;
@@ -26,6 +29,8 @@ pub(crate) struct Shared {
     /// Where drivers run when the caller has no runtime of its own.
     runtime: Option<Handle>,
     closed: AtomicBool,
+    /// Poked once, after `closed` was set. A flag of its own is what every acquire reads.
+    closing: Arc<Notify>,
     /// What keys that are idle again have counted.
     totals: Mutex<Counters>,
     /// Withdrawals under way in the background.
@@ -48,6 +53,7 @@ impl Shared {
             registry: Registry::new(),
             runtime: Handle::try_current().ok(),
             closed: AtomicBool::new(false),
+            closing: Arc::default(),
             totals: Mutex::new(Counters::default()),
             leaving: AtomicUsize::new(0),
             quiet: Notify::new(),
@@ -63,6 +69,13 @@ impl Shared {
         Handle::try_current().ok().or_else(|| self.runtime.clone()).ok_or_else(|| {
             Fault::new(FaultKind::Refused, "no Tokio runtime here to talk to the lock store")
         })
+    }
+
+    /// A timer that fires for a caller on another executor too; none without any runtime.
+    pub(super) fn sleep_until(&self, at: Instant) -> Option<Pin<Box<Sleep>>> {
+        let runtime = self.runtime().ok()?;
+        let _timers = runtime.enter();
+        Some(Box::pin(clock::sleep_until(at)))
     }
 
     pub(super) fn retired(&self, counters: Counters) {
@@ -103,11 +116,19 @@ impl Shared {
     /// Refuses new claims, and ends all waits.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
+        self.closing.notify_waiters();
         for cell in self.registry.cells() {
             let mut fx = Effects::none();
             cell.cohort().close(&mut fx);
             cell.apply(fx);
         }
+    }
+
+    /// Resolves when it is closed.
+    pub(crate) fn closed(&self) -> Closed {
+        // It has what is poked from here on, so a `close` meanwhile is seen by the one or the other.
+        let told = self.closing.clone().notified_owned();
+        Closed::new((!self.is_closed()).then_some(told))
     }
 
     /// Ends all holds, and says how many there were.

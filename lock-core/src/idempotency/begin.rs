@@ -25,7 +25,7 @@ use crate::key::Key;
 
 /// What is to be done about a request.
 #[non_exhaustive]
-#[must_use = "an execution that is dropped is aborted"]
+#[must_use = "an execution that is dropped is given up"]
 pub enum Begun {
     /// Run it, and say how it ended.
     Run(Execution),

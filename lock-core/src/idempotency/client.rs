@@ -72,9 +72,11 @@ impl Idempotency {
         Self { shared, ids: Ids::new(SECRET), options }
     }
 
-    /// The secret under which scopes and keys are hashed, the same in all processes; at least 16
-    /// bytes. Without one of the service's own, whoever reads the store can test guesses at keys.
-    /// With another secret, all records are out of reach.
+    /// The secret under which scopes, keys and fingerprints are hashed, the same in all processes;
+    /// at least 16 bytes. Without one of the service's own, whoever sees record ids (in the store,
+    /// in logs, among the lock's keys) can test guesses at scopes and keys, and whoever reads the
+    /// store at what was asked. It opens no record to a client: none can name one by its id. With
+    /// another secret, all records are out of reach.
     #[must_use]
     pub fn with_secret(mut self, secret: impl AsRef<[u8]>) -> Self {
         let secret = secret.as_ref();
@@ -173,6 +175,7 @@ impl Idempotency {
         self.check()?;
         check_key(scope, key)?;
         let id = self.record_id(scope, key);
+        let fingerprint = self.ids.seal(id, fingerprint);
         let begin = Begin { shared: &self.shared, options: self.options, id, fingerprint };
         let begun = begin.begin().await;
         let counters = &self.shared.counters;
@@ -198,8 +201,10 @@ impl Idempotency {
 
     /// Waits until no execution of this engine and its clones is under way: each outcome is
     /// written, each abort done, each lock given up; for `within` at most, and `false` if there
-    /// are some left then. For the end of a process, when it has stopped taking requests and
-    /// before [`LockClient::shutdown`]: an execution may begin at any time, this keeps none away.
+    /// are some left then. It keeps no new one away, so it is for the end of a process, after
+    /// [`LockClient::shutdown`], which does, and which waits for those that run, as they hold
+    /// locks. Before it, once the server takes no more requests, it also lets handlers finish that
+    /// take further locks, which a shutdown refuses.
     ///
     /// # Cancel safety
     ///

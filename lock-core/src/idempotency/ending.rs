@@ -100,7 +100,7 @@ impl Keeper {
 }
 
 /// Answers once.
-fn tell(reply: &mut Option<Reply>, result: Result<(), CompleteError>) {
+pub(super) fn tell(reply: &mut Option<Reply>, result: Result<(), CompleteError>) {
     if let Some(reply) = reply.take() {
         // The caller may be gone.
         drop(reply.send(result));

@@ -24,10 +24,11 @@ pub(super) type Reply = oneshot::Sender<Result<(), CompleteError>>;
 pub(super) enum Finish {
     Complete(Outcome, Reply),
     Abort(Reply),
+    /// As without a word, and tells when it is done.
+    GiveUp(Reply),
     Leave,
     /// Nobody was given it, so nothing has run.
     Unused,
-    Panicked,
 }
 
 /// How much longer than the keeper takes at most its answer may be on its way.
@@ -38,10 +39,8 @@ const ANSWER_MARGIN: Duration = Duration::from_millis(500);
 ///
 /// End it with [`complete`](Self::complete), [`tombstone`](Self::tombstone),
 /// [`abort`](Self::abort) or [`leave`](Self::leave). Dropped without any of them (a panic, a
-/// cancelled task), it is aborted in the background: the record is removed, the lock released, and
-/// a retry runs. Not so where its lock was [lost](Self::lost), or where it was cancelled under
-/// [`OnUnknown::Refuse`](super::OnUnknown): then it is left, as by [`leave`](Self::leave).
-#[must_use = "an execution that is dropped is aborted"]
+/// cancelled task), it is [given up](Self::give_up) in the background.
+#[must_use = "an execution that is dropped is given up"]
 pub struct Execution {
     id: RecordId,
     handle: LockHandle,
@@ -141,6 +140,22 @@ impl Execution {
         self.end(Finish::Abort).await
     }
 
+    /// Ends what may have been cut in the middle, or may have failed by itself: nobody can say. The
+    /// record is removed, the lock released, and a retry runs. Not so where its lock was
+    /// [lost](Self::lost), and under [`OnUnknown::Refuse`](super::OnUnknown): then it is left, as
+    /// by [`leave`](Self::leave).
+    ///
+    /// # Errors
+    ///
+    /// As [`abort`](Self::abort).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`abort`](Self::abort).
+    pub async fn give_up(self) -> Result<(), CompleteError> {
+        self.end(Finish::GiveUp).await
+    }
+
     /// Leaves the record in flight, as nobody knows how this ended, then releases the lock: the
     /// next is dealt with as [`OnUnknown`](super::OnUnknown) says. For an execution that was cut
     /// in the middle, as when its lock was [lost](Self::lost).
@@ -180,8 +195,6 @@ impl Drop for Execution {
     fn drop(&mut self) {
         if !self.is_handed_over {
             self.say(Finish::Unused);
-        } else if std::thread::panicking() {
-            self.say(Finish::Panicked);
         }
     }
 }

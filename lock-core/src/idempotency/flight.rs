@@ -102,7 +102,7 @@ impl Flights {
         }
         let given_up = async {
             match deadline {
-                Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                Some(deadline) => clock::sleep_until(deadline).await,
                 None => flight.has_looked().await,
             }
         };

@@ -5,6 +5,7 @@ use std::fmt;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
+use super::fingerprint::Fingerprint;
 use super::scope::Scope;
 
 /// The name of a record: HMAC-SHA256 of scope and key under the service's secret. It is what the
@@ -70,6 +71,17 @@ impl Ids {
         }
         RecordId(mac.finalize().into_bytes().into())
     }
+
+    /// The fingerprint as it is stored: a bare hash would let whoever reads the store test guesses
+    /// at what was asked, and see who asked the same.
+    pub(super) fn seal(&self, id: RecordId, fingerprint: Fingerprint) -> Fingerprint {
+        let mut mac = self.0.clone();
+        // No scope has this tag.
+        mac.update(&[2]);
+        mac.update(id.as_bytes());
+        mac.update(fingerprint.as_bytes());
+        Fingerprint::new(mac.finalize().into_bytes().into())
+    }
 }
 
 #[cfg(test)]
@@ -113,6 +125,23 @@ mod tests {
     fn another_secret_gives_another_id() {
         let id = |secret: &[u8]| Ids::new(secret).id(&Scope::Global, b"k");
         assert_ne!(id(b"one secret"), id(b"another"));
+    }
+
+    #[test]
+    fn a_stored_fingerprint_is_of_one_secret_one_record_and_one_request() {
+        let (one, other) = (Ids::new(b"one secret"), Ids::new(b"another"));
+        let [a, b] = [b"a", b"b"].map(|key| one.id(&Scope::Global, key));
+        let asked = Fingerprint::new([1; 32]);
+        let sealed = one.seal(a, asked);
+        assert_eq!(sealed, one.seal(a, asked));
+        for different in [
+            asked,
+            other.seal(a, asked),
+            one.seal(b, asked),
+            one.seal(a, Fingerprint::new([2; 32])),
+        ] {
+            assert_ne!(sealed, different);
+        }
     }
 
     #[test]

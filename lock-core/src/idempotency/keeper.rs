@@ -13,6 +13,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::begin::Begun;
 use super::client::Shared;
+use super::ending::tell;
 use super::error::BeginError;
 use super::execution::{Execution, Finish};
 use super::fingerprint::Fingerprint;
@@ -186,17 +187,16 @@ impl Keeper {
             never = self.extend() => match never {},
         };
         // Cut somewhere in the middle, with nobody to say where.
-        let stays = |panicked: bool| {
-            !self.guard.is_held() || (self.options.on_unknown == OnUnknown::Refuse && !panicked)
-        };
+        let stays = || !self.guard.is_held() || self.options.on_unknown == OnUnknown::Refuse;
         match finish {
             Some(Finish::Complete(outcome, reply)) => self.complete(outcome, reply).await,
             Some(Finish::Abort(reply)) => self.abort(Some(reply)).await,
             Some(Finish::Unused) => self.take_back(None).await,
-            Some(Finish::Panicked) if !stays(true) => self.abort(None).await,
-            None if !stays(false) => self.abort(None).await,
+            Some(Finish::GiveUp(reply)) if !stays() => self.abort(Some(reply)).await,
+            None if !stays() => self.abort(None).await,
             // The guard goes with this task, and the record stays.
-            Some(Finish::Leave | Finish::Panicked) | None => {}
+            Some(Finish::GiveUp(reply)) => tell(&mut Some(reply), Ok(())),
+            Some(Finish::Leave) | None => {}
         }
     }
 

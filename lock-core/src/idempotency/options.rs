@@ -64,8 +64,8 @@ pub enum OnUnknown {
     /// Answer [`Begun::Unknown`](super::Begun::Unknown) until the record's life has ended.
     ///
     /// An [`Execution`](super::Execution) that is dropped without a word, as when its task is
-    /// cancelled, is unknown too: it was cut anywhere. Only a panic aborts it, while it holds its
-    /// lock; say [`abort`](super::Execution::abort) where a retry may run.
+    /// cancelled or panics, is unknown too: it was cut anywhere. Say
+    /// [`abort`](super::Execution::abort) where a retry may run.
     Refuse,
 }
 

@@ -63,7 +63,9 @@ impl Repeat {
             Err(self.fault())
         };
         let until = self.since + within;
-        tokio::time::timeout_at(until.into(), asking).await.unwrap_or_else(|_| Err(self.fault()))
+        tokio::time::timeout_at(clock::timer(until), asking)
+            .await
+            .unwrap_or_else(|_| Err(self.fault()))
     }
 
     /// Asks as [`ask`](Self::ask), on behind the back of a caller who is told `late` when he has
@@ -130,7 +132,7 @@ impl Repeat {
             // Seldom after a while: the outcome may be large, and the store may refuse it.
             let next = now + OUTCOME_PAUSES.pause(failures, clock::random_bits());
             let next = if now < until { next.min(until) } else { next };
-            tokio::time::sleep_until(next.into()).await;
+            clock::sleep_until(next).await;
         }
         Err(self.fault())
     }

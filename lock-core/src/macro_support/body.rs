@@ -10,7 +10,8 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 use super::Held;
-use crate::LostError;
+use super::scope::InScope;
+use crate::{CutWatch, LostError};
 
 pin_project! {
     /// `on_lost = "cancel"`: runs the body until it is done or the lock is lost.
@@ -18,11 +19,10 @@ pin_project! {
     /// The loss is asked for before the body is polled, so that a body that was stopped past its
     /// lease does nothing more; and once more when it is done, because its last stretch may have
     /// blocked past the lease.
-    #[derive(Debug)]
     #[must_use = "futures do nothing unless polled"]
     pub struct Cancelled<H: Held, F> {
         #[pin]
-        body: F,
+        body: InScope<F>,
         lost: H::Lost,
         held: H,
     }
@@ -31,7 +31,7 @@ pin_project! {
 impl<H: Held, F: Future> Cancelled<H, F> {
     /// Puts `body` under `held`.
     pub fn new(held: H, body: F) -> Self {
-        Self { body, lost: held.lost(), held }
+        Self { body: InScope::of(&held, body), lost: held.lost(), held }
     }
 }
 
@@ -40,32 +40,39 @@ impl<H: Held, F: Future> Future for Cancelled<H, F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        if let Poll::Ready(lost) = Pin::new(&mut this.lost).poll(cx) {
-            return Poll::Ready(Err(lost));
+        let mut lost = |cx: &mut Context<'_>| Pin::new(&mut this.lost).poll(cx);
+        let mut output = Poll::Pending;
+        let mut cut = lost(cx);
+        if cut.is_pending() {
+            output = this.body.poll(cx);
+            if output.is_ready() {
+                cut = lost(cx);
+            }
         }
-        let Poll::Ready(output) = this.body.poll(cx) else { return Poll::Pending };
-        match Pin::new(&mut this.lost).poll(cx) {
-            Poll::Ready(lost) => Poll::Ready(Err(lost)),
-            Poll::Pending => Poll::Ready(Ok(output)),
+        match cut {
+            Poll::Ready(lost) => {
+                CutWatch::tell();
+                Poll::Ready(Err(lost))
+            }
+            Poll::Pending => output.map(Ok),
         }
     }
 }
 
 pin_project! {
     /// `on_lost = "report"`: runs the body to its end, whatever happens to the lock.
-    #[derive(Debug)]
     #[must_use = "futures do nothing unless polled"]
     pub struct Reported<H, F> {
         #[pin]
-        body: F,
+        body: InScope<F>,
         held: H,
     }
 }
 
-impl<H, F: Future> Reported<H, F> {
+impl<H: Held, F: Future> Reported<H, F> {
     /// Puts `body` under `held`.
     pub fn new(held: H, body: F) -> Self {
-        Self { body, held }
+        Self { body: InScope::of(&held, body), held }
     }
 }
 

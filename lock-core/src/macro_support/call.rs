@@ -18,8 +18,6 @@ pub(super) const KEYS_MAX: usize = 64;
 pub trait Acquire: Send {
     /// What it then holds.
     type Held: Held + Send;
-    /// The client it uses, if there is one.
-    fn client(&self) -> Option<&LockClient>;
     /// Takes the lock. Dropping the future gives back what was taken by then.
     fn acquire(self) -> impl Future<Output = Result<Self::Held, AcquireError>> + Send;
 }
@@ -126,10 +124,6 @@ fn no_client() -> AcquireError {
 impl Acquire for Call<OneKey> {
     type Held = LockGuard;
 
-    fn client(&self) -> Option<&LockClient> {
-        self.client.as_ref()
-    }
-
     async fn acquire(self) -> Result<LockGuard, AcquireError> {
         let client = self.client.as_ref().ok_or_else(no_client)?;
         let options = self.options(client);
@@ -139,10 +133,6 @@ impl Acquire for Call<OneKey> {
 
 impl Acquire for Call<KeySet> {
     type Held = Vec<LockGuard>;
-
-    fn client(&self) -> Option<&LockClient> {
-        self.client.as_ref()
-    }
 
     async fn acquire(self) -> Result<Vec<LockGuard>, AcquireError> {
         let client = self.client.as_ref().ok_or_else(no_client)?;
@@ -161,10 +151,6 @@ impl Acquire for Call<KeySet> {
 /// `when = expr`: nothing to take where it was false.
 impl<C: Acquire> Acquire for Option<C> {
     type Held = Option<C::Held>;
-
-    fn client(&self) -> Option<&LockClient> {
-        self.as_ref().and_then(C::client)
-    }
 
     async fn acquire(self) -> Result<Option<C::Held>, AcquireError> {
         match self {

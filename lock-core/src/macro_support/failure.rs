@@ -1,57 +1,6 @@
 //! What a function returns when it did not have its lock.
 
-use crate::{AcquireError, LostError, UnavailableError};
-
-/// Why a function under `#[distributed_lock]` did not run, or not to its end.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum LockFailure {
-    /// The lock was not acquired; the body never started.
-    Acquire(AcquireError),
-    /// The lock was lost while the body ran; the body was dropped at an `.await`.
-    Lost(LostError),
-}
-
-impl std::fmt::Display for LockFailure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Acquire(error) => error.fmt(f),
-            Self::Lost(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for LockFailure {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // Transparent: the message above is already the inner error's own.
-        match self {
-            Self::Acquire(error) => error.source(),
-            Self::Lost(error) => error.source(),
-        }
-    }
-}
-
-impl From<AcquireError> for LockFailure {
-    fn from(error: AcquireError) -> Self {
-        Self::Acquire(error)
-    }
-}
-
-impl From<LostError> for LockFailure {
-    fn from(error: LostError) -> Self {
-        Self::Lost(error)
-    }
-}
-
-/// A lost lock becomes [`AcquireError::Unavailable`], which says that the lock was lost.
-impl From<LockFailure> for AcquireError {
-    fn from(failure: LockFailure) -> Self {
-        match failure {
-            LockFailure::Acquire(error) => error,
-            LockFailure::Lost(lost) => Self::Unavailable(UnavailableError::lost(lost)),
-        }
-    }
-}
+use crate::AcquireError;
 
 /// A return type that can say that the function did not have its lock.
 ///
@@ -60,16 +9,17 @@ impl From<LockFailure> for AcquireError {
 /// `axum::response::Response`. Implement it for a return type of your own:
 ///
 /// ```
-/// use lock_core::{FromLockError, LockFailure};
+/// use lock_core::{AcquireError, FromLockError};
 ///
 /// enum Reply {
 ///     Done,
 ///     TryLater,
+///     NobodyKnows,
 /// }
 ///
 /// impl FromLockError for Reply {
-///     fn from_lock_error(_: LockFailure) -> Self {
-///         Reply::TryLater
+///     fn from_lock_error(error: AcquireError) -> Self {
+///         if error.is_lost() { Reply::NobodyKnows } else { Reply::TryLater }
 ///     }
 /// }
 /// ```
@@ -82,23 +32,18 @@ impl From<LockFailure> for AcquireError {
             `on_lost = \"report\"`, because arguments are dropped with the body"
 )]
 pub trait FromLockError: Sized {
-    /// The function's value for `failure`.
-    fn from_lock_error(failure: LockFailure) -> Self;
+    /// The function's value for `error`: the body never started, or, with
+    /// [`AcquireError::Lost`], it was dropped at an `.await`.
+    fn from_lock_error(error: AcquireError) -> Self;
 }
 
 impl<T, E: From<AcquireError>> FromLockError for Result<T, E> {
-    fn from_lock_error(failure: LockFailure) -> Self {
-        Err(E::from(AcquireError::from(failure)))
+    fn from_lock_error(error: AcquireError) -> Self {
+        Err(E::from(error))
     }
 }
 
 /// Calls `on_busy`. A function, because it tells the compiler the type of a closure's parameter.
 pub fn answer<T, F: FnOnce(AcquireError) -> T>(on_busy: F, error: AcquireError) -> T {
     on_busy(error)
-}
-
-/// What `on_busy` is told when the lock was lost.
-#[must_use]
-pub fn lost_as_acquire_error(lost: LostError) -> AcquireError {
-    LockFailure::Lost(lost).into()
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::{LockGuard, LockHandle, Lost, LostError};
+use crate::{LockGuard, LockHandle, LockScope, Lost, LostError};
 
 /// Guards, and what the body gets to see of them.
 pub trait Held {
@@ -16,6 +16,8 @@ pub trait Held {
     fn handle(&self) -> Self::Handle;
     /// Resolves when one of the locks is lost.
     fn lost(&self) -> Self::Lost;
+    /// The scope of what is called under the guards, inside `outer`.
+    fn scope_in(&self, outer: Option<LockScope>) -> Option<LockScope>;
 }
 
 impl Held for LockGuard {
@@ -28,6 +30,10 @@ impl Held for LockGuard {
 
     fn lost(&self) -> Lost {
         self.lost()
+    }
+
+    fn scope_in(&self, outer: Option<LockScope>) -> Option<LockScope> {
+        Some(self.scope_in(outer))
     }
 }
 
@@ -43,6 +49,10 @@ impl Held for Vec<LockGuard> {
     fn lost(&self) -> AnyLost {
         AnyLost { each: self.iter().map(LockGuard::lost).collect() }
     }
+
+    fn scope_in(&self, outer: Option<LockScope>) -> Option<LockScope> {
+        self.iter().fold(outer, |outer, guard| Some(guard.scope_in(outer)))
+    }
 }
 
 /// `when = expr`: no guard where it was false.
@@ -56,6 +66,13 @@ impl<H: Held> Held for Option<H> {
 
     fn lost(&self) -> Self::Lost {
         MaybeLost { lost: self.as_ref().map(H::lost) }
+    }
+
+    fn scope_in(&self, outer: Option<LockScope>) -> Option<LockScope> {
+        match self {
+            Some(held) => held.scope_in(outer),
+            None => outer,
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! [`KeySet`]), how it is acquired ([`Call`]), what happens while the body runs ([`Cancelled`],
 //! [`Reported`]), and what the function returns when there is no lock ([`FromLockError`]).
 //!
-//! Only [`FromLockError`] and [`LockFailure`] are for users. The rest is reachable as
+//! Only [`FromLockError`] is for users. The rest is reachable as
 //! `lock_core::__private` because generated code has to reach it; it may change in any release.
 
 #[cfg(feature = "axum")]
@@ -26,8 +26,7 @@ pub use self::axum::{Answer, client_of_state};
 pub use self::body::{Cancelled, Reported};
 pub use self::call::{Acquire, Call};
 pub use self::client::ClientSource;
-pub use self::failure::{FromLockError, LockFailure, answer, lost_as_acquire_error};
+pub use self::failure::{FromLockError, answer};
 pub use self::held::Held;
 pub use self::key::{KeyParts, KeySet, OneKey, function_key, key};
 pub use self::name::function_name;
-pub use self::scope::Scope;

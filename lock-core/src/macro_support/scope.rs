@@ -1,4 +1,4 @@
-//! The reentrancy scope of a call.
+//! The body in the scope of what its call holds.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,39 +6,26 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use super::Acquire;
-use crate::{LockClient, Scoped};
-
-/// Opens the scope in which the call acquires and its body runs, so that a nested call for the same
-/// key re-enters. A call without a client, or one that takes no lock, opens none.
-#[derive(Debug)]
-pub struct Scope {
-    client: Option<LockClient>,
-}
-
-impl Scope {
-    /// The scope of `call`.
-    pub fn of<C: Acquire>(call: &C) -> Self {
-        Self { client: call.client().cloned() }
-    }
-
-    /// Runs `future` inside.
-    pub fn run<F: Future>(self, future: F) -> InScope<F> {
-        match self.client {
-            Some(client) => InScope::Open { inner: client.scope(future) },
-            None => InScope::Bare { inner: future },
-        }
-    }
-}
+use super::Held;
+use crate::{LockScope, Scoped};
 
 pin_project! {
-    /// A future in the scope of its call.
+    /// A body called under its guards, so that a nested call for the same key re-enters; one that
+    /// holds nothing stays where it is called.
     #[project = InScopeProjection]
     #[must_use = "futures do nothing unless polled"]
-    #[allow(missing_debug_implementations, reason = "the future inside has none")]
-    pub enum InScope<F: Future> {
-        Open { #[pin] inner: Scoped<F> },
+    pub(super) enum InScope<F> {
+        Under { #[pin] inner: Scoped<F> },
         Bare { #[pin] inner: F },
+    }
+}
+
+impl<F: Future> InScope<F> {
+    pub(super) fn of<H: Held>(held: &H, body: F) -> Self {
+        match held.scope_in(LockScope::current()) {
+            Some(scope) => Self::Under { inner: scope.run(body) },
+            None => Self::Bare { inner: body },
+        }
     }
 }
 
@@ -47,7 +34,7 @@ impl<F: Future> Future for InScope<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         match self.project() {
-            InScopeProjection::Open { inner } => inner.poll(cx),
+            InScopeProjection::Under { inner } => inner.poll(cx),
             InScopeProjection::Bare { inner } => inner.poll(cx),
         }
     }

@@ -2,7 +2,8 @@
 
 /// How long an acquire took, from its first poll to its end. Label `outcome`: `granted`,
 /// `timeout`, `overloaded`, `unavailable`, `rejected`, `closed`, or `cancelled` if it was
-/// dropped before. An acquire that re-enters a hold of its own scope is none.
+/// dropped before. An acquire that re-enters a hold at once, without a wait for a call
+/// beside it, is none.
 pub const WAIT_SECONDS: &str = "lock_wait_seconds";
 /// How long a key was held by one guard, from the grant to the release or the loss.
 pub const HOLD_SECONDS: &str = "lock_hold_seconds";

@@ -87,7 +87,7 @@ pub(crate) fn refused(by: RefusedBy) {
 }
 
 pub(crate) fn changed(changes: &Changes) {
-    let Changes { granted, handed_on, ended } = changes;
+    let Changes { granted, handed_on, ended, goes_on: _ } = changes;
     if !granted && handed_on.is_none() && ended.is_none() {
         return;
     }

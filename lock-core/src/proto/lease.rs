@@ -85,6 +85,17 @@ mod tests {
         assert_eq!(clock.renew_at(), sent + LEASE / 3);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn a_clock_that_runs_slow_by_one_percent_ends_no_later_than_the_store(
+            lease_us in 10_000_u64..=86_400_000_000,
+        ) {
+            let (sent, lease) = (clock::now(), Duration::from_micros(lease_us));
+            let held = LeaseClock::start(sent, lease).valid_until() - sent;
+            proptest::prop_assert!(held * 100 / 99 <= lease);
+        }
+    }
+
     #[test]
     fn an_unanswered_renewal_never_extends_and_is_tried_again_at_a_ninth() {
         let sent = clock::now();

@@ -159,7 +159,7 @@ impl<B: Backend> QuorumClaim<B> {
 
     /// Waits for the next report; `false` if none comes until then.
     async fn listen(&mut self, until: Instant) -> bool {
-        match tokio::time::timeout_at(until.into(), self.reports.recv()).await {
+        match tokio::time::timeout_at(clock::timer(until), self.reports.recv()).await {
             Ok(Some(report)) => {
                 self.hear(report);
                 true

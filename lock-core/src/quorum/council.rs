@@ -139,7 +139,7 @@ impl Council {
                     return Err(other.fault(&seat.name));
                 }
             }
-            if tokio::time::timeout_at(until.into(), standing.changed()).await.is_err() {
+            if tokio::time::timeout_at(clock::timer(until), standing.changed()).await.is_err() {
                 return Err(Standing::Unseen.fault(&seat.name));
             }
         }
@@ -192,7 +192,7 @@ impl Council {
         let mut seen: FuturesUnordered<_> =
             self.seats.iter().map(|seat| self.is_seen(seat)).collect();
         let mut until = begun + OPENED_WITHIN;
-        while let Ok(Some(())) = tokio::time::timeout_at(until.into(), seen.next()).await {
+        while let Ok(Some(())) = tokio::time::timeout_at(clock::timer(until), seen.next()).await {
             if let Some(conflict) = self.conflict() {
                 return Err(conflict.clone());
             }

@@ -96,7 +96,7 @@ impl<M: Member> Session<M> {
             tokio::select! {
                 Some((member, heard)) = self.running.next() => self.hear(member, heard),
                 () = self.council.called.notified() => {}
-                () = tokio::time::sleep_until(wake.into()) => {}
+                () = clock::sleep_until(wake) => {}
             }
         }
     }

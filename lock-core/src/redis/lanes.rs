@@ -45,7 +45,7 @@ impl Lanes {
         replicas: Replicas,
     ) -> Result<Value, Unserved> {
         let until = clock::now() + REQUEST_WITHIN;
-        let lane = tokio::time::timeout_at(until.into(), self.free.acquire());
+        let lane = tokio::time::timeout_at(clock::timer(until), self.free.acquire());
         // Never closed.
         let Ok(Ok(_lane)) = lane.await else { return Err(busy()) };
         let left = until.saturating_duration_since(clock::now());

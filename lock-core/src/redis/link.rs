@@ -111,7 +111,7 @@ impl Link {
         let open = |client, term| Box::pin(self.open(client, term)) as BoxFuture<'_, _>;
         // On the heap, as connecting is rare, and calls are not.
         let reaching = Box::pin(self.origin.reach(deadline, open));
-        let connecting = tokio::time::timeout_at(deadline.into(), reaching);
+        let connecting = tokio::time::timeout_at(clock::timer(deadline), reaching);
         let connection = match connecting.await {
             Ok(Ok(connection)) => connection,
             Ok(Err(fault)) => {

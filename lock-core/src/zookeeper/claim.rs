@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
-use tokio::time::sleep_until;
 
 use super::about::REVOKE;
 use super::counting::Counting;
@@ -198,7 +197,7 @@ impl ZooKeeperClaim {
             Some(Leaving::Unknown) => return Err(fault::left_to_its_session()),
             Some(Leaving::Going(task, answer)) => (task, *answer),
         };
-        match tokio::time::timeout_at(until.into(), task).await {
+        match tokio::time::timeout_at(clock::timer(until), task).await {
             Err(_) => Err(fault::timed_out(REQUEST_WITHIN)),
             Ok(Ok(true)) => {
                 self.leaving = None;
@@ -232,7 +231,7 @@ impl Claim for ZooKeeperClaim {
 
     async fn changed(&mut self) {
         if let (Some(held), None) = (self.held, &self.watch) {
-            sleep_until((held.since + WATCH_AFTER).into()).await;
+            clock::sleep_until(held.since + WATCH_AFTER).await;
             self.watch_as_holder(held);
         }
         match &mut self.watch {

@@ -5,7 +5,6 @@
 use std::sync::{Arc, Weak};
 
 use tokio::task::JoinSet;
-use tokio::time::sleep_until;
 use zookeeper_client::{SessionState, StateWatcher};
 
 use super::liveness::{End, Liveness};
@@ -44,7 +43,7 @@ pub(super) async fn keep(session: Weak<Session>, liveness: Arc<Liveness>, mut st
                 linked = state == SessionState::SyncConnected;
             }
             Some(_) = beats.join_next() => {}
-            () = sleep_until(wakes_at.into()) => {}
+            () = clock::sleep_until(wakes_at) => {}
             () = liveness.poke.notified() => {}
         }
         let Some(session) = session.upgrade() else { return };

@@ -75,7 +75,7 @@ impl Liveness {
             biased;
             _ = end.wait_for(Option::is_some) => false,
             confirmed = clock.wait_for(good) => confirmed.is_ok(),
-            () = tokio::time::sleep_until(until.into()) => false,
+            () = clock::sleep_until(until) => false,
         }
     }
 

@@ -139,7 +139,7 @@ impl Session {
         request: impl Future<Output = Result<T, Error>>,
     ) -> Answer<T> {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let answer = tokio::time::timeout_at(until.into(), request).await;
+        let answer = tokio::time::timeout_at(clock::timer(until), request).await;
         let now = clock::now();
         let failure = match answer {
             Ok(Ok(answer)) => {

@@ -122,7 +122,7 @@ impl Sessions {
             begins.store(true, Ordering::Relaxed);
             this.open().await
         });
-        match tokio::time::timeout_at(until.into(), opening).await {
+        match tokio::time::timeout_at(clock::timer(until), opening).await {
             Ok(Ok(opened)) => Opening::Done(opened),
             Err(_) if begun.load(Ordering::Relaxed) => Opening::Unfinished,
             // The runtime has ended, or nobody drives it.

@@ -1,7 +1,5 @@
 //! Waits end in time, and say which bound they hit.
 
-use std::time::Duration;
-
 use lock_core::backend::FaultKind;
 use lock_core::test_util::{Act, Verb};
 use lock_core::{AcquireError, BlockedBy};
@@ -10,8 +8,6 @@ use tokio::time::{Instant, sleep};
 use crate::{Stage, Test, assert_after, ms, secs, settle};
 
 const FAULT: Act = Act::Err(FaultKind::Transient);
-/// The longest pause before the first and before the second retry.
-const PAUSES: Duration = ms(50 + 100);
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_within_its_budget_whatever_verb_hangs() -> Test {
@@ -25,8 +21,10 @@ async fn a_wait_ends_within_its_budget_whatever_verb_hangs() -> Test {
                 let error = stage.locks.lock("k").wait(wait).retries(retries).await.unwrap_err();
                 let took = begun.elapsed();
                 let tried = if wait.is_zero() { secs(2) } else { wait };
-                let budget = tried * (1 + retries) + if retries > 0 { PAUSES } else { ms(0) };
-                assert!(took <= budget + ms(20), "{act:?} {verbs:?} {wait:?}: {took:?}");
+                assert!(
+                    took <= tried * (1 + retries) + ms(20),
+                    "{act:?} {verbs:?} {wait:?}: {took:?}"
+                );
                 if verbs.contains(&Verb::Attempt) && (!wait.is_zero() || act != Act::Slow(secs(5)))
                 {
                     assert!(error.is_unavailable(), "{act:?} {verbs:?} {wait:?}: {error}");
@@ -41,6 +39,59 @@ async fn a_wait_ends_within_its_budget_whatever_verb_hangs() -> Test {
             }
         }
     }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses_between_tries_are_a_part_of_the_budget_however_many_there_are() -> Test {
+    for (wait, retries) in [(ms(10), 100), (ms(1), 1_000), (secs(1), 1), (ms(1), 0)] {
+        for act in [None, Some(FAULT), Some(Act::Never)] {
+            let stage = Stage::new();
+            let _held = stage.rival.lock("k").lease(secs(60)).await?;
+            if let Some(act) = act {
+                stage.script.always(Verb::Attempt, act);
+            }
+            let begun = Instant::now();
+            let mut acquire = stage.locks.lock("k").wait(wait).retries(retries).acquire();
+            assert!((&mut acquire).await.is_err());
+            let (took, budget) = (begun.elapsed(), wait * (1 + retries));
+            assert!(took <= budget + ms(2), "{wait:?} x {retries}, {act:?}: {took:?}");
+            // Nor is it given up long before.
+            assert!(took >= budget / 2, "{wait:?} x {retries}, {act:?}: {took:?}");
+            assert!(acquire.tries() <= 1 + retries);
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_keeps_its_place_during_one_wait_and_loses_it_between_tries() -> Test {
+    for (release_after, first_is_next) in [(ms(50), true), (ms(110), false)] {
+        let stage = Stage::new();
+        let held = stage.locks.lock("k").await?;
+        let first = tokio::spawn(stage.locks.lock("k").wait(ms(100)).retries(5).acquire());
+        settle().await;
+        let second = tokio::spawn(stage.locks.lock("k").wait(secs(1)).acquire());
+        sleep(release_after).await;
+        held.release().await?;
+        settle().await;
+        assert_eq!((first.is_finished(), second.is_finished()), (first_is_next, !first_is_next));
+        let (first, second) = if first_is_next { (first, second) } else { (second, first) };
+        first.await??.release().await?;
+        second.await??.release().await?;
+        stage.is_clean(secs(20)).await;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_of_nothing_is_one_try_whatever_the_retries() -> Test {
+    let stage = Stage::new();
+    let _held = stage.rival.lock("k").lease(secs(60)).await?;
+    let begun = Instant::now();
+    let mut acquire = stage.locks.lock("k").wait(ms(0)).retries(5).acquire();
+    assert!((&mut acquire).await.unwrap_err().is_timeout());
+    assert_eq!((acquire.tries(), begun.elapsed()), (1, ms(0)));
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! Ends: of the client, of the runtime.
 
+use std::pin::{Pin, pin};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use lock_core::backend::FaultKind;
@@ -130,4 +132,68 @@ fn without_any_runtime_an_acquire_says_so() -> Test {
     }
     assert_eq!(locks.stats().keys, 0);
     Ok(())
+}
+
+/// Polls once, with a waker that nobody hears.
+fn is_ready(future: Pin<&mut impl Future<Output = ()>>) -> bool {
+    future.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
+#[tokio::test(start_paused = true)]
+async fn closed_resolves_when_a_shutdown_begins_on_any_clone_and_at_once_from_then_on() -> Test {
+    let locks = LockClient::memory();
+    let guard = locks.lock("k").await?;
+    let (mut waits, mut unpolled) = (pin!(locks.closed()), pin!(locks.closed()));
+    assert!(!is_ready(waits.as_mut()));
+    let elsewhere = tokio::spawn(locks.closed());
+    settle().await;
+    assert!(!elsewhere.is_finished());
+
+    let other = locks.clone();
+    let mut shutdown = pin!(other.shutdown(secs(5)));
+    assert!(shutdown.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(guard.is_held(), "it has only begun");
+    assert!(is_ready(waits.as_mut()) && is_ready(unpolled.as_mut()));
+    assert!(is_ready(pin!(locks.closed())));
+    tokio::time::timeout(secs(1), elsewhere).await.expect("it was not woken")?;
+    guard.release().await?;
+    assert!(shutdown.await.complete);
+    assert!(is_ready(waits.as_mut()) && is_ready(pin!(locks.closed())));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_that_is_dropped_takes_the_news_from_nobody() {
+    let locks = LockClient::memory();
+    let mut stays = pin!(locks.closed());
+    assert!(!is_ready(stays.as_mut()));
+    {
+        let mut goes = pin!(locks.closed());
+        assert!(!is_ready(goes.as_mut()));
+    }
+    locks.shutdown(secs(0)).await;
+    assert!(is_ready(stays.as_mut()));
+}
+
+#[test]
+fn a_closed_that_is_made_while_the_client_shuts_down_is_told() {
+    let runtime = runtime();
+    for _ in 0..2_000 {
+        let locks = LockClient::memory();
+        let (other, handle) = (locks.clone(), runtime.handle().clone());
+        let closes = std::thread::spawn(move || {
+            handle.block_on(other.shutdown(Duration::ZERO));
+        });
+        let closed = locks.closed();
+        closes.join().expect("a shutdown");
+        assert!(is_ready(pin!(closed)), "nobody pokes it any more");
+    }
+}
+
+#[tokio::test]
+async fn a_closed_keeps_no_client_alive() {
+    let locks = LockClient::memory();
+    let mut closed = pin!(locks.closed());
+    drop(locks);
+    assert!(!is_ready(closed.as_mut()));
 }

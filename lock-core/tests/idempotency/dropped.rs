@@ -23,9 +23,9 @@ async fn under_refuse_an_execution_that_is_dropped_is_unknown() -> Test {
     Ok(())
 }
 
-/// A panic is an end that is known.
+/// A panic stops its execution anywhere, too.
 #[tokio::test(start_paused = true)]
-async fn under_refuse_a_panic_aborts_and_a_retry_runs() -> Test {
+async fn under_refuse_an_execution_that_panics_is_unknown() -> Test {
     let stage = Stage::new();
     let refusing = stage.once.clone().with_on_unknown(OnUnknown::Refuse);
     let once = refusing.clone();
@@ -34,8 +34,41 @@ async fn under_refuse_a_panic_aborts_and_a_retry_runs() -> Test {
         panic!("in the handler (expected)");
     });
     assert!(task.await.unwrap_err().is_panic());
-    run(&refusing).await.complete(Bytes::new()).await?;
+    let begun = begin(&refusing).await?;
+    assert!(matches!(begun, Begun::Unknown { .. }), "{begun:?}");
     stage.is_clean(1, secs(1)).await;
+    Ok(())
+}
+
+/// As if it was dropped, and whoever asks again after the answer need not wait for it.
+#[tokio::test(start_paused = true)]
+async fn an_execution_that_is_given_up_runs_again_and_is_unknown_under_refuse() -> Test {
+    let stage = Stage::new();
+    run(&stage.once).await.give_up().await?;
+    assert!(stage.records.is_empty());
+    let refusing = stage.once.clone().with_on_unknown(OnUnknown::Refuse);
+    run(&refusing).await.give_up().await?;
+    let begun = begin(&refusing).await?;
+    assert!(matches!(begun, Begun::Unknown { .. }), "{begun:?}");
+    assert_eq!((stage.once.stats().aborted, stage.records.len()), (1, 1));
+    stage.is_clean(1, secs(1)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_execution_that_is_given_up_after_its_lock_was_lost_is_unknown() -> Test {
+    let stage = Stage::new();
+    let late = run(&stage.once).await;
+    let token = late.token();
+    stage.lock_script.always(Verb::Renew, Act::Err(FaultKind::Transient));
+    late.lost().await;
+    late.give_up().await?;
+    assert_eq!(stage.script.calls_of(Abort).len(), 0);
+    let next = run(&stage.other).await;
+    assert_eq!(next.replaced(), Some(token));
+    next.complete(Bytes::new()).await?;
+    stage.lock_script.heal();
+    stage.is_clean(1, secs(20)).await;
     Ok(())
 }
 

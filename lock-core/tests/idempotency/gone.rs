@@ -2,15 +2,14 @@
 
 use bytes::Bytes;
 use lock_core::backend::FaultKind;
-use lock_core::idempotency::{Begun, ClaimRecord, OnUnknown, RecordStore, Scope};
+use lock_core::idempotency::{Begun, OnUnknown, Outcome, RecordStore, Scope};
 use lock_core::test_util::records::RecordVerb::{Abort, Claim, Complete};
 use lock_core::test_util::{Act, Verb};
 use lock_core::{FencingToken, LostCause};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    ASKED, Stage, Test, assert_after, begin, ms, rejecting, replay, run, secs, settle, spawned,
-    waiting,
+    Stage, Test, assert_after, begin, ms, rejecting, replay, run, secs, settle, spawned, waiting,
 };
 
 const DOWN: Act = Act::Err(FaultKind::Transient);
@@ -18,9 +17,7 @@ const DOWN: Act = Act::Err(FaultKind::Transient);
 /// What an eviction, a flush or an operator does.
 async fn vanish(stage: &Stage, token: FencingToken) -> Test {
     let id = stage.once.record_id(&Scope::of("tenant"), b"key");
-    let (ttl, on_unknown) = (ms(1), OnUnknown::Refuse);
-    let record = ClaimRecord { fingerprint: ASKED, token, ttl, on_unknown };
-    stage.records.claim(id, &record).await?;
+    stage.records.complete(id, token, &Outcome::Tombstone, ms(1)).await?;
     sleep(ms(2)).await;
     assert!(stage.records.is_empty());
     Ok(())

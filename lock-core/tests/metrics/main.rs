@@ -141,14 +141,10 @@ async fn a_hold_that_is_entered_again_is_one_wait_and_one_hold() -> Test {
     let recorder = DebuggingRecorder::new();
     let _installed = metrics::set_default_local_recorder(&recorder);
     let locks = LockClient::memory();
-    let twice = async {
-        let outer = locks.lock("k").await?;
-        let inner = locks.lock("k").await?;
-        drop(outer);
-        inner.release().await?;
-        Test::Ok(())
-    };
-    locks.scope(twice).await?;
+    let outer = locks.lock("k").await?;
+    let inner = outer.scope(locks.lock("k").acquire()).await?;
+    drop(outer);
+    inner.release().await?;
     settle().await;
     let seen = Seen::of(&recorder.snapshotter());
     assert_eq!(seen.count(names::WAIT_SECONDS, &[("outcome", "granted")]), 1);

@@ -35,22 +35,20 @@ impl Failure<'_> {
 
     /// The lock was not acquired: `error` is the `AcquireError`.
     pub(super) fn acquire(&self, error: &Ident) -> TokenStream {
-        let private = self.private;
         match &self.plan.on_busy {
             Some(on_busy) => self.answered(on_busy, quote!(#error)),
-            None => self.converted(quote!(#private::LockFailure::Acquire(#error))),
+            None => self.converted(quote!(#error)),
         }
     }
 
     /// The lock was lost and the body dropped: `lost` is the `LostError`.
     pub(super) fn lost(&self, lost: &Ident) -> TokenStream {
-        let private = self.private;
+        let krate = &self.plan.krate;
+        let error = quote!(#krate::AcquireError::Lost(#lost));
         match &self.plan.on_busy {
             // The arguments went into the body, and are gone with it.
-            Some(on_busy) if !on_busy.uses_arguments => {
-                self.answered(on_busy, quote!(#private::lost_as_acquire_error(#lost)))
-            }
-            _ => self.converted(quote!(#private::LockFailure::Lost(#lost))),
+            Some(on_busy) if !on_busy.uses_arguments => self.answered(on_busy, error),
+            _ => self.converted(error),
         }
     }
 
@@ -75,17 +73,17 @@ impl Failure<'_> {
         }
     }
 
-    fn converted(&self, failure: TokenStream) -> TokenStream {
+    fn converted(&self, error: TokenStream) -> TokenStream {
         let private = self.private;
         match self.returns {
-            Returns::Value(ty) => from_lock_error(ty, private, &failure),
-            Returns::Response => quote!(#private::Answer::failed(#failure)),
+            Returns::Value(ty) => from_lock_error(ty, private, &error),
+            Returns::Response => quote!(#private::Answer::failed(#error)),
         }
     }
 }
 
-fn from_lock_error(ty: &Type, private: &TokenStream, failure: &TokenStream) -> TokenStream {
+fn from_lock_error(ty: &Type, private: &TokenStream, error: &TokenStream) -> TokenStream {
     quote_spanned! {ty.span()=>
-        <#ty as #private::FromLockError>::from_lock_error(#failure)
+        <#ty as #private::FromLockError>::from_lock_error(#error)
     }
 }

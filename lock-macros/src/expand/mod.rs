@@ -34,7 +34,7 @@ fn wrap(body: Vec<Stmt>, target: &Target, plan: &Plan) -> Vec<Stmt> {
     let krate = &plan.krate;
     let private = quote!(#krate::__private);
     let (call, held, locked) = (hidden("__call"), hidden("__held"), hidden("__locked"));
-    let (scope, handle, error) = (hidden("__scope"), hidden("__handle"), hidden("__error"));
+    let (handle, error) = (hidden("__handle"), hidden("__error"));
     let (value, lost) = (hidden("__value"), hidden("__lost"));
 
     let call_expr = call::expr(target, plan, &private);
@@ -64,20 +64,18 @@ fn wrap(body: Vec<Stmt>, target: &Target, plan: &Plan) -> Vec<Stmt> {
     let result_type = failure.result_type();
     let wrapped: Block = parse_quote!({
         let #call = #call_expr;
-        let #scope = #private::Scope::of(&#call);
-        #scope
-            .run(async move {
-                #[allow(clippy::let_unit_value)]
-                let #locked: #result_type = match #private::Acquire::acquire(#call).await {
-                    ::core::result::Result::Err(#error) => #on_acquire,
-                    ::core::result::Result::Ok(#held) => {
-                        #bind_handle
-                        #guarded
-                    }
-                };
-                #locked
-            })
-            .await
+        async move {
+            #[allow(clippy::let_unit_value)]
+            let #locked: #result_type = match #private::Acquire::acquire(#call).await {
+                ::core::result::Result::Err(#error) => #on_acquire,
+                ::core::result::Result::Ok(#held) => {
+                    #bind_handle
+                    #guarded
+                }
+            };
+            #locked
+        }
+        .await
     });
     wrapped.stmts
 }

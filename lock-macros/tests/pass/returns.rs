@@ -3,7 +3,7 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use lock_core::{AcquireError, FromLockError, LockClient, LockFailure, distributed_lock};
+use lock_core::{AcquireError, FromLockError, LockClient, distributed_lock};
 
 #[derive(Debug)]
 enum AppError {
@@ -84,7 +84,7 @@ async fn axum_result(fail: bool) -> axum::response::Result<&'static str> {
 struct Reply(bool);
 
 impl FromLockError for Reply {
-    fn from_lock_error(_: LockFailure) -> Self {
+    fn from_lock_error(_: AcquireError) -> Self {
         Self(false)
     }
 }

@@ -43,7 +43,7 @@ async fn errors(State(app): State<App>, Path(id): Path<String>) -> axum::respons
 }
 
 #[distributed_lock(key = "order:{id}", wait = "10ms", on_busy = |error| {
-    (StatusCode::CONFLICT, error.is_timeout().to_string())
+    (StatusCode::LOCKED, error.is_timeout().to_string())
 })]
 async fn answered(State(app): State<App>, Path(id): Path<String>) -> impl IntoResponse {
     drop(app);
@@ -91,15 +91,16 @@ async fn a_busy_lock_is_a_problem_document_that_says_when_to_come_back() {
     let _other = holder(&locks, "order:7").await;
     for route in ["opaque", "concrete", "outcome", "errors"] {
         let (status, retry_after, body) = ask(&locks, &format!("/{route}/7")).await;
-        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{route}");
+        assert_eq!(status, StatusCode::CONFLICT, "{route}");
         let seconds: u64 = retry_after.expect("a Retry-After").parse().unwrap();
         assert!((1..=2).contains(&seconds), "{route}: {seconds}");
         let problem: serde_json::Value = serde_json::from_str(&body).unwrap();
-        assert_eq!((&problem["code"], &problem["status"]), (&"lock_timeout".into(), &503.into()));
+        assert_eq!((&problem["code"], &problem["status"]), (&"lock_timeout".into(), &409.into()));
+        assert_eq!(problem["retry_after"], seconds, "{route}");
         assert!(!body.contains("order"), "the key is nobody else's business: {body}");
     }
     let (status, _, body) = ask(&locks, "/answered/7").await;
-    assert_eq!((status, &*body), (StatusCode::CONFLICT, "true"));
+    assert_eq!((status, &*body), (StatusCode::LOCKED, "true"));
 }
 
 #[tokio::test(start_paused = true)]

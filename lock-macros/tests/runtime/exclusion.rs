@@ -1,7 +1,8 @@
 //! One body at a time, from its first to its last step, however it ends.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use lock_core::{AcquireError, LockClient, distributed_lock};
 use tokio::sync::Notify;
@@ -173,4 +174,30 @@ async fn strict(locks: &LockClient) -> Outcome {
 async fn without_reentrancy_a_nested_call_waits_like_any_other() {
     let locks = LockClient::memory();
     assert!(outer_of_strict(&locks).await.unwrap().unwrap_err().is_timeout());
+}
+
+#[distributed_lock(key = "sibling", client = locks)]
+async fn sibling(locks: &LockClient, inside: &AtomicUsize) -> Outcome<usize> {
+    let others = inside.fetch_add(1, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    inside.fetch_sub(1, Ordering::SeqCst);
+    Ok(others)
+}
+
+#[distributed_lock(key = "{key}", client = locks)]
+async fn parent(locks: &LockClient, key: &str) -> Outcome<usize> {
+    let inside = AtomicUsize::new(0);
+    let (one, two, late) = tokio::join!(sibling(locks, &inside), sibling(locks, &inside), async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        sibling(locks, &inside).await
+    });
+    Ok(one? + two? + late?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_side_by_side_never_run_together_whether_or_not_their_caller_has_the_key() {
+    let locks = LockClient::memory();
+    for key in ["other", "sibling"] {
+        assert_eq!(parent(&locks, key).await.unwrap(), 0, "{key}");
+    }
 }

@@ -1,11 +1,11 @@
 //! What happens to the body when its lock is lost. The hold limit takes it away on time.
 
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use lock_core::{
-    AcquireError, FromLockError, LockClient, LockFailure, LostCause, distributed_lock,
-};
+use lock_core::{AcquireError, FromLockError, LockClient, LostCause, distributed_lock};
+use tokio::sync::Notify;
 
 use crate::is_held;
 
@@ -31,7 +31,7 @@ async fn the_body_is_dropped_and_the_error_says_that_the_lock_was_lost() {
     let dropped = Arc::new(AtomicBool::new(false));
     let error = cancelled(&locks, dropped.clone()).await.unwrap_err();
     assert!(dropped.load(Ordering::SeqCst));
-    assert!(error.is_unavailable());
+    assert!(error.is_lost() && !error.is_unavailable() && !error.is_retryable(), "{error:?}");
     assert!(error.to_string().contains("hold limit"), "{error}");
     assert!(!is_held(&locks, "k").await);
     assert_eq!(locks.stats().held, 0);
@@ -47,7 +47,7 @@ async fn blocking(locks: &LockClient) -> Outcome {
 #[tokio::test]
 async fn a_body_that_blocked_past_its_time_is_not_taken_for_done() {
     let error = blocking(&LockClient::memory()).await.unwrap_err();
-    assert!(error.is_unavailable(), "{error}");
+    assert!(error.is_lost(), "{error}");
 }
 
 #[distributed_lock(key = "k", client = locks, hold = "1s", on_lost = "report", guard = g)]
@@ -64,7 +64,7 @@ async fn a_body_that_is_told_runs_on() {
 }
 
 #[distributed_lock(
-    key = "k", client = locks, hold = "1s", on_busy = |error| error.is_unavailable()
+    key = "k", client = locks, hold = "1s", on_busy = |error| error.is_lost()
 )]
 async fn answered(locks: &LockClient) -> bool {
     std::future::pending().await
@@ -74,9 +74,9 @@ async fn answered(locks: &LockClient) -> bool {
 struct Failed(&'static str);
 
 impl FromLockError for Failed {
-    fn from_lock_error(failure: LockFailure) -> Self {
-        match failure {
-            LockFailure::Lost(lost) if lost.cause() == LostCause::HoldLimit => Self("limit"),
+    fn from_lock_error(error: AcquireError) -> Self {
+        match error {
+            AcquireError::Lost(lost) if lost.cause() == LostCause::HoldLimit => Self("limit"),
             _ => Self("other"),
         }
     }
@@ -105,9 +105,50 @@ async fn several(locks: &LockClient, locked: &bool) -> Outcome {
 #[tokio::test(start_paused = true)]
 async fn the_loss_of_one_of_several_keys_ends_the_body() {
     let locks = LockClient::memory();
-    assert!(several(&locks, &true).await.unwrap_err().is_unavailable());
+    assert!(several(&locks, &true).await.unwrap_err().is_lost());
     assert!(!is_held(&locks, "a").await && !is_held(&locks, "b").await);
     let unlocked = several(&locks, &false);
     let hour = std::time::Duration::from_secs(3600);
     tokio::time::timeout(hour, unlocked).await.expect_err("nothing to lose, nothing to end it");
+}
+
+#[distributed_lock(key = "k", client = locks, hold = "100ms")]
+async fn charged(locks: &LockClient, times: &AtomicUsize) -> Outcome {
+    times.fetch_add(1, Ordering::SeqCst);
+    std::future::pending().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_that_retries_what_is_retryable_does_not_run_a_body_that_was_cut_again() {
+    let (locks, times) = (LockClient::memory(), AtomicUsize::new(0));
+    for _ in 0..3 {
+        match charged(&locks, &times).await {
+            Err(error) if error.is_retryable() => {}
+            _ => break,
+        }
+    }
+    assert_eq!(times.load(Ordering::SeqCst), 1);
+}
+
+#[distributed_lock(key = "k", client = locks, hold = "20ms")]
+async fn woken(locks: &LockClient, wake: Arc<Notify>, went_on: Arc<AtomicBool>) -> Outcome {
+    wake.notified().await;
+    went_on.store(true, Ordering::SeqCst);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_body_that_wakes_up_past_its_time_does_nothing_more() {
+    let (locks, wake, went_on) = (LockClient::memory(), Arc::default(), Arc::default());
+    let mut call = pin!(woken(&locks, Arc::clone(&wake), Arc::clone(&went_on)));
+    while locks.stats().held == 0 {
+        assert!(futures_util::poll!(call.as_mut()).is_pending());
+        tokio::task::yield_now().await;
+    }
+    assert!(futures_util::poll!(call.as_mut()).is_pending());
+    wake.notify_one();
+    // The fault itself: the runtime stands still.
+    std::thread::sleep(std::time::Duration::from_millis(40));
+    assert!(call.await.unwrap_err().is_lost());
+    assert!(!went_on.load(Ordering::SeqCst));
 }

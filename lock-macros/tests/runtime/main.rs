@@ -10,6 +10,7 @@ mod client;
 mod exclusion;
 mod failure;
 mod idempotent;
+mod idempotent_cut;
 mod keys;
 mod lost;
 mod names;

@@ -1,6 +1,5 @@
 //! Why a request is refused, with all that is known.
 
-use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
@@ -9,9 +8,9 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 use http_body_util::Full;
-use lock_core::{AcquireError, Key, LostError, Rejection};
+use lock_core::{AcquireError, Key, LostError, Problem, Rejection};
 
-use super::problem::{problem, retry_after};
+use super::reply::Reply;
 use crate::key::KeyReject;
 
 /// Why the handler did not run, or not to its end.
@@ -27,7 +26,7 @@ pub enum Cause {
     WaitersPerKey,
     /// The layer's cap on waiters of all keys.
     Waiters,
-    /// The store could not be asked.
+    /// The store could not be asked, or too few replicas have acknowledged the grant.
     Unavailable,
     /// The lock was lost while the handler ran; the handler was stopped.
     Lost,
@@ -44,10 +43,7 @@ pub enum Cause {
 /// Printed, it shows neither the key nor the head of the request, which may hold a password.
 pub struct Refusal<'a> {
     pub(crate) cause: Cause,
-    pub(crate) status: StatusCode,
-    pub(crate) code: &'static str,
-    pub(crate) detail: Cow<'a, str>,
-    pub(crate) retry_after: Option<Duration>,
+    pub(crate) reply: Reply<'a>,
     pub(crate) estimated_wait: Option<Duration>,
     pub(crate) key: Option<&'a Key>,
     pub(crate) error: Option<&'a (dyn StdError + Send + Sync + 'static)>,
@@ -63,22 +59,23 @@ impl<'a> Refusal<'a> {
         self.cause
     }
 
-    /// The status of the default answer.
+    /// The status of the default answer: that of the cause, or the one
+    /// [given for it](crate::LockLayer::status). To gRPC it is 200 all the same.
     #[must_use]
     pub fn status(&self) -> StatusCode {
-        self.status
+        self.reply.problem().status()
     }
 
     /// The stable code of the default answer.
     #[must_use]
     pub fn code(&self) -> &'static str {
-        self.code
+        self.reply.problem().code()
     }
 
     /// The sentence for people of the default answer.
     #[must_use]
     pub fn detail(&self) -> &str {
-        &self.detail
+        self.reply.problem().detail()
     }
 
     /// The key, where there is one. It may hold what another client must not see.
@@ -121,22 +118,27 @@ impl<'a> Refusal<'a> {
     /// coming back does not help.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        self.retry_after
+        self.reply.problem().retry_after()
     }
 
-    /// The answer that is given without an [`on_busy`](crate::LockLayer::on_busy).
+    /// Whether the request is of gRPC, which has answers of its own: see the
+    /// [module](crate::answer#grpc).
+    #[must_use]
+    pub fn is_grpc(&self) -> bool {
+        self.reply.is_grpc()
+    }
+
+    /// The answer that is given without an [`on_busy`](crate::LockLayer::on_busy), to gRPC in its
+    /// own form.
     #[must_use]
     pub fn default_response(&self) -> Response<Full<Bytes>> {
-        problem(self.status, self.code, &self.detail, self.retry_after)
+        self.reply.response()
     }
 
-    fn new(cause: Cause, status: StatusCode, code: &'static str, detail: &'a str) -> Self {
+    fn new(cause: Cause, reply: impl Into<Reply<'a>>) -> Self {
         Self {
             cause,
-            status,
-            code,
-            detail: Cow::Borrowed(detail),
-            retry_after: None,
+            reply: reply.into(),
             estimated_wait: None,
             key: None,
             error: None,
@@ -146,79 +148,51 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    fn come_back(mut self, estimated_wait: Option<Duration>) -> Self {
-        self.estimated_wait = estimated_wait;
-        self.retry_after = Some(retry_after(estimated_wait.unwrap_or_default()));
-        self
-    }
-
-    pub(crate) fn of_acquire(error: &'a AcquireError, busy_status: StatusCode) -> Self {
-        use StatusCode as S;
-        let new = Self::new;
-        let unavailable = S::SERVICE_UNAVAILABLE;
-        let refusal = match error {
-            AcquireError::Timeout(error) => {
-                let detail = "others held the lock for as long as this request may wait";
-                new(Cause::Timeout, busy_status, "lock_timeout", detail)
-                    .come_back(error.estimated_wait())
-            }
-            AcquireError::Overloaded(error) => {
-                let detail = "too many requests wait for the lock";
-                new(Cause::Overloaded, unavailable, "lock_overloaded", detail)
-                    .come_back(error.estimated_wait())
-            }
-            AcquireError::Rejected(Rejection::Key(_)) => {
-                let detail = "the lock key is empty or too long";
-                new(Cause::Key, S::BAD_REQUEST, "lock_key_rejected", detail)
-            }
+    pub(crate) fn of_acquire(error: &'a AcquireError) -> Self {
+        let (cause, estimated_wait) = match error {
+            AcquireError::Timeout(error) => (Cause::Timeout, error.estimated_wait()),
+            AcquireError::Overloaded(error) => (Cause::Overloaded, error.estimated_wait()),
+            AcquireError::Rejected(Rejection::Key(_)) => (Cause::Key, None),
             AcquireError::Rejected(error) => {
                 tracing::error!(%error, "the lock layer is set up wrongly");
-                let detail = "the lock layer is set up wrongly";
-                new(Cause::Misconfigured, S::INTERNAL_SERVER_ERROR, "lock_misconfigured", detail)
+                (Cause::Misconfigured, None)
             }
-            AcquireError::Closed(_) => {
-                let detail = "this server takes no more locks";
-                new(Cause::Closed, unavailable, "lock_closed", detail).come_back(None)
-            }
-            AcquireError::NotReplicated(error) => {
-                tracing::warn!(%error, "a request got no lock");
-                let detail = "too few replicas of the lock service are there";
-                let code = "lock_not_replicated";
-                new(Cause::Unavailable, unavailable, code, detail).come_back(None)
-            }
+            AcquireError::Closed(_) => (Cause::Closed, None),
+            AcquireError::Lost(error) => return Self::of_lost(error),
             error => {
                 tracing::warn!(%error, "a request got no lock");
-                let detail = "the lock service is out of reach";
-                new(Cause::Unavailable, unavailable, "lock_unavailable", detail).come_back(None)
+                (Cause::Unavailable, None)
             }
         };
-        Self { error: Some(error), key: error.key(), ..refusal }
+        let refusal = Self::new(cause, Problem::of(error));
+        Self { error: Some(error), key: error.key(), estimated_wait, ..refusal }
     }
 
-    pub(crate) fn of_cap(cause: Cause, estimated_wait: Option<Duration>) -> Self {
+    pub(crate) fn of_cap(cause: Cause) -> Self {
         let (code, detail) = match cause {
             Cause::WaitersPerKey => {
                 ("lock_waiters_per_key", "too many requests wait for the same lock")
             }
             _ => ("lock_waiters", "too many requests wait for locks"),
         };
-        Self::new(cause, StatusCode::TOO_MANY_REQUESTS, code, detail).come_back(estimated_wait)
+        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, code, detail);
+        Self::new(cause, problem.come_back(None))
     }
 
     pub(crate) fn of_key(reject: &'a KeyReject) -> Self {
-        Self::new(Cause::Key, reject.status(), reject.code(), reject.detail())
+        Self::new(Cause::Key, Reply::new(reject.status(), reject.code(), reject.detail()))
     }
 
     pub(crate) fn of_lost(error: &'a LostError) -> Self {
-        let detail = "the lock was lost while the request ran; what it did may be undone or not";
-        let lost = Self::new(Cause::Lost, StatusCode::SERVICE_UNAVAILABLE, "lock_lost", detail);
-        Self { error: Some(error), key: Some(error.key()), ..lost.come_back(None) }
+        let lost = Self::new(Cause::Lost, Reply::from(Problem::lost()).cut());
+        Self { error: Some(error), key: Some(error.key()), ..lost }
     }
 
+    /// The task of a handler that had begun was dropped.
     pub(crate) fn of_shutdown() -> Self {
-        let detail = "this server is shutting down";
-        Self::new(Cause::Closed, StatusCode::SERVICE_UNAVAILABLE, "lock_closed", detail)
-            .come_back(None)
+        let detail = "this server was shut down while the work ran; what the work did is not known";
+        let reply = Reply::new(StatusCode::SERVICE_UNAVAILABLE, "lock_closed", detail);
+        Self::new(Cause::Closed, reply.cut())
     }
 }
 
@@ -226,10 +200,7 @@ impl fmt::Debug for Refusal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refusal")
             .field("cause", &self.cause)
-            .field("status", &self.status)
-            .field("code", &self.code)
-            .field("detail", &self.detail)
-            .field("retry_after", &self.retry_after)
+            .field("reply", &self.reply)
             .field("estimated_wait", &self.estimated_wait)
             .field("waited", &self.waited)
             .field("tries", &self.tries)

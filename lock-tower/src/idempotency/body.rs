@@ -10,13 +10,14 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use pin_project_lite::pin_project;
 
+use super::passage::Outlet;
 use crate::BoxError;
 use crate::answer::CustomBody;
 use crate::pieces::size_hint;
 
 pin_project! {
     /// The response body behind an [`IdempotencyLayer`](crate::IdempotencyLayer): the handler's
-    /// own, one that was read for its record, a replayed one, or the layer's answer.
+    /// own, one that is or was read for its record, a replayed one, or the layer's answer.
     pub struct IdempotencyBody<R> {
         #[pin]
         state: State<R>,
@@ -33,6 +34,8 @@ pin_project! {
         // ## Begun => Begun, without its data
         // What was read before the bound, and the rest, which is not held up.
         Begun { data: Option<Bytes>, rest: Pin<Box<R>> },
+        // Read by a task, which passes it on.
+        Flowing { outlet: Outlet<R> },
         // ## Broken => Broken, without its data => Broken, without its error
         Broken { data: Option<Bytes>, error: Option<BoxError> },
         Answer { #[pin] body: Full<Bytes> },
@@ -53,6 +56,10 @@ impl<R> IdempotencyBody<R> {
         Self { state: State::Begun { data: some(data), rest } }
     }
 
+    pub(super) fn flowing(outlet: Outlet<R>) -> Self {
+        Self { state: State::Flowing { outlet } }
+    }
+
     pub(super) fn broken(data: Bytes, error: BoxError) -> Self {
         Self { state: State::Broken { data: some(data), error: Some(error) } }
     }
@@ -66,12 +73,19 @@ impl<R> IdempotencyBody<R> {
     }
 }
 
+/// An empty body, for layers that answer by themselves, as a timeout does.
+impl<R> Default for IdempotencyBody<R> {
+    fn default() -> Self {
+        Self { state: State::Whole { data: None, trailers: None } }
+    }
+}
+
 /// An empty frame would say nothing.
 fn some(data: Bytes) -> Option<Bytes> {
     Some(data).filter(|data| !data.is_empty())
 }
 
-type Polled = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
+pub(super) type Polled = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
 
 impl<R> Body for IdempotencyBody<R>
 where
@@ -92,6 +106,7 @@ where
                 Some(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
                 None => poll_body(rest.as_mut(), cx),
             },
+            StateProj::Flowing { outlet } => outlet.poll_frame(cx),
             StateProj::Broken { data, error } => {
                 let frame = data.take().map(|data| Ok(Frame::data(data)));
                 Poll::Ready(frame.or_else(|| error.take().map(Err)))
@@ -106,6 +121,7 @@ where
             State::Untouched { body } => body.is_end_stream(),
             State::Whole { data, trailers } => data.is_none() && trailers.is_none(),
             State::Begun { data, rest } => data.is_none() && rest.is_end_stream(),
+            State::Flowing { outlet } => outlet.is_end_stream(),
             State::Broken { data, error } => data.is_none() && error.is_none(),
             State::Answer { body } => body.is_end_stream(),
             State::Custom { body } => body.is_end_stream(),
@@ -126,6 +142,7 @@ where
                 }
                 hint
             }
+            State::Flowing { outlet } => outlet.size_hint(),
             // More was announced than comes; that it ends is told by the error.
             State::Broken { .. } => SizeHint::new(),
             State::Answer { body } => body.size_hint(),
@@ -134,7 +151,7 @@ where
     }
 }
 
-fn poll_body<R>(body: Pin<&mut R>, cx: &mut Context<'_>) -> Polled
+pub(super) fn poll_body<R>(body: Pin<&mut R>, cx: &mut Context<'_>) -> Polled
 where
     R: Body,
     R::Error: Into<BoxError>,
@@ -149,6 +166,7 @@ impl<R> fmt::Debug for IdempotencyBody<R> {
             State::Untouched { .. } => "untouched",
             State::Whole { .. } => "whole",
             State::Begun { .. } => "begun",
+            State::Flowing { .. } => "flowing",
             State::Broken { .. } => "broken",
             State::Answer { .. } | State::Custom { .. } => "answer",
         };

@@ -3,13 +3,22 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
+use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, header};
 use http_body::Body;
 use http_body_util::BodyExt;
+use tokio::time::Instant;
 
-use crate::BoxError;
 use crate::pieces::Pieces;
+use crate::{BoxError, clock};
+
+/// Whether a response is read already.
+pub(super) enum Capture<R> {
+    Done(Captured<R>),
+    /// As far as it was there, and nobody has said how much is to come.
+    Flowing(Reading<R>),
+}
 
 /// How far a response could be read.
 pub(super) enum Captured<R> {
@@ -19,6 +28,24 @@ pub(super) enum Captured<R> {
     Beyond { data: Bytes, rest: Pin<Box<R>> },
     /// To its error, or to an end that its head belies.
     Broken { data: Bytes, error: BoxError },
+}
+
+/// A body on its way into a record.
+pub(super) struct Reading<R> {
+    // Boxed, as what is left of it goes on to the client.
+    body: Pin<Box<R>>,
+    read: Pieces,
+    bytes_max: usize,
+    /// When it is taken for a stream.
+    pub(super) until: Instant,
+}
+
+/// Where the reading stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    End,
+    /// The body is longer than its record may be.
+    Bound,
 }
 
 impl<R> Captured<R> {
@@ -42,46 +69,94 @@ fn length(value: &HeaderValue) -> Option<usize> {
     digits.parse().ok()
 }
 
-/// Reads at most `bytes_max`, and a frame beyond them, for at most `wait`.
+impl<R> Reading<R> {
+    /// Reads at most `bytes_max`, and a frame beyond them. Each piece is `passed_on` as it comes.
+    ///
+    /// # Cancel safety
+    ///
+    /// Reads on where it was.
+    pub(super) async fn read_on(&mut self, passed_on: impl Fn(&Bytes)) -> Result<Stop, BoxError>
+    where
+        R: Body,
+        R::Error: Into<BoxError>,
+    {
+        while let Some(frame) = self.body.frame().await {
+            match frame.map_err(Into::into)?.into_data() {
+                Ok(mut data) => {
+                    let data = data.copy_to_bytes(data.remaining());
+                    passed_on(&data);
+                    self.read.add(data);
+                }
+                Err(frame) => {
+                    // They are the last frame.
+                    self.read.trailers = frame.into_trailers().ok();
+                    return Ok(Stop::End);
+                }
+            }
+            if self.read.len() > self.bytes_max {
+                return Ok(Stop::Bound);
+            }
+        }
+        Ok(Stop::End)
+    }
+
+    /// What was read by now.
+    pub(super) fn so_far(&self) -> Bytes {
+        self.read.so_far()
+    }
+
+    /// What was read to the end.
+    pub(super) fn into_whole(mut self) -> (Bytes, Option<HeaderMap>) {
+        let trailers = self.read.trailers.take();
+        (self.read.into_bytes(), trailers)
+    }
+
+    /// What is left.
+    pub(super) fn into_rest(self) -> Pin<Box<R>> {
+        self.body
+    }
+}
+
+/// Reads a body that was `announced`, in its length, for at most `wait`. Of any other it reads what
+/// is there: who waits for more holds up the head of a stream.
 ///
 /// # Cancel safety
 ///
 /// Dropping it drops the body.
-pub(super) async fn capture<R>(body: R, bytes_max: usize, wait: Duration) -> Captured<R>
+pub(super) async fn capture<R>(
+    body: R,
+    announced: bool,
+    bytes_max: usize,
+    wait: Duration,
+) -> Capture<R>
 where
     R: Body,
     R::Error: Into<BoxError>,
 {
-    let announced = body.size_hint().lower();
-    // Boxed, as what is left of it goes on to the client.
-    let mut body = Box::pin(body);
-    let mut read = Pieces::default();
-    if usize::try_from(announced).map_or(true, |bytes| bytes > bytes_max) {
-        return Captured::Beyond { data: Bytes::new(), rest: body };
+    let least = body.size_hint().lower();
+    let announced = announced || body.size_hint().exact().is_some();
+    let until = clock::after(wait);
+    let mut reading = Reading { body: Box::pin(body), read: Pieces::default(), bytes_max, until };
+    if usize::try_from(least).map_or(true, |bytes| bytes > bytes_max) {
+        return Capture::Done(Captured::Beyond { data: Bytes::new(), rest: reading.body });
     }
-    let to_the_end = async {
-        while let Some(frame) = body.frame().await {
-            match frame.map_err(Into::into)?.into_data() {
-                Ok(data) => read.add(data),
-                Err(frame) => {
-                    // They are the last frame.
-                    read.trailers = frame.into_trailers().ok();
-                    return Ok(true);
-                }
-            }
-            if read.len() > bytes_max {
-                return Ok(false);
-            }
+    let reads = reading.read_on(|_| {});
+    let ended = if announced {
+        tokio::time::timeout_at(until, reads).await.ok()
+    } else {
+        match reads.now_or_never() {
+            Some(ended) => Some(ended),
+            None => return Capture::Flowing(reading),
         }
-        Ok(true)
     };
-    let ended = tokio::time::timeout(wait, to_the_end).await;
-    match ended {
-        Ok(Ok(true)) => {
-            let trailers = read.trailers.take();
-            Captured::Whole { data: read.into_bytes(), trailers }
+    Capture::Done(match ended {
+        Some(Ok(Stop::End)) => {
+            let (data, trailers) = reading.into_whole();
+            Captured::Whole { data, trailers }
         }
-        Ok(Ok(false)) | Err(_) => Captured::Beyond { data: read.into_bytes(), rest: body },
-        Ok(Err(error)) => Captured::Broken { data: read.into_bytes(), error },
-    }
+        Some(Ok(Stop::Bound)) | None => {
+            Captured::Beyond { data: reading.read.into_bytes(), rest: reading.body }
+        }
+        Some(Err(error)) => Captured::Broken { data: reading.read.into_bytes(), error },
+    })
 }

@@ -10,19 +10,27 @@ pub enum Cause {
     Scope,
     /// The body of the request is too large, took too long, or broke off.
     Body,
-    /// The layer's cap on requests that wait.
+    /// The layer's cap on requests that wait, over all scopes.
     Waiters,
+    /// The layer's cap on requests that wait for one record.
+    WaitersPerKey,
+    /// The layer's cap on requests of one scope that wait.
+    WaitersPerScope,
+    /// The layer's cap on the bytes of requests that wait.
+    WaitingBytes,
     /// A request with this key runs, and went on running for as long as this one may wait.
     InFlight,
     /// The key was used for another request.
     Mismatch,
-    /// The request ran before, and its response was too large or a stream.
+    /// The request ran before, and its response was too large, a stream or broken, or `store_if`
+    /// panicked.
     Tombstone,
     /// The request may have run before: it began, and nobody knows how it ended.
     Unknown,
     /// The handler lost its lock; it was stopped, or its response was refused by the store.
     Lost,
-    /// The handler panicked; a retry runs it again.
+    /// The handler panicked; a retry runs it again, or is refused under
+    /// [`OnUnknown::Refuse`](lock_core::idempotency::OnUnknown::Refuse).
     Panicked,
     /// The lock service or the record store could not be asked.
     Unavailable,

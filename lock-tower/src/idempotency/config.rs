@@ -8,11 +8,13 @@ use http::{HeaderName, Method, Response, StatusCode, response};
 use lock_core::idempotency::Idempotency;
 
 use super::body::IdempotencyBody;
+use super::cause::Cause;
+use super::ending::grpc_status;
 use super::headers::Replayed;
-use super::places::Places;
+use super::places::{Bounds, Places};
 use super::refusal::Refusal;
 use crate::OnLost;
-use crate::answer::CustomBody;
+use crate::answer::{CustomBody, Statuses, Wire};
 
 /// What happens to a request that cannot be protected, as the lock service or the record store is
 /// out of reach.
@@ -34,7 +36,8 @@ pub enum OnStoreDown {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnDisconnect {
-    /// It runs on, in a task, and its response is stored for the retry (default).
+    /// It runs on, in a task, and its response is stored for the retry (default). So is one whose
+    /// head the client has seen, as long as its body is read for its record.
     ///
     /// A concurrency limit outside of the layer counts responses that somebody waits for, so not
     /// the handlers that run on: clients that come and go could start more than it allows. Bound
@@ -68,23 +71,32 @@ pub(super) struct Config {
     pub(super) response_wait: Duration,
     pub(super) stores: Stores,
     pub(super) replayed: Replayed,
-    pub(super) waiters: usize,
+    pub(super) bounds: Bounds,
     pub(super) places: Arc<Places>,
     pub(super) on_store_down: OnStoreDown,
     pub(super) on_disconnect: OnDisconnect,
     pub(super) on_lost: OnLost,
+    pub(super) statuses: Statuses<Cause>,
     pub(super) on_refused: Option<OnRefused>,
 }
 
 impl Config {
-    pub(super) fn answer<R>(&self, refusal: &Refusal<'_>) -> Response<IdempotencyBody<R>> {
-        tracing::debug!(code = refusal.code, "a request is answered by the idempotency layer");
+    /// Answers a request that came over `wire`.
+    pub(super) fn answer<R>(
+        &self,
+        wire: Wire,
+        refusal: Refusal<'_>,
+    ) -> Response<IdempotencyBody<R>> {
+        let reply = refusal.reply.over(wire, self.statuses.of(refusal.cause));
+        let refusal = Refusal { reply, ..refusal };
+        tracing::debug!(code = refusal.code(), "a request is answered by the idempotency layer");
         #[cfg(feature = "metrics")]
         crate::metrics::refused(refusal.code());
-        match &self.on_refused {
-            Some(on_refused) => on_refused(refusal).map(IdempotencyBody::custom),
+        let response = match &self.on_refused {
+            Some(on_refused) => on_refused(&refusal).map(IdempotencyBody::custom),
             None => refusal.default_response().map(IdempotencyBody::answer),
-        }
+        };
+        refusal.reply.mark(response)
     }
 }
 
@@ -97,6 +109,16 @@ pub fn stored_by_default(status: StatusCode) -> bool {
     let depends_on_the_moment =
         matches!(status.as_u16(), 401 | 403 | 407..=409 | 421 | 423..=425 | 429);
     !depends_on_the_moment && matches!(status.as_u16(), 200..=499)
+}
+
+/// [`stored_by_default`], with an eye on gRPC, which answers everything with 200: an error that its
+/// head tells is stored if the same request would meet it again. So not what a caller that may not
+/// be there any more, a deadline, a limit or an outage has brought about.
+pub(super) fn stored_unless_told(head: &response::Parts) -> bool {
+    let grpc = grpc_status(&head.headers);
+    // OK, INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION, OUT_OF_RANGE
+    let lasts = |code: u32| matches!(code, 0 | 3 | 5 | 6 | 9 | 11);
+    grpc.is_none_or(lasts) && stored_by_default(head.status)
 }
 
 impl fmt::Debug for Config {
@@ -112,10 +134,11 @@ impl fmt::Debug for Config {
             .field("response_bytes_max", &self.response_bytes_max)
             .field("response_wait", &self.response_wait)
             .field("replayed", &self.replayed)
-            .field("waiters", &self.waiters)
+            .field("bounds", &self.bounds)
             .field("on_store_down", &self.on_store_down)
             .field("on_disconnect", &self.on_disconnect)
             .field("on_lost", &self.on_lost)
+            .field("statuses", &self.statuses)
             .field("on_refused", &self.on_refused.is_some())
             .finish_non_exhaustive()
     }

@@ -1,27 +1,26 @@
 //! One request with a key, from its body to its response.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response};
 use http_body::Body;
 use lock_core::idempotency::{Begun, Execution, Scope};
-use lock_core::{FencingToken, LockHandle, LockScope};
+use lock_core::{FencingToken, LockHandle};
 use tokio::time::timeout;
 use tower_service::Service;
-use tracing::Instrument;
 
 use super::REPLAYED_HEADER;
 use super::body::IdempotencyBody;
 use super::cause::Cause;
 use super::config::{Config, OnDisconnect, OnStoreDown};
-use super::places::Place;
+use super::places::{Metered, NoRoom, Place};
 use super::record::Stored;
 use super::refusal::Refusal;
-use super::{fingerprint, handler};
+use super::{fingerprint, handler, task};
 use crate::BoxError;
+use crate::answer::Wire;
 use crate::key::{BufferedBody, Whole, is_too_large};
 
 /// A request that was let in.
@@ -53,9 +52,9 @@ where
     /// Dropped before the handler has begun, it leaves the line and nothing runs. After that the
     /// handler runs on, or is aborted, as [`OnDisconnect`] says.
     pub(super) async fn run(self) -> Result<Response<IdempotencyBody<R>>, S::Error> {
-        let Self { config, mut service, request, scope, key, place } = self;
+        let Self { config, mut service, request, scope, key, mut place } = self;
         let (head, body) = request.into_parts();
-        let (body, data) = match read(body, config.request_bytes_max, config.request_wait).await {
+        let (body, data) = match read(body, &config, &mut place).await {
             Ok(read) => read,
             Err(refusal) => return Ok(refuse(&config, refusal, &head)),
         };
@@ -63,11 +62,11 @@ where
         // The handler may be done with its body long before it ends.
         drop(data);
         let begun = config.engine.begin(&scope, &key, fingerprint).await;
-        drop(place);
         let refusal = match begun {
             Ok(Begun::Run(execution)) => {
                 let request = Request::from_parts(with_lock(head, &execution), body);
-                return begin(config, execution, service, request).await;
+                place.begin();
+                return begin(config, execution, place, service, request).await;
             }
             Ok(Begun::Replay(record)) => match replay(record) {
                 Some(response) => return Ok(response),
@@ -86,6 +85,7 @@ where
                 let open = config.on_store_down == OnStoreDown::FailOpen;
                 if open && refusal.cause() == Cause::Unavailable {
                     tracing::warn!(%error, "a request runs without protection");
+                    drop(place);
                     let request = Request::from_parts(without_lock(head), body);
                     return Ok(service.call(request).await?.map(IdempotencyBody::untouched));
                 }
@@ -99,29 +99,36 @@ where
 /// The body again, and its bytes.
 async fn read<B>(
     body: B,
-    bytes_max: usize,
-    wait: Duration,
+    config: &Config,
+    place: &mut Place,
 ) -> Result<(BufferedBody<B>, Bytes), Refusal<'static>>
 where
     B: Body,
     B::Error: Into<BoxError>,
 {
+    let bytes_max = config.request_bytes_max;
     let announced = body.size_hint().lower();
     if usize::try_from(announced).map_or(true, |bytes| bytes > bytes_max) {
         return Err(Refusal::body_too_large(bytes_max));
     }
-    match timeout(wait, Whole::of(body, bytes_max)).await {
-        Ok(Ok(read)) => Ok(BufferedBody::buffered(read)),
-        Ok(Err(error)) if is_too_large(&*error) => Err(Refusal::body_too_large(bytes_max)),
-        Ok(Err(_)) => Err(Refusal::body_incomplete()),
-        Err(_) => Err(Refusal::body_timeout()),
-    }
+    let whole = Whole::of(Metered::new(body, place), bytes_max);
+    let error = match timeout(config.request_wait, whole).await {
+        Ok(Ok(read)) => return Ok(BufferedBody::buffered(read)),
+        Ok(Err(error)) => error,
+        Err(_) => return Err(Refusal::body_timeout()),
+    };
+    Err(match error.downcast_ref() {
+        Some(NoRoom(full)) => Refusal::full(*full),
+        None if is_too_large(&*error) => Refusal::body_too_large(bytes_max),
+        None => Refusal::body_incomplete(),
+    })
 }
 
 /// Runs the handler here, or in a task that outlives this future.
 async fn begin<S, B, R>(
     config: Arc<Config>,
     execution: Execution,
+    place: Place,
     service: S,
     request: Request<BufferedBody<B>>,
 ) -> Result<Response<IdempotencyBody<R>>, S::Error>
@@ -133,21 +140,16 @@ where
     R: Body + Send + 'static,
     R::Error: Into<BoxError>,
 {
-    let run = handler::run(Arc::clone(&config), execution, service, request);
+    let wire = Wire::of(request.headers());
+    let run = handler::run(Arc::clone(&config), execution, place, service, request);
     if config.on_disconnect == OnDisconnect::Abort {
         return run.await;
     }
-    let run = run.in_current_span();
-    // A lock layer around this one has its scope, which a task leaves.
-    let task = match LockScope::current() {
-        Some(scope) => tokio::spawn(scope.run(run)),
-        None => tokio::spawn(run),
-    };
-    match task.await {
+    match task::spawn(run).await {
         Ok(result) => result,
         // A panic of the handler is caught before: this is one of the closures of the layer.
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(_) => Ok(config.answer(&Refusal::shut_down())),
+        Err(_) => Ok(config.answer(wire, Refusal::dropped())),
     }
 }
 
@@ -182,5 +184,5 @@ fn replay<R>(record: Bytes) -> Option<Response<IdempotencyBody<R>>> {
 }
 
 fn refuse<R>(config: &Config, refusal: Refusal<'_>, head: &Parts) -> Response<IdempotencyBody<R>> {
-    config.answer(&Refusal { request: Some(head), ..refusal })
+    config.answer(Wire::of(&head.headers), Refusal { request: Some(head), ..refusal })
 }

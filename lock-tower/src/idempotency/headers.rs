@@ -5,8 +5,8 @@ use http::header::{self, HeaderMap, HeaderName};
 /// Replayed unless told otherwise: what says what the body is, and where the result is.
 ///
 /// `content-encoding` belongs here as the body is stored in its coding: without the header it
-/// would be garbage.
-const REPLAYED: [HeaderName; 9] = [
+/// would be garbage, and `grpc-…` as a response of gRPC is none without its status.
+const REPLAYED: [HeaderName; 13] = [
     header::CONTENT_TYPE,
     header::CONTENT_ENCODING,
     header::CONTENT_LANGUAGE,
@@ -16,6 +16,10 @@ const REPLAYED: [HeaderName; 9] = [
     header::ETAG,
     header::LAST_MODIFIED,
     header::LINK,
+    HeaderName::from_static("grpc-status"),
+    HeaderName::from_static("grpc-message"),
+    HeaderName::from_static("grpc-status-details-bin"),
+    HeaderName::from_static("grpc-encoding"),
 ];
 
 /// Never replayed: what belongs to one exchange, to one connection, or to one client's secrets.

@@ -6,21 +6,29 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderName, Method, Response, response};
+use http::{HeaderName, Method, Response, StatusCode, response};
 use http_body::Body;
 use lock_core::idempotency::{Duplicates, Idempotency, OnUnknown, Scope};
 use tower_layer::Layer;
 
-use super::config::{Config, OnDisconnect, OnStoreDown, stored_by_default};
+use super::cause::Cause;
+use super::config::{Config, OnDisconnect, OnStoreDown, stored_unless_told};
 use super::headers::Replayed;
+use super::places::Bounds;
 use super::refusal::Refusal;
 use super::scope::{HasScope, NoScope, ScopeOutcome};
 use super::service::IdempotencyService;
-use crate::answer::custom;
+use crate::answer::{Statuses, custom};
 use crate::{BoxError, OnLost};
 
 /// How much of a request's or a response's body is read unless told otherwise: 1 MiB.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// How many bytes of requests may wait unless told otherwise: 64 MiB.
+pub const WAITING_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+const WAITERS: usize = 10_000;
+const WAITERS_PER_SCOPE: usize = 1_000;
 
 /// How long the body of a request is read unless told otherwise: 30 s.
 pub const REQUEST_WAIT: Duration = Duration::from_secs(30);
@@ -40,13 +48,16 @@ pub const RESPONSE_WAIT: Duration = Duration::from_secs(10);
 /// | [`fingerprint_header`](Self::fingerprint_header) | none beside the content type and coding | |
 /// | [`request_bytes_max`](Self::request_bytes_max), [`response_bytes_max`](Self::response_bytes_max) | 1 MiB | |
 /// | [`request_wait`](Self::request_wait), [`response_wait`](Self::response_wait) | 30 s, 10 s | |
-/// | [`store_if`](Self::store_if) | [`stored_by_default`] | |
+/// | [`store_if`](Self::store_if) | [`stored_by_default`](super::stored_by_default) | |
 /// | [`replay_header`](Self::replay_header) | what says what the body is and where the result is | |
-/// | [`waiters`](Self::waiters) | 10,000 | at least 1 |
+/// | [`waiters_per_key`](Self::waiters_per_key), [`waiters_per_scope`](Self::waiters_per_scope), [`waiters`](Self::waiters) | 100, 1,000, 10,000 | at least 1 |
+/// | [`first_requests_per_scope`](Self::first_requests_per_scope), [`first_requests`](Self::first_requests) | 1,000, 10,000 | at least 1 |
+/// | [`waiting_bytes_max`](Self::waiting_bytes_max) | 64 MiB | |
 /// | [`duplicates`](Self::duplicates), [`on_unknown`](Self::on_unknown) | those of the engine | as [`Idempotency`] has them |
 /// | [`on_store_down`](Self::on_store_down) | 503 | |
 /// | [`on_disconnect`](Self::on_disconnect) | the handler runs on | |
 /// | [`on_lost`](Self::on_lost) | stop the handler, 503 | |
+/// | [`status`](Self::status) | those of the [module](super) | 400 to 599 |
 ///
 /// Clones of a layer, and all services that it makes, count waiters together.
 ///
@@ -75,13 +86,22 @@ impl IdempotencyLayer {
             request_wait: REQUEST_WAIT,
             response_bytes_max: BODY_BYTES_MAX,
             response_wait: RESPONSE_WAIT,
-            stores: Arc::new(|head| stored_by_default(head.status)),
+            stores: Arc::new(stored_unless_told),
             replayed: Replayed::default(),
-            waiters: 10_000,
+            bounds: Bounds {
+                waiters: WAITERS,
+                waiters_per_scope: WAITERS_PER_SCOPE,
+                waiters_per_key: 100,
+                first_requests: WAITERS,
+                first_requests_per_scope: WAITERS_PER_SCOPE,
+                bytes: WAITING_BYTES_MAX,
+                body_bytes_max: BODY_BYTES_MAX,
+            },
             places: Arc::default(),
             on_store_down: OnStoreDown::default(),
             on_disconnect: OnDisconnect::default(),
             on_lost: OnLost::default(),
+            statuses: Statuses::default(),
             on_refused: None,
         };
         Self { scope: NoScope, config }
@@ -167,11 +187,13 @@ impl<C> IdempotencyLayer<C> {
     /// the fingerprint; a longer one is answered with 413, unread where its length is announced.
     pub fn request_bytes_max(mut self, bytes: usize) -> Self {
         self.config.request_bytes_max = bytes;
+        self.config.bounds.body_bytes_max = bytes;
         self
     }
 
     /// How long the body of a request is read; one that takes longer is answered with 408. Without
-    /// a bound, clients that send nothing would take the places of all [`waiters`](Self::waiters).
+    /// a bound, clients that send nothing would take all places of
+    /// [`first_requests`](Self::first_requests).
     pub fn request_wait(mut self, wait: Duration) -> Self {
         self.config.request_wait = wait;
         self
@@ -184,16 +206,23 @@ impl<C> IdempotencyLayer<C> {
         self
     }
 
-    /// How long the body of a response is read for its record, under the lock, before its caller
-    /// sees it. What takes longer is taken for a stream: it goes on to its caller and is not
-    /// stored, as one that is too long.
+    /// How long the body of a response is read for its record, under the lock. What takes longer
+    /// is taken for a stream: it goes on to its caller and is not stored, as one that is too long.
+    ///
+    /// The caller of a body whose length is announced sees it when it is stored, and waits as long
+    /// as this at most. Any other body is sent as it comes, and its end when it is stored; one
+    /// that its `content-type` declares for a stream (server-sent events, lines of JSON, gRPC, …)
+    /// is sent as it comes and never stored.
     pub fn response_wait(mut self, wait: Duration) -> Self {
         self.config.response_wait = wait;
         self
     }
 
     /// Which responses are stored, by status and headers. After one that is not, a retry runs the
-    /// handler again. Replaces [`stored_by_default`]. Protocol upgrades are not asked about: they
+    /// handler again. Replaces [`stored_by_default`](super::stored_by_default), and what is known of
+    /// gRPC: an error in the head of a response, whose status is 200, is stored if it is
+    /// `INVALID_ARGUMENT`, `NOT_FOUND`, `ALREADY_EXISTS`, `FAILED_PRECONDITION` or `OUT_OF_RANGE`;
+    /// one behind messages always is. Protocol upgrades are not asked about: they
     /// never run twice. Where the closure panics the caller gets the response, and a retry 409
     /// `idempotency_response_not_stored`: the handler has done its work.
     pub fn store_if<F>(mut self, stores: F) -> Self
@@ -204,14 +233,16 @@ impl<C> IdempotencyLayer<C> {
         self
     }
 
-    /// Stores every response, 500 too: what has run to a response never runs again.
+    /// Stores every response, 500 too: what has run to a response never runs again. Not what is
+    /// no response of the handler by its [`HandlerRan`](lock_core::HandlerRan), as that of a lock
+    /// layer which did not let it run.
     pub fn store_everything(self) -> Self {
         self.store_if(|_| true)
     }
 
     /// Replays a further header. By default those are `content-type`, `content-encoding`,
     /// `content-language`, `content-disposition`, `content-location`, `location`, `etag`,
-    /// `last-modified` and `link`.
+    /// `last-modified`, `link`, and what makes the status of gRPC.
     ///
     /// # Panics
     ///
@@ -229,10 +260,54 @@ impl<C> IdempotencyLayer<C> {
         self
     }
 
-    /// How many requests may wait in this process, with their bodies in memory; the next is
-    /// answered with 429 at once. Those that run do not count. Zero is taken for 1.
+    /// How many duplicates may wait in this process, over all scopes; the next is answered with
+    /// 429 `idempotency_waiters` at once. Zero is taken for 1.
+    ///
+    /// A duplicate is a request for whose record another one is here: is read, waits or runs in
+    /// this process. Those that run do not count. A first request, of a record for which nobody
+    /// is here, is never refused for duplicates: it has [bounds of its own](Self::first_requests).
     pub fn waiters(mut self, waiters: usize) -> Self {
-        self.config.waiters = waiters.max(1);
+        self.config.bounds.waiters = waiters.max(1);
+        self
+    }
+
+    /// How many duplicates of one scope may wait in this process; the next is answered with 429
+    /// `idempotency_waiters_per_scope`. Not applied to [`Scope::Global`]. Zero is taken for 1.
+    pub fn waiters_per_scope(mut self, waiters: usize) -> Self {
+        self.config.bounds.waiters_per_scope = waiters.max(1);
+        self
+    }
+
+    /// How many duplicates of one request may wait in this process; the next is answered with 429
+    /// `idempotency_waiters_per_key`. Zero is taken for 1.
+    pub fn waiters_per_key(mut self, waiters: usize) -> Self {
+        self.config.bounds.waiters_per_key = waiters.max(1);
+        self
+    }
+
+    /// How many first requests may be read, or wait, in this process, over all scopes; the next is
+    /// answered with 429 `idempotency_waiters`. Those that run do not count. Zero is taken for 1.
+    pub fn first_requests(mut self, requests: usize) -> Self {
+        self.config.bounds.first_requests = requests.max(1);
+        self
+    }
+
+    /// How many first requests of one scope may be read, or wait, in this process; the next is
+    /// answered with 429 `idempotency_waiters_per_scope`. Not applied to [`Scope::Global`], where
+    /// one client's slow uploads can keep others out. Zero is taken for 1.
+    pub fn first_requests_per_scope(mut self, requests: usize) -> Self {
+        self.config.bounds.first_requests_per_scope = requests.max(1);
+        self
+    }
+
+    /// How many bytes of bodies the first requests that are read or wait may have in memory, and
+    /// how many the duplicates may have beside them; one scope has a quarter of each at most, but
+    /// for [`Scope::Global`]. They are counted as they arrive, and until the request runs or is
+    /// answered. One beyond them is answered with 429 `idempotency_waiting_bytes`. Less than
+    /// [`request_bytes_max`](Self::request_bytes_max) is taken for that, for a scope too, so that
+    /// one body always fits.
+    pub fn waiting_bytes_max(mut self, bytes: usize) -> Self {
+        self.config.bounds.bytes = bytes;
         self
     }
 
@@ -244,9 +319,16 @@ impl<C> IdempotencyLayer<C> {
 
     /// What a request does when one with its key began before and nobody knows how it ended.
     ///
-    /// A timeout *inside* of this layer cuts the handler and answers for it: a 408, a 5xx or an
-    /// error is the handler's own word here. It is not stored, and a retry runs the handler again,
-    /// under [`OnUnknown::Refuse`] too. Put timeouts outside.
+    /// A timeout, load shedding or a lock *inside* of this layer cuts the handler and answers for
+    /// it. What carries [`HandlerRan::InPart`](lock_core::HandlerRan), as the answers of a
+    /// [`LockLayer`](crate::LockLayer) do, began and has no outcome, whatever its status; nor has
+    /// what a lock inside has cut, whatever its error was made into
+    /// ([`CutWatch`](lock_core::CutWatch)), unless the response is stored. Others do not say so:
+    /// under [`OnUnknown::Refuse`] an error of the service, a panic, and a 408 or
+    /// 5xx that is not stored are taken for cuts, and a retry is refused. A handler that knows
+    /// that it did nothing answers with [`HandlerRan::No`](lock_core::HandlerRan), and a retry
+    /// runs. A timeout that answers with another status must carry `InPart`. Under
+    /// [`OnUnknown::Reexecute`] a retry runs after all of these.
     pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Self {
         self.config.engine = self.config.engine.with_on_unknown(on_unknown);
         self
@@ -278,8 +360,25 @@ impl<C> IdempotencyLayer<C> {
         self
     }
 
+    /// Answers this cause with another status than that of the [table](super). Of [`Cause::Key`],
+    /// [`Cause::Scope`] and [`Cause::Body`] it replaces all that there are. The `code` stays, and
+    /// so does the status of gRPC.
+    ///
+    /// # Panics
+    ///
+    /// If it is no error status.
+    #[track_caller]
+    pub fn status(mut self, cause: Cause, status: StatusCode) -> Self {
+        self.config.statuses.set(cause, status);
+        self
+    }
+
     /// Answers in the application's own way whenever the layer answers by itself, for any
-    /// [`Cause`](super::Cause). The closure runs in the task of the request: it must not block.
+    /// [`Cause`]. The closure runs in the task of the request: it must not block. A client of gRPC
+    /// ([`Refusal::is_grpc`]) reads no other answer than one of gRPC.
+    ///
+    /// The answer carries the [`HandlerRan`](lock_core::HandlerRan) of the cause among its
+    /// extensions, unless the closure puts another there.
     ///
     /// ```
     /// use axum::http::StatusCode;

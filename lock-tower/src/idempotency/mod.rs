@@ -65,18 +65,26 @@
 //! | the request's body is over its bound | 413 | `idempotency_body_too_large` | no |
 //! | the request's body takes too long | 408 | `idempotency_body_timeout` | no |
 //! | the request's body breaks off | 400 | `idempotency_body_incomplete` | no |
-//! | the cap on waiters | 429 | `idempotency_waiters` | yes |
+//! | too many duplicates of one request wait | 429 | `idempotency_waiters_per_key` | yes |
+//! | too many requests of one scope wait or are read | 429 | `idempotency_waiters_per_scope` | yes |
+//! | too many requests wait or are read | 429 | `idempotency_waiters` | yes |
+//! | their bodies are too large together | 429 | `idempotency_waiting_bytes` | yes |
 //! | a request with this key runs | 409 | `idempotency_in_flight` | yes |
 //! | the key was used for another request | 422 | `idempotency_key_reused` | no |
 //! | it ran, and its response was too large, a stream or broken, or [`store_if`](IdempotencyLayer::store_if) panicked | 409 | `idempotency_response_not_stored` | no |
 //! | it began, and nobody knows how it ended | 409 | `idempotency_outcome_unknown` | no |
 //! | the handler lost its lock | 503 | `idempotency_lost` | yes |
 //! | the handler panicked | 500 | `idempotency_handler_panicked` | no |
-//! | the line of this process is full | 503 | `idempotency_overloaded` | yes |
-//! | the lock service or the record store is out of reach | 503 | `idempotency_unavailable` | yes |
+//! | the line of this process is full | 429 | `idempotency_overloaded` | yes |
+//! | the lock service or the record store is out of reach | 503 | `idempotency_unavailable` | where it may come back by itself |
 //! | the record is of another version, or damaged | 500 | `idempotency_record_unreadable` | no |
 //! | the layer or the engine is set up wrongly | 500 | `idempotency_misconfigured` | no |
 //! | the client or the runtime is shut down | 503 | `idempotency_closed` | yes |
+//!
+//! [`status`](IdempotencyLayer::status) gives a cause another status. To a request of gRPC all of
+//! them are statuses of gRPC, as in [`answer`](crate::answer#grpc). Each answer that is given in
+//! place of the handler carries a [`HandlerRan`](lock_core::HandlerRan) in its extensions, a
+//! replayed one none.
 //!
 //! `Retry-After` has the jitter of [`answer`](crate::answer). For a request in flight it is the time
 //! for which it has run, at most 30 s. The key is not repeated to the client, and in no log.
@@ -89,8 +97,8 @@
 //!
 //! Inside of response compression: a record is kept plain then, and each retry gets the coding
 //! that it asks for. Inside of timeouts: a handler that outlives one runs on, and its retry gets
-//! its response; one that is cut inside of this layer has answered 408, a 5xx or an error, and is
-//! run again. Inside of a concurrency limit, with what
+//! its response; one that is cut inside of this layer is run again, or refused, as
+//! [`on_unknown`](IdempotencyLayer::on_unknown) says. Inside of a concurrency limit, with what
 //! [`OnDisconnect::Finish`] says about it.
 //!
 //! # What it cannot promise
@@ -105,26 +113,31 @@ mod body;
 mod capture;
 mod cause;
 mod config;
+mod ending;
 mod exchange;
 mod fingerprint;
+mod flow;
 mod future;
 mod handler;
 mod headers;
 pub(crate) mod key;
 mod layer;
+mod passage;
 mod places;
 mod query;
 pub(crate) mod record;
 mod refusal;
 mod scope;
 mod service;
+mod streams;
+mod task;
 
 pub use body::IdempotencyBody;
 pub use cause::Cause;
 pub use config::{OnDisconnect, OnStoreDown, stored_by_default};
 pub use future::IdempotencyFuture;
 pub use key::KEY_BYTES_MAX;
-pub use layer::{BODY_BYTES_MAX, IdempotencyLayer, REQUEST_WAIT, RESPONSE_WAIT};
+pub use layer::{BODY_BYTES_MAX, IdempotencyLayer, REQUEST_WAIT, RESPONSE_WAIT, WAITING_BYTES_MAX};
 pub use refusal::Refusal;
 pub use scope::{HasScope, NoScope, ScopeOutcome, ScopeReject};
 pub use service::IdempotencyService;

@@ -8,15 +8,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderName, Response, StatusCode};
-use http_body_util::Full;
+use http_body_util::Full as Whole;
 use lock_core::AcquireError;
 use lock_core::backend::FaultKind;
 use lock_core::idempotency::BeginError;
 
 use super::cause::Cause;
 use super::key::{KEY_BYTES_MAX, KeyFault};
+use super::places::Full;
 use super::scope::ScopeReject;
-use crate::answer::{problem, retry_after};
+use crate::answer::Reply;
 
 /// A request in flight is not told to come back later than this, however long it has run.
 const IN_FLIGHT_RETRY_MAX: Duration = Duration::from_secs(30);
@@ -24,10 +25,7 @@ const IN_FLIGHT_RETRY_MAX: Duration = Duration::from_secs(30);
 /// All facts of one refusal, as [`on_refused`](super::IdempotencyLayer::on_refused) gets them.
 pub struct Refusal<'a> {
     pub(super) cause: Cause,
-    pub(super) status: StatusCode,
-    pub(super) code: &'static str,
-    pub(super) detail: Cow<'a, str>,
-    pub(super) retry_after: Option<Duration>,
+    pub(super) reply: Reply<'a>,
     pub(super) age: Option<Duration>,
     pub(super) error: Option<&'a (dyn StdError + Send + Sync + 'static)>,
     pub(super) request: Option<&'a Parts>,
@@ -40,29 +38,37 @@ impl<'a> Refusal<'a> {
         self.cause
     }
 
-    /// The status of the default answer.
+    /// The status of the default answer: that of the cause, or the one
+    /// [given for it](super::IdempotencyLayer::status). To gRPC it is 200 all the same.
     #[must_use]
     pub fn status(&self) -> StatusCode {
-        self.status
+        self.reply.problem().status()
     }
 
     /// The stable code of the default answer.
     #[must_use]
     pub fn code(&self) -> &'static str {
-        self.code
+        self.reply.problem().code()
     }
 
     /// The sentence for people of the default answer.
     #[must_use]
     pub fn detail(&self) -> &str {
-        &self.detail
+        self.reply.problem().detail()
     }
 
     /// The `Retry-After` of the default answer, whole seconds with their jitter; `None` where
     /// coming back does not help.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        self.retry_after
+        self.reply.problem().retry_after()
+    }
+
+    /// Whether the request is of gRPC, which has answers of its own: see
+    /// [`answer`](crate::answer#grpc).
+    #[must_use]
+    pub fn is_grpc(&self) -> bool {
+        self.reply.is_grpc()
     }
 
     /// How long ago the other request with this key began, where there is one
@@ -86,10 +92,10 @@ impl<'a> Refusal<'a> {
     }
 
     /// The answer that is given without an
-    /// [`on_refused`](super::IdempotencyLayer::on_refused).
+    /// [`on_refused`](super::IdempotencyLayer::on_refused), to gRPC in its own form.
     #[must_use]
-    pub fn default_response(&self) -> Response<Full<Bytes>> {
-        problem(self.status, self.code, &self.detail, self.retry_after)
+    pub fn default_response(&self) -> Response<Whole<Bytes>> {
+        self.reply.response()
     }
 
     pub(super) fn new(
@@ -98,22 +104,21 @@ impl<'a> Refusal<'a> {
         code: &'static str,
         detail: impl Into<Cow<'a, str>>,
     ) -> Self {
-        let detail = detail.into();
-        Self {
-            cause,
-            status,
-            code,
-            detail,
-            retry_after: None,
-            age: None,
-            error: None,
-            request: None,
-        }
+        let reply = Reply::new(status, code, detail);
+        Self { cause, reply, age: None, error: None, request: None }
     }
 
-    pub(super) fn come_back(mut self, estimated_wait: Duration) -> Self {
-        self.retry_after = Some(retry_after(estimated_wait));
-        self
+    fn with(self, change: impl FnOnce(Reply<'a>) -> Reply<'a>) -> Self {
+        Self { reply: change(self.reply), ..self }
+    }
+
+    /// The handler had begun.
+    fn in_part(self) -> Self {
+        self.with(Reply::in_part)
+    }
+
+    pub(super) fn come_back(self, estimated_wait: Duration) -> Self {
+        self.with(|reply| reply.come_back(estimated_wait))
     }
 
     pub(super) fn of_key(fault: KeyFault, header: &'a HeaderName) -> Self {
@@ -157,9 +162,26 @@ impl<'a> Refusal<'a> {
         Self::new(Cause::Body, status, code, "the body took too long")
     }
 
-    pub(super) fn waiters() -> Self {
-        let (status, code) = (StatusCode::TOO_MANY_REQUESTS, "idempotency_waiters");
-        Self::new(Cause::Waiters, status, code, "too many requests wait").come_back(Duration::ZERO)
+    pub(super) fn full(full: Full) -> Self {
+        let (cause, code, detail) = match full {
+            Full::Total => (Cause::Waiters, "idempotency_waiters", "too many requests wait"),
+            Full::PerKey => (
+                Cause::WaitersPerKey,
+                "idempotency_waiters_per_key",
+                "too many requests with this key wait",
+            ),
+            Full::PerScope => (
+                Cause::WaitersPerScope,
+                "idempotency_waiters_per_scope",
+                "too many requests of this client wait",
+            ),
+            Full::Bytes => (
+                Cause::WaitingBytes,
+                "idempotency_waiting_bytes",
+                "the requests that wait are too large together",
+            ),
+        };
+        Self::new(cause, StatusCode::TOO_MANY_REQUESTS, code, detail).come_back(Duration::ZERO)
     }
 
     pub(super) fn in_flight(age: Duration) -> Self {
@@ -180,23 +202,26 @@ impl<'a> Refusal<'a> {
         let detail = "this request has run, and its response was not kept";
         let code = "idempotency_response_not_stored";
         Self::new(Cause::Tombstone, StatusCode::CONFLICT, code, detail)
+            .with(Reply::failed_precondition)
     }
 
     pub(super) fn unknown(age: Duration) -> Self {
         let detail = "this request has begun before, and it is not known how it ended";
         let code = "idempotency_outcome_unknown";
-        Self { age: Some(age), ..Self::new(Cause::Unknown, StatusCode::CONFLICT, code, detail) }
+        let refusal = Self::new(Cause::Unknown, StatusCode::CONFLICT, code, detail);
+        Self { age: Some(age), ..refusal.with(Reply::failed_precondition) }
     }
 
     pub(super) fn lost() -> Self {
         let detail = "the hold on this request was lost while it ran; come back for how it ended";
         let status = StatusCode::SERVICE_UNAVAILABLE;
-        Self::new(Cause::Lost, status, "idempotency_lost", detail).come_back(Duration::ZERO)
+        let refusal = Self::new(Cause::Lost, status, "idempotency_lost", detail);
+        refusal.come_back(Duration::ZERO).with(Reply::cut)
     }
 
     pub(super) fn panicked() -> Self {
         let (status, code) = (StatusCode::INTERNAL_SERVER_ERROR, "idempotency_handler_panicked");
-        Self::new(Cause::Panicked, status, code, "the request could not be worked on")
+        Self::new(Cause::Panicked, status, code, "the request could not be worked on").in_part()
     }
 
     pub(super) fn unreadable() -> Self {
@@ -215,19 +240,19 @@ impl<'a> Refusal<'a> {
             BeginError::Lock(error) if error.is_closed() => Self::shut_down(),
             BeginError::Lock(AcquireError::Overloaded(error)) => {
                 let (code, detail) = ("idempotency_overloaded", "too many requests wait");
-                new(Cause::Overloaded, S::SERVICE_UNAVAILABLE, code, detail)
+                new(Cause::Overloaded, S::TOO_MANY_REQUESTS, code, detail)
                     .come_back(error.estimated_wait().unwrap_or_default())
             }
             error if error.is_unavailable() => {
                 let code = "idempotency_unavailable";
                 let detail = "it cannot be said whether this request has run before";
-                new(Cause::Unavailable, S::SERVICE_UNAVAILABLE, code, detail)
-                    .come_back(Duration::ZERO)
+                let refusal = new(Cause::Unavailable, S::SERVICE_UNAVAILABLE, code, detail);
+                if error.is_retryable() { refusal.come_back(Duration::ZERO) } else { refusal }
             }
             _ => Self::misconfigured(),
         };
         match refusal.cause {
-            Cause::Misconfigured | Cause::Record => tracing::error!(%error, "{}", refusal.detail),
+            Cause::Misconfigured | Cause::Record => tracing::error!(%error, "{}", refusal.detail()),
             _ => tracing::warn!(%error, "a request could not begin"),
         }
         Self { error: Some(error), ..refusal }
@@ -244,6 +269,11 @@ impl<'a> Refusal<'a> {
         let detail = "this server is shutting down";
         Self::new(Cause::Closed, status, code, detail).come_back(Duration::ZERO)
     }
+
+    /// The task of a handler that had begun was dropped.
+    pub(super) fn dropped() -> Self {
+        Self::shut_down().with(Reply::cut)
+    }
 }
 
 /// Without the head of the request: it holds the key, and what the client is known by.
@@ -251,10 +281,7 @@ impl fmt::Debug for Refusal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refusal")
             .field("cause", &self.cause)
-            .field("status", &self.status)
-            .field("code", &self.code)
-            .field("detail", &self.detail)
-            .field("retry_after", &self.retry_after)
+            .field("reply", &self.reply)
             .field("age", &self.age)
             .field("error", &self.error)
             .finish_non_exhaustive()

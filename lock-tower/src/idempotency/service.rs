@@ -19,6 +19,7 @@ use super::places::Place;
 use super::refusal::Refusal;
 use super::scope::{HasScope, ScopeReject};
 use crate::BoxError;
+use crate::answer::Wire;
 use crate::key::BufferedBody;
 
 /// Runs each request with an idempotency key once; made by
@@ -64,9 +65,9 @@ impl<S> IdempotencyService<S> {
             Ok(scope) => scope,
             Err(reject) => return Verdict::Reject(reject),
         };
-        match config.places.take(config.waiters) {
-            Some(place) => Verdict::Run { scope, key, place },
-            None => Verdict::Refuse(Refusal::waiters()),
+        match config.places.enter(&config.engine, &scope, &key, config.bounds) {
+            Ok(place) => Verdict::Run { scope, key, place },
+            Err(full) => Verdict::Refuse(Refusal::full(full)),
         }
     }
 }
@@ -103,11 +104,13 @@ where
             }
             Verdict::Refuse(refusal) => {
                 let refusal = Refusal { request: Some(&head), ..refusal };
-                return IdempotencyFuture::refused(self.config.answer(&refusal));
+                let wire = Wire::of(&head.headers);
+                return IdempotencyFuture::refused(self.config.answer(wire, refusal));
             }
             Verdict::Reject(reject) => {
                 let refusal = Refusal { request: Some(&head), ..Refusal::of_scope(&reject) };
-                return IdempotencyFuture::refused(self.config.answer(&refusal));
+                let wire = Wire::of(&head.headers);
+                return IdempotencyFuture::refused(self.config.answer(wire, refusal));
             }
         };
         let config = Arc::clone(&self.config);

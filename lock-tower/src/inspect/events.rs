@@ -1,19 +1,21 @@
 //! Snapshots as server-sent events.
 
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use axum_core::body::Body;
 use axum_core::response::Response;
 use bytes::Bytes;
+use futures_util::future::{Either, select};
 use futures_util::stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep};
 
-use super::inspector::Desk;
+use super::inspector::{Desk, Ended};
 use super::view;
 use crate::clock;
 
@@ -28,6 +30,7 @@ struct Viewer<V> {
     desk: Arc<Desk<V>>,
     begun: Instant,
     first: bool,
+    ended: Ended,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -36,7 +39,8 @@ pub(super) fn answer<V: Send + Sync + 'static>(
     desk: Arc<Desk<V>>,
     permit: OwnedSemaphorePermit,
 ) -> Response {
-    let viewer = Viewer { desk, begun: clock::now(), first: true, _permit: permit };
+    let ended = desk.ended.clone();
+    let viewer = Viewer { desk, begun: clock::now(), first: true, ended, _permit: permit };
     let events = stream::unfold(viewer, next);
     let mut answer = Response::new(Body::from_stream(events));
     let headers = answer.headers_mut();
@@ -47,12 +51,18 @@ pub(super) fn answer<V: Send + Sync + 'static>(
 }
 
 async fn next<V>(mut viewer: Viewer<V>) -> Option<(Result<Bytes, Infallible>, Viewer<V>)> {
-    if !std::mem::take(&mut viewer.first) {
-        sleep(viewer.desk.refresh).await;
+    let first = std::mem::take(&mut viewer.first);
+    let pause = async {
+        if !first {
+            sleep(viewer.desk.refresh).await;
+        }
+    };
+    // A server that shuts down waits for its streams.
+    if let Either::Left(_) = select(&mut viewer.ended, pin!(pause)).await {
+        return None;
     }
     let now = clock::now();
-    // A server that shuts down waits for its streams.
-    if now >= viewer.begun + STREAM_WITHIN || viewer.desk.locks.is_closed() {
+    if now >= viewer.begun + STREAM_WITHIN {
         return None;
     }
     let event = event(&viewer.desk, now);

@@ -1,12 +1,14 @@
 //! The options, and what all requests share.
 
 use std::fmt;
+use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
 use axum_core::response::{IntoResponse, Response};
 use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt as _, Shared, select};
 use http::request::Parts;
 use lock_core::{Key, LockClient};
 use tokio::sync::Semaphore;
@@ -16,7 +18,6 @@ use super::routes;
 
 const REFRESH: Duration = Duration::from_secs(1);
 const REFRESH_MIN: Duration = Duration::from_millis(100);
-/// A stream notices a shutdown no later.
 const REFRESH_MAX: Duration = Duration::from_secs(10);
 
 const ROWS_MAX: usize = 200;
@@ -25,6 +26,8 @@ const ROWS_MAX: usize = 200;
 const VIEWERS_MAX: usize = 32;
 
 type Authenticate<V> = dyn Fn(&Parts) -> Result<V, Box<Response>> + Send + Sync;
+/// Resolves once.
+pub(super) type Ended = Shared<BoxFuture<'static, ()>>;
 type Guard<V> = dyn Fn(&V, &Key) -> bool + Send + Sync;
 
 /// The inspector of one lock client; see the [module](crate::inspect).
@@ -42,6 +45,7 @@ where
     let authenticate = move |request: &Parts| {
         authenticate(request).map_err(|refusal| Box::new(refusal.into_response()))
     };
+    let ended = locks.closed().boxed().shared();
     Inspector(Desk {
         locks,
         authenticate: Box::new(authenticate),
@@ -49,6 +53,7 @@ where
         refresh: REFRESH,
         rows_max: ROWS_MAX,
         viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
+        ended,
         last: Mutex::default(),
     })
 }
@@ -66,6 +71,8 @@ pub(super) struct Desk<V> {
     pub(super) refresh: Duration,
     pub(super) rows_max: usize,
     pub(super) viewers: Arc<Semaphore>,
+    /// When all streams end; one for all of them.
+    pub(super) ended: Ended,
     /// The last snapshot that was streamed, and when it was made.
     pub(super) last: Mutex<Option<(Instant, Bytes)>>,
 }
@@ -91,6 +98,34 @@ impl<V: Send + Sync + 'static> Inspector<V> {
     /// others are counted.
     pub fn rows_max(mut self, rows: usize) -> Self {
         self.0.rows_max = rows.max(1);
+        self
+    }
+
+    /// Ends all streams of events, those to come too, as soon as `stop` resolves; they end when the
+    /// lock client shuts down, whatever else is said here. For a service that is told to stop some
+    /// time before that: its server waits for open streams. Of several, the first to resolve
+    /// counts.
+    ///
+    /// It is polled by the streams alone, on their tasks.
+    ///
+    /// ```
+    /// # use axum::http::StatusCode;
+    /// # use lock_tower::inspect;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let locks = lock_core::LockClient::memory();
+    /// let (stop, mut stopped) = tokio::sync::watch::channel(false);
+    /// let inspector = inspect::router(locks, |_| Ok::<_, StatusCode>(())).until(async move {
+    ///     // A sender that is gone is a service that is.
+    ///     let _ = stopped.wait_for(|stopped| *stopped).await;
+    /// });
+    /// // On the signal:
+    /// stop.send_replace(true);
+    /// # let _ = inspector;
+    /// # Ok(()) }
+    /// ```
+    pub fn until(mut self, stop: impl Future<Output = ()> + Send + 'static) -> Self {
+        let either = select(self.0.ended, stop.boxed()).map(drop);
+        self.0.ended = either.boxed().shared();
         self
     }
 

@@ -48,8 +48,9 @@
 //! Nothing while nobody looks. A viewer of the page has the busy keys of this process written out
 //! once per [refresh](Inspector::refresh), and the snapshot is shared by those who look at the same
 //! time; the store is asked only for a key that somebody has opened. At most 32 streams are open
-//! at a time. They end when the lock client is shut down, so that a graceful shutdown of the server
-//! does not wait for them.
+//! at a time. They end as soon as the lock client is shut down, or [when told to](Inspector::until),
+//! so that a graceful shutdown of the server does not wait for them;
+//! [`LockClient::shutdown`](lock_core::LockClient::shutdown) has the recipe.
 //!
 //! # Answers
 //!
@@ -65,7 +66,7 @@
 //! | the request to `DELETE` is not known to come from this page | 403 | `inspect_cross_site` |
 //! | the store cannot take a key away | 501 | `inspect_unsupported` |
 //! | the store did not answer | 503 | `inspect_unavailable` |
-//! | too many streams of events | 503 | `inspect_viewers` |
+//! | too many streams of events | 429 | `inspect_viewers` |
 
 mod accept;
 mod access;

@@ -13,13 +13,12 @@ use axum_core::body::Body;
 use axum_core::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use lock_core::{ForceReleaseError, InspectError, Key};
+use lock_core::{ForceReleaseError, InspectError, Key, Problem};
 use serde_json::{Value, json};
 
 use super::accept::{self, Kind};
 use super::inspector::Desk;
 use super::{access, events, page, view};
-use crate::answer::problem;
 
 /// A store that does not answer may do so soon.
 const STORE_RETRY_AFTER: Duration = Duration::from_secs(2);
@@ -64,7 +63,7 @@ async fn stream<V: Send + Sync + 'static>(desk: Shared<V>, headers: HeaderMap) -
     match desk.viewers.clone().try_acquire_owned() {
         Ok(permit) => events::answer(desk, permit),
         Err(_) => refuse(
-            StatusCode::SERVICE_UNAVAILABLE,
+            StatusCode::TOO_MANY_REQUESTS,
             "inspect_viewers",
             "too many look at the locks of this process already",
             Some(VIEWERS_RETRY_AFTER),
@@ -149,7 +148,12 @@ fn refuse(
     detail: &str,
     retry_after: Option<Duration>,
 ) -> Response {
-    problem(status, code, detail, retry_after).map(Body::new)
+    let problem = Problem::new(status, code, detail);
+    let problem = match retry_after {
+        Some(after) => problem.come_back(Some(after)),
+        None => problem,
+    };
+    problem.response().map(Body::from)
 }
 
 fn json_answer(value: &Value) -> Response {

@@ -46,6 +46,13 @@ impl<B> BufferedBody<B> {
     }
 }
 
+/// An empty body, for layers that send a request of their own, as one that follows redirects does.
+impl<B> Default for BufferedBody<B> {
+    fn default() -> Self {
+        Self { state: State::Buffered { data: None, trailers: None } }
+    }
+}
+
 impl<B: Body> Body for BufferedBody<B> {
     type Data = Bytes;
     type Error = B::Error;

@@ -18,14 +18,18 @@ pub trait Combine: Sized {
     /// The segments of this key, then those of the other. The first of the two that skips or
     /// refuses decides, and the other is not asked.
     ///
-    /// Every extractor but [`key_fn`](super::key_fn) gives a fixed number of segments, so two
-    /// pairs never give one key.
+    /// Two different pairs never give one key. Of two whose number of segments may differ, such
+    /// as two [`key_fn`](super::key_fn), the first makes one segment as a whole:
+    /// `tenant:7` and `order:8` are `tenant%3A7:order:8`.
     #[must_use]
     fn and<E>(self, other: E) -> And<Self, E> {
         And { first: self, second: other }
     }
 
-    /// The other key, where this one skips: `header("x-order").optional().or(query("order"))`.
+    /// The other key, where this one skips:
+    /// `header("order:{x-order}").optional().or(query("order:{id}"))`. Both name the same things
+    /// by the same prefix, or one thing has two locks. A request may carry both, with different
+    /// values: the handler must go by the first too.
     #[must_use]
     fn or<E>(self, other: E) -> Or<Self, E> {
         Or { first: self, second: other }
@@ -76,11 +80,16 @@ where
 
     fn extract(&self, request: Request<B>) -> Self::Future {
         let second = self.second.clone();
-        AndFuture { pair: Pair::First { first: self.first.extract(request), second } }
+        let apart = self.first.segments().or(second.segments()).is_none();
+        AndFuture { pair: Pair::First { first: self.first.extract(request), second }, apart }
     }
 
     fn pass(&self, request: Request<B>) -> Request<Self::Body> {
         self.second.pass(self.first.pass(request))
+    }
+
+    fn segments(&self) -> Option<usize> {
+        Some(self.first.segments()? + self.second.segments()?)
     }
 }
 
@@ -100,6 +109,10 @@ where
     fn pass(&self, request: Request<B>) -> Request<Self::Body> {
         self.second.pass(self.first.pass(request))
     }
+
+    fn segments(&self) -> Option<usize> {
+        self.first.segments().filter(|first| self.second.segments() == Some(*first))
+    }
 }
 
 pin_project! {
@@ -116,6 +129,8 @@ pin_project! {
     pub struct AndFuture<F, C, G> {
         #[pin]
         pair: Pair<F, C, G>,
+        // Nothing else would tell where the first key ends.
+        apart: bool,
     }
 }
 
@@ -128,7 +143,8 @@ where
     type Output = Extracted<D>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut pair = self.project().pair;
+        let this = self.project();
+        let (mut pair, apart) = (this.pair, *this.apart);
         loop {
             let next = match pair.as_mut().project() {
                 PairProj::First { first, second } => match ready!(first.poll(cx)) {
@@ -144,7 +160,9 @@ where
                 },
                 PairProj::Second { second, key } => {
                     return Poll::Ready(match (ready!(second.poll(cx)), key) {
-                        (Extracted::Lock(more, request), Some(key)) => joined(key, &more, request),
+                        (Extracted::Lock(more, request), Some(key)) => {
+                            joined(key.as_str(), &more, apart, request)
+                        }
                         (other, _) => other,
                     });
                 }
@@ -154,7 +172,8 @@ where
     }
 }
 
-fn joined<B>(first: &Key, second: &Key, request: Request<B>) -> Extracted<B> {
+fn joined<B>(first: &str, second: &Key, apart: bool, request: Request<B>) -> Extracted<B> {
+    let first = if apart { Key::encode_segment(first) } else { first.into() };
     match Key::from_encoded(format!("{first}:{second}")) {
         Ok(key) => Extracted::Lock(key, request),
         Err(error) => Extracted::Reject(KeyReject::from(error), request.into_parts().0),

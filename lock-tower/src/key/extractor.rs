@@ -5,7 +5,7 @@ use std::future::Future;
 
 use http::request::Parts;
 use http::{Request, StatusCode};
-use lock_core::{Key, KeyError};
+use lock_core::{Key, KeyError, Problem};
 
 /// Derives the key of a request.
 ///
@@ -14,7 +14,7 @@ use lock_core::{Key, KeyError};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` derives no key from a request with the body `{B}`",
     label = "no key extractor",
-    note = "name a key: `LockLayer::new(locks).key(path(\"buy:{{sku}}\"))`; `json_pointer` wants a \
+    note = "name a key: `LockLayer::new(locks).key(path(\"order:{{id}}\").parsed::<u64>())`; `json_pointer` wants a \
             body whose error is `Into<BoxError>`"
 )]
 pub trait KeyExtractor<B>: Clone + Send + Sync + 'static {
@@ -28,6 +28,13 @@ pub trait KeyExtractor<B>: Clone + Send + Sync + 'static {
 
     /// Passes a request on without looking at it, where another extractor has decided already.
     fn pass(&self, request: Request<B>) -> Request<Self::Body>;
+
+    /// How many segments every key has, where that is always the same; `None` (default) where it
+    /// may differ. Two that may differ are joined in another way, see
+    /// [`Combine::and`](super::Combine::and).
+    fn segments(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// What a [`KeyExtractor`] found, with the request to pass on.
@@ -164,16 +171,20 @@ impl From<StatusCode> for KeyReject {
     }
 }
 
+/// As `#[distributed_lock]` answers it: without the key, of which the error shows the beginning.
 impl From<KeyError> for KeyReject {
     fn from(error: KeyError) -> Self {
-        Self::new(StatusCode::BAD_REQUEST).with_detail(error.to_string())
+        let problem = Problem::of(&error.into());
+        let reject = Self::new(problem.status()).with_code(problem.code());
+        reject.with_detail(problem.detail().to_owned())
     }
 }
 
 /// Implements [`KeyExtractor`] for a type whose `outcome(&self, &mut Parts) -> KeyOutcome` needs
-/// no more than the head of the request.
+/// no more than the head of the request; the closure gives
+/// [`segments`](KeyExtractor::segments).
 macro_rules! extract_from_head {
-    ($name:ident) => {
+    ($name:ident, |$key:ident| $segments:expr) => {
         impl<B> $crate::key::KeyExtractor<B> for $name {
             type Body = B;
             type Future = std::future::Ready<$crate::key::Extracted<B>>;
@@ -187,6 +198,11 @@ macro_rules! extract_from_head {
 
             fn pass(&self, request: http::Request<B>) -> http::Request<B> {
                 request
+            }
+
+            fn segments(&self) -> Option<usize> {
+                let $key = self;
+                $segments
             }
         }
     };

@@ -1,17 +1,14 @@
-//! Keys of the head of a request: a header, a query parameter, a closure, a constant.
+//! Keys by a closure and constant ones.
 
-use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
 
-use http::HeaderName;
 use http::request::Parts;
 use lock_core::{IntoKey, Key};
 
-use super::extractor::{KeyOutcome, KeyReject, extract_from_head};
+use super::extractor::{KeyOutcome, extract_from_head};
 
 /// One key for every request, or the first part of a longer one:
-/// `fixed("account").and(header("x-account"))`.
+/// `fixed("shop-1").and(path("order:{id}").parsed::<u64>())`.
 ///
 /// # Panics
 ///
@@ -37,101 +34,13 @@ impl FixedKey {
     }
 }
 
-extract_from_head!(FixedKey);
-
-/// A key of a header's value, one segment. Missing, empty, repeated or not visible ASCII: 400
-/// with the code `lock_key_missing`, `lock_key_ambiguous` or `lock_key_rejected`.
-///
-/// # Panics
-///
-/// If the name is no header name.
-#[track_caller]
-#[must_use]
-pub fn header<N>(name: N) -> HeaderKey
-where
-    N: TryInto<HeaderName>,
-    N::Error: fmt::Display,
-{
-    match name.try_into() {
-        Ok(name) => HeaderKey { name, optional: false },
-        Err(error) => panic!("bad header for a lock key: {error}"),
-    }
-}
-
-/// See [`header`].
-#[derive(Debug, Clone)]
-pub struct HeaderKey {
-    name: HeaderName,
-    optional: bool,
-}
-
-impl HeaderKey {
-    /// Lets a request without the header run without a lock, instead of refusing it.
-    #[must_use]
-    pub fn optional(mut self) -> Self {
-        self.optional = true;
-        self
-    }
-
-    fn outcome(&self, parts: &mut Parts) -> KeyOutcome {
-        let mut values = parts.headers.get_all(&self.name).iter();
-        let what = || format!("the header `{}`", self.name);
-        let value = values.next().map(http::HeaderValue::to_str);
-        if values.next().is_some() {
-            return ambiguous(what());
-        }
-        match value {
-            Some(Err(_)) => {
-                let detail = format!("{} is not visible ASCII", what());
-                KeyReject::bad("lock_key_rejected", detail).into()
-            }
-            Some(Ok(value)) => one_segment(Some(value), self.optional, what),
-            None => one_segment(None, self.optional, what),
-        }
-    }
-}
-
-extract_from_head!(HeaderKey);
-
-/// A key of a query parameter's decoded value, one segment. Missing or empty: 400 with the code
-/// `lock_key_missing`; given twice: 400 `lock_key_ambiguous`, as the handler might read the other.
-#[must_use]
-pub fn query(name: &str) -> QueryKey {
-    QueryKey { name: name.into(), optional: false }
-}
-
-/// See [`query`].
-#[derive(Debug, Clone)]
-pub struct QueryKey {
-    name: Arc<str>,
-    optional: bool,
-}
-
-impl QueryKey {
-    /// Lets a request without the parameter run without a lock, instead of refusing it.
-    #[must_use]
-    pub fn optional(mut self) -> Self {
-        self.optional = true;
-        self
-    }
-
-    fn outcome(&self, parts: &mut Parts) -> KeyOutcome {
-        let query = parts.uri.query().unwrap_or_default();
-        let pairs = form_urlencoded::parse(query.as_bytes());
-        let mut values = pairs.filter(|(name, _)| *name == *self.name).map(|(_, value)| value);
-        let what = || format!("the query parameter `{}`", self.name);
-        let value: Option<Cow<'_, str>> = values.next();
-        if values.next().is_some() {
-            return ambiguous(what());
-        }
-        one_segment(value.as_deref(), self.optional, what)
-    }
-}
-
-extract_from_head!(QueryKey);
+extract_from_head!(FixedKey, |key| Some(key.key.as_str().split(':').count()));
 
 /// A key by a closure over the head of the request. It returns a [`Key`], an `Option` or a
 /// `Result` of one, a [`StatusCode`](http::StatusCode) to refuse with, or a [`KeyOutcome`].
+///
+/// Parse what has more than one spelling, such as a number, and make the key of the value; begin
+/// with fixed text that says what the key names, as the templates of the other extractors do.
 ///
 /// ```
 /// use http::{Method, StatusCode};
@@ -178,23 +87,6 @@ impl<F> fmt::Debug for FnKey<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FnKey").finish_non_exhaustive()
     }
-}
-
-/// A key of one value that `what` names, where a value that is not there decides by `optional`.
-pub(super) fn one_segment(
-    value: Option<&str>,
-    optional: bool,
-    what: impl Fn() -> String,
-) -> KeyOutcome {
-    match value {
-        Some(value) if !value.is_empty() => Key::from_segments([value]).into(),
-        _ if optional => KeyOutcome::Skip,
-        _ => KeyReject::bad("lock_key_missing", format!("{} is missing or empty", what())).into(),
-    }
-}
-
-fn ambiguous(what: String) -> KeyOutcome {
-    KeyReject::bad("lock_key_ambiguous", format!("{what} is given more than once")).into()
 }
 
 impl<B, F, O> super::KeyExtractor<B> for FnKey<F>

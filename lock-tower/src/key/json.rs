@@ -1,28 +1,46 @@
-//! Keys of a value inside a JSON body.
+//! Keys of values inside a JSON body.
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use http::request::Parts;
 use http::{Request, StatusCode};
 use http_body::Body;
 use pin_project_lite::pin_project;
-use serde_json::Value;
 
 use super::body::{BufferedBody, is_too_large};
 use super::extractor::{Extracted, KeyExtractor, KeyOutcome, KeyReject};
-use super::head::one_segment;
+use super::pointer::Pointer;
+use super::template::{Kind, Template, Value};
+use super::typed::typed_parts;
 use super::whole::Whole;
 use crate::BoxError;
 
 /// How much of a body [`json_pointer`] reads unless told otherwise: 64 KiB.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// A key of a value inside a JSON body, found by a JSON pointer (RFC 6901): `json_pointer("/sku")`.
-/// A string, a number or a boolean makes one segment; `"1"` and `1` make the same.
+const KIND: Kind = Kind { call: "json_pointer", what: "the value of the body at" };
+
+/// A key of values inside a JSON body: `json_pointer("order:{/id}").parsed::<u64>()`.
+///
+/// ```
+/// use lock_tower::key::json_pointer;
+///
+/// // `{"id":7}` and `{"id":"7"}` are `order:7`; `7.0`, `7e0` and `"07"` are answered with 400.
+/// let key = json_pointer("order:{/id}").parsed::<u64>().bytes_max(4 * 1024);
+/// # let _ = key;
+/// ```
+///
+/// Without [`parsed`](JsonPointerKey::parsed) the key is the spelling: `"7"` and `"07"` are two
+/// locks, so that is only for values whose spelling is the identity, such as a SKU that the
+/// handler takes as text too.
+///
+/// The template is that of [the module](super#templates), with JSON pointers (RFC 6901) in the
+/// braces, which say `~0` for a `~` and `~1` for a `/` in a name, and cannot say a brace; `{}`
+/// means the whole body. The value is a string, a boolean or a whole number of any size, whose
+/// key is its text: `7` and `"7"` make the same.
 ///
 /// The body is read up to [`bytes_max`](JsonPointerKey::bytes_max) before any waiting, and the
 /// handler gets it as it was, with its trailers. The time for reading it is not bounded here.
@@ -32,29 +50,33 @@ pub const BODY_BYTES_MAX: usize = 64 * 1024;
 /// | is over the bound, announced or found | 413 `lock_body_too_large` |
 /// | breaks off | 400 `lock_body_incomplete` |
 /// | is no JSON | 400 `lock_body_invalid` |
-/// | has nothing, `null` or `""` there | 400 `lock_key_missing` |
+/// | has nothing or `null` there (without [`optional`](JsonPointerKey::optional)), or `""` | 400 `lock_key_missing` |
+/// | has a member twice on the way there, as the handler might read the other | 400 `lock_key_ambiguous` |
 /// | has a list or an object there | 400 `lock_key_rejected` |
+/// | has a number there with a fraction or an exponent, or `-0` | 400 `lock_key_not_canonical` |
+/// | has there what is no spelling of its type, or not the one | 400 `lock_key_not_canonical` |
+///
+/// Names are compared letter by letter. A handler that also takes a value by another name, such as
+/// a serde alias, needs a key for that: `.optional().or(…)`.
 ///
 /// # Panics
 ///
-/// If the pointer is neither empty nor begins with `/`.
+/// If the template is none, or has something else than a JSON pointer in its braces.
 #[track_caller]
 #[must_use]
-pub fn json_pointer(pointer: &str) -> JsonPointerKey {
-    assert!(
-        pointer.is_empty() || pointer.starts_with('/'),
-        "bad JSON pointer `{pointer}`: it begins with `/`"
-    );
-    JsonPointerKey { pointer: pointer.into(), bytes_max: BODY_BYTES_MAX, optional: false }
+pub fn json_pointer(template: &str) -> JsonPointerKey {
+    let template = Template::new(KIND, template, Pointer::parse);
+    JsonPointerKey { template, bytes_max: BODY_BYTES_MAX }
 }
 
 /// See [`json_pointer`].
 #[derive(Debug, Clone)]
 pub struct JsonPointerKey {
-    pointer: Arc<str>,
+    template: Template<Pointer>,
     bytes_max: usize,
-    optional: bool,
 }
+
+typed_parts!(JsonPointerKey);
 
 impl JsonPointerKey {
     /// The longest body that is read, in bytes (default [`BODY_BYTES_MAX`]); a longer one is
@@ -65,38 +87,30 @@ impl JsonPointerKey {
         self
     }
 
-    /// Lets a request with an empty body, or without a value there, run without a lock.
+    /// Lets a request with an empty body, or that lacks one of the values, run without a lock,
+    /// instead of refusing it. The client decides, so the handler must do nothing then that needs
+    /// the lock. An empty string is refused all the same.
     #[must_use]
     pub fn optional(mut self) -> Self {
-        self.optional = true;
+        self.template.optional();
         self
     }
 
     fn outcome(&self, data: &[u8]) -> KeyOutcome {
-        let what = || format!("`{}` of the body", self.pointer);
         if data.is_empty() {
-            return one_segment(None, self.optional, what);
+            return self.template.fill(|_| Ok(Value::Missing));
         }
-        let body: Value = match serde_json::from_slice(data) {
-            Ok(body) => body,
-            Err(error) => {
+        let Ok(body) = std::str::from_utf8(data) else {
+            return KeyReject::bad("lock_body_invalid", "the body is not UTF-8").into();
+        };
+        self.template.fill(|pointer| {
+            pointer.find(body).map_err(|error| {
                 // Only the place: the text of the error may repeat what the client sent.
                 let (line, column) = (error.line(), error.column());
                 let detail = format!("the body is no JSON: error at line {line}, column {column}");
-                return KeyReject::bad("lock_body_invalid", detail).into();
-            }
-        };
-        match body.pointer(&self.pointer) {
-            Some(Value::String(text)) => one_segment(Some(text), self.optional, what),
-            Some(value @ (Value::Number(_) | Value::Bool(_))) => {
-                one_segment(Some(&value.to_string()), self.optional, what)
-            }
-            Some(Value::Array(_) | Value::Object(_)) => {
-                let detail = format!("{} is no string, number or boolean", what());
-                KeyReject::bad("lock_key_rejected", detail).into()
-            }
-            None | Some(Value::Null) => one_segment(None, self.optional, what),
-        }
+                KeyReject::bad("lock_body_invalid", detail)
+            })
+        })
     }
 
     fn too_large(&self) -> KeyReject {
@@ -124,6 +138,10 @@ where
 
     fn pass(&self, request: Request<B>) -> Request<Self::Body> {
         request.map(BufferedBody::untouched)
+    }
+
+    fn segments(&self) -> Option<usize> {
+        Some(self.template.segments())
     }
 }
 

@@ -7,20 +7,39 @@ use http::StatusCode;
 use http::request::Parts;
 
 use super::extractor::{KeyOutcome, KeyReject, extract_from_head};
-use super::template::{NoValue, Template};
+use super::template::{Kind, Template, Value, any_name};
+use super::typed::typed_parts;
 
-/// A key of path parameters: `path("buy:{sku}")` under the route `/buy/{sku}`.
+const KIND: Kind = Kind { call: "path", what: "the path parameter" };
+
+/// A key of path parameters: `path("order:{id}").parsed::<u64>()` under the route `/pay/{id}`.
 ///
-/// A `:` separates the segments of the key. Each segment has one `{parameter}` at most, whose
-/// value is percent-decoded by the router and then encoded as a part of the key, so that it cannot
-/// forge another key. A wildcard `{*rest}` is `{rest}` here.
+/// ```
+/// use lock_tower::key::path;
+///
+/// // `/pay/7` is `order:7`; `/pay/07` and `/pay/+7`, which `Path<u64>` takes for 7 too, are
+/// // answered with 400 before the handler runs.
+/// let key = path("order:{id}").parsed::<u64>();
+/// # let _ = key;
+/// ```
+///
+/// Without [`parsed`](PathKey::parsed) the key is the spelling: `/pay/7` and `/pay/07` are two
+/// locks, so that is only for values whose spelling is the identity, such as a SKU that the
+/// handler takes as text too.
+///
+/// The template is that of [the module](super#templates), with the names of the route's parameters
+/// in the braces. A value is percent-decoded once, by the router, so the key is of the text that
+/// the handler gets. A wildcard `{*rest}` is `{rest}` here, and its value is text with slashes:
+/// `a/b`, `a//b` and `a/./b` are three keys, whatever file they mean.
 ///
 /// | the request | the answer |
 /// |---|---|
 /// | was not routed by axum: the layer stands around the whole `Router` | 500 `lock_path_not_matched`, and an error event |
 /// | matched a route without the parameter | 500 `lock_path_param_missing`, and an error event |
+/// | matched a route that has the parameter twice, by nesting | 500 `lock_path_param_ambiguous`, and an error event |
 /// | matched no route, the layer covers the fallback | 404 `lock_no_route` |
 /// | has a parameter that is not UTF-8 | 400 `lock_key_rejected` |
+/// | has one that is no spelling of its type, or not the one | 400 `lock_key_not_canonical` |
 ///
 /// Add the layer with [`Router::route_layer`](axum::Router::route_layer), which leaves the
 /// fallback alone, with [`Router::layer`](axum::Router::layer), or to a single
@@ -28,20 +47,17 @@ use super::template::{NoValue, Template};
 ///
 /// # Panics
 ///
-/// If the template has no parameter, two in one segment, or braces that do not match.
+/// If the template is none.
 #[track_caller]
 #[must_use]
 pub fn path(template: &str) -> PathKey {
-    match Template::parse(template) {
-        Ok(template) => PathKey { template },
-        Err(reason) => panic!("{reason}"),
-    }
+    PathKey { template: Template::new(KIND, template, any_name) }
 }
 
 /// See [`path`].
 #[derive(Debug, Clone)]
 pub struct PathKey {
-    template: Template,
+    template: Template<String>,
 }
 
 impl PathKey {
@@ -61,12 +77,15 @@ impl PathKey {
                 .into();
             }
         };
-        let value_of =
-            |name: &str| params.iter().find(|(param, _)| *param == name).map(|(_, value)| value);
-        match self.template.fill(value_of) {
-            Ok(key) => key.into(),
-            Err(NoValue(name)) => missing(name, parts.extensions.get::<MatchedPath>()).into(),
-        }
+        let route = || parts.extensions.get::<MatchedPath>();
+        self.template.fill(|name| {
+            let mut values = params.iter().filter(|(param, _)| param == name);
+            match (values.next(), values.next()) {
+                (None, _) => Err(missing(name, route())),
+                (Some(_), Some(_)) => Err(ambiguous(name)),
+                (Some((_, value)), None) => Ok(Value::One(value.to_owned().into())),
+            }
+        })
     }
 }
 
@@ -84,4 +103,12 @@ fn missing(name: &str, route: Option<&MatchedPath>) -> KeyReject {
     }
 }
 
-extract_from_head!(PathKey);
+fn ambiguous(name: &str) -> KeyReject {
+    KeyReject::misuse(
+        "lock_path_param_ambiguous",
+        format!("the route and one it is nested under both have a parameter `{name}`"),
+    )
+}
+
+typed_parts!(PathKey);
+extract_from_head!(PathKey, |key| Some(key.template.segments()));

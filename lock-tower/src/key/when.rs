@@ -46,6 +46,10 @@ where
     fn pass(&self, request: Request<B>) -> Request<Self::Body> {
         self.key.pass(request)
     }
+
+    fn segments(&self) -> Option<usize> {
+        self.key.segments()
+    }
 }
 
 pin_project! {

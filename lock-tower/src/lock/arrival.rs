@@ -94,7 +94,7 @@ impl Full {
             Self::PerKey => Cause::WaitersPerKey,
             Self::Total => Cause::Waiters,
         };
-        Refusal { key: Some(key), ..Refusal::of_cap(cause, None) }
+        Refusal { key: Some(key), ..Refusal::of_cap(cause) }
     }
 }
 

@@ -56,6 +56,13 @@ impl<R> LockBody<R> {
     }
 }
 
+/// An empty body, which holds no lock: for layers that answer by themselves, as a timeout does.
+impl<R> Default for LockBody<R> {
+    fn default() -> Self {
+        Self { state: State::Ended }
+    }
+}
+
 impl<R: Body> LockBody<R> {
     pub(super) fn free(body: R) -> Self {
         Self { state: State::Held { body, hold: None } }

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use http::{Response, StatusCode};
+use http::Response;
 use lock_core::{LockClient, LockOptions};
-use tower::retry::budget::TpsBudget;
+use tower::retry::budget::{Budget, TpsBudget};
 
 use super::arrival::{Arrivals, Caps};
 use super::body::LockBody;
-use crate::answer::{CustomBody, Refusal};
+use crate::answer::{Cause, CustomBody, Refusal, Statuses, Wire};
 
 /// How long a request keeps its lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,18 +36,38 @@ pub enum OnLost {
     Report,
 }
 
+/// What retries are paid from.
+#[derive(Clone)]
+pub(super) struct RetryBudget {
+    budget: Arc<TpsBudget>,
+    /// Made once, not for each request.
+    pay: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl RetryBudget {
+    pub(super) fn new(budget: Arc<TpsBudget>) -> Self {
+        let purse = Arc::clone(&budget);
+        Self { budget, pay: Arc::new(move || purse.withdraw()) }
+    }
+
+    /// A request deposits; each of its retries calls what this returns.
+    pub(super) fn deposit(&self) -> Arc<dyn Fn() -> bool + Send + Sync> {
+        self.budget.deposit();
+        Arc::clone(&self.pay)
+    }
+}
+
 /// The caller's own answer.
 pub(super) type OnBusy = Arc<dyn Fn(&Refusal<'_>) -> Response<CustomBody> + Send + Sync>;
 
 #[derive(Clone)]
 pub(super) struct Config {
     pub(super) locks: LockClient,
-    /// `retries` counts those of the layer; each acquire of lock-core is a single try.
     pub(super) options: LockOptions,
     pub(super) caps: Caps,
     pub(super) arrivals: Arc<Arrivals>,
-    pub(super) retry_budget: Arc<TpsBudget>,
-    pub(super) busy_status: StatusCode,
+    pub(super) retry_budget: RetryBudget,
+    pub(super) statuses: Statuses<Cause>,
     pub(super) on_busy: Option<OnBusy>,
     pub(super) hold_until: HoldUntil,
     pub(super) on_lost: OnLost,
@@ -55,19 +75,23 @@ pub(super) struct Config {
 }
 
 impl Config {
-    pub(super) fn answer<B>(&self, refusal: &Refusal<'_>) -> Response<LockBody<B>> {
+    /// Answers a request that came over `wire`.
+    pub(super) fn answer<B>(&self, wire: Wire, refusal: Refusal<'_>) -> Response<LockBody<B>> {
+        let reply = refusal.reply.over(wire, self.statuses.of(refusal.cause));
+        let refusal = Refusal { reply, ..refusal };
         tracing::debug!(
-            code = refusal.code,
+            code = refusal.code(),
             waited_ms = refusal.waited.as_millis() as u64,
             tries = refusal.tries,
             "a request is answered by the lock layer"
         );
         #[cfg(feature = "metrics")]
-        crate::metrics::refused(refusal.code);
-        match &self.on_busy {
-            Some(on_busy) => on_busy(refusal).map(LockBody::custom),
+        crate::metrics::refused(refusal.code());
+        let response = match &self.on_busy {
+            Some(on_busy) => on_busy(&refusal).map(LockBody::custom),
             None => refusal.default_response().map(LockBody::answer),
-        }
+        };
+        refusal.reply.mark(response)
     }
 }
 
@@ -77,8 +101,8 @@ impl fmt::Debug for Config {
             .field("locks", &self.locks)
             .field("options", &self.options)
             .field("caps", &self.caps)
-            .field("retry_budget", &self.retry_budget)
-            .field("busy_status", &self.busy_status)
+            .field("retry_budget", &self.retry_budget.budget)
+            .field("statuses", &self.statuses)
             .field("on_busy", &self.on_busy.is_some())
             .field("hold_until", &self.hold_until)
             .field("on_lost", &self.on_lost)

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
 use http_body::Body;
-use lock_core::{Key, LockGuard, LockScope, Scoped};
+use lock_core::{Key, LockGuard, LockScope};
 use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
 use tower_service::Service;
@@ -20,7 +20,7 @@ use super::body::LockBody;
 use super::config::Config;
 use super::held::Held;
 use super::waiting::{GaveUp, Waiting};
-use crate::answer::Refusal;
+use crate::answer::{Refusal, Wire};
 use crate::key::{Extracted, KeyExtractor};
 
 pin_project! {
@@ -32,19 +32,6 @@ pin_project! {
     /// [`detach_on_disconnect`](crate::LockLayer::detach_on_disconnect) a handler that has begun
     /// runs on.
     pub struct LockFuture<S, K, B, R>
-    where
-        S: Service<Request<K::Body>, Response = Response<R>>,
-        K: KeyExtractor<B>,
-    {
-        #[pin]
-        flow: Scoped<Flow<S, K, B, R>>,
-    }
-}
-
-pin_project! {
-    /// All of it runs inside one reentrancy scope, so that a handler that locks its own key again
-    /// does not wait for itself.
-    struct Flow<S, K, B, R>
     where
         S: Service<Request<K::Body>, Response = Response<R>>,
         K: KeyExtractor<B>,
@@ -73,7 +60,7 @@ pin_project! {
         // ## Held => the end
         Held { #[pin] held: Held<S::Future> },
         // ## Detached => the end
-        Detached { task: JoinHandle<Result<Response<LockBody<R>>, S::Error>> },
+        Detached { task: JoinHandle<Result<Response<LockBody<R>>, S::Error>>, wire: Wire },
     }
 }
 
@@ -86,28 +73,11 @@ where
     K: KeyExtractor<B>,
 {
     pub(super) fn new(service: S, key: K::Future, config: Arc<Config>) -> Self {
-        let locks = config.locks.clone();
-        let flow = Flow { state: State::Deriving { key }, service: Some(service), config };
-        Self { flow: locks.scope(flow) }
+        Self { state: State::Deriving { key }, service: Some(service), config }
     }
 }
 
 impl<S, K, B, R> Future for LockFuture<S, K, B, R>
-where
-    S: Service<Request<K::Body>, Response = Response<R>>,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
-    R: Body + Send + 'static,
-    K: KeyExtractor<B>,
-{
-    type Output = Result<Response<LockBody<R>>, S::Error>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.project().flow.poll(cx)
-    }
-}
-
-impl<S, K, B, R> Future for Flow<S, K, B, R>
 where
     S: Service<Request<K::Body>, Response = Response<R>>,
     S::Future: Send + 'static,
@@ -126,7 +96,7 @@ where
                     Extracted::Lock(key, request) => {
                         match config.arrivals.arrive(&key, config.caps) {
                             Ok(place) => State::Waiting {
-                                waiting: Waiting::new(Arc::clone(config), key, place),
+                                waiting: Waiting::new(config, key, place),
                                 request: Some(request),
                             },
                             Err(full) => {
@@ -139,7 +109,7 @@ where
                     }
                     Extracted::Reject(reject, head) => {
                         let refusal = Refusal { request: Some(&head), ..Refusal::of_key(&reject) };
-                        return Poll::Ready(Ok(config.answer(&refusal)));
+                        return Poll::Ready(Ok(config.answer(Wire::of(&head.headers), refusal)));
                     }
                 },
                 StateProj::Waiting { waiting, request } => {
@@ -147,8 +117,9 @@ where
                     let request = request.take().expect("kept until the wait is over");
                     match outcome {
                         Ok(guard) => {
+                            let wire = Wire::of(request.headers());
                             let inner = call(this.service, with_lock(request, &guard));
-                            begin(Held::new(inner, guard, Arc::clone(config)), config.detach)
+                            begin(Held::new(inner, guard, Arc::clone(config), wire), config.detach)
                         }
                         Err(gave_up) => {
                             return Poll::Ready(Ok(not_granted(config, gave_up, request)));
@@ -160,12 +131,12 @@ where
                     return Poll::Ready(result.map(|response| response.map(LockBody::free)));
                 }
                 StateProj::Held { held } => return held.poll(cx),
-                StateProj::Detached { task } => {
+                StateProj::Detached { task, wire } => {
                     return Poll::Ready(match ready!(Pin::new(task).poll(cx)) {
                         Ok(result) => result,
                         // A panic takes the way that it would have taken without the task.
                         Err(error) if error.is_panic() => panic::resume_unwind(error.into_panic()),
-                        Err(_) => Ok(config.answer(&Refusal::of_shutdown())),
+                        Err(_) => Ok(config.answer(*wire, Refusal::of_shutdown())),
                     });
                 }
             };
@@ -197,8 +168,14 @@ where
     if !detach {
         return State::Held { held };
     }
-    let scope = LockScope::current().unwrap_or_default();
-    State::Detached { task: tokio::spawn(scope.run(held.in_current_span())) }
+    let wire = held.wire();
+    let held = held.in_current_span();
+    // What this request is called under goes along, for a lock or a watch outside of this layer.
+    let task = match LockScope::current() {
+        Some(scope) => tokio::spawn(scope.run(held)),
+        None => tokio::spawn(held),
+    };
+    State::Detached { task, wire }
 }
 
 fn not_let_in<B, R>(
@@ -208,7 +185,8 @@ fn not_let_in<B, R>(
     request: Request<B>,
 ) -> Response<LockBody<R>> {
     let head = request.into_parts().0;
-    config.answer(&Refusal { request: Some(&head), ..full.refusal(key) })
+    let refusal = Refusal { request: Some(&head), ..full.refusal(key) };
+    config.answer(Wire::of(&head.headers), refusal)
 }
 
 fn not_granted<B, R>(
@@ -218,8 +196,9 @@ fn not_granted<B, R>(
 ) -> Response<LockBody<R>> {
     let GaveUp { error, waited, tries } = gave_up;
     let head = request.into_parts().0;
-    let refusal = Refusal::of_acquire(&error, config.busy_status);
-    config.answer(&Refusal { request: Some(&head), waited, tries, ..refusal })
+    let refusal = Refusal::of_acquire(&error);
+    let refusal = Refusal { request: Some(&head), waited, tries, ..refusal };
+    config.answer(Wire::of(&head.headers), refusal)
 }
 
 impl<S, K, B, R> fmt::Debug for LockFuture<S, K, B, R>

@@ -7,12 +7,12 @@ use std::task::{Context, Poll, ready};
 
 use http::Response;
 use http_body::Body;
-use lock_core::{LockGuard, Lost, LostError};
+use lock_core::{CutWatch, LockGuard, Lost, LostError, Scoped};
 use pin_project_lite::pin_project;
 
 use super::body::LockBody;
 use super::config::{Config, HoldUntil, OnLost};
-use crate::answer::Refusal;
+use crate::answer::{Refusal, Wire};
 
 pin_project! {
     /// Runs the inner future until it answers or, if so configured, the lock is lost.
@@ -20,18 +20,25 @@ pin_project! {
     /// Fields drop in their order: what the handler owns is gone before the lock is given up.
     pub(super) struct Held<F> {
         #[pin]
-        inner: Option<F>,
+        inner: Option<Scoped<F>>,
         guard: Option<LockGuard>,
         // None where a loss is only reported.
         lost: Option<Lost>,
         config: Arc<Config>,
+        // What the head of the request, which the handler has, said.
+        wire: Wire,
     }
 }
 
-impl<F> Held<F> {
-    pub(super) fn new(inner: F, guard: LockGuard, config: Arc<Config>) -> Self {
+impl<F: Future> Held<F> {
+    pub(super) fn new(inner: F, guard: LockGuard, config: Arc<Config>, wire: Wire) -> Self {
+        let inner = guard.scope(inner);
         let lost = (config.on_lost == OnLost::Cancel).then(|| guard.lost());
-        Self { inner: Some(inner), guard: Some(guard), lost, config }
+        Self { inner: Some(inner), guard: Some(guard), lost, config, wire }
+    }
+
+    pub(super) fn wire(&self) -> Wire {
+        self.wire
     }
 }
 
@@ -50,7 +57,8 @@ where
         {
             this.inner.set(None);
             drop(this.guard.take());
-            return Poll::Ready(Ok(answer_lost(this.config, &error)));
+            CutWatch::tell();
+            return Poll::Ready(Ok(answer_lost(this.config, *this.wire, &error)));
         }
         let inner = this.inner.as_mut().as_pin_mut().expect("polled again after it was ready");
         let result = ready!(inner.poll(cx));
@@ -69,7 +77,7 @@ where
     }
 }
 
-fn answer_lost<R>(config: &Config, error: &LostError) -> Response<LockBody<R>> {
+fn answer_lost<R>(config: &Config, wire: Wire, error: &LostError) -> Response<LockBody<R>> {
     tracing::warn!(%error, "a handler was stopped");
-    config.answer(&Refusal::of_lost(error))
+    config.answer(wire, Refusal::of_lost(error))
 }

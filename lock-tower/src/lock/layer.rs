@@ -11,10 +11,10 @@ use tower::retry::budget::TpsBudget;
 use tower_layer::Layer;
 
 use super::arrival::{Arrivals, Caps};
-use super::config::{Config, HoldUntil, OnLost};
+use super::config::{Config, HoldUntil, OnLost, RetryBudget};
 use super::service::LockService;
 use crate::BoxError;
-use crate::answer::{Refusal, custom};
+use crate::answer::{Cause, Refusal, Statuses, custom};
 
 /// The layer has no key extractor yet; see [`LockLayer::key`].
 #[derive(Debug, Clone, Copy)]
@@ -32,13 +32,69 @@ pub struct NoKey;
 /// | [`waiters_per_key`](Self::waiters_per_key) | 1,000 | at least 1 |
 /// | [`waiters`](Self::waiters) | 10,000 | at least 1 |
 /// | [`retry_budget`](Self::retry_budget) | 10 per s and 20 % of the requests of the last 10 s | |
-/// | [`busy_status`](Self::busy_status) | 409 | 400 to 599 |
+/// | [`status`](Self::status) | those of [`answer`](crate::answer) | 400 to 599 |
 /// | [`hold_until`](Self::hold_until) | the head of the response | |
 /// | [`on_lost`](Self::on_lost) | stop the handler, 503 | |
 /// | [`detach_on_disconnect`](Self::detach_on_disconnect) | off | |
 ///
 /// Clones of a layer, and all services that it makes, count waiters together and share the retry
 /// budget. An option out of its bounds is answered with 500 `lock_misconfigured`.
+///
+/// # Beside other layers
+///
+/// Layers of tower, tower-http and tower_governor stand outside and inside of it, in one
+/// `ServiceBuilder` or one by one on a router. Where they belong:
+///
+/// | beside it | where | why |
+/// |---|---|---|
+/// | authentication, validation of requests, rate limits (governor), CORS, body limits | outside | who is refused takes no lock and no place in line; a preflight waits for nobody; a browser may read refusals of this layer only through CORS outside |
+/// | trace, request ids, sensitive and response headers | outside | the wait and the refusals are seen and marked, too. A trace inside tells the time of the handler alone |
+/// | catch-panic | either | the lock is given up in both |
+/// | [`IdempotencyLayer`](crate::IdempotencyLayer) | outside | a replay waits for no lock |
+/// | a timeout for the client (`TimeoutLayer`) | outside | it counts the wait, so make it longer than [`wait`](Self::wait) `* (1 +` [`retries`](Self::retries)`)` and the handler together, or clients get its answer and not the one with `Retry-After`. It cuts a waiter out of the line, and a handler, unless that is [detached](Self::detach_on_disconnect) |
+/// | a timeout for the handler (`TimeoutLayer`) | inside | it begins when the lock is held, and bounds how long that is. [`hold_limit`](Self::hold_limit) does so whatever blocks |
+/// | a timeout of response bodies | either | under [`HoldUntil::ResponseBody`] a client that does not read keeps the lock until it |
+/// | a limit of concurrency, load shedding | outside | it counts those who wait, which are bounded then. Inside, a request has its readiness from before the wait: a limit counts who waits all the same, and `load_shed` judges the moment when the request came. With a `HandleErrorLayer` of its own inside they judge the moment when it runs. axum may make a service for each request: `GlobalConcurrencyLimitLayer` counts over all |
+/// | compression of responses | outside | either works; inside it is done under the lock |
+/// | decompression, limits and timeouts of request bodies | outside | a key out of the body ([`json_pointer`](crate::key::json_pointer)) is read behind them |
+/// | normalising paths | around the whole router | as always with axum: routes are found before a layer of the router runs |
+///
+/// Two need a word of help in one `ServiceBuilder`, because they know one type of body only; one
+/// by one on a router none does:
+///
+/// - tower_governor answers with `axum::body::Body`. Between it and this layer stands
+///   `.map_response(|response: Response<_>| response.map(Body::new))`.
+/// - `axum::middleware::from_fn` takes requests with `axum::body::Body`. Inside of
+///   `IdempotencyLayer` or of a key out of the body it stands behind
+///   `.map_request(|request: Request<_>| request.map(Body::new))`.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use axum::Router;
+/// use axum::http::StatusCode;
+/// use axum::routing::post;
+/// use lock_tower::LockLayer;
+/// use lock_tower::key::path;
+/// use tower::ServiceBuilder;
+/// use tower_http::compression::CompressionLayer;
+/// use tower_http::timeout::TimeoutLayer;
+/// use tower_http::trace::TraceLayer;
+///
+/// # let locks = lock_core::LockClient::memory();
+/// let timeout = |secs| {
+///     TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, Duration::from_secs(secs))
+/// };
+/// let app: Router = Router::new().route("/buy/{sku}", post(async || "sold")).layer(
+///     ServiceBuilder::new()
+///         .layer(TraceLayer::new_for_http())
+///         .layer(CompressionLayer::new())
+///         .layer(timeout(10)) // waits of 2 * 2 s, 5 s of work
+///         .layer(LockLayer::new(locks).key(path("buy:{sku}")))
+///         .layer(timeout(5)),
+/// );
+/// # drop(app);
+/// ```
 ///
 /// # Cancel safety
 ///
@@ -63,8 +119,8 @@ impl LockLayer {
             options,
             caps: Caps { per_key: 1_000, total: 10_000 },
             arrivals: Arc::new(Arrivals::default()),
-            retry_budget: Arc::new(TpsBudget::default()),
-            busy_status: StatusCode::CONFLICT,
+            retry_budget: RetryBudget::new(Arc::default()),
+            statuses: Statuses::default(),
             on_busy: None,
             hold_until: HoldUntil::default(),
             on_lost: OnLost::default(),
@@ -75,7 +131,9 @@ impl LockLayer {
 }
 
 impl<K> LockLayer<K> {
-    /// What requests are serialised by: an extractor of [`key`](crate::key).
+    /// What requests are serialised by: an extractor of [`key`](crate::key), such as
+    /// `path("order:{id}").parsed::<u64>()`. Without the type the key is the spelling: `/pay/1`
+    /// and `/pay/01` are two locks, also where the handler takes both for one number.
     pub fn key<E>(self, key: E) -> LockLayer<E> {
         LockLayer { key, config: self.config }
     }
@@ -88,14 +146,15 @@ impl<K> LockLayer<K> {
 
     /// How many further tries follow one that failed, as far as the retry budget allows: after a
     /// fault of the store that may pass, or, without [`admission`](Self::admission), a wait that
-    /// ran out. Each follows a jittered pause of 25 to 50 ms that doubles up to 1 s. A request
-    /// waits at most `wait * (1 + retries)`, without admission plus the pauses.
+    /// ran out. Each follows a jittered pause of 25 to 50 ms that doubles up to 1 s, and is half
+    /// of the time that is left at most. A request waits at most `wait * (1 + retries)`, pauses
+    /// included (2 s for the answer of the store where `wait` is zero).
     pub fn retries(mut self, retries: u32) -> Self {
         self.config.options.retries = retries;
         self
     }
 
-    /// Whether a request is refused at once, with 503 `lock_overloaded` and an honest
+    /// Whether a request is refused at once, with 429 `lock_overloaded` and an honest
     /// `Retry-After`, when it could not be done within its budget (default: yes).
     ///
     /// The budget is `wait * (1 + retries)`, and under admission it is one wait in one place of
@@ -167,29 +226,30 @@ impl<K> LockLayer<K> {
     /// when the budget is used up, a try that failed is answered instead of repeated. Give several
     /// layers one `Arc` to let them share it.
     pub fn retry_budget(mut self, budget: impl Into<Arc<TpsBudget>>) -> Self {
-        self.config.retry_budget = budget.into();
+        self.config.retry_budget = RetryBudget::new(budget.into());
         self
     }
 
-    /// The status of the answer when others held the lock for the whole budget: 409 (default) says
-    /// that the resource is busy, 503 that the server is.
+    /// Answers this cause with another status than that of the [table](crate::answer): say 503 to
+    /// [`Cause::Overloaded`] where a load balancer is to send the next requests elsewhere. Of
+    /// [`Cause::Key`] it replaces what the extractor says. The `code` stays, and so does the status
+    /// of gRPC.
     ///
     /// # Panics
     ///
     /// If it is no error status.
     #[track_caller]
-    pub fn busy_status(mut self, status: StatusCode) -> Self {
-        assert!(
-            status.is_client_error() || status.is_server_error(),
-            "busy_status is {status}, it must be from 400 to 599"
-        );
-        self.config.busy_status = status;
+    pub fn status(mut self, cause: Cause, status: StatusCode) -> Self {
+        self.config.statuses.set(cause, status);
         self
     }
 
     /// Answers in the application's own way whenever the layer answers by itself, for any
-    /// [`Cause`](crate::answer::Cause). The closure runs in the task of the request: it must not
-    /// block.
+    /// [`Cause`]. The closure runs in the task of the request: it must not block. A client of gRPC
+    /// ([`Refusal::is_grpc`]) reads no other answer than one of gRPC.
+    ///
+    /// The answer carries the [`HandlerRan`](lock_core::HandlerRan) of the cause among its
+    /// extensions, unless the closure puts another there.
     ///
     /// ```
     /// use axum::http::StatusCode;

@@ -47,7 +47,23 @@ async fn on_refused_gets_the_error_behind_an_outage() {
     });
     records.fail(FaultKind::Refused);
     let app = Runs::default().shop(layer, |_| "ran");
-    send(&app, order("k")).await.assert_problem(503, "idempotency_unavailable");
+    let answer = send(&app, order("k")).await;
+    answer.assert_problem(503, "idempotency_unavailable");
+    assert_eq!(answer.retry_after(), None, "a refusal does not pass by itself");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_cause_can_be_given_another_status() {
+    let (engine, _) = engine();
+    let layer = once(&engine).status(Cause::Key, StatusCode::UNPROCESSABLE_ENTITY);
+    let app = Runs::default().shop(layer, |_| "ran");
+    send(&app, order("")).await.assert_problem(422, "idempotency_key_empty");
+}
+
+#[test]
+#[should_panic(expected = "the status of Waiters is 304 Not Modified")]
+fn a_status_that_is_no_error_is_refused_at_once() {
+    let _ = once(&engine().0).status(Cause::Waiters, StatusCode::NOT_MODIFIED);
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,7 +95,7 @@ async fn an_option_out_of_its_bounds_is_answered_with_500() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_line_of_the_client_is_answered_with_503() {
+async fn a_full_line_of_the_client_is_answered_with_429() {
     let locks = LockClient::builder("memory:").waiters_per_key_max(1).connect().await.unwrap();
     let engine = Idempotency::new(locks.clone(), MemoryRecords::new());
     let app = Runs::default().shop(once(&engine), |_| "ran");
@@ -91,7 +107,7 @@ async fn a_full_line_of_the_client_is_answered_with_503() {
     let waiting = tokio::spawn(waits);
     settle().await;
     let answer = send(&app, order("k")).await;
-    answer.assert_problem(503, "idempotency_overloaded");
+    answer.assert_problem(429, "idempotency_overloaded");
     assert!(answer.retry_after().is_some());
     waiting.abort();
 }

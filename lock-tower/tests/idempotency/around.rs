@@ -1,22 +1,21 @@
-//! What limits and timeouts around the layer, or inside of it, do to a handler, as the
+//! What limits around the layer do to a handler, as the
 //! documentation tells.
 
-use http::StatusCode;
 use lock_core::LockOptions;
 use lock_core::idempotency::OnUnknown;
 use lock_tower::OnLost;
 use lock_tower::idempotency::OnDisconnect;
-use tower::limit::ConcurrencyLimitLayer;
+use tower::limit::GlobalConcurrencyLimitLayer;
 
 use crate::common::{Probe, ms, send, settle, spawn};
-use crate::fixture::{Runs, engine, gated, once, order};
+use crate::fixture::{engine, gated, once, order};
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_whose_client_is_gone_is_bounded_by_a_hold_limit_and_no_outer_limit() {
     let (engine, _) = engine();
     let engine = engine.with_lock_options(LockOptions::new().with_hold_limit(ms(100)));
     let probe = Probe::new();
-    let app = gated(once(&engine), &probe).layer(ConcurrencyLimitLayer::new(1));
+    let app = gated(once(&engine), &probe).layer(GlobalConcurrencyLimitLayer::new(1));
     for (key, inside) in [("a", 1), ("b", 2)] {
         let gone = spawn(&app, order(key));
         settle().await;
@@ -27,18 +26,6 @@ async fn a_handler_whose_client_is_gone_is_bounded_by_a_hold_limit_and_no_outer_
     tokio::time::sleep(ms(200)).await;
     assert_eq!((probe.inside(), probe.finished()), (0, 0), "both were stopped");
     assert_eq!(engine.locks().stats().held, 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timeout_inside_is_the_handlers_own_word_and_runs_again_even_under_refuse() {
-    let (engine, records) = engine();
-    let app = Runs::default().shop(once(&engine).on_unknown(OnUnknown::Refuse), |run| match run {
-        1 => (StatusCode::REQUEST_TIMEOUT, "cut"),
-        _ => (StatusCode::OK, "again"),
-    });
-    assert_eq!(send(&app, order("k")).await.text, "cut");
-    assert_eq!(records.len(), 0);
-    assert_eq!(send(&app, order("k")).await.text, "again");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,48 +1,20 @@
 //! Rule 6: responses that are too long, endless, or broken.
 
 use std::convert::Infallible;
-use std::sync::Mutex;
-use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
-use axum::routing::post;
 use bytes::Bytes;
 use futures_util::stream;
 use http::{Method, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt;
-use lock_tower::IdempotencyLayer;
-use lock_tower::idempotency::HasScope;
-use tokio::sync::mpsc;
 use tower::ServiceExt;
 
-use crate::common::{now, send, within};
-use crate::fixture::{Announced, Runs, engine, once, order, request};
-
-/// `POST /orders` answers once with what the response makes of a body that the sender feeds, and
-/// panics if it is run again.
-fn streaming(
-    layer: IdempotencyLayer<HasScope>,
-    response: fn(Body) -> Response,
-) -> (Router, mpsc::UnboundedSender<Result<Bytes, std::io::Error>>) {
-    let (frames, receiver) = mpsc::unbounded_channel();
-    let frames_of = |mut receiver: mpsc::UnboundedReceiver<_>| {
-        Body::from_stream(stream::poll_fn(move |cx| receiver.poll_recv(cx)))
-    };
-    let body = std::sync::Arc::new(Mutex::new(Some(frames_of(receiver))));
-    let handler = async move || response(body.lock().unwrap().take().expect("it runs once"));
-    (Router::new().route("/orders", post(handler)).layer(layer), frames)
-}
-
-async fn assert_never_runs_again(app: &Router) {
-    for _ in 0..2 {
-        let answer = send(app, order("k")).await;
-        answer.assert_problem(409, "idempotency_response_not_stored");
-        assert_eq!(answer.retry_after(), None);
-    }
-}
+use crate::common::{send, within};
+use crate::fixture::{
+    Announced, Runs, assert_never_runs_again, engine, once, order, request, streaming,
+};
 
 #[tokio::test(start_paused = true)]
 async fn rule_6_a_response_over_its_bound_goes_to_its_caller_and_never_runs_again() {
@@ -89,22 +61,6 @@ async fn rule_6_a_response_at_its_bound_is_stored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rule_6_a_stream_of_events_is_passed_on_at_once() {
-    let (engine, _) = engine();
-    let (app, frames) = streaming(once(&engine), |body| {
-        let head = Response::builder().header("content-type", "Text/Event-Stream; charset=utf-8");
-        head.body(body).unwrap()
-    });
-    let begun = now();
-    let mut body = within(app.clone().oneshot(order("k"))).await.unwrap().into_body();
-    frames.send(Ok(Bytes::from_static(b"data: 1\n\n"))).unwrap();
-    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "data: 1\n\n");
-    assert_eq!(begun.elapsed(), Duration::ZERO);
-    // While the stream is still open.
-    assert_never_runs_again(&app).await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn rule_6_an_upgrade_is_passed_on_at_once_and_never_runs_again() {
     let (engine, _) = engine();
     // Whatever the predicate says.
@@ -116,22 +72,6 @@ async fn rule_6_an_upgrade_is_passed_on_at_once_and_never_runs_again() {
     let response = within(app.clone().oneshot(order("k"))).await.unwrap();
     assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
     assert_never_runs_again(&app).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn rule_6_a_stream_that_takes_too_long_goes_on_to_its_caller() {
-    let (engine, _) = engine();
-    let layer = once(&engine).response_wait(Duration::from_secs(3));
-    let (app, frames) = streaming(layer, Response::new);
-    frames.send(Ok(Bytes::from_static(b"one, "))).unwrap();
-    frames.send(Ok(Bytes::from_static(b"two, "))).unwrap();
-    let begun = now();
-    let body = within(app.clone().oneshot(order("k"))).await.unwrap().into_body();
-    assert_eq!(begun.elapsed(), Duration::from_secs(3));
-    assert_never_runs_again(&app).await;
-    frames.send(Ok(Bytes::from_static(b"three"))).unwrap();
-    drop(frames);
-    assert_eq!(body.collect().await.unwrap().to_bytes(), "one, two, three");
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,6 +13,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use bytes::Bytes;
+use futures_util::stream;
 use http::Request;
 use http_body::{Frame, SizeHint};
 use lock_core::backend::{Fault, FaultKind};
@@ -24,8 +25,9 @@ use lock_core::memory::Memory;
 use lock_core::{FencingToken, LockClient};
 use lock_tower::IdempotencyLayer;
 use lock_tower::idempotency::HasScope;
+use tokio::sync::mpsc;
 
-use crate::common::Probe;
+use crate::common::{Probe, send};
 
 /// Records in memory that are out of reach while a test says so.
 #[derive(Debug, Clone, Default)]
@@ -44,8 +46,8 @@ impl Records {
         *self.fault.lock().unwrap() = None;
     }
 
-    /// From now on an abort takes so long.
-    pub(crate) fn slow_aborts(&self, by: Duration) {
+    /// From now on it takes so long to complete or abort.
+    pub(crate) fn slow_ends(&self, by: Duration) {
         *self.slow.lock().unwrap() = by;
     }
 
@@ -87,7 +89,11 @@ impl RecordStore for Records {
         if self.fault.lock().unwrap().is_some() {
             return self.or_fault(Box::pin(std::future::pending()));
         }
-        self.inner.complete(id, token, outcome, ttl)
+        let slow = *self.slow.lock().unwrap();
+        Box::pin(async move {
+            tokio::time::sleep(slow).await;
+            self.inner.complete(id, token, outcome, ttl).await
+        })
     }
 
     fn abort(&self, id: RecordId, token: FencingToken) -> BoxFuture<'_, Result<Written, Fault>> {
@@ -193,5 +199,28 @@ impl http_body::Body for Announced {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.frame.as_ref().map_or(0, Bytes::len) as u64)
+    }
+}
+
+/// `POST /orders` answers once with what the response makes of a body that the sender feeds, and
+/// panics if it is run again.
+pub(crate) fn streaming(
+    layer: IdempotencyLayer<HasScope>,
+    response: impl Fn(Body) -> Response + Clone + Send + Sync + 'static,
+) -> (Router, mpsc::UnboundedSender<Result<Bytes, std::io::Error>>) {
+    let (frames, receiver) = mpsc::unbounded_channel();
+    let frames_of = |mut receiver: mpsc::UnboundedReceiver<_>| {
+        Body::from_stream(stream::poll_fn(move |cx| receiver.poll_recv(cx)))
+    };
+    let body = Arc::new(Mutex::new(Some(frames_of(receiver))));
+    let handler = async move || response(body.lock().unwrap().take().expect("it runs once"));
+    (Router::new().route("/orders", post(handler)).layer(layer), frames)
+}
+
+pub(crate) async fn assert_never_runs_again(app: &Router) {
+    for _ in 0..2 {
+        let answer = send(app, order("k")).await;
+        answer.assert_problem(409, "idempotency_response_not_stored");
+        assert_eq!(answer.retry_after(), None);
     }
 }

@@ -6,7 +6,10 @@ mod common;
 mod answers;
 mod around;
 mod capture;
+mod crowd;
+mod cut;
 mod fixture;
+mod flow;
 mod header;
 mod in_flight;
 #[cfg(feature = "metrics")]

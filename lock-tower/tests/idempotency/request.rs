@@ -141,7 +141,7 @@ async fn a_request_that_breaks_off_is_answered_with_400_and_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_takes_too_long_is_answered_with_408_and_gives_its_place_up() {
     let (engine, records) = engine();
-    let app = Runs::default().shop(once(&engine).waiters(1), |_| "ran");
+    let app = Runs::default().shop(once(&engine).first_requests(1), |_| "ran");
     let endless = stream::pending::<Result<Bytes, Infallible>>();
     let begun = now();
     let answer = send(&app, request("k").body(Body::from_stream(endless)).unwrap()).await;

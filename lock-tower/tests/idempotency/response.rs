@@ -43,7 +43,7 @@ async fn rule_7_what_depends_on_the_moment_is_not_stored_and_runs_again() {
 async fn rule_7_a_retry_of_what_was_not_stored_runs() {
     let (engine, records) = engine();
     // The record is gone before the answer, so that a retry runs even if it does not wait.
-    records.slow_aborts(std::time::Duration::from_millis(500));
+    records.slow_ends(std::time::Duration::from_millis(500));
     let layer = once(&engine).duplicates(Duplicates::Reject);
     let app = Runs::default().shop(layer, |run| match run {
         1 => (StatusCode::INTERNAL_SERVER_ERROR, "broken"),

@@ -3,18 +3,20 @@
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
-use lock_core::idempotency::Scope;
+use axum::routing::post;
+use http::{HeaderMap, StatusCode};
+use lock_core::idempotency::{OnUnknown, Scope};
 use lock_tower::IdempotencyLayer;
 use lock_tower::idempotency::{HasScope, ScopeReject};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber, span};
 
-use crate::common::send;
+use crate::common::{now, send, settle, spawn};
 use crate::fixture::{Runs, engine, once, order, request};
 
 fn per_tenant(engine: &lock_core::idempotency::Idempotency) -> IdempotencyLayer<HasScope> {
@@ -101,6 +103,9 @@ async fn rule_9_neither_key_nor_scope_is_in_any_log() {
     let _said = tracing::subscriber::set_default(said.clone());
     let (engine, records) = engine();
     let app = Runs::default().shop(per_tenant(&engine), |_| "ran");
+    // What another test logs for the first time at this moment may be noted as wanted by nobody.
+    send(&app, of("the-tenant", "first,")).await;
+    tracing::callsite::rebuild_interest_cache();
     for key in ["the-secret-key", "\"the-secret-key\"", "the-secret-key,", "\"the-secret-key"] {
         send(&app, of("the-tenant", key)).await;
     }
@@ -135,4 +140,46 @@ async fn rule_18_a_replay_is_denied_when_authentication_denies() {
     let denied = send(&app, with("expired")).await;
     assert_eq!((denied.status, &*denied.text), (StatusCode::UNAUTHORIZED, ""));
     assert_eq!(send(&app, with("valid")).await.headers["idempotent-replayed"], "true");
+}
+
+/// Tenant `a` has left a record in some state. Another tenant that sends its key, and another
+/// body, meets none of it.
+#[tokio::test(start_paused = true)]
+async fn rule_9_a_tenant_that_knows_the_key_of_another_learns_nothing_and_replaces_nothing() {
+    for state in ["in flight", "done", "tombstone", "unknown"] {
+        let (engine, _) = engine();
+        let layer = per_tenant(&engine).on_unknown(OnUnknown::Refuse).store_everything();
+        let runs = Runs::default();
+        let counting = runs.clone();
+        let handler = async move |tenant: HeaderMap| -> Response {
+            counting.next();
+            match (&tenant["x-tenant"] == "a", state) {
+                (true, "in flight") => std::future::pending().await,
+                (true, "tombstone") => {
+                    ([("content-type", "text/event-stream")], "x").into_response()
+                }
+                (true, "unknown") => panic!("the handler's own"),
+                _ => "done".into_response(),
+            }
+        };
+        let app = Router::new().route("/orders", post(handler)).layer(layer);
+        let first = spawn(&app, of("a", "k"));
+        settle().await;
+        let begun = now();
+        let guess = request("k").header("x-tenant", "b").body(Body::from("another")).unwrap();
+        let answer = send(&app, guess).await;
+        assert_eq!((&*answer.text, begun.elapsed().as_millis()), ("done", 0), "{state}");
+        assert!(!answer.headers.contains_key("idempotent-replayed"), "{state}");
+        assert_eq!(runs.count(), 2, "{state}");
+        // The record of the first is as it was.
+        let code = match state {
+            "in flight" => "idempotency_in_flight",
+            "tombstone" => "idempotency_response_not_stored",
+            "unknown" => "idempotency_outcome_unknown",
+            _ => "",
+        };
+        assert_eq!(send(&app, of("a", "k")).await.code(), code, "{state}");
+        assert_eq!(runs.count(), 2, "{state}");
+        first.abort();
+    }
 }

@@ -17,6 +17,9 @@ pub(super) const SUPER_DIGEST: &str = "super:vmSeKGhrQGyoqcqB+GELkchxwxg=";
 /// How long one request may take: 5 s. The client itself waits without bound for a connection.
 const LIMIT: Duration = Duration::from_secs(5);
 
+/// How often a session is asked for.
+const TRIES: u32 = 3;
+
 /// A session with every right, on a runtime of its own: it works while the test's runtime is
 /// blocked or its clock is paused, and may be used from inside a runtime.
 #[derive(Debug)]
@@ -31,8 +34,16 @@ impl Admin {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let connecting = async move {
-            let connector = Client::connector().with_auth("digest", SUPER).with_fail_eagerly();
-            connector.with_session_timeout(Duration::from_secs(60)).connect(&addr.to_string()).await
+            let mut tries = 1;
+            loop {
+                let connector = Client::connector().with_auth("digest", SUPER).with_fail_eagerly();
+                let connector = connector.with_session_timeout(Duration::from_secs(60));
+                match connector.connect(&addr.to_string()).await {
+                    // A server on a busy machine may be late for once.
+                    Err(Error::NoHosts) if tries < TRIES => tries += 1,
+                    answer => return answer,
+                }
+            }
         };
         match block_on(&runtime, connecting) {
             Ok(client) => Ok(Admin { client, runtime: Some(runtime) }),

@@ -125,6 +125,37 @@ async fn a_grant_to_a_process_that_died_before_it_heard_of_it_passes_on_after_th
     nothing_left(&server, [locks]).await;
 }
 
+/// F05 (V2, V5, V6): processes whose machine lost its power leave their connections open at the
+/// server, so they are not known to be gone. Each counts as waiting for 1.5 s after its last word,
+/// and a hand-off to it costs the claim lease: a whole row of them costs no more than one.
+#[tokio::test]
+async fn a_row_of_waiters_without_power_costs_one_claim_lease() {
+    let (server, history) = (RedisServer::start(), History::new());
+    let proxy = Proxy::start(server.addr());
+    let locks = connect(&server.url(), ms(30_000)).await;
+    let first = history.actor("first", &locks, &server);
+    let (guard, _) = first.acquire("k", ms(1_000)).await;
+    let mut row = Vec::new();
+    for (n, name) in ["a", "b", "c"].into_iter().enumerate() {
+        let mut doomed = history.worker(name, &proxy.url(), &server, 30_000);
+        doomed.send("acquire k 20000");
+        line_of(&server, "k", n as u64 + 1).await;
+        row.push(doomed);
+    }
+    // Their ends of the connections say nothing more, not even that they are closed.
+    proxy.black_hole();
+    row.iter_mut().for_each(|doomed| doomed.kill());
+    first.release(guard.unwrap()).await.unwrap();
+    let second = history.actor("second", &locks, &server);
+    let (guard, took) = second.acquire("k", ms(10_000)).await;
+    assert!(took < CLAIM_LEASE + RECHECK + SLACK, "{took:?}");
+    second.release(guard.unwrap()).await.unwrap();
+    proxy.resume();
+    history.check(Checker::new().exclusive().killed("a").killed("b").killed("c"));
+    drop((first, second));
+    nothing_left(&server, [locks]).await;
+}
+
 /// F20 (V6): a holder that is asked to end gives its lock back at once and exits with success.
 #[tokio::test]
 async fn a_terminated_holder_gives_its_lock_back_before_its_lease_ends() {

@@ -254,7 +254,7 @@ async fn a_shutdown_gives_everything_back_and_says_so() {
 }
 
 /// F36 (V4, V6, V8): one task that locks a key twice without a scope ends at its budget, and the
-/// error names its own hold; in a scope it re-enters, with one node.
+/// error names its own hold; under its guard it re-enters, with one node.
 #[tokio::test]
 async fn a_task_that_locks_a_key_twice_is_told_or_re_enters() {
     let server = Zoo::start().await;
@@ -264,15 +264,12 @@ async fn a_task_that_locks_a_key_twice_is_told_or_re_enters() {
     let AcquireError::Timeout(timeout) = &error else { panic!("{error:?}") };
     assert_eq!(timeout.blocked_by(), &BlockedBy::ThisClient { token: guard.token() });
     guard.release().await.unwrap();
-    let work = async {
-        let outer = locks.lock("k").await.unwrap();
-        let inner = locks.lock("k").wait(ms(150)).await.unwrap();
-        assert_eq!((inner.token(), server.line("k").len()), (outer.token(), 1));
-        outer.release().await.unwrap();
-        assert!(inner.is_held() && server.line("k").len() == 1);
-        inner.release().await.unwrap();
-        assert!(server.line("k").is_empty());
-    };
-    locks.scope(work).await;
+    let outer = locks.lock("k").await.unwrap();
+    let inner = outer.scope(locks.lock("k").wait(ms(150)).acquire()).await.unwrap();
+    assert_eq!((inner.token(), server.line("k").len()), (outer.token(), 1));
+    outer.release().await.unwrap();
+    assert!(inner.is_held() && server.line("k").len() == 1);
+    inner.release().await.unwrap();
+    assert!(server.line("k").is_empty());
     nothing_left(&server, [locks]).await;
 }

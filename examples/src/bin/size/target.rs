@@ -160,6 +160,7 @@ mod tests {
         let problem = |code: &str| format!(r#"{{"code":"{code}"}}"#).into_bytes();
         for (status, body, end) in [
             (200, Vec::new(), Some(End::Done)),
+            (429, problem("lock_overloaded"), Some(End::Refused)),
             (503, problem("lock_overloaded"), Some(End::Refused)),
             (429, problem("lock_waiters"), Some(End::Refused)),
             (429, b"slow down".to_vec(), Some(End::Refused)),

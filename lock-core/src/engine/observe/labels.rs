@@ -32,16 +32,13 @@ impl WaitEnd {
             Err(AcquireError::Unavailable(_) | AcquireError::NotReplicated(_)) => Self::Unavailable,
             Err(AcquireError::Rejected(_)) => Self::Rejected,
             Err(AcquireError::Closed(_)) => Self::Closed,
+            // The wait ended in a grant; that the hold was lost is counted by its cause.
+            Err(AcquireError::Lost(_)) => Self::Granted,
         }
     }
 
     pub(super) fn as_str(self) -> &'static str {
         Self::ALL[self as usize]
-    }
-
-    /// Whether its last try is among those that [`Acquire`](crate::Acquire) counts as failed.
-    pub(super) fn counts_as_a_failed_try(self) -> bool {
-        matches!(self, Self::Timeout | Self::Unavailable)
     }
 }
 

@@ -72,7 +72,7 @@ impl Wait {
         self.in_line = in_line;
     }
 
-    /// It ended, after so many tries had failed. `started` is none for input that was refused, and
+    /// It ended in its try of this number. `started` is none for input that was refused, and
     /// for a re-entry.
     pub(super) fn over(
         &mut self,
@@ -108,7 +108,7 @@ impl Wait {
         // A field is looked up by its name even if nobody listens.
         if !self.span.is_disabled() {
             self.span.record("lock.outcome", end.as_str());
-            self.span.record("lock.tries", tries + u32::from(!end.counts_as_a_failed_try()));
+            self.span.record("lock.tries", tries);
             // It ends here, not when the caller drops the future.
             self.span = Span::none();
         }
@@ -137,7 +137,7 @@ pub(super) fn hold(key: &Key, token: u64) -> Span {
 
 /// The guard of a hold gave it up. `changes` are those of the release.
 pub(super) fn gave_up(span: &Span, changes: &Changes) {
-    if !span.is_disabled() {
+    if !span.is_disabled() && !changes.goes_on {
         let released = changes.ended.is_some_and(|ended| ended.lost.is_none());
         span.record("lock.outcome", if released { "released" } else { "lost" });
     }

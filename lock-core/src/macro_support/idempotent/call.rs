@@ -10,7 +10,7 @@ use crate::idempotency::{
     BeginError, BeginRejection, Begun, CompleteError, Duplicates, Execution, FingerprintBuilder,
     Idempotency, OnUnknown, Scope,
 };
-use crate::{Key, KeyError, LockHandle};
+use crate::{CutWatch, Key, KeyError, LockHandle};
 
 /// Engine, scope, key and options of a call. What is not given is the engine's choice.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ pub fn values<R: Replayable>() -> Values<R> {
 ///
 /// # Cancel safety
 ///
-/// Dropping it drops the work, then removes the record and releases the lock in the background.
+/// Dropping it drops the work, then gives the execution up in the background.
 pub async fn run<R, W, F>(call: Call, values: Values<R>, work: W) -> R
 where
     W: FnOnce(LockHandle) -> F,
@@ -107,34 +107,41 @@ where
         Ok(Begun::Unknown { age }) => return refuse(IdempotencyError::Unknown { age }),
         Err(error) => return refuse(error),
     };
+    let watch = CutWatch::new();
     let value = {
-        let handle = execution.handle();
+        let work = watch.scope(work(execution.handle()));
         // The loss first, so that work which was stopped past its lease does not go on.
         tokio::select! {
             biased;
             lost = execution.lost() => {
                 // Cut in the middle: what it has done by now nobody knows.
+                CutWatch::tell();
                 execution.leave();
                 return refuse(lost.into());
             }
-            value = work(handle) => value,
+            value = work => value,
         }
     };
-    match end(execution, (values.keep)(&value)).await {
+    match end(execution, (values.keep)(&value), &watch).await {
         // It has happened: its caller is told so, whatever becomes of the record.
         Ok(()) | Err(CompleteError::Unavailable { .. }) => value,
         Err(error) => refuse(IdempotencyError::Stale(error)),
     }
 }
 
-async fn end(execution: Execution, keep: Keep) -> Result<(), CompleteError> {
+async fn end(execution: Execution, keep: Keep, watch: &CutWatch) -> Result<(), CompleteError> {
     match keep {
-        Keep::Payload(payload) => execution.complete(payload).await,
-        Keep::Tombstone => execution.tombstone().await,
-        Keep::Nothing => {
-            // Whether the record is gone already is of no concern to who failed.
-            drop(execution.abort().await);
-            Ok(())
-        }
+        Keep::Payload(payload) => return execution.complete(payload).await,
+        Keep::Tombstone => return execution.tombstone().await,
+        // An error of whatever type that came of a cut is no outcome.
+        Keep::Nothing if !watch.has_seen_one() => abort(execution).await,
+        Keep::Nothing | Keep::Unknown => execution.leave(),
     }
+    Ok(())
+}
+
+/// The value is not to be kept.
+async fn abort(execution: Execution) {
+    // Whether the record is gone already is of no concern to who failed.
+    drop(execution.abort().await);
 }

@@ -14,8 +14,12 @@ pub enum Keep {
     Payload(Bytes),
     /// That it has happened, and nothing to replay.
     Tombstone,
-    /// Nothing: a later call runs.
+    /// Nothing: a later call runs, unless a lock inside has cut its work, which is as
+    /// [`Unknown`](Self::Unknown).
     Nothing,
+    /// Nothing, as the body was cut in the middle: nobody knows what it has done, and `on_unknown`
+    /// decides about a later call.
+    Unknown,
 }
 
 /// The return type of a function under `#[idempotent]`.

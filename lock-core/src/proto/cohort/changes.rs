@@ -13,6 +13,8 @@ pub(crate) struct Changes {
     pub(crate) handed_on: Option<HandOff>,
     /// A hold ended.
     pub(crate) ended: Option<Ended>,
+    /// A guard went, and its hold goes on under another one.
+    pub(crate) goes_on: bool,
 }
 
 /// Between whom a lock was handed on.
@@ -35,6 +37,6 @@ pub(crate) struct Ended {
 
 impl Changes {
     pub(crate) const fn none() -> Self {
-        Self { granted: false, handed_on: None, ended: None }
+        Self { granted: false, handed_on: None, ended: None, goes_on: false }
     }
 }

@@ -25,8 +25,8 @@ pub(super) enum Idle {
 
 impl<R> Held<R> {
     pub(super) fn hold(&mut self, token: u64, ask: &Ask, now: Instant) {
-        self.holder =
-            Some(Holder { token, since: now, until: ask.hold_limit.map(|limit| now + limit) });
+        let until = ask.hold_limit.map(|limit| now + limit);
+        self.holder = Some(Holder { token, since: now, until, guards: 1 });
         self.linger = ask.linger;
         self.linger_until = None;
     }
@@ -158,8 +158,28 @@ impl<W, R> Cohort<W, R> {
         true
     }
 
-    /// A guard gives the lock up. Where the store has to be asked first the answer is `None`, and
-    /// comes through what `reply` made, from the driver.
+    /// One guard more for the hold under `token`, if that is still good.
+    pub(crate) fn reenter(&mut self, token: u64, now: Instant) -> bool {
+        let good = self.held_until(token, now).is_some();
+        if let Place::Held(Held { holder: Some(holder), .. }) = &mut self.place
+            && good
+        {
+            holder.guards += 1;
+        }
+        good
+    }
+
+    /// A guard goes whose hold is over already.
+    fn forget_lost(&mut self, token: u64) {
+        self.lost.retain_mut(|lost| {
+            lost.guards -= u32::from(lost.token == token);
+            lost.guards > 0
+        });
+    }
+
+    /// A guard gives the lock up; of several guards of one hold, the last one does. Where the
+    /// store has to be asked first the answer is `None`, and comes through what `reply` made, from
+    /// the driver.
     pub(crate) fn release(
         &mut self,
         token: u64,
@@ -167,7 +187,6 @@ impl<W, R> Cohort<W, R> {
         now: Instant,
         fx: &mut Effects<W, R>,
     ) -> Option<ReleaseAnswer> {
-        self.forget_watchers(token);
         let good = self.held_until(token, now).is_some();
         if !good && self.holder() == Some(token) {
             // The lease is over, and the driver has not come round to say so.
@@ -176,16 +195,24 @@ impl<W, R> Cohort<W, R> {
         let held = match &mut self.place {
             Place::Held(held) if good => held,
             _ => {
-                self.lost.retain(|(of, _)| *of != token);
+                self.forget_lost(token);
                 return Some(ReleaseAnswer::NotHeld);
             }
         };
+        if let Some(holder) = held.holder.as_mut().filter(|holder| holder.guards > 1) {
+            holder.guards -= 1;
+            fx.changes.goes_on = true;
+            return Some(ReleaseAnswer::Released);
+        }
         self.answered_at = Some(now);
         let ended = held.holder.take().map(|holder| holder.ended(now, None));
         if let (Some(admission), Some(Ended { held_for, .. })) = (&mut self.admission, ended) {
             admission.released(held_for);
         }
         fx.changes.ended = ended;
+        if !self.watchers.is_empty() {
+            self.watchers.retain(|_, watcher| watcher.token != token);
+        }
         held.linger_until = (!held.linger.is_zero()).then(|| now + held.linger);
         if self.pass(now, fx) {
             // The claim had a holder, so no earlier release waits for its withdrawal.

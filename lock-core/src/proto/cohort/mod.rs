@@ -237,6 +237,15 @@ struct Holder {
     token: u64,
     since: Instant,
     until: Option<Instant>,
+    /// Of this hold: the one that was granted, and those that re-entered it.
+    guards: u32,
+}
+
+#[derive(Debug)]
+struct LostHold {
+    token: u64,
+    cause: LostCause,
+    guards: u32,
 }
 
 impl Holder {
@@ -260,7 +269,7 @@ pub(crate) struct Cohort<W, R> {
     /// Pause before the store is asked again after trouble.
     ask_not_before: Option<Instant>,
     /// Holds that ended before their release, until their guards are gone.
-    lost: Vec<(u64, LostCause)>,
+    lost: Vec<LostHold>,
     /// Who wants to know something of a hold, by a number of their own.
     watchers: BTreeMap<u64, told::Watcher<W>>,
     watchers_made: u64,

@@ -26,9 +26,10 @@ impl<W, R> Cohort<W, R> {
         let Some(holder) = held.holder.take() else { return };
         fx.changes.ended = Some(holder.ended(now, Some(cause)));
         self.counters.lost += 1;
-        self.lost.push((holder.token, cause));
-        self.wake_watchers(holder.token, News::Lost, fx);
-        self.forget_watchers(holder.token);
+        let Holder { token, guards, .. } = holder;
+        self.lost.push(LostHold { token, cause, guards });
+        self.wake_watchers(token, News::Lost, fx);
+        self.forget_watchers(token);
     }
 
     /// Ends holds whose lease or hold limit is over. A hold limit hands the lock on.
@@ -57,7 +58,7 @@ impl<W, R> Cohort<W, R> {
             self.expire_hold(now, fx);
             fx.poke = true;
         }
-        self.lost.iter().find(|(of, _)| *of == token).map(|(_, cause)| *cause)
+        self.lost.iter().find(|lost| lost.token == token).map(|lost| lost.cause)
     }
 
     /// The store said whether somebody asked for the key. It stays with the claim: a holder that

@@ -59,7 +59,7 @@ impl Cluster {
         drop(runtime.spawn(async move {
             let last = looking.0.look_at.lock().unwrap_or_else(PoisonError::into_inner).0;
             if let Some(last) = last {
-                tokio::time::sleep_until((last + BETWEEN).into()).await;
+                clock::sleep_until(last + BETWEEN).await;
             }
             drop(tokio::time::timeout(REQUEST_WITHIN * 2, looking.0.look()).await);
             looking.0.check_pushes();
@@ -94,7 +94,8 @@ impl Cluster {
             let mut answers: FuturesUnordered<_> =
                 nodes.iter().map(|addr| self.ask(addr.clone())).collect();
             let (mut all, mut until) = (Vec::new(), clock::now() + REQUEST_WITHIN);
-            while let Ok(Some(answer)) = tokio::time::timeout_at(until.into(), answers.next()).await
+            while let Ok(Some(answer)) =
+                tokio::time::timeout_at(clock::timer(until), answers.next()).await
             {
                 match answer {
                     Ok(told) => {

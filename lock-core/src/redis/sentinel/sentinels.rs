@@ -165,7 +165,7 @@ impl Sentinels {
         // A master that is known is to be connected to in the same time.
         let mut until = start + if knew { 1 } else { 2 } * ask::ANSWER_WITHIN;
         while named < majority {
-            match tokio::time::timeout_at(until.into(), asked.next()).await {
+            match tokio::time::timeout_at(clock::timer(until), asked.next()).await {
                 Ok(Some((Ok(Some(report)), at))) => {
                     self.learn(&at, report);
                     named += 1;

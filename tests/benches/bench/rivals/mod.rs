@@ -152,9 +152,7 @@ impl Connected {
 
 /// One multiplexed connection that never gives a slow answer up.
 pub(crate) async fn multiplexed(url: &str) -> MultiplexedConnection {
-    let client = redis::Client::open(url).expect("a URL");
-    let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
-    client.get_multiplexed_async_connection_with_config(&config).await.expect("a server")
+    tests::resource::patient(url).await.expect("a server")
 }
 
 /// The lease of every rival that has one.

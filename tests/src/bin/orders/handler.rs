@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 use lock_tower::FencingToken;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
-use tests::resource::FencedRegister;
+use tests::resource::{FencedRegister, patient};
 use tokio::time::sleep;
 
 use crate::Trouble;
@@ -21,7 +21,7 @@ pub(crate) struct Orders {
 
 impl Orders {
     pub(crate) async fn connect(url: &str) -> Result<Self, Trouble> {
-        let ledger = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
+        let ledger = patient(url).await?;
         Ok(Self { ledger, stock: FencedRegister::connect(url).await? })
     }
 

@@ -1,0 +1,80 @@
+//! How long the machine was suspended: the monotonic clock stands still then, and leases go on.
+//!
+//! Linux counts that time in `CLOCK_BOOTTIME`, which runs beside `CLOCK_MONOTONIC` at the same
+//! speed: what their difference has grown by since this process first looked is the time that
+//! [`clock::now`](super::clock::now) has to add. Other systems have no such pair of clocks, and
+//! nothing is added there.
+
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::{Duration, Instant};
+
+/// The two clocks are compared no more often than this, as that costs two more readings. So a
+/// process that goes on after a suspension runs for no longer than this before it knows.
+const LOOK_EVERY_NANOS: u64 = 1_000_000;
+
+/// Where the counting begins.
+#[derive(Debug)]
+struct Begin {
+    at: Instant,
+    /// At least what the clocks were apart then, so that nothing is counted that was none.
+    apart: Duration,
+}
+
+static BEGIN: OnceLock<Begin> = OnceLock::new();
+static LOOKED_NANOS: AtomicU64 = AtomicU64::new(0);
+static SUSPENDED_NANOS: AtomicU64 = AtomicU64::new(0);
+/// What a test has added.
+static PRETENDED_NANOS: AtomicU64 = AtomicU64::new(0);
+
+/// What to add to the monotonic clock, which says `now`.
+pub(super) fn so_far(now: Instant) -> Duration {
+    let begin = BEGIN.get_or_init(|| {
+        // Of several readings, as this thread may be stopped in the middle of one.
+        let apart = (0..4).map(|_| apart().1).min().unwrap_or_default();
+        Begin { at: now, apart }
+    });
+    let since = now.saturating_duration_since(begin.at).as_nanos() as u64;
+    // A paused test clock may be behind that of another runtime: it looks, too.
+    if since.wrapping_sub(LOOKED_NANOS.load(Acquire)) >= LOOK_EVERY_NANOS {
+        let pretended = Duration::from_nanos(PRETENDED_NANOS.load(Relaxed));
+        let grown = (apart().0 + pretended).saturating_sub(begin.apart);
+        SUSPENDED_NANOS.fetch_max(grown.as_nanos() as u64, Relaxed);
+        // Behind what it found: whoever sees that somebody has looked sees that, too.
+        LOOKED_NANOS.store(since, Release);
+    }
+    known()
+}
+
+/// What the last look has found.
+pub(super) fn known() -> Duration {
+    Duration::from_nanos(SUSPENDED_NANOS.load(Relaxed))
+}
+
+/// As if the machine had been suspended for so long, in the whole process.
+#[cfg(all(feature = "test-util", any(target_os = "linux", target_os = "android")))]
+pub(crate) fn pretend(suspended: Duration) {
+    PRETENDED_NANOS.fetch_add(suspended.as_nanos() as u64, Relaxed);
+}
+
+/// What the clocks are apart: at least, and at most.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn apart() -> (Duration, Duration) {
+    use rustix::time::{ClockId, clock_gettime};
+
+    let read = |clock| {
+        let time = clock_gettime(clock);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    };
+    let before = read(ClockId::Monotonic);
+    let boot = read(ClockId::Boottime);
+    // Where this thread was stopped in between, that is no suspension.
+    let after = read(ClockId::Monotonic);
+    (boot.saturating_sub(after), boot.saturating_sub(before))
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn apart() -> (Duration, Duration) {
+    (Duration::ZERO, Duration::ZERO)
+}

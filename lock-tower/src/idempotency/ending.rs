@@ -1,0 +1,128 @@
+//! How the execution of a handler ends: with a record, with a tombstone, or without either.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode, response};
+use lock_core::idempotency::{CompleteError, Execution};
+use lock_core::{HandlerRan, Lost};
+
+use super::config::Config;
+use super::headers::Replayed;
+use super::record::Stored;
+
+/// How far the handler got whose response is not stored.
+pub(super) enum Got {
+    /// To an answer of its own, or it never began: a retry may run.
+    Answered,
+    /// To the middle, where it was stopped.
+    InPart,
+    /// What it came to looks like a cut: a layer between may have stopped it and answered for it.
+    Unsaid,
+}
+
+/// Whose outcome the record has.
+pub(super) enum Left {
+    /// As it was to be; or in flight, where the store did not answer: the response is the
+    /// caller's either way.
+    Written,
+    /// To a later execution, whose response is the one that all are given.
+    Stale,
+}
+
+/// A response that is to be stored, before its body is there.
+pub(super) struct Draft {
+    status: StatusCode,
+    headers: HeaderMap,
+    replayed: Replayed,
+}
+
+impl Got {
+    /// What somebody who answered in the handler's place says.
+    pub(super) fn told<R>(response: &Response<R>) -> Option<Self> {
+        response.extensions().get::<HandlerRan>().map(|ran| match ran {
+            HandlerRan::No => Self::Answered,
+            _ => Self::InPart,
+        })
+    }
+
+    /// Timeouts, load shedding and caught panics answer with these.
+    pub(super) fn of_head(head: &response::Parts) -> Self {
+        let looks_cut = match grpc_status(&head.headers) {
+            // CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, INTERNAL, UNAVAILABLE
+            Some(code) => matches!(code, 1 | 2 | 4 | 13 | 14),
+            None => head.status.is_server_error() || head.status == StatusCode::REQUEST_TIMEOUT,
+        };
+        if looks_cut { Self::Unsaid } else { Self::Answered }
+    }
+}
+
+/// What a response of gRPC says, where it says it in its head.
+pub(super) fn grpc_status(headers: &HeaderMap) -> Option<u32> {
+    headers.get("grpc-status")?.to_str().ok()?.parse().ok()
+}
+
+impl Left {
+    fn of(written: Result<(), CompleteError>) -> Self {
+        match written {
+            Err(error) if error.is_stale() => Self::Stale,
+            // Logged by the engine; the handler has done its work all the same.
+            Ok(()) | Err(_) => Self::Written,
+        }
+    }
+}
+
+impl Draft {
+    pub(super) fn new(config: &Config, head: &response::Parts) -> Self {
+        let replayed = config.replayed.clone();
+        Self { status: head.status, headers: replayed.of(&head.headers), replayed }
+    }
+
+    /// Writes the record.
+    pub(super) async fn keep(
+        self,
+        execution: Execution,
+        body: Bytes,
+        trailers: Option<&HeaderMap>,
+    ) -> Left {
+        let Self { status, headers, replayed } = self;
+        let kept = trailers.map(|trailers| replayed.of(trailers));
+        let trailers = kept.filter(|trailers| !trailers.is_empty());
+        match (Stored { status, headers, trailers, body }).encode() {
+            Ok(record) => Left::of(execution.complete(record).await),
+            Err(_) => tombstone(execution).await,
+        }
+    }
+}
+
+pub(super) async fn tombstone(execution: Execution) -> Left {
+    Left::of(execution.tombstone().await)
+}
+
+/// Ends an execution of which nothing is kept. Waits for it, so that a retry that comes after the
+/// answer runs at once.
+pub(super) async fn let_go(execution: Execution, got: Got) {
+    // Where the record stays, the retry finds an execution without an outcome.
+    match got {
+        Got::Answered => drop(execution.abort().await),
+        Got::Unsaid => drop(execution.give_up().await),
+        Got::InPart => execution.leave(),
+    }
+}
+
+/// `None` when the lock was lost before the work was done.
+pub(super) async fn until_lost<F: Future>(work: F, mut lost: Option<Lost>) -> Option<F::Output> {
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        // First, so that a handler that lost its lock is not run one step further.
+        if let Some(lost) = &mut lost
+            && Pin::new(lost).poll(cx).is_ready()
+        {
+            return Poll::Ready(None);
+        }
+        work.as_mut().poll(cx).map(Some)
+    })
+    .await
+}

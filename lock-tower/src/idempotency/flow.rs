@@ -1,0 +1,133 @@
+//! A response of which nobody has said how long it is: its caller has each piece as it comes, its
+//! end only once it is on record.
+
+use std::future::{Future, poll_fn};
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use futures_util::FutureExt;
+use http::{Response, response};
+use http_body::Body;
+use lock_core::idempotency::Execution;
+use tokio::time::timeout_at;
+
+use super::body::IdempotencyBody;
+use super::capture::{Reading, Stop};
+use super::config::{Config, OnDisconnect};
+use super::ending::{Draft, Left, tombstone, until_lost};
+use super::passage::{Inlet, Tail, passage};
+use super::places::Place;
+use super::task;
+use crate::{BoxError, OnLost};
+
+/// All that the task has in hand. Fields drop in their order: what the handler owns is gone before
+/// its execution.
+struct Flow<R> {
+    reading: Reading<R>,
+    inlet: Inlet<R>,
+    draft: Draft,
+    execution: Execution,
+    config: Arc<Config>,
+    _place: Place,
+}
+
+/// Sends the head, and reads on in a task.
+pub(super) fn begin<R>(
+    config: &Arc<Config>,
+    execution: Execution,
+    place: Place,
+    head: response::Parts,
+    reading: Reading<R>,
+) -> Response<IdempotencyBody<R>>
+where
+    R: Body + Send + 'static,
+    R::Error: Into<BoxError>,
+{
+    let (inlet, outlet) = passage();
+    // What was there before anybody had to wait.
+    let so_far = reading.so_far();
+    if !so_far.is_empty() {
+        inlet.pass(&so_far);
+    }
+    let draft = Draft::new(config, &head);
+    let config = Arc::clone(config);
+    let flow = Flow { reading, inlet, draft, execution, config, _place: place };
+    // Dropped by a runtime that ends, it breaks the body.
+    drop(task::spawn(flow.run()));
+    Response::from_parts(head, IdempotencyBody::flowing(outlet))
+}
+
+impl<R> Flow<R>
+where
+    R: Body + Send + 'static,
+    R::Error: Into<BoxError>,
+{
+    /// # Cancel safety
+    ///
+    /// Dropping it breaks the caller's body, and gives the execution up.
+    async fn run(self) {
+        // What is bound last is dropped first.
+        let Self { _place, config, execution, draft, inlet, mut reading } = self;
+        let lost = (config.on_lost == OnLost::Cancel).then(|| execution.lost());
+        let until = reading.until;
+        let read = AssertUnwindSafe(reading.read_on(|data| inlet.pass(data))).catch_unwind();
+        let goes_with_caller = config.on_disconnect == OnDisconnect::Abort;
+        let read = until_gone(timeout_at(until, read), &inlet, goes_with_caller);
+        let tail = match until_lost(read, lost).await {
+            None => {
+                tracing::warn!("a response was cut, as its handler had lost its lock");
+                drop(reading);
+                execution.leave();
+                Tail::Broken("the hold on this request was lost".into())
+            }
+            // As the handler before its head: the execution is dropped without a word.
+            Some(None) => return,
+            Some(Some(Ok(Ok(Ok(Stop::End))))) => {
+                let (data, trailers) = reading.into_whole();
+                let left = draft.keep(execution, data, trailers.as_ref()).await;
+                left.or_broken(Tail::End(trailers))
+            }
+            Some(Some(Ok(Ok(Ok(Stop::Bound))) | Err(_))) => {
+                tombstone(execution).await.or_broken(Tail::Rest(reading.into_rest()))
+            }
+            // The caller has its head, so it has said that its work was done.
+            Some(Some(Ok(Ok(Err(error))))) => {
+                tombstone(execution).await;
+                Tail::Broken(error)
+            }
+            Some(Some(Ok(Err(_)))) => {
+                tracing::error!("the body of a response panicked");
+                tombstone(execution).await;
+                Tail::Broken("the body panicked".into())
+            }
+        };
+        inlet.end(tail);
+    }
+}
+
+impl Left {
+    fn or_broken<R>(self, tail: Tail<R>) -> Tail<R> {
+        match self {
+            Self::Written => tail,
+            Self::Stale => Tail::Broken("a later request has taken over".into()),
+        }
+    }
+}
+
+/// `None` when the caller has gone away before the work was done, and takes it along.
+async fn until_gone<F: Future, R>(
+    work: F,
+    inlet: &Inlet<R>,
+    with_caller: bool,
+) -> Option<F::Output> {
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        if with_caller && inlet.poll_gone(cx).is_ready() {
+            return Poll::Ready(None);
+        }
+        work.as_mut().poll(cx).map(Some)
+    })
+    .await
+}
