@@ -11,7 +11,7 @@ use crate::busy::BusyKey;
 use crate::connect;
 #[cfg(feature = "deadpool")]
 use crate::connect::Pools;
-use crate::engine::{Closed, Shared, clock};
+use crate::engine::{Background, Closed, Shared, clock};
 use crate::error::{
     AlreadyInstalled, ConnectError, ForceReleaseError, InspectError, RevokeError, UnavailableError,
 };
@@ -111,6 +111,7 @@ impl LockClient {
             url: url.into(),
             defaults: LockOptions::default(),
             waiters_per_key_max: WAITERS_PER_KEY_MAX,
+            background: None,
             #[cfg(feature = "deadpool")]
             pools: Pools::default(),
         }
@@ -125,11 +126,16 @@ impl LockClient {
     /// A client of a backend of your own.
     #[must_use]
     pub fn with_backend(backend: impl Backend) -> Self {
-        Self::make(Arc::new(backend), LockOptions::default(), WAITERS_PER_KEY_MAX)
+        Self::make(Arc::new(backend), LockOptions::default(), WAITERS_PER_KEY_MAX, None)
     }
 
-    fn make(backend: Arc<dyn DynBackend>, defaults: LockOptions, waiters: usize) -> Self {
-        Self { shared: Arc::new(Shared::new(backend, defaults, waiters)) }
+    fn make(
+        backend: Arc<dyn DynBackend>,
+        defaults: LockOptions,
+        waiters: usize,
+        background: Option<Background>,
+    ) -> Self {
+        Self { shared: Arc::new(Shared::new(backend, defaults, waiters, background)) }
     }
 
     /// Begins an acquire of `key`. A bad key is reported when the acquire is awaited.
@@ -353,6 +359,7 @@ pub struct ClientBuilder {
     url: String,
     defaults: LockOptions,
     waiters_per_key_max: usize,
+    background: Option<Background>,
     #[cfg(feature = "deadpool")]
     pools: Pools,
 }
@@ -368,6 +375,13 @@ impl ClientBuilder {
     /// refused with [`Overloaded`](crate::AcquireError::Overloaded).
     pub fn waiters_per_key_max(mut self, waiters: usize) -> Self {
         self.waiters_per_key_max = waiters.max(1);
+        self
+    }
+
+    /// Where the client does what no caller waits for, such as renewals (default
+    /// [`Background::Thread`]; [`Background::Runtime`] for `memory:`).
+    pub fn background(mut self, background: Background) -> Self {
+        self.background = Some(background);
         self
     }
 
@@ -416,7 +430,7 @@ impl ClientBuilder {
         // Its type is deep: named in full, it takes the caller's crate to the compiler's limits.
         let backend: BoxFuture<'_, _> = Box::pin(backend);
         let backend = backend.await?;
-        Ok(LockClient::make(backend, self.defaults, self.waiters_per_key_max))
+        Ok(LockClient::make(backend, self.defaults, self.waiters_per_key_max, self.background))
     }
 }
 
@@ -426,6 +440,7 @@ impl std::fmt::Debug for ClientBuilder {
         f.debug_struct("ClientBuilder")
             .field("defaults", &self.defaults)
             .field("waiters_per_key_max", &self.waiters_per_key_max)
+            .field("background", &self.background)
             .finish_non_exhaustive()
     }
 }

@@ -70,7 +70,7 @@ pub use backend::{Backend, Promises};
 pub use builder::LockBuilder;
 pub use busy::{BusyHold, BusyKey, Quantiles};
 pub use client::{ClientBuilder, LockClient};
-pub use engine::{Acquire, Closed, CutWatch, LockScope, Lost, RevokeRequested, Scoped};
+pub use engine::{Acquire, Background, Closed, CutWatch, LockScope, Lost, RevokeRequested, Scoped};
 pub use error::{
     AcquireError, AlreadyInstalled, BlockedBy, ClosedError, ConnectError, ForceReleaseError,
     InspectError, LostCause, LostError, NotReplicatedError, OverloadedError, ReleaseError,

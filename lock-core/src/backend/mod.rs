@@ -179,6 +179,9 @@ pub struct Promises {
     pub quorum: bool,
     /// A grant can wait for replicas: [`Terms::replicas`] is served.
     pub replicas: bool,
+    /// Its requests need no I/O: the store is in this process. See
+    /// [`Background`](crate::Background).
+    pub in_process: bool,
     /// The shortest lease that the backend can renew in time.
     pub lease_min: Duration,
     /// The longest lease that may be asked for: at a quorum that sees to its members, those that
@@ -200,6 +203,7 @@ impl Promises {
             force_release: false,
             quorum: false,
             replicas: false,
+            in_process: false,
             lease_min: Duration::from_millis(10),
             lease_max: DURATION_MAX,
         }

@@ -4,11 +4,11 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::coop;
 use tokio::time::Sleep;
 
 use super::cell::{Hold, KeyCell};
@@ -212,10 +212,7 @@ impl Acquire {
         match entry {
             Entry::Granted(token) => Poll::Ready(Ok(guard(cell, token))),
             Entry::Seated(seat) => {
-                // The driver ends the wait, if its timers are ours.
-                let timer = (!cell.is_driven_here() && Handle::try_current().is_ok())
-                    .then(|| Box::pin(clock::sleep_until(ask.deadline)));
-                self.state = State::Seated { cell, seat, timer };
+                self.state = State::Seated { cell, seat, timer: None };
                 Poll::Pending
             }
             Entry::Full(waiters) => Poll::Ready(Err(OverloadedError {
@@ -323,17 +320,13 @@ impl Acquire {
                     }
                 }
                 State::Seated { cell, seat, mut timer } => {
-                    if timer.as_mut().is_some_and(|due| due.as_mut().poll(cx).is_ready()) {
-                        timer = None;
-                        let mut fx = Effects::none();
-                        cell.cohort().expire(seat, &mut fx);
-                        cell.apply(fx);
-                    }
-                    let verdict = cell.cohort().poll(seat, |waker| waker.clone_from(cx.waker()));
+                    let verdict = self.stand(&cell, seat, &mut timer, cx);
                     if let Verdict::Waiting = verdict {
                         self.state = State::Seated { cell, seat, timer };
                         return Poll::Pending;
                     }
+                    // Who was told to poll the driver, and goes, has somebody else told.
+                    cell.nudge();
                     if let Some(guard) = self.judge(&cell, verdict)? {
                         return Poll::Ready(Ok(guard));
                     }
@@ -346,6 +339,35 @@ impl Acquire {
                     self.state = State::Start;
                 }
                 State::Done => panic!("`Acquire` was polled after it had completed"),
+            }
+        }
+    }
+
+    /// Polls the driver of the key, and looks what has become of the seat.
+    fn stand(
+        &self,
+        cell: &Arc<KeyCell>,
+        seat: SeatId,
+        timer: &mut Option<Pin<Box<Sleep>>>,
+        cx: &mut Context<'_>,
+    ) -> Verdict {
+        loop {
+            cell.drive(Some(cx.waker()));
+            let verdict = cell.cohort().poll(seat, |waker| waker.clone_from(cx.waker()));
+            let Verdict::Waiting = verdict else { return verdict };
+            if timer.is_none()
+                && let Some(until) = self.try_until
+                && !self.shared.conductor.serves_here()
+            {
+                *timer = self.shared.sleep_until(until);
+            }
+            let is_due = timer.as_mut().is_some_and(|due| due.as_mut().poll(cx).is_ready());
+            if is_due || self.try_until.is_some_and(|until| clock::now() >= until) {
+                let mut fx = Effects::none();
+                cell.cohort().expire(seat, &mut fx);
+                cell.apply(fx);
+            } else if !cell.is_woken() {
+                return Verdict::Waiting;
             }
         }
     }
@@ -391,10 +413,15 @@ impl Future for Acquire {
     type Output = Result<LockGuard, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // A key that is free in this process is granted at once, and would never let others run.
+        let budget = ready!(coop::poll_proceed(cx));
         let this = &mut *self;
         let ended = this.advance(cx);
         match &ended {
-            Poll::Ready(result) => this.watched.over(this.started, this.tries, result),
+            Poll::Ready(result) => {
+                budget.made_progress();
+                this.watched.over(this.started, this.tries, result);
+            }
             Poll::Pending => this.watched.stands(this.is_in_line()),
         }
         ended
@@ -412,7 +439,7 @@ impl Drop for Acquire {
         if let State::Seated { cell, seat, .. } = &self.state {
             let mut fx = Effects::none();
             cell.cohort().cancel(*seat, clock::now(), &mut fx);
-            cell.apply(fx);
+            cell.settle(fx);
         }
         if self.is_in_line() || matches!(self.state, State::Pausing(_)) {
             self.watched.cancelled(self.started, self.tries);

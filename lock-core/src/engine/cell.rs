@@ -1,14 +1,22 @@
 //! One busy key: its cohort behind a short mutex, and what a guard does with it.
 
+use std::future::Future;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, oneshot};
-use tokio::time::error::Elapsed;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tracing::Span;
 
+use super::baton::Baton;
+use super::conductor::{Due, LOOK_AFTER};
 use super::leave::RELEASE_WITHIN;
+use super::release::Releasing;
 use super::scope::{Door, Inside, Turn};
 use super::shared::{Shared, lock};
 use super::{clock, driver, observe};
@@ -28,11 +36,39 @@ pub(super) type KeyEffects = Effects<Waker, ReleaseReply>;
 pub(crate) struct KeyCell {
     key: Key,
     cohort: Mutex<KeyCohort>,
-    /// Makes the driver look again.
-    pub(super) poke: Notify,
-    /// Where the driver runs.
-    runtime: Mutex<Option<tokio::runtime::Id>>,
+    /// What talks to the store; whoever has the baton polls it.
+    driver: Mutex<Option<Driven>>,
+    baton: Baton,
+    /// Who was granted the key while the driver was polled: told when that is over.
+    granted: Mutex<Option<Waker>>,
+    /// The release that waits for the store, the latest.
+    releasing: Mutex<Option<Releaser>>,
+    /// The conductor looks after this key.
+    is_grown_up: AtomicBool,
+    /// When it looks here next. Locked behind the conductor's own mutex.
+    pub(super) watched: Mutex<Option<Due>>,
     pub(super) shared: Arc<Shared>,
+}
+
+/// A driver, and what wakes its key.
+struct Driven {
+    driver: Pin<Box<dyn Future<Output = ()> + Send>>,
+    waker: Waker,
+}
+
+impl std::fmt::Debug for Driven {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Driven").finish_non_exhaustive()
+    }
+}
+
+/// A caller that waits for the end of its release.
+#[derive(Debug)]
+pub(super) struct Releaser {
+    pub(super) token: u64,
+    pub(super) waker: Waker,
+    /// When it has waited for long enough.
+    pub(super) until: Instant,
 }
 
 impl KeyCell {
@@ -40,8 +76,12 @@ impl KeyCell {
         Self {
             key,
             cohort: Mutex::new(Cohort::new()),
-            poke: Notify::new(),
-            runtime: Mutex::new(None),
+            driver: Mutex::new(None),
+            baton: Baton::default(),
+            granted: Mutex::new(None),
+            releasing: Mutex::new(None),
+            is_grown_up: AtomicBool::new(false),
+            watched: Mutex::new(None),
             shared,
         }
     }
@@ -87,22 +127,29 @@ impl KeyCell {
         }
     }
 
-    /// Does what the cohort left to do outside its mutex.
-    pub(super) fn apply(self: &Arc<Self>, fx: KeyEffects) {
-        if fx.spawn {
-            match self.shared.runtime() {
-                Ok(runtime) => {
-                    *lock(&self.runtime) = Some(runtime.id());
-                    drop(runtime.spawn(driver::drive(self.clone())));
-                }
-                Err(fault) => self.orphaned(fault),
-            }
-        }
-        if fx.poke {
-            self.poke.notify_one();
-        }
-        if let Some(waker) = fx.wake {
+    /// Does what the cohort left to do outside its mutex. The driver is the caller's to poll.
+    pub(super) fn apply(self: &Arc<Self>, mut fx: KeyEffects) {
+        if let Some(waker) = fx.wake.take() {
             waker.wake();
+        }
+        self.apply_driven(fx);
+    }
+
+    /// The same for the driver: whoever was granted the key is told when it was polled, unless it
+    /// is the one who polls.
+    pub(super) fn apply_driven(self: &Arc<Self>, fx: KeyEffects) {
+        if fx.spawn {
+            let driver = driver::drive(self.clone());
+            let waker = Waker::from(self.clone());
+            *lock(&self.driver) = Some(Driven { driver: Box::pin(driver), waker });
+        }
+        if fx.poke || fx.spawn {
+            self.baton.wake();
+        }
+        if let Some(waker) = fx.wake
+            && let Some(earlier) = lock(&self.granted).replace(waker)
+        {
+            earlier.wake();
         }
         for waker in fx.wake_more {
             waker.wake();
@@ -114,11 +161,145 @@ impl KeyCell {
         observe::count(&self.key, &fx.changes);
     }
 
-    /// Whether the driver lives and dies with the runtime of the caller, so that its timers serve
-    /// the caller too.
-    pub(super) fn is_driven_here(&self) -> bool {
-        let here = tokio::runtime::Handle::try_current().ok().map(|here| here.id());
-        here.is_some() && *lock(&self.runtime) == here
+    /// Does what is left to do, and has the driver polled: by a caller that waits for the key, or
+    /// by the conductor. For who does not wait.
+    pub(super) fn settle(self: &Arc<Self>, fx: KeyEffects) {
+        self.apply(fx);
+        self.nudge();
+    }
+
+    /// Has the driver polled, if there is something to poll for and nobody who does. For who was
+    /// told to, and goes.
+    pub(super) fn nudge(self: &Arc<Self>) {
+        if !self.baton.lies() {
+            return;
+        }
+        if self.shared.conductor.is_inline() {
+            self.drive(None);
+        } else {
+            self.tell();
+        }
+    }
+
+    /// Tells somebody that the driver is to be polled. It may be a task that does not come to run,
+    /// or goes: so the conductor looks, too.
+    fn tell(self: &Arc<Self>) {
+        let releaser = lock(&self.releasing).as_ref().map(|releaser| releaser.waker.clone());
+        let Some(waker) = releaser.or_else(|| self.cohort().head_waker()) else {
+            return self.shared.conductor.take_on(self);
+        };
+        waker.wake();
+        self.look_at(clock::now() + LOOK_AFTER);
+    }
+
+    /// Polls the driver, if there is something to poll for and nobody who does. `own` is the waker
+    /// of the caller's task, which need not be told what it is about to see.
+    pub(super) fn drive(self: &Arc<Self>, own: Option<&Waker>) {
+        if !self.baton.take() {
+            return;
+        }
+        // Requests have timers and connections; the caller may be on another executor.
+        let runtime = match Handle::try_current() {
+            Ok(_) => None,
+            Err(_) => self.shared.conductor.runtime(&self.shared),
+        };
+        let _entered = runtime.as_ref().map(Handle::enter);
+        loop {
+            let mut slot = lock(&self.driver);
+            let polled = slot.as_mut().map(|Driven { driver, waker }| {
+                let mut context = Context::from_waker(waker);
+                catch_unwind(AssertUnwindSafe(|| driver.as_mut().poll(&mut context)))
+            });
+            let ended = match polled {
+                Some(Ok(Poll::Pending)) | None => None,
+                // A panic of the store, which has been printed: the driver says so when it goes.
+                Some(Ok(Poll::Ready(())) | Err(_)) => slot.take(),
+            };
+            drop(slot);
+            drop(ended);
+            if self.baton.lay_down() {
+                break;
+            }
+        }
+        if let Some(waker) = lock(&self.granted).take()
+            && !own.is_some_and(|own| own.will_wake(&waker))
+        {
+            waker.wake();
+        }
+    }
+
+    /// The conductor looks.
+    pub(super) fn look(self: &Arc<Self>) {
+        let now = clock::now();
+        let late = lock(&self.releasing).take_if(|releaser| releaser.until <= now);
+        if let Some(late) = late {
+            late.waker.wake();
+        }
+        self.baton.wake();
+        self.drive(None);
+    }
+
+    /// Its callers have had it for [`LOOK_AFTER`]: the conductor looks after it now.
+    pub(super) fn grows_up(&self) {
+        self.is_grown_up.store(true, Ordering::Release);
+        self.cohort().is_grown_up = true;
+    }
+
+    /// The driver has nothing to do until something wakes it, or until then.
+    pub(super) fn rests(self: &Arc<Self>, now: Instant, until: Option<Instant>) {
+        let released = lock(&self.releasing).as_ref().map(|releaser| releaser.until);
+        let until = until.into_iter().chain(released).min();
+        let look = now + LOOK_AFTER;
+        if self.is_grown_up.load(Ordering::Acquire) {
+            if let Some(until) = until {
+                self.shared.conductor.watch(self, until);
+            }
+        } else {
+            self.look_at(until.map_or(look, |until| until.min(look)));
+        }
+    }
+
+    /// Has the conductor look by then.
+    fn look_at(self: &Arc<Self>, at: Instant) {
+        let conductor = &self.shared.conductor;
+        if self.is_grown_up.load(Ordering::Acquire) {
+            conductor.watch(self, at);
+        } else if let Err(error) = conductor.sweep_by(&self.shared, at) {
+            self.unserved(error);
+        }
+    }
+
+    /// There is nobody to keep what this key promises.
+    pub(super) fn unserved(self: &Arc<Self>, why: io::Error) {
+        let what = "no thread could be started to look after locks";
+        self.orphaned(Fault::new(FaultKind::Transient, what).with_source(why));
+    }
+
+    /// Has all who wait here look again: the conductor is gone with its runtime.
+    pub(super) fn call_all(self: &Arc<Self>) {
+        self.baton.wake();
+        for waker in self.cohort().wakers() {
+            waker.wake();
+        }
+    }
+
+    /// A release waits for the store, until then; gives its waker back at the end of its polls.
+    pub(super) fn releasing(&self) -> MutexGuard<'_, Option<Releaser>> {
+        lock(&self.releasing)
+    }
+
+    /// Somebody began to watch the hold: what the store pushes is listened for at once where that
+    /// is no detour, and from [`LOOK_AFTER`] on elsewhere.
+    pub(super) fn attend(self: &Arc<Self>, watcher: Option<u64>) {
+        if watcher.is_some() && self.shared.conductor.is_inline() {
+            self.baton.wake();
+            self.nudge();
+        }
+    }
+
+    /// Whether there is something to poll for, and nobody who does.
+    pub(super) fn is_woken(&self) -> bool {
+        self.baton.lies()
     }
 
     /// What those who watch a service want to know.
@@ -145,6 +326,18 @@ impl KeyCell {
 
     pub(super) fn why_lost(&self, token: u64, cause: LostCause) -> LostError {
         LostError { key: self.key.clone(), token: FencingToken::new(token), cause }
+    }
+}
+
+impl Wake for KeyCell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.baton.wake() {
+            self.tell();
+        }
     }
 }
 
@@ -201,46 +394,34 @@ impl Hold {
         // From here on the drop has nothing left to do: the release is on its way.
         self.armed = false;
         self.turn.close();
-        let at_once = self.cell.cohort().release(self.token, reply, clock::now(), &mut fx);
+        let now = clock::now();
+        let at_once = self.cell.cohort().release(self.token, reply, now, &mut fx);
         observe::gave_up(&self.span, &fx.changes);
         self.cell.apply(fx);
         self.inside = None;
+        let answer = match (at_once, later) {
+            (Some(answer), _) => {
+                self.cell.nudge();
+                Some(answer)
+            }
+            (None, Some(later)) => Releasing::new(&self.cell, self.token, now, later).await,
+            (None, None) => Some(ReleaseAnswer::NotHeld),
+        };
         let unknown = |fault| {
             Err(ReleaseError::Unavailable(UnavailableError::new(self.cell.key.clone(), fault)))
         };
-        let answer = match (at_once, later) {
-            (Some(answer), _) => Ok(answer),
-            (None, Some(later)) => self.in_time(later).await,
-            (None, None) => Ok(ReleaseAnswer::NotHeld),
-        };
         match answer {
-            Err(_) => unknown(Fault::new(
+            None => unknown(Fault::new(
                 FaultKind::Transient,
                 format!("the store did not answer within {RELEASE_WITHIN:?}"),
             )),
-            Ok(ReleaseAnswer::Released) => Ok(()),
-            Ok(ReleaseAnswer::Unknown(fault)) => unknown(fault),
-            Ok(ReleaseAnswer::NotHeld) => Err(ReleaseError::NotHeld {
+            Some(ReleaseAnswer::Released) => Ok(()),
+            Some(ReleaseAnswer::Unknown(fault)) => unknown(fault),
+            Some(ReleaseAnswer::NotHeld) => Err(ReleaseError::NotHeld {
                 key: self.cell.key.clone(),
                 token: FencingToken::new(self.token),
             }),
         }
-    }
-
-    /// The answer to a release, if it comes in time: a request that hangs, be it the withdrawal or
-    /// one before it, must not hang the caller too.
-    async fn in_time(
-        &self,
-        answer: oneshot::Receiver<ReleaseAnswer>,
-    ) -> Result<ReleaseAnswer, Elapsed> {
-        let Ok(runtime) = self.cell.shared.runtime() else { return Ok(ReleaseAnswer::NotHeld) };
-        let answer = {
-            // The caller may be on another executor.
-            let _timers = runtime.enter();
-            tokio::time::timeout(RELEASE_WITHIN, answer)
-        };
-        // Without an answer the driver is gone with its runtime, and the hold with it.
-        Ok(answer.await?.unwrap_or(ReleaseAnswer::NotHeld))
     }
 }
 
@@ -251,7 +432,7 @@ impl Drop for Hold {
             let mut fx = Effects::none();
             self.cell.cohort().release(self.token, || None, clock::now(), &mut fx);
             observe::gave_up(&self.span, &fx.changes);
-            self.cell.apply(fx);
+            self.cell.settle(fx);
         }
     }
 }
@@ -286,7 +467,7 @@ impl HoldView {
     pub(crate) fn lost_now(&self) -> Option<LostError> {
         let mut fx = Effects::none();
         let cause = self.cell.cohort().lost(self.token, clock::now(), &mut fx);
-        self.cell.apply(fx);
+        self.cell.settle(fx);
         cause.map(|cause| self.cell.why_lost(self.token, cause))
     }
 

@@ -1,13 +1,15 @@
-//! The one task of a busy key. It only does I/O: the cohort decides, the driver asks the store
-//! and reports.
+//! What talks to the store for a busy key. It only does I/O: the cohort decides, the driver asks the
+//! store and reports.
 //!
-//! Requests run to their end whatever becomes of the callers. While one is under way the driver
-//! goes on to watch the lease, the waits and the pokes, so a store that hangs holds up nothing
-//! that the clock decides.
+//! It lives in the key's cell and is no task: whoever waits for the key polls it, and the conductor
+//! where nobody does. Requests run to their end whatever becomes of the callers. While one is under
+//! way the driver goes on to watch the lease, the waits and the pokes, so a store that hangs holds
+//! up nothing that the clock decides.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Instant;
 
 use super::cell::{KeyCell, ReleaseReply};
@@ -48,7 +50,7 @@ struct Driver {
 
 /// Drives a key until it is idle.
 pub(super) fn drive(cell: Arc<KeyCell>) -> impl Future<Output = ()> + Send {
-    // Made here, not in the future: a runtime may drop that before it has polled it once.
+    // Made here, not in the future: that may be dropped before it was polled once.
     run_driver(Driver { cell, claim: None, asking: None, leaving: None, heard: false, done: false })
 }
 
@@ -56,8 +58,9 @@ async fn run_driver(mut driver: Driver) {
     loop {
         let mut fx = Effects::none();
         let (asking, leaving) = (driver.asking.is_some(), driver.leaving.is_some());
-        let step = driver.cell.cohort().step(clock::now(), asking, leaving, &mut fx);
-        driver.cell.apply(fx);
+        let now = clock::now();
+        let step = driver.cell.cohort().step(now, asking, leaving, &mut fx);
+        driver.cell.apply_driven(fx);
         match step {
             Step::Open { lease, patient, name, replicas } => {
                 let patience = (!patient).then_some(std::time::Duration::ZERO);
@@ -68,10 +71,18 @@ async fn run_driver(mut driver: Driver) {
                 driver.attempt();
             }
             Step::Attempt => driver.attempt(),
-            Step::Renew => driver.renew(),
+            Step::Renew if driver.cell.shared.conductor.is_here() => driver.renew(),
+            // A caller may be blocked in the middle of it, and its runtime with it.
+            Step::Renew => {
+                driver.cell.shared.conductor.take_on(&driver.cell);
+                driver.wait(false).await;
+            }
             Step::Leave { reply, lease } => driver.leave(reply, lease),
             Step::Forget => driver.claim = None,
-            Step::Wait(until) => driver.wait(until).await,
+            Step::Wait { until, listen } => {
+                driver.cell.rests(now, until);
+                driver.wait(listen).await;
+            }
             Step::Stop => {
                 if driver.cell.shared.retire(&driver.cell, true) {
                     driver.done = true;
@@ -116,15 +127,10 @@ impl Driver {
         }));
     }
 
-    async fn wait(&mut self, until: Option<Instant>) {
+    /// Waits for an answer, for a push if it is to `listen`, or for whoever polls it again.
+    async fn wait(&mut self, listen: bool) {
         let Self { cell, claim, asking, leaving, heard, .. } = self;
-        let listening = asking.is_none() && !*heard;
-        let timer = async {
-            match until {
-                Some(at) => clock::sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
+        let listening = listen && asking.is_none() && !*heard;
         let changed = async {
             match claim {
                 Some(claim) if listening => {
@@ -142,8 +148,7 @@ impl Driver {
                 *heard = true;
                 cell.cohort().changed(elsewhere, clock::now());
             }
-            () = cell.poke.notified() => {}
-            () = timer => {}
+            () = polled_again() => {}
         }
     }
 
@@ -158,7 +163,7 @@ impl Driver {
             Answer::Renew(answer) => cohort.renewed(sent, answer, now, &mut fx),
         }
         drop(cohort);
-        self.cell.apply(fx);
+        self.cell.apply_driven(fx);
     }
 
     fn left(&mut self, left: Left) {
@@ -190,10 +195,20 @@ async fn run<T>(slot: &mut Option<Running<T>>) -> T {
     }
 }
 
+/// Resolves at its second poll: something woke the key, or its time has come.
+async fn polled_again() {
+    let mut polled = false;
+    std::future::poll_fn(|_| match std::mem::replace(&mut polled, true) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
+}
+
 impl Drop for Driver {
     fn drop(&mut self) {
         if !self.done {
-            let why = "the runtime that served this lock is gone";
+            let why = "what served this lock is gone: it panicked, or its runtime has ended";
             self.cell.orphaned(Fault::new(FaultKind::Transient, why));
         }
     }

@@ -1,6 +1,7 @@
 //! Withdrawals that were not answered. They are tried again until the store answers or the lease
 //! has ended, whatever became of the caller.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,38 +34,36 @@ pub(super) fn in_background(
 ) {
     cell.shared.leave_begins();
     let counted = Counted(cell.clone());
-    // Called by the driver only, so there is a runtime.
-    tokio::spawn(async move {
-        again(counted.0.key(), claim, reply, fault, since, lease).await;
-        drop(counted);
+    cell.shared.conductor.spawn(&cell.shared, async move {
+        let mut reply = reply;
+        let patience = clock::sleep_until(since + RELEASE_WITHIN);
+        let unknown = ReleaseAnswer::Unknown(fault.clone());
+        let Counted(cell) = &counted;
+        let mut leaving = pin!(again(cell.key(), claim, fault, since + lease));
+        tokio::select! {
+            biased;
+            answer = &mut leaving => return tell(&mut reply, answer),
+            () = patience => tell(&mut reply, unknown),
+        }
+        leaving.await;
     });
 }
 
 async fn again(
     key: &Key,
     mut claim: Box<dyn DynClaim>,
-    mut reply: Option<ReleaseReply>,
     mut fault: Fault,
-    since: Instant,
-    lease: Duration,
-) {
+    until: Instant,
+) -> ReleaseAnswer {
     let (mut failures, mut past) = (1, Past::of(&fault));
-    loop {
-        let now = clock::now();
-        let over = !fault.is_transient() || now >= since + lease;
-        if over || now >= since + RELEASE_WITHIN {
-            answer(&mut reply, ReleaseAnswer::Unknown(fault.clone()));
-        }
-        if over {
-            return;
-        }
+    while fault.is_transient() && clock::now() < until {
         tokio::time::sleep(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
         let span = observe::request::<Withdrawal>(key);
         match observe::asked(span, clock::now(), claim.withdraw()).await {
-            Ok(Withdrawal::Released) => return answer(&mut reply, ReleaseAnswer::Released),
+            Ok(Withdrawal::Released) => return ReleaseAnswer::Released,
             Ok(Withdrawal::NotHeld) => {
                 past.is_elsewhere |= claim.is_elsewhere();
-                return answer(&mut reply, past.not_held(fault));
+                return past.not_held(fault);
             }
             Err(next) => {
                 past.add(&next);
@@ -73,6 +72,7 @@ async fn again(
         }
         failures += 1;
     }
+    ReleaseAnswer::Unknown(fault)
 }
 
 /// What the tries so far may have brought about.
@@ -107,7 +107,7 @@ impl Past {
     }
 }
 
-fn answer(reply: &mut Option<ReleaseReply>, answer: ReleaseAnswer) {
+fn tell(reply: &mut Option<ReleaseReply>, answer: ReleaseAnswer) {
     if let Some(reply) = reply.take() {
         // The releasing task may be gone.
         drop(reply.send(answer));

@@ -3,6 +3,9 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Instant;
+
+use tokio::time::Sleep;
 
 use super::cell::HoldView;
 use super::clock;
@@ -23,11 +26,30 @@ pub struct Lost {
     view: HoldView,
     /// What the cohort knows this by, once it waits.
     watcher: Option<u64>,
+    /// Where the conductor's timers do not serve.
+    timer: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
 impl Lost {
     pub(crate) fn new(view: HoldView) -> Self {
-        Self { view, watcher: None }
+        Self { view, watcher: None, timer: None }
+    }
+
+    /// Whether the hold is to be looked at again, as its time has come by a timer of our own.
+    fn is_due(&mut self, cx: &mut Context<'_>) -> bool {
+        let HoldView { cell, token } = &self.view;
+        if cell.shared.conductor.serves_here() {
+            return false;
+        }
+        let until = cell.cohort().held_until(*token, clock::now());
+        match (&self.timer, until) {
+            (Some((at, _)), Some(until)) if *at == until => {}
+            (_, Some(until)) => {
+                self.timer = cell.shared.sleep_until(until).map(|timer| (until, timer));
+            }
+            (_, None) => self.timer = None,
+        }
+        self.timer.as_mut().is_some_and(|(_, timer)| timer.as_mut().poll(cx).is_ready())
     }
 }
 
@@ -42,18 +64,25 @@ impl Future for Lost {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostError> {
         let this = &mut *self;
-        let HoldView { cell, token } = &this.view;
-        let mut fx = Effects::none();
-        let mut cohort = cell.cohort();
-        let cause = cohort.lost(*token, clock::now(), &mut fx);
-        if cause.is_none() {
-            this.watcher = cohort.watch(*token, News::Lost, this.watcher, cx.waker().clone());
-        }
-        drop(cohort);
-        cell.apply(fx);
-        match cause {
-            Some(cause) => Poll::Ready(cell.why_lost(*token, cause)),
-            None => Poll::Pending,
+        loop {
+            let HoldView { cell, token } = &this.view;
+            let (mut fx, is_new) = (Effects::none(), this.watcher.is_none());
+            let mut cohort = cell.cohort();
+            let cause = cohort.lost(*token, clock::now(), &mut fx);
+            if cause.is_none() {
+                this.watcher = cohort.watch(*token, News::Lost, this.watcher, cx.waker().clone());
+            }
+            drop(cohort);
+            cell.settle(fx);
+            if let Some(cause) = cause {
+                return Poll::Ready(cell.why_lost(*token, cause));
+            }
+            if is_new {
+                cell.attend(this.watcher);
+            }
+            if !this.is_due(cx) {
+                return Poll::Pending;
+            }
         }
     }
 }

@@ -2,24 +2,31 @@
 //!
 //! - [`client`](shared): what all keys of one client share.
 //! - [`registry`]: the busy keys.
-//! - [`cell`]: one busy key, its [`Cohort`](crate::proto::Cohort) behind a short mutex.
-//! - [`driver`]: the one task of a busy key, which talks to the store.
+//! - [`cell`]: one busy key, its [`Cohort`](crate::proto::Cohort) behind a short mutex, and who
+//!   polls its driver ([`baton`]): the callers that wait for it.
+//! - [`driver`]: what talks to the store for a key.
+//! - [`conductor`]: the one thread of a client, for what no caller polls; [`background`] says
+//!   whether code is its.
 //! - [`leave`]: withdrawals that were not answered, tried again in the background.
-//! - [`acquire`], [`lost`], [`revoke`], [`closed`]: the futures that callers hold.
+//! - [`acquire`], [`release`], [`lost`], [`revoke`], [`closed`]: the futures that callers hold.
 //! - [`scope`]: what running code is called under: holds to re-enter, and who watches for cuts.
 //! - [`observe`]: what those who watch a service see.
 //! - [`clock`]: the one place that reads the time, with what the machine was [`suspended`] for;
 //!   [`wall`] is for tokens.
 
 mod acquire;
+pub(crate) mod background;
+mod baton;
 mod cell;
 pub(crate) mod clock;
 mod closed;
+mod conductor;
 mod driver;
 mod leave;
 mod lost;
 mod observe;
 mod registry;
+mod release;
 mod revoke;
 mod scope;
 mod shared;
@@ -29,6 +36,7 @@ pub(crate) mod wall;
 pub use acquire::Acquire;
 pub(crate) use cell::{Hold, HoldView};
 pub use closed::Closed;
+pub use conductor::Background;
 #[cfg(feature = "redis")]
 pub(crate) use driver::FENCES;
 pub(crate) use leave::RELEASE_WITHIN;

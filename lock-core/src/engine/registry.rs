@@ -14,12 +14,39 @@ use crate::proto::Counters;
 /// Tasks of different keys rarely meet at one mutex.
 const SHARDS: usize = 32;
 
-type Shard = Mutex<HashMap<Key, Arc<KeyCell>>>;
+/// The keys of one shard. Most are young when they go, so the conductor's sweep is as short as what
+/// is new.
+#[derive(Debug, Default)]
+struct Shard {
+    young: HashMap<Key, Arc<KeyCell>>,
+    grown_up: HashMap<Key, Arc<KeyCell>>,
+}
+
+impl Shard {
+    fn get(&self, key: &Key) -> Option<&Arc<KeyCell>> {
+        self.young.get(key).or_else(|| self.grown_up.get(key))
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if self.young.remove(key).is_none() {
+            self.grown_up.remove(key);
+        }
+        for cells in [&mut self.young, &mut self.grown_up] {
+            if cells.is_empty() {
+                cells.shrink_to(64);
+            }
+        }
+    }
+
+    fn cells(&self) -> impl Iterator<Item = &Arc<KeyCell>> {
+        self.young.values().chain(self.grown_up.values())
+    }
+}
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Registry {
-    shards: Box<[Shard]>,
+    shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
 }
 
@@ -28,7 +55,7 @@ impl Registry {
         Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), hasher: RandomState::new() }
     }
 
-    fn shard(&self, key: &Key) -> &Shard {
+    fn shard(&self, key: &Key) -> &Mutex<Shard> {
         &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
     }
 
@@ -39,7 +66,7 @@ impl Registry {
             return cell.clone();
         }
         let cell = make();
-        shard.insert(key.clone(), cell.clone());
+        shard.young.insert(key.clone(), cell.clone());
         cell
     }
 
@@ -53,9 +80,6 @@ impl Registry {
         let ours = shard.get(cell.key()).is_some_and(|other| Arc::ptr_eq(other, cell));
         if ours {
             shard.remove(cell.key());
-            if shard.is_empty() {
-                shard.shrink_to(64);
-            }
         }
         Some(cohort.counters())
     }
@@ -63,11 +87,23 @@ impl Registry {
     pub(super) fn cells(&self) -> Vec<Arc<KeyCell>> {
         self.shards
             .iter()
-            .flat_map(|shard| lock(shard).values().cloned().collect::<Vec<_>>())
+            .flat_map(|shard| lock(shard).cells().cloned().collect::<Vec<_>>())
             .collect()
     }
 
+    /// The young cells, which are grown up from here on.
+    pub(super) fn grown_up(&self) -> Vec<Arc<KeyCell>> {
+        let mut swept = Vec::new();
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            let Shard { young, grown_up } = &mut *shard;
+            swept.extend(young.values().cloned());
+            grown_up.extend(young.drain());
+        }
+        swept
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.shards.iter().all(|shard| lock(shard).is_empty())
+        self.shards.iter().all(|shard| lock(shard).cells().next().is_none())
     }
 }

@@ -42,12 +42,20 @@ impl Future for RevokeRequested {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         let HoldView { cell, token } = &this.view;
+        let is_new = this.watcher.is_none();
         let mut cohort = cell.cohort();
         if cohort.is_revoke_requested(*token) {
             return Poll::Ready(());
         }
         let waker = cx.waker().clone();
         this.watcher = cohort.watch(*token, News::RevokeRequested, this.watcher, waker);
+        drop(cohort);
+        if is_new {
+            cell.attend(this.watcher);
+            if cell.cohort().is_revoke_requested(*token) {
+                return Poll::Ready(());
+            }
+        }
         Poll::Pending
     }
 }

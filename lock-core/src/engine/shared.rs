@@ -12,8 +12,9 @@ use tokio::time::Sleep;
 use super::cell::KeyCell;
 use super::clock;
 use super::closed::Closed;
+use super::conductor::{Background, Conductor};
 use super::registry::Registry;
-use crate::backend::{DynBackend, Fault, FaultKind, Promises};
+use crate::backend::{DynBackend, Promises};
 use crate::busy::BusyKey;
 use crate::options::LockOptions;
 use crate::proto::{Counters, Effects};
@@ -26,8 +27,7 @@ pub(crate) struct Shared {
     pub(crate) defaults: LockOptions,
     pub(crate) waiters_per_key_max: usize,
     pub(super) registry: Registry,
-    /// Where drivers run when the caller has no runtime of its own.
-    runtime: Option<Handle>,
+    pub(super) conductor: Conductor,
     closed: AtomicBool,
     /// Poked once, after `closed` was set. A flag of its own is what every acquire reads.
     closing: Arc<Notify>,
@@ -44,14 +44,17 @@ impl Shared {
         backend: Arc<dyn DynBackend>,
         defaults: LockOptions,
         waiters_per_key_max: usize,
+        background: Option<Background>,
     ) -> Self {
+        let promises = backend.promises();
+        let usual = if promises.in_process { Background::Runtime } else { Background::Thread };
         Self {
-            promises: backend.promises(),
+            conductor: Conductor::new(background.unwrap_or(usual)),
+            promises,
             backend,
             defaults,
             waiters_per_key_max,
             registry: Registry::new(),
-            runtime: Handle::try_current().ok(),
             closed: AtomicBool::new(false),
             closing: Arc::default(),
             totals: Mutex::new(Counters::default()),
@@ -64,16 +67,12 @@ impl Shared {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// The runtime for a new driver: the caller's, or the one that the client was made in.
-    pub(super) fn runtime(&self) -> Result<Handle, Fault> {
-        Handle::try_current().ok().or_else(|| self.runtime.clone()).ok_or_else(|| {
-            Fault::new(FaultKind::Refused, "no Tokio runtime here to talk to the lock store")
-        })
-    }
-
     /// A timer that fires for a caller on another executor too; none without any runtime.
-    pub(super) fn sleep_until(&self, at: Instant) -> Option<Pin<Box<Sleep>>> {
-        let runtime = self.runtime().ok()?;
+    pub(super) fn sleep_until(self: &Arc<Self>, at: Instant) -> Option<Pin<Box<Sleep>>> {
+        if Handle::try_current().is_ok() {
+            return Some(Box::pin(clock::sleep_until(at)));
+        }
+        let runtime = self.conductor.runtime(self)?;
         let _timers = runtime.enter();
         Some(Box::pin(clock::sleep_until(at)))
     }
@@ -120,7 +119,7 @@ impl Shared {
         for cell in self.registry.cells() {
             let mut fx = Effects::none();
             cell.cohort().close(&mut fx);
-            cell.apply(fx);
+            cell.settle(fx);
         }
     }
 
@@ -137,13 +136,13 @@ impl Shared {
         for cell in self.registry.cells() {
             let mut fx = Effects::none();
             abandoned += usize::from(cell.cohort().abandon(clock::now(), &mut fx));
-            cell.apply(fx);
+            cell.settle(fx);
         }
         abandoned
     }
 
     /// Waits until no key is busy and no withdrawal is under way, at most `within`.
-    pub(crate) async fn quiet(&self, within: Duration) -> bool {
+    pub(crate) async fn quiet(self: &Arc<Self>, within: Duration) -> bool {
         let wait = async {
             loop {
                 let mut poked = std::pin::pin!(self.quiet.notified());
@@ -154,12 +153,18 @@ impl Shared {
                 poked.await;
             }
         };
-        tokio::time::timeout(within, wait).await.is_ok()
+        let Some(timer) = self.sleep_until(clock::now() + within) else { return false };
+        tokio::select! {
+            biased;
+            () = wait => true,
+            () = timer => false,
+        }
     }
 
     pub(super) fn retire(&self, cell: &Arc<KeyCell>, by_driver: bool) -> bool {
         match self.registry.retire(cell, by_driver) {
             Some(counters) => {
+                self.conductor.forget(cell);
                 self.retired(counters);
                 true
             }

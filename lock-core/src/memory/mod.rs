@@ -95,6 +95,7 @@ impl Backend for Memory {
             force_release: true,
             quorum: true,
             lease_min: Duration::from_millis(10),
+            in_process: true,
             ..Promises::none()
         }
     }

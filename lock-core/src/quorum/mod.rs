@@ -227,6 +227,7 @@ impl<B: Backend> Backend for Quorum<B> {
             fencing: true,
             push: self.promise(|member| member.push),
             force_release: self.promise(|member| member.force_release),
+            in_process: self.promise(|member| member.in_process),
             lease_min: leases.max().unwrap_or(Duration::ZERO),
             lease_max: self.members.lease_max,
             ..Promises::none()

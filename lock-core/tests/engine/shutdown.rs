@@ -1,7 +1,7 @@
 //! Ends: of the client, of the runtime.
 
 use std::pin::{Pin, pin};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lock_core::backend::FaultKind;
@@ -80,30 +80,60 @@ fn runtime() -> Runtime {
 const LEASE: Duration = ms(400);
 
 #[test]
-fn when_the_runtime_that_served_a_key_is_gone_its_holder_and_its_waiters_are_told() -> Test {
+fn when_the_runtime_that_kept_a_hold_is_gone_the_one_of_those_who_wait_keeps_it() -> Test {
     let (first, second) = (runtime(), runtime());
     let store = Memory::new();
     let locks = LockClient::with_backend(store.clone());
-    let guard = first.block_on(async { locks.lock("k").lease(LEASE).await })?;
-    let waiting = second.spawn(locks.lock("k").acquire());
+    // The conductor is a task of the first runtime.
+    let guard = first.block_on(async {
+        let guard = locks.lock("k").lease(LEASE).await;
+        tokio::time::sleep(LEASE / 2).await;
+        guard
+    })?;
+    let waiting = second.spawn(locks.lock("k").wait(LEASE * 50).acquire());
     second.block_on(async {
         while locks.stats().waiters == 0 {
             tokio::task::yield_now().await;
         }
     });
+    let renewals = locks.stats().renewals;
     drop(first);
-    assert!(!guard.is_held());
+    assert!(guard.is_held());
     second.block_on(async {
-        assert_eq!(guard.lost().await.cause(), LostCause::Shutdown);
-        assert!(waiting.await?.unwrap_err().is_unavailable());
-        assert!(guard.release().await.unwrap_err().is_not_held());
-        // The claim was not withdrawn: it ends with its lease.
-        locks.lock("k").wait(LEASE * 50).await?.release().await?;
+        while locks.stats().renewals < renewals + 6 {
+            assert!(guard.is_held(), "it is renewed");
+            tokio::task::yield_now().await;
+        }
+        let token = guard.token();
+        guard.release().await?;
+        let next = waiting.await??;
+        assert!(next.token() > token);
+        next.release().await?;
         assert!(locks.shutdown(LEASE * 50).await.complete);
         Test::Ok(())
     })?;
     assert_eq!(store.keys(), 0);
     Ok(())
+}
+
+#[test]
+fn a_hold_of_a_runtime_that_is_gone_ends_with_its_lease_where_nobody_waits() -> Test {
+    let (first, second) = (runtime(), runtime());
+    let locks = LockClient::memory();
+    let guard = first.block_on(async { locks.lock("k").lease(LEASE).await })?;
+    let begun = std::time::Instant::now();
+    drop(first);
+    while guard.is_held() {
+        assert!(begun.elapsed() < LEASE * 10, "nobody renews it");
+        std::thread::sleep(ms(2));
+    }
+    second.block_on(async {
+        assert_eq!(guard.lost().await.cause(), LostCause::Expired);
+        assert!(guard.release().await.unwrap_err().is_not_held());
+        locks.lock("k").wait(LEASE * 50).await?.release().await?;
+        assert!(locks.shutdown(LEASE * 50).await.complete);
+        Test::Ok(())
+    })
 }
 
 #[test]
@@ -119,17 +149,19 @@ fn a_guard_dropped_outside_any_runtime_is_released() -> Test {
 }
 
 #[test]
-fn without_any_runtime_an_acquire_says_so() -> Test {
+fn a_store_in_this_process_needs_no_runtime() -> Test {
     let locks = LockClient::memory();
-    let mut acquire = std::pin::pin!(locks.lock("k").acquire());
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match acquire.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(answer) => {
-            let error = answer.unwrap_err();
-            assert!(error.is_unavailable() && !error.is_retryable(), "{error}");
-        }
-        std::task::Poll::Pending => panic!("it waits for a runtime that is not there"),
-    }
+    let mut context = Context::from_waker(Waker::noop());
+    let mut acquire = pin!(locks.lock("k").acquire());
+    let Poll::Ready(guard) = acquire.as_mut().poll(&mut context) else {
+        panic!("it waits for a runtime that is not there");
+    };
+    let guard = guard?;
+    let busy = locks.lock("k").wait(ms(20)).retries(1).acquire();
+    let begun = std::time::Instant::now();
+    let error = futures_executor::block_on(busy).unwrap_err();
+    assert!(error.is_timeout() && begun.elapsed() < secs(5), "{error}");
+    futures_executor::block_on(guard.release())?;
     assert_eq!(locks.stats().keys, 0);
     Ok(())
 }

@@ -121,8 +121,8 @@ pub(crate) enum Step<R> {
     Leave { reply: Option<R>, lease: Duration },
     /// Drop the open claim: the store knows nothing of it.
     Forget,
-    /// Wait for an answer, a push, a poke, or this instant.
-    Wait(Option<Instant>),
+    /// Wait for an answer, a poke, or this instant; and where it is to `listen`, for a push.
+    Wait { until: Option<Instant>, listen: bool },
     /// Nothing is left to do: take the cohort off the registry.
     Stop,
 }
@@ -279,6 +279,8 @@ pub(crate) struct Cohort<W, R> {
     admission: Option<Box<Admission>>,
     counters: Counters,
     has_driver: bool,
+    /// It has been busy for a while. What is held for a moment need not know who else wants it.
+    pub(crate) is_grown_up: bool,
     retired: bool,
     closed: bool,
 }
@@ -308,6 +310,7 @@ impl<W, R> Cohort<W, R> {
                 renewals: 0,
             },
             has_driver: false,
+            is_grown_up: false,
             retired: false,
             closed: false,
         }
@@ -320,6 +323,34 @@ impl<W, R> Cohort<W, R> {
     /// How many wait in line.
     pub(crate) fn waiters(&self) -> usize {
         self.line.len()
+    }
+
+    /// What wakes the task at the head of the line.
+    pub(crate) fn head_waker(&self) -> Option<W>
+    where
+        W: Clone,
+    {
+        match &self.line.get(self.line.head()?)?.state {
+            SeatState::Waiting(waker) => Some(waker.clone()),
+            SeatState::Over(_) => None,
+        }
+    }
+
+    /// What wakes those who wait, and those who watch the hold.
+    pub(crate) fn wakers(&self) -> Vec<W>
+    where
+        W: Clone,
+    {
+        let mut wakers = Vec::new();
+        let mut at = self.line.head();
+        while let Some(id) = at {
+            at = self.line.after(id);
+            if let Some(Seat { state: SeatState::Waiting(waker), .. }) = self.line.get(id) {
+                wakers.push(waker.clone());
+            }
+        }
+        wakers.extend(self.watchers.values().map(|watcher| watcher.waker().clone()));
+        wakers
     }
 
     /// The token of the guard that holds the lock here.

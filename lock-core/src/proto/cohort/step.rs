@@ -24,16 +24,25 @@ impl<W, R> Cohort<W, R> {
     }
 
     fn wait_until(&self, at: Option<Instant>) -> Step<R> {
-        Step::Wait(match (at, self.earliest) {
+        let until = match (at, self.earliest) {
             (Some(at), Some(earliest)) => Some(at.min(earliest)),
             (at, earliest) => at.or(earliest),
-        })
+        };
+        Step::Wait { until, listen: self.is_to_listen() }
+    }
+
+    /// Whether a push would change anything: not for a hold of a moment that nobody here waits for.
+    fn is_to_listen(&self) -> bool {
+        self.holder().is_none()
+            || self.is_grown_up
+            || !self.line.is_empty()
+            || !self.watchers.is_empty()
     }
 
     // ## Vacant => (Vacant | Asking)
     fn step_vacant(&mut self, now: Instant, leaving: bool) -> Step<R> {
         let Some(head) = self.line.head().and_then(|id| self.line.get(id)) else {
-            return if leaving { Step::Wait(None) } else { Step::Stop };
+            return if leaving { self.wait_until(None) } else { Step::Stop };
         };
         let (lease, name, replicas) = (head.ask.lease, head.ask.name, head.ask.replicas);
         let patient = self.has_patient();

@@ -19,6 +19,12 @@ pub(super) struct Watcher<W> {
     waker: W,
 }
 
+impl<W> Watcher<W> {
+    pub(super) fn waker(&self) -> &W {
+        &self.waker
+    }
+}
+
 impl<W, R> Cohort<W, R> {
     /// Tells the holder that its hold is over, and why.
     pub(super) fn lose(&mut self, cause: LostCause, now: Instant, fx: &mut Effects<W, R>) {

@@ -292,7 +292,7 @@ impl World {
                     (self.revoked, self.spent) = (false, false);
                 }
                 Step::Forget => assert!(!asking),
-                Step::Wait(until) => {
+                Step::Wait { until, .. } => {
                     self.wait = Some(until);
                     return self.check_wait(until);
                 }

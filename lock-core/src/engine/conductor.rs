@@ -1,0 +1,377 @@
+//! The conductor of a client: it polls the drivers that no waiting caller polls, and has the timers
+//! of all keys.
+//!
+//! A key is *young* at first: the callers that want it poll its driver, and the conductor knows
+//! nothing of it. It sweeps the young keys up [`LOOK_AFTER`] the first of them; those that are
+//! still busy are its own from then on: it listens for them, renews them, and looks at each when
+//! its time has come. So a key that nobody else wants and that is held for a short time costs the
+//! conductor nothing, and a key whose callers are all blocked is served all the same.
+//!
+//! It runs on a thread of its own, with a small runtime of its own, so that nothing an application
+//! does to its runtimes holds it up; or, see [`Background`], as a task of the caller's runtime.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::Notify;
+
+use super::cell::KeyCell;
+use super::shared::{Shared, lock};
+use super::{background, clock};
+
+/// A key is left to its callers for this long: short beside a lease, long beside a request.
+pub(super) const LOOK_AFTER: Duration = Duration::from_millis(50);
+
+/// Keys that are looked at in one turn, before requests that were answered have theirs.
+const TURN_MAX: usize = 256;
+
+const NEVER: u64 = u64::MAX;
+
+/// Where a client does what no caller waits for: renewals, the release of dropped guards, and
+/// whatever a blocked caller leaves undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Background {
+    /// On a thread of its own, `lock-conductor`, with a small Tokio runtime of its own. It starts
+    /// with the first lock that is taken or waited for, sleeps while nothing is due, and ends with
+    /// the client. A blocked or starved runtime of the application loses no lease. The default,
+    /// but for stores in this process.
+    Thread,
+    /// In a task of the caller's runtime, while something is busy. For tests on a paused clock,
+    /// which belongs to one runtime, and for stores in this process, which need no I/O. A runtime
+    /// that is blocked for longer than a lease loses it.
+    Runtime,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Conductor {
+    on: Background,
+    /// The runtime that the client was made in.
+    home: Option<Handle>,
+    began: Instant,
+    /// When the young keys are swept up, in nanoseconds since `began`.
+    sweeps_at: AtomicU64,
+    /// It is on a thread: its timers serve every caller.
+    on_thread: AtomicBool,
+    work: Mutex<Work>,
+    poked: Arc<Notify>,
+}
+
+#[derive(Debug, Default)]
+struct Work {
+    place: Place,
+    /// Keys to be polled now.
+    wanted: Vec<Arc<KeyCell>>,
+    /// Keys by the time at which to look at them; each is here once at most.
+    due: BTreeMap<Due, Arc<KeyCell>>,
+    /// Entries of `due` that were made.
+    made: u64,
+    /// It looks at keys, and will look here again before it sleeps.
+    is_turning: bool,
+}
+
+/// When to look at a key, and a number, as several may be due at once.
+pub(super) type Due = (Instant, u64);
+
+#[derive(Debug, Default)]
+enum Place {
+    #[default]
+    Nowhere,
+    Thread(Handle),
+    Task(Handle),
+}
+
+impl Conductor {
+    pub(super) fn new(on: Background) -> Self {
+        Self {
+            on,
+            home: Handle::try_current().ok(),
+            began: clock::now(),
+            sweeps_at: AtomicU64::new(NEVER),
+            on_thread: AtomicBool::new(false),
+            work: Mutex::default(),
+            poked: Arc::default(),
+        }
+    }
+
+    /// Whether what a caller leaves is done where the caller is, without a detour.
+    pub(super) fn is_inline(&self) -> bool {
+        self.on == Background::Runtime
+    }
+
+    /// Whether this code may send what only the conductor sends.
+    pub(super) fn is_here(&self) -> bool {
+        self.is_inline() || background::is_here()
+    }
+
+    /// Whether its timers fire for whoever runs here: it is on a thread, or a task of the runtime
+    /// of the caller, and would be blocked with it.
+    pub(super) fn serves_here(&self) -> bool {
+        if self.on_thread.load(Ordering::Acquire) {
+            return true;
+        }
+        let here = Handle::try_current().ok().map(|here| here.id());
+        match &self.work().place {
+            Place::Thread(_) => true,
+            Place::Task(runtime) => here == Some(runtime.id()),
+            Place::Nowhere => false,
+        }
+    }
+
+    fn is_gone(&self) {
+        let mut work = self.work();
+        (work.place, work.is_turning) = (Place::Nowhere, false);
+        self.sweeps_at.store(NEVER, Ordering::Release);
+    }
+
+    fn work(&self) -> MutexGuard<'_, Work> {
+        lock(&self.work)
+    }
+
+    fn nanos(&self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.began).as_nanos() as u64
+    }
+
+    /// Sees to it that the young keys are swept up by then.
+    pub(super) fn sweep_by(&self, shared: &Arc<Shared>, at: Instant) -> io::Result<()> {
+        let at = self.nanos(at);
+        // A key that was put on the register after a sweep reads what that sweep wrote.
+        if at >= self.sweeps_at.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.sweeps_at.fetch_min(at, Ordering::AcqRel);
+        self.poke(shared)
+    }
+
+    /// Polls a key that nobody else polls.
+    pub(super) fn take_on(&self, cell: &Arc<KeyCell>) {
+        self.work().wanted.push(cell.clone());
+        self.begin_for(cell);
+    }
+
+    /// Looks at a key by then at the latest.
+    pub(super) fn watch(&self, cell: &Arc<KeyCell>, at: Instant) {
+        let mut work = self.work();
+        let mut watched = lock(&cell.watched);
+        if watched.is_some_and(|(already, _)| already <= at) {
+            let is_gone = matches!(work.place, Place::Nowhere);
+            drop((watched, work));
+            if is_gone {
+                self.begin_for(cell);
+            }
+            return;
+        }
+        if let Some(later) = watched.take() {
+            work.due.remove(&later);
+        }
+        work.made += 1;
+        let due = (at, work.made);
+        *watched = Some(due);
+        drop(watched);
+        let is_first = work.due.first_key_value().is_none_or(|(first, _)| due < *first);
+        work.due.insert(due, cell.clone());
+        drop(work);
+        if is_first {
+            self.begin_for(cell);
+        }
+    }
+
+    /// A key is not busy any more.
+    pub(super) fn forget(&self, cell: &Arc<KeyCell>) {
+        let mut work = self.work();
+        if let Some(due) = lock(&cell.watched).take() {
+            work.due.remove(&due);
+        }
+        if matches!(work.place, Place::Task(_)) && !work.is_turning {
+            // It may end.
+            self.poked.notify_one();
+        }
+    }
+
+    fn begin_for(&self, cell: &Arc<KeyCell>) {
+        if let Err(error) = self.poke(&cell.shared) {
+            cell.unserved(error);
+        }
+    }
+
+    /// Makes it look again; starts it if need be.
+    fn poke(&self, shared: &Arc<Shared>) -> io::Result<()> {
+        let work = self.work();
+        if let Place::Nowhere = work.place {
+            return self.start(work, shared).map(drop);
+        }
+        let is_awake = work.is_turning;
+        drop(work);
+        if !is_awake {
+            self.poked.notify_one();
+        }
+        Ok(())
+    }
+
+    fn start(&self, mut work: MutexGuard<'_, Work>, shared: &Arc<Shared>) -> io::Result<Handle> {
+        let here = || Handle::try_current().ok().or_else(|| self.home.clone());
+        let running = Running { shared: Arc::downgrade(shared), stage: Stage::New };
+        let poked = self.poked.clone();
+        if let Some(runtime) = here().filter(|_| self.on == Background::Runtime) {
+            work.place = Place::Task(runtime.clone());
+            // A runtime that is ending drops the task here and now, which ends in `Running`.
+            drop(work);
+            drop(runtime.spawn(running.conduct(poked)));
+            return Ok(runtime);
+        }
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let conduct = move || conduct_here(runtime, running, poked);
+        thread::Builder::new().name("lock-conductor".into()).spawn(conduct)?;
+        work.place = Place::Thread(handle.clone());
+        self.on_thread.store(true, Ordering::Release);
+        Ok(handle)
+    }
+
+    /// A runtime for what is polled outside of any; `None` where there is none to be had.
+    pub(super) fn runtime(&self, shared: &Arc<Shared>) -> Option<Handle> {
+        let work = self.work();
+        match &work.place {
+            Place::Thread(runtime) | Place::Task(runtime) => Some(runtime.clone()),
+            Place::Nowhere if self.home.is_some() && self.is_inline() => self.home.clone(),
+            Place::Nowhere => self.start(work, shared).ok(),
+        }
+    }
+
+    /// Runs what no key waits for.
+    pub(super) fn spawn(&self, shared: &Arc<Shared>, work: impl Future<Output = ()> + Send + 'static) {
+        let here = Handle::try_current().ok().filter(|_| self.is_here());
+        // Without any runtime the claim ends with its lease.
+        if let Some(runtime) = here.or_else(|| self.runtime(shared)) {
+            drop(runtime.spawn(work));
+        }
+    }
+
+    /// Looks at what is due; says when to look again, `None` if there is nothing to wait for.
+    fn turn(&self, shared: &Shared) -> Option<Instant> {
+        let now = clock::now();
+        let mut work = self.work();
+        let mut cells = std::mem::take(&mut work.wanted);
+        while cells.len() < TURN_MAX
+            && let Some(first) = work.due.first_entry().filter(|first| first.key().0 <= now)
+        {
+            let cell = first.remove();
+            lock(&cell.watched).take();
+            cells.push(cell);
+        }
+        work.is_turning = true;
+        drop(work);
+        if self.sweeps_at.load(Ordering::Acquire) <= self.nanos(now) {
+            // Before the sweep: who comes behind it asks for another.
+            self.sweeps_at.store(NEVER, Ordering::Release);
+            for cell in shared.registry.grown_up() {
+                cell.grows_up();
+                cells.push(cell);
+            }
+        }
+        for cell in cells {
+            cell.look();
+        }
+        let mut work = self.work();
+        work.is_turning = false;
+        let swept = match self.sweeps_at.load(Ordering::Acquire) {
+            NEVER => None,
+            nanos => Some(self.began + Duration::from_nanos(nanos)),
+        };
+        let due = work.due.first_key_value().map(|((at, _), _)| *at);
+        let wanted = (!work.wanted.is_empty()).then_some(now);
+        [swept, due, wanted].into_iter().flatten().min()
+    }
+}
+
+impl Drop for Conductor {
+    fn drop(&mut self) {
+        // It finds the client gone.
+        self.poked.notify_one();
+    }
+}
+
+fn conduct_here(runtime: Runtime, running: Running, poked: Arc<Notify>) {
+    let _here = background::enter();
+    runtime.block_on(running.conduct(poked));
+}
+
+/// The conductor at work.
+struct Running {
+    shared: Weak<Shared>,
+    stage: Stage,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Stage {
+    New,
+    AtWork,
+    Ended,
+}
+
+impl Running {
+    async fn conduct(mut self, poked: Arc<Notify>) {
+        loop {
+            let Some(shared) = self.shared.upgrade() else { break };
+            self.stage = Stage::AtWork;
+            let next = shared.conductor.turn(&shared);
+            if self.may_end(&shared) {
+                break;
+            }
+            // The client ends with its last user, who may be this.
+            drop(shared);
+            match next {
+                Some(at) => {
+                    tokio::select! {
+                        biased;
+                        () = poked.notified() => {}
+                        () = clock::sleep_until(at) => {}
+                    }
+                }
+                None => poked.notified().await,
+            }
+            // What was answered meanwhile has its turn.
+            tokio::task::yield_now().await;
+        }
+        self.stage = Stage::Ended;
+    }
+
+    /// A task ends with what there is to do, a thread with its client.
+    fn may_end(&self, shared: &Shared) -> bool {
+        let conductor = &shared.conductor;
+        let mut work = conductor.work();
+        if !matches!(work.place, Place::Task(_)) || !work.wanted.is_empty() {
+            return false;
+        }
+        // Before the look at the register: a key that comes behind it asks for a sweep, and for a
+        // conductor, which waits for the mutex that is held here.
+        let sweeps_at = conductor.sweeps_at.swap(NEVER, Ordering::AcqRel);
+        if !shared.registry.is_empty() {
+            conductor.sweeps_at.fetch_min(sweeps_at, Ordering::AcqRel);
+            return false;
+        }
+        work.place = Place::Nowhere;
+        true
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Some(shared) = self.shared.upgrade().filter(|_| self.stage != Stage::Ended) else {
+            return;
+        };
+        // The runtime that it was a task of is gone.
+        shared.conductor.is_gone();
+        if self.stage == Stage::AtWork {
+            // Who waits in another starts it there.
+            shared.registry.cells().iter().for_each(KeyCell::call_all);
+        }
+    }
+}
