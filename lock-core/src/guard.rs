@@ -4,7 +4,9 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use crate::engine::{Hold, HoldView, LockScope, Lost, RevokeRequested, Scoped};
+use crate::engine::{
+    Hold, HoldView, LockScope, Lost, RenewalFailing, RenewalFailure, RevokeRequested, Scoped,
+};
 use crate::error::{LostError, ReleaseError};
 use crate::key::Key;
 use crate::token::FencingToken;
@@ -54,6 +56,21 @@ impl LockGuard {
     /// Resolves when the hold is over without a release.
     pub fn lost(&self) -> Lost {
         Lost::new(HoldView::of(&self.hold))
+    }
+
+    /// Resolves when a renewal has failed and the hold is still good, so that its holder can wind up
+    /// before it is lost, with the reason and the time that is left. Renewals are made at a third of
+    /// the lease, and a store has a sixth of it to answer (50 ms to 2 s), so about half of the lease
+    /// is left then. The hold may go on: a later try may succeed.
+    pub fn renewal_failing(&self) -> RenewalFailing {
+        RenewalFailing::new(HoldView::of(&self.hold))
+    }
+
+    /// Why renewals fail and how long the hold is good without one; `None` unless the last one
+    /// failed and the hold is good.
+    #[must_use]
+    pub fn renewal_failure(&self) -> Option<RenewalFailure> {
+        HoldView::of(&self.hold).failing_now()
     }
 
     /// Resolves when somebody asks for the key with
@@ -160,6 +177,18 @@ impl LockHandle {
     /// Resolves when the hold is over without a release.
     pub fn lost(&self) -> Lost {
         Lost::new(self.view.clone())
+    }
+
+    /// Resolves when a renewal has failed and the hold is still good, see
+    /// [`LockGuard::renewal_failing`]; stays pending once the hold is over.
+    pub fn renewal_failing(&self) -> RenewalFailing {
+        RenewalFailing::new(self.view.clone())
+    }
+
+    /// Why renewals fail, see [`LockGuard::renewal_failure`]; `None` once the hold is over.
+    #[must_use]
+    pub fn renewal_failure(&self) -> Option<RenewalFailure> {
+        self.view.failing_now()
     }
 
     /// Resolves when somebody asks for the key, see [`LockGuard::revoke_requested`]; stays pending

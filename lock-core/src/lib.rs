@@ -70,7 +70,10 @@ pub use backend::{Backend, Promises};
 pub use builder::LockBuilder;
 pub use busy::{BusyHold, BusyKey, Quantiles};
 pub use client::{ClientBuilder, LockClient};
-pub use engine::{Acquire, Background, Closed, CutWatch, LockScope, Lost, RevokeRequested, Scoped};
+pub use engine::{
+    Acquire, Background, Closed, CutWatch, LockScope, Lost, RenewalFailing, RenewalFailure,
+    RevokeRequested, Scoped,
+};
 pub use error::{
     AcquireError, AlreadyInstalled, BlockedBy, ClosedError, ConnectError, ForceReleaseError,
     InspectError, LostCause, LostError, NotReplicatedError, OverloadedError, ReleaseError,

@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 use tracing::Span;
 
 use super::baton::Baton;
-use super::conductor::{Due, LOOK_AFTER};
+use super::conductor::{Due, LOOK_AFTER, PATIENCE};
+use super::failing::RenewalFailure;
 use super::leave::RELEASE_WITHIN;
 use super::release::Releasing;
 use super::scope::{Door, Inside, Turn};
@@ -130,7 +131,7 @@ impl KeyCell {
     /// Does what the cohort left to do outside its mutex. The driver is the caller's to poll.
     pub(super) fn apply(self: &Arc<Self>, mut fx: KeyEffects) {
         if let Some(waker) = fx.wake.take() {
-            waker.wake();
+            wake_for_any_worker(waker);
         }
         self.apply_driven(fx);
     }
@@ -189,7 +190,7 @@ impl KeyCell {
             return self.shared.conductor.take_on(self);
         };
         waker.wake();
-        self.look_at(clock::now() + LOOK_AFTER);
+        self.look_at(clock::now() + PATIENCE);
     }
 
     /// Polls the driver, if there is something to poll for and nobody who does. `own` is the waker
@@ -224,7 +225,7 @@ impl KeyCell {
         if let Some(waker) = lock(&self.granted).take()
             && !own.is_some_and(|own| own.will_wake(&waker))
         {
-            waker.wake();
+            wake_for_any_worker(waker);
         }
     }
 
@@ -272,7 +273,9 @@ impl KeyCell {
     /// There is nobody to keep what this key promises.
     pub(super) fn unserved(self: &Arc<Self>, why: io::Error) {
         let what = "no thread could be started to look after locks";
-        self.orphaned(Fault::new(FaultKind::Transient, what).with_source(why));
+        let mut fx = Effects::none();
+        self.cohort().unserved(Fault::new(FaultKind::Transient, what).with_source(why), &mut fx);
+        self.apply(fx);
     }
 
     /// Has all who wait here look again: the conductor is gone with its runtime.
@@ -289,12 +292,14 @@ impl KeyCell {
     }
 
     /// Somebody began to watch the hold: what the store pushes is listened for at once where that
-    /// is no detour, and from [`LOOK_AFTER`] on elsewhere.
-    pub(super) fn attend(self: &Arc<Self>, watcher: Option<u64>) {
-        if watcher.is_some() && self.shared.conductor.is_inline() {
+    /// is no detour (which this says), and from [`LOOK_AFTER`] on elsewhere.
+    pub(super) fn attend(self: &Arc<Self>) -> bool {
+        let is_inline = self.shared.conductor.is_inline();
+        if is_inline {
             self.baton.wake();
             self.nudge();
         }
+        is_inline
     }
 
     /// Whether there is something to poll for, and nobody who does.
@@ -326,6 +331,18 @@ impl KeyCell {
 
     pub(super) fn why_lost(&self, token: u64, cause: LostCause) -> LostError {
         LostError { key: self.key.clone(), token: FencingToken::new(token), cause }
+    }
+}
+
+/// Wakes a task so that an idle worker can run it at once. The one that a worker of Tokio woke last
+/// waits in a slot of that worker, which no other can steal from, until the running task yields:
+/// and that has just given a lock up, and may compute for long. So an empty task takes the slot.
+fn wake_for_any_worker(waker: Waker) {
+    waker.wake();
+    if let Ok(runtime) = Handle::try_current()
+        && runtime.runtime_flavor() == RuntimeFlavor::MultiThread
+    {
+        drop(runtime.spawn(std::future::ready(())));
     }
 }
 
@@ -469,6 +486,16 @@ impl HoldView {
         let cause = self.cell.cohort().lost(self.token, clock::now(), &mut fx);
         self.cell.settle(fx);
         cause.map(|cause| self.cell.why_lost(self.token, cause))
+    }
+
+    /// Why renewals fail, while they do and the hold is good.
+    pub(crate) fn failing_now(&self) -> Option<RenewalFailure> {
+        let (fault, left) = self.cell.cohort().failing(self.token, clock::now())?;
+        Some(self.renewal_failure(fault, left))
+    }
+
+    pub(super) fn renewal_failure(&self, fault: Fault, left: Duration) -> RenewalFailure {
+        RenewalFailure { error: UnavailableError::new(self.cell.key.clone(), fault), left }
     }
 
     /// Whether somebody asked the holder to give the key up; false once the hold is over.

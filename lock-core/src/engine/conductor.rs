@@ -28,6 +28,10 @@ use super::{background, clock};
 /// A key is left to its callers for this long: short beside a lease, long beside a request.
 pub(super) const LOOK_AFTER: Duration = Duration::from_millis(50);
 
+/// A caller that was told to poll its key, and does not come to run, is helped after this time at
+/// the latest: no longer than a lost push may cost.
+pub(super) const PATIENCE: Duration = Duration::from_millis(500);
+
 /// Keys that are looked at in one turn, before requests that were answered have theirs.
 const TURN_MAX: usize = 256;
 
@@ -246,7 +250,11 @@ impl Conductor {
     }
 
     /// Runs what no key waits for.
-    pub(super) fn spawn(&self, shared: &Arc<Shared>, work: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn spawn(
+        &self,
+        shared: &Arc<Shared>,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
         let here = Handle::try_current().ok().filter(|_| self.is_here());
         // Without any runtime the claim ends with its lease.
         if let Some(runtime) = here.or_else(|| self.runtime(shared)) {

@@ -9,8 +9,9 @@ use tokio::time::Sleep;
 
 use super::cell::HoldView;
 use super::clock;
+use super::watch::Watch;
 use crate::error::LostError;
-use crate::proto::{Effects, News};
+use crate::proto::{Cohort, News};
 
 /// Resolves when a hold is over without a release; stays pending once it was released.
 ///
@@ -23,21 +24,19 @@ use crate::proto::{Effects, News};
 #[derive(Debug)]
 #[must_use = "futures do nothing unless awaited"]
 pub struct Lost {
-    view: HoldView,
-    /// What the cohort knows this by, once it waits.
-    watcher: Option<u64>,
+    watch: Watch,
     /// Where the conductor's timers do not serve.
     timer: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
 impl Lost {
     pub(crate) fn new(view: HoldView) -> Self {
-        Self { view, watcher: None, timer: None }
+        Self { watch: Watch::new(view, News::Lost), timer: None }
     }
 
-    /// Whether the hold is to be looked at again, as its time has come by a timer of our own.
+    /// Whether to look again, as the time of the hold has come by a timer of our own.
     fn is_due(&mut self, cx: &mut Context<'_>) -> bool {
-        let HoldView { cell, token } = &self.view;
+        let HoldView { cell, token } = &self.watch.view;
         if cell.shared.conductor.serves_here() {
             return false;
         }
@@ -55,7 +54,7 @@ impl Lost {
 
 impl Clone for Lost {
     fn clone(&self) -> Self {
-        Self::new(self.view.clone())
+        Self { watch: self.watch.clone(), timer: None }
     }
 }
 
@@ -65,32 +64,12 @@ impl Future for Lost {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostError> {
         let this = &mut *self;
         loop {
-            let HoldView { cell, token } = &this.view;
-            let (mut fx, is_new) = (Effects::none(), this.watcher.is_none());
-            let mut cohort = cell.cohort();
-            let cause = cohort.lost(*token, clock::now(), &mut fx);
-            if cause.is_none() {
-                this.watcher = cohort.watch(*token, News::Lost, this.watcher, cx.waker().clone());
-            }
-            drop(cohort);
-            cell.settle(fx);
-            if let Some(cause) = cause {
-                return Poll::Ready(cell.why_lost(*token, cause));
-            }
-            if is_new {
-                cell.attend(this.watcher);
+            if let Poll::Ready(cause) = this.watch.poll(cx, Cohort::lost) {
+                return Poll::Ready(this.watch.cell().why_lost(this.watch.view.token, cause));
             }
             if !this.is_due(cx) {
                 return Poll::Pending;
             }
-        }
-    }
-}
-
-impl Drop for Lost {
-    fn drop(&mut self) {
-        if let Some(watcher) = self.watcher {
-            self.view.cell.cohort().unwatch(watcher);
         }
     }
 }

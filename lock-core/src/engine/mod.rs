@@ -8,7 +8,8 @@
 //! - [`conductor`]: the one thread of a client, for what no caller polls; [`background`] says
 //!   whether code is its.
 //! - [`leave`]: withdrawals that were not answered, tried again in the background.
-//! - [`acquire`], [`release`], [`lost`], [`revoke`], [`closed`]: the futures that callers hold.
+//! - [`acquire`], [`release`], [`closed`]: the futures that callers hold, and those that wait for
+//!   news of a hold ([`watch`]): [`lost`], [`failing`], [`revoke`].
 //! - [`scope`]: what running code is called under: holds to re-enter, and who watches for cuts.
 //! - [`observe`]: what those who watch a service see.
 //! - [`clock`]: the one place that reads the time, with what the machine was [`suspended`] for;
@@ -22,6 +23,7 @@ pub(crate) mod clock;
 mod closed;
 mod conductor;
 mod driver;
+mod failing;
 mod leave;
 mod lost;
 mod observe;
@@ -32,6 +34,7 @@ mod scope;
 mod shared;
 pub(crate) mod suspended;
 pub(crate) mod wall;
+mod watch;
 
 pub use acquire::Acquire;
 pub(crate) use cell::{Hold, HoldView};
@@ -39,6 +42,7 @@ pub use closed::Closed;
 pub use conductor::Background;
 #[cfg(feature = "redis")]
 pub(crate) use driver::FENCES;
+pub use failing::{RenewalFailing, RenewalFailure};
 pub(crate) use leave::RELEASE_WITHIN;
 pub use lost::Lost;
 #[cfg(feature = "metrics")]

@@ -32,6 +32,7 @@ impl Backend for Broken {
         let mut promises = Promises::none();
         promises.fencing = true;
         promises.replicas = true;
+        promises.in_process = true;
         promises
     }
 

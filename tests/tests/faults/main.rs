@@ -14,6 +14,7 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod blocked;
 mod cancel;
 mod client;
 mod clocks;

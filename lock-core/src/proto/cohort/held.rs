@@ -319,6 +319,7 @@ impl<W, R> Cohort<W, R> {
                 held.clock.renewal_failed(now);
                 held.renew_not_before = Some(held.clock.renew_at());
                 self.trouble = Some(Box::new(fault));
+                self.tell_failing(fx);
             }
         }
     }

@@ -237,6 +237,11 @@ impl<W, R> Cohort<W, R> {
         true
     }
 
+    /// There is nobody to ask the store: those who wait are told why.
+    pub(crate) fn unserved(&mut self, why: Fault, fx: &mut Effects<W, R>) {
+        self.fail_all(&Verdict::Unavailable(why), fx);
+    }
+
     /// The driver is gone, with its runtime or by a panic: its claim dies at the store with the
     /// lease. The hold is over for its guard, and those who wait are told why.
     pub(crate) fn orphan(&mut self, why: Fault, now: Instant, fx: &mut Effects<W, R>) {

@@ -7,6 +7,8 @@ use super::*;
 pub(crate) enum News {
     /// It is over without a release.
     Lost,
+    /// A renewal failed.
+    RenewalFailing,
     /// Somebody asked for the key.
     RevokeRequested,
 }
@@ -65,6 +67,22 @@ impl<W, R> Cohort<W, R> {
             fx.poke = true;
         }
         self.lost.iter().find(|lost| lost.token == token).map(|lost| lost.cause)
+    }
+
+    /// Why the last renewal of the hold under `token` failed, and how long it is good without one;
+    /// `None` unless it failed and the hold is good.
+    pub(crate) fn failing(&self, token: u64, now: Instant) -> Option<(Fault, Duration)> {
+        let until = self.held_until(token, now)?;
+        let Place::Held(Held { renew_not_before: Some(_), .. }) = &self.place else { return None };
+        let fault = self.trouble.as_deref()?.clone();
+        Some((fault, until.saturating_duration_since(now)))
+    }
+
+    /// The holder is told that a renewal failed.
+    pub(super) fn tell_failing(&mut self, fx: &mut Effects<W, R>) {
+        if let Some(token) = self.holder() {
+            self.wake_watchers(token, News::RenewalFailing, fx);
+        }
     }
 
     /// The store said whether somebody asked for the key. It stays with the claim: a holder that
