@@ -100,8 +100,8 @@ impl LockBuilder {
         self
     }
 
-    /// Whether to re-enter a hold of the key that the running code is called under, see
-    /// [`LockScope`](crate::LockScope).
+    /// Whether to re-enter a hold of the key that the running code is called under (default: yes).
+    /// It is then under the terms of that hold, see [`LockScope`](crate::LockScope).
     #[inline]
     pub fn reentrant(mut self, reentrant: bool) -> Self {
         self.options.reentrant = reentrant;

@@ -1,7 +1,7 @@
 //! Granting, handing on, releasing, losing.
 
 use super::*;
-use crate::backend::{Grant, Renewal};
+use crate::backend::{Grant, NotReplicated, Renewal};
 
 /// Ask for more tokens when fewer are left than would serve each waiter so often: as many as are
 /// used up while the store answers.
@@ -191,6 +191,19 @@ impl<W, R> Cohort<W, R> {
             holder.guards += 1;
         }
         good
+    }
+
+    /// What the hold under `token` lacks of the replicas that one who re-enters it wants. It never
+    /// gets them: they acknowledge a grant, and a re-entry is none. A hold that was made without
+    /// them gave none any time.
+    pub(crate) fn lacks(&self, token: u64, wanted: Replicas) -> Option<NotReplicated> {
+        let Place::Held(held) = &self.place else { return None };
+        if self.holder() != Some(token) || wanted.is_met_by(held.replicas) {
+            return None;
+        }
+        let (acknowledged, timeout) =
+            held.replicas.map_or((0, Duration::ZERO), |had| (had.count, had.timeout));
+        Some(NotReplicated { wanted: wanted.count, acknowledged, timeout })
     }
 
     /// A guard goes whose hold is over already.
