@@ -44,7 +44,8 @@ impl LockBuilder {
     }
 
     /// How long the grant lives at the store without a renewal; it is renewed at a third of this.
-    /// A process has one claim on a key: it has the lease of the waiter that opened it.
+    /// A process has one claim on a key, which may have a longer lease than this and never has a
+    /// shorter one, see [`LockOptions::lease`].
     #[inline]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = lease;
@@ -60,7 +61,8 @@ impl LockBuilder {
     }
 
     /// How long an idle lease is kept after the release, so that this process can have it again
-    /// without a round trip. It is given back at once when another process wants it.
+    /// without a round trip. It is given back at once when another process wants it, or somebody
+    /// here who asks for a longer lease or more replicas.
     #[inline]
     pub fn linger(mut self, linger: Duration) -> Self {
         self.options.linger = linger;
@@ -98,8 +100,8 @@ impl LockBuilder {
         self
     }
 
-    /// Whether to re-enter a hold of the key that the running code is called under, see
-    /// [`LockScope`](crate::LockScope).
+    /// Whether to re-enter a hold of the key that the running code is called under (default: yes).
+    /// It is then under the terms of that hold, see [`LockScope`](crate::LockScope).
     #[inline]
     pub fn reentrant(mut self, reentrant: bool) -> Self {
         self.options.reentrant = reentrant;

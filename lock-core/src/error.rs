@@ -26,7 +26,8 @@ pub enum AcquireError {
     #[error(transparent)]
     Unavailable(#[from] UnavailableError),
     /// Fewer [`replicas`](crate::LockOptions::replicas) than asked for acknowledged the grant in
-    /// time. It is given back in the background.
+    /// time. It is given back in the background. Or they acknowledged the grant of the hold that
+    /// this was to re-enter, which goes on: see [`NotReplicatedError::is_reentry`].
     #[error(transparent)]
     NotReplicated(#[from] NotReplicatedError),
     /// The key or an option is out of bounds; nothing was sent.
@@ -90,7 +91,9 @@ impl AcquireError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Timeout(_) | Self::Overloaded(_) | Self::NotReplicated(_) => true,
+            Self::Timeout(_) | Self::Overloaded(_) => true,
+            // The hold stays as it was made, however often it is asked for.
+            Self::NotReplicated(error) => !error.is_reentry(),
             Self::Unavailable(error) => error.is_retryable(),
             Self::Rejected(_) | Self::Closed(_) | Self::Lost(_) => false,
         }
@@ -291,13 +294,15 @@ impl StdError for UnavailableError {
     }
 }
 
-/// Fewer replicas than asked for acknowledged a grant in time, so it does not count.
+/// Fewer replicas than asked for acknowledged a grant in time, so it does not count, or not for who
+/// would re-enter it.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("lock `{key}` not acquired: {not_replicated}")]
+#[error("lock `{key}` not {}", self.what())]
 pub struct NotReplicatedError {
     pub(crate) key: Key,
     #[source]
     pub(crate) not_replicated: NotReplicated,
+    pub(crate) is_reentry: bool,
 }
 
 impl NotReplicatedError {
@@ -313,16 +318,36 @@ impl NotReplicatedError {
         self.not_replicated.wanted
     }
 
-    /// How many did.
+    /// How many did. For a re-entry: how many those who made the hold asked for, as no more are
+    /// known to have.
     #[must_use]
     pub fn acknowledged(&self) -> u32 {
         self.not_replicated.acknowledged
     }
 
-    /// How long they had.
+    /// How long they had; zero for a re-entry into a hold that was made without `replicas`.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         self.not_replicated.timeout
+    }
+
+    /// Whether it was called under a hold of the key that was granted with fewer replicas. The hold
+    /// goes on and nothing was sent. Trying again is of no use: ask for the replicas where the hold
+    /// is made.
+    #[must_use]
+    pub fn is_reentry(&self) -> bool {
+        self.is_reentry
+    }
+
+    fn what(&self) -> String {
+        if !self.is_reentry {
+            return format!("acquired: {}", self.not_replicated);
+        }
+        let NotReplicated { wanted, acknowledged, .. } = self.not_replicated;
+        format!(
+            "re-entered: {acknowledged} of {wanted} replicas acknowledged the hold that this is \
+             called under; ask for them where it is made"
+        )
     }
 }
 

@@ -92,10 +92,22 @@ pub struct LockOptions {
     /// there is one.
     pub retries: u32,
     /// How long a grant lives at the store without a renewal; renewed at a third of it.
+    ///
+    /// A process has one claim on a key, with the lease of the waiter that opened it. It is handed
+    /// on to those who ask for as much or less. It is given back, and opened anew, for one that
+    /// asks for more, also while it lingers. What is handed on here has at least half of the lease
+    /// left: with less, as after renewals that failed, it is renewed first. An acquire that re-enters
+    /// a hold is under the lease of that, see [`LockScope`](crate::LockScope).
+    ///
+    /// What another process handed on at Redis is good for 1.5 s at most until its first renewal,
+    /// which is due at a third of that, also for those here that it is handed on to before: so a
+    /// process that dies on the way keeps nobody waiting for longer.
     pub lease: Duration,
     /// How long one guard may live at all; then it is told that it is lost.
     pub hold_limit: Option<Duration>,
-    /// How long an idle lease is kept after the last release in this process.
+    /// How long an idle lease is kept after the last release in this process. It is given back
+    /// sooner when another process wants the key, or somebody here who asks for a longer lease or
+    /// more replicas than it has.
     pub linger: Duration,
     /// How to share the key with other processes.
     pub fairness: Fairness,
@@ -116,9 +128,11 @@ pub struct LockOptions {
     /// asked for. It does not make a failover safe in every case, see [`LockClient::connect`](crate::LockClient::connect).
     ///
     /// They have three quarters of what is left of the `wait`, if that is less than their time, so
-    /// that there is an answer to tell of. Only a grant by the store waits: hand-offs inside a process and renewals do not. All
-    /// acquires of a key in one process had better agree: a claim is opened as the first in line
-    /// wants it, and given back when the next in line wants more.
+    /// that there is an answer to tell of. Only a grant by the store waits: hand-offs inside a
+    /// process and renewals do not. All acquires of a key in one process had better agree: a claim
+    /// is opened as the first in line wants it, and given back when the next in line wants more. An
+    /// acquire that is called under a hold whose grant fewer replicas acknowledged is refused at
+    /// once, with the same error.
     pub replicas: Option<Replicas>,
     /// What the acquire is for, shown to operators where the store has a place for it (ZooKeeper:
     /// the data of the claim's node). A process has one claim on a key: it has the name of the

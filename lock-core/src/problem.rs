@@ -20,7 +20,7 @@ use crate::{AcquireError, Rejection};
 /// | `Timeout` | 409 | `lock_timeout` | yes |
 /// | `Overloaded` | 429 | `lock_overloaded` | yes |
 /// | `Unavailable` | 503 | `lock_unavailable` | where the fault [may pass](crate::UnavailableError::is_retryable) |
-/// | `NotReplicated` | 503 | `lock_not_replicated` | yes |
+/// | `NotReplicated` | 503 | `lock_not_replicated` | yes, but for a [re-entry](crate::NotReplicatedError::is_reentry), which is always refused |
 /// | `Closed` | 503 | `lock_closed` | yes, as another process may serve it |
 /// | `Lost` | 503 | `lock_lost` | no: what the work did is not known |
 /// | `Rejected`, a key that the request made too long or empty | 400 | `lock_key_rejected` | no |
@@ -77,9 +77,14 @@ impl Problem<'static> {
                 let problem = new(S::SERVICE_UNAVAILABLE, "lock_unavailable", detail);
                 if error.is_retryable() { problem.come_back(None) } else { problem }
             }
-            AcquireError::NotReplicated(_) => {
+            AcquireError::NotReplicated(error) => {
+                let (status, code) = (S::SERVICE_UNAVAILABLE, "lock_not_replicated");
+                if error.is_reentry() {
+                    let detail = "the lock is held here, and was taken with too few replicas";
+                    return new(status, code, detail);
+                }
                 let detail = "too few replicas of the lock service are there";
-                new(S::SERVICE_UNAVAILABLE, "lock_not_replicated", detail).come_back(None)
+                new(status, code, detail).come_back(None)
             }
             AcquireError::Rejected(Rejection::Key(_)) => {
                 new(S::BAD_REQUEST, "lock_key_rejected", "the lock key is empty or too long")
@@ -190,6 +195,23 @@ fn retry_after_s(estimate: Duration, random: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::NotReplicated;
+    use crate::error::NotReplicatedError;
+    use crate::key::Key;
+
+    #[test]
+    fn nobody_comes_back_for_a_re_entry_that_lacks_replicas() {
+        for is_reentry in [false, true] {
+            let key = Key::new("order:42").unwrap();
+            let timeout = Duration::ZERO;
+            let not_replicated = NotReplicated { wanted: 2, acknowledged: 0, timeout };
+            let error = NotReplicatedError { key, not_replicated, is_reentry }.into();
+            let problem = Problem::of(&error);
+            assert_eq!((problem.status().as_u16(), problem.code()), (503, "lock_not_replicated"));
+            assert_eq!(problem.retry_after().is_none(), is_reentry);
+            assert_eq!(error.is_retryable(), !is_reentry);
+        }
+    }
 
     #[test]
     fn retry_after_is_the_estimate_rounded_up_with_a_quarter_of_jitter() {

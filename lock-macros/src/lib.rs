@@ -116,7 +116,7 @@ use crate::args::Args;
 /// | `Timeout`: others held the lock for the whole budget | 409 | `lock_timeout` | yes |
 /// | `Overloaded`: the line is full or, with `admission`, too slow | 429 | `lock_overloaded` | yes |
 /// | `Unavailable`: the store is out of reach | 503 | `lock_unavailable` | where it may come back by itself |
-/// | `NotReplicated` | 503 | `lock_not_replicated` | yes |
+/// | `NotReplicated` | 503 | `lock_not_replicated` | yes, but for a re-entry |
 /// | `Closed`: the client is shut down | 503 | `lock_closed` | yes |
 /// | `Lost`: the body was stopped in the middle | 503 | `lock_lost` | no |
 /// | `Rejected`, a key that is empty or too long | 400 | `lock_key_rejected` | no |
@@ -149,7 +149,7 @@ use crate::args::Args;
 ///
 /// A call for the same key of the same client that the body makes goes on with the same token
 /// (`reentrant`), also through other functions; of two such calls at once, one waits for the other.
-/// A spawned task is outside, see `LockScope`.
+/// It is under the `lease` and the `hold` of the first. A spawned task is outside, see `LockScope`.
 ///
 /// # Cancel safety
 ///

@@ -164,11 +164,16 @@ impl Acquire {
             self.options.check(&key, &self.shared.promises)?;
         }
         let reentry = match self.options.reentrant {
-            true => LockScope::reenter(&self.shared, &key, now),
+            true => LockScope::reenter(&self.shared, &key, self.options.replicas, now),
             false => Reentry::Stranger,
         };
-        if let Reentry::Entered(hold) = reentry {
-            return Poll::Ready(Ok(LockGuard::new(hold)));
+        match reentry {
+            Reentry::Entered(hold) => return Poll::Ready(Ok(LockGuard::new(hold))),
+            Reentry::Refused(found) => {
+                let error = NotReplicatedError { key, not_replicated: found, is_reentry: true };
+                return Poll::Ready(Err(error.into()));
+            }
+            Reentry::Stranger | Reentry::Busy(_) => {}
         }
         if self.started.is_none() {
             self.started = Some(now);
@@ -283,7 +288,9 @@ impl TryOver {
                 TimeoutError { key, wait, waited, tries, blocked_by, estimated_wait }.into()
             }
             Self::Unavailable(fault) => match fault.found_of_replicas() {
-                Some(not_replicated) => NotReplicatedError { key, not_replicated }.into(),
+                Some(not_replicated) => {
+                    NotReplicatedError { key, not_replicated, is_reentry: false }.into()
+                }
                 None => UnavailableError::new(key, fault).into(),
             },
         }

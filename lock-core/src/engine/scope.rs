@@ -22,7 +22,9 @@ use tracing::Span;
 use super::cell::{Hold, HoldView};
 use super::lost::Lost;
 use super::shared::Shared;
+use crate::backend::NotReplicated;
 use crate::key::Key;
+use crate::options::Replicas;
 use crate::token::FencingToken;
 
 tokio::task_local! {
@@ -37,6 +39,11 @@ tokio::task_local! {
 /// runs under their lock. Two calls under one guard do not run at the same time: the second waits
 /// for the first, within its budget. A guard that is kept counts as a call that runs: what is to
 /// re-enter while it is there is called under it, by its own `scope`.
+///
+/// A re-entry is under the terms of its hold. Its `lease` is that of the hold, which is renewed for
+/// as long as any of its guards is there; so is its `hold_limit`. One that asks for more
+/// [`replicas`](crate::LockOptions::replicas) than acknowledged the hold's grant is refused at once,
+/// with [`NotReplicated`](crate::AcquireError::NotReplicated): ask for them where the hold is made.
 ///
 /// A spawned task is outside unless it is given the scope:
 ///
@@ -94,6 +101,8 @@ pub(super) enum Reentry {
     Entered(Hold),
     /// Another call under the same guard has its turn.
     Busy(Door),
+    /// Fewer replicas acknowledged the grant of the hold than are asked for.
+    Refused(NotReplicated),
 }
 
 /// The turn of one guard; made when something is called under it.
@@ -122,11 +131,20 @@ impl LockScope {
     }
 
     /// Re-enters the nearest hold on `key` that the running code is called under, if its guard is
-    /// still there and the hold is good.
-    pub(super) fn reenter(shared: &Arc<Shared>, key: &Key, now: Instant) -> Reentry {
+    /// still there and the hold is good, and has as many `replicas` as are asked for.
+    pub(super) fn reenter(
+        shared: &Arc<Shared>,
+        key: &Key,
+        replicas: Option<Replicas>,
+        now: Instant,
+    ) -> Reentry {
         let find = |scope: &Self| scope.links().find_map(|link| link.door(shared, key, now));
         loop {
             let Ok(Some(door)) = CURRENT.try_with(find) else { return Reentry::Stranger };
+            // Before its turn: the wait for that would be in vain.
+            if let Some(found) = replicas.and_then(|wanted| door.lacks(wanted)) {
+                return Reentry::Refused(found);
+            }
             match door.turn.clone().try_acquire_owned() {
                 Ok(permit) => match door.enter(permit, now) {
                     Some(hold) => return Reentry::Entered(hold),
@@ -174,6 +192,10 @@ impl Door {
 
     pub(super) fn token(&self) -> FencingToken {
         self.view.token()
+    }
+
+    fn lacks(&self, wanted: Replicas) -> Option<NotReplicated> {
+        self.view.cell.cohort().lacks(self.view.token, wanted)
     }
 
     /// Resolves when the hold is lost.

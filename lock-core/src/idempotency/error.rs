@@ -125,7 +125,8 @@ mod tests {
         let timeout = Duration::from_millis(50);
         let not_replicated = NotReplicated { wanted: 1, acknowledged: 0, timeout };
         let key = Key::new("k").unwrap();
-        let error = BeginError::Lock(NotReplicatedError { key, not_replicated }.into());
+        let error =
+            BeginError::Lock(NotReplicatedError { key, not_replicated, is_reentry: false }.into());
         assert!(error.is_unavailable() && error.is_retryable() && !error.is_rejected());
     }
 }

@@ -56,6 +56,16 @@ impl LeaseClock {
         now < self.valid_until
     }
 
+    /// Whether half of `lease` is left, or of what the store gave last where that was less.
+    ///
+    /// While the store answers it is: a renewal is due at a third. A grant that was pushed at
+    /// Redis is good for 1.5 s at most, whatever its lease: it is measured by these, so that it
+    /// can be handed on at once, and is renewed to its lease when a third of them is over.
+    pub(crate) fn has_half_of(&self, lease: Duration, now: Instant) -> bool {
+        let left = self.valid_until.saturating_duration_since(now);
+        left >= lease.min(self.valid_for) / 2
+    }
+
     /// When the hold is over unless renewed.
     pub(crate) fn valid_until(&self) -> Instant {
         self.valid_until
@@ -114,6 +124,18 @@ mod tests {
         let end = clock.valid_until();
         clock.renewed(sent + LEASE / 9, LEASE);
         assert_eq!(clock.valid_until(), end);
+    }
+
+    #[test]
+    fn half_of_a_lease_is_half_of_what_is_asked_for_or_of_what_the_store_gave_if_less() {
+        let (sent, ms) = (clock::now(), Duration::from_millis);
+        // Good until 8,908 ms.
+        let clock = LeaseClock::start(sent, LEASE);
+        for (asked, until) in [(9_000, 4_408), (18_000, 4_408), (4_000, 6_908), (0, 9_000)] {
+            let has = |at| clock.has_half_of(ms(asked), sent + ms(at));
+            assert!(has(0) && has(LEASE.as_millis() as u64 / 3), "{asked}");
+            assert_eq!((has(until), has(until + 1)), (true, asked == 0), "{asked}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod release;
 mod revoke;
 mod scale;
 mod shutdown;
+mod terms;
 mod tokens;
 
 use std::time::Duration;

@@ -10,7 +10,7 @@
 //! | the cap on waiters per key | 429 | `lock_waiters_per_key` | yes |
 //! | the cap on waiters in total | 429 | `lock_waiters` | yes |
 //! | the store is out of reach | 503 | `lock_unavailable` | where it may come back by itself |
-//! | too few [`replicas`](crate::LockLayer::replicas) have acknowledged the grant | 503 | `lock_not_replicated` | yes |
+//! | too few [`replicas`](crate::LockLayer::replicas) have acknowledged the grant | 503 | `lock_not_replicated` | yes, but for a [re-entry](lock_core::NotReplicatedError::is_reentry) |
 //! | the client is shut down | 503 | `lock_closed` | yes |
 //! | the lock was lost while the handler ran | 503 | `lock_lost` | no |
 //! | the runtime was shut down while the handler ran in its task | 503 | `lock_closed` | no |

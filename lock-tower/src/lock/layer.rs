@@ -167,7 +167,8 @@ impl<K> LockLayer<K> {
         self
     }
 
-    /// How long a grant lives at the store without a renewal.
+    /// How long a grant lives at the store without a renewal, see
+    /// [`LockOptions::lease`](lock_core::LockOptions::lease).
     pub fn lease(mut self, lease: Duration) -> Self {
         self.config.options.lease = lease;
         self
@@ -180,7 +181,8 @@ impl<K> LockLayer<K> {
         self
     }
 
-    /// How long an idle lease is kept after the last release in this process.
+    /// How long an idle lease is kept after the last release in this process, see
+    /// [`LockOptions::linger`](lock_core::LockOptions::linger).
     pub fn linger(mut self, linger: Duration) -> Self {
         self.config.options.linger = linger;
         self

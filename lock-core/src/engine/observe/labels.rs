@@ -28,6 +28,7 @@ impl WaitEnd {
             Ok(_) => Self::Granted,
             Err(AcquireError::Timeout(_)) => Self::Timeout,
             Err(AcquireError::Overloaded(_)) => Self::Overloaded,
+            Err(AcquireError::NotReplicated(error)) if error.is_reentry() => Self::Rejected,
             // What is behind it was out of reach.
             Err(AcquireError::Unavailable(_) | AcquireError::NotReplicated(_)) => Self::Unavailable,
             Err(AcquireError::Rejected(_)) => Self::Rejected,

@@ -1,7 +1,7 @@
 //! Granting, handing on, releasing, losing.
 
 use super::*;
-use crate::backend::{Grant, Renewal};
+use crate::backend::{Grant, NotReplicated, Renewal};
 
 /// Ask for more tokens when fewer are left than would serve each waiter so often: as many as are
 /// used up while the store answers.
@@ -15,7 +15,8 @@ const TOKENS_LOW_MAX: u64 = 2_048;
 pub(super) enum Idle {
     /// Grant it to the head of the line.
     Pass,
-    /// The head of the line needs a token first, or the server's word that the claim is good.
+    /// The head of the line needs a token first, or more of the lease, or the server's word that
+    /// the claim is good.
     Refill,
     /// Keep it for a while.
     LingerUntil(Instant),
@@ -70,9 +71,18 @@ impl<R> Held<R> {
         self.spent && self.fences.left() == 0
     }
 
-    /// Whether as many replicas acknowledged the grant as a waiter wants.
-    pub(super) fn is_safe_for(&self, ask: &Ask) -> bool {
-        ask.replicas.is_none_or(|wanted| wanted.is_met_by(self.replicas))
+    /// Whether the claim has what a waiter asks for: a lease as long, and a grant that as many
+    /// replicas acknowledged. Both are fixed when it is opened.
+    pub(super) fn suits(&self, ask: &Ask) -> bool {
+        self.lease >= ask.lease && ask.replicas.is_none_or(|it| it.is_met_by(self.replicas))
+    }
+
+    /// Whether a claim that suits a waiter is to be renewed before it is handed on to that.
+    ///
+    /// So little of the lease is left only if renewals have failed, or this process was stopped:
+    /// who was given the rest would lose what it asked for.
+    pub(super) fn is_stale_for(&self, ask: &Ask, now: Instant) -> bool {
+        self.fences.left() == 0 || self.unconfirmed || !self.clock.has_half_of(ask.lease, now)
     }
 
     /// Whether the fairness bounds of the next in line allow one more hand-off here.
@@ -94,9 +104,9 @@ impl<W, R> Cohort<W, R> {
             return Idle::Withdraw;
         }
         match self.line.head().and_then(|id| self.line.get(id)) {
-            Some(head) if !held.is_safe_for(&head.ask) => Idle::Withdraw,
+            Some(head) if !held.suits(&head.ask) => Idle::Withdraw,
             Some(head) if !held.may_hand_off(&head.ask, now) => Idle::Withdraw,
-            Some(_) if held.fences.left() == 0 || held.unconfirmed => Idle::Refill,
+            Some(head) if held.is_stale_for(&head.ask, now) => Idle::Refill,
             Some(_) => Idle::Pass,
             None if held.wanted.is_some() || self.closed => Idle::Withdraw,
             None => match held.linger_until {
@@ -107,12 +117,16 @@ impl<W, R> Cohort<W, R> {
     }
 
     /// Grants the idle claim to the head of the line. Only after [`Idle::Pass`], or for a claim
-    /// that was granted this moment.
+    /// that was granted or refilled this moment: then its lease is what the store has to give.
     pub(super) fn grant_head(&mut self, now: Instant, fx: &mut Effects<W, R>) -> bool {
+        let first = self.line.head();
         let Some(id) = self.head_in_time(now, fx) else { return false };
         let Place::Held(held) = &mut self.place else { return false };
-        if self.line.get(id).is_some_and(|seat| !held.is_safe_for(&seat.ask)) {
-            // The one who opened the claim has left. It is given back, and opened anew.
+        let Some(Seat { ask, .. }) = self.line.get(id) else { return false };
+        let has_moved = first != Some(id);
+        if !held.suits(ask) || (has_moved && held.is_stale_for(ask, now)) {
+            // The one who opened the claim has left, or the one that it was to be handed on to has
+            // made way. The driver gives it back and opens it anew, or renews it.
             fx.poke = true;
             return false;
         }
@@ -145,7 +159,17 @@ impl<W, R> Cohort<W, R> {
 
     /// Hands the idle claim on inside this process if the rules allow.
     pub(super) fn pass(&mut self, now: Instant, fx: &mut Effects<W, R>) -> bool {
-        if self.idle(now) != Idle::Pass || !self.grant_head(now, fx) {
+        self.idle(now) == Idle::Pass && self.hand_on(now, fx)
+    }
+
+    /// The same right after a refill. With a store that takes half of the lease for its answer
+    /// there is never more of it, and who waits is given that.
+    fn pass_refilled(&mut self, now: Instant, fx: &mut Effects<W, R>) -> bool {
+        matches!(self.idle(now), Idle::Pass | Idle::Refill) && self.hand_on(now, fx)
+    }
+
+    fn hand_on(&mut self, now: Instant, fx: &mut Effects<W, R>) -> bool {
+        if !self.grant_head(now, fx) {
             return false;
         }
         self.counters.handoffs_local += 1;
@@ -167,6 +191,19 @@ impl<W, R> Cohort<W, R> {
             holder.guards += 1;
         }
         good
+    }
+
+    /// What the hold under `token` lacks of the replicas that one who re-enters it wants. It never
+    /// gets them: they acknowledge a grant, and a re-entry is none. A hold that was made without
+    /// them gave none any time.
+    pub(crate) fn lacks(&self, token: u64, wanted: Replicas) -> Option<NotReplicated> {
+        let Place::Held(held) = &self.place else { return None };
+        if self.holder() != Some(token) || wanted.is_met_by(held.replicas) {
+            return None;
+        }
+        let (acknowledged, timeout) =
+            held.replicas.map_or((0, Duration::ZERO), |had| (had.count, had.timeout));
+        Some(NotReplicated { wanted: wanted.count, acknowledged, timeout })
     }
 
     /// A guard goes whose hold is over already.
@@ -252,6 +289,7 @@ impl<W, R> Cohort<W, R> {
             clock,
             fences: grant.fences,
             renew_now: false,
+            refilling: false,
             renew_not_before: None,
             unconfirmed: false,
             spent: false,
@@ -279,6 +317,7 @@ impl<W, R> Cohort<W, R> {
     ) {
         let Place::Held(held) = &mut self.place else { return };
         held.renew_now = false;
+        let refilled = std::mem::take(&mut held.refilling);
         match answer {
             Ok(Renewal::Held(grant)) => {
                 self.trouble = None;
@@ -302,7 +341,12 @@ impl<W, R> Cohort<W, R> {
                 }
                 self.learn_revoke(grant.revoke_requested, fx);
                 if self.holder().is_none() {
-                    self.pass(now, fx);
+                    // One that was sent before may have been long on its way: it is asked once more.
+                    if refilled {
+                        self.pass_refilled(now, fx)
+                    } else {
+                        self.pass(now, fx)
+                    };
                 }
             }
             Ok(Renewal::Lost) => {

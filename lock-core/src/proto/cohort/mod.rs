@@ -6,9 +6,11 @@
 //! - `Asking`: a claim is open and not granted. The store is asked again when it pushed
 //!   something, or when its recheck time has come.
 //! - `Held`: the claim is granted. A *release* passes the lock to the head of the line without
-//!   any I/O as long as the lease is good, a token is left, nobody asked for the key, and the
-//!   fairness bounds allow it; else the claim is withdrawn, and opened anew for those who still
-//!   wait. Tokens that run out are asked for, unless the store has no more for this claim.
+//!   any I/O as long as the claim has what that asked for (a lease as long, as many replicas), a
+//!   token is left, nobody asked for the key, and the fairness bounds allow it; else the claim is
+//!   withdrawn, and opened anew for those who still wait. A claim that has less than half of the
+//!   lease left is renewed before it is handed on. Tokens that run out are asked for, unless the
+//!   store has no more for this claim.
 //!
 //! Every method takes the time, and leaves in [`Effects`] what the caller must do once it has
 //! dropped the mutex around the machine: wake tasks, answer a release, poke the driver.
@@ -204,6 +206,7 @@ struct Asking {
 
 #[derive(Debug)]
 struct Held<R> {
+    /// Asked for by the waiter that opened the claim. Each renewal is for as long.
     lease: Duration,
     /// By how many replicas its grant was acknowledged, if that was asked for.
     replicas: Option<Replicas>,
@@ -215,6 +218,8 @@ struct Held<R> {
     revoke_requested: bool,
     /// A renewal is due now, for tokens or to learn who waits.
     renew_now: bool,
+    /// The renewal under way was sent for those in line, see [`held::Idle::Refill`].
+    refilling: bool,
     /// No renewal before this, after one that failed.
     renew_not_before: Option<Instant>,
     /// Another server has taken the place of the one that granted it, and may know nothing of it:

@@ -81,8 +81,8 @@ impl<W, R> Cohort<W, R> {
             return None;
         }
         let Place::Held(held) = &mut self.place else { return None };
-        let awaited = held.wanted.is_some() || held.revoke_requested || !held.is_safe_for(ask);
-        let good = !held.over && !held.unconfirmed && held.clock.is_valid(now);
+        let awaited = held.wanted.is_some() || held.revoke_requested || !held.suits(ask);
+        let good = !held.over && held.clock.is_valid(now) && !held.is_stale_for(ask, now);
         if held.holder.is_some() || awaited || !good {
             return None;
         }

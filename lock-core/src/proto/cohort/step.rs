@@ -96,7 +96,7 @@ impl<W, R> Cohort<W, R> {
         leaving: bool,
         fx: &mut Effects<W, R>,
     ) -> Step<R> {
-        let mut wake_at = None;
+        let (mut wake_at, mut refill) = (None, false);
         if self.holder().is_none() {
             self.pass(now, fx);
         }
@@ -105,17 +105,15 @@ impl<W, R> Cohort<W, R> {
                 Idle::Withdraw if asking || leaving => return self.wait_until(None),
                 Idle::Withdraw => return self.give_back(),
                 Idle::LingerUntil(until) => wake_at = Some(until),
-                Idle::Refill => {
-                    if let Place::Held(held) = &mut self.place {
-                        held.renew_now = true;
-                    }
-                }
+                Idle::Refill => refill = true,
                 Idle::Pass => {}
             }
         }
-        let Place::Held(held) = &self.place else { return self.wait_until(wake_at) };
+        let Place::Held(held) = &mut self.place else { return self.wait_until(wake_at) };
+        held.renew_now |= refill;
         let ready = held.renew_not_before.is_none_or(|at| now >= at);
         if !asking && ((held.renew_now && ready) || now >= held.clock.renew_at()) {
+            held.refilling = refill;
             return Step::Renew;
         }
         let mut wake_at =

@@ -87,6 +87,29 @@ fn a_grant_that_leaves_less_than_the_usual_hold_is_passed_on() {
 }
 
 #[test]
+fn one_that_is_granted_as_the_one_before_it_made_way_has_what_it_asked_for_itself() {
+    for lease in [300, 900, 901] {
+        let mut world = busy(1);
+        world.cancel(0);
+        let (_, _, until) = world.cohort.hold(world.now).expect("held");
+        // Renewals hang from a third on.
+        world.advance(until - ms(490) - world.now);
+        let ask = Ask { lease: ms(300), ..admitted(&world, ms(45)) };
+        assert!(matches!(world.enter(ask, MANY), Entry::Seated(_)));
+        let ask = Ask { lease: ms(lease), ..world.ask(ms(10_000)) };
+        world.enter(ask, MANY);
+        world.advance(ms(41));
+        world.release(0);
+        let enough = lease == 300;
+        assert_eq!(world.told.len(), 1 + usize::from(enough), "{lease}: the first made way");
+        world.turn();
+        world.answer(Some((1_000_000, false)), true);
+        world.finish();
+        assert_eq!(world.opened.len(), 1 + usize::from(lease == 901), "{lease}");
+    }
+}
+
+#[test]
 fn those_who_came_before_anything_was_known_are_told_when_it_is() {
     let mut world = held(1_000_000, false, 1, 64, ms(20));
     for _ in 0..100 {

@@ -15,6 +15,7 @@ enum Event {
         slice: u64,
         limit: Option<u64>,
         linger: u64,
+        lease: u64,
         replicas: u32,
     },
     Cancel(prop::sample::Index),
@@ -25,6 +26,7 @@ enum Event {
         wanted: bool,
         revoke: bool,
         served: bool,
+        part: u32,
     },
     Watch(prop::sample::Index, bool),
     Silence,
@@ -43,6 +45,7 @@ fn event() -> impl Strategy<Value = Event> {
         prop_oneof![Just(0_u64), Just(5), Just(20)],
         prop::option::weighted(0.2, 1_u64..500),
         prop_oneof![4 => Just(0_u64), 1 => 1_u64..200],
+        prop_oneof![4 => Just(900_u64), 1 => Just(300), 1 => Just(1_800)],
         prop_oneof![4 => Just(0_u32), 1 => 1_u32..3],
     );
     let answer = (
@@ -50,18 +53,21 @@ fn event() -> impl Strategy<Value = Event> {
         any::<bool>(),
         prop::bool::weighted(0.2),
         prop::bool::weighted(0.8),
+        prop_oneof![4 => Just(1_u32), 1 => 2_u32..6],
     );
     prop_oneof![
         6 => enter.prop_map(
-            |(wait, patient, admission, handoffs, slice, limit, linger, replicas)| Event::Enter {
-                wait, patient, admission, handoffs, slice, limit, linger, replicas,
+            |(wait, patient, admission, handoffs, slice, limit, linger, lease, replicas)| {
+                Event::Enter {
+                    wait, patient, admission, handoffs, slice, limit, linger, lease, replicas,
+                }
             },
         ),
         1 => any::<prop::sample::Index>().prop_map(Event::Cancel),
         6 => any::<prop::sample::Index>().prop_map(Event::Read),
         6 => any::<prop::sample::Index>().prop_map(Event::Release),
-        6 => answer.prop_map(|(tokens, wanted, revoke, served)| {
-            Event::Answer { tokens, wanted, revoke, served }
+        6 => answer.prop_map(|(tokens, wanted, revoke, served, part)| {
+            Event::Answer { tokens, wanted, revoke, served, part }
         }),
         1 => (any::<prop::sample::Index>(), any::<bool>())
             .prop_map(|(index, revoke)| Event::Watch(index, revoke)),
@@ -76,7 +82,17 @@ fn event() -> impl Strategy<Value = Event> {
 
 fn happen(world: &mut World, event: Event) {
     match event {
-        Event::Enter { wait, patient, admission, handoffs, slice, limit, linger, replicas } => {
+        Event::Enter {
+            wait,
+            patient,
+            admission,
+            handoffs,
+            slice,
+            limit,
+            linger,
+            lease,
+            replicas,
+        } => {
             let ask = Ask {
                 patient,
                 admission,
@@ -84,6 +100,7 @@ fn happen(world: &mut World, event: Event) {
                 slice: ms(slice),
                 hold_limit: limit.map(ms),
                 linger: ms(linger),
+                lease: ms(lease),
                 replicas: (replicas > 0).then_some(Replicas { count: replicas, timeout: ms(1) }),
                 ..world.ask(ms(wait))
             };
@@ -98,8 +115,8 @@ fn happen(world: &mut World, event: Event) {
         Event::Release(index) if !world.guards.is_empty() => {
             world.release(index.index(world.guards.len()));
         }
-        Event::Answer { tokens, wanted, revoke, served } => {
-            world.revoke = revoke;
+        Event::Answer { tokens, wanted, revoke, served, part } => {
+            (world.revoke, world.part) = (revoke, part);
             world.answer(Some((tokens, wanted)), served);
         }
         Event::Watch(index, revoke) if !world.guards.is_empty() => {

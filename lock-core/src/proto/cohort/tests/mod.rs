@@ -1,6 +1,7 @@
 //! The machine without a runtime: tables of single moments, and random histories.
 
 mod admit;
+mod asked;
 mod elsewhere;
 mod histories;
 mod store;

@@ -1,14 +1,20 @@
 //! What the store of a [`World`] says, and what the machine knows by it.
 
 use super::super::*;
-use super::world::{LEASE, Request, World, fault, ms};
+use super::world::{Request, World, fault, ms};
 use crate::backend::{Attempt, Grant, Renewal};
 
 impl World {
     fn grant(&mut self, tokens: u64, wanted: bool) -> Grant {
         let fences = FenceRange::new(self.given + 1, self.given + tokens);
         self.given += tokens;
-        Grant { fences, valid_for: LEASE, wanted, handed_on: false, revoke_requested: self.revoke }
+        let lease = match &self.cohort.place {
+            Place::Asking(asking) => asking.lease,
+            Place::Held(held) => held.lease,
+            Place::Vacant => panic!("a grant without a claim"),
+        };
+        let (valid_for, handed_on, revoke_requested) = (lease / self.part, false, self.revoke);
+        Grant { fences, valid_for, wanted, handed_on, revoke_requested }
     }
 
     fn know(&mut self, wanted: bool) {
@@ -49,11 +55,12 @@ impl World {
                     (Some(_), false) => Ok(Renewal::Lost),
                     (None, _) => Err(fault()),
                 };
+                self.refilled = matches!(&self.cohort.place, Place::Held(it) if it.refilling);
                 self.cohort.renewed(sent, answer, self.now, &mut fx);
             }
         }
         self.apply(fx);
-        self.poked = true;
+        (self.poked, self.refilled) = (true, false);
     }
 
     /// The store answers the attempt under way with just this.

@@ -72,12 +72,20 @@ fn once_wanted_the_bounds_of_the_next_in_line_end_the_row_of_local_hand_offs() {
 
 #[test]
 fn a_lease_that_is_over_is_never_handed_on() {
-    for (age, handed) in [(LEASE - margin(LEASE) - ms(1), true), (LEASE - margin(LEASE), false)] {
+    let over = LEASE - margin(LEASE);
+    for (age, good) in [(over - ms(1), true), (over, false)] {
         let mut world = held(100, false, 1, 64, ms(20));
         // The driver is kept from the clock: the release itself must look.
         world.now += age;
         world.release(0);
-        assert_eq!(world.told.len(), usize::from(handed), "{age:?}");
+        assert!(world.told.is_empty(), "{age:?}");
+        world.poked = true;
+        world.turn();
+        // What is left of it is renewed, and what is over is given back.
+        let next = if good { Request::Renew } else { Request::Attempt };
+        assert_eq!(world.asking.map(|asking| asking.0), Some(next), "{age:?}");
+        assert_eq!(world.leaving.is_some(), !good, "{age:?}");
+        world.finish();
     }
 }
 

@@ -39,6 +39,12 @@ pub(super) struct World {
     pub(super) asking: Option<(Request, Instant)>,
     /// A withdrawal under way, and the release it answers.
     pub(super) leaving: Option<Option<u32>>,
+    /// The leases of the claims that were opened.
+    pub(super) opened: Vec<Duration>,
+    /// A grant is good for this part of the lease of its claim.
+    pub(super) part: u32,
+    /// A renewal that was sent for those in line is being answered.
+    pub(super) refilled: bool,
     /// In the line, in their order of arrival.
     pub(super) waiting: VecDeque<(u32, SeatId, Ask)>,
     /// With a verdict that was not read.
@@ -81,6 +87,9 @@ impl World {
             wait: None,
             asking: None,
             leaving: None,
+            opened: Vec::new(),
+            part: 1,
+            refilled: false,
             waiting: VecDeque::new(),
             told: Vec::new(),
             guards: Vec::new(),
@@ -141,7 +150,7 @@ impl World {
         if let Some(next) = fx.wake {
             let (name, seat, ask) = self.waiting.pop_front().expect("somebody in line was granted");
             assert_eq!(name, next, "the longest waiting is next");
-            self.is_safe_for(&ask);
+            self.has_what_was_asked_for(&ask);
             self.told.push((name, seat));
             self.handed_on(&ask);
         }
@@ -156,11 +165,23 @@ impl World {
         }
     }
 
-    /// As many replicas have the grant as the one who is given it wants.
-    fn is_safe_for(&self, ask: &Ask) {
+    /// The claim has a lease as long as the one who is given it wants, and as many replicas have
+    /// the grant.
+    fn has_what_was_asked_for(&self, ask: &Ask) {
         let Place::Held(held) = &self.cohort.place else { panic!("a grant without a claim") };
+        assert!(ask.lease <= held.lease, "{ask:?}: only {:?}", held.lease);
         let has = held.replicas.map_or(0, |replicas| replicas.count);
         assert!(ask.replicas.is_none_or(|wanted| wanted.count <= has), "{ask:?}: only {has}");
+    }
+
+    /// At least half of that lease is left, unless the store was asked for it just now.
+    fn is_fresh_for(&self, ask: &Ask) {
+        assert!(self.refilled || self.has_half_of(ask), "the rest of a lease for {ask:?}");
+    }
+
+    fn has_half_of(&self, ask: &Ask) -> bool {
+        let Place::Held(held) = &self.cohort.place else { panic!("a grant without a claim") };
+        held.clock.has_half_of(ask.lease, self.now)
     }
 
     /// The fairness bounds, for a grant that came from another task here.
@@ -169,6 +190,7 @@ impl World {
         if handoffs == self.handoffs {
             return;
         }
+        self.is_fresh_for(ask);
         assert_eq!(handoffs, self.handoffs + 1);
         assert!(!self.revoked, "handed on here though somebody asked for the key");
         self.handoffs = handoffs;
@@ -190,7 +212,8 @@ impl World {
         match entry {
             Entry::Granted(token) => {
                 assert!(self.waiting.is_empty(), "nobody is overtaken");
-                self.is_safe_for(&ask);
+                self.has_what_was_asked_for(&ask);
+                self.is_fresh_for(&ask);
                 let kept = self.wanted.is_some() || self.revoked;
                 assert!(!kept, "an idle key that others want is not kept");
                 self.handoffs = self.cohort.counters().handoffs_local;
@@ -279,6 +302,9 @@ impl World {
             match step {
                 Step::Open { .. } | Step::Attempt => {
                     assert!(!asking, "two requests of one claim at once");
+                    if let Step::Open { lease, .. } = step {
+                        self.opened.push(lease);
+                    }
                     self.asking = Some((Request::Attempt, self.now));
                 }
                 Step::Renew => {
@@ -307,7 +333,9 @@ impl World {
         let Place::Held(held) = &self.cohort.place else {
             panic!("it renews what it does not hold")
         };
-        let due = self.now >= held.clock.renew_at();
+        let head = self.waiting.front().filter(|_| held.holder.is_none());
+        let stale = head.is_some_and(|(_, _, ask)| !self.has_half_of(ask));
+        let due = self.now >= held.clock.renew_at() || stale;
         assert!(due || !self.spent || self.pushed, "a renewal for tokens that will not come");
         self.pushed = false;
     }
@@ -329,7 +357,8 @@ impl World {
         {
             // After a fault the store is left alone for a ninth of the lease.
             let given_back = held.revoke_requested || (self.spent && held.fences.left() == 0);
-            let soon = !given_back && until.is_some_and(|until| until <= self.now + LEASE / 9);
+            let ninth = self.now + held.lease / 9;
+            let soon = !given_back && until.is_some_and(|until| until <= ninth);
             assert!(answer_due || soon, "the lock is idle here, and somebody waits");
         }
     }
