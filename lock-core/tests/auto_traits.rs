@@ -105,6 +105,7 @@ fn every_public_type_crosses_threads() {
         Terms: true true true,
         Mode: true true true,
         Attempt: true true true,
+        Change: true true true,
         Grant: true true true,
         Renewal: true true true,
         Withdrawal: true true true,

@@ -6,7 +6,8 @@ use std::future::Future;
 use std::pin::Pin;
 
 use super::{
-    Attempt, Backend, Claim, ClaimId, Fault, Inspection, Promises, Renewal, Terms, Withdrawal,
+    Attempt, Backend, Change, Claim, ClaimId, Fault, Inspection, Promises, Renewal, Terms,
+    Withdrawal,
 };
 use crate::key::Key;
 
@@ -25,8 +26,7 @@ pub(crate) trait DynBackend: Send + Sync + Debug + 'static {
 /// [`Claim`], type-erased.
 pub(crate) trait DynClaim: Send + 'static {
     fn attempt(&mut self) -> BoxFuture<'_, Result<Attempt, Fault>>;
-    fn changed(&mut self) -> BoxFuture<'_, ()>;
-    fn is_elsewhere(&self) -> bool;
+    fn changed(&mut self) -> BoxFuture<'_, Change>;
     fn renew(&mut self) -> BoxFuture<'_, Result<Renewal, Fault>>;
     #[cfg(feature = "test-util")]
     fn count_from(&mut self, clock: u64);
@@ -66,12 +66,8 @@ impl<C: Claim> DynClaim for C {
         Box::pin(Claim::attempt(self))
     }
 
-    fn changed(&mut self) -> BoxFuture<'_, ()> {
+    fn changed(&mut self) -> BoxFuture<'_, Change> {
         Box::pin(Claim::changed(self))
-    }
-
-    fn is_elsewhere(&self) -> bool {
-        Claim::is_elsewhere(self)
     }
 
     fn renew(&mut self) -> BoxFuture<'_, Result<Renewal, Fault>> {

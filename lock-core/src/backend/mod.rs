@@ -84,17 +84,11 @@ pub trait Claim: Send + 'static {
     /// reply, it gives the same answer with the same tokens.
     fn attempt(&mut self) -> impl Future<Output = Result<Attempt, Fault>> + Send;
 
-    /// Resolves when `attempt` or `renew` may answer differently. Cancel safe, level-triggered
-    /// (it goes on resolving until one of them was asked), may be spurious.
-    fn changed(&mut self) -> impl Future<Output = ()> + Send {
+    /// Resolves when it is time to ask again, and says why. Cancel safe, level-triggered (it goes
+    /// on resolving until `attempt` or `renew` was asked), may be spurious. A store that pushes
+    /// nothing leaves it as it is: the engine asks by the clock then.
+    fn changed(&mut self) -> impl Future<Output = Change> + Send {
         pending()
-    }
-
-    /// Whether [`changed`](Self::changed) resolves because another server has taken the place of the
-    /// one that was asked last. Until `attempt` or `renew` was asked, what is known may be of the
-    /// past, and that the last server failed says nothing of this one.
-    fn is_elsewhere(&self) -> bool {
-        false
     }
 
     /// Extends a granted claim, and reserves further tokens if there are any for it. Never
@@ -272,6 +266,18 @@ pub struct Grant {
     pub revoke_requested: bool,
 }
 
+/// Why it is time to ask again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// `attempt` or `renew` may answer differently: something was pushed. A store that has just
+    /// failed is left alone for its pause all the same.
+    Here,
+    /// Another server has taken the place of the one that was asked last. Until it was asked, what
+    /// is known may be of the past, and that the last one failed says nothing of this one: it is
+    /// asked at once, and nothing is handed on in this process before its answer.
+    Elsewhere,
+}
+
 /// What became of a renewal. "Don't know" is a [`Fault`], and never extends the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renewal {
@@ -288,4 +294,8 @@ pub enum Withdrawal {
     Released,
     /// It held nothing; its place in the line is gone.
     NotHeld,
+    /// It holds nothing at this server, which has taken the place of the one that `attempt` or
+    /// `renew` asked last. Whether that one let go of it is not known here: the grant may have been
+    /// lost on the way.
+    Elsewhere,
 }

@@ -62,8 +62,8 @@ async fn again(
         let span = observe::request::<Withdrawal>(key);
         match observe::asked(span, clock::now(), claim.withdraw()).await {
             Ok(Withdrawal::Released) => return answer(&mut reply, ReleaseAnswer::Released),
-            Ok(Withdrawal::NotHeld) => {
-                past.is_elsewhere |= claim.is_elsewhere();
+            Ok(not_held) => {
+                past.is_elsewhere |= not_held == Withdrawal::Elsewhere;
                 return answer(&mut reply, past.not_held(fault));
             }
             Err(next) => {

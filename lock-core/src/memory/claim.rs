@@ -6,7 +6,9 @@ use tokio::sync::Notify;
 
 use super::member::{Door, unready};
 use super::store::{Moment, Place, Store};
-use crate::backend::{Attempt, Claim, ClaimId, Fault, FaultKind, Mode, Renewal, Terms, Withdrawal};
+use crate::backend::{
+    Attempt, Change, Claim, ClaimId, Fault, FaultKind, Mode, Renewal, Terms, Withdrawal,
+};
 use crate::engine::clock;
 use crate::key::Key;
 
@@ -59,11 +61,12 @@ impl Claim for MemoryClaim {
         self.store.attempt(&self.key, place, join, &self.moment()).ok_or_else(unready)
     }
 
-    async fn changed(&mut self) {
+    async fn changed(&mut self) -> Change {
         if !self.heard {
             self.news.notified().await;
             self.heard = true;
         }
+        Change::Here
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use super::Members;
 use super::member::{self, Command, Place, Report, Said};
 use crate::backend::{
-    Attempt, Backend, Claim, ClaimId, Fault, FaultKind, Grant, Renewal, Terms, Withdrawal,
+    Attempt, Backend, Change, Claim, ClaimId, Fault, FaultKind, Grant, Renewal, Terms, Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
@@ -137,7 +137,7 @@ impl<B: Backend> QuorumClaim<B> {
             Said::Raised(to, answer) => self.votes.raised(member, to, answer, now, pause),
             Said::Left(withdrawal) => {
                 self.released |= withdrawal == Withdrawal::Released;
-                let denies = withdrawal == Withdrawal::NotHeld && self.believed.contains(&member);
+                let denies = withdrawal != Withdrawal::Released && self.believed.contains(&member);
                 self.denied += usize::from(denies);
                 self.late = true;
                 self.forget(member);
@@ -285,12 +285,13 @@ impl<B: Backend> Claim for QuorumClaim<B> {
         }
     }
 
-    async fn changed(&mut self) {
+    async fn changed(&mut self) -> Change {
         // A member that joins the others while they hold is no news.
         while !self.news && (self.held || !self.late) {
-            let Some(report) = self.reports.recv().await else { return };
+            let Some(report) = self.reports.recv().await else { break };
             self.hear(report);
         }
+        Change::Here
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {

@@ -73,7 +73,7 @@ pub(super) async fn serve<B>(
         let command = tokio::select! {
             biased;
             command = commands.recv() => command,
-            () = claim.changed(), if listens => {
+            _ = claim.changed(), if listens => {
                 listens = false;
                 drop(reports.send((member, Said::Changed)));
                 continue;

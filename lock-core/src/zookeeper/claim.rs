@@ -16,7 +16,7 @@ use super::session::{REQUEST_WITHIN, Session};
 use super::sessions::Sessions;
 use super::watch::{News, Watch};
 use crate::backend::{
-    Attempt, Claim, ClaimId, Fault, FaultKind, Grant, Mode, Renewal, Terms, Withdrawal,
+    Attempt, Change, Claim, ClaimId, Fault, FaultKind, Grant, Mode, Renewal, Terms, Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
@@ -229,7 +229,7 @@ impl Claim for ZooKeeperClaim {
         }
     }
 
-    async fn changed(&mut self) {
+    async fn changed(&mut self) -> Change {
         if let (Some(held), None) = (self.held, &self.watch) {
             clock::sleep_until(held.since + WATCH_AFTER).await;
             self.watch_as_holder(held);
@@ -238,6 +238,7 @@ impl Claim for ZooKeeperClaim {
             Some(watch) => watch.over().await,
             None => std::future::pending().await,
         }
+        Change::Here
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, Fault, Mode, Promises, Renewal, Terms, Withdrawal, ZooKeeper,
+    Attempt, Backend, Change, Claim, ClaimId, Fault, Mode, Promises, Renewal, Terms, Withdrawal,
+    ZooKeeper,
 };
 use lock_core::quorum::Quorum;
 use lock_core::{FenceRange, Inspection, Key};
@@ -40,8 +41,8 @@ impl Claim for LateClaim {
         self.0.attempt().await
     }
 
-    async fn changed(&mut self) {
-        self.0.changed().await;
+    async fn changed(&mut self) -> Change {
+        self.0.changed().await
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {

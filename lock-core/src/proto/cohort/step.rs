@@ -2,7 +2,7 @@
 
 use super::held::Idle;
 use super::*;
-use crate::backend::{Attempt, FaultKind};
+use crate::backend::{Attempt, Change, FaultKind};
 
 impl<W, R> Cohort<W, R> {
     /// Ends what is over by now, then says what to do. `asking` and `leaving` tell whether a
@@ -201,9 +201,9 @@ impl<W, R> Cohort<W, R> {
         self.ask_not_before = None;
     }
 
-    /// The backend pushed something; `elsewhere`: that there is another server.
-    pub(crate) fn changed(&mut self, elsewhere: bool, now: Instant) {
-        if elsewhere {
+    /// The backend pushed something.
+    pub(crate) fn changed(&mut self, change: Change, now: Instant) {
+        if change == Change::Elsewhere {
             self.elsewhere();
         }
         match &mut self.place {
@@ -211,8 +211,10 @@ impl<W, R> Cohort<W, R> {
             Place::Asking(asking) => {
                 asking.ask_at = self.ask_not_before.map_or(now, |at| at.max(now));
             }
-            Place::Held(held) if elsewhere => held.elsewhere(),
-            Place::Held(held) => held.renew_now = true,
+            Place::Held(held) => match change {
+                Change::Here => held.renew_now = true,
+                Change::Elsewhere => held.elsewhere(),
+            },
             Place::Vacant => {}
         }
     }

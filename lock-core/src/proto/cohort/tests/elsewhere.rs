@@ -3,6 +3,7 @@
 use super::super::*;
 use super::tables::{MAX, held};
 use super::world::{LEASE, Request, World, ms};
+use crate::backend::Change;
 
 fn renewing(world: &World) -> bool {
     matches!(world.asking, Some((Request::Renew, at)) if at == world.now)
@@ -29,7 +30,7 @@ fn one_that_waits_asks_the_next_server_at_once_whatever_the_last_one_failed() {
         if by_push {
             world.answer(None, false);
             world.turn();
-            world.push_of(true);
+            world.push_of(Change::Elsewhere);
         } else {
             world.supersede();
         }
@@ -52,7 +53,7 @@ fn a_holder_renews_at_the_next_server_at_once() {
             world.push();
             world.turn();
             assert_eq!(world.asking, None, "it pauses, whatever is pushed");
-            world.push_of(true);
+            world.push_of(Change::Elsewhere);
         } else {
             world.supersede();
         }
@@ -71,7 +72,7 @@ fn a_claim_is_handed_on_here_only_once_the_next_server_has_renewed_it() {
         for good in [true, false] {
             let mut world = held(100, false, 1, 64, ms(20));
             if by_push {
-                world.push_of(true);
+                world.push_of(Change::Elsewhere);
             } else {
                 world.advance(LEASE / 3);
                 world.supersede();
@@ -100,7 +101,7 @@ fn an_idle_claim_is_taken_only_once_the_next_server_has_renewed_it() {
     world.read(0);
     world.release(0);
     world.turn();
-    world.push_of(true);
+    world.push_of(Change::Elsewhere);
     world.turn();
     assert!(renewing(&world));
     assert!(matches!(world.enter(ask, MAX), Entry::Seated(_)));
