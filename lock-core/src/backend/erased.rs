@@ -28,10 +28,6 @@ pub(crate) trait DynClaim: Send + 'static {
     fn attempt(&mut self) -> BoxFuture<'_, Result<Attempt, Fault>>;
     fn changed(&mut self) -> BoxFuture<'_, Change>;
     fn renew(&mut self) -> BoxFuture<'_, Result<Renewal, Fault>>;
-    #[cfg(feature = "test-util")]
-    fn count_from(&mut self, clock: u64);
-    #[cfg(feature = "test-util")]
-    fn raise(&mut self, to: u64) -> BoxFuture<'_, Result<bool, Fault>>;
     fn withdraw(&mut self) -> BoxFuture<'_, Result<Withdrawal, Fault>>;
 }
 
@@ -72,16 +68,6 @@ impl<C: Claim> DynClaim for C {
 
     fn renew(&mut self) -> BoxFuture<'_, Result<Renewal, Fault>> {
         Box::pin(Claim::renew(self))
-    }
-
-    #[cfg(feature = "test-util")]
-    fn count_from(&mut self, clock: u64) {
-        Claim::count_from(self, clock);
-    }
-
-    #[cfg(feature = "test-util")]
-    fn raise(&mut self, to: u64) -> BoxFuture<'_, Result<bool, Fault>> {
-        Box::pin(Claim::raise(self, to))
     }
 
     fn withdraw(&mut self) -> BoxFuture<'_, Result<Withdrawal, Fault>> {

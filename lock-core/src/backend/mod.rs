@@ -21,7 +21,7 @@ use std::time::Duration;
 pub use enrolment::{Enrolment, EnrolmentError};
 pub(crate) use erased::{DynBackend, DynClaim};
 pub use fault::{Fault, FaultKind, NotReplicated};
-pub use member::{Look, Member, SEEN_WITHIN};
+pub use member::{Look, Member, MemberClaim, SEEN_WITHIN};
 
 #[cfg(feature = "redis")]
 pub use crate::redis::Redis;
@@ -95,27 +95,6 @@ pub trait Claim: Send + 'static {
     /// re-acquires a lost one.
     fn renew(&mut self) -> impl Future<Output = Result<Renewal, Fault>> + Send;
 
-    /// Has the next verbs end the blocks of tokens that they reserve at `clock`, not at the store's
-    /// own clock. The members of a quorum count alike by it.
-    fn count_from(&mut self, clock: u64) {
-        // A store that numbers its grants in another way goes on to do so.
-        let _ = clock;
-    }
-
-    /// Moves the last reserved token of the key to `to`, if this claim holds the key by the grant
-    /// that it was told of; `false`, and nothing moved, if it does not: it was granted to another,
-    /// or to this claim anew. (A quorum whose members check the claim alone can give one token
-    /// twice; the model in `tests/tests/quorum_model/` finds how.)
-    ///
-    /// # Errors
-    ///
-    /// A refusal where [`Promises::quorum`] does not hold.
-    fn raise(&mut self, to: u64) -> impl Future<Output = Result<bool, Fault>> + Send {
-        let _ = to;
-        let what = "this store cannot be a member of a quorum";
-        std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
-    }
-
     /// Leaves the line, held or not. Idempotent. A dropped claim that was not withdrawn ends with
     /// its lease.
     fn withdraw(&mut self) -> impl Future<Output = Result<Withdrawal, Fault>> + Send;
@@ -169,7 +148,7 @@ pub struct Promises {
     pub revocation: bool,
     /// A key can be taken away from its holder.
     pub force_release: bool,
-    /// It can be a member of a [`Quorum`](crate::quorum::Quorum): [`Claim::raise`] is served.
+    /// It can be a member of a [`Quorum`](crate::quorum::Quorum): its claims serve [`MemberClaim`].
     pub quorum: bool,
     /// A grant can wait for replicas: [`Terms::replicas`] is served.
     pub replicas: bool,

@@ -9,7 +9,8 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use super::Members;
 use super::member::{self, Command, Place, Report, Said};
 use crate::backend::{
-    Attempt, Backend, Change, Claim, ClaimId, Fault, FaultKind, Grant, Renewal, Terms, Withdrawal,
+    Attempt, Backend, Change, Claim, ClaimId, Fault, FaultKind, Grant, MemberClaim, Renewal, Terms,
+    Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
@@ -55,7 +56,7 @@ pub struct QuorumClaim<B> {
     denied: usize,
 }
 
-impl<B: Backend> QuorumClaim<B> {
+impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
     pub(super) fn new(members: Arc<Members<B>>, key: &Key, id: ClaimId, terms: Terms) -> Self {
         let count = members.all.len();
         let (reporter, reports) = mpsc::unbounded_channel();
@@ -237,7 +238,7 @@ fn patience() -> Duration {
     MINORITY_KEPT + (MINORITY_KEPT * 2).mul_f64(part)
 }
 
-impl<B: Backend> Claim for QuorumClaim<B> {
+impl<B: Backend<Claim: MemberClaim>> Claim for QuorumClaim<B> {
     async fn attempt(&mut self) -> Result<Attempt, Fault> {
         let began = clock::now();
         let end = began + VERB_WITHIN;

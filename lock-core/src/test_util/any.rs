@@ -71,14 +71,6 @@ impl Claim for AnyClaim {
         (*self.0).renew().await
     }
 
-    fn count_from(&mut self, clock: u64) {
-        (*self.0).count_from(clock);
-    }
-
-    async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
-        (*self.0).raise(to).await
-    }
-
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         (*self.0).withdraw().await
     }

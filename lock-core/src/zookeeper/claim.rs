@@ -16,7 +16,8 @@ use super::session::{REQUEST_WITHIN, Session};
 use super::sessions::Sessions;
 use super::watch::{News, Watch};
 use crate::backend::{
-    Attempt, Change, Claim, ClaimId, Fault, FaultKind, Grant, Mode, Renewal, Terms, Withdrawal,
+    Attempt, Change, Claim, ClaimId, Fault, FaultKind, Grant, MemberClaim, Mode, Renewal, Terms,
+    Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
@@ -270,14 +271,6 @@ impl Claim for ZooKeeperClaim {
         Ok(Renewal::Lost)
     }
 
-    fn count_from(&mut self, clock: u64) {
-        self.count(clock);
-    }
-
-    async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
-        self.raise_to(to).await
-    }
-
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         let until = clock::now() + REQUEST_WITHIN;
         if self.leaving.is_some() {
@@ -321,6 +314,16 @@ impl Claim for ZooKeeperClaim {
             Some(fault) => Err(fault),
             None => self.left(until).await,
         }
+    }
+}
+
+impl MemberClaim for ZooKeeperClaim {
+    fn count_from(&mut self, clock: u64) {
+        self.count(clock);
+    }
+
+    async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
+        self.raise_to(to).await
     }
 }
 

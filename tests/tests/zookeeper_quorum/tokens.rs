@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use lock_core::backend::{
-    Attempt, Backend, Change, Claim, ClaimId, Fault, Mode, Promises, Renewal, Terms, Withdrawal,
-    ZooKeeper,
+    Attempt, Backend, Change, Claim, ClaimId, Fault, MemberClaim, Mode, Promises, Renewal, Terms,
+    Withdrawal, ZooKeeper,
 };
 use lock_core::quorum::Quorum;
 use lock_core::{FenceRange, Inspection, Key};
@@ -49,16 +49,18 @@ impl Claim for LateClaim {
         self.0.renew().await
     }
 
+    async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
+        self.0.withdraw().await
+    }
+}
+
+impl MemberClaim for LateClaim {
     fn count_from(&mut self, clock: u64) {
         self.0.count_from(clock - self.1);
     }
 
     async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
         self.0.raise(to).await
-    }
-
-    async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
-        self.0.withdraw().await
     }
 }
 
