@@ -111,6 +111,7 @@ fn every_public_type_crosses_threads() {
         Withdrawal: true true true,
         Fault: true true true,
         FaultKind: true true true,
+        NotReplicated: true true true,
         memory::Memory: true true true,
         <memory::Memory as Backend>::Claim: true true true,
     }

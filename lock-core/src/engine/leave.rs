@@ -123,7 +123,7 @@ mod tests {
     fn a_claim_found_gone_was_released_only_if_a_try_was_sent_to_the_same_server() {
         let sent = || Fault::new(FaultKind::Transient, "no answer");
         let unsent = || sent().unsent();
-        let moved = || Fault::superseded("elsewhere");
+        let moved = || Fault::new(FaultKind::Superseded, "elsewhere");
         let cases = [
             (vec![sent()], "Released"),
             (vec![unsent()], "NotHeld"),

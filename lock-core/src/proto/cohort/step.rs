@@ -137,6 +137,7 @@ impl<W, R> Cohort<W, R> {
         pause: impl FnOnce(u32) -> Duration,
         fx: &mut Effects<W, R>,
     ) {
+        let moved = answer.as_ref().is_err_and(|fault| self.has_moved(fault));
         let Place::Asking(asking) = &mut self.place else { return };
         let answer = answer.and_then(with_token);
         asking.answered = answer.is_ok();
@@ -152,7 +153,7 @@ impl<W, R> Cohort<W, R> {
                 let busy = Verdict::TimedOut(self.blocked_by());
                 self.fail_impatient(&busy, fx);
             }
-            Err(fault) if fault.is_superseded() => {
+            Err(fault) if moved => {
                 asking.ask_at = now;
                 self.elsewhere();
                 self.fail_impatient(&Verdict::Unavailable(fault.clone()), fx);
@@ -175,7 +176,7 @@ impl<W, R> Cohort<W, R> {
                 asking.ask_at = again;
                 self.ask_not_before = Some(again);
                 let verdict = Verdict::Unavailable(fault.clone());
-                if fault.kind() == FaultKind::Transient {
+                if matches!(fault.kind(), FaultKind::Transient | FaultKind::Superseded) {
                     self.fail_impatient(&verdict, fx);
                 } else {
                     self.fail_all(&verdict, fx);
@@ -193,6 +194,13 @@ impl<W, R> Cohort<W, R> {
         if ahead.is_some() {
             self.ahead = ahead;
         }
+    }
+
+    /// Whether another server is to be asked at once: the first time in a row, as a store may know
+    /// no better the next time.
+    pub(super) fn has_moved(&self, fault: &Fault) -> bool {
+        let again = self.trouble.as_ref().is_some_and(|last| last.is_superseded());
+        fault.is_superseded() && !again
     }
 
     /// The failures of one server say nothing of the next.
@@ -242,7 +250,7 @@ impl<W, R> Cohort<W, R> {
 
 /// Whether fewer replicas than were asked for have the grant.
 fn is_unreplicated(fault: &Fault, asking: &Asking) -> bool {
-    fault.kind() == FaultKind::NotReplicated && asking.replicas.is_some()
+    fault.found_of_replicas().is_some() && asking.replicas.is_some()
 }
 
 /// A hold without a token cannot be given to anybody, and asking again would be answered the same.

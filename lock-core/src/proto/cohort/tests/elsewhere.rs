@@ -111,3 +111,43 @@ fn an_idle_claim_is_taken_only_once_the_next_server_has_renewed_it() {
     assert!(matches!(world.read(0), Verdict::Granted(_)));
     world.finish();
 }
+
+#[test]
+fn a_store_that_goes_on_to_speak_of_another_server_is_left_alone_for_a_pause() {
+    let mut world = World::new();
+    world.enter(world.ask(ms(10_000)), MAX);
+    world.turn();
+    for _ in 0..3 {
+        world.supersede();
+        world.turn();
+        assert_eq!(world.asking, Some((Request::Attempt, world.now)), "the first time in a row");
+        for _ in 0..3 {
+            world.supersede();
+            world.turn();
+            assert_eq!(world.asking, None, "the store may know no better the next time");
+            world.advance(ms(30));
+        }
+        world.answer(Some((100, false)), false);
+        world.turn();
+        world.advance(ms(50));
+    }
+    world.finish();
+
+    let mut world = held(100, false, 1, 64, ms(20));
+    world.advance(LEASE / 3);
+    world.supersede();
+    world.turn();
+    assert!(renewing(&world));
+    world.supersede();
+    world.turn();
+    assert_eq!(world.asking, None);
+    world.release(0);
+    world.turn();
+    assert!(world.told.is_empty(), "it was renewed nowhere yet");
+    world.advance(LEASE / 9);
+    assert!(renewing(&world));
+    world.answer(Some((100, false)), true);
+    world.turn();
+    assert_eq!(world.told.len(), 1);
+    world.finish();
+}

@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::world::{LEASE, Request, World, fault, ms};
-use crate::backend::{Attempt, Change, Grant, Renewal};
+use crate::backend::{Attempt, Change, FaultKind, Grant, Renewal};
 
 impl World {
     fn grant(&mut self, tokens: u64, wanted: bool) -> Grant {
@@ -67,7 +67,7 @@ impl World {
 
     /// Another server takes the place of the one that was asked.
     pub(super) fn supersede(&mut self) {
-        let fault = Fault::superseded("elsewhere");
+        let fault = Fault::new(FaultKind::Superseded, "elsewhere");
         match self.asking {
             Some((Request::Attempt, _)) => self.answer_attempt(Err(fault)),
             _ => {
