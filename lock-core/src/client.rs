@@ -107,14 +107,7 @@ impl LockClient {
 
     /// Connects with choices of your own.
     pub fn builder(url: impl Into<String>) -> ClientBuilder {
-        ClientBuilder {
-            url: url.into(),
-            defaults: LockOptions::default(),
-            waiters_per_key_max: WAITERS_PER_KEY_MAX,
-            background: None,
-            #[cfg(feature = "deadpool")]
-            pools: Pools::default(),
-        }
+        ClientBuilder::of(Store::At(url.into()))
     }
 
     /// A store of its own in this process: nobody else can share its locks.
@@ -123,10 +116,36 @@ impl LockClient {
         Self::with_backend(Memory::new())
     }
 
-    /// A client of a backend of your own.
+    /// A client of a backend of your own, see [`backend`](crate::backend).
     #[must_use]
     pub fn with_backend(backend: impl Backend) -> Self {
         Self::make(Arc::new(backend), LockOptions::default(), WAITERS_PER_KEY_MAX, None)
+    }
+
+    /// The same with choices of your own: those of a client that a URL names, except for what
+    /// belongs to the URL.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use lock_core::memory::Memory;
+    /// use lock_core::{LockClient, LockOptions};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // One set of choices for the store of the tests and for that of production.
+    /// let store = match std::env::var("LOCKS") {
+    ///     Ok(url) => LockClient::builder(url),
+    ///     Err(_) => LockClient::builder_with(Memory::new()),
+    /// };
+    /// let locks = store
+    ///     .defaults(LockOptions::new().with_wait(Duration::from_secs(2)))
+    ///     .waiters_per_key_max(500)
+    ///     .connect()
+    ///     .await?;
+    /// # assert_eq!(locks.defaults().wait, Duration::from_secs(2));
+    /// # Ok(()) }
+    /// ```
+    pub fn builder_with(backend: impl Backend) -> ClientBuilder {
+        ClientBuilder::of(Store::Here(Arc::new(backend)))
     }
 
     fn make(
@@ -356,7 +375,7 @@ impl LockClient {
 /// A client in the making.
 #[must_use = "nothing is connected until `connect` is awaited"]
 pub struct ClientBuilder {
-    url: String,
+    store: Store,
     defaults: LockOptions,
     waiters_per_key_max: usize,
     background: Option<Background>,
@@ -364,7 +383,26 @@ pub struct ClientBuilder {
     pools: Pools,
 }
 
+/// Where the locks of a client are.
+enum Store {
+    /// What this URL names, which is connected to.
+    At(String),
+    /// A backend of the application's own.
+    Here(Arc<dyn DynBackend>),
+}
+
 impl ClientBuilder {
+    fn of(store: Store) -> Self {
+        Self {
+            store,
+            defaults: LockOptions::default(),
+            waiters_per_key_max: WAITERS_PER_KEY_MAX,
+            background: None,
+            #[cfg(feature = "deadpool")]
+            pools: Pools::default(),
+        }
+    }
+
     /// The options that every acquire of this client starts from.
     pub fn defaults(mut self, defaults: LockOptions) -> Self {
         self.defaults = defaults;
@@ -412,24 +450,36 @@ impl ClientBuilder {
         self
     }
 
-    /// Connects; see [`LockClient::connect`].
+    /// Connects; see [`LockClient::connect`]. A backend of your own is asked nothing, so this
+    /// returns at once.
     ///
     /// # Errors
     ///
-    /// As [`LockClient::connect`].
+    /// As [`LockClient::connect`]; with a backend of your own only if pools were given, which go
+    /// with a URL.
     ///
     /// # Cancel safety
     ///
     /// Nothing is left behind when it is dropped.
     pub async fn connect(self) -> Result<LockClient, ConnectError> {
-        let backend = connect::backend(
-            &self.url,
-            #[cfg(feature = "deadpool")]
-            self.pools,
-        );
-        // Its type is deep: named in full, it takes the caller's crate to the compiler's limits.
-        let backend: BoxFuture<'_, _> = Box::pin(backend);
-        let backend = backend.await?;
+        let backend = match self.store {
+            Store::At(url) => {
+                let backend = connect::backend(
+                    &url,
+                    #[cfg(feature = "deadpool")]
+                    self.pools,
+                );
+                // Its type is deep: named in full, it takes the caller's crate to the compiler's
+                // limits.
+                let backend: BoxFuture<'_, _> = Box::pin(backend);
+                backend.await?
+            }
+            Store::Here(backend) => {
+                #[cfg(feature = "deadpool")]
+                self.pools.are_none()?;
+                backend
+            }
+        };
         Ok(LockClient::make(backend, self.defaults, self.waiters_per_key_max, self.background))
     }
 }

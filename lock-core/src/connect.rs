@@ -49,6 +49,16 @@ impl Pools {
         };
         Err(ConnectError::Url { reason: reason.into() })
     }
+
+    /// Beside a backend of the application's own nothing would go through them.
+    pub(crate) fn are_none(self) -> Result<(), ConnectError> {
+        match self.one.is_none() && self.each.is_empty() {
+            true => Ok(()),
+            false => Err(ConnectError::Url {
+                reason: "there is none, only a backend: pools go with a URL".into(),
+            }),
+        }
+    }
 }
 
 pub(crate) async fn backend(

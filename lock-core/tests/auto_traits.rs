@@ -105,11 +105,13 @@ fn every_public_type_crosses_threads() {
         Terms: true true true,
         Mode: true true true,
         Attempt: true true true,
+        Change: true true true,
         Grant: true true true,
         Renewal: true true true,
         Withdrawal: true true true,
         Fault: true true true,
         FaultKind: true true true,
+        NotReplicated: true true true,
         memory::Memory: true true true,
         <memory::Memory as Backend>::Claim: true true true,
     }

@@ -6,7 +6,8 @@ use std::future::Future;
 use std::pin::Pin;
 
 use super::{
-    Attempt, Backend, Claim, ClaimId, Fault, Inspection, Promises, Renewal, Terms, Withdrawal,
+    Attempt, Backend, Change, Claim, ClaimId, Fault, Inspection, Promises, Renewal, Terms,
+    Withdrawal,
 };
 use crate::key::Key;
 
@@ -25,13 +26,8 @@ pub(crate) trait DynBackend: Send + Sync + Debug + 'static {
 /// [`Claim`], type-erased.
 pub(crate) trait DynClaim: Send + 'static {
     fn attempt(&mut self) -> BoxFuture<'_, Result<Attempt, Fault>>;
-    fn changed(&mut self) -> BoxFuture<'_, ()>;
-    fn is_elsewhere(&self) -> bool;
+    fn changed(&mut self) -> BoxFuture<'_, Change>;
     fn renew(&mut self) -> BoxFuture<'_, Result<Renewal, Fault>>;
-    #[cfg(feature = "test-util")]
-    fn count_from(&mut self, clock: u64);
-    #[cfg(feature = "test-util")]
-    fn raise(&mut self, to: u64) -> BoxFuture<'_, Result<bool, Fault>>;
     fn withdraw(&mut self) -> BoxFuture<'_, Result<Withdrawal, Fault>>;
 }
 
@@ -66,26 +62,12 @@ impl<C: Claim> DynClaim for C {
         Box::pin(Claim::attempt(self))
     }
 
-    fn changed(&mut self) -> BoxFuture<'_, ()> {
+    fn changed(&mut self) -> BoxFuture<'_, Change> {
         Box::pin(Claim::changed(self))
-    }
-
-    fn is_elsewhere(&self) -> bool {
-        Claim::is_elsewhere(self)
     }
 
     fn renew(&mut self) -> BoxFuture<'_, Result<Renewal, Fault>> {
         Box::pin(Claim::renew(self))
-    }
-
-    #[cfg(feature = "test-util")]
-    fn count_from(&mut self, clock: u64) {
-        Claim::count_from(self, clock);
-    }
-
-    #[cfg(feature = "test-util")]
-    fn raise(&mut self, to: u64) -> BoxFuture<'_, Result<bool, Fault>> {
-        Box::pin(Claim::raise(self, to))
     }
 
     fn withdraw(&mut self) -> BoxFuture<'_, Result<Withdrawal, Fault>> {

@@ -5,13 +5,48 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What kind of trouble a [`Fault`] is.
+/// What kind of trouble a [`Fault`] is. A backend chooses it, and the engine goes by it alone: it
+/// reads no texts and no sources.
+///
+/// | kind | after an attempt | after a renewal | after a withdrawal |
+/// |---|---|---|---|
+/// | [`Transient`] | asks again after a pause, 20 ms at first and 1 s at most; whoever does not wait is told | asks again at ninths of the lease, until it ends | asks again in the background, until the lease ends; a release is told after 2 s that its outcome is not known |
+/// | [`Superseded`] | asks again at once, and as `Transient` the second time in a row; whoever does not wait is told | asks again at once, and as `Transient` the second time in a row; nothing is handed on in this process before the answer | as `Transient` |
+/// | [`Unready`] | all who wait are told, and may try again | as `Transient` | as `Transient` |
+/// | [`NotReplicated`] | withdraws the claim; those who asked for so many are told, and may try again | as `Transient` | as `Transient` |
+/// | [`Refused`], [`ForeignValue`] | all who wait are told, and should not try again | as `Transient` | a release is told at once that its outcome is not known, and nothing is tried again |
+///
+/// "Told" is [`AcquireError::Unavailable`](crate::AcquireError::Unavailable), or
+/// [`NotReplicated`](crate::AcquireError::NotReplicated); whether to try again is
+/// [`is_retryable`](crate::AcquireError::is_retryable) there, and
+/// [`retries`](crate::LockOptions::retries) do.
+///
+/// A withdrawal that is tried again may find that the claim holds nothing. Then an earlier try took
+/// effect, and the lock was released, unless
+///
+/// - each earlier try is marked [`unsent`](Fault::unsent): the lock had been lost before, and the
+///   release says so;
+/// - one of them was `Superseded`, or the answer is
+///   [`Withdrawal::Elsewhere`](super::Withdrawal::Elsewhere): the last server may have gone before
+///   it told this one of the grant, so the outcome is not known.
+///
+/// [`Transient`]: Self::Transient
+/// [`Superseded`]: Self::Superseded
+/// [`Unready`]: Self::Unready
+/// [`NotReplicated`]: Self::NotReplicated
+/// [`Refused`]: Self::Refused
+/// [`ForeignValue`]: Self::ForeignValue
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
     /// No answer: the link, a time limit, a server that is loading, full or read-only. It may
-    /// pass by itself, and whether the request took effect is not known.
+    /// pass by itself, and whether the request took effect is not known. The kind to choose when
+    /// in doubt.
     Transient,
+    /// Another server has taken the place of the one that was asked, so its answer does not count,
+    /// and the new one is known and can be asked. A store that has yet to find it says
+    /// [`Transient`](Self::Transient).
+    Superseded,
     /// Asking again is of no use: the server refuses and will go on refusing (a password, a
     /// missing right, its version), or what is asked about is out of reach for good.
     Refused,
@@ -20,13 +55,13 @@ pub enum FaultKind {
     /// The store is a member of a quorum, and may not grant now: it is new, or has lost its data,
     /// and is kept away for the longest lease. Nothing was done. It passes by itself.
     Unready,
-    /// Granted, and not acknowledged by as many replicas as the terms ask for: see
-    /// [`Fault::not_replicated`]. The claim is to be withdrawn.
-    NotReplicated,
+    /// Granted, and not acknowledged by as many replicas as [`Terms::replicas`](super::Terms) asks
+    /// for. The claim is withdrawn. [`Fault::not_replicated`] makes it.
+    NotReplicated(NotReplicated),
 }
 
 /// Fewer replicas than [`Terms::replicas`](super::Terms) asks for acknowledged a grant in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{acknowledged} of {wanted} replicas acknowledged the grant within {timeout:?}")]
 pub struct NotReplicated {
     /// How many were to acknowledge it.
@@ -39,56 +74,45 @@ pub struct NotReplicated {
 
 /// A verb without a definite answer of the store. It never extends a lease and never proves a
 /// release.
+///
+/// ```
+/// use lock_core::backend::{Fault, FaultKind};
+///
+/// # fn connect() -> Result<(), std::io::Error> { Err(std::io::ErrorKind::ConnectionRefused.into()) }
+/// // There was no connection to send the request over: it can have had no effect.
+/// let fault = connect().map_err(|error| {
+///     Fault::new(FaultKind::Transient, "the store cannot be reached").unsent().with_source(error)
+/// });
+/// # let fault = fault.unwrap_err();
+/// assert!(fault.is_transient() && fault.is_unsent());
+/// ```
 #[derive(Debug, Clone)]
 pub struct Fault {
     kind: FaultKind,
     what: String,
     source: Option<Arc<dyn StdError + Send + Sync>>,
-    is_superseded: bool,
     is_unsent: bool,
 }
 
 impl Fault {
     /// A fault with a text for people: no URL, no password.
     pub fn new(kind: FaultKind, what: impl Into<String>) -> Self {
-        let (is_superseded, is_unsent) = (false, false);
-        Self { kind, what: what.into(), source: None, is_superseded, is_unsent }
+        Self { kind, what: what.into(), source: None, is_unsent: false }
     }
 
     /// A grant that does not count, as too few replicas have it.
     #[must_use]
     pub fn not_replicated(found: NotReplicated) -> Self {
-        Self::new(FaultKind::NotReplicated, found.to_string()).with_source(found)
+        Self::new(FaultKind::NotReplicated(found), found.to_string())
     }
 
-    /// Another server has taken the place of the one that was asked, and is there to be asked.
-    #[cfg(any(feature = "redis", test))]
-    pub(crate) fn superseded(what: impl Into<String>) -> Self {
-        Self { is_superseded: true, ..Self::new(FaultKind::Transient, what) }
-    }
-
-    /// Whether another server is there to be asked: no failure of that one, and no reason to leave
-    /// it alone for a while.
-    pub(crate) fn is_superseded(&self) -> bool {
-        self.is_superseded
-    }
-
-    /// Marks a fault of a request that has not left: it took no effect, and will take none.
-    #[cfg(any(feature = "redis", feature = "test-util"))]
+    /// Marks a fault of a request that has not left: it took no effect, and will take none. Only a
+    /// withdrawal needs it, to tell a release whose answer was lost from one that never was: leave
+    /// it off where any byte may have been sent.
     #[must_use]
-    pub(crate) fn unsent(mut self) -> Self {
+    pub fn unsent(mut self) -> Self {
         self.is_unsent = true;
         self
-    }
-
-    /// Whether the request is known not to have left.
-    pub(crate) fn is_unsent(&self) -> bool {
-        self.is_unsent
-    }
-
-    /// What was found of the replicas, if that is the trouble.
-    pub(crate) fn found_of_replicas(&self) -> Option<NotReplicated> {
-        self.source.as_ref()?.downcast_ref().copied()
     }
 
     /// Adds the error behind it.
@@ -104,10 +128,33 @@ impl Fault {
         self.kind
     }
 
-    /// Whether it may pass by itself.
+    /// Whether it may pass by itself: all kinds but [`Refused`](FaultKind::Refused) and
+    /// [`ForeignValue`](FaultKind::ForeignValue).
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        matches!(self.kind, FaultKind::Transient | FaultKind::Unready | FaultKind::NotReplicated)
+        !matches!(self.kind, FaultKind::Refused | FaultKind::ForeignValue)
+    }
+
+    /// Whether another server is there to be asked: no failure of that one, and no reason to leave
+    /// it alone for a while.
+    #[must_use]
+    pub fn is_superseded(&self) -> bool {
+        self.kind == FaultKind::Superseded
+    }
+
+    /// Whether the request is known not to have left, see [`unsent`](Self::unsent).
+    #[must_use]
+    pub fn is_unsent(&self) -> bool {
+        self.is_unsent
+    }
+
+    /// What was found of the replicas, if that is the trouble.
+    #[must_use]
+    pub fn found_of_replicas(&self) -> Option<NotReplicated> {
+        match self.kind {
+            FaultKind::NotReplicated(found) => Some(found),
+            _ => None,
+        }
     }
 }
 

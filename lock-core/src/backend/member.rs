@@ -1,6 +1,10 @@
-//! What a store must do to be a member of a quorum that sees to its members.
+//! What a store must do to be a member of a quorum.
 //!
-//! Two clients whose lists of members differ may hold one key at once, and so may two holders when
+//! Each member has a line and a token counter of its own. For tokens that grow whichever majority
+//! grants, the counters of the majority are raised to one number: a [`MemberClaim`] does that, and
+//! a quorum that the application vouches for needs no more.
+//!
+//! One that sees to its members needs a [`Member`]. Two clients whose lists of members differ may hold one key at once, and so may two holders when
 //! a member has lost its data and grants again what it has granted before. So each member keeps an
 //! [`Enrolment`]: which quorum it is of, and since when it may grant. Whoever comes by writes it;
 //! the store only sees to it that no two write over each other.
@@ -8,14 +12,29 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::{Backend, Enrolment, Fault};
+use super::{Backend, Claim, Enrolment, Fault};
 
 /// What was seen of a store is good for this long, by its own clock.
 pub const SEEN_WITHIN: Duration = Duration::from_secs(2);
 
+/// A claim whose tokens a quorum can count: what is asked of it at a member, beside the four verbs.
+/// [`Promises::quorum`](super::Promises) says whether the store of this claim serves it.
+pub trait MemberClaim: Claim {
+    /// Has the next verbs end the blocks of tokens that they reserve at `clock`, not at the store's
+    /// own clock, so that the members of a quorum count alike. A store that numbers its grants in
+    /// another way goes on to do so; it only costs a [`raise`](Self::raise) for most grants.
+    fn count_from(&mut self, clock: u64);
+
+    /// Moves the last reserved token of the key to `to`, if this claim holds the key by the grant
+    /// that it was told of; `false`, and nothing moved, if it does not: it was granted to another,
+    /// or to this claim anew. (A quorum whose members check the claim alone can give one token
+    /// twice; the model in `tests/tests/quorum_model/` finds how.)
+    fn raise(&mut self, to: u64) -> impl Future<Output = Result<bool, Fault>> + Send;
+}
+
 /// A store that can be a member of a quorum, and knows it. The quorum counts its tokens above the
 /// floor; the store notes the highest that it reserved.
-pub trait Member: Backend {
+pub trait Member: Backend<Claim: MemberClaim> {
     /// What the store says of itself. It connects if need be.
     fn look(&self) -> impl Future<Output = Result<Look, Fault>> + Send;
 

@@ -1,13 +1,137 @@
-//! The seam between the engine and a store.
+//! The seam between the engine and a store, for those who bring a store of their own.
 //!
-//! A backend is a lock service seen through four verbs. `withdraw` is unlock and give-up in one,
-//! as every store that queues deletes the same thing for both. `changed` beside the `recheck` of
-//! an [`Attempt::Blocked`] makes push and poll one loop. All validity counts from the instant a
-//! request was sent. A claim's id is chosen by the caller, so that a claim whose reply was lost
-//! can be found again and withdrawn.
+//! A [`Backend`] is a lock service seen through the four verbs of a [`Claim`]. `withdraw` is unlock
+//! and give-up in one, as every store that queues deletes the same thing for both. `changed` beside
+//! the `recheck` of an [`Attempt::Blocked`] makes push and poll one loop. All validity counts from
+//! the instant a request was sent. A claim's id is chosen by the caller, so that a claim whose
+//! reply was lost can be found again and withdrawn.
 //!
 //! The engine runs `attempt`, `renew` and `withdraw` to their end, so a caller's drop never cuts
-//! a request in half; in return a backend bounds its own I/O in time.
+//! a request in half; in return a backend bounds its own I/O in time. What it answers is data, and
+//! what it cannot answer is a [`Fault`], whose [`FaultKind`] says what the engine does then. What it
+//! cannot do at all is left out of its [`Promises`].
+//!
+//! Waiters of one process, retries, time-outs, renewals, hand-offs and the loss of a lease are not
+//! the backend's: they are the same over every store. So a table with one row per key is enough,
+//! though one that pushes and keeps a line is better:
+//!
+//! ```
+//! use std::collections::HashMap;
+//! use std::sync::{Arc, Mutex};
+//! use std::time::{Duration, Instant};
+//!
+//! use lock_core::backend::{
+//!     Attempt, Backend, Claim, ClaimId, Fault, Grant, Renewal, Terms, Withdrawal,
+//! };
+//! use lock_core::{FenceRange, Holder, Inspection, Key, LockClient, Promises};
+//!
+//! /// Who has a key and until when. The row stays, so that its tokens grow.
+//! #[derive(Debug, Default)]
+//! struct Row {
+//!     holder: Option<(ClaimId, Instant)>,
+//!     token: u64,
+//! }
+//!
+//! #[derive(Debug, Clone, Default)]
+//! struct Table(Arc<Mutex<HashMap<Key, Row>>>);
+//!
+//! impl Table {
+//!     /// Asks the row of a key, whose holder is forgotten at the end of its lease.
+//!     fn row<T>(&self, key: &Key, now: Instant, ask: impl FnOnce(&mut Row) -> T) -> T {
+//!         let mut rows = self.0.lock().unwrap();
+//!         let row = rows.entry(key.clone()).or_default();
+//!         row.holder = row.holder.filter(|(_, until)| now < *until);
+//!         ask(row)
+//!     }
+//! }
+//!
+//! impl Backend for Table {
+//!     type Claim = Place;
+//!
+//!     fn promises(&self) -> Promises {
+//!         let mut promises = Promises::none();
+//!         promises.fencing = true;
+//!         promises
+//!     }
+//!
+//!     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Place {
+//!         Place { table: self.clone(), key: key.clone(), id, lease: terms.lease }
+//!     }
+//!
+//!     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
+//!         let now = Instant::now();
+//!         let holder = self.row(key, now, |row| row.holder);
+//!         let holder = holder.map(|(id, end)| Holder::new(id.to_string(), None, Some(end - now)));
+//!         Ok(Inspection::new(holder, Vec::new()))
+//!     }
+//! }
+//!
+//! struct Place {
+//!     table: Table,
+//!     key: Key,
+//!     id: ClaimId,
+//!     lease: Duration,
+//! }
+//!
+//! impl Place {
+//!     fn grant(&self, fences: FenceRange) -> Grant {
+//!         // Who else wants the key is not known here.
+//!         let (wanted, handed_on, revoke_requested) = (true, false, false);
+//!         Grant { fences, valid_for: self.lease, wanted, handed_on, revoke_requested }
+//!     }
+//! }
+//!
+//! impl Claim for Place {
+//!     async fn attempt(&mut self) -> Result<Attempt, Fault> {
+//!         let now = Instant::now();
+//!         Ok(self.table.row(&self.key, now, |row| match row.holder {
+//!             Some((holder, end)) if holder != self.id => {
+//!                 let recheck = (end - now).min(Duration::from_millis(50));
+//!                 Attempt::Blocked { ahead: None, recheck }
+//!             }
+//!             mine => {
+//!                 // A claim that asks again, as its reply was lost, has its token already.
+//!                 row.token += u64::from(mine.is_none());
+//!                 row.holder = Some((self.id, now + self.lease));
+//!                 Attempt::Granted(self.grant(FenceRange::new(row.token, row.token)))
+//!             }
+//!         }))
+//!     }
+//!
+//!     async fn renew(&mut self) -> Result<Renewal, Fault> {
+//!         let now = Instant::now();
+//!         Ok(self.table.row(&self.key, now, |row| match &mut row.holder {
+//!             Some((holder, end)) if *holder == self.id => {
+//!                 *end = now + self.lease;
+//!                 Renewal::Held(self.grant(FenceRange::empty()))
+//!             }
+//!             _ => Renewal::Lost,
+//!         }))
+//!     }
+//!
+//!     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
+//!         Ok(self.table.row(&self.key, Instant::now(), |row| {
+//!             match row.holder.take_if(|(holder, _)| *holder == self.id) {
+//!                 Some(_) => Withdrawal::Released,
+//!                 None => Withdrawal::NotHeld,
+//!             }
+//!         }))
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let locks = LockClient::builder_with(Table::default()).waiters_per_key_max(100).connect().await?;
+//! let first = locks.lock("order:42").await?;
+//! let second = tokio::spawn(locks.lock("order:42").acquire());
+//! let token = first.token();
+//! first.release().await?;
+//! assert!(second.await??.token() > token);
+//! # Ok(()) }
+//! ```
+//!
+//! `test_util::conformance` (feature `test-util`) checks a store against all that the engine relies
+//! on. What members of a [`Quorum`](crate::quorum::Quorum) are asked beside the verbs is in
+//! [`MemberClaim`] and [`Member`].
 
 mod enrolment;
 mod erased;
@@ -21,7 +145,7 @@ use std::time::Duration;
 pub use enrolment::{Enrolment, EnrolmentError};
 pub(crate) use erased::{DynBackend, DynClaim};
 pub use fault::{Fault, FaultKind, NotReplicated};
-pub use member::{Look, Member, SEEN_WITHIN};
+pub use member::{Look, Member, MemberClaim, SEEN_WITHIN};
 
 #[cfg(feature = "redis")]
 pub use crate::redis::Redis;
@@ -84,43 +208,16 @@ pub trait Claim: Send + 'static {
     /// reply, it gives the same answer with the same tokens.
     fn attempt(&mut self) -> impl Future<Output = Result<Attempt, Fault>> + Send;
 
-    /// Resolves when `attempt` or `renew` may answer differently. Cancel safe, level-triggered
-    /// (it goes on resolving until one of them was asked), may be spurious.
-    fn changed(&mut self) -> impl Future<Output = ()> + Send {
+    /// Resolves when it is time to ask again, and says why. Cancel safe, level-triggered (it goes
+    /// on resolving until `attempt` or `renew` was asked), may be spurious. A store that pushes
+    /// nothing leaves it as it is: the engine asks by the clock then.
+    fn changed(&mut self) -> impl Future<Output = Change> + Send {
         pending()
-    }
-
-    /// Whether [`changed`](Self::changed) resolves because another server has taken the place of the
-    /// one that was asked last. Until `attempt` or `renew` was asked, what is known may be of the
-    /// past, and that the last server failed says nothing of this one.
-    fn is_elsewhere(&self) -> bool {
-        false
     }
 
     /// Extends a granted claim, and reserves further tokens if there are any for it. Never
     /// re-acquires a lost one.
     fn renew(&mut self) -> impl Future<Output = Result<Renewal, Fault>> + Send;
-
-    /// Has the next verbs end the blocks of tokens that they reserve at `clock`, not at the store's
-    /// own clock. The members of a quorum count alike by it.
-    fn count_from(&mut self, clock: u64) {
-        // A store that numbers its grants in another way goes on to do so.
-        let _ = clock;
-    }
-
-    /// Moves the last reserved token of the key to `to`, if this claim holds the key by the grant
-    /// that it was told of; `false`, and nothing moved, if it does not: it was granted to another,
-    /// or to this claim anew. (A quorum whose members check the claim alone can give one token
-    /// twice; the model in `tests/tests/quorum_model/` finds how.)
-    ///
-    /// # Errors
-    ///
-    /// A refusal where [`Promises::quorum`] does not hold.
-    fn raise(&mut self, to: u64) -> impl Future<Output = Result<bool, Fault>> + Send {
-        let _ = to;
-        let what = "this store cannot be a member of a quorum";
-        std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
-    }
 
     /// Leaves the line, held or not. Idempotent. A dropped claim that was not withdrawn ends with
     /// its lease.
@@ -175,7 +272,7 @@ pub struct Promises {
     pub revocation: bool,
     /// A key can be taken away from its holder.
     pub force_release: bool,
-    /// It can be a member of a [`Quorum`](crate::quorum::Quorum): [`Claim::raise`] is served.
+    /// It can be a member of a [`Quorum`](crate::quorum::Quorum): its claims serve [`MemberClaim`].
     pub quorum: bool,
     /// A grant can wait for replicas: [`Terms::replicas`] is served.
     pub replicas: bool,
@@ -276,6 +373,18 @@ pub struct Grant {
     pub revoke_requested: bool,
 }
 
+/// Why it is time to ask again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// `attempt` or `renew` may answer differently: something was pushed. A store that has just
+    /// failed is left alone for its pause all the same.
+    Here,
+    /// Another server has taken the place of the one that was asked last. Until it was asked, what
+    /// is known may be of the past, and that the last one failed says nothing of this one: it is
+    /// asked at once, and nothing is handed on in this process before its answer.
+    Elsewhere,
+}
+
 /// What became of a renewal. "Don't know" is a [`Fault`], and never extends the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renewal {
@@ -292,4 +401,8 @@ pub enum Withdrawal {
     Released,
     /// It held nothing; its place in the line is gone.
     NotHeld,
+    /// It holds nothing at this server, which has taken the place of the one that `attempt` or
+    /// `renew` asked last. Whether that one let go of it is not known here: the grant may have been
+    /// lost on the way.
+    Elsewhere,
 }

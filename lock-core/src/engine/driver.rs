@@ -133,10 +133,7 @@ impl Driver {
         let listening = listen && asking.is_none() && !*heard;
         let changed = async {
             match claim {
-                Some(claim) if listening => {
-                    claim.changed().await;
-                    claim.is_elsewhere()
-                }
+                Some(claim) if listening => claim.changed().await,
                 _ => std::future::pending().await,
             }
         };
@@ -144,9 +141,9 @@ impl Driver {
             biased;
             (claim, sent, answer) = run(asking) => self.answered(claim, sent, answer),
             left = run(leaving) => self.left(left),
-            elsewhere = changed => {
+            change = changed => {
                 *heard = true;
-                cell.cohort().changed(elsewhere, clock::now());
+                cell.cohort().changed(change, clock::now());
             }
             () = polled_again() => {}
         }
@@ -170,7 +167,7 @@ impl Driver {
         let Left { claim, answer, reply, lease, since } = left;
         let answer = match answer {
             Ok(Withdrawal::Released) => ReleaseAnswer::Released,
-            Ok(Withdrawal::NotHeld) => ReleaseAnswer::NotHeld,
+            Ok(Withdrawal::NotHeld | Withdrawal::Elsewhere) => ReleaseAnswer::NotHeld,
             Err(fault) if fault.is_transient() => {
                 return leave::in_background(&self.cell, claim, reply, fault, since, lease);
             }

@@ -61,8 +61,8 @@ async fn again(
         let span = observe::request::<Withdrawal>(key);
         match observe::asked(span, clock::now(), claim.withdraw()).await {
             Ok(Withdrawal::Released) => return ReleaseAnswer::Released,
-            Ok(Withdrawal::NotHeld) => {
-                past.is_elsewhere |= claim.is_elsewhere();
+            Ok(not_held) => {
+                past.is_elsewhere |= not_held == Withdrawal::Elsewhere;
                 return past.not_held(fault);
             }
             Err(next) => {
@@ -123,7 +123,7 @@ mod tests {
     fn a_claim_found_gone_was_released_only_if_a_try_was_sent_to_the_same_server() {
         let sent = || Fault::new(FaultKind::Transient, "no answer");
         let unsent = || sent().unsent();
-        let moved = || Fault::superseded("elsewhere");
+        let moved = || Fault::new(FaultKind::Superseded, "elsewhere");
         let cases = [
             (vec![sent()], "Released"),
             (vec![unsent()], "NotHeld"),

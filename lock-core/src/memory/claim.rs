@@ -6,7 +6,10 @@ use tokio::sync::Notify;
 
 use super::member::{Door, unready};
 use super::store::{Moment, Place, Store};
-use crate::backend::{Attempt, Claim, ClaimId, Fault, FaultKind, Mode, Renewal, Terms, Withdrawal};
+use crate::backend::{
+    Attempt, Change, Claim, ClaimId, Fault, FaultKind, MemberClaim, Mode, Renewal, Terms,
+    Withdrawal,
+};
 use crate::engine::clock;
 use crate::key::Key;
 
@@ -59,11 +62,12 @@ impl Claim for MemoryClaim {
         self.store.attempt(&self.key, place, join, &self.moment()).ok_or_else(unready)
     }
 
-    async fn changed(&mut self) {
+    async fn changed(&mut self) -> Change {
         if !self.heard {
             self.news.notified().await;
             self.heard = true;
         }
+        Change::Here
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
@@ -71,16 +75,18 @@ impl Claim for MemoryClaim {
         Ok(self.store.renew(&self.key, &self.place(), &self.moment()))
     }
 
+    async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
+        Ok(self.store.withdraw(&self.key, self.id, &self.moment()))
+    }
+}
+
+impl MemberClaim for MemoryClaim {
     fn count_from(&mut self, clock: u64) {
         self.tokens_at = Some(clock);
     }
 
     async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
         self.store.raise(&self.key, self.id, to, &self.moment()).ok_or_else(unready)
-    }
-
-    async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
-        Ok(self.store.withdraw(&self.key, self.id, &self.moment()))
     }
 }
 

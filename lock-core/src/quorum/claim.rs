@@ -9,7 +9,8 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use super::Members;
 use super::member::{self, Command, Place, Report, Said};
 use crate::backend::{
-    Attempt, Backend, Claim, ClaimId, Fault, FaultKind, Grant, Renewal, Terms, Withdrawal,
+    Attempt, Backend, Change, Claim, ClaimId, Fault, FaultKind, Grant, MemberClaim, Renewal, Terms,
+    Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
@@ -55,7 +56,7 @@ pub struct QuorumClaim<B> {
     denied: usize,
 }
 
-impl<B: Backend> QuorumClaim<B> {
+impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
     pub(super) fn new(members: Arc<Members<B>>, key: &Key, id: ClaimId, terms: Terms) -> Self {
         let count = members.all.len();
         let (reporter, reports) = mpsc::unbounded_channel();
@@ -137,7 +138,7 @@ impl<B: Backend> QuorumClaim<B> {
             Said::Raised(to, answer) => self.votes.raised(member, to, answer, now, pause),
             Said::Left(withdrawal) => {
                 self.released |= withdrawal == Withdrawal::Released;
-                let denies = withdrawal == Withdrawal::NotHeld && self.believed.contains(&member);
+                let denies = withdrawal != Withdrawal::Released && self.believed.contains(&member);
                 self.denied += usize::from(denies);
                 self.late = true;
                 self.forget(member);
@@ -237,7 +238,7 @@ fn patience() -> Duration {
     MINORITY_KEPT + (MINORITY_KEPT * 2).mul_f64(part)
 }
 
-impl<B: Backend> Claim for QuorumClaim<B> {
+impl<B: Backend<Claim: MemberClaim>> Claim for QuorumClaim<B> {
     async fn attempt(&mut self) -> Result<Attempt, Fault> {
         let began = clock::now();
         let end = began + VERB_WITHIN;
@@ -285,12 +286,13 @@ impl<B: Backend> Claim for QuorumClaim<B> {
         }
     }
 
-    async fn changed(&mut self) {
+    async fn changed(&mut self) -> Change {
         // A member that joins the others while they hold is no news.
         while !self.news && (self.held || !self.late) {
-            let Some(report) = self.reports.recv().await else { return };
+            let Some(report) = self.reports.recv().await else { break };
             self.hear(report);
         }
+        Change::Here
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {

@@ -9,7 +9,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use super::Members;
 use super::council::Council;
-use crate::backend::{Attempt, Claim, Enrolment, Fault, FaultKind, Grant, Renewal, Withdrawal};
+use crate::backend::{
+    Attempt, Enrolment, Fault, FaultKind, Grant, MemberClaim, Renewal, Withdrawal,
+};
 use crate::engine::clock;
 use crate::proto::{FAULT_PAUSES, FenceRange};
 
@@ -60,7 +62,7 @@ pub(super) struct Place<B> {
 /// Serves commands in their order until nobody can give any more.
 pub(super) async fn serve<B>(
     place: Place<B>,
-    mut claim: impl Claim,
+    mut claim: impl MemberClaim,
     mut commands: UnboundedReceiver<Command>,
     reports: UnboundedSender<Report>,
 ) {
@@ -73,7 +75,7 @@ pub(super) async fn serve<B>(
         let command = tokio::select! {
             biased;
             command = commands.recv() => command,
-            () = claim.changed(), if listens => {
+            _ = claim.changed(), if listens => {
                 listens = false;
                 drop(reports.send((member, Said::Changed)));
                 continue;
@@ -148,7 +150,7 @@ impl<B> Place<B> {
 
     /// Attempts where the member may be asked, and once more if it says that it must be looked at
     /// first: its connection is a new one.
-    async fn attempt(&self, claim: &mut impl Claim, clock: u64) -> Result<Attempt, Fault> {
+    async fn attempt(&self, claim: &mut impl MemberClaim, clock: u64) -> Result<Attempt, Fault> {
         let Some(council) = self.council() else {
             claim.count_from(clock);
             return self.ask(claim.attempt()).await;
@@ -206,7 +208,7 @@ fn cut(grant: Grant, enrolment: &Enrolment) -> Result<Grant, Fault> {
 /// Withdraws, again and again for as long as the lease may last.
 async fn leave<B>(
     place: &Place<B>,
-    claim: &mut impl Claim,
+    claim: &mut impl MemberClaim,
     until: Instant,
     reports: &UnboundedSender<Report>,
 ) -> Said {

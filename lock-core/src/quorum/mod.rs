@@ -37,7 +37,7 @@ pub use claim::QuorumClaim;
 use council::Council;
 use health::Health;
 
-use crate::backend::{Backend, ClaimId, Fault, Member, Promises, Terms};
+use crate::backend::{Backend, ClaimId, Fault, Member, MemberClaim, Promises, Terms};
 use crate::engine::wall;
 use crate::inspect::Inspection;
 use crate::key::Key;
@@ -137,9 +137,10 @@ pub enum QuorumError {
     },
 }
 
-impl<B: Backend> Quorum<B> {
+impl<B: Backend<Claim: MemberClaim>> Quorum<B> {
     /// A quorum of these stores, at least three, the same in each process that shares its locks.
-    /// An odd number is best: one more stands no further failure.
+    /// An odd number is best: one more stands no further failure. Whose claims are a
+    /// [`MemberClaim`] can be one; [`Promises::quorum`] says whether it is.
     ///
     /// Nothing looks after the members: the application vouches that every client has the same
     /// list, and that a store which may have lost data is kept away for the longest lease and
@@ -218,7 +219,7 @@ fn check<B: Backend>(members: &[B]) -> Result<(), QuorumError> {
     }
 }
 
-impl<B: Backend> Backend for Quorum<B> {
+impl<B: Backend<Claim: MemberClaim>> Backend for Quorum<B> {
     type Claim = QuorumClaim<B>;
 
     fn promises(&self) -> Promises {

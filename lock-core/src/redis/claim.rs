@@ -19,8 +19,8 @@ use super::script::{
     ATTEMPT, MEMBER_ATTEMPT, MEMBER_RAISE, MEMBER_WITHDRAW, RAISE, Script, WITHDRAW,
 };
 use crate::backend::{
-    Attempt, Claim, ClaimId, Fault, FaultKind, Grant, Mode, NotReplicated, Renewal, Terms,
-    Withdrawal,
+    Attempt, Change, Claim, ClaimId, Fault, FaultKind, Grant, MemberClaim, Mode, NotReplicated,
+    Renewal, Terms, Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
@@ -182,6 +182,11 @@ impl RedisClaim {
         self.node.call_member(&MEMBER_WITHDRAW, command, None).await
     }
 
+    /// Whether another server has taken the place of the one that was asked last.
+    fn is_elsewhere(&self) -> bool {
+        self.inbox.as_ref().is_some_and(|inbox| inbox.is_elsewhere())
+    }
+
     /// Not kept: many keys are held for long, and few requests made for each.
     fn owner(&self) -> String {
         names::owner(self.id, &self.node.session)
@@ -328,15 +333,11 @@ impl Claim for RedisClaim {
         Ok(answer)
     }
 
-    async fn changed(&mut self) {
+    async fn changed(&mut self) -> Change {
         match &self.inbox {
             Some(inbox) => inbox.changed(self.held).await,
             None => std::future::pending().await,
         }
-    }
-
-    fn is_elsewhere(&self) -> bool {
-        self.inbox.as_ref().is_some_and(|inbox| inbox.is_stirred())
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
@@ -367,24 +368,6 @@ impl Claim for RedisClaim {
         }
     }
 
-    fn count_from(&mut self, clock: u64) {
-        self.clock = Some(clock);
-    }
-
-    async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
-        let mut command = self.on_names(&RAISE, &MEMBER_RAISE);
-        command.arg(self.owner()).arg(to).arg(millis(self.terms.lease + FENCE_KEPT));
-        let answer = match self.node.gate.pass() {
-            None => self.node.call(&RAISE, command).await,
-            Some(pass) => self.ask_member(&MEMBER_RAISE, command, &pass).await,
-        };
-        match answer {
-            Ok(Value::Int(raised)) => Ok(raised == 1),
-            Ok(_) => Err(fault::strange("a raise of the fence")),
-            Err(unserved) => Err(unserved.fault.into_fault()),
-        }
-    }
-
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         // A push still on its way is of a place in line that is given up.
         let held = self.held;
@@ -410,8 +393,29 @@ impl Claim for RedisClaim {
         }
         match answer {
             Ok(Value::Int(1 | 2)) => Ok(Withdrawal::Released),
+            Ok(Value::Int(0)) if self.is_elsewhere() => Ok(Withdrawal::Elsewhere),
             Ok(Value::Int(0)) => Ok(Withdrawal::NotHeld),
             Ok(_) => Err(fault::strange("a withdrawal")),
+            Err(unserved) => Err(unserved.fault.into_fault()),
+        }
+    }
+}
+
+impl MemberClaim for RedisClaim {
+    fn count_from(&mut self, clock: u64) {
+        self.clock = Some(clock);
+    }
+
+    async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
+        let mut command = self.on_names(&RAISE, &MEMBER_RAISE);
+        command.arg(self.owner()).arg(to).arg(millis(self.terms.lease + FENCE_KEPT));
+        let answer = match self.node.gate.pass() {
+            None => self.node.call(&RAISE, command).await,
+            Some(pass) => self.ask_member(&MEMBER_RAISE, command, &pass).await,
+        };
+        match answer {
+            Ok(Value::Int(raised)) => Ok(raised == 1),
+            Ok(_) => Err(fault::strange("a raise of the fence")),
             Err(unserved) => Err(unserved.fault.into_fault()),
         }
     }

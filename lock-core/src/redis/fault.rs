@@ -60,7 +60,7 @@ pub(super) fn is_read_only(error: &RedisError) -> bool {
 
 /// The server that answered, or was to, is not the master any more.
 pub(super) fn superseded() -> Fault {
-    Fault::superseded("the sentinels name another master by now")
+    Fault::new(FaultKind::Superseded, "the sentinels name another master by now")
 }
 
 /// No answer in time.

@@ -7,7 +7,7 @@ use redis::{PushInfo, PushKind, Value};
 use tokio::sync::Notify;
 
 use super::names;
-use crate::backend::ClaimId;
+use crate::backend::{Change, ClaimId};
 use crate::proto::FenceRange;
 
 /// What was pushed to one claim and not looked at yet.
@@ -30,8 +30,8 @@ pub(super) struct Handed {
 struct News {
     handed: Option<Handed>,
     wanted: bool,
-    /// The store is to be asked, whatever it knows.
-    stirred: bool,
+    /// The store is to be asked, whatever is known of it.
+    ask: Option<Change>,
 }
 
 impl News {
@@ -44,6 +44,12 @@ impl News {
             self.handed = Some(handed);
         }
     }
+
+    /// Why the store is to be asked; that there is another server outweighs all that one pushes.
+    fn change(&self, holding: bool) -> Option<Change> {
+        let pushed = if holding { self.wanted } else { self.handed.is_some() };
+        self.ask.or(pushed.then_some(Change::Here))
+    }
 }
 
 impl Inbox {
@@ -51,42 +57,37 @@ impl Inbox {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn has_news(&self, holding: bool) -> bool {
-        let news = self.news();
-        news.stirred || if holding { news.wanted } else { news.handed.is_some() }
-    }
-
     /// Whether there is another server, which was not asked yet.
-    pub(super) fn is_stirred(&self) -> bool {
-        self.news().stirred
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.news().ask == Some(Change::Elsewhere)
     }
 
     /// Takes the hand-off that was pushed. The store is asked if there is none.
     pub(super) fn handed(&self) -> Option<Handed> {
         let mut news = self.news();
-        news.stirred = false;
+        news.ask = None;
         news.handed.take()
     }
 
     /// Forgets that others want the key, if that was told: the store is about to be asked.
     pub(super) fn clear_wanted(&self) -> bool {
         let mut news = self.news();
-        news.stirred = false;
+        news.ask = None;
         std::mem::take(&mut news.wanted)
     }
 
-    /// Has the claim ask, whatever was pushed to it.
+    /// Has the claim ask, whatever was pushed to it: there is another server.
     fn stir(&self) {
-        *self.news() = News { stirred: true, ..News::default() };
+        *self.news() = News { ask: Some(Change::Elsewhere), ..News::default() };
         self.poke.notify_one();
     }
 
     /// Resolves when there is something that `holding` claims or waiting ones care for.
-    pub(super) async fn changed(&self, holding: bool) {
+    pub(super) async fn changed(&self, holding: bool) -> Change {
         loop {
             // Pokes leave a permit behind, so none that comes between is missed.
-            if self.has_news(holding) {
-                return;
+            if let Some(change) = self.news().change(holding) {
+                return change;
             }
             self.poke.notified().await;
         }
@@ -150,7 +151,9 @@ impl Inboxes {
             match what {
                 What::Handed(handed) => inbox.news().hand(Handed { term, ..handed }),
                 What::Wanted => inbox.news().wanted = true,
-                What::Ask => inbox.news().stirred = true,
+                What::Ask => {
+                    inbox.news().ask.get_or_insert(Change::Here);
+                }
             }
             inbox.poke.notify_one();
         }
@@ -217,11 +220,27 @@ mod tests {
         inboxes.deliver(&PushInfo { kind: PushKind::Message, data });
         inboxes.stir();
         for holding in [true, false] {
-            inbox.changed(holding).await;
-            assert!(inbox.is_stirred());
+            assert_eq!(inbox.changed(holding).await, Change::Elsewhere);
+            assert!(inbox.is_elsewhere());
         }
         assert_eq!(inbox.handed(), None);
-        assert!(!inbox.has_news(true) && !inbox.has_news(false) && !inbox.is_stirred());
+        let left = [true, false].map(|holding| inbox.news().change(holding));
+        assert!(left == [None, None] && !inbox.is_elsewhere());
+    }
+
+    #[tokio::test]
+    async fn a_server_that_says_that_it_is_to_be_asked_is_no_other_one() {
+        let inboxes = Inboxes::default();
+        let claim = ClaimId::from_bits(5);
+        let inbox = inboxes.open(claim);
+        let message = format!("a {}", names::owner(claim, "ab"));
+        let data = ["lock:push:ab", &message].map(|part| Value::BulkString(part.into())).to_vec();
+        let push = PushInfo { kind: PushKind::Message, data };
+        inboxes.deliver(&push);
+        assert_eq!(inbox.changed(false).await, Change::Here);
+        inboxes.stir();
+        inboxes.deliver(&push);
+        assert_eq!(inbox.changed(false).await, Change::Elsewhere);
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::backend::{
-    Attempt, Backend, Claim, ClaimId, DynBackend, DynClaim, Fault, Promises, Renewal, Terms,
-    Withdrawal,
+    Attempt, Backend, Change, Claim, ClaimId, DynBackend, DynClaim, Fault, Promises, Renewal,
+    Terms, Withdrawal,
 };
 use crate::inspect::Inspection;
 use crate::key::Key;
@@ -63,24 +63,12 @@ impl Claim for AnyClaim {
         (*self.0).attempt().await
     }
 
-    async fn changed(&mut self) {
-        (*self.0).changed().await;
-    }
-
-    fn is_elsewhere(&self) -> bool {
-        self.0.is_elsewhere()
+    async fn changed(&mut self) -> Change {
+        (*self.0).changed().await
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         (*self.0).renew().await
-    }
-
-    fn count_from(&mut self, clock: u64) {
-        (*self.0).count_from(clock);
-    }
-
-    async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
-        (*self.0).raise(to).await
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::backend::{
-    Attempt, Backend, Claim, ClaimId, Enrolment, Fault, FaultKind, Look, Member, Promises, Renewal,
-    Terms, Withdrawal,
+    Attempt, Backend, Change, Claim, ClaimId, Enrolment, Fault, FaultKind, Look, Member,
+    MemberClaim, Promises, Renewal, Terms, Withdrawal,
 };
 use crate::engine::clock;
 use crate::inspect::Inspection;
@@ -323,12 +323,8 @@ impl<C: Claim> Claim for ScriptedClaim<C> {
         pass.leave(self.inner.attempt().await, Reply::Attempt).await
     }
 
-    async fn changed(&mut self) {
-        self.inner.changed().await;
-    }
-
-    fn is_elsewhere(&self) -> bool {
-        self.inner.is_elsewhere()
+    async fn changed(&mut self) -> Change {
+        self.inner.changed().await
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
@@ -336,16 +332,18 @@ impl<C: Claim> Claim for ScriptedClaim<C> {
         pass.leave(self.inner.renew().await, Reply::Renewal).await
     }
 
+    async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
+        let pass = self.script.begin(Verb::Withdraw, self.id).enter().await?;
+        pass.leave(self.inner.withdraw().await, Reply::Withdrawal).await
+    }
+}
+
+impl<C: MemberClaim> MemberClaim for ScriptedClaim<C> {
     fn count_from(&mut self, clock: u64) {
         self.inner.count_from(clock);
     }
 
     async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
         self.inner.raise(to).await
-    }
-
-    async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
-        let pass = self.script.begin(Verb::Withdraw, self.id).enter().await?;
-        pass.leave(self.inner.withdraw().await, Reply::Withdrawal).await
     }
 }

@@ -16,7 +16,8 @@ use super::session::{REQUEST_WITHIN, Session};
 use super::sessions::Sessions;
 use super::watch::{News, Watch};
 use crate::backend::{
-    Attempt, Claim, ClaimId, Fault, FaultKind, Grant, Mode, Renewal, Terms, Withdrawal,
+    Attempt, Change, Claim, ClaimId, Fault, FaultKind, Grant, MemberClaim, Mode, Renewal, Terms,
+    Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
@@ -229,7 +230,7 @@ impl Claim for ZooKeeperClaim {
         }
     }
 
-    async fn changed(&mut self) {
+    async fn changed(&mut self) -> Change {
         if let (Some(held), None) = (self.held, &self.watch) {
             clock::sleep_until(held.since + WATCH_AFTER).await;
             self.watch_as_holder(held);
@@ -238,6 +239,7 @@ impl Claim for ZooKeeperClaim {
             Some(watch) => watch.over().await,
             None => std::future::pending().await,
         }
+        Change::Here
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
@@ -267,14 +269,6 @@ impl Claim for ZooKeeperClaim {
         }
         self.stand_outside();
         Ok(Renewal::Lost)
-    }
-
-    fn count_from(&mut self, clock: u64) {
-        self.count(clock);
-    }
-
-    async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
-        self.raise_to(to).await
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
@@ -320,6 +314,16 @@ impl Claim for ZooKeeperClaim {
             Some(fault) => Err(fault),
             None => self.left(until).await,
         }
+    }
+}
+
+impl MemberClaim for ZooKeeperClaim {
+    fn count_from(&mut self, clock: u64) {
+        self.count(clock);
+    }
+
+    async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
+        self.raise_to(to).await
     }
 }
 

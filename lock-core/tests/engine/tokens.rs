@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, Fault, Grant, Renewal, Terms, Withdrawal,
+    Attempt, Backend, Change, Claim, ClaimId, Fault, Grant, Renewal, Terms, Withdrawal,
 };
 use lock_core::memory::Memory;
 use lock_core::{FenceRange, Inspection, Key, LockClient, Promises};
@@ -70,8 +70,8 @@ impl Claim for ScantClaim {
         })
     }
 
-    async fn changed(&mut self) {
-        self.claim.changed().await;
+    async fn changed(&mut self) -> Change {
+        self.claim.changed().await
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {

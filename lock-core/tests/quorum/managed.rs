@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use lock_core::backend::{Attempt, Backend, Claim, ClaimId, FaultKind, Look, Member, Mode, Terms};
+use lock_core::backend::{
+    Attempt, Backend, Claim, ClaimId, FaultKind, Look, Member, MemberClaim, Mode, Terms,
+};
 use lock_core::memory::Memory;
 use lock_core::quorum::{Charter, Quorum};
 use lock_core::test_util::{Act, Script, Scripted, Verb};

@@ -1,7 +1,7 @@
 //! Tokens over majorities whose members have counted differently.
 
 use lock_core::Key;
-use lock_core::backend::{Attempt, Backend, Claim, ClaimId, FaultKind, Mode, Terms};
+use lock_core::backend::{Attempt, Backend, Claim, ClaimId, FaultKind, MemberClaim, Mode, Terms};
 use lock_core::memory::Memory;
 use lock_core::test_util::{Act, Script, Verb};
 

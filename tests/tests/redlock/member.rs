@@ -5,7 +5,8 @@ use std::time::Duration;
 use deadpool_redis::{Config, Runtime};
 use lock_core::Key;
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, Enrolment, FaultKind, Member, Mode, Redis, Terms, Withdrawal,
+    Attempt, Backend, Claim, ClaimId, Enrolment, FaultKind, Member, MemberClaim, Mode, Redis,
+    Terms, Withdrawal,
 };
 use tests::redis::{RedisOptions, RedisServer};
 use tests::wait::within;

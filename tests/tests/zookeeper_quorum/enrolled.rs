@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lock_core::Key;
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, Enrolment, FaultKind, Member, Mode, Terms, Withdrawal,
-    ZooKeeper,
+    Attempt, Backend, Claim, ClaimId, Enrolment, FaultKind, Member, MemberClaim, Mode, Terms,
+    Withdrawal, ZooKeeper,
 };
 use tests::wait::{eventually, within};
 use zookeeper_client::CreateMode;

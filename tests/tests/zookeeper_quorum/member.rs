@@ -1,7 +1,7 @@
 //! One server as a member: its token counters, asked by claims directly.
 
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, Mode, Renewal, Terms, Withdrawal, ZooKeeper,
+    Attempt, Backend, Claim, ClaimId, MemberClaim, Mode, Renewal, Terms, Withdrawal, ZooKeeper,
 };
 use lock_core::{FenceRange, Key};
 use tests::proxy::{Action, Match, Proxy};

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, Fault, Mode, Promises, Renewal, Terms, Withdrawal, ZooKeeper,
+    Attempt, Backend, Change, Claim, ClaimId, Fault, MemberClaim, Mode, Promises, Renewal, Terms,
+    Withdrawal, ZooKeeper,
 };
 use lock_core::quorum::Quorum;
 use lock_core::{FenceRange, Inspection, Key};
@@ -40,24 +41,26 @@ impl Claim for LateClaim {
         self.0.attempt().await
     }
 
-    async fn changed(&mut self) {
-        self.0.changed().await;
+    async fn changed(&mut self) -> Change {
+        self.0.changed().await
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         self.0.renew().await
     }
 
+    async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
+        self.0.withdraw().await
+    }
+}
+
+impl MemberClaim for LateClaim {
     fn count_from(&mut self, clock: u64) {
         self.0.count_from(clock - self.1);
     }
 
     async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
         self.0.raise(to).await
-    }
-
-    async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
-        self.0.withdraw().await
     }
 }
 

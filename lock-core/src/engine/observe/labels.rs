@@ -139,7 +139,7 @@ impl Answer for Withdrawal {
     fn told(answer: &Result<Self, Fault>) -> Told {
         match answer {
             Ok(Self::Released) => Told::Released,
-            Ok(Self::NotHeld) => Told::NotHeld,
+            Ok(Self::NotHeld | Self::Elsewhere) => Told::NotHeld,
             Err(_) => Told::NoWithdrawal,
         }
     }

@@ -315,6 +315,7 @@ impl<W, R> Cohort<W, R> {
         now: Instant,
         fx: &mut Effects<W, R>,
     ) {
+        let moved = answer.as_ref().is_err_and(|fault| self.has_moved(fault));
         let Place::Held(held) = &mut self.place else { return };
         held.renew_now = false;
         let refilled = std::mem::take(&mut held.refilling);
@@ -355,7 +356,7 @@ impl<W, R> Cohort<W, R> {
                     held.over = true;
                 }
             }
-            Err(fault) if fault.is_superseded() => {
+            Err(fault) if moved => {
                 held.elsewhere();
                 self.trouble = Some(Box::new(fault));
             }

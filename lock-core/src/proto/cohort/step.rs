@@ -2,7 +2,7 @@
 
 use super::held::Idle;
 use super::*;
-use crate::backend::{Attempt, FaultKind};
+use crate::backend::{Attempt, Change, FaultKind};
 
 impl<W, R> Cohort<W, R> {
     /// Ends what is over by now, then says what to do. `asking` and `leaving` tell whether a
@@ -144,6 +144,7 @@ impl<W, R> Cohort<W, R> {
         pause: impl FnOnce(u32) -> Duration,
         fx: &mut Effects<W, R>,
     ) {
+        let moved = answer.as_ref().is_err_and(|fault| self.has_moved(fault));
         let Place::Asking(asking) = &mut self.place else { return };
         let answer = answer.and_then(with_token);
         asking.answered = answer.is_ok();
@@ -159,7 +160,7 @@ impl<W, R> Cohort<W, R> {
                 let busy = Verdict::TimedOut(self.blocked_by());
                 self.fail_impatient(&busy, fx);
             }
-            Err(fault) if fault.is_superseded() => {
+            Err(fault) if moved => {
                 asking.ask_at = now;
                 self.elsewhere();
                 self.fail_impatient(&Verdict::Unavailable(fault.clone()), fx);
@@ -182,7 +183,7 @@ impl<W, R> Cohort<W, R> {
                 asking.ask_at = again;
                 self.ask_not_before = Some(again);
                 let verdict = Verdict::Unavailable(fault.clone());
-                if fault.kind() == FaultKind::Transient {
+                if matches!(fault.kind(), FaultKind::Transient | FaultKind::Superseded) {
                     self.fail_impatient(&verdict, fx);
                 } else {
                     self.fail_all(&verdict, fx);
@@ -202,15 +203,22 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
+    /// Whether another server is to be asked at once: the first time in a row, as a store may know
+    /// no better the next time.
+    pub(super) fn has_moved(&self, fault: &Fault) -> bool {
+        let again = self.trouble.as_ref().is_some_and(|last| last.is_superseded());
+        fault.is_superseded() && !again
+    }
+
     /// The failures of one server say nothing of the next.
     fn elsewhere(&mut self) {
         self.failures = 0;
         self.ask_not_before = None;
     }
 
-    /// The backend pushed something; `elsewhere`: that there is another server.
-    pub(crate) fn changed(&mut self, elsewhere: bool, now: Instant) {
-        if elsewhere {
+    /// The backend pushed something.
+    pub(crate) fn changed(&mut self, change: Change, now: Instant) {
+        if change == Change::Elsewhere {
             self.elsewhere();
         }
         match &mut self.place {
@@ -218,8 +226,10 @@ impl<W, R> Cohort<W, R> {
             Place::Asking(asking) => {
                 asking.ask_at = self.ask_not_before.map_or(now, |at| at.max(now));
             }
-            Place::Held(held) if elsewhere => held.elsewhere(),
-            Place::Held(held) => held.renew_now = true,
+            Place::Held(held) => match change {
+                Change::Here => held.renew_now = true,
+                Change::Elsewhere => held.elsewhere(),
+            },
             Place::Vacant => {}
         }
     }
@@ -252,7 +262,7 @@ impl<W, R> Cohort<W, R> {
 
 /// Whether fewer replicas than were asked for have the grant.
 fn is_unreplicated(fault: &Fault, asking: &Asking) -> bool {
-    fault.kind() == FaultKind::NotReplicated && asking.replicas.is_some()
+    fault.found_of_replicas().is_some() && asking.replicas.is_some()
 }
 
 /// A hold without a token cannot be given to anybody, and asking again would be answered the same.

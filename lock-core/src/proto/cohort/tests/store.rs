@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::world::{Request, World, fault, ms};
-use crate::backend::{Attempt, Grant, Renewal};
+use crate::backend::{Attempt, Change, FaultKind, Grant, Renewal};
 
 impl World {
     fn grant(&mut self, tokens: u64, wanted: bool) -> Grant {
@@ -74,7 +74,7 @@ impl World {
 
     /// Another server takes the place of the one that was asked.
     pub(super) fn supersede(&mut self) {
-        let fault = Fault::superseded("elsewhere");
+        let fault = Fault::new(FaultKind::Superseded, "elsewhere");
         match self.asking {
             Some((Request::Attempt, _)) => self.answer_attempt(Err(fault)),
             _ => {
@@ -98,13 +98,13 @@ impl World {
     }
 
     pub(super) fn push(&mut self) {
-        self.push_of(false);
+        self.push_of(Change::Here);
     }
 
-    /// The store pushes something; `elsewhere`: that there is another server.
-    pub(super) fn push_of(&mut self, elsewhere: bool) {
+    /// The store pushes something.
+    pub(super) fn push_of(&mut self, change: Change) {
         if self.asking.is_none() && self.driven {
-            self.cohort.changed(elsewhere, self.now);
+            self.cohort.changed(change, self.now);
             (self.poked, self.pushed) = (true, true);
         }
     }
