@@ -110,6 +110,8 @@ impl Backend for Outside {
     fn promises(&self) -> Promises {
         let mut promises = Promises::none();
         (promises.fencing, promises.push, promises.replicas) = (true, true, true);
+        // In this process, and on the paused clock of its runtime.
+        promises.in_process = true;
         promises
     }
 

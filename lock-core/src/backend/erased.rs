@@ -1,5 +1,6 @@
 //! The type-erased twins of [`Backend`] and [`Claim`], so that the public face needs no type
-//! parameter. Each verb costs one allocation, which a round trip outweighs.
+//! parameter. Each verb costs one allocation, which a round trip outweighs. A request has its claim
+//! with it, and gives it back with the answer: so it needs no second one to be kept by itself.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -13,6 +14,9 @@ use crate::key::Key;
 
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// A request of a claim, and the claim that it is for.
+pub(crate) type Request<A> = BoxFuture<'static, (Box<dyn DynClaim>, Result<A, Fault>)>;
+
 /// [`Backend`], type-erased.
 pub(crate) trait DynBackend: Send + Sync + Debug + 'static {
     fn promises(&self) -> Promises;
@@ -25,10 +29,10 @@ pub(crate) trait DynBackend: Send + Sync + Debug + 'static {
 
 /// [`Claim`], type-erased.
 pub(crate) trait DynClaim: Send + 'static {
-    fn attempt(&mut self) -> BoxFuture<'_, Result<Attempt, Fault>>;
+    fn attempt(self: Box<Self>) -> Request<Attempt>;
     fn changed(&mut self) -> BoxFuture<'_, Change>;
-    fn renew(&mut self) -> BoxFuture<'_, Result<Renewal, Fault>>;
-    fn withdraw(&mut self) -> BoxFuture<'_, Result<Withdrawal, Fault>>;
+    fn renew(self: Box<Self>) -> Request<Renewal>;
+    fn withdraw(self: Box<Self>) -> Request<Withdrawal>;
 }
 
 impl<B: Backend> DynBackend for B {
@@ -58,19 +62,28 @@ impl<B: Backend> DynBackend for B {
 }
 
 impl<C: Claim> DynClaim for C {
-    fn attempt(&mut self) -> BoxFuture<'_, Result<Attempt, Fault>> {
-        Box::pin(Claim::attempt(self))
+    fn attempt(mut self: Box<Self>) -> Request<Attempt> {
+        Box::pin(async move {
+            let answer = Claim::attempt(&mut *self).await;
+            (self as Box<dyn DynClaim>, answer)
+        })
     }
 
     fn changed(&mut self) -> BoxFuture<'_, Change> {
         Box::pin(Claim::changed(self))
     }
 
-    fn renew(&mut self) -> BoxFuture<'_, Result<Renewal, Fault>> {
-        Box::pin(Claim::renew(self))
+    fn renew(mut self: Box<Self>) -> Request<Renewal> {
+        Box::pin(async move {
+            let answer = Claim::renew(&mut *self).await;
+            (self as Box<dyn DynClaim>, answer)
+        })
     }
 
-    fn withdraw(&mut self) -> BoxFuture<'_, Result<Withdrawal, Fault>> {
-        Box::pin(Claim::withdraw(self))
+    fn withdraw(mut self: Box<Self>) -> Request<Withdrawal> {
+        Box::pin(async move {
+            let answer = Claim::withdraw(&mut *self).await;
+            (self as Box<dyn DynClaim>, answer)
+        })
     }
 }

@@ -36,6 +36,7 @@ pub(super) type KeyEffects = Effects<Waker, ReleaseReply>;
 #[derive(Debug)]
 pub(crate) struct KeyCell {
     key: Key,
+    hash: u64,
     cohort: Mutex<KeyCohort>,
     /// What talks to the store; whoever has the baton polls it.
     driver: Mutex<Option<Driven>>,
@@ -73,9 +74,10 @@ pub(super) struct Releaser {
 }
 
 impl KeyCell {
-    pub(super) fn new(key: Key, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(key: Key, hash: u64, shared: Arc<Shared>) -> Self {
         Self {
             key,
+            hash,
             cohort: Mutex::new(Cohort::new()),
             driver: Mutex::new(None),
             baton: Baton::default(),
@@ -89,6 +91,11 @@ impl KeyCell {
 
     pub(crate) fn key(&self) -> &Key {
         &self.key
+    }
+
+    /// That of the key, in the register of its client.
+    pub(super) fn hash(&self) -> u64 {
+        self.hash
     }
 
     /// Never held across an await, a wake or a call into foreign code.
@@ -105,7 +112,7 @@ impl KeyCell {
         cx: &Context<'_>,
     ) -> (Arc<Self>, Entry) {
         loop {
-            let make = || Arc::new(Self::new(key.clone(), shared.clone()));
+            let make = |hash| Arc::new(Self::new(key.clone(), hash, shared.clone()));
             let cell = shared.registry.cell(key, make);
             let mut fx = Effects::none();
             let max = shared.waiters_per_key_max;

@@ -6,15 +6,19 @@
 //! way the driver goes on to watch the lease, the waits and the pokes, so a store that hangs holds
 //! up nothing that the clock decides.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Instant;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use super::cell::{KeyCell, ReleaseReply};
-use super::{clock, leave, observe};
-use crate::backend::{Attempt, DynClaim, Fault, FaultKind, Mode, Renewal, Terms, Withdrawal};
+use super::observe::Asked;
+use super::{clock, leave};
+use crate::backend::{
+    Attempt, Change, DynClaim, Fault, FaultKind, Mode, Renewal, Terms, Withdrawal,
+};
 use crate::proto::{Effects, FAULT_PAUSES, ReleaseAnswer, Step};
 
 /// The most tokens worth reserving at once. They cost nothing, so enough for the longest row of
@@ -22,27 +26,36 @@ use crate::proto::{Effects, FAULT_PAUSES, ReleaseAnswer, Step};
 pub(crate) const FENCES: u32 = 1 << 20;
 
 type Claimed = Box<dyn DynClaim>;
-type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-enum Answer {
-    Attempt(Result<Attempt, Fault>),
-    Renew(Result<Renewal, Fault>),
+/// A request of the open claim.
+enum Asking {
+    Attempt(Asked<Attempt>),
+    Renew(Asked<Renewal>),
 }
 
-struct Left {
-    claim: Claimed,
-    answer: Result<Withdrawal, Fault>,
+/// The withdrawal of a claim.
+struct Leaving {
+    asked: Asked<Withdrawal>,
     reply: Option<ReleaseReply>,
-    lease: std::time::Duration,
-    since: Instant,
+    lease: Duration,
+}
+
+/// What the driver waited for.
+enum Event {
+    Attempted(Claimed, Instant, Result<Attempt, Fault>),
+    Renewed(Claimed, Instant, Result<Renewal, Fault>),
+    Left(Claimed, Result<Withdrawal, Fault>),
+    Changed(Change),
+    /// Somebody polled again: something woke the key, or its time has come.
+    Polled,
 }
 
 struct Driver {
     cell: Arc<KeyCell>,
     /// The open claim, unless a request has it.
     claim: Option<Claimed>,
-    asking: Option<Running<(Claimed, Instant, Answer)>>,
-    leaving: Option<Running<Left>>,
+    asking: Option<Asking>,
+    leaving: Option<Leaving>,
     /// The open claim reported a change that no request has answered yet.
     heard: bool,
     done: bool,
@@ -63,7 +76,7 @@ async fn run_driver(mut driver: Driver) {
         driver.cell.apply_driven(fx);
         match step {
             Step::Open { lease, patient, name, replicas } => {
-                let patience = (!patient).then_some(std::time::Duration::ZERO);
+                let patience = (!patient).then_some(Duration::ZERO);
                 let (mode, fences) = (Mode::Exclusive, FENCES);
                 let terms = Terms { lease, mode, fences, patience, name, replicas };
                 let id = clock::random_claim_id();
@@ -96,79 +109,85 @@ async fn run_driver(mut driver: Driver) {
 impl Driver {
     fn attempt(&mut self) {
         self.heard = false;
-        let Some(mut claim) = self.claim.take() else { return };
-        let span = observe::request::<Attempt>(self.cell.key());
-        self.asking = Some(Box::pin(async move {
-            let sent = clock::now();
-            let answer = observe::asked(span, sent, claim.attempt()).await;
-            (claim, sent, Answer::Attempt(answer))
-        }));
+        let Some(claim) = self.claim.take() else { return };
+        self.asking = Some(Asking::Attempt(Asked::new(self.cell.key(), claim.attempt())));
     }
 
     fn renew(&mut self) {
         self.heard = false;
-        let Some(mut claim) = self.claim.take() else { return };
-        let span = observe::request::<Renewal>(self.cell.key());
-        self.asking = Some(Box::pin(async move {
-            let sent = clock::now();
-            let answer = observe::asked(span, sent, claim.renew()).await;
-            (claim, sent, Answer::Renew(answer))
-        }));
+        let Some(claim) = self.claim.take() else { return };
+        self.asking = Some(Asking::Renew(Asked::new(self.cell.key(), claim.renew())));
     }
 
-    fn leave(&mut self, reply: Option<ReleaseReply>, lease: std::time::Duration) {
+    fn leave(&mut self, reply: Option<ReleaseReply>, lease: Duration) {
         self.heard = false;
-        let Some(mut claim) = self.claim.take() else { return };
-        let span = observe::request::<Withdrawal>(self.cell.key());
-        self.leaving = Some(Box::pin(async move {
-            let since = clock::now();
-            let answer = observe::asked(span, since, claim.withdraw()).await;
-            Left { claim, answer, reply, lease, since }
-        }));
+        let Some(claim) = self.claim.take() else { return };
+        let asked = Asked::new(self.cell.key(), claim.withdraw());
+        self.leaving = Some(Leaving { asked, reply, lease });
     }
 
     /// Waits for an answer, for a push if it is to `listen`, or for whoever polls it again.
     async fn wait(&mut self, listen: bool) {
-        let Self { cell, claim, asking, leaving, heard, .. } = self;
+        let Self { claim, asking, leaving, heard, .. } = self;
         let listening = listen && asking.is_none() && !*heard;
-        let changed = async {
-            match claim {
-                Some(claim) if listening => claim.changed().await,
-                _ => std::future::pending().await,
+        let mut changed = claim.as_mut().filter(|_| listening).map(|claim| claim.changed());
+        let mut is_polled = false;
+        let event = poll_fn(|cx| {
+            if let Some(asking) = asking
+                && let Poll::Ready(event) = asking.poll(cx)
+            {
+                return Poll::Ready(event);
             }
-        };
-        tokio::select! {
-            biased;
-            (claim, sent, answer) = run(asking) => self.answered(claim, sent, answer),
-            left = run(leaving) => self.left(left),
-            change = changed => {
-                *heard = true;
-                cell.cohort().changed(change, clock::now());
+            if let Some(Leaving { asked, .. }) = leaving
+                && let Poll::Ready((claim, answer)) = Pin::new(asked).poll(cx)
+            {
+                return Poll::Ready(Event::Left(claim, answer));
             }
-            () = polled_again() => {}
-        }
+            if let Some(changed) = &mut changed
+                && let Poll::Ready(change) = changed.as_mut().poll(cx)
+            {
+                return Poll::Ready(Event::Changed(change));
+            }
+            if mem::replace(&mut is_polled, true) {
+                return Poll::Ready(Event::Polled);
+            }
+            Poll::Pending
+        });
+        let event = event.await;
+        drop(changed);
+        self.hear(event);
     }
 
-    fn answered(&mut self, claim: Claimed, sent: Instant, answer: Answer) {
-        self.claim = Some(claim);
+    fn hear(&mut self, event: Event) {
         let mut fx = Effects::none();
         let now = clock::now();
-        let pause = |failures| FAULT_PAUSES.pause(failures, clock::random_bits());
-        let mut cohort = self.cell.cohort();
-        match answer {
-            Answer::Attempt(answer) => cohort.attempted(sent, answer, now, pause, &mut fx),
-            Answer::Renew(answer) => cohort.renewed(sent, answer, now, &mut fx),
+        match event {
+            Event::Attempted(claim, sent, answer) => {
+                (self.claim, self.asking) = (Some(claim), None);
+                let pause = |failures| FAULT_PAUSES.pause(failures, clock::random_bits());
+                self.cell.cohort().attempted(sent, answer, now, pause, &mut fx);
+            }
+            Event::Renewed(claim, sent, answer) => {
+                (self.claim, self.asking) = (Some(claim), None);
+                self.cell.cohort().renewed(sent, answer, now, &mut fx);
+            }
+            Event::Left(claim, answer) => return self.left(claim, answer),
+            Event::Changed(change) => {
+                self.heard = true;
+                self.cell.cohort().changed(change, now);
+            }
+            Event::Polled => return,
         }
-        drop(cohort);
         self.cell.apply_driven(fx);
     }
 
-    fn left(&mut self, left: Left) {
-        let Left { claim, answer, reply, lease, since } = left;
+    fn left(&mut self, claim: Claimed, answer: Result<Withdrawal, Fault>) {
+        let Some(Leaving { asked, reply, lease }) = self.leaving.take() else { return };
         let answer = match answer {
             Ok(Withdrawal::Released) => ReleaseAnswer::Released,
             Ok(Withdrawal::NotHeld | Withdrawal::Elsewhere) => ReleaseAnswer::NotHeld,
             Err(fault) if fault.is_transient() => {
+                let since = asked.sent();
                 return leave::in_background(&self.cell, claim, reply, fault, since, lease);
             }
             Err(fault) => ReleaseAnswer::Unknown(fault),
@@ -180,26 +199,21 @@ impl Driver {
     }
 }
 
-/// Runs what is there, to its end; pending if there is nothing. Cancel safe.
-async fn run<T>(slot: &mut Option<Running<T>>) -> T {
-    match slot {
-        Some(running) => {
-            let output = running.await;
-            *slot = None;
-            output
-        }
-        None => std::future::pending().await,
+impl Asking {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        Poll::Ready(match self {
+            Self::Attempt(asked) => {
+                let sent = asked.sent();
+                let (claim, answer) = ready!(Pin::new(asked).poll(cx));
+                Event::Attempted(claim, sent, answer)
+            }
+            Self::Renew(asked) => {
+                let sent = asked.sent();
+                let (claim, answer) = ready!(Pin::new(asked).poll(cx));
+                Event::Renewed(claim, sent, answer)
+            }
+        })
     }
-}
-
-/// Resolves at its second poll: something woke the key, or its time has come.
-async fn polled_again() {
-    let mut polled = false;
-    std::future::poll_fn(|_| match std::mem::replace(&mut polled, true) {
-        true => Poll::Ready(()),
-        false => Poll::Pending,
-    })
-    .await;
 }
 
 impl Drop for Driver {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::cell::{KeyCell, ReleaseReply};
-use super::{clock, observe};
+use super::clock;
+use super::observe::Asked;
 use crate::backend::{DynClaim, Fault, Withdrawal};
 use crate::key::Key;
 use crate::proto::{FAULT_PAUSES, ReleaseAnswer};
@@ -58,8 +59,9 @@ async fn again(
     let (mut failures, mut past) = (1, Past::of(&fault));
     while fault.is_transient() && clock::now() < until {
         tokio::time::sleep(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
-        let span = observe::request::<Withdrawal>(key);
-        match observe::asked(span, clock::now(), claim.withdraw()).await {
+        let answer;
+        (claim, answer) = Asked::new(key, claim.withdraw()).await;
+        match answer {
             Ok(Withdrawal::Released) => return ReleaseAnswer::Released,
             Ok(not_held) => {
                 past.is_elsewhere |= not_held == Withdrawal::Elsewhere;

@@ -1,10 +1,11 @@
 //! The busy keys of one client. A key is here from its first waiter on until its last guard,
 //! waiter and request are gone.
 
-use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use super::cell::KeyCell;
 use super::shared::lock;
@@ -14,32 +15,35 @@ use crate::proto::Counters;
 /// Tasks of different keys rarely meet at one mutex.
 const SHARDS: usize = 32;
 
+/// As many keys as a shard keeps room for.
+const ROOM: usize = 64;
+
+/// A key is hashed once: its cell knows what came out.
+type Cells = HashTable<Arc<KeyCell>>;
+
 /// The keys of one shard. Most are young when they go, so the conductor's sweep is as short as what
 /// is new.
 #[derive(Debug, Default)]
 struct Shard {
-    young: HashMap<Key, Arc<KeyCell>>,
-    grown_up: HashMap<Key, Arc<KeyCell>>,
+    young: Cells,
+    grown_up: Cells,
 }
 
 impl Shard {
-    fn get(&self, key: &Key) -> Option<&Arc<KeyCell>> {
-        self.young.get(key).or_else(|| self.grown_up.get(key))
-    }
-
-    fn remove(&mut self, key: &Key) {
-        if self.young.remove(key).is_none() {
-            self.grown_up.remove(key);
-        }
+    fn remove(&mut self, cell: &Arc<KeyCell>) {
         for cells in [&mut self.young, &mut self.grown_up] {
-            if cells.is_empty() {
-                cells.shrink_to(64);
+            if let Ok(found) = cells.find_entry(cell.hash(), |other| Arc::ptr_eq(other, cell)) {
+                found.remove();
+                if cells.is_empty() {
+                    cells.shrink_to(ROOM, |cell| cell.hash());
+                }
+                return;
             }
         }
     }
 
     fn cells(&self) -> impl Iterator<Item = &Arc<KeyCell>> {
-        self.young.values().chain(self.grown_up.values())
+        self.young.iter().chain(&self.grown_up)
     }
 }
 
@@ -55,32 +59,33 @@ impl Registry {
         Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), hasher: RandomState::new() }
     }
 
-    fn shard(&self, key: &Key) -> &Mutex<Shard> {
-        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+    fn shard(&self, hash: u64) -> &Mutex<Shard> {
+        // The table within goes by other bits.
+        &self.shards[(hash >> 32) as usize % SHARDS]
     }
 
-    /// The cell of a key, made by `make` if the key was idle.
-    pub(super) fn cell(&self, key: &Key, make: impl FnOnce() -> Arc<KeyCell>) -> Arc<KeyCell> {
-        let mut shard = lock(self.shard(key));
-        if let Some(cell) = shard.get(key) {
+    /// The cell of a key, made by `make` from its hash if the key was idle.
+    pub(super) fn cell(&self, key: &Key, make: impl FnOnce(u64) -> Arc<KeyCell>) -> Arc<KeyCell> {
+        let hash = self.hasher.hash_one(key);
+        let mut shard = lock(self.shard(hash));
+        let Shard { young, grown_up } = &mut *shard;
+        if let Some(cell) = grown_up.find(hash, |cell| cell.key() == key) {
             return cell.clone();
         }
-        let cell = make();
-        shard.young.insert(key.clone(), cell.clone());
-        cell
+        match young.entry(hash, |cell| cell.key() == key, |cell| cell.hash()) {
+            Entry::Occupied(cell) => cell.get().clone(),
+            Entry::Vacant(place) => place.insert(make(hash)).get().clone(),
+        }
     }
 
     /// Takes a cell off if it has nothing left to do, and gives what it counted.
     pub(super) fn retire(&self, cell: &Arc<KeyCell>, by_driver: bool) -> Option<Counters> {
-        let mut shard = lock(self.shard(cell.key()));
+        let mut shard = lock(self.shard(cell.hash()));
         let mut cohort = cell.cohort();
         if !cohort.retire(by_driver) {
             return None;
         }
-        let ours = shard.get(cell.key()).is_some_and(|other| Arc::ptr_eq(other, cell));
-        if ours {
-            shard.remove(cell.key());
-        }
+        shard.remove(cell);
         Some(cohort.counters())
     }
 
@@ -97,8 +102,11 @@ impl Registry {
         for shard in &self.shards {
             let mut shard = lock(shard);
             let Shard { young, grown_up } = &mut *shard;
-            swept.extend(young.values().cloned());
-            grown_up.extend(young.drain());
+            swept.extend(young.iter().cloned());
+            grown_up.reserve(young.len(), |cell| cell.hash());
+            for cell in young.drain() {
+                grown_up.insert_unique(cell.hash(), cell, |cell| cell.hash());
+            }
         }
         swept
     }

@@ -1,9 +1,10 @@
 //! Waiting for the end of a release.
 
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use tokio::sync::oneshot;
@@ -23,6 +24,8 @@ pub(super) struct Releasing<'a> {
     token: u64,
     until: Instant,
     answer: oneshot::Receiver<ReleaseAnswer>,
+    /// The answer wakes the task.
+    is_awaited: bool,
     /// Where the conductor's timers do not serve.
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -34,15 +37,16 @@ impl<'a> Releasing<'a> {
         now: Instant,
         answer: oneshot::Receiver<ReleaseAnswer>,
     ) -> Self {
-        Self { cell, token, until: now + RELEASE_WITHIN, answer, timer: None }
+        Self { cell, token, until: now + RELEASE_WITHIN, answer, is_awaited: false, timer: None }
     }
 
-    fn answer(&mut self) -> Option<ReleaseAnswer> {
-        match self.answer.try_recv() {
-            Ok(answer) => Some(answer),
-            Err(oneshot::error::TryRecvError::Empty) => None,
-            // Without an answer the driver is gone, and the hold with it.
-            Err(oneshot::error::TryRecvError::Closed) => Some(ReleaseAnswer::NotHeld),
+    fn look(&mut self, cx: &mut Context<'_>) -> Option<ReleaseAnswer> {
+        match Pin::new(&mut self.answer).poll(cx) {
+            Poll::Ready(answer) => {
+                // Without an answer the driver is gone, and the hold with it.
+                Some(answer.unwrap_or(ReleaseAnswer::NotHeld))
+            }
+            Poll::Pending => None,
         }
     }
 }
@@ -60,8 +64,16 @@ impl Future for Releasing<'_> {
                 _ => *releasing = Some(Releaser { token, waker: cx.waker().clone(), until }),
             }
             drop(releasing);
+            // The answer that this very poll brings need not wake its task.
+            if mem::take(&mut this.is_awaited)
+                && let Some(answer) = this.look(&mut Context::from_waker(Waker::noop()))
+            {
+                return Poll::Ready(Some(answer));
+            }
             this.cell.drive(Some(cx.waker()));
-            if let Some(answer) = this.answer() {
+            // From here on whoever else polls the driver wakes it with the answer.
+            this.is_awaited = true;
+            if let Some(answer) = this.look(cx) {
                 return Poll::Ready(Some(answer));
             }
             if clock::now() >= until {
@@ -72,13 +84,7 @@ impl Future for Releasing<'_> {
             }
             let timer = this.timer.as_mut().map(|timer| timer.as_mut().poll(cx));
             if !this.cell.is_woken() && timer.is_none_or(|timer| timer.is_pending()) {
-                // Whoever else polls the driver may send it.
-                return match Pin::new(&mut this.answer).poll(cx) {
-                    Poll::Pending => Poll::Pending,
-                    Poll::Ready(answer) => {
-                        Poll::Ready(Some(answer.unwrap_or(ReleaseAnswer::NotHeld)))
-                    }
-                };
+                return Poll::Pending;
             }
         }
     }

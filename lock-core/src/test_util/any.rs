@@ -1,11 +1,12 @@
 //! A backend without its type.
 
 use std::fmt;
+use std::future::pending;
 use std::sync::Arc;
 
 use crate::backend::{
-    Attempt, Backend, Change, Claim, ClaimId, DynBackend, DynClaim, Fault, Promises, Renewal,
-    Terms, Withdrawal,
+    Attempt, Backend, Change, Claim, ClaimId, DynBackend, DynClaim, Fault, FaultKind, Promises,
+    Renewal, Request, Terms, Withdrawal,
 };
 use crate::inspect::Inspection;
 use crate::key::Key;
@@ -29,7 +30,7 @@ impl Backend for AnyBackend {
     }
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> AnyClaim {
-        AnyClaim(self.0.claim(key, id, terms))
+        AnyClaim(Some(self.0.claim(key, id, terms)))
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
@@ -49,8 +50,21 @@ impl Backend for AnyBackend {
     }
 }
 
-/// A claim of an [`AnyBackend`].
-pub struct AnyClaim(Box<dyn DynClaim>);
+/// A claim of an [`AnyBackend`]. A verb that is dropped before its end takes the claim with it, as
+/// the engine drops none but [`changed`](Claim::changed).
+pub struct AnyClaim(Option<Box<dyn DynClaim>>);
+
+impl AnyClaim {
+    async fn ask<A>(
+        &mut self,
+        verb: impl FnOnce(Box<dyn DynClaim>) -> Request<A>,
+    ) -> Result<A, Fault> {
+        let gone = || Fault::new(FaultKind::Refused, "a verb of this claim was dropped");
+        let (claim, answer) = verb(self.0.take().ok_or_else(gone)?).await;
+        self.0 = Some(claim);
+        answer
+    }
+}
 
 impl fmt::Debug for AnyClaim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,18 +74,21 @@ impl fmt::Debug for AnyClaim {
 
 impl Claim for AnyClaim {
     async fn attempt(&mut self) -> Result<Attempt, Fault> {
-        (*self.0).attempt().await
+        self.ask(|claim| claim.attempt()).await
     }
 
     async fn changed(&mut self) -> Change {
-        (*self.0).changed().await
+        match &mut self.0 {
+            Some(claim) => claim.changed().await,
+            None => pending().await,
+        }
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
-        (*self.0).renew().await
+        self.ask(|claim| claim.renew()).await
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
-        (*self.0).withdraw().await
+        self.ask(|claim| claim.withdraw()).await
     }
 }

@@ -10,13 +10,15 @@
 pub(crate) mod labels;
 
 use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use tracing::field::{DisplayValue, Empty, display};
-use tracing::{Instrument, Level, Span, debug_span};
+use tracing::{Level, Span, debug_span};
 
 use super::clock;
-use crate::backend::Fault;
+use crate::backend::{DynClaim, Fault, Request};
 use crate::error::AcquireError;
 use crate::guard::LockGuard;
 use crate::key::Key;
@@ -157,30 +159,48 @@ pub(super) fn count(key: &Key, changes: &Changes) {
     series::changed(changes);
 }
 
-/// The span of a request to the store.
-pub(super) fn request<A: Answer>(key: &Key) -> Span {
-    debug_span!(
-        target: "lock_core::store",
-        parent: None,
-        "lock.store",
-        lock.key = shown(key),
-        lock.verb = A::VERB,
-        lock.outcome = Empty,
-    )
-}
-
-/// Runs a request that was begun at `sent` to its end.
-pub(super) async fn asked<A: Answer>(
+/// A request to the store under way.
+pub(super) struct Asked<A> {
     span: Span,
     sent: Instant,
-    request: impl Future<Output = Result<A, Fault>>,
-) -> Result<A, Fault> {
-    let answer = request.instrument(span.clone()).await;
-    let told = A::told(&answer);
-    span.record("lock.outcome", told.as_str());
-    #[cfg(feature = "metrics")]
-    series::asked(told, clock::now().saturating_duration_since(sent));
-    #[cfg(not(feature = "metrics"))]
-    let _ = sent;
-    answer
+    request: Request<A>,
+}
+
+impl<A: Answer> Asked<A> {
+    /// It is sent now.
+    pub(super) fn new(key: &Key, request: Request<A>) -> Self {
+        let span = debug_span!(
+            target: "lock_core::store",
+            parent: None,
+            "lock.store",
+            lock.key = shown(key),
+            lock.verb = A::VERB,
+            lock.outcome = Empty,
+        );
+        Self { span, sent: clock::now(), request }
+    }
+
+    pub(super) fn sent(&self) -> Instant {
+        self.sent
+    }
+}
+
+/// The claim comes back with its answer.
+impl<A: Answer> Future for Asked<A> {
+    type Output = (Box<dyn DynClaim>, Result<A, Fault>);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { span, sent, request } = &mut *self;
+        let _entered = span.enter();
+        let (claim, answer) = ready!(request.as_mut().poll(cx));
+        let told = A::told(&answer);
+        if !span.is_disabled() {
+            span.record("lock.outcome", told.as_str());
+        }
+        #[cfg(feature = "metrics")]
+        series::asked(told, clock::now().saturating_duration_since(*sent));
+        #[cfg(not(feature = "metrics"))]
+        let _ = (told, sent);
+        Poll::Ready((claim, answer))
+    }
 }
