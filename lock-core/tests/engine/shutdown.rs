@@ -162,7 +162,10 @@ fn a_store_in_this_process_needs_no_runtime() -> Test {
     let error = futures_executor::block_on(busy).unwrap_err();
     assert!(error.is_timeout() && begun.elapsed() < secs(5), "{error}");
     futures_executor::block_on(guard.release())?;
-    assert_eq!(locks.stats().keys, 0);
+    // The thread that took the place of a runtime may have had the last word.
+    while locks.stats().keys > 0 {
+        std::thread::yield_now();
+    }
     Ok(())
 }
 
