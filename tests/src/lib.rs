@@ -36,6 +36,7 @@ struct Readme;
 
 pub mod actor;
 pub mod browser;
+pub mod cancel;
 pub mod certificates;
 pub mod checker;
 pub mod clock;

@@ -68,10 +68,11 @@ pub(super) fn drive(cell: Arc<KeyCell>) -> impl Future<Output = ()> + Send {
 }
 
 async fn run_driver(mut driver: Driver) {
+    // Read once a poll: nothing in between waits.
+    let mut now = clock::now();
     loop {
         let mut fx = Effects::none();
         let (asking, leaving) = (driver.asking.is_some(), driver.leaving.is_some());
-        let now = clock::now();
         let step = driver.cell.cohort().step(now, asking, leaving, &mut fx);
         driver.cell.apply_driven(fx);
         match step {
@@ -81,20 +82,20 @@ async fn run_driver(mut driver: Driver) {
                 let terms = Terms { lease, mode, fences, patience, name, replicas };
                 let id = clock::random_claim_id();
                 driver.claim = Some(driver.cell.shared.backend.claim(driver.cell.key(), id, terms));
-                driver.attempt();
+                driver.attempt(now);
             }
-            Step::Attempt => driver.attempt(),
-            Step::Renew if driver.cell.shared.conductor.is_here() => driver.renew(),
+            Step::Attempt => driver.attempt(now),
+            Step::Renew if driver.cell.shared.conductor.is_here() => driver.renew(now),
             // A caller may be blocked in the middle of it, and its runtime with it.
             Step::Renew => {
                 driver.cell.shared.conductor.take_on(&driver.cell);
-                driver.wait(false).await;
+                now = driver.wait(false).await;
             }
-            Step::Leave { reply, lease } => driver.leave(reply, lease),
+            Step::Leave { reply, lease } => driver.leave(reply, lease, now),
             Step::Forget => driver.claim = None,
             Step::Wait { until, listen } => {
                 driver.cell.rests(now, until);
-                driver.wait(listen).await;
+                now = driver.wait(listen).await;
             }
             Step::Stop => {
                 if driver.cell.shared.retire(&driver.cell, true) {
@@ -107,27 +108,28 @@ async fn run_driver(mut driver: Driver) {
 }
 
 impl Driver {
-    fn attempt(&mut self) {
+    fn attempt(&mut self, now: Instant) {
         self.heard = false;
         let Some(claim) = self.claim.take() else { return };
-        self.asking = Some(Asking::Attempt(Asked::new(self.cell.key(), claim.attempt())));
+        self.asking = Some(Asking::Attempt(Asked::new(self.cell.key(), claim.attempt(), now)));
     }
 
-    fn renew(&mut self) {
+    fn renew(&mut self, now: Instant) {
         self.heard = false;
         let Some(claim) = self.claim.take() else { return };
-        self.asking = Some(Asking::Renew(Asked::new(self.cell.key(), claim.renew())));
+        self.asking = Some(Asking::Renew(Asked::new(self.cell.key(), claim.renew(), now)));
     }
 
-    fn leave(&mut self, reply: Option<ReleaseReply>, lease: Duration) {
+    fn leave(&mut self, reply: Option<ReleaseReply>, lease: Duration, now: Instant) {
         self.heard = false;
         let Some(claim) = self.claim.take() else { return };
-        let asked = Asked::new(self.cell.key(), claim.withdraw());
+        let asked = Asked::new(self.cell.key(), claim.withdraw(), now);
         self.leaving = Some(Leaving { asked, reply, lease });
     }
 
-    /// Waits for an answer, for a push if it is to `listen`, or for whoever polls it again.
-    async fn wait(&mut self, listen: bool) {
+    /// Waits for an answer, for a push if it is to `listen`, or for whoever polls it again; says
+    /// when that was.
+    async fn wait(&mut self, listen: bool) -> Instant {
         let Self { claim, asking, leaving, heard, .. } = self;
         let listening = listen && asking.is_none() && !*heard;
         let mut changed = claim.as_mut().filter(|_| listening).map(|claim| claim.changed());
@@ -155,12 +157,13 @@ impl Driver {
         });
         let event = event.await;
         drop(changed);
-        self.hear(event);
+        let now = clock::now();
+        self.hear(event, now);
+        now
     }
 
-    fn hear(&mut self, event: Event) {
+    fn hear(&mut self, event: Event, now: Instant) {
         let mut fx = Effects::none();
-        let now = clock::now();
         match event {
             Event::Attempted(claim, sent, answer) => {
                 (self.claim, self.asking) = (Some(claim), None);

@@ -60,7 +60,7 @@ async fn again(
     while fault.is_transient() && clock::now() < until {
         tokio::time::sleep(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
         let answer;
-        (claim, answer) = Asked::new(key, claim.withdraw()).await;
+        (claim, answer) = Asked::new(key, claim.withdraw(), clock::now()).await;
         match answer {
             Ok(Withdrawal::Released) => return ReleaseAnswer::Released,
             Ok(not_held) => {

@@ -163,3 +163,13 @@ async fn acquires_dropped_at_any_moment_under_contention_leave_nothing() {
     drop(rival);
     the_next_one_proceeds(&server, locks, None).await;
 }
+
+/// F18 (V5, V6): acquires and releases, dropped at each place where they can wait.
+#[tokio::test]
+async fn whatever_is_dropped_at_any_poll_leaves_the_lock_to_the_next() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(30_000)).await;
+    let other = connect(&server.url(), ms(30_000)).await;
+    tests::cancel::at_each_poll(&locks, &other, ms(30_000)).await;
+    nothing_left(&server, [locks, other]).await;
+}

@@ -222,3 +222,12 @@ async fn acquires_dropped_at_any_moment_under_contention_leave_nothing() {
     assert_eq!(server.watches(), 0);
     nothing_left(&server, [locks, rival]).await;
 }
+
+/// F18 (V5, V6): acquires and releases, dropped at each place where they can wait.
+#[tokio::test]
+async fn whatever_is_dropped_at_any_poll_leaves_the_lock_to_the_next() {
+    let server = Zoo::start().await;
+    let (locks, other) = (connect(&server.at(LONG)).await, connect(&server.at(LONG)).await);
+    tests::cancel::at_each_poll(&locks, &other, ms(30_000)).await;
+    nothing_left(&server, [locks, other]).await;
+}

@@ -167,8 +167,8 @@ pub(super) struct Asked<A> {
 }
 
 impl<A: Answer> Asked<A> {
-    /// It is sent now.
-    pub(super) fn new(key: &Key, request: Request<A>) -> Self {
+    /// It is sent from now on.
+    pub(super) fn new(key: &Key, request: Request<A>, now: Instant) -> Self {
         let span = debug_span!(
             target: "lock_core::store",
             parent: None,
@@ -177,7 +177,7 @@ impl<A: Answer> Asked<A> {
             lock.verb = A::VERB,
             lock.outcome = Empty,
         );
-        Self { span, sent: clock::now(), request }
+        Self { span, sent: now, request }
     }
 
     pub(super) fn sent(&self) -> Instant {
