@@ -197,7 +197,10 @@ impl KeyCell {
             return self.shared.conductor.take_on(self);
         };
         waker.wake();
-        self.look_at(clock::now() + PATIENCE);
+        // A young key is swept up soon enough.
+        if self.is_grown_up.load(Ordering::Acquire) {
+            self.shared.conductor.watch(self, clock::now() + PATIENCE);
+        }
     }
 
     /// Polls the driver, if there is something to poll for and nobody who does. `own` is the waker
