@@ -11,10 +11,10 @@ use super::fault;
 use super::gate::{self, Pass};
 use super::inbox::{Handed, Inbox};
 use super::link::{Failure, REQUEST_WITHIN, Unserved};
-use super::names::{self, Names};
+use super::names::{Names, Owner};
 use super::node::Node;
 use super::probe;
-use super::renewals::Renew;
+use super::renewals::{Renew, Renewed};
 use super::script::{
     ATTEMPT, MEMBER_ATTEMPT, MEMBER_RAISE, MEMBER_WITHDRAW, RAISE, Script, WITHDRAW,
 };
@@ -182,9 +182,8 @@ impl RedisClaim {
         self.node.call_member(&MEMBER_WITHDRAW, command, None).await
     }
 
-    /// Not kept: many keys are held for long, and few requests made for each.
-    fn owner(&self) -> String {
-        names::owner(self.id, &self.node.session)
+    fn owner(&self) -> Owner<'_> {
+        Owner { claim: self.id, session: &self.node.session }
     }
 
     fn claim_lease(&self) -> Duration {
@@ -274,7 +273,7 @@ impl RedisClaim {
                 return Err(self.named(fault).await);
             }
         };
-        match ints(&answer)[..] {
+        match ints(&answer, &mut [0; 5])[..] {
             [1, first, last, wanted] => {
                 if let Some(found) = not_replicated {
                     return Err(Fault::not_replicated(found));
@@ -345,25 +344,24 @@ impl Claim for RedisClaim {
         }
         let renew = Renew {
             names: self.names.clone(),
-            owner: self.owner(),
+            claim: self.id,
             lease_ms: millis(self.terms.lease),
             fence_ms: millis(self.terms.lease + FENCE_KEPT),
             // The members of a quorum agree on tokens when they grant.
             fences: if self.clock.is_some() { 0 } else { self.terms.fences },
             within: self.renew_within(),
+            slot: self.node.slot(&self.names),
         };
-        let answer = self.node.renew(renew).await?;
-        match ints(&answer)[..] {
-            [1, first, last, wanted] => {
+        match self.node.renew(renew).await? {
+            Renewed::Held { first, last, wanted } => {
                 self.renewed = true;
                 Ok(Renewal::Held(self.granted(first, last, wanted)?))
             }
-            [0] => Ok(Renewal::Lost),
-            [-1, ..] => Err(Fault::new(
+            Renewed::Lost => Ok(Renewal::Lost),
+            Renewed::Foreign => Err(Fault::new(
                 FaultKind::ForeignValue,
                 "something that is no lock is stored at the key of this lock",
             )),
-            _ => Err(fault::strange("a renewal")),
         }
     }
 
@@ -389,13 +387,13 @@ impl Claim for RedisClaim {
         // A push still on its way is of a place in line that is given up.
         let held = self.held;
         (self.blocked, self.held, self.renewed) = (None, false, false);
-        let (owner, pass) = (self.owner(), self.node.gate.pass());
+        let pass = self.node.gate.pass();
         let script = self.node.script(&WITHDRAW);
         let mut command = self.on_names(script, &MEMBER_WITHDRAW);
-        command.arg(&owner).arg(self.terms.fences);
+        command.arg(self.owner()).arg(self.terms.fences);
         self.node.end(&mut command, &self.names, self.clock);
         let answer = match &pass {
-            None => self.node.withdraw(command.clone(), &self.names, &owner, held).await,
+            None => self.node.withdraw(command.clone(), &self.names, self.owner(), held).await,
             Some(pass) => self.leave_member(command.clone(), pass).await,
         };
         let of_member = pass.is_some();
@@ -441,13 +439,15 @@ fn token(number: i64) -> Result<u64, Fault> {
 }
 
 /// The numbers at the front of an answer.
-fn ints(answer: &Value) -> Vec<i64> {
-    let Value::Array(items) = answer else { return Vec::new() };
-    let numbers = items.iter().map_while(|item| match item {
-        Value::Int(number) => Some(*number),
-        _ => None,
-    });
-    numbers.collect()
+fn ints<'a>(answer: &Value, numbers: &'a mut [i64; 5]) -> &'a [i64] {
+    let Value::Array(items) = answer else { return &[] };
+    let mut count = 0;
+    for (item, number) in items.iter().zip(numbers.iter_mut()) {
+        let Value::Int(read) = item else { break };
+        *number = *read;
+        count += 1;
+    }
+    &numbers[..count]
 }
 
 #[cfg(test)]

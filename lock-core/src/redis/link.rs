@@ -444,6 +444,15 @@ pub(super) async fn send_all(
     }
 }
 
+/// The answer to one command. Of our scripts none answers with an error inside of an array, so the
+/// answers of a batch are not searched for one.
+pub(super) fn served(answer: Value) -> Result<Value, Failure> {
+    match answer {
+        Value::ServerError(error) => Err(Failure::Server(error.into())),
+        answer => Ok(answer),
+    }
+}
+
 /// Sends one command over one connection, within the time that a request has.
 pub(super) async fn send(
     connection: &mut impl redis::aio::ConnectionLike,
@@ -452,7 +461,7 @@ pub(super) async fn send(
 ) -> Result<Value, Failure> {
     let answer = tokio::time::timeout(within, connection.req_packed_command(command));
     match answer.await {
-        Ok(Ok(value)) => value.extract_error().map_err(Failure::Server),
+        Ok(Ok(answer)) => served(answer),
         Ok(Err(error)) => Err(Failure::Server(error)),
         Err(_) => Err(Failure::Other(fault::timed_out(within))),
     }

@@ -29,6 +29,8 @@
 
 mod claim;
 mod cluster;
+#[cfg(test)]
+mod fake;
 mod fault;
 mod gate;
 mod inbox;

@@ -13,12 +13,12 @@ use super::inbox::Inboxes;
 #[cfg(feature = "deadpool")]
 use super::link::Request;
 use super::link::{self, Failure, Unserved};
-use super::names::Names;
+use super::names::{Names, Owner};
 use super::one::One;
 use super::origin::Origin;
 #[cfg(feature = "deadpool")]
 use super::pool::{Misled, RedisPool};
-use super::renewals::Renew;
+use super::renewals::{Renew, Renewed};
 use super::script::{RIGHTS, Script, WITHDRAW};
 use super::sentinel::Sentinels;
 use super::{fault, names, probe};
@@ -30,7 +30,7 @@ use crate::options::Replicas;
 #[derive(Debug)]
 pub(super) struct Node {
     /// 64 random bits that name this client.
-    pub(super) session: String,
+    pub(super) session: Arc<str>,
     pub(super) inboxes: Arc<Inboxes>,
     servers: Servers,
     /// A key that no lock has, and the channel on which its grants would be pushed.
@@ -60,6 +60,7 @@ impl Node {
         let (channel, requests) = (names::channel(&session), Arc::new(AtomicU64::new(0)));
         let one = One::new(
             origin,
+            session.clone(),
             channel.clone(),
             inboxes.clone(),
             requests.clone(),
@@ -208,8 +209,13 @@ impl Node {
             command.arg(clock);
             return;
         }
-        let tag = cluster::tag_of(cluster::slot_of(names.lock().as_bytes()));
+        let tag = cluster::tag_of(self.slot(names));
         command.arg(clock.map_or_else(String::new, |clock| clock.to_string())).arg(tag);
+    }
+
+    /// Where the keys of a lock are in a cluster.
+    pub(super) fn slot(&self, names: &Names) -> u16 {
+        self.cluster().map_or(0, |_| cluster::slot_of(names.lock().as_bytes()))
     }
 
     /// Sees to it that pushes for a lock are heard, where that is not so anyway.
@@ -303,7 +309,7 @@ impl Node {
         &self,
         command: Cmd,
         names: &Names,
-        owner: &str,
+        owner: Owner<'_>,
         held: bool,
     ) -> Result<Value, Unserved> {
         let script = self.script(&WITHDRAW);
@@ -312,7 +318,7 @@ impl Node {
     }
 
     /// Renews one claim.
-    pub(super) async fn renew(&self, renew: Renew) -> Result<Value, Fault> {
+    pub(super) async fn renew(&self, renew: Renew) -> Result<Renewed, Fault> {
         match &self.servers {
             Servers::One(one) => one.renewals.renew(renew).await.map_err(Failure::into_fault),
             Servers::Cluster { cluster, .. } => Box::pin(cluster.renew(renew)).await,
@@ -373,8 +379,8 @@ impl Node {
     }
 }
 
-fn new_session() -> String {
-    format!("{:016x}", clock::random_claim_id().bits() as u64)
+fn new_session() -> Arc<str> {
+    format!("{:016x}", clock::random_claim_id().bits() as u64).into()
 }
 
 fn strange() -> Unserved {

@@ -32,12 +32,14 @@ pub(super) struct One {
 impl One {
     pub(super) fn new(
         origin: &Origin,
+        session: Arc<str>,
         channel: String,
         inboxes: Arc<Inboxes>,
         requests: Arc<AtomicU64>,
         #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
     ) -> Self {
-        let renewals = Renewals::start(Link::plain(origin.clone()), requests.clone(), Shape::Whole);
+        let plain = Link::plain(origin.clone());
+        let renewals = Renewals::new(plain, session, requests.clone(), Shape::Whole);
         let main = Link::listening(origin.clone(), channel, inboxes);
         Self {
             renewals,

@@ -44,7 +44,7 @@ const LISTENING_WITHIN: Duration = Duration::from_millis(300);
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Cluster {
-    session: String,
+    session: Arc<str>,
     inboxes: Arc<Inboxes>,
     requests: Arc<AtomicU64>,
     login: url::Login,
@@ -69,7 +69,7 @@ impl Cluster {
     /// Asks the nodes of the URL who serves what.
     pub(super) async fn connect(
         target: Target,
-        session: String,
+        session: Arc<str>,
         inboxes: Arc<Inboxes>,
         requests: Arc<AtomicU64>,
     ) -> Result<Arc<Self>, Fault> {
@@ -86,7 +86,7 @@ impl Cluster {
     /// A cluster of which nothing is known but where to begin.
     fn unseen(
         target: Target,
-        session: String,
+        session: Arc<str>,
         inboxes: Arc<Inboxes>,
         requests: Arc<AtomicU64>,
     ) -> Arc<Self> {
@@ -113,7 +113,7 @@ impl Cluster {
         self.needed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn session(&self) -> &str {
+    fn session(&self) -> &Arc<str> {
         &self.session
     }
 
@@ -139,7 +139,7 @@ impl Cluster {
             Entry::Occupied(entry) => Some(entry.get().clone()),
             Entry::Vacant(entry) => {
                 let (addr, client) = (entry.key().clone(), self.login.client(entry.key()).ok()?);
-                let server = Server::start(addr, client, self.requests.clone(), self.this.clone());
+                let server = Server::start(self, addr, client);
                 Some(entry.insert(Arc::new(server)).clone())
             }
         }
@@ -298,7 +298,7 @@ mod tests {
         learn(&cluster, "127.0.0.1:1", 1);
         let (claim, names) = (ClaimId::from_bits(5), Names::new(&Key::new("k").unwrap()));
         let (inbox, listening) = (inboxes.open(claim), cluster.listen(&names, claim).unwrap());
-        let message = format!("g {} 7 9 1", names::owner(claim, "ab"));
+        let message = format!("g {} 7 9 1", names::Owner { claim, session: "ab" });
         let data = [channel(listening.slot, "ab"), message];
         let data = data.map(|part| Value::BulkString(part.into_bytes())).to_vec();
         let push = PushInfo { kind: PushKind::SMessage, data };

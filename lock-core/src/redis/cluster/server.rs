@@ -1,7 +1,6 @@
 //! One node of a cluster: its connections.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Client, Cmd, Pipeline, Value};
@@ -41,16 +40,13 @@ pub(super) enum Lane {
 }
 
 impl Server {
-    pub(super) fn start(
-        addr: Addr,
-        client: Client,
-        requests: Arc<AtomicU64>,
-        cluster: Weak<Cluster>,
-    ) -> Self {
+    pub(super) fn start(cluster: &Cluster, addr: Addr, client: Client) -> Self {
         let origin = Origin::Server(Arc::new(client.clone()));
         let main = Link::standing(origin.clone());
-        let renewals = Renewals::start(Link::plain(origin.clone()), requests, Shape::BySlot);
-        let pushes = Pushes::start(client, addr.clone(), cluster);
+        let (session, requests) = (cluster.session().clone(), cluster.requests.clone());
+        let plain = Link::plain(origin.clone());
+        let renewals = Renewals::new(plain, session, requests, Shape::BySlot);
+        let pushes = Pushes::start(client, addr.clone(), cluster.this.clone());
         Self { addr, main, lanes: Lanes::new(origin), renewals, pushes }
     }
 

@@ -83,7 +83,7 @@ impl RedisRecords {
 
     async fn connect_cluster(target: Target) -> Result<Self, Fault> {
         url::install_tls();
-        let session = clock::random_claim_id().to_string();
+        let session: Arc<str> = clock::random_claim_id().to_string().into();
         let cluster =
             Cluster::connect(target, session.clone(), Arc::default(), Arc::default()).await?;
         let (slot, refused) = cluster.refused(false).await?;

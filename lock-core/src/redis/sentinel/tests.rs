@@ -1,7 +1,5 @@
 //! Asking sentinels that answer as a test says.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,9 +8,12 @@ use super::answer::{Address, Master, Report};
 use super::{Sentinels, Target};
 use crate::backend::FaultKind;
 use crate::engine::clock;
+use crate::redis::fake;
+
+/// What tells the sentinels from each other.
+static NEXT_ID: AtomicUsize = AtomicUsize::new(1);
 
 /// A sentinel that names the master at this port with this epoch, or knows of none, after a time.
-/// Its threads end with the test's process, and its connections with those of the test.
 struct Fake {
     port: u16,
     hushed: Arc<AtomicBool>,
@@ -20,16 +21,13 @@ struct Fake {
 
 impl Fake {
     fn start(says: Option<(u16, u64)>, after_ms: u64) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
         let hushed = Arc::new(AtomicBool::new(false));
-        let is_hushed = hushed.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let (stream, is_hushed) = (stream.unwrap(), is_hushed.clone());
-                let after = Duration::from_millis(after_ms);
-                std::thread::spawn(move || serve(&stream, says, after, &is_hushed));
-            }
+        let (is_hushed, after) = (hushed.clone(), Duration::from_millis(after_ms));
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let port = fake::start(move |words| {
+            let answer = answer(words, says, after, id);
+            let is_hushed = is_hushed.load(Ordering::SeqCst);
+            Some(if is_hushed { String::new() } else { answer })
         });
         Self { port, hushed }
     }
@@ -39,52 +37,21 @@ impl Fake {
     }
 }
 
-/// Answers commands until there are no more.
-fn serve(
-    stream: &TcpStream,
-    says: Option<(u16, u64)>,
-    after: Duration,
-    hushed: &AtomicBool,
-) -> Option<()> {
-    let mut reader = BufReader::new(stream);
-    loop {
-        let words = command(&mut reader)?;
-        let words: Vec<_> = words.iter().map(String::as_str).collect();
-        let answer = match (&words[..], says) {
-            (["HELLO", ..], _) => "%1\r\n+proto\r\n:3\r\n".to_owned(),
-            (["SENTINEL", "get-master-addr-by-name", _], Some((port, _))) => {
-                std::thread::sleep(after / 2);
-                format!("*2\r\n+127.0.0.1\r\n+{port}\r\n")
-            }
-            (["SENTINEL", "get-master-addr-by-name", _], None) => "_\r\n".to_owned(),
-            (["SENTINEL", "master", _], Some((_, epoch))) => {
-                format!("%1\r\n+config-epoch\r\n+{epoch}\r\n")
-            }
-            (["SENTINEL", "myid"], _) => format!("+{}\r\n", stream.local_addr().ok()?.port()),
-            (["SENTINEL", "sentinels", _], Some(_)) => "*0\r\n".to_owned(),
-            (["SENTINEL", ..], _) => "-ERR No such master with that name\r\n".to_owned(),
-            _ => "+OK\r\n".to_owned(),
-        };
-        if !hushed.load(Ordering::SeqCst) {
-            (&*stream).write_all(answer.as_bytes()).ok()?;
+fn answer(words: &[&str], says: Option<(u16, u64)>, after: Duration, id: usize) -> String {
+    match (words, says) {
+        (["SENTINEL", "get-master-addr-by-name", _], Some((port, _))) => {
+            std::thread::sleep(after / 2);
+            format!("*2\r\n+127.0.0.1\r\n+{port}\r\n")
         }
+        (["SENTINEL", "get-master-addr-by-name", _], None) => "_\r\n".to_owned(),
+        (["SENTINEL", "master", _], Some((_, epoch))) => {
+            format!("%1\r\n+config-epoch\r\n+{epoch}\r\n")
+        }
+        (["SENTINEL", "myid"], _) => format!("+{id}\r\n"),
+        (["SENTINEL", "sentinels", _], Some(_)) => "*0\r\n".to_owned(),
+        (["SENTINEL", ..], _) => "-ERR No such master with that name\r\n".to_owned(),
+        _ => "+OK\r\n".to_owned(),
     }
-}
-
-fn command(reader: &mut impl BufRead) -> Option<Vec<String>> {
-    let mut words = Vec::new();
-    for _ in 0..number(reader)? {
-        let mut word = vec![0; usize::try_from(number(reader)?).ok()? + 2];
-        reader.read_exact(&mut word).ok()?;
-        words.push(String::from_utf8_lossy(&word).trim_end().to_owned());
-    }
-    Some(words)
-}
-
-fn number(reader: &mut impl BufRead) -> Option<u64> {
-    let mut line = String::new();
-    reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
-    line[1..].trim().parse().ok()
 }
 
 fn sentinels(fakes: &[Fake]) -> Arc<Sentinels> {
