@@ -4,6 +4,7 @@
 //! - [`registry`]: the busy keys.
 //! - [`cell`]: one busy key, its [`Cohort`](crate::proto::Cohort) behind a short mutex.
 //! - [`driver`]: the one task of a busy key, which talks to the store.
+//! - [`background`]: whether code is polled by the conductor.
 //! - [`leave`]: withdrawals that were not answered, tried again in the background.
 //! - [`acquire`], [`lost`], [`revoke`], [`closed`]: the futures that callers hold.
 //! - [`scope`]: what running code is called under: holds to re-enter, and who watches for cuts.
@@ -12,6 +13,9 @@
 //!   [`wall`] is for tokens.
 
 mod acquire;
+// Until the conductor enters it.
+#[cfg_attr(not(all(feature = "redis", feature = "test-util")), allow(dead_code))]
+pub(crate) mod background;
 mod cell;
 pub(crate) mod clock;
 mod closed;

@@ -1,6 +1,6 @@
 //! A server for tests, which answers as they say.
 
-use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::io::{BufRead, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 
 /// Answers each command with what `says` makes of its words; `None` ends the connection. The port.

@@ -1,16 +1,19 @@
 //! A connection that comes back.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, PushKind, RedisError, Value};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
 
 use super::inbox::Inboxes;
 use super::origin::Origin;
+use super::sides::{self, Home, Side};
 use super::{fault, gate, probe};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
@@ -28,11 +31,18 @@ const BUFFERED_MAX: usize = 1_024;
 #[derive(Debug)]
 pub(super) struct Link {
     origin: Origin,
+    /// Who sends over it. The conductor's has connections of the runtime only in which it is asked.
+    side: Side,
+    home: Home,
     push: Option<Push>,
+    /// A task that brings it back was started, and has not begun.
+    is_called_back: Arc<AtomicBool>,
     current: Mutex<Option<Numbered>>,
     /// Held while connecting; the last failure and its time.
     connecting: tokio::sync::Mutex<Option<(Instant, Fault)>>,
     connects: AtomicU64,
+    /// Poked when there is a connection.
+    opened: Notify,
 }
 
 #[derive(Debug)]
@@ -47,6 +57,8 @@ struct Push {
 #[derive(Debug, Clone)]
 pub(super) struct Numbered {
     pub(super) connection: MultiplexedConnection,
+    /// Where it is served.
+    runtime: Handle,
     number: u64,
     /// When this is over, what it still answers does not count.
     term: u64,
@@ -57,8 +69,8 @@ const FAILURE_SHARED: Duration = Duration::from_millis(10);
 
 impl Link {
     /// A link for requests only.
-    pub(super) fn plain(origin: Origin) -> Arc<Self> {
-        Arc::new(Self::new(origin, None))
+    pub(super) fn plain(origin: Origin, side: Side) -> Arc<Self> {
+        Arc::new(Self::new(origin, side, None))
     }
 
     /// A link that listens to `channel` as well.
@@ -73,23 +85,31 @@ impl Link {
 
     fn coming_back(origin: Origin, channel: Option<String>, inboxes: Arc<Inboxes>) -> Arc<Self> {
         Arc::new_cyclic(|this| {
-            Self::new(origin, Some(Push { channel, inboxes, this: this.clone() }))
+            let push = Push { channel, inboxes, this: this.clone() };
+            Self::new(origin, Side::Application, Some(push))
         })
     }
 
-    fn new(origin: Origin, push: Option<Push>) -> Self {
+    fn new(origin: Origin, side: Side, push: Option<Push>) -> Self {
         Self {
             origin,
+            side,
+            home: Home::default(),
             push,
+            is_called_back: Arc::default(),
             current: Mutex::new(None),
             connecting: tokio::sync::Mutex::new(None),
             connects: AtomicU64::new(0),
+            opened: Notify::new(),
         }
     }
 
     fn current(&self) -> Option<Numbered> {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        current.filter(|current| self.origin.is_current(current.term))
+        current.filter(|current| {
+            let is_mine = self.side == Side::Application || sides::is_here(current.runtime.id());
+            is_mine && self.origin.is_current(current.term)
+        })
     }
 
     /// The connection, made anew if there is none.
@@ -112,7 +132,7 @@ impl Link {
         // On the heap, as connecting is rare, and calls are not.
         let reaching = Box::pin(self.origin.reach(deadline, open));
         let connecting = tokio::time::timeout_at(clock::timer(deadline), reaching);
-        let connection = match connecting.await {
+        let connection: Numbered = match connecting.await {
             Ok(Ok(connection)) => connection,
             Ok(Err(fault)) => {
                 *failed = Some((clock::now(), fault.clone()));
@@ -125,12 +145,15 @@ impl Link {
             }
         };
         *failed = None;
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(current.insert(connection).clone())
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection.clone());
+        self.opened.notify_waiters();
+        Ok(connection)
     }
 
     async fn open(&self, client: Client, term: u64) -> Result<Numbered, Fault> {
         let number = self.connects.fetch_add(1, Ordering::Relaxed);
+        self.home.note();
+        let runtime = Handle::current();
         let mut config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(REQUEST_WITHIN))
             .set_response_timeout(None)
@@ -158,12 +181,34 @@ impl Link {
         if let Some(channel) = self.push.as_ref().and_then(|push| push.channel.as_ref()) {
             connection.subscribe(channel).await.map_err(fault::fault)?;
         }
-        Ok(Numbered { connection, number, term })
+        Ok(Numbered { connection, runtime, number, term })
     }
 
     /// Whether what came in this term counts still.
     pub(super) fn is_current(&self, term: u64) -> bool {
         self.origin.is_current(term)
+    }
+
+    /// Whether there is a connection; one that comes back by itself is called back if not.
+    pub(super) fn is_there(self: &Arc<Self>) -> bool {
+        let is_there = self.current().is_some();
+        if !is_there {
+            come_back(self);
+        }
+        is_there
+    }
+
+    /// Waits until there is one, which another makes.
+    pub(super) async fn there(&self) {
+        loop {
+            let opened = self.opened.notified();
+            tokio::pin!(opened);
+            opened.as_mut().enable();
+            if self.current().is_some() {
+                return;
+            }
+            opened.await;
+        }
     }
 
     /// Drops a connection of a term that is over; a link that comes back by itself comes back at once.
@@ -239,14 +284,22 @@ impl Link {
         only: Option<u64>,
         within: Duration,
     ) -> Result<(Value, u64), Unserved> {
-        let (Numbered { mut connection, number, term }, within) = self.ready(within).await?;
-        if only.is_some_and(|only| only != number) {
-            let fault = Failure::Other(gate::unready());
-            return Err(Unserved { fault, sent: None });
+        let unready = || Unserved { fault: Failure::Other(gate::unready()), sent: None };
+        let is_only = |number: u64| only.is_none_or(|only| only == number);
+        // One that the other side is to make is not made here.
+        let is_there = || self.current().is_some_and(|current| is_only(current.number));
+        if only.is_some() && self.side != Side::here() && !is_there() {
+            return Err(unready());
         }
-        let answer = self.in_term(term, request.send(&mut connection, within)).await;
-        let answer = answer.map(|answer| (answer, number));
-        answer.map_err(|failure| self.unserved(failure, number, connection))
+        let (mut current, within) = self.ready(within).await?;
+        if !is_only(current.number) {
+            return Err(unready());
+        }
+        let sending = request.send(&mut current.connection, within);
+        match self.in_term(current.term, sending).await {
+            Ok(answer) => Ok((answer, current.number)),
+            Err(failure) => Err(self.unserved(failure, current)),
+        }
     }
 
     /// Sends several commands in one write, as [`call`](Self::call) does one. Each has an answer
@@ -256,9 +309,10 @@ impl Link {
         commands: &redis::Pipeline,
         within: Duration,
     ) -> Result<Vec<Value>, Unserved> {
-        let (Numbered { mut connection, number, term }, within) = self.ready(within).await?;
-        let answers = self.in_term(term, send_each(&mut connection, commands, within)).await;
-        answers.map_err(|failure| self.unserved(failure, number, connection))
+        let (mut current, within) = self.ready(within).await?;
+        let sending = send_each(&mut current.connection, commands, within);
+        let answers = self.in_term(current.term, sending).await;
+        answers.map_err(|failure| self.unserved(failure, current))
     }
 
     /// The connection, and how long an answer may take.
@@ -270,9 +324,10 @@ impl Link {
         Ok((connection, within.min(left)))
     }
 
-    fn unserved(&self, fault: Failure, number: u64, sent: MultiplexedConnection) -> Unserved {
-        self.failed(number, &fault);
-        Unserved { fault, sent: Some(sent) }
+    fn unserved(&self, fault: Failure, sent: Numbered) -> Unserved {
+        self.failed(sent.number, &fault);
+        let Numbered { connection, runtime, .. } = sent;
+        Unserved { fault, sent: Some(Sent { connection, runtime }) }
     }
 
     /// What is answered while the term goes on.
@@ -310,7 +365,24 @@ impl Link {
 pub(super) struct Unserved {
     pub(super) fault: Failure,
     /// Where it was sent.
-    pub(super) sent: Option<MultiplexedConnection>,
+    pub(super) sent: Option<Sent>,
+}
+
+/// A connection over which something was sent whose effect is not known.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) connection: MultiplexedConnection,
+    /// Where it is served. What is sent behind that is sent from there: while that runtime is
+    /// blocked, what another sends is not written, and not any more once that has given it up.
+    pub(super) runtime: Handle,
+}
+
+impl Sent {
+    /// Over a connection of a pool, which does not tell whose it is.
+    #[cfg(feature = "deadpool")]
+    pub(super) fn from_here(connection: MultiplexedConnection) -> Self {
+        Self { connection, runtime: Handle::current() }
+    }
 }
 
 impl Unserved {
@@ -469,9 +541,15 @@ pub(super) async fn send(
 
 /// Brings a link back, with growing pauses, for as long as somebody has it.
 fn come_back(link: &Arc<Link>) {
+    let Some(runtime) = link.home.runtime() else { return };
+    if link.is_called_back.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    // The runtime may drop the task before it has begun.
+    let called = Called(link.is_called_back.clone());
     let this = Arc::downgrade(link);
-    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     drop(runtime.spawn(async move {
+        drop(called);
         for failures in 1.. {
             let Some(link) = this.upgrade() else { return };
             if link.get().await.is_ok() {
@@ -481,4 +559,12 @@ fn come_back(link: &Arc<Link>) {
             tokio::time::sleep(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
         }
     }));
+}
+
+struct Called(Arc<AtomicBool>);
+
+impl Drop for Called {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }

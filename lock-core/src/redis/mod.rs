@@ -20,8 +20,8 @@
 //!
 //! - `script/`: one script per verb. - `origin`: to which server. - `sentinel`: which one is the
 //!   master. - `link`: a connection that comes back. - `lanes`: connections of attempts that wait
-//!   for replicas. - `inbox`: pushes, by claim. - `renewals`: in batches, on a connection of their
-//!   own. - `claim`: the verbs. - `one`: a server's connections. - `cluster`: many servers that
+//!   for replicas. - `inbox`: pushes, by claim. - `renewals`: in batches. - `sides`: what the
+//!   conductor has for itself. - `claim`: the verbs. - `one`: a server's connections. - `cluster`: many servers that
 //!   share the keys. - `gate`, `quorum`: servers of which a majority decides. - `pool`, `pooled`:
 //!   an application's own connections, and whether they lead to the master. - `probe`: what is
 //!   checked at connect. - `fault`: what an error means. - `records`: what the idempotency engine
@@ -51,6 +51,7 @@ mod records;
 mod renewals;
 mod script;
 mod sentinel;
+mod sides;
 mod url;
 
 use std::sync::Arc;

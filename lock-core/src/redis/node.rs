@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
@@ -14,7 +15,7 @@ use super::inbox::Inboxes;
 use super::link::Request;
 use super::link::{self, Failure, Unserved};
 use super::names::{Names, Owner};
-use super::one::One;
+use super::one::{One, Over};
 use super::origin::Origin;
 #[cfg(feature = "deadpool")]
 use super::pool::{Misled, RedisPool};
@@ -25,6 +26,9 @@ use super::{fault, names, probe};
 use crate::backend::{ClaimId, Fault, FaultKind};
 use crate::engine::clock;
 use crate::options::Replicas;
+
+/// How long a claim that has to wait lets it take until its pushes are heard.
+const HEARD_WITHIN: Duration = Duration::from_millis(300);
 
 /// See the module.
 #[derive(Debug)]
@@ -42,7 +46,7 @@ pub(super) struct Node {
 
 #[derive(Debug)]
 enum Servers {
-    One(One),
+    One(Box<One>),
     Cluster {
         cluster: Arc<Cluster>,
         #[cfg(feature = "deadpool")]
@@ -71,7 +75,7 @@ impl Node {
             probe: (format!("lock:{{probe-{session}}}"), channel),
             session,
             inboxes,
-            servers: Servers::One(one),
+            servers: Servers::One(one.into()),
             requests,
             gate: Gate::default(),
         }
@@ -131,7 +135,7 @@ impl Node {
     /// Checks that the server will serve every verb.
     pub(super) async fn probe(&self) -> Result<(), Fault> {
         if let Servers::One(one) = &self.servers {
-            probe::no_cluster(&one.main).await?;
+            probe::no_cluster(one.here()).await?;
         }
         self.probe_beside(&[]).await
     }
@@ -223,6 +227,26 @@ impl Node {
         self.cluster()?.listen(names, claim)
     }
 
+    /// Whether what is pushed for a claim now would be heard.
+    pub(super) fn is_heard(&self, listening: Option<&Listening>) -> bool {
+        match &self.servers {
+            Servers::One(one) => one.is_heard(),
+            Servers::Cluster { .. } => listening.is_none_or(Listening::is_on),
+        }
+    }
+
+    /// Waits until it would be, and not for long.
+    pub(super) async fn heard(&self, listening: Option<&Listening>) {
+        let heard = async {
+            match (&self.servers, listening) {
+                (Servers::One(one), _) => one.main.there().await,
+                (Servers::Cluster { .. }, Some(listening)) => listening.on().await,
+                (Servers::Cluster { .. }, None) => {}
+            }
+        };
+        drop(tokio::time::timeout(HEARD_WITHIN, heard).await);
+    }
+
     /// Calls a script by its hash, and with its source if the server does not know it.
     pub(super) async fn call(&self, script: &Script, command: Cmd) -> Result<Value, Unserved> {
         if let Some(cluster) = self.cluster() {
@@ -243,7 +267,7 @@ impl Node {
         &self,
         script: &Script,
         command: Cmd,
-    ) -> Result<(Value, u64), Unserved> {
+    ) -> Result<(Value, Over), Unserved> {
         let Servers::One(one) = &self.servers else { return Err(no_member()) };
         match one.send_over(&command, None).await {
             Err(unserved) if unserved.fault.is_no_script() => {
@@ -253,13 +277,13 @@ impl Node {
         }
     }
 
-    /// Calls a script of a member, over the connection of this number only; a pool's connections
-    /// have none.
+    /// Calls a script of a member, over this connection only if one is given; a pool's cannot be
+    /// told apart.
     pub(super) async fn call_member(
         &self,
         script: &Script,
         command: Cmd,
-        only: Option<u64>,
+        only: Option<Over>,
     ) -> Result<Value, Unserved> {
         let Servers::One(one) = &self.servers else { return Err(no_member()) };
         #[cfg(feature = "deadpool")]

@@ -7,7 +7,7 @@ use deadpool_redis::PoolError;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 
-use super::link::{self, Failure, Request, Unserved};
+use super::link::{self, Failure, Request, Sent, Unserved};
 use super::{fault, pooled};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
@@ -65,12 +65,18 @@ impl RedisPool {
             Kind::Server(pool) => {
                 let connection = connection!(pool);
                 let answer = request.send(&mut patient(&connection), within).await;
-                answer.map_err(|fault| Unserved { fault, sent: Some((*connection).clone()) })
+                answer.map_err(|fault| Unserved {
+                    fault,
+                    sent: Some(Sent::from_here((*connection).clone())),
+                })
             }
             Kind::Sentinel(pool) => {
                 let connection = connection!(pool);
                 let answer = request.send(&mut patient(&connection), within).await;
-                answer.map_err(|fault| Unserved { fault, sent: Some((*connection).clone()) })
+                answer.map_err(|fault| Unserved {
+                    fault,
+                    sent: Some(Sent::from_here((*connection).clone())),
+                })
             }
             Kind::Cluster(_) if request.replicas.is_some() => {
                 let what = "a grant through a pool of a cluster cannot wait for replicas";
@@ -117,7 +123,7 @@ macro_rules! send_to {
             () = $superseded => (Err(Failure::Other(fault::superseded())), true),
             answer = over(&mut connection, $request, $master) => answer,
         };
-        let sent = (*connection).clone();
+        let sent = Sent::from_here((*connection).clone());
         if !leads_there || answer.as_ref().is_err_and(Failure::is_read_only) {
             drop(<$connection>::take(connection));
         }

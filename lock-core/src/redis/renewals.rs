@@ -1,5 +1,8 @@
-//! Renewals: on a connection of their own, so that nothing an application does can hold them up,
-//! and in batches, as many claims at once as have come due.
+//! Renewals: where nothing that an application does can hold them up, and in batches, as many
+//! claims at once as have come due.
+//!
+//! Those that the conductor makes go over its connection, and are sent by a task beside it. Where it
+//! is a task of the application's runtime, they have a connection of their own.
 //!
 //! A batch does not wait for the one before it, which may hang for as long as its claims have time:
 //! those of a long lease would take it from a short one. It waits [`APART`], so that a thousand
@@ -10,12 +13,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
+use tokio::runtime::{self, Handle};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::fault;
 use super::link::{self, Failure, Link, REQUEST_WITHIN};
 use super::names::{Names, Owner};
 use super::script::RENEW;
+use super::sides::{self, Side, Sides};
 use crate::backend::ClaimId;
 
 /// Claims per request at most, so that none holds the server up.
@@ -97,8 +102,21 @@ pub(super) enum Shape {
 /// Where claims that are due are sent.
 #[derive(Debug)]
 pub(super) struct Renewals {
+    lines: Sides<Line>,
+}
+
+/// The claims of one side.
+#[derive(Debug)]
+struct Line {
+    side: Side,
     post: Arc<Post>,
-    due: Mutex<Option<mpsc::UnboundedSender<Due>>>,
+    task: Mutex<Option<Task>>,
+}
+
+#[derive(Debug)]
+struct Task {
+    due: mpsc::UnboundedSender<Due>,
+    runtime: runtime::Id,
 }
 
 /// How requests are sent.
@@ -111,46 +129,59 @@ struct Post {
 }
 
 impl Renewals {
+    /// `link`: over which a side's are sent.
     pub(super) fn new(
-        link: Arc<Link>,
-        session: Arc<str>,
-        requests: Arc<AtomicU64>,
+        link: impl Fn(Side) -> Arc<Link>,
+        session: &Arc<str>,
+        requests: &Arc<AtomicU64>,
         shape: Shape,
     ) -> Self {
-        Self { post: Arc::new(Post { link, session, requests, shape }), due: Mutex::default() }
+        let line = |side| {
+            let (session, requests) = (session.clone(), requests.clone());
+            let post = Arc::new(Post { link: link(side), session, requests, shape });
+            Line { side, post, task: Mutex::default() }
+        };
+        Self { lines: Sides::new(line) }
     }
 
+    /// Over which those are sent of whoever polls this.
     pub(super) fn link(&self) -> &Arc<Link> {
-        &self.post.link
+        &self.lines.here().post.link
     }
 
     /// Renews one claim with the next batch.
     pub(super) async fn renew(&self, renew: Renew) -> Result<Renewed, Failure> {
         let (reply, answer) = oneshot::channel();
-        self.send(Due { renew, reply });
+        self.lines.here().send(Due { renew, reply });
         // The task may go with its runtime.
         answer.await.unwrap_or_else(|_| Err(Failure::Other(fault::timed_out(REQUEST_WITHIN))))
     }
 
     /// There is another master.
     pub(super) fn follow(&self) {
-        self.post.link.follow();
+        for line in self.lines.both() {
+            line.post.link.follow();
+        }
     }
+}
 
-    /// Hands it to the task, which is started by the first, and again where its runtime is gone. It
-    /// ends with this value.
+impl Line {
+    /// Hands it to the task, which the first starts; another does where that is gone with its
+    /// runtime, and for the conductor where it is of another than this. It ends with this value.
     fn send(&self, mut due: Due) {
-        let mut sender = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sender) = &*sender {
-            match sender.send(due) {
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_mine = |task: &&Task| self.side == Side::Application || sides::is_here(task.runtime);
+        if let Some(task) = task.as_ref().filter(is_mine) {
+            match task.due.send(due) {
                 Ok(()) => return,
                 Err(mpsc::error::SendError(unsent)) => due = unsent,
             }
         }
-        let (started, queue) = mpsc::unbounded_channel();
-        drop(tokio::spawn(serve(self.post.clone(), queue)));
-        drop(started.send(due));
-        *sender = Some(started);
+        let (sender, queue) = mpsc::unbounded_channel();
+        drop(sender.send(due));
+        let runtime = Handle::current();
+        drop(runtime.spawn(serve(self.post.clone(), queue)));
+        *task = Some(Task { due: sender, runtime: runtime.id() });
     }
 }
 
@@ -290,7 +321,12 @@ mod tests {
 
     fn renewals(port: u16, shape: Shape) -> Renewals {
         let origin = Origin::parse(&format!("redis://127.0.0.1:{port}")).unwrap();
-        Renewals::new(Link::plain(origin), "ab".into(), Arc::default(), shape)
+        let link = |side| Link::plain(origin.clone(), side);
+        Renewals::new(link, &"ab".into(), &Arc::default(), shape)
+    }
+
+    fn requests(renewals: &Renewals) -> u64 {
+        renewals.lines.here().post.requests.load(Ordering::Relaxed)
     }
 
     /// That all claims of a call are held, with the number of them as their last token.
@@ -316,7 +352,7 @@ mod tests {
             .collect();
         let full = BATCH_MAX as i64;
         assert_eq!(sizes, [vec![full; 2 * BATCH_MAX], vec![1]].concat());
-        assert_eq!(renewals.post.requests.load(Ordering::Relaxed), 3);
+        assert_eq!(requests(&renewals), 3);
     }
 
     #[tokio::test]
@@ -329,7 +365,7 @@ mod tests {
             let last = slots.iter().filter(|other| *other == slot).count() as i64;
             assert_eq!(answer.unwrap(), Renewed::Held { first: 1, last, wanted: 0 });
         }
-        assert_eq!(renewals.post.requests.load(Ordering::Relaxed), 1);
+        assert_eq!(requests(&renewals), 1);
     }
 
     #[tokio::test]

@@ -27,6 +27,7 @@ use super::origin::Origin;
 #[cfg(feature = "deadpool")]
 use super::pool::RedisPool;
 use super::script::Script;
+use super::sides::Side;
 use super::{cluster, fault, probe, url};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
@@ -74,7 +75,7 @@ impl RedisRecords {
         if url.starts_with("redis+cluster:") {
             return Self::connect_cluster(Target::parse(url)?).await.map_err(ConnectError::Store);
         }
-        let link = Link::plain(Origin::parse(url)?);
+        let link = Link::plain(Origin::parse(url)?, Side::Application);
         link.get().await.map_err(ConnectError::Store)?;
         probe::no_cluster(&link).await.map_err(ConnectError::Store)?;
         let probe = format!("idem:{{probe-{}}}", clock::random_claim_id());
