@@ -9,12 +9,12 @@ use super::cluster::Listening;
 use super::fault;
 use super::gate::{self, Pass};
 use super::inbox::{Handed, Inbox};
-use super::link::{Failure, REQUEST_WITHIN, Sent, Unserved};
 use super::names::{Names, Owner};
 use super::node::Node;
 use super::one::Over;
 use super::probe;
 use super::renewals::{Renew, Renewed};
+use super::request::{Failure, REQUEST_WITHIN, Sent, Unserved};
 use super::script::{
     ATTEMPT, MEMBER_ATTEMPT, MEMBER_RAISE, MEMBER_WITHDRAW, RAISE, Script, WITHDRAW,
 };

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use redis::{Cmd, Value};
 use tokio::sync::Semaphore;
 
-use super::link::{Failure, Link, REQUEST_WITHIN, Unserved};
+use super::link::Link;
 use super::origin::Origin;
+use super::request::{Failure, REQUEST_WITHIN, Unserved};
 use super::sides::Side;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;

@@ -11,15 +11,15 @@ use redis::{Cmd, Value};
 use super::cluster::{self, Cluster, Listening};
 use super::gate::Gate;
 use super::inbox::Inboxes;
-#[cfg(feature = "deadpool")]
-use super::link::Request;
-use super::link::{self, Failure, Unserved};
 use super::names::{Names, Owner};
 use super::one::{One, Over};
 use super::origin::Origin;
 #[cfg(feature = "deadpool")]
 use super::pool::{Misled, RedisPool};
 use super::renewals::{Renew, Renewed};
+#[cfg(feature = "deadpool")]
+use super::request::Request;
+use super::request::{self, Failure, Unserved};
 use super::script::{RIGHTS, Script, WITHDRAW};
 use super::sentinel::Sentinels;
 use super::{fault, names, probe};
@@ -360,9 +360,9 @@ impl Node {
         if self.cluster().is_some() {
             // It may have been asked for a slot that was on its way there.
             let commands = cluster::asked(&command);
-            link::send_each(connection, &commands, link::REQUEST_WITHIN).await.map(drop)
+            request::send_each(connection, &commands, request::REQUEST_WITHIN).await.map(drop)
         } else {
-            link::send(connection, &command, link::REQUEST_WITHIN).await.map(drop)
+            request::send(connection, &command, request::REQUEST_WITHIN).await.map(drop)
         }
     }
 

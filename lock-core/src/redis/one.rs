@@ -7,13 +7,14 @@ use redis::{Cmd, Value};
 
 use super::inbox::Inboxes;
 use super::lanes::Lanes;
-use super::link::{self, Link, Request, Unserved};
+use super::link::Link;
 use super::origin::Origin;
 #[cfg(feature = "deadpool")]
 use super::pool::{Misled, RedisPool};
 #[cfg(feature = "deadpool")]
 use super::pooled::Pooled;
 use super::renewals::{Renewals, Shape};
+use super::request::{self, Request, Unserved};
 use super::sides::{Side, Sides};
 use crate::options::Replicas;
 
@@ -151,7 +152,7 @@ impl One {
     /// Sends over a connection of our own.
     pub(super) async fn send_main(&self, command: &Cmd) -> Result<Value, Unserved> {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        self.here().call(command, link::REQUEST_WITHIN).await
+        self.here().call(command, request::REQUEST_WITHIN).await
     }
 
     /// Sends over this connection only, if one is given; also that which it was sent over.
@@ -164,7 +165,7 @@ impl One {
         let request = Request { command, replicas: None };
         let side = only.map_or_else(Side::here, |only| only.side);
         let number = only.map(|only| only.number);
-        let sending = self.link(side).exchange_over(request, number, link::REQUEST_WITHIN);
+        let sending = self.link(side).exchange_over(request, number, request::REQUEST_WITHIN);
         let (answer, number) = sending.await?;
         Ok((answer, Over { side, number }))
     }

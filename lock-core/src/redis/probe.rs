@@ -9,11 +9,12 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, Value};
 
 use super::fault;
-#[cfg(feature = "deadpool")]
-use super::link::Request;
-use super::link::{Link, REQUEST_WITHIN};
+use super::link::Link;
 use super::names::{self, Names};
 use super::node::Node;
+use super::request::REQUEST_WITHIN;
+#[cfg(feature = "deadpool")]
+use super::request::Request;
 use super::script::{FORCE_RELEASE, INSPECT, MEMBER_FORCE_RELEASE};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::FENCES;

@@ -17,8 +17,9 @@ use tokio::runtime::{self, Handle};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::fault;
-use super::link::{self, Failure, Link, REQUEST_WITHIN};
+use super::link::Link;
 use super::names::{Names, Owner};
+use super::request::{self, Failure, REQUEST_WITHIN};
 use super::script::RENEW;
 use super::sides::{self, Side, Sides};
 use crate::backend::ClaimId;
@@ -269,7 +270,7 @@ impl Post {
         match answers {
             Ok(answers) => {
                 for (claims, answer) in slots.into_iter().zip(answers) {
-                    tell(claims, link::served(answer));
+                    tell(claims, request::served(answer));
                 }
             }
             Err(unserved) => {

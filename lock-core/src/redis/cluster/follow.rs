@@ -13,9 +13,9 @@ use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::options::Replicas;
 use crate::proto::REDIRECT_PAUSES;
-use crate::redis::link::{Failure, REQUEST_WITHIN, Unserved};
 use crate::redis::names::Owner;
 use crate::redis::renewals::{Renew, Renewed};
+use crate::redis::request::{Failure, REQUEST_WITHIN, Unserved};
 use crate::redis::script::{FREE, KEEP, Script};
 
 /// Redirections of one call. A cluster that is at one with itself needs one, or two in a migration.

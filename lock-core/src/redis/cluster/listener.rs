@@ -12,7 +12,7 @@ use super::pushes::Heard;
 use super::{Cluster, slots};
 use crate::engine::clock;
 use crate::proto::FAULT_PAUSES;
-use crate::redis::link::REQUEST_WITHIN;
+use crate::redis::request::REQUEST_WITHIN;
 
 /// Whose channels, and where.
 #[derive(Debug, Clone)]

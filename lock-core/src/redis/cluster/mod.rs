@@ -34,8 +34,8 @@ pub(super) use self::server::asked;
 pub(super) use self::slots::{channel, slot_of, tag_of};
 pub(super) use self::url::Target;
 use super::inbox::Inboxes;
-use super::link::{Failure, REQUEST_WITHIN, Unserved};
 use super::names::Names;
+use super::request::{Failure, REQUEST_WITHIN, Unserved};
 use super::sides::{Home, Sides};
 use crate::backend::{ClaimId, Fault, FaultKind};
 

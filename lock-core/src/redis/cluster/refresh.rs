@@ -13,7 +13,7 @@ use super::{Cluster, State};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::redis::fault;
-use crate::redis::link::REQUEST_WITHIN;
+use crate::redis::request::REQUEST_WITHIN;
 use crate::redis::sides::Side;
 
 /// The time between two looks, whatever happens.

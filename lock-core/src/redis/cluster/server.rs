@@ -11,9 +11,10 @@ use super::pushes::Pushes;
 use crate::engine::clock;
 use crate::options::Replicas;
 use crate::redis::lanes::Lanes;
-use crate::redis::link::{Failure, Link, Unserved};
+use crate::redis::link::Link;
 use crate::redis::origin::Origin;
 use crate::redis::renewals::{Renewals, Shape};
+use crate::redis::request::{Failure, Unserved};
 use crate::redis::script::Script;
 use crate::redis::sides::{Side, Sides};
 

@@ -20,12 +20,13 @@ use redis::{Cmd, FromRedisValue as _, Value};
 
 use self::script::{ABORT, CLAIM, COMPLETE, PEEK, RIGHTS};
 use super::cluster::{Cluster, Target};
-#[cfg(feature = "deadpool")]
-use super::link::Request;
-use super::link::{self, Failure, Link};
+use super::link::Link;
 use super::origin::Origin;
 #[cfg(feature = "deadpool")]
 use super::pool::RedisPool;
+#[cfg(feature = "deadpool")]
+use super::request::Request;
+use super::request::{self, Failure};
 use super::script::Script;
 use super::sides::Side;
 use super::{cluster, fault, probe, url};
@@ -174,7 +175,7 @@ impl RedisRecords {
     async fn send(&self, command: &Cmd) -> Result<Value, Failure> {
         match &self.wire {
             Wire::Own(link) => {
-                let answer = link.call(command, link::REQUEST_WITHIN).await;
+                let answer = link.call(command, request::REQUEST_WITHIN).await;
                 answer.map_err(|unserved| unserved.fault)
             }
             Wire::Cluster(cluster) => {
