@@ -3,21 +3,22 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 
 use super::cluster::Listening;
 use super::fault;
 use super::gate::{self, Pass};
 use super::inbox::{Handed, Inbox};
-use super::link::{Failure, REQUEST_WITHIN, Unserved};
-use super::names::{self, Names};
+use super::names::{Names, Owner};
 use super::node::Node;
+use super::one::Over;
 use super::probe;
-use super::renewals::Renew;
+use super::renewals::{Renew, Renewed};
+use super::request::{Failure, REQUEST_WITHIN, Sent, Unserved};
 use super::script::{
     ATTEMPT, MEMBER_ATTEMPT, MEMBER_RAISE, MEMBER_WITHDRAW, RAISE, Script, WITHDRAW,
 };
+use super::sides::Side;
 use crate::backend::{
     Attempt, Change, Claim, ClaimId, Fault, FaultKind, Grant, MemberClaim, Mode, NotReplicated,
     Renewal, Terms, Withdrawal,
@@ -71,7 +72,7 @@ pub struct RedisClaim {
     clock: Option<u64>,
     /// Where attempts were sent whose effect is not known: they may take effect later still, and
     /// only there is a withdrawal sure to come after them.
-    doubts: Vec<MultiplexedConnection>,
+    doubts: Vec<Sent>,
 }
 
 /// What is known of the key since an attempt was blocked.
@@ -140,23 +141,23 @@ impl RedisClaim {
         pass: &Pass,
     ) -> Result<Value, Unserved> {
         let unready = || Unserved { fault: Failure::Other(gate::unready()), sent: None };
-        let Pass::Under { connection, .. } = pass else { return Err(unready()) };
-        let command = self.under(command, pass);
-        match self.node.call_member(script, command, Some(*connection)).await {
+        let Some((command, only)) = self.under(command, pass) else { return Err(unready()) };
+        match self.node.call_member(script, command, only).await {
             Ok(answer) if gate::is_refused(&answer) => Err(unready()),
             answer => answer,
         }
     }
 
-    /// Adds what a member compares.
-    fn under(&self, mut command: Cmd, pass: &Pass) -> Cmd {
-        if let Pass::Under { enrolment, life, .. } = pass {
-            command.arg(&**enrolment);
-            if self.node.has_pool() {
-                command.arg(&**life);
-            }
+    /// Adds what a member compares; also the connection over which it was looked at, which is the
+    /// only one to be used if the script does not compare its life. `None` where it is shut.
+    fn under(&self, mut command: Cmd, pass: &Pass) -> Option<(Cmd, Option<Over>)> {
+        let Pass::Under { enrolment, life, connection } = pass else { return None };
+        let only = Some(*connection).filter(|looked| looked.side == Side::here());
+        command.arg(&**enrolment);
+        if self.node.has_pool() || only.is_none() {
+            command.arg(&**life);
         }
-        command
+        Some((command, only))
     }
 
     /// A call for the key, where a member needs more keys than another server.
@@ -170,9 +171,8 @@ impl RedisClaim {
     /// Withdraws from a member of a quorum. One that has to be looked at first hands the key to
     /// nobody: that could be a grant that it must not make.
     async fn leave_member(&self, command: Cmd, pass: &Pass) -> Result<Value, Unserved> {
-        if let Pass::Under { connection, .. } = pass {
-            let under = self.under(command.clone(), pass);
-            match self.node.call_member(&MEMBER_WITHDRAW, under, Some(*connection)).await {
+        if let Some((under, only)) = self.under(command.clone(), pass) {
+            match self.node.call_member(&MEMBER_WITHDRAW, under, only).await {
                 Err(unserved) if unserved.is_unready() => {}
                 answer => return answer,
             }
@@ -187,9 +187,8 @@ impl RedisClaim {
         self.inbox.as_ref().is_some_and(|inbox| inbox.is_elsewhere())
     }
 
-    /// Not kept: many keys are held for long, and few requests made for each.
-    fn owner(&self) -> String {
-        names::owner(self.id, &self.node.session)
+    fn owner(&self) -> Owner<'_> {
+        Owner { claim: self.id, session: &self.node.session }
     }
 
     fn claim_lease(&self) -> Duration {
@@ -279,7 +278,7 @@ impl RedisClaim {
                 return Err(self.named(fault).await);
             }
         };
-        match ints(&answer)[..] {
+        match ints(&answer, &mut [0; 5])[..] {
             [1, first, last, wanted] => {
                 if let Some(found) = not_replicated {
                     return Err(Fault::not_replicated(found));
@@ -320,14 +319,12 @@ impl Claim for RedisClaim {
             self.blocked = None;
             return Ok(Attempt::Granted(grant));
         }
-        let heard = self.listening.as_ref().is_none_or(Listening::is_on);
+        let heard = self.node.is_heard(self.listening.as_ref());
         let join = self.terms.patience.is_none_or(|patience| !patience.is_zero());
         let answer = self.stand(join).await?;
-        if let (false, true, Attempt::Blocked { .. }, Some(listening)) =
-            (heard, join, &answer, &self.listening)
-        {
+        if let (false, true, Attempt::Blocked { .. }) = (heard, join, &answer) {
             // A hand-off before anybody listened was pushed to nobody, and this claim passed over.
-            listening.on().await;
+            self.node.heard(self.listening.as_ref()).await;
             return self.stand(join).await;
         }
         Ok(answer)
@@ -346,25 +343,24 @@ impl Claim for RedisClaim {
         }
         let renew = Renew {
             names: self.names.clone(),
-            owner: self.owner(),
+            claim: self.id,
             lease_ms: millis(self.terms.lease),
             fence_ms: millis(self.terms.lease + FENCE_KEPT),
             // The members of a quorum agree on tokens when they grant.
             fences: if self.clock.is_some() { 0 } else { self.terms.fences },
             within: self.renew_within(),
+            slot: self.node.slot(&self.names),
         };
-        let answer = self.node.renew(renew).await?;
-        match ints(&answer)[..] {
-            [1, first, last, wanted] => {
+        match self.node.renew(renew).await? {
+            Renewed::Held { first, last, wanted } => {
                 self.renewed = true;
                 Ok(Renewal::Held(self.granted(first, last, wanted)?))
             }
-            [0] => Ok(Renewal::Lost),
-            [-1, ..] => Err(Fault::new(
+            Renewed::Lost => Ok(Renewal::Lost),
+            Renewed::Foreign => Err(Fault::new(
                 FaultKind::ForeignValue,
                 "something that is no lock is stored at the key of this lock",
             )),
-            _ => Err(fault::strange("a renewal")),
         }
     }
 
@@ -372,21 +368,21 @@ impl Claim for RedisClaim {
         // A push still on its way is of a place in line that is given up.
         let held = self.held;
         (self.blocked, self.held, self.renewed) = (None, false, false);
-        let (owner, pass) = (self.owner(), self.node.gate.pass());
+        let pass = self.node.gate.pass();
         let script = self.node.script(&WITHDRAW);
         let mut command = self.on_names(script, &MEMBER_WITHDRAW);
-        command.arg(&owner).arg(self.terms.fences);
+        command.arg(self.owner()).arg(self.terms.fences);
         self.node.end(&mut command, &self.names, self.clock);
         let answer = match &pass {
-            None => self.node.withdraw(command.clone(), &self.names, &owner, held).await,
+            None => self.node.withdraw(command.clone(), &self.names, self.owner(), held).await,
             Some(pass) => self.leave_member(command.clone(), pass).await,
         };
         let of_member = pass.is_some();
         // Behind each attempt whose effect is not known. Nobody waits for it: such a connection is
         // slow or dead, and what it still brings about is undone when it does.
-        for mut connection in std::mem::take(&mut self.doubts) {
+        for Sent { mut connection, runtime } in std::mem::take(&mut self.doubts) {
             let (node, command) = (self.node.clone(), command.clone());
-            drop(tokio::spawn(async move {
+            drop(runtime.spawn(async move {
                 let script = if of_member { &*MEMBER_WITHDRAW } else { node.script(&WITHDRAW) };
                 drop(node.call_over(&mut connection, script, &command).await);
             }));
@@ -445,13 +441,15 @@ fn token(number: i64) -> Result<u64, Fault> {
 }
 
 /// The numbers at the front of an answer.
-fn ints(answer: &Value) -> Vec<i64> {
-    let Value::Array(items) = answer else { return Vec::new() };
-    let numbers = items.iter().map_while(|item| match item {
-        Value::Int(number) => Some(*number),
-        _ => None,
-    });
-    numbers.collect()
+fn ints<'a>(answer: &Value, numbers: &'a mut [i64; 5]) -> &'a [i64] {
+    let Value::Array(items) = answer else { return &[] };
+    let mut count = 0;
+    for (item, number) in items.iter().zip(numbers.iter_mut()) {
+        let Value::Int(read) = item else { break };
+        *number = *read;
+        count += 1;
+    }
+    &numbers[..count]
 }
 
 #[cfg(test)]

@@ -4,6 +4,10 @@
 //! A restart ends all connections, so a server that may have lost writes is always looked at first:
 //! its `run_id` is another then, whatever it kept. A deletion by hand shows in the scripts, which
 //! compare the enrolment.
+//!
+//! What is sent over a connection that was not looked at has its scripts compare the `run_id` as
+//! well: over one of a pool, and over that of the other side than the last look, whose turn to look
+//! may never come (see `sides`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,6 +18,7 @@ use redis::{Cmd, FromRedisValue, Value};
 use super::fault;
 use super::names::QUORUM;
 use super::node::Node;
+use super::one::Over;
 use super::script::{ENROL, LOOK};
 use crate::backend::{Enrolment, Fault, FaultKind, Look, SEEN_WITHIN};
 
@@ -30,7 +35,7 @@ struct State {
     /// How it is served; `None` if it is no member.
     pass: Option<Pass>,
     /// The connection over which it was looked at last.
-    looked: Option<u64>,
+    looked: Option<Over>,
 }
 
 /// On which terms a member is asked.
@@ -42,7 +47,7 @@ pub(super) enum Pass {
         /// The line of `INFO server` that shows its life.
         life: Arc<str>,
         /// The connection over which that was seen.
-        connection: u64,
+        connection: Over,
     },
 }
 

@@ -195,7 +195,7 @@ mod tests {
         let claim = ClaimId::from_bits(5);
         let inbox = inboxes.open(claim);
         let push = |first: u64| {
-            let message = format!("g {} {first} {first} 1", names::owner(claim, "ab"));
+            let message = format!("g {} {first} {first} 1", names::Owner { claim, session: "ab" });
             let data = ["lock:push:ab", &message].map(|part| Value::BulkString(part.into()));
             PushInfo { kind: PushKind::Message, data: data.to_vec() }
         };
@@ -215,7 +215,7 @@ mod tests {
         let inboxes = Inboxes::default();
         let claim = ClaimId::from_bits(5);
         let inbox = inboxes.open(claim);
-        let message = format!("g {} 7 9 1", names::owner(claim, "ab"));
+        let message = format!("g {} 7 9 1", names::Owner { claim, session: "ab" });
         let data = ["lock:push:ab", &message].map(|part| Value::BulkString(part.into())).to_vec();
         inboxes.deliver(&PushInfo { kind: PushKind::Message, data });
         inboxes.stir();
@@ -233,7 +233,7 @@ mod tests {
         let inboxes = Inboxes::default();
         let claim = ClaimId::from_bits(5);
         let inbox = inboxes.open(claim);
-        let message = format!("a {}", names::owner(claim, "ab"));
+        let message = format!("a {}", names::Owner { claim, session: "ab" });
         let data = ["lock:push:ab", &message].map(|part| Value::BulkString(part.into())).to_vec();
         let push = PushInfo { kind: PushKind::Message, data };
         inboxes.deliver(&push);
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn messages_are_read_and_others_passed_over() {
         let claim = ClaimId::from_bits(5);
-        let owner = names::owner(claim, "ab");
+        let owner = names::Owner { claim, session: "ab" };
         let handed = Handed { fences: FenceRange::new(7, 9), wanted: true, term: 0 };
         let message = format!("g {owner} 7 9 1");
         assert_eq!(parse(message.as_bytes()), Some((claim, What::Handed(handed))));

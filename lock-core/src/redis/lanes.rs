@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use redis::{Cmd, Value};
 use tokio::sync::Semaphore;
 
-use super::link::{Failure, Link, REQUEST_WITHIN, Unserved};
+use super::link::Link;
 use super::origin::Origin;
+use super::request::{Failure, REQUEST_WITHIN, Unserved};
+use super::sides::Side;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::options::Replicas;
@@ -28,14 +30,15 @@ const IDLE_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Lanes {
     origin: Origin,
+    side: Side,
     free: Semaphore,
     /// With the time of their last use, the latest at the end.
     idle: Mutex<Vec<(Instant, Arc<Link>)>>,
 }
 
 impl Lanes {
-    pub(super) fn new(origin: Origin) -> Self {
-        Self { origin, free: Semaphore::new(LANES_MAX), idle: Mutex::default() }
+    pub(super) fn new(origin: Origin, side: Side) -> Self {
+        Self { origin, side, free: Semaphore::new(LANES_MAX), idle: Mutex::default() }
     }
 
     /// Sends an attempt and waits for the replication of a grant; both answers in an array.
@@ -60,7 +63,7 @@ impl Lanes {
         let mut idle = self.idle();
         idle.retain(|(used, _)| now.saturating_duration_since(*used) < IDLE_MAX);
         let kept = idle.pop();
-        kept.map_or_else(|| Link::plain(self.origin.clone()), |(_, link)| link)
+        kept.map_or_else(|| Link::plain(self.origin.clone(), self.side), |(_, link)| link)
     }
 
     fn give(&self, link: Arc<Link>) {
@@ -88,7 +91,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_lane_that_was_not_used_for_long_is_not_used_again() {
-        let lanes = Lanes::new(Origin::parse("redis://127.0.0.1:1").unwrap());
+        let lanes = Lanes::new(Origin::parse("redis://127.0.0.1:1").unwrap(), Side::Application);
         let (old, young) = (lanes.take(), lanes.take());
         lanes.give(old.clone());
         tokio::time::advance(IDLE_MAX / 2).await;

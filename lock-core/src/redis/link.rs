@@ -1,24 +1,25 @@
 //! A connection that comes back.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, PushKind, RedisError, Value};
+use redis::{AsyncConnectionConfig, Client, Cmd, PushKind, Value};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
 
 use super::inbox::Inboxes;
 use super::origin::Origin;
+use super::request::{Failure, REQUEST_WITHIN, Request, Sent, Unserved, send_each};
+use super::sides::{self, Home, Side};
 use super::{fault, gate, probe};
-use crate::backend::{Fault, FaultKind};
+use crate::backend::Fault;
 use crate::engine::clock;
 use crate::options::Replicas;
 use crate::proto::FAULT_PAUSES;
-
-/// How long one request, or one connect, may take.
-pub(super) const REQUEST_WITHIN: Duration = Duration::from_secs(2);
 
 /// Requests that may wait to be written.
 const BUFFERED_MAX: usize = 1_024;
@@ -28,11 +29,18 @@ const BUFFERED_MAX: usize = 1_024;
 #[derive(Debug)]
 pub(super) struct Link {
     origin: Origin,
+    /// Who sends over it. The conductor's has connections of the runtime only in which it is asked.
+    side: Side,
+    home: Home,
     push: Option<Push>,
+    /// A task that brings it back was started, and has not begun.
+    is_called_back: Arc<AtomicBool>,
     current: Mutex<Option<Numbered>>,
     /// Held while connecting; the last failure and its time.
     connecting: tokio::sync::Mutex<Option<(Instant, Fault)>>,
     connects: AtomicU64,
+    /// Poked when there is a connection.
+    opened: Notify,
 }
 
 #[derive(Debug)]
@@ -47,6 +55,8 @@ struct Push {
 #[derive(Debug, Clone)]
 pub(super) struct Numbered {
     pub(super) connection: MultiplexedConnection,
+    /// Where it is served.
+    runtime: Handle,
     number: u64,
     /// When this is over, what it still answers does not count.
     term: u64,
@@ -57,8 +67,8 @@ const FAILURE_SHARED: Duration = Duration::from_millis(10);
 
 impl Link {
     /// A link for requests only.
-    pub(super) fn plain(origin: Origin) -> Arc<Self> {
-        Arc::new(Self::new(origin, None))
+    pub(super) fn plain(origin: Origin, side: Side) -> Arc<Self> {
+        Arc::new(Self::new(origin, side, None))
     }
 
     /// A link that listens to `channel` as well.
@@ -73,23 +83,31 @@ impl Link {
 
     fn coming_back(origin: Origin, channel: Option<String>, inboxes: Arc<Inboxes>) -> Arc<Self> {
         Arc::new_cyclic(|this| {
-            Self::new(origin, Some(Push { channel, inboxes, this: this.clone() }))
+            let push = Push { channel, inboxes, this: this.clone() };
+            Self::new(origin, Side::Application, Some(push))
         })
     }
 
-    fn new(origin: Origin, push: Option<Push>) -> Self {
+    fn new(origin: Origin, side: Side, push: Option<Push>) -> Self {
         Self {
             origin,
+            side,
+            home: Home::default(),
             push,
+            is_called_back: Arc::default(),
             current: Mutex::new(None),
             connecting: tokio::sync::Mutex::new(None),
             connects: AtomicU64::new(0),
+            opened: Notify::new(),
         }
     }
 
     fn current(&self) -> Option<Numbered> {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        current.filter(|current| self.origin.is_current(current.term))
+        current.filter(|current| {
+            let is_mine = self.side == Side::Application || sides::is_here(current.runtime.id());
+            is_mine && self.origin.is_current(current.term)
+        })
     }
 
     /// The connection, made anew if there is none.
@@ -112,7 +130,7 @@ impl Link {
         // On the heap, as connecting is rare, and calls are not.
         let reaching = Box::pin(self.origin.reach(deadline, open));
         let connecting = tokio::time::timeout_at(clock::timer(deadline), reaching);
-        let connection = match connecting.await {
+        let connection: Numbered = match connecting.await {
             Ok(Ok(connection)) => connection,
             Ok(Err(fault)) => {
                 *failed = Some((clock::now(), fault.clone()));
@@ -125,12 +143,15 @@ impl Link {
             }
         };
         *failed = None;
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(current.insert(connection).clone())
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection.clone());
+        self.opened.notify_waiters();
+        Ok(connection)
     }
 
     async fn open(&self, client: Client, term: u64) -> Result<Numbered, Fault> {
         let number = self.connects.fetch_add(1, Ordering::Relaxed);
+        self.home.note();
+        let runtime = Handle::current();
         let mut config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(REQUEST_WITHIN))
             .set_response_timeout(None)
@@ -158,12 +179,34 @@ impl Link {
         if let Some(channel) = self.push.as_ref().and_then(|push| push.channel.as_ref()) {
             connection.subscribe(channel).await.map_err(fault::fault)?;
         }
-        Ok(Numbered { connection, number, term })
+        Ok(Numbered { connection, runtime, number, term })
     }
 
     /// Whether what came in this term counts still.
     pub(super) fn is_current(&self, term: u64) -> bool {
         self.origin.is_current(term)
+    }
+
+    /// Whether there is a connection; one that comes back by itself is called back if not.
+    pub(super) fn is_there(self: &Arc<Self>) -> bool {
+        let is_there = self.current().is_some();
+        if !is_there {
+            come_back(self);
+        }
+        is_there
+    }
+
+    /// Waits until there is one, which another makes.
+    pub(super) async fn there(&self) {
+        loop {
+            let opened = self.opened.notified();
+            tokio::pin!(opened);
+            opened.as_mut().enable();
+            if self.current().is_some() {
+                return;
+            }
+            opened.await;
+        }
     }
 
     /// Drops a connection of a term that is over; a link that comes back by itself comes back at once.
@@ -239,14 +282,22 @@ impl Link {
         only: Option<u64>,
         within: Duration,
     ) -> Result<(Value, u64), Unserved> {
-        let (Numbered { mut connection, number, term }, within) = self.ready(within).await?;
-        if only.is_some_and(|only| only != number) {
-            let fault = Failure::Other(gate::unready());
-            return Err(Unserved { fault, sent: None });
+        let unready = || Unserved { fault: Failure::Other(gate::unready()), sent: None };
+        let is_only = |number: u64| only.is_none_or(|only| only == number);
+        // One that the other side is to make is not made here.
+        let is_there = || self.current().is_some_and(|current| is_only(current.number));
+        if only.is_some() && self.side != Side::here() && !is_there() {
+            return Err(unready());
         }
-        let answer = self.in_term(term, request.send(&mut connection, within)).await;
-        let answer = answer.map(|answer| (answer, number));
-        answer.map_err(|failure| self.unserved(failure, number, connection))
+        let (mut current, within) = self.ready(within).await?;
+        if !is_only(current.number) {
+            return Err(unready());
+        }
+        let sending = request.send(&mut current.connection, within);
+        match self.in_term(current.term, sending).await {
+            Ok(answer) => Ok((answer, current.number)),
+            Err(failure) => Err(self.unserved(failure, current)),
+        }
     }
 
     /// Sends several commands in one write, as [`call`](Self::call) does one. Each has an answer
@@ -256,9 +307,10 @@ impl Link {
         commands: &redis::Pipeline,
         within: Duration,
     ) -> Result<Vec<Value>, Unserved> {
-        let (Numbered { mut connection, number, term }, within) = self.ready(within).await?;
-        let answers = self.in_term(term, send_each(&mut connection, commands, within)).await;
-        answers.map_err(|failure| self.unserved(failure, number, connection))
+        let (mut current, within) = self.ready(within).await?;
+        let sending = send_each(&mut current.connection, commands, within);
+        let answers = self.in_term(current.term, sending).await;
+        answers.map_err(|failure| self.unserved(failure, current))
     }
 
     /// The connection, and how long an answer may take.
@@ -270,9 +322,10 @@ impl Link {
         Ok((connection, within.min(left)))
     }
 
-    fn unserved(&self, fault: Failure, number: u64, sent: MultiplexedConnection) -> Unserved {
-        self.failed(number, &fault);
-        Unserved { fault, sent: Some(sent) }
+    fn unserved(&self, fault: Failure, sent: Numbered) -> Unserved {
+        self.failed(sent.number, &fault);
+        let Numbered { connection, runtime, .. } = sent;
+        Unserved { fault, sent: Some(Sent { connection, runtime }) }
     }
 
     /// What is answered while the term goes on.
@@ -305,164 +358,17 @@ impl Link {
     }
 }
 
-/// A command that was not served.
-#[derive(Debug)]
-pub(super) struct Unserved {
-    pub(super) fault: Failure,
-    /// Where it was sent.
-    pub(super) sent: Option<MultiplexedConnection>,
-}
-
-impl Unserved {
-    /// Whether it was not sent, as the server has to be looked at first.
-    pub(super) fn is_unready(&self) -> bool {
-        matches!(&self.fault, Failure::Other(fault) if fault.kind() == FaultKind::Unready)
-    }
-}
-
-/// Why.
-#[derive(Debug, Clone)]
-pub(super) enum Failure {
-    Server(RedisError),
-    Other(Fault),
-}
-
-impl Failure {
-    pub(super) fn is_no_script(&self) -> bool {
-        let kind = redis::ErrorKind::Server(redis::ServerErrorKind::NoScript);
-        matches!(self, Self::Server(error) if error.kind() == kind)
-    }
-
-    /// Whether some of the keys are at another node of a cluster for now.
-    pub(super) fn is_try_again(&self) -> bool {
-        let kind = redis::ErrorKind::Server(redis::ServerErrorKind::TryAgain);
-        matches!(self, Self::Server(error) if error.kind() == kind)
-    }
-
-    /// Whether the server is a replica.
-    #[cfg(feature = "deadpool")]
-    pub(super) fn is_read_only(&self) -> bool {
-        matches!(self, Self::Server(error) if fault::is_read_only(error))
-    }
-
-    /// Whether the connection is of no use any more. A server that only reads was a master once,
-    /// or is none yet: what was connected to may be another by now.
-    pub(super) fn is_lasting(&self) -> bool {
-        match self {
-            Self::Server(error) => error.is_unrecoverable_error() || fault::is_read_only(error),
-            Self::Other(_) => true,
-        }
-    }
-
-    pub(super) fn into_fault(self) -> Fault {
-        match self {
-            Self::Server(error) => fault::fault(error),
-            Self::Other(fault) => fault,
-        }
-    }
-}
-
-/// What is sent over one connection.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Request<'a> {
-    pub(super) command: &'a Cmd,
-    /// A `WAIT` behind it if it is answered with a grant: who is blocked has nothing to wait for,
-    /// and would keep the connection from those who have. Both answers are in an array then.
-    pub(super) replicas: Option<Replicas>,
-}
-
-/// How long before the end of a request the server is to have answered its `WAIT`.
-const WAIT_MARGIN: Duration = Duration::from_millis(100);
-
-impl Request<'_> {
-    pub(super) async fn send(
-        self,
-        connection: &mut impl redis::aio::ConnectionLike,
-        within: Duration,
-    ) -> Result<Value, Failure> {
-        let until = clock::now() + within;
-        let answer = send(connection, self.command, within).await?;
-        self.replicated(answer, connection, until).await
-    }
-
-    /// The answer to the command, and if it is a grant, how many replicas have it by `until`. The
-    /// connection is that of the command, and nobody else's.
-    pub(super) async fn replicated(
-        self,
-        answer: Value,
-        connection: &mut impl redis::aio::ConnectionLike,
-        until: Instant,
-    ) -> Result<Value, Failure> {
-        let Some(Replicas { count, timeout }) = self.replicas else { return Ok(answer) };
-        if !is_grant(&answer) {
-            return Ok(Value::Array(vec![answer, Value::Int(0)]));
-        }
-        let left = until.saturating_duration_since(clock::now());
-        let timeout = timeout.min(left.saturating_sub(WAIT_MARGIN));
-        let mut wait = Cmd::new();
-        // Not 0, which is for ever.
-        wait.arg("WAIT").arg(count).arg(timeout.as_millis().max(1) as u64);
-        let acknowledged = send(connection, &wait, left).await?;
-        Ok(Value::Array(vec![answer, acknowledged]))
-    }
-}
-
-/// Whether an attempt was granted.
-fn is_grant(answer: &Value) -> bool {
-    matches!(answer, Value::Array(parts) if matches!(parts.first(), Some(Value::Int(1))))
-}
-
-/// Sends several commands in one write. Each has an answer of its own, which may be an error.
-pub(super) async fn send_each(
-    connection: &mut impl redis::aio::ConnectionLike,
-    commands: &redis::Pipeline,
-    within: Duration,
-) -> Result<Vec<Value>, Failure> {
-    let count = commands.len();
-    let answers = connection.req_packed_commands(commands, 0, count);
-    match tokio::time::timeout(within, answers).await {
-        Ok(Ok(answers)) if answers.len() == count => Ok(answers),
-        Ok(Ok(_)) => Err(Failure::Other(fault::strange("several commands"))),
-        Ok(Err(error)) => Err(Failure::Server(error)),
-        Err(_) => Err(Failure::Other(fault::timed_out(within))),
-    }
-}
-
-/// Sends several commands in one write; all answers in an array, unless one is an error.
-#[cfg(feature = "deadpool")]
-pub(super) async fn send_all(
-    connection: &mut impl redis::aio::ConnectionLike,
-    pipeline: &redis::Pipeline,
-    count: usize,
-    within: Duration,
-) -> Result<Value, Failure> {
-    let answers = connection.req_packed_commands(pipeline, 0, count);
-    match tokio::time::timeout(within, answers).await {
-        Ok(Ok(answers)) => Value::Array(answers).extract_error().map_err(Failure::Server),
-        Ok(Err(error)) => Err(Failure::Server(error)),
-        Err(_) => Err(Failure::Other(fault::timed_out(within))),
-    }
-}
-
-/// Sends one command over one connection, within the time that a request has.
-pub(super) async fn send(
-    connection: &mut impl redis::aio::ConnectionLike,
-    command: &Cmd,
-    within: Duration,
-) -> Result<Value, Failure> {
-    let answer = tokio::time::timeout(within, connection.req_packed_command(command));
-    match answer.await {
-        Ok(Ok(value)) => value.extract_error().map_err(Failure::Server),
-        Ok(Err(error)) => Err(Failure::Server(error)),
-        Err(_) => Err(Failure::Other(fault::timed_out(within))),
-    }
-}
-
 /// Brings a link back, with growing pauses, for as long as somebody has it.
 fn come_back(link: &Arc<Link>) {
+    let Some(runtime) = link.home.runtime() else { return };
+    if link.is_called_back.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    // The runtime may drop the task before it has begun.
+    let called = Called(link.is_called_back.clone());
     let this = Arc::downgrade(link);
-    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     drop(runtime.spawn(async move {
+        drop(called);
         for failures in 1.. {
             let Some(link) = this.upgrade() else { return };
             if link.get().await.is_ok() {
@@ -472,4 +378,12 @@ fn come_back(link: &Arc<Link>) {
             tokio::time::sleep(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
         }
     }));
+}
+
+struct Called(Arc<AtomicBool>);
+
+impl Drop for Called {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }

@@ -19,16 +19,18 @@
 //! server's.
 //!
 //! - `script/`: one script per verb. - `origin`: to which server. - `sentinel`: which one is the
-//!   master. - `link`: a connection that comes back. - `lanes`: connections of attempts that wait
-//!   for replicas. - `inbox`: pushes, by claim. - `renewals`: in batches, on a connection of their
-//!   own. - `claim`: the verbs. - `one`: a server's connections. - `cluster`: many servers that
-//!   share the keys. - `gate`, `quorum`: servers of which a majority decides. - `pool`, `pooled`:
-//!   an application's own connections, and whether they lead to the master. - `probe`: what is
-//!   checked at connect. - `fault`: what an error means. - `records`: what the idempotency engine
-//!   remembers.
+//!   master. - `link`: a connection that comes back. - `request`: what is sent over it. - `lanes`:
+//!   connections of attempts that wait for replicas. - `inbox`: pushes, by claim. - `renewals`: in
+//!   batches. - `sides`: what the conductor has for itself. - `claim`: the verbs. - `one`: a
+//!   server's connections. - `cluster`: many servers that share the keys. - `gate`, `quorum`:
+//!   servers of which a majority decides. - `pool`, `pooled`: an application's own connections, and
+//!   whether they lead to the master. - `probe`: what is checked at connect. - `fault`: what an
+//!   error means. - `records`: what the idempotency engine remembers.
 
 mod claim;
 mod cluster;
+#[cfg(test)]
+mod fake;
 mod fault;
 mod gate;
 mod inbox;
@@ -47,8 +49,10 @@ mod quorum;
 #[cfg(feature = "idempotency")]
 mod records;
 mod renewals;
+mod request;
 mod script;
 mod sentinel;
+mod sides;
 mod url;
 
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
@@ -10,15 +11,15 @@ use redis::{Cmd, Value};
 use super::cluster::{self, Cluster, Listening};
 use super::gate::Gate;
 use super::inbox::Inboxes;
-#[cfg(feature = "deadpool")]
-use super::link::Request;
-use super::link::{self, Failure, Unserved};
-use super::names::Names;
-use super::one::One;
+use super::names::{Names, Owner};
+use super::one::{One, Over};
 use super::origin::Origin;
 #[cfg(feature = "deadpool")]
 use super::pool::{Misled, RedisPool};
-use super::renewals::Renew;
+use super::renewals::{Renew, Renewed};
+#[cfg(feature = "deadpool")]
+use super::request::Request;
+use super::request::{self, Failure, Unserved};
 use super::script::{RIGHTS, Script, WITHDRAW};
 use super::sentinel::Sentinels;
 use super::{fault, names, probe};
@@ -26,11 +27,14 @@ use crate::backend::{ClaimId, Fault, FaultKind};
 use crate::engine::clock;
 use crate::options::Replicas;
 
+/// How long a claim that has to wait lets it take until its pushes are heard.
+const HEARD_WITHIN: Duration = Duration::from_millis(300);
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Node {
     /// 64 random bits that name this client.
-    pub(super) session: String,
+    pub(super) session: Arc<str>,
     pub(super) inboxes: Arc<Inboxes>,
     servers: Servers,
     /// A key that no lock has, and the channel on which its grants would be pushed.
@@ -42,7 +46,7 @@ pub(super) struct Node {
 
 #[derive(Debug)]
 enum Servers {
-    One(One),
+    One(Box<One>),
     Cluster {
         cluster: Arc<Cluster>,
         #[cfg(feature = "deadpool")]
@@ -60,6 +64,7 @@ impl Node {
         let (channel, requests) = (names::channel(&session), Arc::new(AtomicU64::new(0)));
         let one = One::new(
             origin,
+            session.clone(),
             channel.clone(),
             inboxes.clone(),
             requests.clone(),
@@ -70,7 +75,7 @@ impl Node {
             probe: (format!("lock:{{probe-{session}}}"), channel),
             session,
             inboxes,
-            servers: Servers::One(one),
+            servers: Servers::One(one.into()),
             requests,
             gate: Gate::default(),
         }
@@ -130,7 +135,7 @@ impl Node {
     /// Checks that the server will serve every verb.
     pub(super) async fn probe(&self) -> Result<(), Fault> {
         if let Servers::One(one) = &self.servers {
-            probe::no_cluster(&one.main).await?;
+            probe::no_cluster(one.here()).await?;
         }
         self.probe_beside(&[]).await
     }
@@ -208,13 +213,38 @@ impl Node {
             command.arg(clock);
             return;
         }
-        let tag = cluster::tag_of(cluster::slot_of(names.lock().as_bytes()));
+        let tag = cluster::tag_of(self.slot(names));
         command.arg(clock.map_or_else(String::new, |clock| clock.to_string())).arg(tag);
+    }
+
+    /// Where the keys of a lock are in a cluster.
+    pub(super) fn slot(&self, names: &Names) -> u16 {
+        self.cluster().map_or(0, |_| cluster::slot_of(names.lock().as_bytes()))
     }
 
     /// Sees to it that pushes for a lock are heard, where that is not so anyway.
     pub(super) fn listen(&self, names: &Names, claim: ClaimId) -> Option<Listening> {
         self.cluster()?.listen(names, claim)
+    }
+
+    /// Whether what is pushed for a claim now would be heard.
+    pub(super) fn is_heard(&self, listening: Option<&Listening>) -> bool {
+        match &self.servers {
+            Servers::One(one) => one.is_heard(),
+            Servers::Cluster { .. } => listening.is_none_or(Listening::is_on),
+        }
+    }
+
+    /// Waits until it would be, and not for long.
+    pub(super) async fn heard(&self, listening: Option<&Listening>) {
+        let heard = async {
+            match (&self.servers, listening) {
+                (Servers::One(one), _) => one.main.there().await,
+                (Servers::Cluster { .. }, Some(listening)) => listening.on().await,
+                (Servers::Cluster { .. }, None) => {}
+            }
+        };
+        drop(tokio::time::timeout(HEARD_WITHIN, heard).await);
     }
 
     /// Calls a script by its hash, and with its source if the server does not know it.
@@ -237,7 +267,7 @@ impl Node {
         &self,
         script: &Script,
         command: Cmd,
-    ) -> Result<(Value, u64), Unserved> {
+    ) -> Result<(Value, Over), Unserved> {
         let Servers::One(one) = &self.servers else { return Err(no_member()) };
         match one.send_over(&command, None).await {
             Err(unserved) if unserved.fault.is_no_script() => {
@@ -247,13 +277,13 @@ impl Node {
         }
     }
 
-    /// Calls a script of a member, over the connection of this number only; a pool's connections
-    /// have none.
+    /// Calls a script of a member, over this connection only if one is given; a pool's cannot be
+    /// told apart.
     pub(super) async fn call_member(
         &self,
         script: &Script,
         command: Cmd,
-        only: Option<u64>,
+        only: Option<Over>,
     ) -> Result<Value, Unserved> {
         let Servers::One(one) = &self.servers else { return Err(no_member()) };
         #[cfg(feature = "deadpool")]
@@ -303,7 +333,7 @@ impl Node {
         &self,
         command: Cmd,
         names: &Names,
-        owner: &str,
+        owner: Owner<'_>,
         held: bool,
     ) -> Result<Value, Unserved> {
         let script = self.script(&WITHDRAW);
@@ -312,7 +342,7 @@ impl Node {
     }
 
     /// Renews one claim.
-    pub(super) async fn renew(&self, renew: Renew) -> Result<Value, Fault> {
+    pub(super) async fn renew(&self, renew: Renew) -> Result<Renewed, Fault> {
         match &self.servers {
             Servers::One(one) => one.renewals.renew(renew).await.map_err(Failure::into_fault),
             Servers::Cluster { cluster, .. } => Box::pin(cluster.renew(renew)).await,
@@ -330,9 +360,9 @@ impl Node {
         if self.cluster().is_some() {
             // It may have been asked for a slot that was on its way there.
             let commands = cluster::asked(&command);
-            link::send_each(connection, &commands, link::REQUEST_WITHIN).await.map(drop)
+            request::send_each(connection, &commands, request::REQUEST_WITHIN).await.map(drop)
         } else {
-            link::send(connection, &command, link::REQUEST_WITHIN).await.map(drop)
+            request::send(connection, &command, request::REQUEST_WITHIN).await.map(drop)
         }
     }
 
@@ -373,8 +403,8 @@ impl Node {
     }
 }
 
-fn new_session() -> String {
-    format!("{:016x}", clock::random_claim_id().bits() as u64)
+fn new_session() -> Arc<str> {
+    format!("{:016x}", clock::random_claim_id().bits() as u64).into()
 }
 
 fn strange() -> Unserved {

@@ -7,44 +7,63 @@ use redis::{Cmd, Value};
 
 use super::inbox::Inboxes;
 use super::lanes::Lanes;
-use super::link::{self, Link, Request, Unserved};
+use super::link::Link;
 use super::origin::Origin;
 #[cfg(feature = "deadpool")]
 use super::pool::{Misled, RedisPool};
 #[cfg(feature = "deadpool")]
 use super::pooled::Pooled;
 use super::renewals::{Renewals, Shape};
+use super::request::{self, Request, Unserved};
+use super::sides::{Side, Sides};
 use crate::options::Replicas;
+
+/// A connection of a server.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Over {
+    pub(super) side: Side,
+    /// Which one of that side.
+    number: u64,
+}
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct One {
     pub(super) renewals: Renewals,
-    /// Commands and pushes.
+    /// Commands of the application, and pushes.
     pub(super) main: Arc<Link>,
+    /// All that the conductor sends, renewals too.
+    conductor: Arc<Link>,
     #[cfg(feature = "deadpool")]
     pub(super) pool: Option<Pooled>,
     /// Attempts that wait for replicas.
-    lanes: Lanes,
+    lanes: Sides<Lanes>,
     requests: Arc<AtomicU64>,
 }
 
 impl One {
     pub(super) fn new(
         origin: &Origin,
+        session: Arc<str>,
         channel: String,
         inboxes: Arc<Inboxes>,
         requests: Arc<AtomicU64>,
         #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
     ) -> Self {
-        let renewals = Renewals::start(Link::plain(origin.clone()), requests.clone(), Shape::Whole);
+        let conductor = Link::plain(origin.clone(), Side::Conductor);
+        let link = |side| match side {
+            Side::Application => Link::plain(origin.clone(), side),
+            Side::Conductor => conductor.clone(),
+        };
+        let renewals = Renewals::new(link, &session, &requests, Shape::Whole);
         let main = Link::listening(origin.clone(), channel, inboxes);
         Self {
             renewals,
             main,
+            conductor,
             #[cfg(feature = "deadpool")]
             pool: pool.map(|pool| Pooled::new(pool, origin)),
-            lanes: Lanes::new(origin.clone()),
+            lanes: Sides::new(|side| Lanes::new(origin.clone(), side)),
             requests,
         }
     }
@@ -54,15 +73,53 @@ impl One {
         #[cfg(feature = "deadpool")]
         self.pool.iter().for_each(Pooled::switched);
         self.main.follow();
-        self.lanes.follow();
+        self.conductor.follow();
+        self.lanes.both().into_iter().for_each(Lanes::follow);
         self.renewals.follow();
+    }
+
+    /// Over which a side sends.
+    fn link(&self, side: Side) -> &Arc<Link> {
+        match side {
+            Side::Application => &self.main,
+            Side::Conductor => &self.conductor,
+        }
+    }
+
+    /// Over which whoever polls this sends.
+    pub(super) fn here(&self) -> &Arc<Link> {
+        self.link(Side::here())
+    }
+
+    /// Whether what is pushed now would be heard; if not, it is seen to.
+    pub(super) fn is_heard(&self) -> bool {
+        // Over the connection that listens, nothing is sent before it does.
+        self.is_over_main() || self.main.is_there()
+    }
+
+    /// Whether whoever polls this sends over the connection that listens.
+    fn is_over_main(&self) -> bool {
+        #[cfg(feature = "deadpool")]
+        if self.pool.is_some() {
+            return false;
+        }
+        Side::here() == Side::Application
+    }
+
+    /// The application's pool. Its connections are served by the application's runtimes, so the
+    /// conductor has none.
+    #[cfg(feature = "deadpool")]
+    fn pool(&self) -> Option<&Pooled> {
+        self.pool.as_ref().filter(|_| Side::here() == Side::Application)
     }
 
     pub(super) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
         #[cfg(feature = "deadpool")]
-        match self.send_pooled(Request { command, replicas: None }).await {
-            Err(misled) if misled.is_elsewhere => {}
-            answer => return answer.map_err(|misled| misled.unserved),
+        if self.pool().is_some() {
+            match self.send_pooled(Request { command, replicas: None }).await {
+                Err(misled) if misled.is_elsewhere => {}
+                answer => return answer.map_err(|misled| misled.unserved),
+            }
         }
         self.send_main(command).await
     }
@@ -73,12 +130,14 @@ impl One {
         replicas: Replicas,
     ) -> Result<Value, Unserved> {
         #[cfg(feature = "deadpool")]
-        match self.send_pooled(Request { command, replicas: Some(replicas) }).await {
-            Err(misled) if misled.is_elsewhere => {}
-            answer => return answer.map_err(|misled| misled.unserved),
+        if self.pool().is_some() {
+            match self.send_pooled(Request { command, replicas: Some(replicas) }).await {
+                Err(misled) if misled.is_elsewhere => {}
+                answer => return answer.map_err(|misled| misled.unserved),
+            }
         }
         self.requests.fetch_add(1, Ordering::Relaxed);
-        self.lanes.call_and_wait(command, replicas).await
+        self.lanes.here().call_and_wait(command, replicas).await
     }
 
     /// Sends through the application's pool. Elsewhere leads one that is not there, too.
@@ -90,21 +149,24 @@ impl One {
         Box::pin(pool.send(request, &self.main)).await
     }
 
-    /// Sends over the connection of our own.
+    /// Sends over a connection of our own.
     pub(super) async fn send_main(&self, command: &Cmd) -> Result<Value, Unserved> {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        self.main.call(command, link::REQUEST_WITHIN).await
+        self.here().call(command, request::REQUEST_WITHIN).await
     }
 
-    /// Sends over the connection of this number only, if one is given; also the number of that
-    /// which it was sent over.
+    /// Sends over this connection only, if one is given; also that which it was sent over.
     pub(super) async fn send_over(
         &self,
         command: &Cmd,
-        only: Option<u64>,
-    ) -> Result<(Value, u64), Unserved> {
+        only: Option<Over>,
+    ) -> Result<(Value, Over), Unserved> {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let request = Request { command, replicas: None };
-        self.main.exchange_over(request, only, link::REQUEST_WITHIN).await
+        let side = only.map_or_else(Side::here, |only| only.side);
+        let number = only.map(|only| only.number);
+        let sending = self.link(side).exchange_over(request, number, request::REQUEST_WITHIN);
+        let (answer, number) = sending.await?;
+        Ok((answer, Over { side, number }))
     }
 }

@@ -7,7 +7,7 @@ use deadpool_redis::PoolError;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 
-use super::link::{self, Failure, Request, Unserved};
+use super::request::{self, Failure, Request, Sent, Unserved};
 use super::{fault, pooled};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
@@ -45,7 +45,7 @@ impl From<deadpool_redis::cluster::Pool> for RedisPool {
 /// The connection that a pool gives within the time of a request.
 macro_rules! connection {
     ($pool:expr) => {
-        match tokio::time::timeout(link::REQUEST_WITHIN, $pool.get()).await {
+        match tokio::time::timeout(request::REQUEST_WITHIN, $pool.get()).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Err(unsent(refused(error)).into()),
             Err(_) => return Err(unsent(exhausted()).into()),
@@ -60,17 +60,23 @@ impl RedisPool {
 
     /// Sends one request over a connection of the pool, which nobody else uses meanwhile.
     pub(super) async fn send(&self, request: Request<'_>) -> Result<Value, Unserved> {
-        let within = link::REQUEST_WITHIN;
+        let within = request::REQUEST_WITHIN;
         match &self.0 {
             Kind::Server(pool) => {
                 let connection = connection!(pool);
                 let answer = request.send(&mut patient(&connection), within).await;
-                answer.map_err(|fault| Unserved { fault, sent: Some((*connection).clone()) })
+                answer.map_err(|fault| Unserved {
+                    fault,
+                    sent: Some(Sent::from_here((*connection).clone())),
+                })
             }
             Kind::Sentinel(pool) => {
                 let connection = connection!(pool);
                 let answer = request.send(&mut patient(&connection), within).await;
-                answer.map_err(|fault| Unserved { fault, sent: Some((*connection).clone()) })
+                answer.map_err(|fault| Unserved {
+                    fault,
+                    sent: Some(Sent::from_here((*connection).clone())),
+                })
             }
             Kind::Cluster(_) if request.replicas.is_some() => {
                 let what = "a grant through a pool of a cluster cannot wait for replicas";
@@ -117,7 +123,7 @@ macro_rules! send_to {
             () = $superseded => (Err(Failure::Other(fault::superseded())), true),
             answer = over(&mut connection, $request, $master) => answer,
         };
-        let sent = (*connection).clone();
+        let sent = Sent::from_here((*connection).clone());
         if !leads_there || answer.as_ref().is_err_and(Failure::is_read_only) {
             drop(<$connection>::take(connection));
         }
@@ -172,10 +178,10 @@ async fn over(
     master: &str,
 ) -> (Result<Value, Failure>, bool) {
     let mut connection = patient(connection);
-    let until = clock::now() + link::REQUEST_WITHIN;
+    let until = clock::now() + request::REQUEST_WITHIN;
     let mut pipeline = redis::pipe();
     pipeline.add_command(request.command.clone()).add_command(pooled::who());
-    let answers = link::send_all(&mut connection, &pipeline, 2, link::REQUEST_WITHIN).await;
+    let answers = request::send_all(&mut connection, &pipeline, 2, request::REQUEST_WITHIN).await;
     let (answer, who) = match answers.map(pair) {
         Ok(Some(answers)) => answers,
         Ok(None) => return (Err(Failure::Other(fault::strange("a pipeline"))), true),
@@ -196,7 +202,7 @@ fn pair(answers: Value) -> Option<(Value, Value)> {
 /// shorter than a wait for replicas.
 fn patient(connection: &MultiplexedConnection) -> MultiplexedConnection {
     let mut connection = connection.clone();
-    connection.set_response_timeout(link::REQUEST_WITHIN);
+    connection.set_response_timeout(request::REQUEST_WITHIN);
     connection
 }
 

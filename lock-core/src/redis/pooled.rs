@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use redis::{Cmd, FromRedisValue, Value};
 
 use super::fault;
-use super::link::{Failure, Link, REQUEST_WITHIN, Request, Unserved};
+use super::link::Link;
 use super::origin::Origin;
 use super::pool::{Misled, RedisPool};
+use super::request::{Failure, REQUEST_WITHIN, Request, Unserved};
 use super::sentinel::Sentinels;
 use crate::backend::{Fault, FaultKind};
 

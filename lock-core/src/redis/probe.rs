@@ -9,11 +9,12 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, Value};
 
 use super::fault;
-#[cfg(feature = "deadpool")]
-use super::link::Request;
-use super::link::{Link, REQUEST_WITHIN};
+use super::link::Link;
 use super::names::{self, Names};
 use super::node::Node;
+use super::request::REQUEST_WITHIN;
+#[cfg(feature = "deadpool")]
+use super::request::Request;
 use super::script::{FORCE_RELEASE, INSPECT, MEMBER_FORCE_RELEASE};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::FENCES;
@@ -167,13 +168,13 @@ pub(super) async fn pool(node: &Node) -> Result<(), Fault> {
     }
     let name = node.probe_key();
     let mut set = Cmd::new();
-    set.arg("SET").arg(name).arg(&node.session).arg("PX").arg(1_000);
+    set.arg("SET").arg(name).arg(&*node.session).arg("PX").arg(1_000);
     let sent = node.send_pooled(Request { command: &set, replicas: None }).await;
     sent.map_err(|misled| misled.unserved.fault.into_fault())?;
     let mut get = Cmd::new();
     get.arg("GET").arg(name);
     let seen = node.send_main(&get).await.map_err(|error| error.fault.into_fault())?;
-    if seen == Value::BulkString(node.session.clone().into_bytes()) {
+    if seen == Value::BulkString(node.session.as_bytes().to_vec()) {
         return Ok(());
     }
     Err(Fault::new(

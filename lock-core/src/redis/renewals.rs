@@ -1,37 +1,94 @@
-//! Renewals: on a connection of their own, so that nothing an application does can hold them up,
-//! and in batches, as many claims at once as have come due.
+//! Renewals: where nothing that an application does can hold them up, and in batches, as many
+//! claims at once as have come due.
+//!
+//! Those that the conductor makes go over its connection, and are sent by a task beside it. Where it
+//! is a task of the application's runtime, they have a connection of their own.
+//!
+//! A batch does not wait for the one before it, which may hang for as long as its claims have time:
+//! those of a long lease would take it from a short one. It waits [`APART`], so that a thousand
+//! claims of a second share few requests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
-use tokio::sync::{mpsc, oneshot};
+use tokio::runtime::{self, Handle};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::link::{Failure, Link, REQUEST_WITHIN};
-use super::names::Names;
+use super::fault;
+use super::link::Link;
+use super::names::{Names, Owner};
+use super::request::{self, Failure, REQUEST_WITHIN};
 use super::script::RENEW;
-use super::{cluster, fault};
+use super::sides::{self, Side, Sides};
+use crate::backend::ClaimId;
 
 /// Claims per request at most, so that none holds the server up.
 const BATCH_MAX: usize = 128;
+
+/// Requests that are not full are sent so far apart: short beside a third of the shortest lease.
+const APART: Duration = Duration::from_millis(5);
+
+/// Requests under way at most. One is given up after 2 s, so those that are not full are never as
+/// many.
+const UNDER_WAY_MAX: usize = 512;
+
+/// What one number and its separators take in a request, at most.
+const NUMBER_BYTES: usize = 20;
 
 /// One claim to renew.
 #[derive(Debug, Clone)]
 pub(super) struct Renew {
     pub(super) names: Names,
-    pub(super) owner: String,
+    pub(super) claim: ClaimId,
     pub(super) lease_ms: u64,
     pub(super) fence_ms: u64,
     pub(super) fences: u32,
     /// How long the store has to answer, so that there is time for another try.
     pub(super) within: Duration,
+    /// Where its keys are in a cluster.
+    pub(super) slot: u16,
+}
+
+/// What the server says of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Renewed {
+    Held {
+        first: i64,
+        last: i64,
+        wanted: i64,
+    },
+    Lost,
+    /// Something that is no lock is at the key.
+    Foreign,
+}
+
+impl Renewed {
+    /// Reads the answer for one claim.
+    pub(super) fn read(answer: &Value) -> Result<Self, Failure> {
+        if let Value::Array(numbers) = answer {
+            match numbers[..] {
+                [Value::Int(1), Value::Int(first), Value::Int(last), Value::Int(wanted)] => {
+                    return Ok(Self::Held { first, last, wanted });
+                }
+                [Value::Int(0)] => return Ok(Self::Lost),
+                [Value::Int(-1)] => return Ok(Self::Foreign),
+                _ => {}
+            }
+        }
+        Err(strange())
+    }
+}
+
+fn strange() -> Failure {
+    Failure::Other(fault::strange("a renewal"))
 }
 
 #[derive(Debug)]
 struct Due {
     renew: Renew,
-    reply: oneshot::Sender<Result<Value, Failure>>,
+    reply: oneshot::Sender<Result<Renewed, Failure>>,
 }
 
 /// What one call may renew.
@@ -46,141 +103,306 @@ pub(super) enum Shape {
 /// Where claims that are due are sent.
 #[derive(Debug)]
 pub(super) struct Renewals {
+    lines: Sides<Line>,
+}
+
+/// The claims of one side.
+#[derive(Debug)]
+struct Line {
+    side: Side,
+    post: Arc<Post>,
+    task: Mutex<Option<Task>>,
+}
+
+#[derive(Debug)]
+struct Task {
+    due: mpsc::UnboundedSender<Due>,
+    runtime: runtime::Id,
+}
+
+/// How requests are sent.
+#[derive(Debug)]
+struct Post {
     link: Arc<Link>,
+    session: Arc<str>,
     requests: Arc<AtomicU64>,
     shape: Shape,
-    due: Mutex<mpsc::UnboundedSender<Due>>,
 }
 
 impl Renewals {
-    /// Starts the task; it ends with this value.
-    pub(super) fn start(link: Arc<Link>, requests: Arc<AtomicU64>, shape: Shape) -> Self {
-        let due = Mutex::new(task(link.clone(), requests.clone(), shape));
-        Self { link, requests, shape, due }
+    /// `link`: over which a side's are sent.
+    pub(super) fn new(
+        link: impl Fn(Side) -> Arc<Link>,
+        session: &Arc<str>,
+        requests: &Arc<AtomicU64>,
+        shape: Shape,
+    ) -> Self {
+        let line = |side| {
+            let (session, requests) = (session.clone(), requests.clone());
+            let post = Arc::new(Post { link: link(side), session, requests, shape });
+            Line { side, post, task: Mutex::default() }
+        };
+        Self { lines: Sides::new(line) }
     }
 
+    /// Over which those are sent of whoever polls this.
     pub(super) fn link(&self) -> &Arc<Link> {
-        &self.link
+        &self.lines.here().post.link
     }
 
     /// Renews one claim with the next batch.
-    pub(super) async fn renew(&self, renew: Renew) -> Result<Value, Failure> {
+    pub(super) async fn renew(&self, renew: Renew) -> Result<Renewed, Failure> {
         let (reply, answer) = oneshot::channel();
-        self.send(Due { renew, reply });
+        self.lines.here().send(Due { renew, reply });
         // The task may go with its runtime.
         answer.await.unwrap_or_else(|_| Err(Failure::Other(fault::timed_out(REQUEST_WITHIN))))
     }
 
     /// There is another master.
     pub(super) fn follow(&self) {
-        self.link.follow();
-    }
-
-    fn send(&self, due: Due) {
-        let mut sender = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(mpsc::error::SendError(due)) = sender.send(due) {
-            // The runtime that the client was made in is gone; this one lives.
-            *sender = task(self.link.clone(), self.requests.clone(), self.shape);
-            drop(sender.send(due));
+        for line in self.lines.both() {
+            line.post.link.follow();
         }
     }
 }
 
-fn task(link: Arc<Link>, requests: Arc<AtomicU64>, shape: Shape) -> mpsc::UnboundedSender<Due> {
-    let (due, mut queue) = mpsc::unbounded_channel();
-    drop(tokio::spawn(async move {
-        let mut batch = Vec::with_capacity(BATCH_MAX);
-        // Bounded: each claim has at most one renewal under way.
-        while queue.recv_many(&mut batch, BATCH_MAX).await > 0 {
-            requests.fetch_add(1, Ordering::Relaxed);
-            match shape {
-                Shape::Whole => serve(&link, &mut batch).await,
-                Shape::BySlot => serve_by_slot(&link, &mut batch).await,
+impl Line {
+    /// Hands it to the task, which the first starts; another does where that is gone with its
+    /// runtime, and for the conductor where it is of another than this. It ends with this value.
+    fn send(&self, mut due: Due) {
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_mine = |task: &&Task| self.side == Side::Application || sides::is_here(task.runtime);
+        if let Some(task) = task.as_ref().filter(is_mine) {
+            match task.due.send(due) {
+                Ok(()) => return,
+                Err(mpsc::error::SendError(unsent)) => due = unsent,
             }
         }
-    }));
-    due
+        let (sender, queue) = mpsc::unbounded_channel();
+        drop(sender.send(due));
+        let runtime = Handle::current();
+        drop(runtime.spawn(serve(self.post.clone(), queue)));
+        *task = Some(Task { due: sender, runtime: runtime.id() });
+    }
 }
 
-fn within(batch: &[Due]) -> Duration {
-    batch.iter().map(|due| due.renew.within).min().unwrap_or(REQUEST_WITHIN)
-}
-
-fn command(batch: &[Due]) -> Cmd {
-    let mut command = RENEW.evalsha(batch.len() * Names::count());
-    for due in batch {
-        due.renew.names.add_to(&mut command);
-    }
-    for Due { renew, .. } in batch {
-        command.arg(&renew.owner).arg(renew.lease_ms).arg(renew.fences).arg(renew.fence_ms);
-    }
-    command
-}
-
-async fn serve(link: &Arc<Link>, batch: &mut Vec<Due>) {
-    let (command, within) = (command(batch), within(batch));
-    let mut answer = link.call(&command, within).await;
-    if answer.as_ref().is_err_and(|unserved| unserved.fault.is_no_script()) {
-        answer = link.call(&RENEW.eval(&command), within).await;
-    }
-    tell(batch.drain(..), answer.map_err(|unserved| unserved.fault));
-}
-
-/// One call per slot, all sent together.
-async fn serve_by_slot(link: &Arc<Link>, batch: &mut Vec<Due>) {
-    let within = within(batch);
-    let slot = |due: &Due| cluster::slot_of(due.renew.names.lock().as_bytes());
-    batch.sort_by_cached_key(slot);
-    let sizes: Vec<_> = batch.chunk_by(|a, b| slot(a) == slot(b)).map(<[Due]>::len).collect();
-    let mut calls = Pipeline::new();
-    let mut commands = Vec::with_capacity(sizes.len());
-    for claims in batch.chunk_by(|a, b| slot(a) == slot(b)) {
-        commands.push(command(claims));
-        calls.add_command(command(claims));
-    }
-    let mut answers = link.call_each(&calls, within).await.map_err(|unserved| unserved.fault);
-    let no_script = |answer: &Value| {
-        let failure = answer.clone().extract_error().err().map(Failure::Server);
-        failure.is_some_and(|failure| failure.is_no_script())
-    };
-    if answers.as_ref().is_ok_and(|answers| answers.iter().any(no_script)) {
-        // A renewal that is made twice is no harm.
-        calls.clear();
-        for command in &commands {
-            calls.add_command(RENEW.eval(command));
+async fn serve(post: Arc<Post>, mut queue: mpsc::UnboundedReceiver<Due>) {
+    let under_way = Arc::new(Semaphore::new(UNDER_WAY_MAX));
+    let mut batch = Vec::new();
+    // Bounded: each claim has at most one renewal under way.
+    while queue.recv_many(&mut batch, BATCH_MAX).await > 0 {
+        // Never closed.
+        let Ok(one_more) = under_way.clone().acquire_owned().await else { return };
+        let size = batch.len();
+        let (post, batch) = (post.clone(), std::mem::replace(&mut batch, Vec::with_capacity(size)));
+        drop(tokio::spawn(async move {
+            post.send(batch).await;
+            drop(one_more);
+        }));
+        if size < BATCH_MAX {
+            tokio::time::sleep(APART).await;
         }
-        answers = link.call_each(&calls, within).await.map_err(|unserved| unserved.fault);
-    }
-    let mut answers = answers.map(Vec::into_iter);
-    for size in sizes {
-        let answer = match &mut answers {
-            Ok(answers) => match answers.next() {
-                Some(answer) => answer.extract_error().map_err(Failure::Server),
-                None => Err(Failure::Other(fault::strange("a renewal"))),
-            },
-            Err(failure) => Err(failure.clone()),
-        };
-        tell(batch.drain(..size), answer);
     }
 }
 
-fn tell(batch: impl ExactSizeIterator<Item = Due>, answer: Result<Value, Failure>) {
-    // A driver may be gone with its runtime.
+impl Post {
+    async fn send(&self, batch: Vec<Due>) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let within = batch.iter().map(|due| due.renew.within).min().unwrap_or(REQUEST_WITHIN);
+        match self.shape {
+            Shape::Whole => self.send_whole(batch, within).await,
+            Shape::BySlot => self.send_by_slot(batch, within).await,
+        }
+    }
+
+    /// One call for these claims.
+    fn command(&self, claims: &[Due]) -> Cmd {
+        let (keys, bytes) = claims.iter().fold((0, 0), |(keys, bytes), due| {
+            let owner = self.owner(due).bytes();
+            (keys + Names::count(), bytes + due.renew.names.bytes() + owner + 3 * NUMBER_BYTES)
+        });
+        let mut command = RENEW.evalsha_with(keys, claims.len() * 4, bytes);
+        for due in claims {
+            due.renew.names.add_to(&mut command);
+        }
+        for due in claims {
+            let Renew { lease_ms, fences, fence_ms, .. } = due.renew;
+            command.arg(self.owner(due)).arg(lease_ms).arg(fences).arg(fence_ms);
+        }
+        command
+    }
+
+    fn owner(&self, due: &Due) -> Owner<'_> {
+        Owner { claim: due.renew.claim, session: &self.session }
+    }
+
+    async fn send_whole(&self, batch: Vec<Due>, within: Duration) {
+        let command = self.command(&batch);
+        let mut answer = self.link.call(&command, within).await;
+        if answer.as_ref().is_err_and(|unserved| unserved.fault.is_no_script()) {
+            answer = self.link.call(&RENEW.eval(&command), within).await;
+        }
+        tell(batch, answer.map_err(|unserved| unserved.fault));
+    }
+
+    /// One call per slot, all sent together.
+    async fn send_by_slot(&self, mut batch: Vec<Due>, within: Duration) {
+        batch.sort_unstable_by_key(|due| due.renew.slot);
+        let mut slots = Vec::new();
+        while let Some(due) = batch.last() {
+            let slot = due.renew.slot;
+            let from = batch.partition_point(|due| due.renew.slot < slot);
+            slots.push(batch.split_off(from));
+        }
+        let mut calls = Pipeline::with_capacity(slots.len());
+        for claims in &slots {
+            calls.add_command(self.command(claims));
+        }
+        let mut answers = self.link.call_each(&calls, within).await;
+        if answers.as_ref().is_ok_and(|answers| answers.iter().any(is_no_script)) {
+            // A renewal that is made twice is no harm.
+            calls.clear();
+            for claims in &slots {
+                calls.add_command(RENEW.eval(&self.command(claims)));
+            }
+            answers = self.link.call_each(&calls, within).await;
+        }
+        match answers {
+            Ok(answers) => {
+                for (claims, answer) in slots.into_iter().zip(answers) {
+                    tell(claims, request::served(answer));
+                }
+            }
+            Err(unserved) => {
+                for claims in slots {
+                    tell(claims, Err(unserved.fault.clone()));
+                }
+            }
+        }
+    }
+}
+
+fn is_no_script(answer: &Value) -> bool {
+    let no_script = Some(redis::ServerErrorKind::NoScript);
+    matches!(answer, Value::ServerError(error) if error.kind() == no_script)
+}
+
+fn tell(claims: Vec<Due>, answer: Result<Value, Failure>) {
+    // Who asked may be gone with its runtime.
     match answer {
-        Ok(Value::Array(answers)) if answers.len() == batch.len() => {
-            for (due, answer) in batch.zip(answers) {
-                drop(due.reply.send(Ok(answer)));
+        Ok(Value::Array(answers)) if answers.len() == claims.len() => {
+            for (due, answer) in claims.into_iter().zip(&answers) {
+                drop(due.reply.send(Renewed::read(answer)));
             }
         }
-        Ok(_) => {
-            for due in batch {
-                drop(due.reply.send(Err(Failure::Other(fault::strange("a renewal")))));
-            }
-        }
-        Err(failure) => {
-            for due in batch {
+        answer => {
+            let failure = answer.err().unwrap_or_else(strange);
+            for due in claims {
                 drop(due.reply.send(Err(failure.clone())));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join_all;
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::key::Key;
+    use crate::redis::fake;
+    use crate::redis::origin::Origin;
+
+    fn renew(key: &str, within: Duration) -> Renew {
+        let names = Names::new(&Key::new(key).unwrap());
+        let claim = ClaimId::from_bits(1);
+        Renew { names, claim, lease_ms: 900, fence_ms: 900, fences: 1, within, slot: 0 }
+    }
+
+    fn renewals(port: u16, shape: Shape) -> Renewals {
+        let origin = Origin::parse(&format!("redis://127.0.0.1:{port}")).unwrap();
+        let link = |side| Link::plain(origin.clone(), side);
+        Renewals::new(link, &"ab".into(), &Arc::default(), shape)
+    }
+
+    fn requests(renewals: &Renewals) -> u64 {
+        renewals.lines.here().post.requests.load(Ordering::Relaxed)
+    }
+
+    /// That all claims of a call are held, with the number of them as their last token.
+    fn held(words: &[&str]) -> Option<String> {
+        let ["EVALSHA", _, keys, ..] = words else { return Some("+OK\r\n".into()) };
+        let claims = keys.parse::<usize>().unwrap() / Names::count();
+        let each = format!("*4\r\n:1\r\n:1\r\n:{claims}\r\n:0\r\n");
+        Some(format!("*{claims}\r\n{}", each.repeat(claims)))
+    }
+
+    #[tokio::test]
+    async fn claims_that_come_due_together_share_requests_which_are_full_at_most() {
+        let renewals = renewals(fake::start(held), Shape::Whole);
+        let keys = (0..2 * BATCH_MAX + 1).map(|n| n.to_string());
+        let asked = keys.map(|key| renew(&key, REQUEST_WITHIN));
+        let answers = join_all(asked.map(|renew| renewals.renew(renew))).await;
+        let sizes: Vec<_> = answers
+            .into_iter()
+            .map(|answer| match answer {
+                Ok(Renewed::Held { last, .. }) => last,
+                answer => panic!("{answer:?}"),
+            })
+            .collect();
+        let full = BATCH_MAX as i64;
+        assert_eq!(sizes, [vec![full; 2 * BATCH_MAX], vec![1]].concat());
+        assert_eq!(requests(&renewals), 3);
+    }
+
+    #[tokio::test]
+    async fn the_claims_of_each_slot_are_answered_by_the_call_for_that_slot() {
+        let renewals = renewals(fake::start(held), Shape::BySlot);
+        let slots = [7, 5, 7, 9, 7, 5];
+        let asked = slots.map(|slot| Renew { slot, ..renew("k", REQUEST_WITHIN) });
+        let answers = join_all(asked.map(|renew| renewals.renew(renew))).await;
+        for (slot, answer) in slots.iter().zip(answers) {
+            let last = slots.iter().filter(|other| *other == slot).count() as i64;
+            assert_eq!(answer.unwrap(), Renewed::Held { first: 1, last, wanted: 0 });
+        }
+        assert_eq!(requests(&renewals), 1);
+    }
+
+    #[tokio::test]
+    async fn a_batch_that_hangs_holds_up_none_behind_it() {
+        let (asked, mut has_asked) = watch::channel(());
+        let silent = fake::start(move |words| match words {
+            ["EVALSHA", ..] => {
+                asked.send_replace(());
+                Some(String::new())
+            }
+            words => held(words),
+        });
+        let renewals = renewals(silent, Shape::Whole);
+        let long = renewals.renew(renew("long", REQUEST_WITHIN));
+        let short = async {
+            has_asked.changed().await.unwrap();
+            renewals.renew(renew("short", Duration::from_millis(50))).await
+        };
+        tokio::select! {
+            _ = long => panic!("it has 2 s"),
+            answer = short => assert!(answer.is_err(), "{answer:?}"),
+        }
+    }
+
+    /// The runtime in which the task was started is gone.
+    #[test]
+    fn renewals_go_on_in_another_runtime() {
+        let runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let renewals = renewals(fake::start(held), Shape::Whole);
+        let renew = || renewals.renew(renew("k", REQUEST_WITHIN));
+        assert!(runtime().block_on(renew()).is_ok());
+        runtime().block_on(async {
+            // Over the connection of the last runtime.
+            drop(renew().await);
+            assert!(renew().await.is_ok());
+        });
     }
 }

@@ -45,6 +45,13 @@ pub fn suspend(time: std::time::Duration) {
     crate::engine::suspended::pretend(time);
 }
 
+/// From here on, and until the answer is dropped, what this thread polls counts as polled by the
+/// conductor of a client: a store sends it over connections of its own, which it makes here.
+#[must_use = "it ends with this"]
+pub fn as_conductor() -> impl Drop {
+    crate::engine::background::enter()
+}
+
 pub use any::{AnyBackend, AnyClaim};
 pub use scripted::{Act, Call, Reply, Script, Scripted, Verb};
 pub use subject::{BoxFuture, Subject};

@@ -59,7 +59,7 @@ async fn accept(
         });
         let shared = Arc::clone(shared);
         tokio::spawn(async move {
-            serve(client, target, Link::new(protocol, &shared), before).await;
+            serve(client, target, Link::new(protocol, &shared, &before), before).await;
             shared.count(|counters| counters.open -= 1);
         });
     }

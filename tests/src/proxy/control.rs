@@ -65,6 +65,7 @@ pub(super) struct Control {
     /// Counted up for each wish, so that a connection knows those that it has not yet followed.
     pub(super) cuts: u64,
     pub(super) resets: u64,
+    pub(super) silences: u64,
 }
 
 impl Control {

@@ -8,7 +8,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
-use super::control::{Direction, Flow, Shared};
+use super::control::{Control, Direction, Flow, Shared};
 use super::frames::Frame;
 use super::protocol::{Protocol, Request, Said};
 use super::trap::{Action, Slot};
@@ -27,12 +27,22 @@ pub(super) struct Link<'a> {
     /// The tickets that the server has yet to answer, each with its trap.
     unanswered: Mutex<VecDeque<(i32, Option<Arc<Slot>>)>>,
     subscribed: AtomicBool,
+    /// The silences before it was made, which are none of its own.
+    silences: u64,
 }
 
 impl<'a> Link<'a> {
-    pub(super) fn new(protocol: Protocol, shared: &'a Shared) -> Self {
+    pub(super) fn new(protocol: Protocol, shared: &'a Shared, before: &Control) -> Self {
         let (unanswered, subscribed) = (Mutex::default(), AtomicBool::new(false));
-        Link { protocol, shared, unanswered, subscribed }
+        Link { protocol, shared, unanswered, subscribed, silences: before.silences }
+    }
+
+    /// How this direction of this connection flows.
+    fn flow(&self, control: &Control, direction: Direction) -> Flow {
+        if control.silences > self.silences {
+            return Flow::BlackHole;
+        }
+        control.flow(direction)
     }
 
     pub(super) async fn pass_requests<W: AsyncWrite + Unpin>(
@@ -132,7 +142,7 @@ impl<'a> Link<'a> {
     async fn gate(&self, direction: Direction, frame: &Frame) {
         let mut control = self.shared.control.subscribe();
         loop {
-            let flow = control.borrow_and_update().flow(direction);
+            let flow = self.flow(&control.borrow_and_update(), direction);
             match flow {
                 Flow::Pass => return,
                 Flow::Delay(delay) => tokio::select! {
@@ -149,7 +159,7 @@ impl<'a> Link<'a> {
     /// The end of a stream passes unless the direction is a black hole.
     async fn gate_end(&self, direction: Direction) -> End {
         let mut control = self.shared.control.subscribe();
-        let _ = control.wait_for(|now| now.flow(direction) != Flow::BlackHole).await;
+        let _ = control.wait_for(|now| self.flow(now, direction) != Flow::BlackHole).await;
         End::Closed
     }
 }

@@ -10,6 +10,7 @@
 //! | [`refuse`](Proxy::refuse) | new connections are reset too |
 //! | [`set`](Proxy::set) with [`Flow::Delay`] | each frame of that direction takes longer |
 //! | [`set`](Proxy::set) with [`Flow::BlackHole`] | nothing arrives any more, nothing is closed |
+//! | [`silence`](Proxy::silence) | what is connected is a black hole for good; new connections are well |
 //! | [`drop_pushes`](Proxy::drop_pushes) | messages and watches are lost, all else arrives |
 //! | [`trap`](Proxy::trap) | one chosen request is held, lost, or loses its reply |
 //! | [`resume`](Proxy::resume) | all is well again; what a black hole kept arrives |
@@ -152,6 +153,12 @@ impl Proxy {
         self.set(Direction::ToClient, Flow::BlackHole);
     }
 
+    /// Makes every connection that exists a black hole until it is cut, as a firewall does that has
+    /// forgotten them. New ones are passed on.
+    pub fn silence(&self) {
+        self.shared.control.send_modify(|control| control.silences += 1);
+    }
+
     /// Loses published messages (`message`, `pmessage`, `smessage`) and the notifications of
     /// watches while `on`.
     pub fn drop_pushes(&self, on: bool) {
@@ -162,7 +169,8 @@ impl Proxy {
     /// routing fault; armed traps stay.
     pub fn resume(&self) {
         self.shared.control.send_modify(|control| {
-            *control = Control { cuts: control.cuts, resets: control.resets, ..Control::default() };
+            let Control { cuts, resets, silences, .. } = *control;
+            *control = Control { cuts, resets, silences, ..Control::default() };
         });
     }
 

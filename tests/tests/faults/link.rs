@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use lock_core::{LostCause, ReleaseError};
 use tests::checker::Checker;
-use tests::proxy::{Direction, Flow};
+use tests::proxy::{Action, Direction, Flow};
 use tests::redis::RedisServer;
 use tests::wait::{eventually, within};
 
@@ -155,5 +155,33 @@ async fn an_idle_client_listens_again_after_a_cut() {
         proxy.wait_until("a new connection", |counters| counters.connections > before).await;
         eventually("the channel again", || server.channels() == channels).await;
     }
+    nothing_left(&server, [locks]).await;
+}
+
+/// F10 (V3): a renewal that hangs does not hold up those beside it. All that is connected goes
+/// silent as the renewal of a lease of 9 s is on its way: one of 0.9 s on the same client is kept.
+#[tokio::test]
+async fn a_hung_renewal_of_a_long_lease_loses_no_short_one_beside_it() {
+    let server = RedisServer::start();
+    let (proxy, locks) = behind_proxy(&server, ms(900)).await;
+    let long = locks.lock("long").lease(ms(9_000)).await.unwrap();
+    let short = locks.lock("short").await.unwrap();
+    let token = short.token();
+    // The first request for it is its renewal, 3 s from here.
+    let hung = proxy.trap(call_for("long"), Action::HoldRequest);
+    within("the renewal", hung.sprung()).await;
+    proxy.silence();
+    let before = locks.stats().renewals;
+    // Three renewals a lease, and one of the long one.
+    eventually("several leases of renewals", || {
+        assert!(short.is_held(), "lost after {} renewals", locks.stats().renewals - before);
+        locks.stats().renewals >= before + 10
+    })
+    .await;
+    assert_eq!(short.token(), token);
+    assert!(long.is_held());
+    // What is silent would keep the server's side open.
+    drop((hung, long, short));
+    proxy.cut();
     nothing_left(&server, [locks]).await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::backend::Redis;
-use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
+use lock_core::test_util::{AnyBackend, BoxFuture, Subject, as_conductor, conformance};
 use tests::redis::RedisServer;
 
 use crate::support::Servers;
@@ -29,6 +29,15 @@ impl Subject for OnServers {
         left.extend(channels.map(|channel| format!("channel {channel}")));
         Box::pin(async move { left })
     }
+}
+
+/// With members that nobody but the conductor asks for anything.
+#[tokio::test]
+async fn three_servers_pass_all_of_it_for_a_conductor() {
+    let _here = as_conductor();
+    let servers = Servers::start(3);
+    servers.ready().await;
+    conformance::all(&OnServers(servers)).await;
 }
 
 /// One after the other: eight servers at once are much for a small machine.

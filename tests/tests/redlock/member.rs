@@ -8,8 +8,10 @@ use lock_core::backend::{
     Attempt, Backend, Claim, ClaimId, Enrolment, FaultKind, Member, MemberClaim, Mode, Redis,
     Terms, Withdrawal,
 };
+use lock_core::test_util::as_conductor;
 use tests::redis::{RedisOptions, RedisServer};
 use tests::wait::within;
+use tokio::runtime::Builder;
 
 use crate::support::ms;
 
@@ -76,6 +78,65 @@ async fn a_server_that_was_started_anew_grants_nothing_before_it_was_looked_at()
         assert_ne!(look.enrolment.expect("it is there").life, look.life);
         drop((waiter.withdraw().await, other.withdraw().await));
     }
+}
+
+/// How often its scripts asked the server, without the count itself.
+fn asked_who_it_is(server: &RedisServer) -> u64 {
+    server.command_stats().calls("info")
+}
+
+/// The runtime of the application, which has looked at it, is not driven any more, as if it were
+/// blocked. What the conductor sends goes over a connection that nobody has looked at: so the
+/// server is asked each time whether its life is the one that was seen.
+#[test]
+fn the_conductor_is_served_while_the_life_is_the_one_that_the_application_saw() {
+    let runtime = || Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let always = RedisOptions::new().aof_everysec().set("appendfsync", "always");
+    let mut server = RedisServer::with(always);
+    let (application, conductor) = (runtime(), runtime());
+    let (member, mut held) = application.block_on(async {
+        let member = member(&server, false).await;
+        let mut held = claim(&member, 1_000);
+        assert!(matches!(held.attempt().await, Ok(Attempt::Granted(_))));
+        (member, held)
+    });
+    let here = as_conductor();
+    conductor.block_on(async {
+        assert!(held.raise(2_000).await.unwrap());
+        assert_eq!(held.withdraw().await.unwrap(), Withdrawal::Released);
+        server.reset_stats();
+        held = claim(&member, 3_000);
+        assert!(matches!(held.attempt().await, Ok(Attempt::Granted(_))));
+        assert_eq!(asked_who_it_is(&server), 1);
+    });
+    server.restart();
+    conductor.block_on(async {
+        let mut other = claim(&member, 4_000);
+        within("a refusal", async {
+            while other.attempt().await.unwrap_err().kind() != FaultKind::Unready {}
+        })
+        .await;
+        assert_eq!(held.raise(9_000).await.unwrap_err().kind(), FaultKind::Unready);
+        // It looks itself, and has it served under its life.
+        let look = member.look().await.unwrap();
+        let seen = look.enrolment.clone().expect("it was kept");
+        assert_ne!(seen.life, look.life);
+        let anew = Enrolment { life: look.life.clone(), nonce: 8, ..seen };
+        assert!(member.enrol(&look, &anew).await.unwrap());
+        member.serve_under(Some(&anew));
+        server.reset_stats();
+        assert!(matches!(other.attempt().await, Ok(Attempt::Blocked { .. })));
+        assert_eq!(asked_who_it_is(&server), 0, "it knows the connection");
+    });
+    drop(here);
+    application.block_on(async {
+        let mut third = claim(&member, 5_000);
+        within("an answer", async {
+            // The connection broke with the server.
+            while !matches!(third.attempt().await, Ok(Attempt::Blocked { .. })) {}
+        })
+        .await;
+    });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,8 +13,9 @@ use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::options::Replicas;
 use crate::proto::REDIRECT_PAUSES;
-use crate::redis::link::{Failure, REQUEST_WITHIN, Unserved};
-use crate::redis::renewals::Renew;
+use crate::redis::names::Owner;
+use crate::redis::renewals::{Renew, Renewed};
+use crate::redis::request::{Failure, REQUEST_WITHIN, Unserved};
 use crate::redis::script::{FREE, KEEP, Script};
 
 /// Redirections of one call. A cluster that is at one with itself needs one, or two in a migration.
@@ -85,7 +86,7 @@ impl Cluster {
         script: &Script,
         command: &Cmd,
         lock: &str,
-        owner: &str,
+        owner: Owner<'_>,
         held: bool,
     ) -> Result<Value, Unserved> {
         let mut call = Call::new(script, command, Lane::Main, REQUEST_WITHIN);
@@ -113,16 +114,15 @@ impl Cluster {
 
     /// Renews one claim with the next batch of the node that serves it. While the keys of its lock
     /// are in two places, it keeps the lock itself, without further tokens.
-    pub(in crate::redis) async fn renew(&self, renew: Renew) -> Result<Value, Fault> {
-        let slot = slots::slot_of(renew.names.lock().as_bytes());
-        let now = clock::now();
+    pub(in crate::redis) async fn renew(&self, mut renew: Renew) -> Result<Renewed, Fault> {
+        let (slot, now) = (renew.slot, clock::now());
         let (until, end) = (worth_waiting(now, renew.within), now + renew.within);
         let (mut redirects, mut pauses) = (0, 0);
         self.keep_fresh();
         loop {
             let Some(server) = self.owner(slot) else { return Err(nobody()) };
             // What is left for a node behind a redirection, not the whole again.
-            let renew = Renew { within: left(end), ..renew.clone() };
+            renew.within = left(end);
             let failure = match server.renewals.renew(renew.clone()).await {
                 Ok(answer) if self.owns(slot, &server) => return Ok(answer),
                 Ok(_) => return Err(superseded()),
@@ -152,11 +152,13 @@ impl Cluster {
         }
     }
 
-    async fn keep(&self, renew: &Renew, end: Instant) -> Result<Value, Fault> {
+    async fn keep(&self, renew: &Renew, end: Instant) -> Result<Renewed, Fault> {
+        let owner = Owner { claim: renew.claim, session: self.session() };
         let mut command = KEEP.evalsha(1);
-        command.arg(renew.names.lock()).arg(&renew.owner).arg(renew.lease_ms);
+        command.arg(renew.names.lock()).arg(owner).arg(renew.lease_ms);
         let call = Call::new(&KEEP, &command, Lane::Renewals, left(end));
-        self.follow(call).await.map_err(|unserved| unserved.fault.into_fault())
+        let answer = self.follow(call).await.map_err(|unserved| unserved.fault);
+        answer.and_then(|answer| Renewed::read(&answer)).map_err(Failure::into_fault)
     }
 
     async fn follow(&self, call: Call<'_>) -> Result<Value, Unserved> {

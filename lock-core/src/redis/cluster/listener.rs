@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, PushInfo, PushKind, Value};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::layout::Addr;
@@ -11,7 +12,7 @@ use super::pushes::Heard;
 use super::{Cluster, slots};
 use crate::engine::clock;
 use crate::proto::FAULT_PAUSES;
-use crate::redis::link::REQUEST_WITHIN;
+use crate::redis::request::REQUEST_WITHIN;
 
 /// Whose channels, and where.
 #[derive(Debug, Clone)]
@@ -32,10 +33,10 @@ pub(super) enum Order {
 }
 
 /// Starts it; it ends with the last sender.
-pub(super) fn start(of: &Of, heard: &Arc<Heard>) -> mpsc::UnboundedSender<Order> {
+pub(super) fn start(runtime: &Handle, of: &Of, heard: &Arc<Heard>) -> mpsc::UnboundedSender<Order> {
     let (sender, orders) = mpsc::unbounded_channel();
     let (of, heard, this) = (of.clone(), heard.clone(), sender.downgrade());
-    drop(tokio::spawn(Listener { of, heard, this, open: None, connects: 0 }.run(orders)));
+    drop(runtime.spawn(Listener { of, heard, this, open: None, connects: 0 }.run(orders)));
     sender
 }
 

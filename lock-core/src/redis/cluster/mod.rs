@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use redis::{Cmd, PushInfo, Value};
 
@@ -34,17 +34,15 @@ pub(super) use self::server::asked;
 pub(super) use self::slots::{channel, slot_of, tag_of};
 pub(super) use self::url::Target;
 use super::inbox::Inboxes;
-use super::link::{Failure, REQUEST_WITHIN, Unserved};
 use super::names::Names;
+use super::request::{Failure, REQUEST_WITHIN, Unserved};
+use super::sides::{Home, Sides};
 use crate::backend::{ClaimId, Fault, FaultKind};
-
-/// How long a claim that has to wait lets the subscription to its channel take.
-const LISTENING_WITHIN: Duration = Duration::from_millis(300);
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Cluster {
-    session: String,
+    session: Arc<str>,
     inboxes: Arc<Inboxes>,
     requests: Arc<AtomicU64>,
     login: url::Login,
@@ -53,7 +51,10 @@ pub(super) struct Cluster {
     state: Mutex<State>,
     /// The open claims in each slot that has any.
     needed: Mutex<HashMap<u16, Vec<ClaimId>>>,
-    looking: AtomicBool,
+    /// Whether a look is under way. One of each side: the other's may be blocked in the middle.
+    looking: Sides<AtomicBool>,
+    /// Where pushes are listened to.
+    home: Home,
     /// When the last look ended, and when the next is due.
     look_at: Mutex<(Option<Instant>, Option<Instant>)>,
     this: Weak<Self>,
@@ -69,7 +70,7 @@ impl Cluster {
     /// Asks the nodes of the URL who serves what.
     pub(super) async fn connect(
         target: Target,
-        session: String,
+        session: Arc<str>,
         inboxes: Arc<Inboxes>,
         requests: Arc<AtomicU64>,
     ) -> Result<Arc<Self>, Fault> {
@@ -78,6 +79,7 @@ impl Cluster {
             target.login.client(seed)?;
         }
         let cluster = Self::unseen(target, session, inboxes, requests);
+        cluster.home.note();
         let looking = tokio::time::timeout(REQUEST_WITHIN, cluster.look());
         looking.await.unwrap_or_else(|_| Err(super::fault::timed_out(REQUEST_WITHIN)))?;
         Ok(cluster)
@@ -86,7 +88,7 @@ impl Cluster {
     /// A cluster of which nothing is known but where to begin.
     fn unseen(
         target: Target,
-        session: String,
+        session: Arc<str>,
         inboxes: Arc<Inboxes>,
         requests: Arc<AtomicU64>,
     ) -> Arc<Self> {
@@ -99,7 +101,8 @@ impl Cluster {
             seeds,
             state: Mutex::new(State { table: Table::empty(), servers: HashMap::new() }),
             needed: Mutex::default(),
-            looking: AtomicBool::new(false),
+            looking: Sides::default(),
+            home: Home::default(),
             look_at: Mutex::default(),
             this: this.clone(),
         })
@@ -113,7 +116,7 @@ impl Cluster {
         self.needed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn session(&self) -> &str {
+    fn session(&self) -> &Arc<str> {
         &self.session
     }
 
@@ -139,7 +142,7 @@ impl Cluster {
             Entry::Occupied(entry) => Some(entry.get().clone()),
             Entry::Vacant(entry) => {
                 let (addr, client) = (entry.key().clone(), self.login.client(entry.key()).ok()?);
-                let server = Server::start(addr, client, self.requests.clone(), self.this.clone());
+                let server = Server::new(self, addr, client);
                 Some(entry.insert(Arc::new(server)).clone())
             }
         }
@@ -238,11 +241,10 @@ impl Listening {
         self.cluster.listen_at_owner(self.slot)
     }
 
-    /// Waits until it is, and not for long.
+    /// Waits until it is, at the server that it was asked for at.
     pub(super) async fn on(&self) {
         let Some(server) = self.cluster.owner(self.slot) else { return };
-        let listening = server.pushes.listening(self.slot);
-        drop(tokio::time::timeout(LISTENING_WITHIN, listening).await);
+        server.pushes.listening(self.slot).await;
     }
 }
 
@@ -273,6 +275,8 @@ impl Drop for Listening {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use redis::PushKind;
 
     use super::*;
@@ -298,7 +302,7 @@ mod tests {
         learn(&cluster, "127.0.0.1:1", 1);
         let (claim, names) = (ClaimId::from_bits(5), Names::new(&Key::new("k").unwrap()));
         let (inbox, listening) = (inboxes.open(claim), cluster.listen(&names, claim).unwrap());
-        let message = format!("g {} 7 9 1", names::owner(claim, "ab"));
+        let message = format!("g {} 7 9 1", names::Owner { claim, session: "ab" });
         let data = [channel(listening.slot, "ab"), message];
         let data = data.map(|part| Value::BulkString(part.into_bytes())).to_vec();
         let push = PushInfo { kind: PushKind::SMessage, data };

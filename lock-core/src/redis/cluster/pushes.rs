@@ -3,7 +3,7 @@
 //! to whatever was asked last.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use redis::Client;
@@ -13,6 +13,7 @@ use super::Cluster;
 use super::layout::Addr;
 use super::listener::{self, Of, Order};
 use crate::engine::clock;
+use crate::redis::sides::Home;
 
 /// Channels that nobody needs any more and that are kept for the next who does.
 const UNUSED_MAX: usize = 256;
@@ -24,9 +25,12 @@ const ASK_AGAIN: Duration = Duration::from_millis(400);
 /// as a push.
 #[derive(Debug)]
 pub(super) struct Pushes {
-    orders: Mutex<mpsc::UnboundedSender<Order>>,
+    /// To the task, once there is something to listen to.
+    orders: Mutex<Option<mpsc::UnboundedSender<Order>>>,
     heard: Arc<Heard>,
     of: Of,
+    /// Where the task is started: the connections for pushes are the application's.
+    home: Home,
 }
 
 #[derive(Debug, Default)]
@@ -87,23 +91,31 @@ impl Heard {
 }
 
 impl Pushes {
-    /// Starts the task; it ends with this value.
-    pub(super) fn start(client: Client, addr: Addr, cluster: Weak<Cluster>) -> Self {
-        let (heard, of) = (Arc::new(Heard::default()), Of { client, addr, cluster });
-        let orders = Mutex::new(listener::start(&of, &heard));
-        Self { orders, heard, of }
+    pub(super) fn new(client: Client, addr: Addr, cluster: &Cluster) -> Self {
+        let of = Of { client, addr, cluster: cluster.this.clone() };
+        let home = cluster.home.clone();
+        Self { orders: Mutex::default(), heard: Arc::default(), of, home }
     }
 
-    fn order(&self, order: Order) {
+    /// Tells the task, which is started if need be; it ends with this value.
+    fn order(&self, mut order: Order) {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(mpsc::error::SendError(order)) = orders.send(order)
-            && tokio::runtime::Handle::try_current().is_ok()
-        {
-            // The runtime that the task was started in is gone; this one lives.
-            self.heard.forget();
-            *orders = listener::start(&self.of, &self.heard);
-            drop(orders.send(order));
+        if let Some(task) = &*orders {
+            match task.send(order) {
+                Ok(()) => return,
+                Err(mpsc::error::SendError(unsent)) => order = unsent,
+            }
+        } else if !matches!(order, Order::Subscribe(_)) {
+            return;
         }
+        let Some(runtime) = self.home.runtime() else { return };
+        if orders.is_some() {
+            // The runtime that the task was started in is gone.
+            self.heard.forget();
+        }
+        let task = listener::start(&runtime, &self.of, &self.heard);
+        drop(task.send(order));
+        *orders = Some(task);
     }
 
     /// Sees to it that the channel of the slot is listened to; whether it is by now.

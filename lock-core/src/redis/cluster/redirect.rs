@@ -3,7 +3,7 @@
 use redis::{ErrorKind, ServerErrorKind};
 
 use super::layout::Addr;
-use crate::redis::link::Failure;
+use crate::redis::request::Failure;
 
 /// See the module.
 #[derive(Debug, PartialEq, Eq)]

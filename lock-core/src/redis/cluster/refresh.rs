@@ -13,7 +13,8 @@ use super::{Cluster, State};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::redis::fault;
-use crate::redis::link::REQUEST_WITHIN;
+use crate::redis::request::REQUEST_WITHIN;
+use crate::redis::sides::Side;
 
 /// The time between two looks, whatever happens.
 const BETWEEN: Duration = Duration::from_millis(100);
@@ -31,11 +32,11 @@ const OTHERS_WITHIN: Duration = Duration::from_millis(100);
 pub(super) const NODE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Marks the end of a look even if its runtime drops it.
-struct Looking(Arc<Cluster>);
+struct Looking(Arc<Cluster>, Side);
 
 impl Drop for Looking {
     fn drop(&mut self) {
-        self.0.looking.store(false, Ordering::Release);
+        self.0.looking.of(self.1).store(false, Ordering::Release);
     }
 }
 
@@ -48,14 +49,15 @@ impl Cluster {
         }
     }
 
-    /// Looks in the background, now or a moment later. One look at a time.
+    /// Looks in the background, now or a moment later. One look at a time on each side.
     pub(super) fn refresh_soon(&self) {
         let Some(this) = self.this.upgrade() else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if self.looking.swap(true, Ordering::AcqRel) {
+        let side = Side::here();
+        if self.looking.of(side).swap(true, Ordering::AcqRel) {
             return;
         }
-        let looking = Looking(this);
+        let looking = Looking(this, side);
         drop(runtime.spawn(async move {
             let last = looking.0.look_at.lock().unwrap_or_else(PoisonError::into_inner).0;
             if let Some(last) = last {
@@ -179,4 +181,34 @@ fn not_a_cluster(fault: Fault) -> Fault {
         return fault;
     }
     Fault::new(FaultKind::Refused, "the server is not a node of a cluster: use `redis://`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Target;
+    use super::*;
+    use crate::engine::background;
+
+    /// A runtime that nobody drives stands for one that is blocked.
+    #[test]
+    fn the_conductor_looks_while_the_application_is_blocked_in_the_middle_of_a_look() {
+        let runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let target = Target::parse("redis+cluster://127.0.0.1:1").unwrap();
+        let cluster = Cluster::unseen(target, "ab".into(), Arc::default(), Arc::default());
+        let looked = || cluster.look_at.lock().unwrap_or_else(PoisonError::into_inner).0;
+        let application = runtime();
+        application.block_on(async { cluster.refresh_soon() });
+        let here = background::enter();
+        runtime().block_on(async {
+            cluster.refresh_soon();
+            let look = async {
+                while looked().is_none() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(10), look).await.expect("a look");
+        });
+        drop((here, application));
+    }
 }

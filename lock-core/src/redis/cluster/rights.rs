@@ -7,7 +7,7 @@ use super::refresh::NODE_WITHIN;
 use super::{Cluster, channel};
 use crate::backend::{Fault, FaultKind};
 use crate::redis::fault;
-use crate::redis::link::{self, REQUEST_WITHIN};
+use crate::redis::request::{self, REQUEST_WITHIN};
 
 /// Addresses in an error at most.
 const NODES_SHOWN_MAX: usize = 6;
@@ -68,8 +68,8 @@ impl Cluster {
         let config = AsyncConnectionConfig::new().set_connection_timeout(Some(NODE_WITHIN));
         let connecting = client.get_multiplexed_async_connection_with_config(&config);
         let mut connection = connecting.await.map_err(fault::fault)?;
-        let answers = link::send_each(&mut connection, &commands, NODE_WITHIN).await;
-        let answers = answers.map_err(link::Failure::into_fault)?;
+        let answers = request::send_each(&mut connection, &commands, NODE_WITHIN).await;
+        let answers = answers.map_err(request::Failure::into_fault)?;
         let refused = |answer: &Value| {
             let Err(error) = answer.clone().extract_error() else { return false };
             fault::fault(error).kind() == FaultKind::Refused

@@ -1,7 +1,6 @@
 //! One node of a cluster: its connections.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Client, Cmd, Pipeline, Value};
@@ -12,10 +11,12 @@ use super::pushes::Pushes;
 use crate::engine::clock;
 use crate::options::Replicas;
 use crate::redis::lanes::Lanes;
-use crate::redis::link::{Failure, Link, Unserved};
+use crate::redis::link::Link;
 use crate::redis::origin::Origin;
 use crate::redis::renewals::{Renewals, Shape};
+use crate::redis::request::{Failure, Unserved};
 use crate::redis::script::Script;
+use crate::redis::sides::{Side, Sides};
 
 /// No request is given less.
 pub(super) const REQUEST_LEAST: Duration = Duration::from_millis(50);
@@ -24,8 +25,9 @@ pub(super) const REQUEST_LEAST: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) addr: Addr,
-    main: Arc<Link>,
-    lanes: Lanes,
+    /// Over the conductor's go its renewals, too.
+    links: Sides<Arc<Link>>,
+    lanes: Sides<Lanes>,
     pub(super) renewals: Renewals,
     pub(super) pushes: Pushes,
 }
@@ -34,29 +36,33 @@ pub(super) struct Server {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Lane {
     Main,
-    /// Nothing but renewals, so that nothing holds them up.
+    /// Nothing but renewals, or but what the conductor sends, so that nothing holds them up.
     Renewals,
     /// One that waits for replicas: the answer, and how many acknowledged it.
     Waiting(Replicas),
 }
 
 impl Server {
-    pub(super) fn start(
-        addr: Addr,
-        client: Client,
-        requests: Arc<AtomicU64>,
-        cluster: Weak<Cluster>,
-    ) -> Self {
+    pub(super) fn new(cluster: &Cluster, addr: Addr, client: Client) -> Self {
         let origin = Origin::Server(Arc::new(client.clone()));
-        let main = Link::standing(origin.clone());
-        let renewals = Renewals::start(Link::plain(origin.clone()), requests, Shape::BySlot);
-        let pushes = Pushes::start(client, addr.clone(), cluster);
-        Self { addr, main, lanes: Lanes::new(origin), renewals, pushes }
+        let links = Sides::new(|side| match side {
+            Side::Application => Link::standing(origin.clone()),
+            Side::Conductor => Link::plain(origin.clone(), side),
+        });
+        let (session, requests) = (cluster.session(), &cluster.requests);
+        let link = |side| match side {
+            Side::Application => Link::plain(origin.clone(), side),
+            Side::Conductor => links.of(side).clone(),
+        };
+        let renewals = Renewals::new(link, session, requests, Shape::BySlot);
+        let pushes = Pushes::new(client, addr.clone(), cluster);
+        let lanes = Sides::new(|side| Lanes::new(origin.clone(), side));
+        Self { addr, links, lanes, renewals, pushes }
     }
 
     /// Sends one command.
     pub(super) async fn send(&self, command: &Cmd, within: Duration) -> Result<Value, Unserved> {
-        self.main.call(command, within).await
+        self.links.here().call(command, within).await
     }
 
     /// Calls a script. `asking`: although the slot is not this node's yet.
@@ -86,9 +92,11 @@ impl Server {
         within: Duration,
     ) -> Result<Value, Unserved> {
         let link = match lane {
-            Lane::Main => &self.main,
+            Lane::Main => self.links.here(),
             Lane::Renewals => self.renewals.link(),
-            Lane::Waiting(replicas) => return self.lanes.call_and_wait(command, replicas).await,
+            Lane::Waiting(replicas) => {
+                return self.lanes.here().call_and_wait(command, replicas).await;
+            }
         };
         if !asking {
             return link.call(command, within).await;

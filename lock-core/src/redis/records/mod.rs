@@ -20,13 +20,15 @@ use redis::{Cmd, FromRedisValue as _, Value};
 
 use self::script::{ABORT, CLAIM, COMPLETE, PEEK, RIGHTS};
 use super::cluster::{Cluster, Target};
-#[cfg(feature = "deadpool")]
-use super::link::Request;
-use super::link::{self, Failure, Link};
+use super::link::Link;
 use super::origin::Origin;
 #[cfg(feature = "deadpool")]
 use super::pool::RedisPool;
+#[cfg(feature = "deadpool")]
+use super::request::Request;
+use super::request::{self, Failure};
 use super::script::Script;
+use super::sides::Side;
 use super::{cluster, fault, probe, url};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
@@ -74,7 +76,7 @@ impl RedisRecords {
         if url.starts_with("redis+cluster:") {
             return Self::connect_cluster(Target::parse(url)?).await.map_err(ConnectError::Store);
         }
-        let link = Link::plain(Origin::parse(url)?);
+        let link = Link::plain(Origin::parse(url)?, Side::Application);
         link.get().await.map_err(ConnectError::Store)?;
         probe::no_cluster(&link).await.map_err(ConnectError::Store)?;
         let probe = format!("idem:{{probe-{}}}", clock::random_claim_id());
@@ -83,7 +85,7 @@ impl RedisRecords {
 
     async fn connect_cluster(target: Target) -> Result<Self, Fault> {
         url::install_tls();
-        let session = clock::random_claim_id().to_string();
+        let session: Arc<str> = clock::random_claim_id().to_string().into();
         let cluster =
             Cluster::connect(target, session.clone(), Arc::default(), Arc::default()).await?;
         let (slot, refused) = cluster.refused(false).await?;
@@ -173,7 +175,7 @@ impl RedisRecords {
     async fn send(&self, command: &Cmd) -> Result<Value, Failure> {
         match &self.wire {
             Wire::Own(link) => {
-                let answer = link.call(command, link::REQUEST_WITHIN).await;
+                let answer = link.call(command, request::REQUEST_WITHIN).await;
                 answer.map_err(|unserved| unserved.fault)
             }
             Wire::Cluster(cluster) => {

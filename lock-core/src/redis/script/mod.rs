@@ -67,7 +67,12 @@ impl Script {
 
     /// A call of the script by its hash; the caller adds keys and arguments.
     pub(super) fn evalsha(&self, keys: usize) -> Cmd {
-        let mut command = Cmd::with_capacity(12, 512);
+        self.evalsha_with(keys, 8, 400)
+    }
+
+    /// The same with room for so many arguments behind the keys, and so many bytes of both.
+    pub(super) fn evalsha_with(&self, keys: usize, args: usize, bytes: usize) -> Cmd {
+        let mut command = Cmd::with_capacity(3 + keys + args, 64 + bytes);
         command.arg("EVALSHA").arg(&self.sha).arg(keys);
         command
     }

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use tokio::task::AbortHandle;
-
 use super::answer::{Address, Poll, SENTINELS_MAX};
+use crate::redis::sides::Shared;
 
 /// A sentinel that only others named, and that does not answer, is forgotten after this.
 const SILENT_FOR: Duration = Duration::from_secs(60);
@@ -29,7 +28,7 @@ pub(super) struct Watched {
     heard: Instant,
     /// When it answered last.
     answered: Option<Instant>,
-    pub(super) task: Option<AbortHandle>,
+    pub(super) task: Option<Shared>,
 }
 
 impl Known {
@@ -99,7 +98,7 @@ impl Known {
             let is_double = is_same(one) && !one.is_named;
             if is_double {
                 poll.forget(&one.at);
-                one.task.iter().for_each(AbortHandle::abort);
+                one.task.iter().for_each(Shared::abort);
             }
             !is_double
         });

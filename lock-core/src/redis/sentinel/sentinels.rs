@@ -1,12 +1,12 @@
 //! Who is the master now.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::task::AbortHandle;
 
 use super::answer::{Address, Master, Report};
 use super::known::Known;
@@ -15,6 +15,7 @@ use super::{ask, watch};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::redis::fault;
+use crate::redis::sides::{Shared, Sides};
 
 /// What was heard longer ago than this is asked for before anything is connected to.
 const FRESH_FOR: Duration = Duration::from_secs(3);
@@ -39,7 +40,9 @@ type Told = Arc<dyn Fn() -> bool + Send + Sync>;
 #[derive(Default)]
 struct Follower {
     told: Option<Told>,
-    task: Option<AbortHandle>,
+    /// The term that it was told of last.
+    of: Arc<AtomicU64>,
+    task: Option<Shared>,
 }
 
 impl fmt::Debug for Follower {
@@ -58,8 +61,8 @@ pub(in crate::redis) struct Sentinels {
     pub(super) looks: tokio::sync::watch::Sender<()>,
     /// Who is told of each switch.
     follower: Mutex<Follower>,
-    /// Held while all are asked anew.
-    asking: tokio::sync::Mutex<()>,
+    /// Held while all are asked anew. One of each side: the other may be blocked with it.
+    pub(super) asking: Sides<tokio::sync::Mutex<()>>,
 }
 
 impl Sentinels {
@@ -71,7 +74,7 @@ impl Sentinels {
             term: tokio::sync::watch::Sender::new(None),
             looks: tokio::sync::watch::Sender::new(()),
             follower: Mutex::default(),
-            asking: tokio::sync::Mutex::new(()),
+            asking: Sides::default(),
         })
     }
 
@@ -96,12 +99,12 @@ impl Sentinels {
         drop(terms.wait_for(other).await);
     }
 
-    /// Tells `told` of each switch to come, and at first; ends with this value.
+    /// Tells `told` of the term that goes on, and of each switch to come; ends with this value.
     pub(in crate::redis) fn follow(
         self: &Arc<Self>,
         told: impl Fn() -> bool + Send + Sync + 'static,
     ) {
-        let follower = Follower { told: Some(Arc::new(told)), task: None };
+        let follower = Follower { told: Some(Arc::new(told)), ..Follower::default() };
         *self.follower.lock().unwrap_or_else(PoisonError::into_inner) = follower;
         self.watch();
     }
@@ -124,7 +127,7 @@ impl Sentinels {
         if let Some(term) = self.fresh() {
             return Ok(term);
         }
-        let _one_at_a_time = self.asking.lock().await;
+        let _one_at_a_time = self.asking.here().lock().await;
         let asked = clock::now();
         if let Some(term) = self.fresh() {
             return Ok(term);
@@ -205,22 +208,24 @@ impl Sentinels {
     }
 
     /// Starts the watching tasks that do not run: at first, and when the runtime that they were
-    /// started in is gone.
+    /// started in is gone. The conductor takes them over from the application, which may be blocked.
     fn watch(self: &Arc<Self>) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let mut known = self.known();
         for one in &mut known.watched {
-            if one.task.as_ref().is_none_or(AbortHandle::is_finished) {
-                one.task = Some(watch::start(self, one.at.clone(), &runtime));
+            if !one.task.as_ref().is_some_and(Shared::serves_here) {
+                let task = watch::start(self, one.at.clone(), &runtime);
+                one.task.replace(task).iter().for_each(Shared::abort);
             }
         }
         drop(known);
         let mut follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
-        if follower.task.as_ref().is_none_or(AbortHandle::is_finished)
+        if !follower.task.as_ref().is_some_and(Shared::serves_here)
             && let Some(told) = follower.told.clone()
         {
-            let task = runtime.spawn(tell(told, self.term.subscribe()));
-            follower.task = Some(task.abort_handle());
+            let task =
+                Shared::start(&runtime, tell(told, follower.of.clone(), self.term.subscribe()));
+            follower.task.replace(task).iter().for_each(Shared::abort);
         }
     }
 
@@ -258,7 +263,19 @@ impl Sentinels {
     }
 }
 
-async fn tell(told: Told, mut terms: tokio::sync::watch::Receiver<Option<Term>>) {
-    // There may have been a switch since the last one to tell was gone.
-    while told() && terms.changed().await.is_ok() {}
+async fn tell(
+    told: Told,
+    of: Arc<AtomicU64>,
+    mut terms: tokio::sync::watch::Receiver<Option<Term>>,
+) {
+    loop {
+        // At first, too: there may have been a switch since the last one to tell was gone.
+        let term = terms.borrow_and_update().as_ref().map_or(0, |term| term.number);
+        if of.swap(term, Ordering::AcqRel) != term && !told() {
+            return;
+        }
+        if terms.changed().await.is_err() {
+            return;
+        }
+    }
 }

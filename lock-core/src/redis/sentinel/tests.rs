@@ -1,37 +1,42 @@
 //! Asking sentinels that answer as a test says.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::answer::{Address, Master, Report};
 use super::{Sentinels, Target};
 use crate::backend::FaultKind;
-use crate::engine::clock;
+use crate::engine::{background, clock};
+use crate::redis::fake;
+
+/// What tells the sentinels from each other.
+static NEXT_ID: AtomicUsize = AtomicUsize::new(1);
 
 /// A sentinel that names the master at this port with this epoch, or knows of none, after a time.
-/// Its threads end with the test's process, and its connections with those of the test.
 struct Fake {
     port: u16,
+    says: Arc<Mutex<Option<(u16, u64)>>>,
     hushed: Arc<AtomicBool>,
 }
 
 impl Fake {
     fn start(says: Option<(u16, u64)>, after_ms: u64) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let hushed = Arc::new(AtomicBool::new(false));
-        let is_hushed = hushed.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let (stream, is_hushed) = (stream.unwrap(), is_hushed.clone());
-                let after = Duration::from_millis(after_ms);
-                std::thread::spawn(move || serve(&stream, says, after, &is_hushed));
-            }
+        let (says, hushed) = (Arc::new(Mutex::new(says)), Arc::new(AtomicBool::new(false)));
+        let (says_now, is_hushed) = (says.clone(), hushed.clone());
+        let after = Duration::from_millis(after_ms);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let port = fake::start(move |words| {
+            let says = *says_now.lock().unwrap();
+            let answer = answer(words, says, after, id);
+            let is_hushed = is_hushed.load(Ordering::SeqCst);
+            Some(if is_hushed { String::new() } else { answer })
         });
-        Self { port, hushed }
+        Self { port, says, hushed }
+    }
+
+    fn switch(&self, to: u16, epoch: u64) {
+        *self.says.lock().unwrap() = Some((to, epoch));
     }
 
     fn hush(&self) {
@@ -39,52 +44,23 @@ impl Fake {
     }
 }
 
-/// Answers commands until there are no more.
-fn serve(
-    stream: &TcpStream,
-    says: Option<(u16, u64)>,
-    after: Duration,
-    hushed: &AtomicBool,
-) -> Option<()> {
-    let mut reader = BufReader::new(stream);
-    loop {
-        let words = command(&mut reader)?;
-        let words: Vec<_> = words.iter().map(String::as_str).collect();
-        let answer = match (&words[..], says) {
-            (["HELLO", ..], _) => "%1\r\n+proto\r\n:3\r\n".to_owned(),
-            (["SENTINEL", "get-master-addr-by-name", _], Some((port, _))) => {
-                std::thread::sleep(after / 2);
-                format!("*2\r\n+127.0.0.1\r\n+{port}\r\n")
-            }
-            (["SENTINEL", "get-master-addr-by-name", _], None) => "_\r\n".to_owned(),
-            (["SENTINEL", "master", _], Some((_, epoch))) => {
-                format!("%1\r\n+config-epoch\r\n+{epoch}\r\n")
-            }
-            (["SENTINEL", "myid"], _) => format!("+{}\r\n", stream.local_addr().ok()?.port()),
-            (["SENTINEL", "sentinels", _], Some(_)) => "*0\r\n".to_owned(),
-            (["SENTINEL", ..], _) => "-ERR No such master with that name\r\n".to_owned(),
-            _ => "+OK\r\n".to_owned(),
-        };
-        if !hushed.load(Ordering::SeqCst) {
-            (&*stream).write_all(answer.as_bytes()).ok()?;
+fn answer(words: &[&str], says: Option<(u16, u64)>, after: Duration, id: usize) -> String {
+    match (words, says) {
+        (["SENTINEL", "get-master-addr-by-name", _], Some((port, _))) => {
+            std::thread::sleep(after / 2);
+            format!("*2\r\n+127.0.0.1\r\n+{port}\r\n")
         }
+        (["SENTINEL", "get-master-addr-by-name", _], None) => "_\r\n".to_owned(),
+        (["SENTINEL", "master", _], Some((_, epoch))) => {
+            format!("%1\r\n+config-epoch\r\n+{epoch}\r\n")
+        }
+        (["SENTINEL", "myid"], _) => format!("+{id}\r\n"),
+        (["SENTINEL", "sentinels", _], Some(_)) => "*0\r\n".to_owned(),
+        (["SENTINEL", ..], _) => "-ERR No such master with that name\r\n".to_owned(),
+        // It is asked all the same.
+        (["SUBSCRIBE", ..], _) => "-ERR unknown command\r\n".to_owned(),
+        _ => "+OK\r\n".to_owned(),
     }
-}
-
-fn command(reader: &mut impl BufRead) -> Option<Vec<String>> {
-    let mut words = Vec::new();
-    for _ in 0..number(reader)? {
-        let mut word = vec![0; usize::try_from(number(reader)?).ok()? + 2];
-        reader.read_exact(&mut word).ok()?;
-        words.push(String::from_utf8_lossy(&word).trim_end().to_owned());
-    }
-    Some(words)
-}
-
-fn number(reader: &mut impl BufRead) -> Option<u64> {
-    let mut line = String::new();
-    reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
-    line[1..].trim().parse().ok()
 }
 
 fn sentinels(fakes: &[Fake]) -> Arc<Sentinels> {
@@ -141,38 +117,92 @@ async fn sentinels_that_are_silent_hold_the_known_master_up_once_for_a_second() 
     assert!(took < Duration::from_millis(1_500), "{took:?}");
 }
 
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Counts what is told of.
+fn count(all: &Arc<Sentinels>) -> Arc<AtomicUsize> {
+    let told = Arc::new(AtomicUsize::new(0));
+    let counted = told.clone();
+    all.follow(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        true
+    });
+    told
+}
+
+async fn is_told(told: &AtomicUsize, times: usize) {
+    let long_enough = async {
+        while told.load(Ordering::SeqCst) < times {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let is_told = tokio::time::timeout(Duration::from_secs(5), long_enough).await;
+    assert!(is_told.is_ok() && told.load(Ordering::SeqCst) == times, "{told:?}, not {times}");
+}
+
 /// The client was connected in a runtime that is gone, and goes on in another.
 #[test]
 fn a_switch_is_told_of_in_whatever_runtime_the_client_lives() {
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let fakes = [Fake::start(Some((2, 5)), 0)];
-    let (all, told) = (sentinels(&fakes), Arc::new(AtomicUsize::new(0)));
-    let first = runtime();
-    first.block_on(async {
+    let all = sentinels(&fakes);
+    let told = runtime().block_on(async {
         assert_eq!(master(&all).await, 2);
-        let told = told.clone();
-        all.follow(move || {
-            told.fetch_add(1, Ordering::SeqCst);
-            true
-        });
+        let told = count(&all);
+        is_told(&told, 1).await;
+        told
     });
-    drop(first);
-    let is_told = |times: usize| {
-        let told = told.clone();
-        let long_enough = async move {
-            while told.load(Ordering::SeqCst) < times {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(5), long_enough)
-    };
-    runtime().block_on(async {
-        let before = told.load(Ordering::SeqCst);
-        assert_eq!(master(&all).await, 2);
-        is_told(before + 1).await.expect("of what it may have missed");
+    let switch = |to, epoch| {
         let at = |port| Address { host: "127.0.0.1".into(), port };
-        let report = Report { master: Master { at: at(3), epoch: 6 }, id: None, others: vec![] };
+        fakes[0].switch(to, epoch);
+        let report = Report { master: Master { at: at(to), epoch }, id: None, others: vec![] };
         all.learn(&at(fakes[0].port), report);
-        is_told(before + 2).await.expect("of the switch");
+    };
+    switch(3, 6);
+    runtime().block_on(async {
+        assert_eq!(master(&all).await, 3);
+        // Of what was missed.
+        is_told(&told, 2).await;
+        switch(4, 7);
+        is_told(&told, 3).await;
     });
+}
+
+/// A runtime that nobody drives stands for one that is blocked.
+#[test]
+fn the_conductor_follows_the_master_while_the_application_is_blocked() {
+    let fakes = [Fake::start(Some((2, 5)), 0)];
+    let all = sentinels(&fakes);
+    let application = runtime();
+    let told = application.block_on(async {
+        assert_eq!(master(&all).await, 2);
+        let told = count(&all);
+        is_told(&told, 1).await;
+        told
+    });
+    // It was about to ask them all.
+    let asking = application.block_on(all.asking.here().lock());
+    let conductor = runtime();
+    let here = background::enter();
+    conductor.block_on(async {
+        all.known().heard = None;
+        let asked = tokio::time::timeout(Duration::from_secs(5), master(&all)).await;
+        assert_eq!(asked.expect("it waits for nobody who is blocked"), 2);
+        fakes[0].switch(3, 6);
+        all.look();
+        is_told(&told, 2).await;
+        assert_eq!(master(&all).await, 3);
+    });
+    drop((here, asking));
+    application.block_on(async {
+        assert_eq!(master(&all).await, 3);
+        fakes[0].switch(4, 7);
+    });
+    let here = background::enter();
+    conductor.block_on(async {
+        all.look();
+        is_told(&told, 3).await;
+    });
+    drop(here);
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, PushKind};
 use tokio::sync::{Notify, watch};
-use tokio::task::AbortHandle;
 
 use super::answer::Address;
 use super::ask;
@@ -15,6 +14,7 @@ use super::sentinels::{Sentinels, Term};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::proto::FAULT_PAUSES;
+use crate::redis::sides::Shared;
 
 /// A message that was lost costs no more than this.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -31,17 +31,16 @@ pub(super) fn start(
     sentinels: &Arc<Sentinels>,
     at: Address,
     runtime: &tokio::runtime::Handle,
-) -> AbortHandle {
+) -> Shared {
     let (this, terms, looks) =
         (Arc::downgrade(sentinels), sentinels.term.subscribe(), sentinels.looks.subscribe());
-    let task = runtime.spawn(async move {
+    Shared::start(runtime, async move {
         tokio::select! {
             biased;
             () = end(terms) => {}
             () = watch_for_good(this, at, looks) => {}
         }
-    });
-    task.abort_handle()
+    })
 }
 
 /// Resolves when the client is gone.

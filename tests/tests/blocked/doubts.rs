@@ -1,0 +1,49 @@
+//! Attempts of an application that has been blocked since.
+
+use std::time::Duration;
+
+use lock_core::backend::{Claim as _, Redis, Withdrawal};
+use tests::proxy::{Action, Match, Proxy};
+use tests::redis::RedisServer;
+use tests::wait::eventually;
+
+use crate::application::{Application, LEASE, claim, conduct, runtime};
+
+/// What a request may take, and some more.
+const GIVEN_UP: Duration = Duration::from_millis(2_200);
+
+/// V6: an attempt that was not answered is withdrawn by the conductor while the application is
+/// blocked, and takes effect later still. The application has only to run again for that to be
+/// undone, as what comes behind the attempt has to come over its connection; however long that
+/// takes.
+#[test]
+fn an_attempt_that_takes_effect_after_its_withdrawal_is_undone_behind_it() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.addr());
+    let url = proxy.url();
+    let attempt = proxy.trap(Match::verb("EVALSHA").containing("lock:{k}"), Action::HoldRequest);
+    // The server knows the script.
+    runtime().block_on(async {
+        let others = Redis::connect(&server.url(), None).await.expect("a server");
+        let answer = claim(&others, "other", None).attempt().await;
+        assert!(answer.is_ok(), "{answer:?}");
+    });
+    let (mut claim, application) = Application::blocked_after(async move || {
+        let backend = Redis::connect(&url, None).await.expect("a server");
+        let mut claim = claim(&backend, "k", None);
+        assert!(claim.attempt().await.expect_err("no answer").is_transient());
+        claim
+    });
+    conduct(async {
+        assert_eq!(claim.withdraw().await.expect("an answer"), Withdrawal::NotHeld);
+        attempt.release();
+        let is_held = || server.key("lock:{k}").is_some();
+        eventually("the attempt takes effect", is_held).await;
+        // Whoever waits for an answer over its connection has given that up.
+        tokio::time::sleep(GIVEN_UP).await;
+        assert!(is_held() && GIVEN_UP < LEASE);
+    });
+    application.let_go();
+    let is_free = || server.key("lock:{k}").is_none();
+    runtime().block_on(eventually("it is withdrawn", is_free));
+}

@@ -1,0 +1,174 @@
+//! Every verb is served, at every kind of server.
+
+use deadpool_redis::{Config, Runtime};
+use lock_core::backend::{Attempt, Backend, Claim as _, Redis, Renewal, Withdrawal};
+use lock_core::{Key, Replicas};
+use tests::redis::{RedisCluster, RedisServer, SentinelSet};
+use tests::wait::eventually;
+
+use crate::application::{Application, Claim, claim, conduct, runtime};
+
+const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+/// What an application did before it was blocked.
+struct Begun {
+    backend: Redis,
+    held: Vec<Claim>,
+    dropped: Vec<Claim>,
+}
+
+/// It holds keys, and is to be blocked.
+async fn begin(backend: Redis) -> Begun {
+    let (mut held, mut dropped) = (Vec::new(), Vec::new());
+    for key in KEYS {
+        held.push(granted(&backend, &format!("held:{key}"), None).await);
+        dropped.push(granted(&backend, &format!("dropped:{key}"), None).await);
+    }
+    Begun { backend, held, dropped }
+}
+
+async fn granted(backend: &Redis, key: &str, replicas: Option<Replicas>) -> Claim {
+    let mut claim = claim(backend, key, replicas);
+    let answer = claim.attempt().await;
+    assert!(matches!(answer, Ok(Attempt::Granted(_))), "{key}: {answer:?}");
+    claim
+}
+
+async fn renewed(claims: &mut [Claim]) {
+    for claim in claims {
+        let answer = claim.renew().await;
+        assert!(matches!(answer, Ok(Renewal::Held(_))), "{answer:?}");
+    }
+}
+
+/// All that a conductor may ask for.
+async fn asks(begun: &mut Begun) {
+    let Begun { backend, held, dropped } = begun;
+    renewed(held).await;
+    for claim in dropped {
+        assert_eq!(claim.withdraw().await.expect("an answer"), Withdrawal::Released);
+    }
+    for key in KEYS {
+        let name = format!("held:{key}");
+        let mut waiting = claim(backend, &name, None);
+        let answer = waiting.attempt().await;
+        assert!(matches!(answer, Ok(Attempt::Blocked { .. })), "{answer:?}");
+        assert_eq!(waiting.withdraw().await.expect("an answer"), Withdrawal::NotHeld);
+        let seen = backend.inspect(&Key::new(&name).expect("a key")).await.expect("an answer");
+        assert!(seen.holder.is_some() && seen.waiters.is_empty(), "{seen:?}");
+        granted(backend, &format!("dropped:{key}"), None).await.withdraw().await.expect("one");
+    }
+}
+
+/// The conductor is served, one that takes its place too, and then the application again.
+fn all_is_served(begun: Begun, application: &Application) {
+    let mut begun = begun;
+    conduct(asks(&mut begun));
+    conduct(renewed(&mut begun.held));
+    application.let_go();
+    runtime().block_on(async {
+        for claim in &mut begun.held {
+            assert_eq!(claim.withdraw().await.expect("an answer"), Withdrawal::Released);
+        }
+    });
+}
+
+/// V3, V5: at one server.
+#[test]
+fn one_server_serves_the_conductor_of_an_application_that_is_blocked() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let (begun, application) = Application::blocked_after(async move || {
+        begin(Redis::connect(&url, None).await.expect("a server")).await
+    });
+    all_is_served(begun, &application);
+}
+
+/// V3, V5: beside an application's pool, of which the application has the only connection.
+#[test]
+fn the_conductor_needs_no_connection_of_the_pool() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let ((begun, its), application) = Application::blocked_after(async move || {
+        let pool = Config::from_url(&*url).builder().expect("a URL").max_size(1);
+        let pool = pool.runtime(Runtime::Tokio1).build().expect("a pool");
+        let backend = Redis::connect(&url, Some(pool.clone().into())).await.expect("a server");
+        (begin(backend).await, pool.get().await.expect("a connection"))
+    });
+    let mut begun = begun;
+    conduct(asks(&mut begun));
+    drop((its, application));
+}
+
+/// V3, V5: at the nodes of a cluster.
+#[test]
+fn a_cluster_serves_the_conductor_of_an_application_that_is_blocked() {
+    let cluster = runtime().block_on(RedisCluster::start());
+    let url = cluster.url();
+    let (begun, application) = Application::blocked_after(async move || {
+        begin(Redis::connect(&url, None).await.expect("a cluster")).await
+    });
+    let owners: std::collections::HashSet<_> =
+        KEYS.iter().map(|key| cluster.owner(&format!("held:{key}"))).collect();
+    assert!(owners.len() > 1, "at several nodes");
+    all_is_served(begun, &application);
+}
+
+/// V3, V5: the slot of a key moves, and its master dies: the conductor finds both by itself.
+#[test]
+fn the_conductor_finds_the_node_of_a_slot_that_has_moved_and_of_one_that_is_succeeded() {
+    let mut cluster = runtime().block_on(RedisCluster::start());
+    let url = cluster.url_of_all(None);
+    let (begun, application) = Application::blocked_after(async move || {
+        begin(Redis::connect(&url, None).await.expect("a cluster")).await
+    });
+    let mut begun = begun;
+    let name = format!("held:{}", KEYS[0]);
+    let from = cluster.owner(&name);
+    let to = (from + 1) % 3;
+    cluster.move_slot(cluster.slot(&name), from, to);
+    conduct(renewed(&mut begun.held));
+    runtime().block_on(eventually("its replica has all of it", || {
+        let info: String = cluster.node(to).command(&["INFO", "replication"]);
+        let offset = |field: &str| {
+            let at = info.find(field)? + field.len();
+            info[at..].split(|end: char| !end.is_ascii_digit()).next()?.parse::<u64>().ok()
+        };
+        let offsets = (offset("master_repl_offset:"), offset(",offset="));
+        offsets.0.is_some() && offsets.0 == offsets.1
+    }));
+    cluster.node_mut(to).kill();
+    runtime().block_on(cluster.succeeded(to, &name));
+    conduct(async {
+        while begun.held[0].renew().await.is_err() {
+            tokio::task::yield_now().await;
+        }
+        renewed(&mut begun.held).await;
+    });
+    drop(application);
+}
+
+/// V3, V5: at the master that sentinels name, with and without its replicas, and at the next one,
+/// which the conductor finds by itself.
+#[test]
+fn the_conductor_follows_the_master_while_the_application_is_blocked() {
+    let set = runtime().block_on(SentinelSet::start());
+    let url = set.url();
+    let (begun, application) = Application::blocked_after(async move || {
+        begin(Redis::connect(&url, None).await.expect("a master")).await
+    });
+    let mut begun = begun;
+    conduct(async {
+        asks(&mut begun).await;
+        let replicas = Replicas { count: 2, timeout: std::time::Duration::from_secs(1) };
+        granted(&begun.backend, "replicated", Some(replicas)).await;
+        let new = set.failover().await;
+        while begun.held[0].renew().await.is_err() {
+            tokio::task::yield_now().await;
+        }
+        renewed(&mut begun.held).await;
+        let key = set.server(new).key("lock:{held:a}").expect("the lock");
+        assert!(key.ttl_ms.is_some_and(|left| left > 50_000), "{key:?}");
+    });
+    drop(application);
+}
