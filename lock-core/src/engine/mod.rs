@@ -13,7 +13,7 @@
 //! - [`scope`]: what running code is called under: holds to re-enter, and who watches for cuts.
 //! - [`observe`]: what those who watch a service see.
 //! - [`clock`]: the one place that reads the time, with what the machine was [`suspended`] for;
-//!   [`wall`] is for tokens.
+//!   [`wall`] is for tokens; [`timeout`] bounds requests, whoever polls them.
 
 mod acquire;
 pub(crate) mod background;
@@ -33,6 +33,8 @@ mod revoke;
 mod scope;
 mod shared;
 pub(crate) mod suspended;
+#[cfg(any(feature = "redis", feature = "zookeeper"))]
+pub(crate) mod timeout;
 pub(crate) mod wall;
 mod watch;
 

@@ -15,7 +15,7 @@ use super::origin::Origin;
 use super::request::{Failure, REQUEST_WITHIN, Unserved};
 use super::sides::Side;
 use crate::backend::{Fault, FaultKind};
-use crate::engine::clock;
+use crate::engine::{clock, timeout};
 use crate::options::Replicas;
 
 /// Connections at most. Each serves hundreds of attempts a second while the replicas are well, and
@@ -48,7 +48,7 @@ impl Lanes {
         replicas: Replicas,
     ) -> Result<Value, Unserved> {
         let until = clock::now() + REQUEST_WITHIN;
-        let lane = tokio::time::timeout_at(clock::timer(until), self.free.acquire());
+        let lane = timeout::by(until, self.free.acquire());
         // Never closed.
         let Ok(Ok(_lane)) = lane.await else { return Err(busy()) };
         let left = until.saturating_duration_since(clock::now());

@@ -17,7 +17,7 @@ use super::request::{Failure, REQUEST_WITHIN, Request, Sent, Unserved, send_each
 use super::sides::{self, Home, Side};
 use super::{fault, gate, probe};
 use crate::backend::Fault;
-use crate::engine::clock;
+use crate::engine::{clock, timeout};
 use crate::options::Replicas;
 use crate::proto::FAULT_PAUSES;
 
@@ -238,7 +238,7 @@ impl Link {
         }
         let this = self.clone();
         let connecting = tokio::spawn(async move { this.get().await });
-        match tokio::time::timeout(within, connecting).await {
+        match timeout::within(within, connecting).await {
             Ok(Ok(got)) => got,
             // In time, and without an answer: the runtime is ending.
             Ok(Err(_)) | Err(_) => Err(fault::timed_out(within)),

@@ -24,7 +24,7 @@ use super::script::{RIGHTS, Script, WITHDRAW};
 use super::sentinel::Sentinels;
 use super::{fault, names, probe};
 use crate::backend::{ClaimId, Fault, FaultKind};
-use crate::engine::clock;
+use crate::engine::{clock, timeout};
 use crate::options::Replicas;
 
 /// How long a claim that has to wait lets it take until its pushes are heard.
@@ -244,7 +244,7 @@ impl Node {
                 (Servers::Cluster { .. }, None) => {}
             }
         };
-        drop(tokio::time::timeout(HEARD_WITHIN, heard).await);
+        let _late = timeout::within(HEARD_WITHIN, heard).await;
     }
 
     /// Calls a script by its hash, and with its source if the server does not know it.

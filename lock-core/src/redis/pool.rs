@@ -10,7 +10,7 @@ use redis::aio::MultiplexedConnection;
 use super::request::{self, Failure, Request, Sent, Unserved};
 use super::{fault, pooled};
 use crate::backend::{Fault, FaultKind};
-use crate::engine::clock;
+use crate::engine::{clock, timeout};
 
 /// An application's own `deadpool_redis` pool: of one server, of a master that Sentinel names, or
 /// of a cluster.
@@ -45,7 +45,7 @@ impl From<deadpool_redis::cluster::Pool> for RedisPool {
 /// The connection that a pool gives within the time of a request.
 macro_rules! connection {
     ($pool:expr) => {
-        match tokio::time::timeout(request::REQUEST_WITHIN, $pool.get()).await {
+        match timeout::within(request::REQUEST_WITHIN, $pool.get()).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Err(unsent(refused(error)).into()),
             Err(_) => return Err(unsent(exhausted()).into()),

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use super::fault;
 use crate::backend::{Fault, FaultKind};
-use crate::engine::clock;
+use crate::engine::{clock, timeout};
 use crate::options::Replicas;
 
 /// How long one request, or one connect, may take.
@@ -72,7 +72,7 @@ pub(super) async fn send_each(
 ) -> Result<Vec<Value>, Failure> {
     let count = commands.len();
     let answers = connection.req_packed_commands(commands, 0, count);
-    match tokio::time::timeout(within, answers).await {
+    match timeout::within(within, answers).await {
         Ok(Ok(answers)) if answers.len() == count => Ok(answers),
         Ok(Ok(_)) => Err(Failure::Other(fault::strange("several commands"))),
         Ok(Err(error)) => Err(Failure::Server(error)),
@@ -89,7 +89,7 @@ pub(super) async fn send_all(
     within: Duration,
 ) -> Result<Value, Failure> {
     let answers = connection.req_packed_commands(pipeline, 0, count);
-    match tokio::time::timeout(within, answers).await {
+    match timeout::within(within, answers).await {
         Ok(Ok(answers)) => Value::Array(answers).extract_error().map_err(Failure::Server),
         Ok(Err(error)) => Err(Failure::Server(error)),
         Err(_) => Err(Failure::Other(fault::timed_out(within))),
@@ -111,7 +111,7 @@ pub(super) async fn send(
     command: &Cmd,
     within: Duration,
 ) -> Result<Value, Failure> {
-    let answer = tokio::time::timeout(within, connection.req_packed_command(command));
+    let answer = timeout::within(within, connection.req_packed_command(command));
     match answer.await {
         Ok(Ok(answer)) => served(answer),
         Ok(Err(error)) => Err(Failure::Server(error)),

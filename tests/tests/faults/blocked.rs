@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures_util::poll;
 use lock_core::{LockClient, LockGuard};
 use tests::redis::RedisServer;
-use tests::wait::within;
+use tests::wait::{eventually, within};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::*;
@@ -181,6 +181,9 @@ fn a_blocked_runtime_loses_nothing_for_the_others() {
         in_time("the end of the wait", began + ms(300));
         nobody_else_gets_it(&server).await;
         assert!(guard.is_held());
+        // It is known that the rival has gone.
+        let renewals = locks.stats().renewals;
+        eventually("renewals", || locks.stats().renewals >= renewals + 2).await;
         // A fresh key has one token; for the next one it has to be renewed.
         let token = guard.token();
         let mut next = pin!(locks.lock("k").acquire());
@@ -252,11 +255,12 @@ fn a_task_that_lets_go_and_computes_holds_up_nobody() {
         drop(gate);
         runtime.block_on(next.release()).unwrap();
     }
-    runtime.block_on(nothing_left(&server, [locks, rival]));
+    drop((rival, theirs));
+    runtime.block_on(nothing_left(&server, [locks]));
 }
 
 async fn eventually_free(locks: &LockClient) {
-    tests::wait::eventually("it is given back", || locks.stats().keys == 0).await;
+    eventually("it is given back", || locks.stats().keys == 0).await;
 }
 
 /// F45 (V4): waits, pauses and retries on an executor that is not Tokio's.

@@ -42,9 +42,9 @@ async fn a_frozen_holder_is_succeeded_at_its_lease_end_and_what_it_writes_is_ref
     nothing_left(&server, [locks]).await;
 }
 
-/// F02 (V1, V2, V3, V6): a runtime that is blocked past the lease is as good as stopped.
+/// F02 (V1, V2, V3, V6): a runtime that is blocked for three leases loses none: its conductor renews.
 #[tokio::test]
-async fn a_holder_whose_runtime_is_blocked_past_its_lease_is_told_when_it_goes_on() {
+async fn a_holder_whose_runtime_is_blocked_past_its_lease_keeps_its_lock() {
     let (server, history) = (RedisServer::start(), History::new());
     let locks = connect(&server.url(), ms(400)).await;
     let successor = history.actor("successor", &locks, &server);
@@ -52,18 +52,19 @@ async fn a_holder_whose_runtime_is_blocked_past_its_lease_is_told_when_it_goes_o
     let old = holder.ask("acquire k 1000").await.token();
     holder.send("block 1200");
     holder.send("is_held");
-    let (guard, took) = successor.acquire("k", ms(5_000)).await;
-    let guard = guard.unwrap();
-    assert!(took < ms(400) + RECHECK + SLACK, "{took:?}");
-    assert!(guard.token().get() > old && successor.write(&guard).await);
+    let (refused, _) = successor.acquire("k", ms(1_000)).await;
+    assert!(refused.unwrap_err().is_timeout());
     assert!(holder.reply().await.ok, "the block is over");
-    assert_eq!(holder.reply().await.held, Some(false));
-    assert_eq!(holder.ask("lost").await.message.as_deref(), Some("Expired"));
-    assert!(!holder.ask("write").await.accepted());
+    assert_eq!(holder.reply().await.held, Some(true));
+    assert!(holder.ask("write").await.accepted());
+    holder.ask("release").await;
+    let (guard, _) = successor.acquire("k", ms(5_000)).await;
+    let guard = guard.unwrap();
+    assert!(guard.token().get() > old && successor.write(&guard).await);
     successor.release(guard).await.unwrap();
     holder.send("exit");
     holder.ended().await;
-    assert_eq!(history.check(Checker::new()).writes_refused, 1);
+    assert_eq!(history.check(Checker::new()).writes_refused, 0);
     drop(successor);
     nothing_left(&server, [locks]).await;
 }

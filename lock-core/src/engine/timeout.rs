@@ -1,0 +1,94 @@
+//! A bound on time that holds whoever polls.
+//!
+//! A timer of Tokio fires by the runtime in whose context it was made, and panics when that is gone.
+//! A request is polled by the task that asks, and by the conductor where that does not come to run
+//! or its runtime has ended. So whoever polls from another runtime makes the timer anew.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use pin_project_lite::pin_project;
+use tokio::runtime::{Handle, Id};
+use tokio::time::Sleep;
+
+use super::clock;
+
+pin_project! {
+    /// See [`within`].
+    pub(crate) struct Within<F> {
+        #[pin]
+        future: F,
+        until: Instant,
+        #[pin]
+        timer: Option<Sleep>,
+        // Of the timer.
+        runtime: Option<Id>,
+    }
+}
+
+/// The time was over first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Late;
+
+/// Gives `future` this much time from now on.
+pub(crate) fn within<F: Future>(time: Duration, future: F) -> Within<F> {
+    by(clock::now() + time, future)
+}
+
+/// Gives `future` until then.
+pub(crate) fn by<F: Future>(until: Instant, future: F) -> Within<F> {
+    Within { future, until, timer: None, runtime: None }
+}
+
+impl<F: Future> Future for Within<F> {
+    type Output = Result<F::Output, Late>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        if let Poll::Ready(output) = this.future.poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        let here = Handle::current().id();
+        if this.runtime.replace(here) != Some(here) {
+            this.timer.set(Some(clock::sleep_until(*this.until)));
+        }
+        match this.timer.as_pin_mut() {
+            Some(timer) => timer.poll(cx).map(|()| Err(Late)),
+            None => Poll::Pending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::pin::pin;
+    use std::task::Waker;
+
+    use super::*;
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime")
+    }
+
+    #[test]
+    fn a_bound_that_began_in_a_runtime_that_is_gone_holds_in_the_next() {
+        let (first, second) = (runtime(), runtime());
+        let mut bounded = pin!(within(Duration::from_millis(20), pending::<()>()));
+        let begun = std::time::Instant::now();
+        first.block_on(async {
+            assert!(bounded.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        });
+        drop(first);
+        assert_eq!(second.block_on(bounded), Err(Late));
+        assert!(begun.elapsed() >= Duration::from_millis(20));
+    }
+
+    #[test]
+    fn what_is_there_in_time_is_told_without_a_timer() {
+        let done = within(Duration::ZERO, std::future::ready(7));
+        assert_eq!(runtime().block_on(done), Ok(7));
+    }
+}
