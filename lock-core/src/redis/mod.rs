@@ -25,8 +25,10 @@
 //!   share the keys. - `gate`, `quorum`: servers of which a majority decides. - `pool`, `pooled`:
 //!   an application's own connections, and whether they lead to the master. - `probe`: what is
 //!   checked at connect. - `fault`: what an error means. - `records`: what the idempotency engine
-//!   remembers.
+//!   remembers. - `bare`: the requests of a free key without a client, for benchmarks.
 
+#[cfg(feature = "bench-util")]
+mod bare;
 mod claim;
 mod cluster;
 mod fault;
@@ -54,6 +56,8 @@ mod url;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "bench-util")]
+pub use bare::{BareClaim, BareSession};
 use claim::RedisClaim;
 use futures_util::future::BoxFuture;
 use node::Node;

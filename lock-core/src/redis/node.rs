@@ -373,7 +373,8 @@ impl Node {
     }
 }
 
-fn new_session() -> String {
+/// A name that no other client has.
+pub(super) fn new_session() -> String {
     format!("{:016x}", clock::random_claim_id().bits() as u64)
 }
 
