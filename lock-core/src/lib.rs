@@ -112,3 +112,11 @@ pub use macro_support::FromLockError;
 pub mod __private {
     pub use crate::macro_support::*;
 }
+
+/// What a client sends to a Redis server for a free key, for benchmarks that tell the engine's
+/// share from that of the scripts; not for users. It is no lock: nobody renews, waits or is told.
+#[cfg(all(feature = "bench-util", feature = "redis"))]
+#[doc(hidden)]
+pub mod __bare {
+    pub use crate::redis::{BareClaim, BareSession};
+}

@@ -20,7 +20,7 @@ use super::leave::RELEASE_WITHIN;
 use super::release::Releasing;
 use super::scope::{Door, Inside, Turn};
 use super::shared::{Shared, lock};
-use super::{clock, driver, observe};
+use super::{background, clock, driver, observe};
 use crate::backend::{Fault, FaultKind};
 use crate::busy::{BusyHold, BusyKey};
 use crate::error::{LostCause, LostError, ReleaseError, UnavailableError};
@@ -190,8 +190,12 @@ impl KeyCell {
     }
 
     /// Tells somebody that the driver is to be polled. It may be a task that does not come to run,
-    /// or goes: so the conductor looks, too.
+    /// or goes: so the conductor looks, too. What the conductor has asked for itself, as a renewal,
+    /// it does not leave to others.
     fn tell(self: &Arc<Self>) {
+        if background::is_here() {
+            return self.shared.conductor.take_on(self);
+        }
         let releaser = lock(&self.releasing).as_ref().map(|releaser| releaser.waker.clone());
         let Some(waker) = releaser.or_else(|| self.cohort().head_waker()) else {
             return self.shared.conductor.take_on(self);

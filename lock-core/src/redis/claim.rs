@@ -192,7 +192,7 @@ impl RedisClaim {
     }
 
     fn claim_lease(&self) -> Duration {
-        self.terms.lease.min(CLAIM_LEASE)
+        claim_lease(&self.terms)
     }
 
     fn recheck(&self) -> Duration {
@@ -258,14 +258,7 @@ impl RedisClaim {
     /// Asks the store where the claim stands; `join`: and stands in line if need be.
     async fn stand(&mut self, join: bool) -> Result<Attempt, Fault> {
         let mut command = self.on_names(self.node.script(&ATTEMPT), &MEMBER_ATTEMPT);
-        command
-            .arg(self.owner())
-            .arg(millis(self.terms.lease))
-            .arg(self.terms.fences)
-            .arg(u8::from(join))
-            .arg(millis(CLAIM_LEASE))
-            .arg(millis(self.claim_lease()))
-            .arg(millis(self.terms.lease + FENCE_KEPT));
+        add_attempt(&mut command, self.owner(), &self.terms, join);
         self.node.end(&mut command, &self.names, self.clock);
         let sent = clock::now();
         let (answer, not_replicated) = match self.ask(command).await {
@@ -371,7 +364,7 @@ impl Claim for RedisClaim {
         let pass = self.node.gate.pass();
         let script = self.node.script(&WITHDRAW);
         let mut command = self.on_names(script, &MEMBER_WITHDRAW);
-        command.arg(self.owner()).arg(self.terms.fences);
+        add_withdrawal(&mut command, self.owner(), &self.terms);
         self.node.end(&mut command, &self.names, self.clock);
         let answer = match &pass {
             None => self.node.withdraw(command.clone(), &self.names, self.owner(), held).await,
@@ -423,6 +416,27 @@ impl Drop for RedisClaim {
             self.node.inboxes.close(self.id);
         }
     }
+}
+
+/// Adds what an attempt says of its claim, behind the keys.
+pub(super) fn add_attempt(command: &mut Cmd, owner: Owner<'_>, terms: &Terms, join: bool) {
+    command
+        .arg(owner)
+        .arg(millis(terms.lease))
+        .arg(terms.fences)
+        .arg(u8::from(join))
+        .arg(millis(CLAIM_LEASE))
+        .arg(millis(claim_lease(terms)))
+        .arg(millis(terms.lease + FENCE_KEPT));
+}
+
+/// Adds what a withdrawal says of its claim, behind the keys.
+pub(super) fn add_withdrawal(command: &mut Cmd, owner: Owner<'_>, terms: &Terms) {
+    command.arg(owner).arg(terms.fences);
+}
+
+fn claim_lease(terms: &Terms) -> Duration {
+    terms.lease.min(CLAIM_LEASE)
 }
 
 fn keep_latest<T>(all: &mut Vec<T>, next: T, max: usize) {

@@ -25,8 +25,11 @@
 //!   server's connections. - `cluster`: many servers that share the keys. - `gate`, `quorum`:
 //!   servers of which a majority decides. - `pool`, `pooled`: an application's own connections, and
 //!   whether they lead to the master. - `probe`: what is checked at connect. - `fault`: what an
-//!   error means. - `records`: what the idempotency engine remembers.
+//!   error means. - `records`: what the idempotency engine remembers. - `bare`: the
+//!   requests of a free key without a client, for benchmarks.
 
+#[cfg(feature = "bench-util")]
+mod bare;
 mod claim;
 mod cluster;
 #[cfg(test)]
@@ -58,6 +61,8 @@ mod url;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "bench-util")]
+pub use bare::{BareClaim, BareSession};
 use claim::RedisClaim;
 use futures_util::future::BoxFuture;
 use node::Node;

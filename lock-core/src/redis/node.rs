@@ -403,7 +403,8 @@ impl Node {
     }
 }
 
-fn new_session() -> Arc<str> {
+/// A name that no other client has.
+pub(super) fn new_session() -> Arc<str> {
     format!("{:016x}", clock::random_claim_id().bits() as u64).into()
 }
 

@@ -16,15 +16,17 @@ use tokio::io::{AsyncBufReadExt, Lines, Stdin, stdin};
 
 use crate::measure::{Grant, TaskLog, Window};
 use crate::rivals::Contender;
-use crate::works::{handoff, held};
+use crate::works::{handoff, held, single};
 
 /// What a child does.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Plan {
-    /// `tasks` tasks on one key.
-    Contend { url: String, contender: Contender, key: String, tasks: usize, out: PathBuf },
+    /// A task on each key, which may be the same one.
+    Contend { url: String, contender: Contender, keys: Vec<String>, out: PathBuf },
     /// One task that holds the key for a moment, over and over.
     HandOff { url: String, contender: Contender, key: String, out: PathBuf },
+    /// One task on one key, `block` cycles whenever the parent says so.
+    Block { url: String, contender: Contender, key: String, block: usize },
     /// `keys` keys, held at once.
     Hold { url: String, keys: usize },
 }
@@ -34,12 +36,12 @@ pub(crate) async fn run(plan: &str) {
     let plan: Plan = serde_json::from_str(plan).expect("a plan of the bench's own");
     let mut input = Input(tokio::io::BufReader::new(stdin()).lines());
     match plan {
-        Plan::Contend { url, contender, key, tasks, out } => {
+        Plan::Contend { url, contender, keys, out } => {
             let rival = contender.connect(&url).await;
             let window = input.ready_for_window().await;
-            let logs = rival.contend(vec![key; tasks], window).await;
+            let (logs, cpu_ns) = tokio::join!(rival.contend(keys, window), window.cpu_ns());
             write_logs(&out, &logs).expect("a writable folder");
-            answer(&Reply::done());
+            answer(&Reply { value: Some(json!(cpu_ns)), ..Reply::done() });
         }
         Plan::HandOff { url, contender, key, out } => {
             let rival = contender.connect(&url).await;
@@ -47,6 +49,10 @@ pub(crate) async fn run(plan: &str) {
             let turns = handoff::take_turns(&rival, &key, window).await;
             write_numbers(&out, &turns).expect("a writable folder");
             answer(&Reply::done());
+        }
+        Plan::Block { url, contender, key, block } => {
+            let rival = contender.connect(&url).await;
+            single::cycle_in_blocks(&rival, &key, block, &mut input).await;
         }
         Plan::Hold { url, keys } => held::hold(&url, keys, &mut input).await,
     }
@@ -99,11 +105,14 @@ impl Children {
         }
     }
 
-    pub(crate) async fn ended(mut self) {
+    /// Waits for the answer of each.
+    pub(crate) async fn ended(mut self) -> Vec<Reply> {
+        let mut replies = Vec::new();
         for child in &mut self.0 {
             let limit = Duration::from_secs(60);
-            child.reply_within(limit).await.expect("a child that ends");
+            replies.push(child.reply_within(limit).await.expect("a child that ends"));
         }
+        replies
     }
 }
 

@@ -4,7 +4,7 @@ use std::future::ready;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use tests::clock::now_ns;
+use tests::clock::{cpu_ns, now_ns};
 use tests::redis::RedisServer;
 use tests::zookeeper::ZooKeeperServer;
 use tokio::task::JoinSet;
@@ -33,6 +33,14 @@ impl Window {
 
     pub(crate) async fn end(&self) {
         sleep(Duration::from_nanos(self.end_ns.saturating_sub(now_ns()))).await;
+    }
+
+    /// Processor time that this process takes within it.
+    pub(crate) async fn cpu_ns(&self) -> u64 {
+        self.start().await;
+        let before_ns = cpu_ns();
+        self.end().await;
+        cpu_ns() - before_ns
     }
 
     pub(crate) fn seconds(&self) -> f64 {
@@ -168,8 +176,13 @@ pub(crate) fn note(series: &mut Series, name: &str, logs: &[TaskLog], window: Wi
 pub(crate) const RATE: &str = "acquisitions/s";
 pub(crate) const COMMANDS: &str = "commands each";
 pub(crate) const PACKETS: &str = "packets each";
+/// Of the process that takes and gives back, user and system.
+pub(crate) const CPU: &str = "client CPU µs each";
 pub(crate) const JAIN: &str = "Jain, tasks";
 pub(crate) const STARVED: &str = "tasks starved";
 pub(crate) const WAIT_P50: &str = "wait p50 ms";
 pub(crate) const WAIT_P99: &str = "wait p99 ms";
 pub(crate) const WAIT_MAX: &str = "longest wait ms";
+
+/// What a free key may cost this process, beside a lock with neither line nor tokens.
+pub(crate) const CPU_TO_RSLOCK_MAX: f64 = 1.2;

@@ -14,8 +14,8 @@ pub(crate) struct Work {
     /// What is done, in one line.
     pub(crate) title: String,
     pub(crate) series: Series,
-    /// The figure that rivals are compared by, and ours.
-    pub(crate) compared: Option<(&'static str, &'static str)>,
+    /// Ours and the figure that rivals are compared by, for each comparison.
+    pub(crate) compared: Vec<(&'static str, &'static str)>,
     pub(crate) targets: Vec<Target>,
     pub(crate) notes: Vec<String>,
 }
@@ -107,25 +107,22 @@ impl Report {
 
 fn print_table(work: &Work) {
     let figures = work.series.figures();
-    let ratio = work.compared.map(|(ours, figure)| format!(" {ours} ÷ this, by {figure} |"));
-    println!("| | {} |{}", figures.join(" | "), ratio.unwrap_or_default());
-    println!(
-        "|---|{}{}",
-        "---|".repeat(figures.len()),
-        if work.compared.is_some() { "---|" } else { "" }
-    );
+    let ratios = work.compared.iter().map(|(ours, figure)| format!("{ours} ÷ this, by {figure}"));
+    let heads: Vec<String> = figures.iter().map(ToString::to_string).chain(ratios).collect();
+    println!("| | {} |", heads.join(" | "));
+    println!("|---|{}", "---|".repeat(heads.len()));
     for rival in work.series.rivals() {
-        let cells = figures.iter().map(|figure| match work.series.get(rival, figure) {
+        let own = figures.iter().map(|figure| match work.series.get(rival, figure) {
             [] => String::new(),
             values => spread(Spread::of(values)),
         });
-        let ratio = work.compared.map(|(ours, figure)| {
-            let comparable = rival != ours && !work.series.get(rival, figure).is_empty();
+        let ratios = work.compared.iter().map(|(ours, figure)| {
+            let comparable = rival != *ours && !work.series.get(rival, figure).is_empty();
             let cell = comparable.then(|| spread(work.series.ratio(ours, rival, figure)));
-            format!(" {} |", cell.unwrap_or_default())
+            cell.unwrap_or_default()
         });
-        let cells: Vec<String> = cells.collect();
-        println!("| {rival} | {} |{}", cells.join(" | "), ratio.unwrap_or_default());
+        let cells: Vec<String> = own.chain(ratios).collect();
+        println!("| {rival} | {} |", cells.join(" | "));
     }
     println!();
 }
@@ -140,8 +137,9 @@ fn as_json(work: &Work) -> Value {
                 figures.insert(figure.to_owned(), json!(Spread::of(values)));
             }
         }
-        if let Some((ours, figure)) = work.compared.filter(|(ours, _)| *ours != rival) {
-            figures.insert("ratio".to_owned(), json!(work.series.ratio(ours, rival, figure)));
+        for (ours, figure) in work.compared.iter().filter(|(ours, _)| *ours != rival) {
+            let ratio = json!(work.series.ratio(ours, rival, figure));
+            figures.insert(format!("ratio, by {figure}"), ratio);
         }
         rivals.insert(rival.to_owned(), Value::Object(figures));
     }

@@ -90,6 +90,14 @@ impl Script {
         command
     }
 
+    /// Has a server know the hash before the first call.
+    #[cfg(feature = "bench-util")]
+    pub(super) fn load(&self) -> Cmd {
+        let mut command = redis::cmd("SCRIPT");
+        command.arg("LOAD").arg(&self.source);
+        command
+    }
+
     /// A call for one lock at a member of a quorum.
     pub(super) fn at_member(&self, names: &Names) -> Cmd {
         let mut command = self.evalsha(Names::count() + QUORUM.len());

@@ -5,6 +5,7 @@ mod mutex;
 mod ours;
 mod poller;
 pub(crate) mod rslock;
+mod scripts;
 mod zookeeper;
 
 use std::time::Duration;
@@ -41,6 +42,8 @@ pub(crate) enum Contender {
     EvalshaEmpty,
     /// Two round trips of the scripts of a `SET NX PX` lock.
     EvalshaSet,
+    /// Two round trips of the scripts that `Ours` calls.
+    EvalshaOurs,
     /// Two round trips of ZooKeeper's: create and list, delete.
     BareTwo,
     /// The same three requests one after the other.
@@ -48,7 +51,8 @@ pub(crate) enum Contender {
 }
 
 use Contender::{
-    BareThree, BareTwo, EvalshaEmpty, EvalshaSet, Ours, OursStrict, Poller, Rslock, TokioMutex,
+    BareThree, BareTwo, EvalshaEmpty, EvalshaOurs, EvalshaSet, Ours, OursStrict, Poller, Rslock,
+    TokioMutex,
 };
 
 /// The three pollers that every contended work meets.
@@ -67,6 +71,7 @@ impl Contender {
             TokioMutex => "tokio::sync::Mutex",
             EvalshaEmpty => "2 × EVALSHA, empty script",
             EvalshaSet => "2 × EVALSHA, set and delete",
+            EvalshaOurs => "2 × EVALSHA, our scripts",
             BareTwo => "bare: create ‖ list, delete",
             BareThree => "bare: create, list, delete",
         }
@@ -80,7 +85,7 @@ impl Contender {
                 &["evalsha", "eval", "script|load", "subscribe", "ssubscribe", "unsubscribe"]
             }
             Rslock | Poller { .. } => &["set", "evalsha", "eval"],
-            EvalshaEmpty | EvalshaSet => &["evalsha"],
+            EvalshaEmpty | EvalshaSet | EvalshaOurs => &["evalsha"],
             TokioMutex | BareTwo | BareThree => &[],
         }
     }
@@ -96,6 +101,7 @@ impl Contender {
             TokioMutex => Connected::TokioMutex(mutex::TokioMutex::default()),
             EvalshaEmpty => Connected::Evalsha(Evalsha::empty(url).await),
             EvalshaSet => Connected::Evalsha(Evalsha::set_and_delete(url).await),
+            EvalshaOurs => Connected::OurScripts(scripts::OurScripts::connect(url).await),
             BareTwo => Connected::BareZooKeeper(BareZooKeeper::connect(url, true).await),
             BareThree => Connected::BareZooKeeper(BareZooKeeper::connect(url, false).await),
         }
@@ -110,6 +116,7 @@ pub(crate) enum Connected {
     Poller(poller::Poller),
     TokioMutex(mutex::TokioMutex),
     Evalsha(Evalsha),
+    OurScripts(scripts::OurScripts),
     BareZooKeeper(BareZooKeeper),
 }
 
@@ -121,6 +128,7 @@ impl Connected {
             Connected::Poller(rival) => contend(rival, keys, window).await,
             Connected::TokioMutex(rival) => contend(rival, keys, window).await,
             Connected::Evalsha(rival) => contend(rival, keys, window).await,
+            Connected::OurScripts(rival) => contend(rival, keys, window).await,
             Connected::BareZooKeeper(rival) => contend(rival, keys, window).await,
         }
     }
@@ -137,6 +145,7 @@ impl Connected {
             Connected::Poller(rival) => rival.cycle(key, held).await,
             Connected::TokioMutex(rival) => rival.cycle(key, held).await,
             Connected::Evalsha(rival) => rival.cycle(key, held).await,
+            Connected::OurScripts(rival) => rival.cycle(key, held).await,
             Connected::BareZooKeeper(rival) => rival.cycle(key, held).await,
         }
     }

@@ -47,7 +47,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Work {
         name: "handoff",
         title: "remote hand-off: release begins until the next holder runs, other process"
             .to_owned(),
-        compared: Some((Ours.name(), P50)),
+        compared: vec![(Ours.name(), P50)],
         series,
         targets,
         notes: Vec::new(),

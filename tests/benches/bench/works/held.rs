@@ -46,7 +46,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Work {
     Work {
         name: "held",
         title: format!("{shown} distinct keys held at once, lease {lease_s} s"),
-        compared: None,
+        compared: Vec::new(),
         series,
         targets,
         notes: Vec::new(),

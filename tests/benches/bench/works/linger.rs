@@ -34,7 +34,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Work {
     Work {
         name: "linger",
         title: "`linger` 5 ms, the same process re-acquires".to_owned(),
-        compared: Some((Ours.name(), CYCLE)),
+        compared: vec![(Ours.name(), CYCLE)],
         series,
         targets,
         notes: Vec::new(),

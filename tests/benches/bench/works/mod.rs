@@ -7,7 +7,7 @@ mod one_process;
 mod overload;
 mod processes;
 mod quorum;
-mod single;
+pub(crate) mod single;
 mod zookeeper;
 
 use crate::arguments::Arguments;

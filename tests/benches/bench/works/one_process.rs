@@ -4,28 +4,53 @@ use std::time::Duration;
 
 use tests::redis::RedisServer;
 
+use super::processes::{Ran, Team, total};
 use crate::arguments::Arguments;
 use crate::measure::{
-    COMMANDS, JAIN, RATE, STARVED, WAIT_MAX, WAIT_P99, commands_within, in_process,
+    COMMANDS, CPU, CPU_TO_RSLOCK_MAX, JAIN, RATE, STARVED, WAIT_MAX, WAIT_P99, commands_within,
+    in_process, note,
 };
 use crate::report::{Target, Work};
-use crate::rivals::Contender::{self, EvalshaEmpty, EvalshaSet, Ours, Poller, Rslock, TokioMutex};
+use crate::rivals::Contender::{
+    self, EvalshaEmpty, EvalshaOurs, EvalshaSet, Ours, Poller, Rslock, TokioMutex,
+};
 use crate::rivals::POLLERS;
 use crate::series::Series;
 
 pub(crate) async fn many_keys(arguments: &Arguments) -> Work {
-    let contenders = [Ours, EvalshaEmpty, EvalshaSet, Rslock, Poller { every_ms: 1 }];
-    let keys = |run: usize| (0..64).map(|task| format!("bench:many:{run}:{task}")).collect();
-    let series = measure(arguments, &contenders, keys, Duration::from_millis(1_200)).await;
-    let half = |bare: Contender| series.ratio(Ours.name(), bare.name(), RATE).median;
+    let contenders = [Ours, EvalshaOurs, EvalshaEmpty, EvalshaSet, Rslock, Poller { every_ms: 1 }];
+    let server = RedisServer::start();
+    let mut series = Series::default();
+    let mut run = 0;
+    for _ in 0..arguments.repeats() {
+        for contender in contenders {
+            run += 1;
+            let keys = (0..64).map(|task| format!("bench:many:{run}:{task}")).collect();
+            // A process of its own, as its processor time counts.
+            let team = Team { contender, processes: 1, keys };
+            let span = arguments.span(Duration::from_millis(1_200));
+            let sent = |window| commands_within(&server, contender, window);
+            let Ran { logs, cpu_ns, window, sent } = team.run(&server.url(), span, sent).await;
+            note(&mut series, contender.name(), &logs[0], window, sent);
+            let cpu_us = cpu_ns / 1e3 / total(&logs[0]).max(1) as f64;
+            series.push(contender.name(), CPU, cpu_us);
+        }
+    }
+    let ours = Ours.name();
+    let half = |bare: Contender| series.ratio(ours, bare.name(), RATE).median;
     let targets = vec![
         Target::at_least("rate ÷ half the EVALSHA rate (set, delete)", half(EvalshaSet), 0.9),
         Target::at_least("rate ÷ half the EVALSHA rate, empty script", half(EvalshaEmpty), 0.9),
+        Target::at_most(
+            "client CPU ÷ rslock",
+            series.ratio(ours, Rslock.name(), CPU).median,
+            CPU_TO_RSLOCK_MAX,
+        ),
     ];
     Work {
         name: "many-keys",
         title: "64 tasks on 64 keys, one process".to_owned(),
-        compared: Some((Ours.name(), RATE)),
+        compared: vec![(ours, RATE), (ours, CPU)],
         targets,
         series,
         notes: Vec::new(),
@@ -53,7 +78,7 @@ pub(crate) async fn hot_64(arguments: &Arguments) -> Work {
     Work {
         name: "hot-64",
         title: "one hot key, one process, 64 tasks".to_owned(),
-        compared: Some((ours, RATE)),
+        compared: vec![(ours, RATE)],
         series,
         targets,
         notes: Vec::new(),
@@ -74,7 +99,7 @@ pub(crate) async fn hot_1000(arguments: &Arguments) -> Work {
     Work {
         name: "hot-1000",
         title: "one hot key, one process, 1,000 tasks".to_owned(),
-        compared: Some((ours, RATE)),
+        compared: vec![(ours, RATE)],
         series,
         targets,
         notes: vec![format!("The longest wait of ours over all repeats: {longest:.1} ms.")],

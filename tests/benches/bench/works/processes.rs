@@ -38,7 +38,7 @@ pub(crate) async fn batched(arguments: &Arguments) -> Work {
     Work {
         name: "processes",
         title: "one hot key, 4 processes × 16 tasks, default fairness".to_owned(),
-        compared: Some((ours, RATE)),
+        compared: vec![(ours, RATE)],
         series,
         targets,
         notes: Vec::new(),
@@ -65,7 +65,7 @@ pub(crate) async fn strict(arguments: &Arguments) -> Work {
     Work {
         name: "strict",
         title: "the same, `Fairness::Strict`".to_owned(),
-        compared: Some((ours, RATE)),
+        compared: vec![(ours, RATE)],
         series,
         targets,
         notes: Vec::new(),
@@ -79,50 +79,70 @@ async fn measure(arguments: &Arguments, contenders: &[Contender]) -> Series {
     for _ in 0..arguments.repeats() {
         for &contender in contenders {
             run += 1;
-            let team = Team { contender, processes: PROCESSES, tasks: TASKS };
-            let key = format!("bench:processes:{run}");
+            let keys = vec![format!("bench:processes:{run}"); TASKS];
+            let team = Team { contender, processes: PROCESSES, keys };
             let span = arguments.span(Duration::from_secs(2));
             let sent = |window| commands_within(&server, contender, window);
-            team.run(&mut series, &server.url(), &key, span, sent).await;
+            team.run_and_note(&mut series, &server.url(), span, sent).await;
         }
     }
     series
 }
 
-/// Several processes with some tasks each, all on one key.
+/// Several processes with some tasks each.
 pub(crate) struct Team {
     pub(crate) contender: Contender,
     pub(crate) processes: usize,
-    pub(crate) tasks: usize,
+    /// The key of each task, the same in all processes.
+    pub(crate) keys: Vec<String>,
+}
+
+/// What a team has done.
+pub(crate) struct Ran {
+    /// Of each process.
+    pub(crate) logs: Vec<Vec<TaskLog>>,
+    /// Of all processes.
+    pub(crate) cpu_ns: f64,
+    pub(crate) window: Window,
+    pub(crate) sent: Sent,
 }
 
 impl Team {
-    /// Runs and notes the figures. `sent` counts within the window.
+    /// Runs for `span`. `sent` counts within the window.
     pub(crate) async fn run<C: Future<Output = Sent>>(
         &self,
-        series: &mut Series,
         url: &str,
-        key: &str,
         span: Duration,
         sent: impl FnOnce(Window) -> C,
-    ) {
+    ) -> Ran {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let out: Vec<PathBuf> =
             (0..self.processes).map(|n| folder.path().join(n.to_string())).collect();
         let plan = |out: &PathBuf| Plan::Contend {
             url: url.to_owned(),
             contender: self.contender,
-            key: key.to_owned(),
-            tasks: self.tasks,
+            keys: self.keys.clone(),
             out: out.clone(),
         };
         let mut children = Children::start(&out.iter().map(plan).collect::<Vec<_>>()).await;
         let window = Window::soon(span);
         children.go(window);
         let sent = sent(window).await;
-        children.ended().await;
+        let replies = children.ended().await;
+        let cpu_ns = replies.iter().filter_map(|reply| reply.value.as_ref()?.as_f64()).sum();
+        let logs = out.iter().map(|path| read_logs(path)).collect();
+        Ran { logs, cpu_ns, window, sent }
+    }
 
-        let logs: Vec<Vec<TaskLog>> = out.iter().map(|path| read_logs(path)).collect();
+    /// Runs, and notes the figures of those who share one key.
+    pub(crate) async fn run_and_note<C: Future<Output = Sent>>(
+        &self,
+        series: &mut Series,
+        url: &str,
+        span: Duration,
+        sent: impl FnOnce(Window) -> C,
+    ) {
+        let Ran { logs, window, sent, .. } = self.run(url, span, sent).await;
         let shares: Vec<u64> = logs.iter().map(|logs| total(logs)).collect();
         let changes = changes_of_process(&logs);
         let all: Vec<TaskLog> = logs.into_iter().flatten().collect();
@@ -133,7 +153,7 @@ impl Team {
     }
 }
 
-fn total(logs: &[TaskLog]) -> u64 {
+pub(crate) fn total(logs: &[TaskLog]) -> u64 {
     logs.iter().map(|log| log.grants.len() as u64).sum()
 }
 

@@ -47,7 +47,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Work {
     Work {
         name: "quorum",
         title: "one task, free key, acquire + release at a majority of servers".to_owned(),
-        compared: Some((THREE, P50)),
+        compared: vec![(THREE, P50)],
         series,
         targets,
         notes: Vec::new(),

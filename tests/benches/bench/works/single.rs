@@ -2,13 +2,18 @@
 
 use std::future::ready;
 
-use tests::clock::now_ns;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tests::clock::{cpu_ns, now_ns};
 use tests::redis::RedisServer;
+use tests::worker::{Reply, Worker};
 
 use crate::arguments::Arguments;
-use crate::measure::COMMANDS;
+use crate::child::{Input, Plan, answer, spawn};
+use crate::measure::{COMMANDS, CPU, CPU_TO_RSLOCK_MAX};
 use crate::report::{Target, Work};
-use crate::rivals::Contender::{self, EvalshaEmpty, EvalshaSet, Ours, Poller, Rslock};
+use crate::rivals::Connected;
+use crate::rivals::Contender::{self, EvalshaEmpty, EvalshaOurs, EvalshaSet, Ours, Poller, Rslock};
 use crate::series::{Latencies, Series};
 
 const P50: &str = "cycle p50 µs";
@@ -20,22 +25,80 @@ const BLOCK: usize = 100;
 pub(crate) async fn run(arguments: &Arguments) -> Work {
     let server = RedisServer::start();
     let mut series = Series::default();
-    let contenders = [Ours, EvalshaEmpty, EvalshaSet, Rslock, Poller { every_ms: 1 }];
+    let contenders = [Ours, EvalshaOurs, EvalshaEmpty, EvalshaSet, Rslock, Poller { every_ms: 1 }];
     for _ in 0..arguments.repeats() {
         repeat(&mut series, &server, &contenders, arguments.count(3_000)).await;
     }
-    let ratio = |other: Contender| series.ratio(Ours.name(), other.name(), P50).median;
+    let ratio = |other: Contender, figure| series.ratio(Ours.name(), other.name(), figure).median;
     let targets = vec![
-        Target::at_most("p50 ÷ two bare EVALSHA (set, delete)", ratio(EvalshaSet), 1.10),
-        Target::at_most("p50 ÷ two EVALSHA of an empty script", ratio(EvalshaEmpty), 1.10),
+        Target::at_most("p50 ÷ two bare EVALSHA (set, delete)", ratio(EvalshaSet, P50), 1.10),
+        Target::at_most("p50 ÷ two EVALSHA of an empty script", ratio(EvalshaEmpty, P50), 1.10),
+        Target::at_most("client CPU ÷ rslock", ratio(Rslock, CPU), CPU_TO_RSLOCK_MAX),
     ];
     Work {
         name: "single",
         title: "one task, free key, acquire + release".to_owned(),
-        compared: Some((Ours.name(), P50)),
+        compared: vec![(Ours.name(), P50), (Ours.name(), CPU)],
         series,
         targets,
         notes: Vec::new(),
+    }
+}
+
+/// The child's side: so many cycles for each line.
+pub(crate) async fn cycle_in_blocks(rival: &Connected, key: &str, block: usize, input: &mut Input) {
+    answer(&Reply::done());
+    loop {
+        input.line().await;
+        let before_ns = cpu_ns();
+        let mut cycles_ns = Vec::with_capacity(block);
+        for _ in 0..block {
+            let start_ns = now_ns();
+            rival.cycle(key, || ready(())).await;
+            cycles_ns.push(now_ns() - start_ns);
+        }
+        let done = Block { cycles_ns, cpu_ns: cpu_ns() - before_ns };
+        answer(&Reply { value: Some(json!(done)), ..Reply::done() });
+    }
+}
+
+/// What a child has done for a line.
+#[derive(Debug, Serialize, Deserialize)]
+struct Block {
+    cycles_ns: Vec<u64>,
+    cpu_ns: u64,
+}
+
+/// One rival, in a process of its own, as its processor time counts.
+struct Run {
+    contender: Contender,
+    child: Worker,
+    cycles: Latencies,
+    cpu_ns: u64,
+    commands: u64,
+}
+
+impl Run {
+    async fn start(contender: Contender, server: &RedisServer) -> Self {
+        let key = format!("bench:single:{}", contender.name());
+        let mut child = spawn(&Plan::Block { url: server.url(), contender, key, block: BLOCK });
+        child.reply().await;
+        Run { contender, child, cycles: Latencies::new(), cpu_ns: 0, commands: 0 }
+    }
+
+    async fn block(&mut self) -> Block {
+        let reply = self.child.ask("").await;
+        serde_json::from_value(reply.value.expect("a block")).expect("a block")
+    }
+
+    fn note(&self, series: &mut Series) {
+        let name = self.contender.name();
+        let count = self.cycles.count() as f64;
+        let us = |quantile| self.cycles.ns(quantile) / 1e3;
+        series.push(name, P50, us(0.5));
+        series.push(name, P99, us(0.99));
+        series.push(name, CPU, self.cpu_ns as f64 / 1e3 / count);
+        series.push(name, COMMANDS, self.commands as f64 / count);
     }
 }
 
@@ -47,31 +110,19 @@ async fn repeat(
 ) {
     let mut runs = Vec::new();
     for &contender in contenders {
-        let rival = contender.connect(&server.url()).await;
-        let cycles = Latencies::new();
-        runs.push((contender, rival, cycles, 0));
+        runs.push(Run::start(contender, server).await);
     }
     for block in 0..=cycles / BLOCK {
-        for (contender, rival, histogram, commands) in &mut runs {
-            let key = format!("bench:single:{}", contender.name());
+        for run in &mut runs {
             server.reset_stats();
-            for _ in 0..BLOCK {
-                let start_ns = now_ns();
-                rival.cycle(&key, || ready(())).await;
-                // The first block warms connections and caches up.
-                if block > 0 {
-                    histogram.record(now_ns() - start_ns);
-                }
-            }
+            let done = run.block().await;
+            // The first block warms connections and caches up.
             if block > 0 {
-                *commands += server.command_stats().calls_of(contender.verbs());
+                done.cycles_ns.iter().for_each(|ns| run.cycles.record(*ns));
+                run.cpu_ns += done.cpu_ns;
+                run.commands += server.command_stats().calls_of(run.contender.verbs());
             }
         }
     }
-    for (contender, _, histogram, commands) in runs {
-        let us = |quantile| histogram.ns(quantile) / 1e3;
-        series.push(contender.name(), P50, us(0.5));
-        series.push(contender.name(), P99, us(0.99));
-        series.push(contender.name(), COMMANDS, commands as f64 / histogram.count() as f64);
-    }
+    runs.iter().for_each(|run| run.note(series));
 }

@@ -39,7 +39,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Work {
     Work {
         name: "burst",
         title: "1,000 requests at once for one key, a handler of 10 ms, budget 4 s".to_owned(),
-        compared: None,
+        compared: Vec::new(),
         series,
         targets,
         notes: vec![

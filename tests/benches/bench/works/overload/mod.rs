@@ -62,7 +62,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Work {
             "one key, a handler of 5 ms, wait 2 s × 2 tries, requests at random for {} s",
             span.as_secs_f64()
         ),
-        compared: None,
+        compared: Vec::new(),
         targets: targets(&series, in_vain),
         series,
         notes: vec![

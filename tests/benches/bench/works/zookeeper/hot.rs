@@ -51,7 +51,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Work {
     Work {
         name: "zk-hot-64",
         title: "ZooKeeper, one hot key, one process, 64 tasks (Curator: threads)".to_owned(),
-        compared: Some((ours, RATE)),
+        compared: vec![(ours, RATE)],
         series,
         targets,
         notes: vec![load.note()],

@@ -28,7 +28,7 @@ pub(crate) async fn strict(arguments: &Arguments) -> Work {
     Work {
         name: "zk-strict",
         title: "ZooKeeper, one hot key, 4 processes × 16 tasks (Curator: threads)".to_owned(),
-        compared: Some((ours, RATE)),
+        compared: vec![(ours, RATE)],
         series,
         targets,
         notes: vec![load.note()],
@@ -44,7 +44,7 @@ pub(crate) async fn hand_off(arguments: &Arguments) -> Work {
     Work {
         name: "zk-handoff",
         title: "ZooKeeper, two processes hand one key to each other".to_owned(),
-        compared: Some((ours, RATE)),
+        compared: vec![(ours, RATE)],
         series,
         targets,
         notes: vec![load.note()],
@@ -63,12 +63,15 @@ async fn measure(arguments: &Arguments, processes: usize, tasks: u32) -> Series 
         let crowd = Crowd::ready(&server, &path, processes, tasks, span).await;
         let mut rounds = Series::default();
         let url = server.url();
-        let team = |contender| Team { contender, processes, tasks: tasks as usize };
+        let team = |contender, run| {
+            let keys = vec![key(run); tasks as usize];
+            Team { contender, processes, keys }
+        };
         let sent = |window| packets_within(&server, window);
-        team(OursStrict).run(&mut rounds, &url, &key("strict-1"), span, sent).await;
+        team(OursStrict, "strict-1").run_and_note(&mut rounds, &url, span, sent).await;
         crowd.run(&mut rounds, &server).await;
-        team(OursStrict).run(&mut rounds, &url, &key("strict-2"), span, sent).await;
-        team(Ours).run(&mut rounds, &url, &key("default"), span, sent).await;
+        team(OursStrict, "strict-2").run_and_note(&mut rounds, &url, span, sent).await;
+        team(Ours, "default").run_and_note(&mut rounds, &url, span, sent).await;
         series.push_medians(&rounds);
     }
     series

@@ -68,7 +68,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Work {
     Work {
         name: "zk-single",
         title: "ZooKeeper, one task, free key, acquire + release".to_owned(),
-        compared: Some((ours, RATE)),
+        compared: vec![(ours, RATE)],
         series,
         targets,
         notes: vec![link, p50, load.note()],

@@ -1,0 +1,86 @@
+//! The requests of a free key without a client: the scripts, keys and arguments of a claim on one
+//! server, made where a claim makes them, for whoever wants to send them over a connection of
+//! their own and see what is left of an acquire when the engine is taken away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Cmd;
+
+use super::claim::{add_attempt, add_withdrawal};
+use super::names::{Names, Owner};
+use super::node::new_session;
+use super::script::{ATTEMPT, WITHDRAW};
+use crate::backend::{ClaimId, Mode, Terms};
+use crate::engine::{FENCES, clock};
+use crate::key::Key;
+
+/// As if a client had connected.
+#[derive(Debug, Clone)]
+pub struct BareSession {
+    session: Arc<str>,
+}
+
+/// As if a waiter had opened a claim. Each has an id of its own, as each acquire has.
+#[derive(Debug)]
+pub struct BareClaim {
+    names: Names,
+    id: ClaimId,
+    session: Arc<str>,
+    terms: Terms,
+}
+
+impl BareSession {
+    /// A session with a name of its own.
+    #[allow(clippy::new_without_default, reason = "no two are the same")]
+    #[must_use]
+    pub fn new() -> Self {
+        Self { session: new_session() }
+    }
+
+    /// What has a server know the scripts; send it first, as the claims call them by their hash.
+    #[must_use]
+    pub fn load() -> [Cmd; 2] {
+        [ATTEMPT.load(), WITHDRAW.load()]
+    }
+
+    /// A claim that would wait for its turn, with this lease.
+    #[must_use]
+    pub fn claim(&self, key: &Key, lease: Duration) -> BareClaim {
+        BareClaim {
+            names: Names::new(key),
+            id: clock::random_claim_id(),
+            session: self.session.clone(),
+            terms: Terms {
+                lease,
+                mode: Mode::Exclusive,
+                fences: FENCES,
+                patience: None,
+                name: None,
+                replicas: None,
+            },
+        }
+    }
+}
+
+impl BareClaim {
+    fn owner(&self) -> Owner<'_> {
+        Owner { claim: self.id, session: &self.session }
+    }
+
+    /// Takes the key if it is free.
+    #[must_use]
+    pub fn attempt(&self) -> Cmd {
+        let mut command = ATTEMPT.on(&self.names);
+        add_attempt(&mut command, self.owner(), &self.terms, true);
+        command
+    }
+
+    /// Gives it back.
+    #[must_use]
+    pub fn withdraw(&self) -> Cmd {
+        let mut command = WITHDRAW.on(&self.names);
+        add_withdrawal(&mut command, self.owner(), &self.terms);
+        command
+    }
+}
