@@ -219,6 +219,10 @@ impl KeyCell {
             Err(_) => self.shared.conductor.runtime(&self.shared),
         };
         let _entered = runtime.as_ref().map(Handle::enter);
+        // A young key is swept up soon, and polled by the conductor then.
+        let is_young = !self.is_grown_up.load(Ordering::Acquire);
+        let is_swept = is_young && !self.shared.conductor.is_inline();
+        let _hands = is_swept.then(background::enter_caller);
         loop {
             let mut slot = lock(&self.driver);
             let polled = slot.as_mut().map(|Driven { driver, waker }| {

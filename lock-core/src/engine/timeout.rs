@@ -3,8 +3,13 @@
 //! A timer of Tokio fires by the runtime in whose context it was made, and panics when that is gone.
 //! A request is polled by the task that asks, and by the conductor where that does not come to run
 //! or its runtime has ended. So whoever polls from another runtime makes the timer anew.
+//!
+//! Most requests are answered long before. Where the conductor is known to poll again soon, the
+//! timer is made then: one that is due in two seconds would be the first of its runtime, and cost
+//! two system calls and a detour of its driver.
 
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -13,7 +18,7 @@ use pin_project_lite::pin_project;
 use tokio::runtime::{Handle, Id};
 use tokio::time::Sleep;
 
-use super::clock;
+use super::{background, clock};
 
 pin_project! {
     /// See [`within`].
@@ -21,6 +26,7 @@ pin_project! {
         #[pin]
         future: F,
         until: Instant,
+        is_polled: bool,
         #[pin]
         timer: Option<Sleep>,
         // Of the timer.
@@ -39,7 +45,7 @@ pub(crate) fn within<F: Future>(time: Duration, future: F) -> Within<F> {
 
 /// Gives `future` until then.
 pub(crate) fn by<F: Future>(until: Instant, future: F) -> Within<F> {
-    Within { future, until, timer: None, runtime: None }
+    Within { future, until, is_polled: false, timer: None, runtime: None }
 }
 
 impl<F: Future> Future for Within<F> {
@@ -49,6 +55,9 @@ impl<F: Future> Future for Within<F> {
         let mut this = self.project();
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
+        }
+        if !mem::replace(this.is_polled, true) && background::comes_soon() {
+            return Poll::Pending;
         }
         let here = Handle::current().id();
         if this.runtime.replace(here) != Some(here) {
@@ -84,6 +93,18 @@ mod tests {
         drop(first);
         assert_eq!(second.block_on(bounded), Err(Late));
         assert!(begun.elapsed() >= Duration::from_millis(20));
+    }
+
+    #[test]
+    fn a_caller_leaves_the_timer_to_the_conductor() {
+        let (callers, conductors) = (runtime(), runtime());
+        let mut bounded = pin!(within(Duration::from_millis(1), pending::<()>()));
+        callers.block_on(async {
+            let _caller = background::enter_caller();
+            assert!(bounded.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        });
+        assert!(bounded.timer.is_none());
+        assert_eq!(conductors.block_on(bounded), Err(Late));
     }
 
     #[test]

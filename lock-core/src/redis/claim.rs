@@ -108,7 +108,8 @@ impl RedisClaim {
         if fault.kind() != FaultKind::Refused {
             return fault;
         }
-        match probe::rights(&self.node).await {
+        // On the heap, as it is rare, and every request has room for what it holds.
+        match Box::pin(probe::rights(&self.node)).await {
             Err(named) if named.kind() == FaultKind::Refused => named,
             _ => fault,
         }
@@ -121,7 +122,7 @@ impl RedisClaim {
         let Some(Replicas { count: wanted, timeout }) = self.terms.replicas else {
             let answer = match self.node.gate.pass() {
                 None => self.node.call(script, attempt).await?,
-                Some(pass) => self.ask_member(&MEMBER_ATTEMPT, attempt, &pass).await?,
+                Some(pass) => Box::pin(self.ask_member(&MEMBER_ATTEMPT, attempt, &pass)).await?,
             };
             return Ok((answer, None));
         };
@@ -318,7 +319,7 @@ impl Claim for RedisClaim {
         if let (false, true, Attempt::Blocked { .. }) = (heard, join, &answer) {
             // A hand-off before anybody listened was pushed to nobody, and this claim passed over.
             self.node.heard(self.listening.as_ref()).await;
-            return self.stand(join).await;
+            return Box::pin(self.stand(join)).await;
         }
         Ok(answer)
     }
@@ -366,14 +367,18 @@ impl Claim for RedisClaim {
         let mut command = self.on_names(script, &MEMBER_WITHDRAW);
         add_withdrawal(&mut command, self.owner(), &self.terms);
         self.node.end(&mut command, &self.names, self.clock);
+        let doubts = std::mem::take(&mut self.doubts);
+        let behind = (!doubts.is_empty()).then(|| command.clone());
         let answer = match &pass {
-            None => self.node.withdraw(command.clone(), &self.names, self.owner(), held).await,
-            Some(pass) => self.leave_member(command.clone(), pass).await,
+            None => self.node.withdraw(command, &self.names, self.owner(), held).await,
+            Some(pass) => Box::pin(self.leave_member(command, pass)).await,
         };
         let of_member = pass.is_some();
         // Behind each attempt whose effect is not known. Nobody waits for it: such a connection is
         // slow or dead, and what it still brings about is undone when it does.
-        for Sent { mut connection, runtime } in std::mem::take(&mut self.doubts) {
+        for (Sent { mut connection, runtime }, command) in
+            doubts.into_iter().zip(behind.iter().cycle())
+        {
             let (node, command) = (self.node.clone(), command.clone());
             drop(runtime.spawn(async move {
                 let script = if of_member { &*MEMBER_WITHDRAW } else { node.script(&WITHDRAW) };

@@ -1,6 +1,7 @@
 //! A connection that comes back.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -233,9 +234,6 @@ impl Link {
     /// The connection, if it can be had in time. One that takes longer to make goes on being made,
     /// for the next who asks: over a slow link it would never come to be otherwise.
     async fn get_within(self: &Arc<Self>, within: Duration) -> Result<Numbered, Fault> {
-        if let Some(current) = self.current() {
-            return Ok(current);
-        }
         let this = self.clone();
         let connecting = tokio::spawn(async move { this.get().await });
         match timeout::within(within, connecting).await {
@@ -293,8 +291,11 @@ impl Link {
         if !is_only(current.number) {
             return Err(unready());
         }
-        let sending = request.send(&mut current.connection, within);
-        match self.in_term(current.term, sending).await {
+        let answer = {
+            let sending = pin!(request.send(&mut current.connection, within));
+            self.in_term(current.term, sending).await
+        };
+        match answer {
             Ok(answer) => Ok((answer, current.number)),
             Err(failure) => Err(self.unserved(failure, current)),
         }
@@ -308,16 +309,22 @@ impl Link {
         within: Duration,
     ) -> Result<Vec<Value>, Unserved> {
         let (mut current, within) = self.ready(within).await?;
-        let sending = send_each(&mut current.connection, commands, within);
-        let answers = self.in_term(current.term, sending).await;
+        let answers = {
+            let sending = pin!(send_each(&mut current.connection, commands, within));
+            self.in_term(current.term, sending).await
+        };
         answers.map_err(|failure| self.unserved(failure, current))
     }
 
     /// The connection, and how long an answer may take.
     async fn ready(self: &Arc<Self>, within: Duration) -> Result<(Numbered, Duration), Unserved> {
         let unsent = |fault: Fault| Unserved { fault: Failure::Other(fault.unsent()), sent: None };
+        if let Some(current) = self.current() {
+            return Ok((current, within.min(REQUEST_WITHIN)));
+        }
         let until = clock::now() + REQUEST_WITHIN;
-        let connection = self.get_within(within).await.map_err(unsent)?;
+        // On the heap, as connecting is rare, and calls are not.
+        let connection = Box::pin(self.get_within(within)).await.map_err(unsent)?;
         let left = until.saturating_duration_since(clock::now());
         Ok((connection, within.min(left)))
     }

@@ -256,7 +256,7 @@ impl Node {
         }
         match self.send(&command).await {
             Err(unserved) if unserved.fault.is_no_script() => {
-                self.send(&script.eval(&command)).await
+                Box::pin(self.send(&script.eval(&command))).await
             }
             answer => answer,
         }
@@ -369,7 +369,7 @@ impl Node {
     async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
         match &self.servers {
             Servers::One(one) => one.send(command).await,
-            Servers::Cluster { .. } => self.send_main(command).await,
+            Servers::Cluster { .. } => Box::pin(self.send_main(command)).await,
         }
     }
 

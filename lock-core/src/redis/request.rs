@@ -32,9 +32,12 @@ impl Request<'_> {
         connection: &mut impl redis::aio::ConnectionLike,
         within: Duration,
     ) -> Result<Value, Failure> {
+        if self.replicas.is_none() {
+            return send(connection, self.command, within).await;
+        }
         let until = clock::now() + within;
         let answer = send(connection, self.command, within).await?;
-        self.replicated(answer, connection, until).await
+        Box::pin(self.replicated(answer, connection, until)).await
     }
 
     /// The answer to the command, and if it is a grant, how many replicas have it by `until`. The
