@@ -63,7 +63,7 @@ enum State {
     // Boxed, as it is rare and large, and every acquire is moved about with its state.
     Entering(Box<Entering>),
     // ## Seated => (Start | Pausing | Done)
-    Seated { cell: Arc<KeyCell>, seat: SeatId, timer: Option<Pin<Box<Sleep>>> },
+    Seated { cell: Arc<KeyCell>, seat: SeatId, timer: Option<Pin<Box<Sleep>>>, is_new: bool },
     // ## Pausing => Start
     Pausing(Pin<Box<Sleep>>),
     Done,
@@ -217,7 +217,7 @@ impl Acquire {
         match entry {
             Entry::Granted(token) => Poll::Ready(Ok(guard(cell, token))),
             Entry::Seated(seat) => {
-                self.state = State::Seated { cell, seat, timer: None };
+                self.state = State::Seated { cell, seat, timer: None, is_new: true };
                 Poll::Pending
             }
             Entry::Full(waiters) => Poll::Ready(Err(OverloadedError {
@@ -326,10 +326,10 @@ impl Acquire {
                         return Poll::Pending;
                     }
                 }
-                State::Seated { cell, seat, mut timer } => {
-                    let verdict = self.stand(&cell, seat, &mut timer, cx);
+                State::Seated { cell, seat, mut timer, is_new } => {
+                    let verdict = self.stand(&cell, seat, &mut timer, is_new, cx);
                     if let Verdict::Waiting = verdict {
-                        self.state = State::Seated { cell, seat, timer };
+                        self.state = State::Seated { cell, seat, timer, is_new: false };
                         return Poll::Pending;
                     }
                     // Who was told to poll the driver, and goes, has somebody else told.
@@ -356,6 +356,7 @@ impl Acquire {
         cell: &Arc<KeyCell>,
         seat: SeatId,
         timer: &mut Option<Pin<Box<Sleep>>>,
+        is_new: bool,
         cx: &mut Context<'_>,
     ) -> Verdict {
         loop {
@@ -369,7 +370,8 @@ impl Acquire {
                 *timer = self.shared.sleep_until(until);
             }
             let is_due = timer.as_mut().is_some_and(|due| due.as_mut().poll(cx).is_ready());
-            if is_due || self.try_until.is_some_and(|until| clock::now() >= until) {
+            let is_late = || self.try_until.is_some_and(|until| clock::now() >= until);
+            if is_due || (!is_new && is_late()) {
                 let mut fx = Effects::none();
                 cell.cohort().expire(seat, &mut fx);
                 cell.apply(fx);

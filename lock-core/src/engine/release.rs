@@ -65,9 +65,8 @@ impl Future for Releasing<'_> {
             }
             drop(releasing);
             // The answer that this very poll brings need not wake its task.
-            if mem::take(&mut this.is_awaited)
-                && let Some(answer) = this.look(&mut Context::from_waker(Waker::noop()))
-            {
+            let is_first = !mem::take(&mut this.is_awaited);
+            if !is_first && let Some(answer) = this.look(&mut Context::from_waker(Waker::noop())) {
                 return Poll::Ready(Some(answer));
             }
             this.cell.drive(Some(cx.waker()));
@@ -76,7 +75,7 @@ impl Future for Releasing<'_> {
             if let Some(answer) = this.look(cx) {
                 return Poll::Ready(Some(answer));
             }
-            if clock::now() >= until {
+            if !is_first && clock::now() >= until {
                 return Poll::Ready(None);
             }
             if this.timer.is_none() && !this.cell.shared.conductor.serves_here() {

@@ -24,7 +24,8 @@ pub(super) const QUORUM: [&str; 2] = ["lock:quorum", "lock:quorum:high"];
 
 impl Names {
     pub(super) fn new(key: &Key) -> Self {
-        Self { lock: format!("lock:{{{key}}}").into() }
+        // Not formatted: every claim makes one.
+        Self { lock: ["lock:{", key.as_str(), "}"].concat().into() }
     }
 
     /// The key whose value is the claim that holds the lock.
