@@ -268,11 +268,10 @@ impl Seat {
         self.floor.load(Ordering::Acquire)
     }
 
-    /// It has answered a request that was sent at `sent`.
-    pub(super) fn answers(&self, sent: Instant) {
-        let now = clock::now();
-        self.series.answered(now.saturating_duration_since(sent));
-        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+    /// It has answered at `at` a request that was sent at `sent`.
+    pub(super) fn answers(&self, sent: Instant, at: Instant) {
+        self.series.answered(at.saturating_duration_since(sent));
+        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
     }
 
     /// Says what was written at it.

@@ -150,7 +150,7 @@ impl<M: Member> Session<M> {
         let answer = match heard {
             Heard::Looked { sent, answer: Ok(look) } => {
                 line.failures = 0;
-                self.council.seats[member].answers(sent);
+                self.council.seats[member].answers(sent, now);
                 self.roll.saw(member, sent, now, look);
                 Ok(())
             }

@@ -3,10 +3,12 @@
 
 #![allow(clippy::disallowed_methods)] // the clock is paused
 
+mod cancel;
 mod conformance;
 mod contention;
 mod managed;
 mod members;
+mod polled;
 mod tokens;
 
 use std::time::Duration;
