@@ -180,9 +180,9 @@ impl<M: Member> Quorum<M> {
             }
             let council = Arc::new_cyclic(|council: &Weak<Council>| {
                 let (this, council) = (this.clone(), council.clone());
-                Council::new(&charter.members, move || {
+                Council::new(&charter.members, move |call| {
                     if let Some(council) = council.upgrade() {
-                        session::start(this.clone(), council, identity.clone());
+                        session::start(this.clone(), council, identity.clone(), call);
                     }
                 })
             });
