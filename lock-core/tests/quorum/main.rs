@@ -8,6 +8,7 @@ mod conformance;
 mod contention;
 mod managed;
 mod members;
+mod panics;
 mod polled;
 mod tokens;
 
