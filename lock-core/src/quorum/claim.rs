@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 
 use super::Members;
 use super::member::{self, Command, Said, Served, Waits};
@@ -41,6 +41,8 @@ pub struct QuorumClaim<B> {
     places: Vec<Option<Served>>,
     /// Who waits for them.
     waits: Arc<Waits>,
+    /// The runtime in which they were polled last.
+    polled_in: Option<Id>,
     /// How often a member was given back, or lost. It is joined by another claim then: what was
     /// asked for the last one may arrive there later still.
     rejoins: u32,
@@ -73,6 +75,7 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
             votes: Votes::new(count),
             places: (0..count).map(|_| None).collect(),
             waits: Arc::default(),
+            polled_in: None,
             rejoins: 0,
             held: false,
             news: false,
@@ -164,6 +167,12 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
     /// the others may push something.
     fn poll(&mut self, cx: &Context<'_>, all: bool) -> bool {
         self.waits.begin(cx.waker());
+        let here = Handle::try_current().ok().map(|here| here.id());
+        if here != self.polled_in {
+            // What waits for timers of another runtime looks at the clock, and has some of this.
+            self.places.iter().flatten().for_each(Served::is_to_look);
+            self.polled_in = here;
+        }
         let mut heard = false;
         for member in 0..self.places.len() {
             while let Some(served) = &mut self.places[member]
@@ -414,6 +423,7 @@ impl<B> QuorumClaim<B> {
             if let Some(served) = place.take() {
                 self.rejoins += 1;
                 self.votes.left(member);
+                served.is_to_look();
                 rest.extend(Some(served).filter(Served::is_busy));
             }
         }

@@ -133,6 +133,11 @@ impl Served {
         self.slot.is_woken.store(true, Ordering::Release);
     }
 
+    /// It is to be polled though nothing woke it.
+    pub(super) fn is_to_look(&self) {
+        self.slot.is_woken.store(true, Ordering::Release);
+    }
+
     /// Whether it has something to do.
     pub(super) const fn is_busy(&self) -> bool {
         self.owes > 0

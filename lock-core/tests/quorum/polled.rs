@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use lock_core::backend::FaultKind;
 use lock_core::memory::Memory;
 use lock_core::quorum::Quorum;
 use lock_core::test_util::{Act, Script, Scripted, Verb};
@@ -85,7 +86,7 @@ async fn a_hold_outlives_a_runtime_that_is_blocked_for_longer_than_its_lease() {
 #[tokio::test]
 async fn a_guard_dropped_in_a_blocked_runtime_gives_the_key_up_at_every_member() {
     let (stores, scripts, locks) = client().await;
-    for third in [Act::Ok, Act::Err(lock_core::backend::FaultKind::Transient)] {
+    for third in [Act::Ok, Act::Err(FaultKind::Transient)] {
         let guard = locks.lock("k").lease(ms(60_000)).await.unwrap();
         // Tried again after a pause.
         scripts[2].next(Verb::Withdraw, third);
@@ -101,8 +102,7 @@ async fn a_withdrawal_goes_on_trying_though_its_caller_is_blocked() {
     let (stores, scripts, locks) = client().await;
     let guard = locks.lock("k").lease(ms(60_000)).await.unwrap();
     for script in &scripts[..2] {
-        (0..3).for_each(|_| script.next(Verb::Withdraw, Act::Lost));
-        script.next(Verb::Withdraw, Act::Err(lock_core::backend::FaultKind::Transient));
+        (0..4).for_each(|_| script.next(Verb::Withdraw, Act::Err(FaultKind::Transient)));
     }
     let release = timeout(Duration::ZERO, guard.release()).await;
     assert!(release.is_err(), "a majority has not answered");
