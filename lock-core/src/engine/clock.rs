@@ -2,15 +2,21 @@
 //!
 //! The clock is Tokio's, so that tests run on a paused one, and the time for which the machine was
 //! suspended, see [`suspended`]. Timers know nothing of that time: one that was
-//! set before a suspension is due so much later.
+//! set before a suspension is due so much later. They also fire by the runtime in which they were
+//! made, which may be blocked: [`alarm`] is for what several may poll.
 
 #![allow(clippy::disallowed_methods)]
 
+use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
+use std::pin::Pin;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
+use pin_project_lite::pin_project;
+use tokio::runtime::{Handle, Id};
 use tokio::time::Sleep;
 
 use super::suspended;
@@ -32,6 +38,57 @@ pub(crate) fn sleep_until(at: Instant) -> Sleep {
     tokio::time::sleep_until(timer(at))
 }
 
+/// As [`sleep_until`], for a future that is polled in several runtimes, one of which may be blocked.
+pub(crate) fn alarm(at: Instant) -> Alarm {
+    Alarm { at, sleep: None, runtime: None }
+}
+
+pin_project! {
+    /// Compares the clock at each poll, and has a timer of the runtime that polled it last.
+    #[derive(Debug)]
+    pub(crate) struct Alarm {
+        at: Instant,
+        #[pin]
+        sleep: Option<Sleep>,
+        // Where `sleep` was made.
+        runtime: Option<Id>,
+    }
+}
+
+impl Alarm {
+    /// Due at another instant.
+    pub(crate) fn reset(self: Pin<&mut Self>, at: Instant) {
+        let mut this = self.project();
+        if *this.at != at {
+            *this.at = at;
+            this.sleep.set(None);
+        }
+    }
+}
+
+impl Future for Alarm {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        loop {
+            if now() >= *this.at {
+                return Poll::Ready(());
+            }
+            let here = Handle::try_current().ok().map(|here| here.id());
+            if this.sleep.is_none() || (here.is_some() && here != *this.runtime) {
+                this.sleep.set(Some(sleep_until(*this.at)));
+                *this.runtime = here;
+            }
+            let Some(sleep) = this.sleep.as_mut().as_pin_mut() else { continue };
+            if sleep.poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            this.sleep.set(None);
+        }
+    }
+}
+
 /// A claim's name: a count under a keyed hash whose key is the operating system's randomness, so
 /// that no two processes draw the same, however alike they started.
 pub(crate) fn random_claim_id() -> ClaimId {
@@ -50,4 +107,40 @@ pub(crate) fn random_u64() -> u64 {
 /// Random bits for jitter.
 pub(crate) fn random_bits() -> u32 {
     fastrand::u32(..)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::time::Duration;
+
+    use tokio::runtime::{Builder, Runtime};
+
+    use super::*;
+
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().enable_time().build().unwrap()
+    }
+
+    #[test]
+    fn an_alarm_fires_for_whoever_polls_it_last() {
+        let (blocked, other) = (runtime(), runtime());
+        let at = now() + Duration::from_millis(20);
+        let mut alarm = pin!(alarm(at));
+        let poll_once = std::future::poll_fn(|cx| {
+            assert!(alarm.as_mut().poll(cx).is_pending());
+            Poll::Ready(())
+        });
+        blocked.block_on(poll_once);
+        let within = Duration::from_secs(10);
+        other.block_on(async { tokio::time::timeout(within, alarm.as_mut()).await.unwrap() });
+        assert!(now() >= at);
+    }
+
+    #[test]
+    fn an_alarm_whose_time_has_passed_needs_no_timer() {
+        let mut alarm = pin!(alarm(now()));
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        assert!(alarm.as_mut().poll(&mut cx).is_ready());
+    }
 }

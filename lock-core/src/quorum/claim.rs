@@ -1,18 +1,25 @@
 //! The verbs of one claim at a quorum.
+//!
+//! Each verb polls what is under way at the members, and returns when their votes decide. What is
+//! under way then stays in the claim, for the next verb to poll; nobody is woken for it meanwhile.
+//! When the claim goes, a task in the background ends what is left to do.
 
 use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::runtime::{Handle, Id};
 
 use super::Members;
-use super::member::{self, Command, Place, Report, Said};
+use super::member::{self, Command, Said, Served, Waits};
 use crate::backend::{
     Attempt, Backend, Change, Claim, ClaimId, Fault, FaultKind, Grant, MemberClaim, Renewal, Terms,
     Withdrawal,
 };
-use crate::engine::clock;
+use crate::engine::clock::{self, Alarm};
 use crate::key::Key;
 use crate::proto::{FAULT_PAUSES, FenceRange, GRACE_MIN, Renewed, Ruling, Votes};
 
@@ -30,10 +37,12 @@ pub struct QuorumClaim<B> {
     id: ClaimId,
     terms: Terms,
     votes: Votes,
-    /// Where each member's task listens, once it was asked for anything.
-    lines: Vec<Option<UnboundedSender<Command>>>,
-    reports: UnboundedReceiver<Report>,
-    reporter: UnboundedSender<Report>,
+    /// Each member's claim, once it was asked for anything.
+    places: Vec<Option<Served>>,
+    /// Who waits for them.
+    waits: Arc<Waits>,
+    /// The runtime in which they were polled last.
+    polled_in: Option<Id>,
     /// How often a member was given back, or lost. It is joined by another claim then: what was
     /// asked for the last one may arrive there later still.
     rejoins: u32,
@@ -59,15 +68,14 @@ pub struct QuorumClaim<B> {
 impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
     pub(super) fn new(members: Arc<Members<B>>, key: &Key, id: ClaimId, terms: Terms) -> Self {
         let count = members.all.len();
-        let (reporter, reports) = mpsc::unbounded_channel();
         Self {
             key: key.clone(),
             id,
             terms,
             votes: Votes::new(count),
-            lines: vec![None; count],
-            reports,
-            reporter,
+            places: (0..count).map(|_| None).collect(),
+            waits: Arc::default(),
+            polled_in: None,
             rejoins: 0,
             held: false,
             news: false,
@@ -83,22 +91,19 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
     }
 
     fn tell(&mut self, member: usize, command: Command) {
-        let line = self.lines[member].get_or_insert_with(|| {
-            let (line, commands) = mpsc::unbounded_channel();
+        let served = self.places[member].get_or_insert_with(|| {
             let id = place_of(self.id, self.rejoins);
             let claim = self.members.all[member].claim(&self.key, id, self.terms);
-            let place = Place { members: self.members.clone(), member };
-            drop(tokio::spawn(member::serve(place, claim, commands, self.reporter.clone())));
-            line
+            Served::new(&self.members, member, claim, self.waits.clone())
         });
         self.votes.sent(member, clock::now());
-        // A task that went with its runtime answers nothing, as a member that hangs.
-        drop(line.send(command));
+        served.ask(command);
     }
 
-    /// Ends the task of a member whose claim is over.
+    /// Ends the claim at a member where it is over.
     fn forget(&mut self, member: usize) {
-        if self.lines[member].take().is_some() {
+        // One that was lost may have been told to leave meanwhile, and says that it did.
+        if self.places[member].take_if(|served| !served.is_busy()).is_some() {
             self.rejoins += 1;
         }
     }
@@ -121,7 +126,7 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
         asked.into_iter().filter(worth).collect()
     }
 
-    fn hear(&mut self, (member, said): Report) {
+    fn hear(&mut self, member: usize, said: Said) {
         let now = clock::now();
         let pause = |failures| FAULT_PAUSES.pause(failures, clock::random_bits());
         match said {
@@ -158,31 +163,68 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
         }
     }
 
-    /// Waits for the next report; `false` if none comes until then.
-    async fn listen(&mut self, until: Instant) -> bool {
-        match tokio::time::timeout_at(clock::timer(until), self.reports.recv()).await {
-            Ok(Some(report)) => {
-                self.hear(report);
-                true
-            }
-            Ok(None) | Err(_) => false,
+    /// Polls the members, and hears what they say: those that have something to do, or `all`, as
+    /// the others may push something.
+    fn poll(&mut self, cx: &Context<'_>, all: bool) -> bool {
+        self.waits.begin(cx.waker());
+        let here = Handle::try_current().ok().map(|here| here.id());
+        if here != self.polled_in {
+            // What waits for timers of another runtime looks at the clock, and has some of this.
+            self.places.iter().flatten().for_each(Served::is_to_look);
+            self.polled_in = here;
         }
+        let mut heard = false;
+        for member in 0..self.places.len() {
+            while let Some(served) = &mut self.places[member]
+                && (all || served.is_busy())
+                && let Some(said) = served.poll()
+            {
+                heard = true;
+                self.hear(member, said);
+            }
+        }
+        heard
     }
 
-    fn catch_up(&mut self) {
-        while let Ok(report) = self.reports.try_recv() {
-            self.hear(report);
-        }
+    /// Polls those once that have something to do.
+    async fn look(&mut self) {
+        poll_fn(|cx| {
+            self.poll(cx, false);
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// Waits until a member says something; `false` if none does until then.
+    async fn listen(&mut self, mut alarm: Pin<&mut Alarm>, until: Instant) -> bool {
+        alarm.as_mut().reset(until);
+        let heard = poll_fn(|cx| {
+            if self.poll(cx, false) {
+                return Poll::Ready(true);
+            }
+            alarm.as_mut().poll(cx).map(|()| false)
+        })
+        .await;
+        self.waits.end();
+        heard
+    }
+
+    /// Hears what was answered since the last verb. What is pushed `changed` hears, and no other: a
+    /// store may begin to listen when it is asked, and take what it is told of for all there is.
+    async fn catch_up(&mut self) {
+        self.look().await;
         (self.news, self.late) = (false, false);
     }
 
-    fn leave(&mut self, members: Vec<usize>) {
+    /// Has these members told to forget the claim, as soon as they can be.
+    async fn leave(&mut self, members: Vec<usize>) {
         let count = self.members.count.next();
         for member in members {
             self.votes.leaves(member);
             let within = self.terms.lease;
             self.tell(member, Command::Withdraw { clock: count, within });
         }
+        self.look().await;
     }
 
     fn is_patient(&self) -> bool {
@@ -191,16 +233,16 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
 
     /// Others have the key, or too few members answer: what this has of it keeps the others
     /// waiting as they keep this one waiting.
-    fn give_way(&mut self, now: Instant) -> Option<Duration> {
+    async fn give_way(&mut self, now: Instant) -> Option<Duration> {
         if !self.is_patient() {
             // What is still under way would not be seen any more.
-            self.leave(self.votes.to_leave());
+            self.leave(self.votes.to_leave()).await;
             return None;
         }
         let back = self.votes.give_back(now, self.minority_kept());
         if !back.is_empty() {
             self.patience = patience();
-            self.leave(back);
+            self.leave(back).await;
         }
         self.votes.minority_left(now, self.minority_kept())
     }
@@ -242,7 +284,8 @@ impl<B: Backend<Claim: MemberClaim>> Claim for QuorumClaim<B> {
     async fn attempt(&mut self) -> Result<Attempt, Fault> {
         let began = clock::now();
         let end = began + VERB_WITHIN;
-        self.catch_up();
+        let mut alarm = pin!(clock::alarm(end));
+        self.catch_up().await;
         (self.held, self.released) = (false, false);
         self.votes.begin();
         let count = self.members.count.next();
@@ -258,12 +301,16 @@ impl<B: Backend<Claim: MemberClaim>> Claim for QuorumClaim<B> {
                     // What was heard so far is part of this.
                     self.late = false;
                     self.took = now.saturating_duration_since(began);
-                    let left = self.give_way(now);
+                    let left = self.give_way(now).await;
+                    if !self.is_patient() {
+                        // Nobody need withdraw what was told "blocked".
+                        self.hand_over();
+                    }
                     let recheck = left.map_or(recheck, |left| left.min(recheck));
                     return Ok(Attempt::Blocked { ahead, recheck });
                 }
                 Ruling::Down => {
-                    self.give_way(now);
+                    self.give_way(now).await;
                     return Err(self.votes.why_down());
                 }
                 Ruling::Raise { members, to } => {
@@ -275,10 +322,10 @@ impl<B: Backend<Claim: MemberClaim>> Claim for QuorumClaim<B> {
                 Ruling::Wait(until) => until,
             };
             if now >= end {
-                self.give_way(now);
+                self.give_way(now).await;
                 return Err(self.votes.why_down());
             }
-            self.listen(until.unwrap_or(end).min(end)).await;
+            self.listen(alarm.as_mut(), until.unwrap_or(end).min(end)).await;
             // A member has forgotten an earlier place of this claim meanwhile.
             for member in self.worth_asking(self.votes.outside(), clock::now()) {
                 self.tell(member, Command::Attempt { clock: count });
@@ -288,18 +335,20 @@ impl<B: Backend<Claim: MemberClaim>> Claim for QuorumClaim<B> {
 
     async fn changed(&mut self) -> Change {
         // A member that joins the others while they hold is no news.
-        while !self.news && (self.held || !self.late) {
-            let Some(report) = self.reports.recv().await else { break };
-            self.hear(report);
-        }
-        Change::Here
+        poll_fn(|cx| {
+            self.poll(cx, true);
+            let is_news = self.news || (self.late && !self.held);
+            if is_news { Poll::Ready(Change::Here) } else { Poll::Pending }
+        })
+        .await
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         let began = clock::now();
         // Time for another try must be left, as where there is one server.
         let end = began + VERB_WITHIN.min(self.terms.lease / 6);
-        self.catch_up();
+        let mut alarm = pin!(clock::alarm(end));
+        self.catch_up().await;
         let count = self.members.count.next();
         for member in self.votes.renewal_begins() {
             self.tell(member, Command::Renew { clock: count });
@@ -325,41 +374,72 @@ impl<B: Backend<Claim: MemberClaim>> Claim for QuorumClaim<B> {
                     return Err(Fault::new(FaultKind::Transient, what));
                 }
             }
-            self.listen(end).await;
+            self.listen(alarm.as_mut(), end).await;
         }
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         let began = clock::now();
         let end = began + VERB_WITHIN;
-        self.catch_up();
+        let mut alarm = pin!(clock::alarm(end));
+        self.catch_up().await;
         let held = std::mem::take(&mut self.held);
         let prompt = self.votes.prompt();
         let mut late = None;
         (self.believed, self.denied) = (self.votes.holders(clock::now()), 0);
-        self.leave(self.votes.to_leave());
+        self.leave(self.votes.to_leave()).await;
         loop {
             if self.votes.gone() >= self.votes.majority() {
                 // Whoever is next would else come to a member before it was told, and have to wait
                 // in line there for what is free.
                 let now = clock::now();
-                let until = *late.get_or_insert(now + (now - began).max(GRACE_MIN));
+                let grace = (now - began).max(GRACE_MIN);
+                let until = *late.get_or_insert((now + grace).min(end));
                 if now < until && prompt.iter().any(|&member| self.votes.leaves_still(member)) {
-                    self.listen(until.min(end)).await;
+                    self.listen(alarm.as_mut(), until).await;
                     continue;
                 }
-                // The others are told by their tasks.
+                // The others are told all the same, though nobody may poll this again.
+                self.hand_over();
                 let spare = self.believed.len().saturating_sub(self.votes.majority());
                 let released = held && self.released && self.denied <= spare;
                 return Ok(if released { Withdrawal::Released } else { Withdrawal::NotHeld });
             }
             // Those that could not be told keep what they have until its lease ends.
-            if !self.votes.is_leaving() || !self.listen(end).await {
+            if !self.votes.is_leaving() || !self.listen(alarm.as_mut(), end).await {
                 self.held = held;
                 let unknown = || Fault::new(FaultKind::Transient, "no answer of the quorum");
                 return Err(self.stays.take().unwrap_or_else(unknown));
             }
         }
+    }
+}
+
+impl<B> QuorumClaim<B> {
+    /// Has a task in the background end what members have to do; the claim is over at all.
+    fn hand_over(&mut self) {
+        let mut rest = Vec::new();
+        for (member, place) in self.places.iter_mut().enumerate() {
+            if let Some(served) = place.take() {
+                self.rejoins += 1;
+                self.votes.left(member);
+                served.is_to_look();
+                rest.extend(Some(served).filter(Served::is_busy));
+            }
+        }
+        // Without a runtime, what is left ends with its lease.
+        if !rest.is_empty()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let waits = std::mem::take(&mut self.waits);
+            drop(runtime.spawn(member::finish(rest, waits)));
+        }
+    }
+}
+
+impl<B> Drop for QuorumClaim<B> {
+    fn drop(&mut self) {
+        self.hand_over();
     }
 }
 

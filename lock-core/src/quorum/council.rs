@@ -1,8 +1,8 @@
 //! What is known of the members of a managed quorum, for those who ask them.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 
 use super::series::Series;
 use crate::backend::{Enrolment, Fault, FaultKind};
-use crate::engine::clock;
+use crate::engine::{background, clock};
 use crate::proto::Enrol;
 
 /// How long an attempt waits for a look at its member, which takes one request at most.
@@ -59,20 +59,31 @@ pub(super) struct Seat {
     pub(super) series: Series,
 }
 
-/// See the module. One task at most sees to the members, while one of them needs it.
+/// See the module. One task at most sees to the members, while one of them needs it. It begins
+/// where it is needed first, and the conductor takes it over if it needs it: the application may
+/// have blocked the runtime of the one before.
 pub(super) struct Council {
     pub(super) seats: Vec<Seat>,
     /// A member is of another quorum: nothing is served any more.
     conflict: OnceLock<(usize, Fault)>,
-    sits: AtomicBool,
-    /// Wakes the task: a member is unseen.
-    pub(super) called: Notify,
-    /// Starts the task.
-    start: Box<dyn Fn() + Send + Sync>,
+    sitting: Mutex<Sitting>,
+    /// Starts the task of a sitting.
+    start: Box<dyn Fn(Call) + Send + Sync>,
 }
 
+#[derive(Debug, Default)]
+struct Sitting {
+    /// Its task.
+    latest: Call,
+    /// Whether the task is there, and if so, whether it is the conductor's.
+    on: Option<bool>,
+}
+
+/// Wakes the task of one sitting: a member is unseen, or another sitting has begun.
+pub(super) type Call = Arc<Notify>;
+
 impl Council {
-    pub(super) fn new(names: &[String], start: impl Fn() + Send + Sync + 'static) -> Self {
+    pub(super) fn new(names: &[String], start: impl Fn(Call) + Send + Sync + 'static) -> Self {
         let seat = |name: &String| Seat {
             name: name.clone(),
             standing: watch::Sender::new(Standing::Unseen),
@@ -83,23 +94,40 @@ impl Council {
         Self {
             seats: names.iter().map(seat).collect(),
             conflict: OnceLock::new(),
-            sits: AtomicBool::new(false),
-            called: Notify::new(),
+            sitting: Mutex::default(),
             start: Box::new(start),
         }
     }
 
-    /// Has the members seen to, if nobody does.
+    fn sitting(&self) -> MutexGuard<'_, Sitting> {
+        self.sitting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the members seen to, if nobody does who can be relied on here.
     pub(super) fn call(&self) {
-        self.called.notify_one();
-        if !self.sits.swap(true, Ordering::AcqRel) {
-            (self.start)();
+        let here = background::is_here();
+        let mut sitting = self.sitting();
+        sitting.latest.notify_one();
+        if sitting.on.is_some_and(|conductors| conductors || !here) {
+            return;
         }
+        let latest = Call::default();
+        *sitting = Sitting { latest: latest.clone(), on: Some(here) };
+        drop(sitting);
+        (self.start)(latest);
+    }
+
+    /// Whether the task of `call` is the one that sees to the members.
+    pub(super) fn sits(&self, call: &Call) -> bool {
+        Arc::ptr_eq(&self.sitting().latest, call)
     }
 
     /// The task ends. One that was called meanwhile is begun anew by whoever called.
-    pub(super) fn rise(&self) {
-        self.sits.store(false, Ordering::Release);
+    pub(super) fn rise(&self, call: &Call) {
+        let mut sitting = self.sitting();
+        if Arc::ptr_eq(&sitting.latest, call) {
+            sitting.on = None;
+        }
     }
 
     pub(super) fn conflict(&self) -> Option<&Fault> {
@@ -268,11 +296,10 @@ impl Seat {
         self.floor.load(Ordering::Acquire)
     }
 
-    /// It has answered a request that was sent at `sent`.
-    pub(super) fn answers(&self, sent: Instant) {
-        let now = clock::now();
-        self.series.answered(now.saturating_duration_since(sent));
-        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+    /// It has answered at `at` a request that was sent at `sent`.
+    pub(super) fn answers(&self, sent: Instant, at: Instant) {
+        self.series.answered(at.saturating_duration_since(sent));
+        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
     }
 
     /// Says what was written at it.

@@ -1,11 +1,16 @@
-//! One member's claim, in a task of its own: a member that hangs holds up nobody, and its requests
-//! run to their end whatever becomes of the others.
+//! One member's claim, and what is asked of it. Whoever polls the claim of the quorum polls it, so a
+//! member that hangs holds up nobody, and what it was asked for is under way until it has answered.
 
-use std::future::Future;
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use futures_util::task::AtomicWaker;
 
 use super::Members;
 use super::council::Council;
@@ -50,23 +55,165 @@ pub(super) enum Said {
     Changed,
 }
 
-pub(super) type Report = (usize, Said);
+/// A member's claim at work. It is polled for what it was asked, and when it was woken.
+pub(super) struct Served {
+    slot: Arc<Slot>,
+    waker: Waker,
+    serving: Pin<Box<dyn Future<Output = Infallible> + Send>>,
+    /// What it was asked for and has not answered.
+    owes: u32,
+}
+
+/// Who waits for the members of a claim; nobody between two verbs.
+#[derive(Debug, Default)]
+pub(super) struct Waits(AtomicWaker);
+
+/// Where a served claim and who polls it meet.
+#[derive(Debug)]
+struct Slot {
+    waits: Arc<Waits>,
+    /// There is something to poll for.
+    is_woken: AtomicBool,
+    line: Mutex<Line>,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    /// Asked for, and not begun. One is enough: nothing but a withdrawal is asked for behind
+    /// something else, and what was not begun before it need not be.
+    next: Option<Command>,
+    /// Taken before it is polled again.
+    said: Option<Said>,
+    /// When it was woken since the last poll, which may be long before the next.
+    woken_at: Option<Instant>,
+    /// The same for the poll under way: when what it finds has come.
+    came_at: Option<Instant>,
+}
+
+impl Waits {
+    pub(super) fn begin(&self, waker: &Waker) {
+        self.0.register(waker);
+    }
+
+    pub(super) fn end(&self) {
+        drop(self.0.take());
+    }
+}
+
+impl Wake for Slot {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.line().woken_at = Some(clock::now());
+        self.is_woken.store(true, Ordering::Release);
+        self.waits.0.wake();
+    }
+}
+
+impl Served {
+    pub(super) fn new<B: Send + Sync + 'static>(
+        members: &Arc<Members<B>>,
+        member: usize,
+        claim: impl MemberClaim,
+        waits: Arc<Waits>,
+    ) -> Self {
+        let slot = Arc::new(Slot { waits, is_woken: false.into(), line: Mutex::default() });
+        let place = Place { members: members.clone(), member, slot: slot.clone() };
+        let serving = Box::pin(serve(place, claim));
+        Self { waker: slot.clone().into(), slot, serving, owes: 0 }
+    }
+
+    /// Has it begin when it is polled next, after what is under way.
+    pub(super) fn ask(&mut self, command: Command) {
+        if self.slot.line().next.replace(command).is_none() {
+            self.owes += 1;
+        }
+        self.slot.is_woken.store(true, Ordering::Release);
+    }
+
+    /// It is to be polled though nothing woke it.
+    pub(super) fn is_to_look(&self) {
+        self.slot.is_woken.store(true, Ordering::Release);
+    }
+
+    /// Whether it has something to do.
+    pub(super) const fn is_busy(&self) -> bool {
+        self.owes > 0
+    }
+
+    /// Polls it if there is something to poll for, until it says something; `None` if it does not
+    /// yet.
+    pub(super) fn poll(&mut self) -> Option<Said> {
+        if !self.slot.is_woken.swap(false, Ordering::AcqRel) {
+            return None;
+        }
+        self.slot.polls();
+        let (serving, mut cx) = (self.serving.as_mut(), Context::from_waker(&self.waker));
+        let polled = catch_unwind(AssertUnwindSafe(|| serving.poll(&mut cx).map(|it| match it {})));
+        if polled.is_err() {
+            // It is not polled again.
+            self.owes = 0;
+            return Some(Said::GaveUp(Fault::new(FaultKind::Transient, "a member panicked")));
+        }
+        let said = self.slot.line().said.take()?;
+        self.slot.is_woken.store(true, Ordering::Release);
+        self.owes -= u32::from(!matches!(said, Said::Stays(_) | Said::Changed));
+        Some(said)
+    }
+}
+
+/// Ends what these have to do, though nobody wants to know.
+pub(super) async fn finish(mut rest: Vec<Served>, waits: Arc<Waits>) {
+    poll_fn(|cx| {
+        waits.begin(cx.waker());
+        rest.retain_mut(|served| {
+            while served.is_busy() && served.poll().is_some() {}
+            served.is_busy()
+        });
+        if rest.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+impl Slot {
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn polls(&self) {
+        let mut line = self.line();
+        line.came_at = line.woken_at.take();
+    }
+
+    fn came_at(&self) -> Instant {
+        self.line().came_at.unwrap_or_else(clock::now)
+    }
+
+    /// What is asked for next. Whoever asks polls.
+    async fn command(&self) -> Command {
+        poll_fn(|_| self.line().next.take().map_or(Poll::Pending, Poll::Ready)).await
+    }
+
+    /// Whoever hears it polls again.
+    async fn say(&self, said: Said) {
+        self.line().said = Some(said);
+        poll_fn(|_| if self.line().said.is_none() { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+}
 
 /// Which member of which quorum.
 #[derive(Debug)]
-pub(super) struct Place<B> {
-    pub(super) members: Arc<Members<B>>,
-    pub(super) member: usize,
+struct Place<B> {
+    members: Arc<Members<B>>,
+    member: usize,
+    slot: Arc<Slot>,
 }
 
-/// Serves commands in their order until nobody can give any more.
-pub(super) async fn serve<B>(
-    place: Place<B>,
-    mut claim: impl MemberClaim,
-    mut commands: UnboundedReceiver<Command>,
-    reports: UnboundedSender<Report>,
-) {
-    let member = place.member;
+/// Serves commands in their order.
+async fn serve<B>(place: Place<B>, mut claim: impl MemberClaim) -> Infallible {
+    let (member, slot) = (place.member, &*place.slot);
     // Something was asked since the last push: the claim may have something to tell.
     let mut listens = false;
     // The member could not be asked: it is told of when it can.
@@ -74,41 +221,39 @@ pub(super) async fn serve<B>(
     loop {
         let command = tokio::select! {
             biased;
-            command = commands.recv() => command,
+            command = slot.command() => command,
             _ = claim.changed(), if listens => {
                 listens = false;
-                drop(reports.send((member, Said::Changed)));
+                slot.say(Said::Changed).await;
                 continue;
             }
             () = place.is_good(), if unready => {
                 unready = false;
-                drop(reports.send((member, Said::Changed)));
+                slot.say(Said::Changed).await;
                 continue;
             }
         };
         let said = match command {
-            None => return,
-            Some(Command::Attempt { clock }) => {
+            Command::Attempt { clock } => {
                 let answer = place.attempt(&mut claim, clock).await;
                 let is_good = |council: &Arc<Council>| council.good(member).is_some();
                 unready = answer.is_err() && place.council().is_some_and(|it| !is_good(it));
                 Said::Attempted(answer)
             }
-            Some(Command::Renew { clock }) => {
+            Command::Renew { clock } => {
                 claim.count_from(clock);
                 Said::Renewed(place.ask(claim.renew()).await)
             }
-            Some(Command::Raise { to }) => Said::Raised(to, place.ask(claim.raise(to)).await),
-            Some(Command::Withdraw { clock, within }) => {
+            Command::Raise { to } => Said::Raised(to, place.ask(claim.raise(to)).await),
+            Command::Withdraw { clock, within } => {
                 unready = false;
                 claim.count_from(place.clock(clock));
                 let until = clock::now() + within;
-                leave(&place, &mut claim, until, &reports).await
+                leave(&place, &mut claim, until).await
             }
         };
         listens = !matches!(said, Said::Left(_) | Said::GaveUp(_));
-        // The quorum may be gone; what is left to do is done all the same.
-        drop(reports.send((member, said)));
+        slot.say(said).await;
     }
 }
 
@@ -135,7 +280,7 @@ impl<B> Place<B> {
         } else {
             health.answered();
             if let Some(council) = self.council() {
-                council.seats[self.member].answers(sent);
+                council.seats[self.member].answers(sent, self.slot.came_at());
             }
         }
         answer
@@ -206,12 +351,7 @@ fn cut(grant: Grant, enrolment: &Enrolment) -> Result<Grant, Fault> {
 }
 
 /// Withdraws, again and again for as long as the lease may last.
-async fn leave<B>(
-    place: &Place<B>,
-    claim: &mut impl MemberClaim,
-    until: Instant,
-    reports: &UnboundedSender<Report>,
-) -> Said {
+async fn leave<B>(place: &Place<B>, claim: &mut impl MemberClaim, until: Instant) -> Said {
     let mut failures = 0;
     loop {
         match place.ask(claim.withdraw()).await {
@@ -223,9 +363,9 @@ async fn leave<B>(
             }
             Err(fault) => {
                 failures += 1;
-                drop(reports.send((place.member, Said::Stays(fault))));
+                place.slot.say(Said::Stays(fault)).await;
             }
         }
-        tokio::time::sleep(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
+        clock::alarm(clock::now() + FAULT_PAUSES.pause(failures, clock::random_bits())).await;
     }
 }

@@ -14,7 +14,7 @@
 //! members that differ would grant one key twice. A [managed](Quorum::managed) quorum sees to
 //! both, `proto/roll/` has the rules; of one that is [not](Quorum::new), the application must.
 //!
-//! - `claim`: the verbs of one claim. - `member`: its task at one member. - `charter`: which quorum
+//! - `claim`: the verbs of one claim. - `member`: what it does at one member. - `charter`: which quorum
 //!   it is. - `council`: how the members stand. - `session`: the task that sees to them. - `health`:
 //!   which members are worth asking. - `report`: who holds a key, and how the members are.
 
@@ -180,9 +180,9 @@ impl<M: Member> Quorum<M> {
             }
             let council = Arc::new_cyclic(|council: &Weak<Council>| {
                 let (this, council) = (this.clone(), council.clone());
-                Council::new(&charter.members, move || {
+                Council::new(&charter.members, move |call| {
                     if let Some(council) = council.upgrade() {
-                        session::start(this.clone(), council, identity.clone());
+                        session::start(this.clone(), council, identity.clone(), call);
                     }
                 })
             });

@@ -1,5 +1,6 @@
 //! The task that sees to the members: it looks at those that must be looked at, and writes what
-//! proto/roll says, until all is well or nobody has the quorum any more.
+//! proto/roll says, until all is well or nobody has the quorum any more. Renewals and withdrawals do
+//! not wait for it; where attempts do that the conductor makes, it runs beside the conductor.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 
 use super::Members;
-use super::council::{Council, Standing};
+use super::council::{Call, Council, Standing};
 use crate::backend::{Enrolment, Fault, FaultKind, Look, Member};
 use crate::engine::clock;
 use crate::proto::{self, Act, Enrol, Identity, LOOK_PAUSES, Roll};
@@ -37,17 +38,18 @@ struct Line {
 struct Session<M> {
     members: Weak<Members<M>>,
     council: Arc<Council>,
+    call: Call,
     roll: Roll,
     lines: Vec<Line>,
     running: Running,
 }
 
 /// Ends the session whatever becomes of its task: it may go with its runtime.
-struct Rises(Arc<Council>);
+struct Rises(Arc<Council>, Call);
 
 impl Drop for Rises {
     fn drop(&mut self) {
-        self.0.rise();
+        self.0.rise(&self.1);
     }
 }
 
@@ -56,13 +58,14 @@ pub(super) fn start<M: Member>(
     members: Weak<Members<M>>,
     council: Arc<Council>,
     identity: Identity,
+    call: Call,
 ) {
     let line = Line { is_busy: false, again: clock::now(), failures: 0 };
     let lines = vec![line; council.seats.len()];
-    let rises = Rises(council.clone());
+    let rises = Rises(council.clone(), call.clone());
     let roll = Roll::new(identity);
     let client = members.clone();
-    let session = Session { members, council, roll, lines, running: FuturesUnordered::new() };
+    let session = Session { members, council, call, roll, lines, running: FuturesUnordered::new() };
     drop(tokio::spawn(async move {
         let rises = rises;
         session.run().await;
@@ -80,6 +83,9 @@ impl<M: Member> Session<M> {
     async fn run(mut self) {
         loop {
             let Some(members) = self.members.upgrade() else { return };
+            if !self.council.sits(&self.call) {
+                return;
+            }
             let now = clock::now();
             for member in 0..self.lines.len() {
                 let is_known = self.roll.standing(member) == Some(proto::Standing::Good);
@@ -94,8 +100,13 @@ impl<M: Member> Session<M> {
             }
             let wake = wake.unwrap_or_else(|| now + Duration::from_secs(60));
             tokio::select! {
-                Some((member, heard)) = self.running.next() => self.hear(member, heard),
-                () = self.council.called.notified() => {}
+                Some((member, heard)) = self.running.next() => {
+                    // If it was taken over, this may be of the past.
+                    if self.council.sits(&self.call) {
+                        self.hear(member, heard);
+                    }
+                }
+                () = self.call.notified() => {}
                 () = clock::sleep_until(wake) => {}
             }
         }
@@ -150,7 +161,7 @@ impl<M: Member> Session<M> {
         let answer = match heard {
             Heard::Looked { sent, answer: Ok(look) } => {
                 line.failures = 0;
-                self.council.seats[member].answers(sent);
+                self.council.seats[member].answers(sent, now);
                 self.roll.saw(member, sent, now, look);
                 Ok(())
             }
@@ -241,4 +252,45 @@ fn conflict(name: &str, ours: &Identity, theirs: &Enrolment) -> Fault {
         theirs.quorum, theirs.members, theirs.lease_max, ours.quorum, ours.members, ours.lease_max
     );
     Fault::new(FaultKind::Refused, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::{Builder, Runtime};
+
+    use crate::engine::background;
+    use crate::memory::Memory;
+    use crate::quorum::{Charter, Quorum};
+
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().enable_time().build().unwrap()
+    }
+
+    #[test]
+    fn the_conductor_has_members_looked_at_while_the_application_is_blocked() {
+        let (application, conductor) = (runtime(), runtime());
+        let stores = vec![Memory::new(), Memory::new(), Memory::new()];
+        let charter = Charter::new(["one", "two", "three"]);
+        let quorum = Quorum::managed(stores, charter).unwrap();
+        let council = quorum.members.council.clone().unwrap();
+        // Begun in a runtime that is not driven any more.
+        application.block_on(async { council.call() });
+        assert!(council.seats.iter().all(|seat| seat.is_unseen()));
+        let here = background::enter();
+        let begun = crate::engine::clock::now();
+        // They are new, and kept away for a time.
+        conductor.block_on(council.admit(0)).unwrap_err();
+        let took = crate::engine::clock::now() - begun;
+        assert!(took < super::LOOKS_APART * 50, "{took:?}");
+        assert!(!council.seats[0].is_unseen());
+        drop(here);
+        // The one before finds that it was taken over, and ends.
+        application.block_on(async {
+            for _ in 0..8 {
+                tokio::task::yield_now().await;
+            }
+        });
+        assert_eq!(application.metrics().num_alive_tasks(), 0);
+        assert_eq!(conductor.metrics().num_alive_tasks(), 1);
+    }
 }

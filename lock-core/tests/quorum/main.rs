@@ -3,10 +3,13 @@
 
 #![allow(clippy::disallowed_methods)] // the clock is paused
 
+mod cancel;
 mod conformance;
 mod contention;
 mod managed;
 mod members;
+mod panics;
+mod polled;
 mod tokens;
 
 use std::time::Duration;
