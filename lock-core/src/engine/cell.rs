@@ -304,6 +304,16 @@ impl KeyCell {
         }
     }
 
+    /// Ends what is left to do for a key that nobody here wants or holds any more: its runtime is
+    /// gone, and nobody would poll it again.
+    pub(super) fn leave_alone(self: &Arc<Self>) {
+        if self.cohort().is_forsaken() {
+            // Its driver says so when it goes.
+            let driver = lock(&self.driver).take();
+            drop(driver);
+        }
+    }
+
     /// A release waits for the store, until then; gives its waker back at the end of its polls.
     pub(super) fn releasing(&self) -> MutexGuard<'_, Option<Releaser>> {
         lock(&self.releasing)

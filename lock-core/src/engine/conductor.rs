@@ -132,6 +132,8 @@ impl Conductor {
     fn is_gone(&self) {
         let mut work = self.work();
         (work.place, work.is_turning) = (Place::Nowhere, false);
+        let wanted = std::mem::take(&mut work.wanted);
+        drop((work, wanted));
         self.sweeps_at.store(NEVER, Ordering::Release);
     }
 
@@ -378,8 +380,11 @@ impl Drop for Running {
         // The runtime that it was a task of is gone.
         shared.conductor.is_gone();
         if self.stage == Stage::AtWork {
-            // Who waits in another starts it there.
-            shared.registry.cells().iter().for_each(KeyCell::call_all);
+            // Who waits in another starts it there; what nobody waits for ends with its lease.
+            for cell in shared.registry.cells() {
+                cell.call_all();
+                cell.leave_alone();
+            }
         }
     }
 }

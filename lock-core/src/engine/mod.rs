@@ -33,7 +33,7 @@ mod revoke;
 mod scope;
 mod shared;
 pub(crate) mod suspended;
-#[cfg(any(feature = "redis", feature = "zookeeper"))]
+#[cfg(feature = "redis")]
 pub(crate) mod timeout;
 pub(crate) mod wall;
 mod watch;

@@ -358,6 +358,11 @@ impl<W, R> Cohort<W, R> {
         wakers
     }
 
+    /// Whether nobody here waits for the key or holds it.
+    pub(crate) fn is_forsaken(&self) -> bool {
+        self.line.is_empty() && self.holder().is_none()
+    }
+
     /// The token of the guard that holds the lock here.
     pub(crate) fn holder(&self) -> Option<u64> {
         match &self.place {
