@@ -93,14 +93,22 @@ impl LockClient {
     /// percent-encoded. `session` is the timeout to ask for, 100 ms to 10 min (default 10 s);
     /// the server narrows it to 2 to 20 of its ticks. Files are in PEM.
     ///
+    /// Sessions live on a thread of their own, `lock-zookeeper`, one for all clients of the process
+    /// and for all members of a quorum. It starts with the first of them and ends with the last,
+    /// when their sessions are closed at the servers. A blocked or starved runtime of the
+    /// application loses no session; whether it loses a lease is up to
+    /// [`background`](ClientBuilder::background).
+    ///
     /// # Errors
     ///
-    /// [`ConnectError`] for an unknown or malformed URL, and when the store refuses or cannot be
-    /// reached. No error repeats the URL, as it may hold a password.
+    /// [`ConnectError`] for an unknown or malformed URL, when the store refuses or cannot be
+    /// reached, and when the thread for its sessions cannot be started. No error repeats the URL,
+    /// as it may hold a password.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is left behind when it is dropped.
+    /// Nothing is left behind when it is dropped; a session at ZooKeeper that was being opened is
+    /// closed within some seconds.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
         Self::builder(url).connect().await
     }

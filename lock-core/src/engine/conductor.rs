@@ -49,7 +49,8 @@ pub enum Background {
     Thread,
     /// In a task of the caller's runtime, while something is busy. For tests on a paused clock,
     /// which belongs to one runtime, and for stores in this process, which need no I/O. A runtime
-    /// that is blocked for longer than a lease loses it.
+    /// that is blocked for longer than a lease loses it. Sessions at ZooKeeper have a thread of
+    /// their own all the same.
     Runtime,
 }
 

@@ -142,8 +142,11 @@ impl ZooKeeperClaim {
         fences: FenceRange,
     ) -> Result<Grant, Fault> {
         let liveness = &node.session.liveness;
-        if !liveness.clock().is_confirmed(clock::now()) && !liveness.confirmed(until).await {
-            return Err(fault::unconfirmed());
+        if !liveness.clock().is_confirmed(clock::now()) {
+            let confirmed = self.sessions.home.timeout_at(until, liveness.confirmed()).await;
+            if !confirmed.unwrap_or(false) {
+                return Err(fault::unconfirmed());
+            }
         }
         let session_left = liveness.clock().valid_until().saturating_duration_since(began);
         Ok(Grant {
@@ -198,13 +201,13 @@ impl ZooKeeperClaim {
             Some(Leaving::Unknown) => return Err(fault::left_to_its_session()),
             Some(Leaving::Going(task, answer)) => (task, *answer),
         };
-        match tokio::time::timeout_at(clock::timer(until), task).await {
+        match self.sessions.home.timeout_at(until, task).await {
             Err(_) => Err(fault::timed_out(REQUEST_WITHIN)),
             Ok(Ok(true)) => {
                 self.leaving = None;
                 Ok(answer)
             }
-            // The session was given up, or the runtime that served it is gone.
+            // The session was given up.
             Ok(_) => {
                 self.leaving = Some(Leaving::Unknown);
                 Err(fault::left_to_its_session())
@@ -232,7 +235,7 @@ impl Claim for ZooKeeperClaim {
 
     async fn changed(&mut self) -> Change {
         if let (Some(held), None) = (self.held, &self.watch) {
-            clock::sleep_until(held.since + WATCH_AFTER).await;
+            self.sessions.home.sleep_until(held.since + WATCH_AFTER).await;
             self.watch_as_holder(held);
         }
         match &mut self.watch {

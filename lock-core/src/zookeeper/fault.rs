@@ -1,5 +1,6 @@
 //! What an error of the server or the link means.
 
+use std::io;
 use std::time::Duration;
 
 use zookeeper_client::Error;
@@ -105,9 +106,15 @@ pub(super) fn not_opened(within: Duration, tls: bool) -> Fault {
     Fault::new(FaultKind::Transient, what)
 }
 
-/// The session ended, by the server's word or with the runtime that served it.
+/// The session ended, by the server's word or with what served it.
 pub(super) fn session_over() -> Fault {
     Fault::new(FaultKind::Transient, "the session at zookeeper is over")
+}
+
+/// Sessions have nowhere to live.
+pub(super) fn no_thread(error: io::Error) -> Fault {
+    let what = format!("the thread `lock-zookeeper` cannot be started: {error}");
+    Fault::new(FaultKind::Transient, what).with_source(error)
 }
 
 /// A session was given up, and a node in it goes when the server ends it: nothing can be asked for

@@ -12,7 +12,7 @@ use super::lock_node::LockNode;
 use super::session::Session;
 use crate::engine::clock;
 
-/// Ends the session for all who have it, also when the runtime drops the task.
+/// Ends the session for all who have it, also when the task panics.
 struct Ends(Arc<Liveness>);
 
 impl Drop for Ends {

@@ -67,15 +67,14 @@ impl Liveness {
         self.clock.send_modify(|clock| clock.proved(sent, answered));
     }
 
-    /// Waits until the session is confirmed; `false` if it ends, or nothing comes in time.
-    pub(super) async fn confirmed(&self, until: Instant) -> bool {
+    /// Waits until the session is confirmed; `false` if it ends.
+    pub(super) async fn confirmed(&self) -> bool {
         let (mut clock, mut end) = (self.clock.subscribe(), self.end.subscribe());
         let good = |clock: &SessionClock| clock.is_confirmed(clock::now());
         tokio::select! {
             biased;
             _ = end.wait_for(Option::is_some) => false,
             confirmed = clock.wait_for(good) => confirmed.is_ok(),
-            () = clock::sleep_until(until) => false,
         }
     }
 

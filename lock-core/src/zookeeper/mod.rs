@@ -20,13 +20,13 @@
 //! from counters that only the holder of a key moves, not from transaction ids, of which each
 //! server has its own.
 //!
-//! - `session`: requests. - `sessions`: a new one after one has ended. - `liveness`, `keeper`: what
-//!   keeps a session. - `lock_node`: a claim's node, deleted whatever happens. - `removal`: how. -
-//!   `watch`: watches. - `claim`: the verbs. - `join`: getting into the line, also after lost
-//!   replies. - `line`: who is in it, and asking the holder to leave, or making
-//!   it. - `names`, `about`: names
-//!   and data of nodes. - `fence`, `counting`: tokens in a quorum. - `enrolled`: which quorum it is.
-//!   - `quorum`: `zookeeper+quorum://`. - `url`, `tls`, `fault`.
+//! - `home`: the thread that sessions live on. - `session`: requests. - `sessions`: a new one after
+//!   one has ended. - `liveness`, `keeper`: what keeps a session. - `lock_node`: a claim's node,
+//!   deleted whatever happens. - `removal`: how. - `watch`: watches. - `claim`: the verbs. -
+//!   `join`: getting into the line, also after lost replies. - `line`: who is in it, and asking the
+//!   holder to leave, or making it. - `names`, `about`: names and data of nodes. - `fence`,
+//!   `counting`: tokens in a quorum. - `enrolled`: which quorum it is. - `quorum`:
+//!   `zookeeper+quorum://`. - `url`, `tls`, `fault`.
 
 mod about;
 mod claim;
@@ -34,6 +34,7 @@ mod counting;
 mod enrolled;
 mod fault;
 mod fence;
+mod home;
 mod join;
 mod keeper;
 mod line;
@@ -71,16 +72,19 @@ pub struct ZooKeeper {
 }
 
 impl ZooKeeper {
-    /// Opens a session, which proves that nodes can be made under the URL's path.
+    /// Opens a session, which proves that nodes can be made under the URL's path. No runtime is
+    /// needed: sessions live on a thread of their own, `lock-zookeeper`, one for all clients of the
+    /// process.
     ///
     /// # Errors
     ///
     /// [`ConnectError::Url`] for a malformed URL; [`ConnectError::Store`] when no server answers
-    /// within 5 s, and when the servers refuse the password, the path, or are too old.
+    /// within 5 s, when the servers refuse the password, the path, or are too old, and when the
+    /// thread cannot be started.
     ///
     /// # Cancel safety
     ///
-    /// A session that was opened meanwhile is closed, or ends by itself after its timeout.
+    /// The opening goes on for 5 s at most; the session is closed then.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
         let target = Target::parse(url)?;
         let sessions = Sessions::connect(target).await.map_err(ConnectError::Store)?;
@@ -92,19 +96,16 @@ impl ZooKeeper {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Url`] for a malformed URL.
-    ///
-    /// # Panics
-    ///
-    /// Outside a Tokio runtime.
+    /// [`ConnectError::Url`] for a malformed URL; [`ConnectError::Store`] when the thread for its
+    /// session cannot be started.
     pub fn member(url: &str) -> Result<Self, ConnectError> {
-        Ok(Self::member_at(Target::parse(url)?))
+        Self::member_at(Target::parse(url)?)
     }
 
-    fn member_at(target: Target) -> Self {
-        let sessions = Sessions::new(target);
+    fn member_at(target: Target) -> Result<Self, ConnectError> {
+        let sessions = Sessions::new(target).map_err(ConnectError::Store)?;
         sessions.count();
-        Self { sessions }
+        Ok(Self { sessions })
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) enum What {
 pub(super) fn start(session: &Arc<Session>, removal: Removal) -> JoinHandle<bool> {
     // Waiting for the next try it must not keep the session: the end of that would do as well.
     let weak = Arc::downgrade(session);
-    session.runtime.spawn(run(weak, removal))
+    session.home.spawn(run(weak, removal))
 }
 
 async fn run(session: Weak<Session>, mut removal: Removal) -> bool {

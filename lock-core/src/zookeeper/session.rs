@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
-use zookeeper_client::{Acls, Client, CreateMode, Error, OneshotWatcher, Stat};
+use zookeeper_client::{Acls, Client, CreateMode, Error, OneshotWatcher, Stat, StateWatcher};
 
 use super::enrolled::Ticket;
 use super::fault::{self, Failure};
+use super::home::Home;
 use super::keeper;
 use super::liveness::{End, Liveness};
 use super::names;
@@ -49,8 +49,8 @@ pub(super) struct Session {
     /// The node that is written to prove that the session lives.
     pub(super) node: String,
     pub(super) liveness: Arc<Liveness>,
-    /// Where the tasks of the session run: without that runtime the session ends.
-    pub(super) runtime: Handle,
+    /// Where the tasks of the session run.
+    pub(super) home: Arc<Home>,
     requests: Arc<AtomicU64>,
     /// What was read of the server's enrolment in this session.
     ticket: Mutex<Option<Ticket>>,
@@ -59,9 +59,10 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Opens a session, and makes its node.
+    /// Opens a session, and makes its node. To be called where it is to live.
     pub(super) async fn open(
         target: &Target,
+        home: Arc<Home>,
         requests: Arc<AtomicU64>,
     ) -> Result<Arc<Self>, Fault> {
         let sent = clock::now();
@@ -80,7 +81,7 @@ impl Session {
             acls: target.acls(),
             node,
             liveness: Arc::new(Liveness::new(SessionClock::start(timeout, sent, clock::now()))),
-            runtime: Handle::current(),
+            home,
             requests,
             ticket: Mutex::new(None),
             looks: Mutex::default(),
@@ -98,7 +99,8 @@ impl Session {
         }
         made.map_err(Failure::into_fault)?;
         tracing::debug!(session = %session.client.session_id(), ?timeout, "zookeeper session");
-        drop(tokio::spawn(keeper::keep(Arc::downgrade(&session), session.liveness.clone(), state)));
+        let keeper = keeper::keep(Arc::downgrade(&session), session.liveness.clone(), state);
+        drop(session.home.spawn(keeper));
         Ok(session)
     }
 
@@ -139,7 +141,7 @@ impl Session {
         request: impl Future<Output = Result<T, Error>>,
     ) -> Answer<T> {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let answer = tokio::time::timeout_at(clock::timer(until), request).await;
+        let answer = self.home.timeout_at(until, request).await;
         let now = clock::now();
         let failure = match answer {
             Ok(Ok(answer)) => {
@@ -362,9 +364,21 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // The client's own drop closes the session at the server.
         self.liveness.end(End::GivenUp);
+        // The client's own drop, which is next, closes the session at the server. Nobody waits for
+        // that, but the thread must not end before it.
+        let (home, farewell) = (self.home.clone(), is_closed(self.client.state_watcher()));
+        let until = clock::now() + self.timeout() * SILENT_FOR;
+        drop(self.home.spawn(async move {
+            // Without a link the server ends it by itself.
+            drop(home.timeout_at(until, farewell).await);
+        }));
     }
+}
+
+/// Resolves when the server was told that the session is over, or has said so.
+async fn is_closed(mut state: StateWatcher) {
+    while !state.changed().await.is_terminated() {}
 }
 
 /// The transaction that created a node; greater than that of every node before it.

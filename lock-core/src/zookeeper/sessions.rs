@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
+use tokio::task::{JoinError, JoinHandle};
 
 use super::enrolled::Rule;
 use super::fault;
+use super::home::Home;
 use super::session::{REQUEST_WITHIN, Session};
 use super::url::Target;
 use crate::backend::Fault;
@@ -19,23 +20,11 @@ const OPEN_WITHIN: Duration = Duration::from_secs(5);
 /// Those who waited for one opening share its failure for this long.
 const FAILURE_SHARED: Duration = Duration::from_millis(10);
 
-/// What became of an opening.
-enum Opening {
-    Done(Result<Arc<Session>, Fault>),
-    /// It goes on.
-    Unfinished,
-    /// Nobody is there to do it.
-    Gone,
-}
-
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Sessions {
     pub(super) target: Target,
-    /// The runtime that the client was made in. Sessions belong there, not to the runtime of
-    /// whoever asks first, for as long as it runs.
-    home: Handle,
-    home_is_gone: AtomicBool,
+    pub(super) home: Arc<Home>,
     current: Mutex<Option<Arc<Session>>>,
     /// Held while a session is opened; the last failure and its time.
     opening: tokio::sync::Mutex<Option<(Instant, Fault)>>,
@@ -48,25 +37,25 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    /// No session yet: it is opened by who asks first. In the runtime that sessions belong to.
-    pub(super) fn new(target: Target) -> Arc<Self> {
-        Arc::new(Self {
+    /// No session yet: it is opened by who asks first.
+    pub(super) fn new(target: Target) -> Result<Arc<Self>, Fault> {
+        let home = Home::shared().map_err(fault::no_thread)?;
+        Ok(Arc::new(Self {
             target,
-            home: Handle::current(),
-            home_is_gone: AtomicBool::new(false),
+            home,
             current: Mutex::new(None),
             opening: tokio::sync::Mutex::new(None),
             requests: Arc::new(AtomicU64::new(0)),
             rule: RwLock::default(),
             rules: AtomicU64::new(0),
             counts: AtomicBool::new(false),
-        })
+        }))
     }
 
     /// Opens the first session.
     pub(super) async fn connect(target: Target) -> Result<Arc<Self>, Fault> {
-        let sessions = Self::new(target);
-        sessions.open().await?;
+        let sessions = Self::new(target)?;
+        opened(sessions.opening().await)?;
         Ok(sessions)
     }
 
@@ -101,33 +90,16 @@ impl Sessions {
         if let Some(current) = self.current() {
             return Ok(current);
         }
-        if !self.home_is_gone.load(Ordering::Relaxed) {
-            match self.open_on(&self.home, until).await {
-                Opening::Done(opened) => return opened,
-                Opening::Unfinished => return Err(fault::timed_out(REQUEST_WITHIN)),
-                // That of whoever asks has to do from now on.
-                Opening::Gone => self.home_is_gone.store(true, Ordering::Relaxed),
-            }
-        }
-        match self.open_on(&Handle::current(), until).await {
-            Opening::Done(opened) => opened,
-            Opening::Unfinished | Opening::Gone => Err(fault::timed_out(REQUEST_WITHIN)),
+        match self.home.timeout_at(until, self.opening()).await {
+            Ok(done) => opened(done),
+            Err(_) => Err(fault::timed_out(REQUEST_WITHIN)),
         }
     }
 
-    async fn open_on(self: &Arc<Self>, runtime: &Handle, until: Instant) -> Opening {
-        let (this, begun) = (self.clone(), Arc::new(AtomicBool::new(false)));
-        let begins = begun.clone();
-        let opening = runtime.spawn(async move {
-            begins.store(true, Ordering::Relaxed);
-            this.open().await
-        });
-        match tokio::time::timeout_at(clock::timer(until), opening).await {
-            Ok(Ok(opened)) => Opening::Done(opened),
-            Err(_) if begun.load(Ordering::Relaxed) => Opening::Unfinished,
-            // The runtime has ended, or nobody drives it.
-            Ok(Err(_)) | Err(_) => Opening::Gone,
-        }
+    /// Where sessions live, and to its end, whatever becomes of the caller.
+    fn opening(self: &Arc<Self>) -> JoinHandle<Result<Arc<Session>, Fault>> {
+        let this = self.clone();
+        self.home.spawn(async move { this.open().await })
     }
 
     async fn open(&self) -> Result<Arc<Session>, Fault> {
@@ -141,7 +113,7 @@ impl Sessions {
         {
             return Err(fault.clone());
         }
-        let opening = Session::open(&self.target, self.requests.clone());
+        let opening = Session::open(&self.target, self.home.clone(), self.requests.clone());
         let opened = tokio::time::timeout(OPEN_WITHIN, opening).await;
         let late = |_| Err(fault::not_opened(OPEN_WITHIN, self.target.is_tls()));
         match opened.unwrap_or_else(late) {
@@ -156,4 +128,9 @@ impl Sessions {
             }
         }
     }
+}
+
+/// What became of an opening; one that panicked has said so.
+fn opened(done: Result<Result<Arc<Session>, Fault>, JoinError>) -> Result<Arc<Session>, Fault> {
+    done.unwrap_or_else(|_| Err(fault::session_over()))
 }

@@ -1,7 +1,8 @@
 //! Being told: one watch of a waiter on the node before it, or those of a holder on its own node
 //! and on who comes behind.
 //!
-//! The watches are awaited by a task of the session's runtime, as they end with that.
+//! The watches are awaited by a task where the session lives, so that news is noted whoever comes to
+//! look, and when.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,7 +34,7 @@ impl Watch {
     /// Ends with the node that the watch is on, when its data changes, or with the session.
     pub(super) fn on(session: &Session, watcher: OneshotWatcher) -> Self {
         let liveness = session.liveness.clone();
-        let task = session.runtime.spawn(async move {
+        let task = session.home.spawn(async move {
             tokio::select! {
                 // First: a watch whose client is gone must not be asked.
                 biased;
@@ -51,8 +52,8 @@ impl Watch {
         name: Arc<str>,
         news: News,
     ) -> Self {
-        let runtime = session.runtime.clone();
-        let task = runtime.spawn(async move {
+        let home = session.home.clone();
+        let task = home.spawn(async move {
             let until = clock::now() + REQUEST_WITHIN;
             let own = own_node(&session, &directory, &name, news, until);
             let line = async {
@@ -89,7 +90,7 @@ impl Watch {
     /// Waits for news; resolves at once from then on. Cancel safe.
     pub(super) async fn over(&mut self) {
         if let Some(task) = &mut self.task {
-            // Ended with its runtime, it is news as well.
+            // A panic, which was printed, is news as well.
             drop(task.await);
             self.task = None;
         }

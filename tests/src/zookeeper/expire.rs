@@ -1,6 +1,6 @@
-//! Ending a client's session from the server's side.
+//! Ending a client's session from the server's side, and keeping it there.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -34,28 +34,64 @@ impl ZooKeeperServer {
             sleep(Duration::from_millis(1));
         }
     }
+
+    /// Keeps a client's session at the server for so long from now on, within the server's bounds,
+    /// though its client says nothing: its ephemeral nodes stay. The client's connection is ended
+    /// by the server, so keep it from coming back, as by a black hole.
+    ///
+    /// # Panics
+    ///
+    /// If the server does not know the session.
+    pub fn prolong_session(&self, id: i64, by: Duration) {
+        let kept = prolong(self.addr(), id, by);
+        assert_eq!(kept.ok(), Some(id), "session {id:#x} is not there to be kept");
+    }
 }
 
 /// Connects as session `id`, closes it in the same breath, and waits for the server's end.
 fn close(addr: SocketAddr, id: i64) -> io::Result<()> {
-    let mut stream = TcpStream::connect_timeout(&addr, PATIENCE)?;
+    let mut stream = open(addr)?;
+    let close = [1_i32.to_be_bytes(), CLOSE.to_be_bytes()].concat();
+    let both = [framed(&connect(id, Duration::from_secs(4))), framed(&close)].concat();
+    stream.write_all(&both)?;
+    io::copy(&mut stream, &mut io::sink()).map(drop)
+}
+
+/// Connects as session `id` with this timeout, and leaves without a word; the session that the
+/// server says it is, 0 if that is over.
+fn prolong(addr: SocketAddr, id: i64, timeout: Duration) -> io::Result<i64> {
+    let mut stream = open(addr)?;
+    stream.write_all(&framed(&connect(id, timeout)))?;
+    // Length, version, timeout, session.
+    let mut answer = [0; 20];
+    stream.read_exact(&mut answer)?;
+    let (_, session) = answer.split_last_chunk().expect("a session");
+    Ok(i64::from_be_bytes(*session))
+}
+
+fn open(addr: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&addr, PATIENCE)?;
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    Ok(stream)
+}
+
+/// What takes session `id` over.
+fn connect(id: i64, timeout: Duration) -> Vec<u8> {
+    let timeout_ms = i32::try_from(timeout.as_millis()).expect("a short timeout");
     let mut connect = Vec::new();
     // Version, last change seen, timeout in milliseconds.
-    connect.extend([0_i32.to_be_bytes(), [0; 4], [0; 4], 4_000_i32.to_be_bytes()].concat());
+    connect.extend([0_i32.to_be_bytes(), [0; 4], [0; 4], timeout_ms.to_be_bytes()].concat());
     connect.extend(id.to_be_bytes());
     connect.extend(16_i32.to_be_bytes());
     connect.extend(password(id));
     // Not for reading only.
     connect.push(0);
-    let close = [1_i32.to_be_bytes(), CLOSE.to_be_bytes()].concat();
-    let mut request = Vec::new();
-    for frame in [connect, close] {
-        request.extend(i32::try_from(frame.len()).expect("a short frame").to_be_bytes());
-        request.extend(frame);
-    }
-    stream.write_all(&request)?;
-    io::copy(&mut stream, &mut io::sink()).map(drop)
+    connect
+}
+
+fn framed(frame: &[u8]) -> Vec<u8> {
+    let length = i32::try_from(frame.len()).expect("a short frame");
+    [&length.to_be_bytes(), frame].concat()
 }
 
 /// The password that the server made for session `id`: bytes of `java.util.Random`.

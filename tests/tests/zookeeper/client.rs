@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use lock_core::{AcquireError, BlockedBy, LockGuard, LostCause};
+use lock_core::{
+    AcquireError, Background, BlockedBy, LockClient, LockGuard, LockOptions, LostCause,
+};
 use tests::wait::{eventually, within};
 use tokio::runtime::{Builder, Runtime};
 
@@ -70,12 +72,12 @@ fn until(what: &str, holds: impl Fn() -> bool) {
 }
 
 /// F19 (V6): guards and waiters that a runtime drops while it shuts down neither panic nor block;
-/// the keys are free with the session at the latest.
+/// the keys are free at once, in the living session.
 #[test]
 fn guards_dropped_during_the_shutdown_of_their_runtime_neither_panic_nor_block() {
     let runtime = runtime();
     let server = runtime.block_on(Zoo::start());
-    let url = server.at(SHORT);
+    let url = server.at(LONG);
     let counts = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
     let locks = runtime.block_on(connect(&url));
     for n in 0..10 {
@@ -94,38 +96,51 @@ fn guards_dropped_during_the_shutdown_of_their_runtime_neither_panic_nor_block()
     assert!(start.elapsed() < ms(2_000), "{:?}", start.elapsed());
     let counts = [counts[0].load(Ordering::SeqCst), counts[1].load(Ordering::SeqCst)];
     assert_eq!(counts, [10, 0], "dropped, panicked");
+    until("the keys are free", || (0..10).all(|n| server.line(&format!("k:{n}")).is_empty()));
+    until("the waiter's client is gone", || server.sessions().len() == 1);
+    assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
     drop(locks);
     until("all sessions have ended", || server.sessions().is_empty());
     until("the tree is empty", || server.tree("/").is_empty());
 }
 
-/// F19 (V3, V6): a guard that outlives its runtime is lost, says so, and neither its drop nor its
-/// release panics or blocks.
+/// F19 (V1, V2, V3, V6): a hold outlives the runtime that its client was made in, and that it was
+/// taken in. It is dropped and released as ever.
 #[test]
-fn a_guard_that_outlives_its_runtime_is_lost_and_can_still_be_dropped() {
+fn a_hold_outlives_its_runtime() {
     let first = runtime();
     let server = first.block_on(Zoo::start());
     let locks = first.block_on(connect(&server.at(SHORT)));
     let dropped = first.block_on(locks.lock("dropped").acquire()).unwrap();
     let released = first.block_on(locks.lock("released").acquire()).unwrap();
+    let token = released.token();
+    let sessions = server.sessions();
     first.shutdown_background();
-    until("the loss", || !dropped.is_held() && !released.is_held());
-    drop(dropped);
     runtime().block_on(async {
-        within("the loss", released.lost()).await;
-        let error = within("the release", released.release()).await.unwrap_err();
-        assert!(error.is_not_held(), "{error}");
+        let rival = connect(&server.at(LONG)).await;
+        let error = rival.lock("released").wait(SHORT + TICK * 2).await.unwrap_err();
+        assert!(error.is_timeout(), "{error}");
     });
-    assert_eq!(locks.stats().keys, 0);
-    until("the tree is empty", || server.tree("/").is_empty());
+    let renewals = locks.stats().renewals;
+    until("renewals", || locks.stats().renewals > renewals + 2);
+    assert!(dropped.is_held() && released.is_held());
+    assert_eq!(released.token(), token);
+    drop(dropped);
+    until("it is given up without a runtime", || server.line("dropped").is_empty());
+    assert!(server.sessions().iter().any(|session| session.id == sessions[0].id));
+    runtime().block_on(async {
+        within("the release", released.release()).await.unwrap();
+        nothing_left(&server, [locks]).await;
+    });
 }
 
-/// F19 (V2, V3): a client that outlives its runtime serves another one with a new session.
+/// F19 (V2, V3): a client that outlives its runtime serves another one, in the same session.
 #[test]
 fn a_client_that_outlives_its_runtime_serves_another() {
     let first = runtime();
     let server = first.block_on(Zoo::start());
     let locks = first.block_on(connect(&server.at(SHORT)));
+    let session = server.sessions()[0].id;
     let token = first.block_on(async {
         let guard = locks.lock("k").await.unwrap();
         let token = guard.token();
@@ -139,17 +154,18 @@ fn a_client_that_outlives_its_runtime_serves_another() {
         assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
         assert!(guard.token() > token);
         eventually("renewals", || locks.stats().renewals >= 6).await;
-        assert!(guard.is_held());
+        assert!(guard.is_held(), "{:?}", guard.handle().why_lost());
+        assert_eq!(server.holder("k").map(|(session, _)| session), Some(session));
         guard.release().await.unwrap();
         nothing_left(&server, [locks]).await;
     });
 }
 
-/// F19 (V2, V3, V4, V6): while a client holds and waits in one runtime, the other one ends that
-/// made its session: the holder is told, the waiter gets into line with a new session, and
-/// nothing hangs.
+/// F19 (V1, V2, V3, V4, V6): while a client holds and waits in one runtime, the other one ends that
+/// made its session: nothing comes of it. When the session itself ends, the holder is told, the
+/// waiter gets into line with a new session, and nothing hangs.
 #[test]
-fn the_end_of_the_runtime_that_made_the_session_is_told_to_the_others() {
+fn the_end_of_the_runtime_that_made_the_session_is_not_the_end_of_the_session() {
     let first = runtime();
     let server = first.block_on(Zoo::start());
     let locks = first.block_on(connect(&server.at(SHORT)));
@@ -159,32 +175,41 @@ fn the_end_of_the_runtime_that_made_the_session_is_told_to_the_others() {
         let ours = locks.lock("ours").await.unwrap();
         let waiting = tokio::spawn(locks.lock("theirs").acquire());
         server.line_of("theirs", 2).await;
-        let old = server.line("theirs")[1].clone();
+        let (line, held) = (server.line("theirs"), server.holder("ours"));
         first.shutdown_background();
+        let error = rival.lock("ours").wait(SHORT + TICK * 2).await.unwrap_err();
+        assert!(error.is_timeout(), "{error}");
+        assert!(ours.is_held() && !waiting.is_finished());
+        assert_eq!((server.line("theirs"), server.holder("ours")), (line.clone(), held));
+        let (session, _) = held.expect("it is held");
+
+        server.expire_session(session);
         let lost = within("the loss", ours.lost()).await;
         assert!(matches!(lost.cause(), LostCause::Taken | LostCause::Expired), "{lost}");
         assert!(within("the release", ours.release()).await.unwrap_err().is_not_held());
         eventually("it is in line again", || {
-            server.line("theirs").len() == 2 && server.line("theirs")[1] != old
+            server.line("theirs").len() == 2 && server.line("theirs")[1] != line[1]
         })
         .await;
         theirs.release().await.unwrap();
         let guard = within("the grant", waiting).await.unwrap().unwrap();
         guard.release().await.unwrap();
-        // Free with the old session, whose farewell nobody sent.
         locks.lock("ours").await.unwrap().release().await.unwrap();
         nothing_left(&server, [locks, rival]).await;
     });
 }
 
-/// F02 (V2, V3, V6): a hold whose own runtime is blocked past its lease, while that of the session
-/// goes on, does not last as long as the session: its node is taken away at the end of its lease.
+/// F02 (V2, V3, V6): a hold that nobody renews, as the runtime is blocked that was to, does not last
+/// as long as the session, which goes on: its node is taken away at the end of its lease.
 #[test]
 fn the_node_of_a_hold_that_nobody_renews_is_taken_away_though_its_session_lives() {
     let sessions = runtime();
     let server = sessions.block_on(Zoo::start());
-    let locks = sessions.block_on(connect_with(&server.at(LONG), ms(600)));
+    let options = LockOptions::new().with_lease(ms(600));
+    let client = LockClient::builder(server.at(LONG)).defaults(options);
+    let locks = sessions.block_on(client.background(Background::Runtime).connect()).unwrap();
     let (unblock, blocked) = std::sync::mpsc::channel::<()>();
+    let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let holder = std::thread::spawn(move || {
         Builder::new_current_thread().enable_all().build().unwrap().block_on(async move {
             let guard = locks.lock("k").await.unwrap();
@@ -193,6 +218,10 @@ fn the_node_of_a_hold_that_nobody_renews_is_taken_away_though_its_session_lives(
             assert!(!guard.is_held());
             let error = within("the release", guard.release()).await.unwrap_err();
             assert!(error.is_not_held(), "{error}");
+            // Nobody else would see to what is left to do.
+            eventually("no key is busy", || locks.stats().keys == 0).await;
+            drop(locks);
+            ended.await.expect("the test goes on");
         });
     });
     sessions.block_on(async {
@@ -202,14 +231,15 @@ fn the_node_of_a_hold_that_nobody_renews_is_taken_away_though_its_session_lives(
         the_next_one_proceeds(&server, "k").await;
     });
     unblock.send(()).unwrap();
-    holder.join().expect("the holder was told");
     until("all sessions have ended", || server.sessions().is_empty());
+    end.send(()).unwrap();
+    holder.join().expect("the holder was told");
 }
 
-/// F19 (V5, V6): the holds and waits of a runtime that ends are taken out of the line at once,
-/// though the session lives on in another.
+/// F19 (V1, V5, V6): what a runtime that ends has waited for is taken out of the line at once, and
+/// what it held stays until its guard goes.
 #[test]
-fn what_a_runtime_held_and_waited_for_goes_with_it_though_its_session_lives() {
+fn what_a_runtime_waited_for_goes_with_it_and_what_it_held_with_its_guard() {
     let sessions = runtime();
     let server = sessions.block_on(Zoo::start());
     let locks = sessions.block_on(connect(&server.at(LONG)));
@@ -222,10 +252,11 @@ fn what_a_runtime_held_and_waited_for_goes_with_it_though_its_session_lives() {
     ending.shutdown_background();
     sessions.block_on(async {
         server.line_of("theirs", 1).await;
-        the_next_one_proceeds(&server, "ours").await;
-        assert_eq!(server.sessions().iter().filter(|one| one.connected).count(), 2);
-        assert!(!ours.is_held());
+        assert!(ours.is_held() && server.line("ours").len() == 1);
         drop(ours);
+        the_next_one_proceeds(&server, "ours").await;
+        let linked = || server.sessions().iter().filter(|one| one.connected).count();
+        eventually("no more than the two sessions", || linked() == 2).await;
         theirs.release().await.unwrap();
         nothing_left(&server, [locks, rival]).await;
     });

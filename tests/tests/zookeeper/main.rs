@@ -15,6 +15,7 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod blocked;
 mod cancel;
 mod chaos;
 mod client;

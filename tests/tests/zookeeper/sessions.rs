@@ -1,12 +1,11 @@
 //! Sessions that end, that lose their own node, and that have nothing to do.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lock_core::LostCause;
 use tests::checker::Checker;
-use tests::proxy::Action;
+use tests::proxy::{Action, Proxy};
 use tests::wait::{eventually, within};
-use tokio::runtime::Builder;
 
 use crate::support::*;
 
@@ -39,36 +38,42 @@ async fn a_holder_whose_session_expires_is_told_and_its_next_grant_is_a_new_one(
     nothing_left(&server, [locks]).await;
 }
 
+/// What a client waits for that says nothing and hears nothing, before it gives its session up: 7/5
+/// of it, and what a busy machine adds.
+const GIVEN_UP: Duration = ms(4_500);
+
+/// A client whose link swallows everything gives its session up, while the server keeps that and its
+/// nodes for as long as the test needs: nobody else is granted `k`.
+async fn give_up(server: &Zoo, proxy: &Proxy, session: i64) {
+    proxy.black_hole();
+    server.prolong_session(session, LONG);
+    let rival = connect(&server.at(LONG)).await;
+    let error = rival.lock("k").wait(GIVEN_UP).await.unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    server.line_of("k", 1).await;
+    // First, so that nothing arrives that was swallowed.
+    proxy.reset();
+    proxy.resume();
+}
+
 /// F22, and "a node of the previous session taken for one's own" (V1, V2, V6): a client that gave
 /// its session up for lost, and whose old node is still there, waits for it like anyone else.
 #[tokio::test]
 async fn the_node_of_the_previous_session_is_waited_for_and_not_adopted() {
     let server = Zoo::start().await;
-    let first = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let proxy = tests::proxy::Proxy::zookeeper(server.addr());
-    let url = with_session(&proxy.url(), SHORT);
-    let (locks, guard) = within(
-        "the first grant",
-        first.spawn(async move {
-            let locks = connect(&url).await;
-            let guard = locks.lock("k").await.unwrap();
-            (locks, guard)
-        }),
-    )
-    .await
-    .unwrap();
-    let (session, birth) = server.holder("k").unwrap();
-    // Its farewell does not reach the server, so the node stays for a session's length.
-    proxy.black_hole();
-    first.shutdown_background();
-    within("the loss", guard.lost()).await;
-    drop(guard);
-    proxy.resume();
-    proxy.reset();
-    let held = server.holder("k").is_some();
+    let (proxy, locks) = behind_proxy(&server, SHORT).await;
     let guard = locks.lock("k").await.unwrap();
+    let (session, birth) = server.holder("k").unwrap();
+    give_up(&server, &proxy, session).await;
+    assert!(!guard.is_held());
+    drop(guard);
+    let waiting = tokio::spawn(locks.lock("k").acquire());
+    server.line_of("k", 2).await;
+    assert_eq!(server.holder("k"), Some((session, birth)), "the old node is there still");
+    assert!(!waiting.is_finished());
+    server.expire_session(session);
+    let guard = within("the grant", waiting).await.unwrap().unwrap();
     let (new_session, new_birth) = server.holder("k").unwrap();
-    assert!(held, "the old node was there still");
     assert!(new_session != session && new_birth > birth, "{new_session:#x} {session:#x}");
     assert_eq!(guard.token().get() >> 12, new_birth);
     guard.release().await.unwrap();
@@ -81,22 +86,19 @@ async fn the_node_of_the_previous_session_is_waited_for_and_not_adopted() {
 #[tokio::test]
 async fn a_claim_in_doubt_leaves_the_node_of_its_previous_session_alone() {
     let server = Zoo::start().await;
-    let first = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let proxy = tests::proxy::Proxy::zookeeper(server.addr());
-    let url = with_session(&proxy.url(), ms(4_000));
-    let locks = first.spawn(async move { connect(&url).await }).await.unwrap();
+    let (proxy, locks) = behind_proxy(&server, SHORT).await;
     let trap = proxy.trap(first_create_of("k"), Action::HoldReply);
     let waiting = tokio::spawn(locks.lock("k").acquire());
     trap.sprung().await;
     let (old_session, old_birth) = server.holder("k").unwrap();
-    // Without a farewell: the node stays for a session's length.
-    first.shutdown_background();
+    give_up(&server, &proxy, old_session).await;
     server.line_of("k", 2).await;
     let (line, name) = (server.line("k"), |node: &str| node[.."_c_".len() + 36].to_owned());
     assert_ne!(name(&line[0]), name(&line[1]), "each place in the line has a name of its own");
+    assert_eq!(server.holder("k"), Some((old_session, old_birth)));
     assert!(!waiting.is_finished());
+    server.expire_session(old_session);
     let guard = within("the grant", waiting).await.unwrap().unwrap();
-    assert!(server.sessions().iter().all(|session| session.id != old_session), "not before");
     let (session, birth) = server.holder("k").unwrap();
     assert!(session != old_session && birth > old_birth);
     assert_eq!(guard.token().get() >> 12, birth);
