@@ -5,6 +5,7 @@
 mod admission;
 mod bounds;
 mod cancel;
+mod failing;
 mod force;
 mod lease;
 mod mute;
