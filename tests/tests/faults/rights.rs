@@ -116,6 +116,8 @@ async fn whole_life(server: &RedisServer, url: &str) {
     assert!(b.lock("k").try_acquire().await.unwrap().is_none());
     let gives_up = b.lock("k").wait(ms(50)).await.unwrap_err();
     assert!(gives_up.is_timeout(), "{gives_up}");
+    // Its place is given back behind its back.
+    line_of(server, "k", 0).await;
     let waiting = tokio::spawn(b.lock("k").acquire());
     line_of(server, "k", 1).await;
     let seen = a.inspect("k").await.unwrap();
