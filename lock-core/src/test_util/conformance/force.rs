@@ -3,7 +3,7 @@
 
 use tokio::time::timeout;
 
-use super::drive::{Case, Process};
+use super::drive::{Case, Process, eventually};
 use crate::backend::{Backend, Claim, FaultKind, Renewal};
 use crate::test_util::subject::Subject;
 
@@ -36,7 +36,7 @@ pub async fn a_key_is_taken_from_its_holder_and_handed_to_the_next(subject: &dyn
         // So that it has no other news than what comes next.
         drop(timeout(case.soon(), old.claim.changed()).await);
     }
-    assert!(old.renews().await.wanted);
+    eventually("another waits", case.soon(), async || old.renews().await.wanted).await;
     assert!(three.forces().await, "somebody holds the key");
     if one.promises().push {
         old.is_told(case.soon(), "the old holder was not told").await;
