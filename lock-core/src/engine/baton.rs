@@ -19,23 +19,29 @@ pub(super) trait Flags {
     fn change(&self, from: u8, to: u8) -> bool;
 }
 
-impl Flags for AtomicU8 {
-    fn or(&self, flags: u8) -> u8 {
-        self.fetch_or(flags, Ordering::AcqRel)
-    }
+macro_rules! flags {
+    ($atomic:ty) => {
+        impl Flags for $atomic {
+            fn or(&self, flags: u8) -> u8 {
+                self.fetch_or(flags, Ordering::AcqRel)
+            }
 
-    fn load(&self) -> u8 {
-        self.load(Ordering::Acquire)
-    }
+            fn load(&self) -> u8 {
+                self.load(Ordering::Acquire)
+            }
 
-    fn swap(&self, flags: u8) {
-        self.swap(flags, Ordering::AcqRel);
-    }
+            fn swap(&self, flags: u8) {
+                self.swap(flags, Ordering::AcqRel);
+            }
 
-    fn change(&self, from: u8, to: u8) -> bool {
-        self.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
+            fn change(&self, from: u8, to: u8) -> bool {
+                self.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+            }
+        }
+    };
 }
+
+flags!(AtomicU8);
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -78,23 +84,7 @@ mod tests {
 
     use super::*;
 
-    impl Flags for AtomicU8 {
-        fn or(&self, flags: u8) -> u8 {
-            self.fetch_or(flags, Ordering::AcqRel)
-        }
-
-        fn load(&self) -> u8 {
-            self.load(Ordering::Acquire)
-        }
-
-        fn swap(&self, flags: u8) {
-            self.swap(flags, Ordering::AcqRel);
-        }
-
-        fn change(&self, from: u8, to: u8) -> bool {
-            self.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
-        }
-    }
+    flags!(AtomicU8);
 
     struct Key {
         baton: Baton<AtomicU8>,

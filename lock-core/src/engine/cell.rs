@@ -202,7 +202,7 @@ impl KeyCell {
         };
         waker.wake();
         // A young key is swept up soon enough.
-        if self.is_grown_up.load(Ordering::Acquire) {
+        if self.is_grown_up() {
             self.shared.conductor.watch(self, clock::now() + PATIENCE);
         }
     }
@@ -220,8 +220,7 @@ impl KeyCell {
         };
         let _entered = runtime.as_ref().map(Handle::enter);
         // A young key is swept up soon, and polled by the conductor then.
-        let is_young = !self.is_grown_up.load(Ordering::Acquire);
-        let is_swept = is_young && !self.shared.conductor.is_inline();
+        let is_swept = !self.is_grown_up() && !self.shared.conductor.is_inline();
         let _hands = is_swept.then(background::enter_caller);
         loop {
             let mut slot = lock(&self.driver);
@@ -261,29 +260,26 @@ impl KeyCell {
     /// Its callers have had it for [`LOOK_AFTER`]: the conductor looks after it now.
     pub(super) fn grows_up(&self) {
         self.is_grown_up.store(true, Ordering::Release);
-        self.cohort().is_grown_up = true;
+    }
+
+    pub(super) fn is_grown_up(&self) -> bool {
+        self.is_grown_up.load(Ordering::Acquire)
     }
 
     /// The driver has nothing to do until something wakes it, or until then.
     pub(super) fn rests(self: &Arc<Self>, now: Instant, until: Option<Instant>) {
         let released = lock(&self.releasing).as_ref().map(|releaser| releaser.until);
         let until = until.into_iter().chain(released).min();
-        let look = now + LOOK_AFTER;
-        if self.is_grown_up.load(Ordering::Acquire) {
-            if let Some(until) = until {
-                self.shared.conductor.watch(self, until);
-            }
-        } else {
-            self.look_at(until.map_or(look, |until| until.min(look)));
-        }
-    }
-
-    /// Has the conductor look by then.
-    fn look_at(self: &Arc<Self>, at: Instant) {
         let conductor = &self.shared.conductor;
-        if self.is_grown_up.load(Ordering::Acquire) {
-            conductor.watch(self, at);
-        } else if let Err(error) = conductor.sweep_by(&self.shared, at) {
+        if self.is_grown_up() {
+            if let Some(until) = until {
+                conductor.watch(self, until);
+            }
+            return;
+        }
+        let look = now + LOOK_AFTER;
+        let look = until.map_or(look, |until| until.min(look));
+        if let Err(error) = conductor.sweep_by(&self.shared, look) {
             self.unserved(error);
         }
     }

@@ -95,6 +95,7 @@ async fn run_driver(mut driver: Driver) {
             Step::Forget => driver.claim = None,
             Step::Wait { until, listen } => {
                 driver.cell.rests(now, until);
+                let listen = listen || driver.cell.is_grown_up();
                 now = driver.wait(listen).await;
             }
             Step::Stop => {

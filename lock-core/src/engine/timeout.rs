@@ -1,8 +1,8 @@
 //! A bound on time that holds whoever polls.
 //!
-//! A timer of Tokio fires by the runtime in whose context it was made, and panics when that is gone.
 //! A request is polled by the task that asks, and by the conductor where that does not come to run
-//! or its runtime has ended. So whoever polls from another runtime makes the timer anew.
+//! or its runtime has ended, with which its timers would panic. So its time is an
+//! [`alarm`](clock::alarm).
 //!
 //! Most requests are answered long before. Where the conductor is known to poll again soon, the
 //! timer is made then: one that is due in two seconds would be the first of its runtime, and cost
@@ -15,9 +15,8 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use pin_project_lite::pin_project;
-use tokio::runtime::{Handle, Id};
-use tokio::time::Sleep;
 
+use super::clock::Alarm;
 use super::{background, clock};
 
 pin_project! {
@@ -25,12 +24,9 @@ pin_project! {
     pub(crate) struct Within<F> {
         #[pin]
         future: F,
-        until: Instant,
         is_polled: bool,
         #[pin]
-        timer: Option<Sleep>,
-        // Of the timer.
-        runtime: Option<Id>,
+        alarm: Alarm,
     }
 }
 
@@ -45,28 +41,21 @@ pub(crate) fn within<F: Future>(time: Duration, future: F) -> Within<F> {
 
 /// Gives `future` until then.
 pub(crate) fn by<F: Future>(until: Instant, future: F) -> Within<F> {
-    Within { future, until, is_polled: false, timer: None, runtime: None }
+    Within { future, is_polled: false, alarm: clock::alarm(until) }
 }
 
 impl<F: Future> Future for Within<F> {
     type Output = Result<F::Output, Late>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
+        let this = self.project();
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
         }
         if !mem::replace(this.is_polled, true) && background::comes_soon() {
             return Poll::Pending;
         }
-        let here = Handle::current().id();
-        if this.runtime.replace(here) != Some(here) {
-            this.timer.set(Some(clock::sleep_until(*this.until)));
-        }
-        match this.timer.as_pin_mut() {
-            Some(timer) => timer.poll(cx).map(|()| Err(Late)),
-            None => Poll::Pending,
-        }
+        this.alarm.poll(cx).map(|()| Err(Late))
     }
 }
 
@@ -103,7 +92,7 @@ mod tests {
             let _caller = background::enter_caller();
             assert!(bounded.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         });
-        assert!(bounded.timer.is_none());
+        assert!(!bounded.alarm.has_timer());
         assert_eq!(conductors.block_on(bounded), Err(Late));
     }
 

@@ -284,8 +284,6 @@ pub(crate) struct Cohort<W, R> {
     admission: Option<Box<Admission>>,
     counters: Counters,
     has_driver: bool,
-    /// It has been busy for a while. What is held for a moment need not know who else wants it.
-    pub(crate) is_grown_up: bool,
     retired: bool,
     closed: bool,
 }
@@ -315,7 +313,6 @@ impl<W, R> Cohort<W, R> {
                 renewals: 0,
             },
             has_driver: false,
-            is_grown_up: false,
             retired: false,
             closed: false,
         }

@@ -31,12 +31,9 @@ impl<W, R> Cohort<W, R> {
         Step::Wait { until, listen: self.is_to_listen() }
     }
 
-    /// Whether a push would change anything: not for a hold of a moment that nobody here waits for.
+    /// Whether somebody here waits for a push. Else it would only matter to a hold that lasts.
     fn is_to_listen(&self) -> bool {
-        self.holder().is_none()
-            || self.is_grown_up
-            || !self.line.is_empty()
-            || !self.watchers.is_empty()
+        self.holder().is_none() || !self.line.is_empty() || !self.watchers.is_empty()
     }
 
     // ## Vacant => (Vacant | Asking)
