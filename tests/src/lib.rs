@@ -35,6 +35,7 @@
 struct Readme;
 
 pub mod actor;
+pub mod blocked;
 pub mod browser;
 pub mod cancel;
 pub mod certificates;

@@ -7,7 +7,7 @@ use tests::proxy::{Action, Match, Proxy};
 use tests::redis::RedisServer;
 use tests::wait::eventually;
 
-use crate::application::{Application, LEASE, claim, conduct, runtime};
+use crate::application::{Application, LEASE, alone, claim, conduct};
 
 /// What a request may take, and some more.
 const GIVEN_UP: Duration = Duration::from_millis(2_200);
@@ -23,7 +23,7 @@ fn an_attempt_that_takes_effect_after_its_withdrawal_is_undone_behind_it() {
     let url = proxy.url();
     let attempt = proxy.trap(Match::verb("EVALSHA").containing("lock:{k}"), Action::HoldRequest);
     // The server knows the script.
-    runtime().block_on(async {
+    alone().block_on(async {
         let others = Redis::connect(&server.url(), None).await.expect("a server");
         let answer = claim(&others, "other", None).attempt().await;
         assert!(answer.is_ok(), "{answer:?}");
@@ -45,5 +45,5 @@ fn an_attempt_that_takes_effect_after_its_withdrawal_is_undone_behind_it() {
     });
     application.let_go();
     let is_free = || server.key("lock:{k}").is_none();
-    runtime().block_on(eventually("it is withdrawn", is_free));
+    alone().block_on(eventually("it is withdrawn", is_free));
 }

@@ -6,7 +6,7 @@ use lock_core::{Key, Replicas};
 use tests::redis::{RedisCluster, RedisServer, SentinelSet};
 use tests::wait::eventually;
 
-use crate::application::{Application, Claim, claim, conduct, runtime};
+use crate::application::{Application, Claim, alone, claim, conduct};
 
 const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
@@ -66,7 +66,7 @@ fn all_is_served(begun: Begun, application: &Application) {
     conduct(asks(&mut begun));
     conduct(renewed(&mut begun.held));
     application.let_go();
-    runtime().block_on(async {
+    alone().block_on(async {
         for claim in &mut begun.held {
             assert_eq!(claim.withdraw().await.expect("an answer"), Withdrawal::Released);
         }
@@ -103,7 +103,7 @@ fn the_conductor_needs_no_connection_of_the_pool() {
 /// V3, V5: at the nodes of a cluster.
 #[test]
 fn a_cluster_serves_the_conductor_of_an_application_that_is_blocked() {
-    let cluster = runtime().block_on(RedisCluster::start());
+    let cluster = alone().block_on(RedisCluster::start());
     let url = cluster.url();
     let (begun, application) = Application::blocked_after(async move || {
         begin(Redis::connect(&url, None).await.expect("a cluster")).await
@@ -117,7 +117,7 @@ fn a_cluster_serves_the_conductor_of_an_application_that_is_blocked() {
 /// V3, V5: the slot of a key moves, and its master dies: the conductor finds both by itself.
 #[test]
 fn the_conductor_finds_the_node_of_a_slot_that_has_moved_and_of_one_that_is_succeeded() {
-    let mut cluster = runtime().block_on(RedisCluster::start());
+    let mut cluster = alone().block_on(RedisCluster::start());
     let url = cluster.url_of_all(None);
     let (begun, application) = Application::blocked_after(async move || {
         begin(Redis::connect(&url, None).await.expect("a cluster")).await
@@ -128,7 +128,7 @@ fn the_conductor_finds_the_node_of_a_slot_that_has_moved_and_of_one_that_is_succ
     let to = (from + 1) % 3;
     cluster.move_slot(cluster.slot(&name), from, to);
     conduct(renewed(&mut begun.held));
-    runtime().block_on(eventually("its replica has all of it", || {
+    alone().block_on(eventually("its replica has all of it", || {
         let info: String = cluster.node(to).command(&["INFO", "replication"]);
         let offset = |field: &str| {
             let at = info.find(field)? + field.len();
@@ -138,7 +138,7 @@ fn the_conductor_finds_the_node_of_a_slot_that_has_moved_and_of_one_that_is_succ
         offsets.0.is_some() && offsets.0 == offsets.1
     }));
     cluster.node_mut(to).kill();
-    runtime().block_on(cluster.succeeded(to, &name));
+    alone().block_on(cluster.succeeded(to, &name));
     conduct(async {
         while begun.held[0].renew().await.is_err() {
             tokio::task::yield_now().await;
@@ -152,7 +152,7 @@ fn the_conductor_finds_the_node_of_a_slot_that_has_moved_and_of_one_that_is_succ
 /// which the conductor finds by itself.
 #[test]
 fn the_conductor_follows_the_master_while_the_application_is_blocked() {
-    let set = runtime().block_on(SentinelSet::start());
+    let set = alone().block_on(SentinelSet::start());
     let url = set.url();
     let (begun, application) = Application::blocked_after(async move || {
         begin(Redis::connect(&url, None).await.expect("a master")).await

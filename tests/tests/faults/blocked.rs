@@ -1,18 +1,14 @@
 //! F45: a worker, or a whole runtime, of the application that does not come to run anything.
-//!
-//! "Blocked" is a thread that waits for a gate, so it lasts for as long as the test needs.
 
-use std::future::Future;
-use std::pin::pin;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
+use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
 use futures_util::poll;
-use lock_core::{LockClient, LockGuard};
+use lock_core::{Acquire, LockClient, LockGuard};
+use tests::blocked::{Application, BlockedWorker, LETS_GO, alone, next_grant, workers};
 use tests::redis::RedisServer;
 use tests::wait::{eventually, within};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 use crate::support::*;
 
@@ -21,49 +17,15 @@ const LEASE: Duration = ms(400);
 /// Many leases.
 const LONG: Duration = ms(3_000);
 
-/// Two workers.
-fn workers() -> Runtime {
-    Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
-}
-
-fn alone() -> Runtime {
-    Builder::new_current_thread().enable_all().build().expect("a runtime")
-}
-
-/// What blocks a thread until it is opened, or dropped.
-fn gate() -> (Sender<()>, Receiver<()>) {
-    channel()
-}
-
-/// A worker of `runtime` that has taken `k`, has polled another acquire of it, and does not yield
-/// until the gate opens. It gives its guard back then.
-struct BlockedWorker {
-    gate: Sender<()>,
-    guards: Receiver<LockGuard>,
-}
-
-impl BlockedWorker {
-    fn start(runtime: &Runtime, locks: &LockClient) -> Self {
-        let ((gate, blocked), (done, guards)) = (gate(), channel());
-        let (locks, (there, is_there)) = (locks.clone(), channel());
-        drop(runtime.spawn(async move {
-            let guard = locks.lock("k").await.expect("a free key");
-            let mut another = Box::pin(locks.lock("k").acquire());
-            assert!(poll!(&mut another).is_pending());
-            there.send(()).expect("the test goes on");
-            // Until the gate is dropped.
-            let _ = blocked.recv();
-            drop(another);
-            drop(done.send(guard));
-        }));
-        is_there.recv().expect("it blocks");
-        Self { gate, guards }
-    }
-
-    fn end(self) -> LockGuard {
-        drop(self.gate);
-        self.guards.recv().expect("its guard")
-    }
+/// A worker of `runtime` takes `k`, polls another acquire of it, and does not yield then.
+fn blocked(runtime: &Runtime, locks: &LockClient) -> BlockedWorker<(LockGuard, Pin<Box<Acquire>>)> {
+    let locks = locks.clone();
+    BlockedWorker::after(runtime, async move {
+        let guard = locks.lock("k").await.expect("a free key");
+        let mut another = Box::pin(locks.lock("k").acquire());
+        assert!(poll!(&mut another).is_pending());
+        (guard, another)
+    })
 }
 
 /// Waits for `k` in vain.
@@ -88,11 +50,12 @@ fn in_time(what: &str, end: Instant) {
 /// F45 (V1, V2, V3): the conductor renews what a blocked worker holds.
 #[test]
 fn a_hold_is_kept_while_its_worker_is_blocked() {
-    let (server, runtime) = (RedisServer::start(), workers());
+    let (server, runtime) = (RedisServer::start(), workers(2));
     let locks = runtime.block_on(connect(&server.url(), LEASE));
-    let worker = BlockedWorker::start(&runtime, &locks);
+    let worker = blocked(&runtime, &locks);
     alone().block_on(nobody_else_gets_it(&server));
-    let guard = worker.end();
+    let (guard, another) = worker.end();
+    drop(another);
     assert!(guard.is_held());
     runtime.block_on(async {
         guard.release().await.expect("a release");
@@ -103,9 +66,9 @@ fn a_hold_is_kept_while_its_worker_is_blocked() {
 /// F45 (V4): the wait of one task does not hang on another.
 #[test]
 fn a_wait_ends_in_time_while_a_worker_is_blocked() {
-    let (server, runtime) = (RedisServer::start(), workers());
+    let (server, runtime) = (RedisServer::start(), workers(2));
     let locks = runtime.block_on(connect(&server.url(), LEASE));
-    let worker = BlockedWorker::start(&runtime, &locks);
+    let worker = blocked(&runtime, &locks);
     let began = Instant::now();
     let waiting = runtime.spawn(locks.lock("k").wait(ms(300)).acquire());
     let error = alone().block_on(within("the end of the wait", waiting)).unwrap().unwrap_err();
@@ -120,10 +83,10 @@ fn a_wait_ends_in_time_while_a_worker_is_blocked() {
 #[test]
 fn a_loss_is_told_in_time_while_a_worker_is_blocked() {
     for elsewhere in [false, true] {
-        let (server, runtime) = (RedisServer::start(), workers());
+        let (server, runtime) = (RedisServer::start(), workers(2));
         let locks = runtime.block_on(connect(&server.url(), LEASE));
         let guard = runtime.block_on(locks.lock("held").acquire()).unwrap();
-        let worker = BlockedWorker::start(&runtime, &locks);
+        let worker = blocked(&runtime, &locks);
         let lost = guard.lost();
         let end = freeze(&server, &guard);
         if elsewhere {
@@ -138,41 +101,17 @@ fn a_loss_is_told_in_time_while_a_worker_is_blocked() {
     }
 }
 
-/// A thread whose runtime has taken `k` with a client of its own, and runs nothing until the gate
-/// opens.
-struct BlockedRuntime {
-    gate: Sender<()>,
-    thread: JoinHandle<()>,
-}
-
-impl BlockedRuntime {
-    fn start(server: &RedisServer) -> (Self, LockClient, LockGuard) {
-        let ((gate, blocked), (there, is_there)) = (gate(), channel());
-        let url = server.url();
-        let thread = std::thread::spawn(move || {
-            alone().block_on(async move {
-                let locks = connect(&url, LEASE).await;
-                let guard = locks.lock("k").await.expect("a free key");
-                there.send((locks, guard)).expect("the test goes on");
-                let _ = blocked.recv();
-            });
-        });
-        let (locks, guard) = is_there.recv().expect("it blocks");
-        (Self { gate, thread }, locks, guard)
-    }
-
-    fn end(self) {
-        drop(self.gate);
-        self.thread.join().expect("it has ended");
-    }
-}
-
 /// F45 (V1, V2, V3, V4): with the runtime blocked that a client was made in, as a worker of actix
 /// may be: another one waits, is told in time, and is handed the lock.
 #[test]
 fn a_blocked_runtime_loses_nothing_for_the_others() {
     let server = RedisServer::start();
-    let (blocked, locks, guard) = BlockedRuntime::start(&server);
+    let url = server.url();
+    let ((locks, guard), blocked) = Application::blocked_after(async move || {
+        let locks = connect(&url, LEASE).await;
+        let guard = locks.lock("k").await.expect("a free key");
+        (locks, guard)
+    });
     alone().block_on(async {
         let waiting = locks.lock("k").wait(ms(300)).acquire();
         let began = Instant::now();
@@ -197,47 +136,19 @@ fn a_blocked_runtime_loses_nothing_for_the_others() {
         server.thaw();
         drop(guard);
     });
-    blocked.end();
+    drop(blocked);
     alone().block_on(nothing_left(&server, [locks]));
-}
-
-/// A worker drops its guard of `k`, and does not yield until the gate opens.
-fn drop_and_block(runtime: &Runtime, guard: LockGuard) -> Sender<()> {
-    let ((gate, blocked), (there, is_there)) = (gate(), channel());
-    drop(runtime.spawn(async move {
-        drop(guard);
-        there.send(()).expect("the test goes on");
-        let _ = blocked.recv();
-    }));
-    is_there.recv().expect("it blocks");
-    gate
-}
-
-/// The same with a release that is awaited.
-fn release_and_block(runtime: &Runtime, guard: LockGuard) -> Sender<()> {
-    let ((gate, blocked), (there, is_there)) = (gate(), channel());
-    drop(runtime.spawn(async move {
-        guard.release().await.expect("a release");
-        there.send(()).expect("the test goes on");
-        let _ = blocked.recv();
-    }));
-    is_there.recv().expect("it blocks");
-    gate
-}
-
-fn is_next(next: impl Future<Output = Result<LockGuard, lock_core::AcquireError>>) -> LockGuard {
-    alone().block_on(async { within("the next grant", next).await.expect("a grant") })
 }
 
 /// F45 (V5): whoever is next, in another process or in this one, does not wait for the task that
 /// gave the lock up to yield.
 #[test]
 fn a_task_that_lets_go_and_computes_holds_up_nobody() {
-    let (server, runtime) = (RedisServer::start(), workers());
+    let (server, runtime) = (RedisServer::start(), workers(2));
     let locks = runtime.block_on(connect(&server.url(), ms(30_000)));
     let theirs = alone();
     let rival = theirs.block_on(connect(&server.url(), ms(30_000)));
-    for lets_go in [drop_and_block, release_and_block] {
+    for lets_go in LETS_GO {
         // Nobody polls the rival's push while it is not its turn: it asks again within a recheck.
         let guard = runtime.block_on(locks.lock("k").acquire()).unwrap();
         let gate = lets_go(&runtime, guard);
@@ -251,7 +162,7 @@ fn a_task_that_lets_go_and_computes_holds_up_nobody() {
             std::thread::yield_now();
         }
         let gate = lets_go(&runtime, guard);
-        let next = is_next(async { waiting.await.expect("no panic") });
+        let next = next_grant(async { waiting.await.expect("no panic") });
         drop(gate);
         runtime.block_on(next.release()).unwrap();
     }
@@ -266,7 +177,7 @@ async fn eventually_free(locks: &LockClient) {
 /// F45 (V4): waits, pauses and retries on an executor that is not Tokio's.
 #[test]
 fn an_executor_without_timers_is_served() {
-    let (server, runtime) = (RedisServer::start(), workers());
+    let (server, runtime) = (RedisServer::start(), workers(2));
     let locks = runtime.block_on(connect(&server.url(), LEASE));
     let guard = futures_executor::block_on(locks.lock("k").acquire()).unwrap();
     let began = Instant::now();

@@ -1,107 +1,51 @@
 //! F45: a worker, or a whole runtime, of the application that does not come to run anything. The
 //! session, and with it every lock, lives on.
-//!
-//! "Blocked" is a thread that waits for a gate, so it lasts for as long as the test needs.
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use futures_util::poll;
 use lock_core::backend::{Attempt, Backend, Claim, ClaimId, Mode, Renewal, Terms, ZooKeeper};
 use lock_core::{Background, Key, LockClient, LockGuard, LockOptions};
+use tests::blocked::{Application, BlockedWorker, LETS_GO, alone, next_grant, workers};
 use tests::proxy::{Action, Match, Proxy};
 use tests::wait::{eventually, within};
-use tokio::runtime::{Builder, Runtime};
-use tokio::sync::oneshot;
+use tokio::runtime::Runtime;
 
 use crate::support::*;
 
 /// Several sessions of [`SHORT`].
 const SEVERAL: Duration = ms(7_000);
 
-fn workers(n: usize) -> Runtime {
-    Builder::new_multi_thread().worker_threads(n).enable_all().build().expect("a runtime")
-}
-
-fn alone() -> Runtime {
-    Builder::new_current_thread().enable_all().build().expect("a runtime")
-}
-
 fn start() -> Zoo {
     alone().block_on(Zoo::start())
 }
 
-/// What blocks a thread until it is opened, or dropped.
-fn gate() -> (Sender<()>, Receiver<()>) {
-    channel()
+/// A worker of `runtime` takes `k`, and does not yield then.
+fn blocked(runtime: &Runtime, locks: &LockClient) -> BlockedWorker<LockGuard> {
+    let locks = locks.clone();
+    BlockedWorker::after(runtime, async move { locks.lock("k").await.expect("a free key") })
 }
 
-/// A worker of `runtime` that has taken `k`, and does not yield until the gate opens. It gives its
-/// guard back then.
-struct BlockedWorker {
-    gate: Sender<()>,
-    guards: Receiver<LockGuard>,
+/// A runtime takes `k` with a client of its own, and runs nothing then.
+fn blocked_runtime(server: &Zoo, background: Background) -> (Application, LockClient, LockGuard) {
+    let options = LockOptions::new().with_wait(ms(9_000)).with_lease(ms(30_000));
+    let client = LockClient::builder(server.at(SHORT)).defaults(options);
+    let client = client.background(background);
+    let ((locks, guard), blocked) = Application::blocked_after(async move || {
+        let locks = client.connect().await.expect("a client");
+        let guard = locks.lock("k").await.expect("a free key");
+        (locks, guard)
+    });
+    (blocked, locks, guard)
 }
 
-impl BlockedWorker {
-    fn start(runtime: &Runtime, locks: &LockClient) -> Self {
-        let ((gate, blocked), (done, guards)) = (gate(), channel());
-        let (locks, (there, is_there)) = (locks.clone(), channel());
-        drop(runtime.spawn(async move {
-            let guard = locks.lock("k").await.expect("a free key");
-            there.send(()).expect("the test goes on");
-            // Until the gate is dropped.
-            let _ = blocked.recv();
-            drop(done.send(guard));
-        }));
-        is_there.recv().expect("it blocks");
-        Self { gate, guards }
-    }
-
-    fn end(self) -> LockGuard {
-        drop(self.gate);
-        self.guards.recv().expect("its guard")
-    }
-}
-
-/// A thread whose runtime has taken `k` with a client of its own, and runs nothing until the gate
-/// opens.
-struct BlockedRuntime {
-    gate: Sender<()>,
-    ends: oneshot::Sender<()>,
-    thread: JoinHandle<()>,
-}
-
-impl BlockedRuntime {
-    fn start(server: &Zoo, background: Background) -> (Self, LockClient, LockGuard) {
-        let ((gate, blocked), (there, is_there)) = (gate(), channel());
-        let (ends, ended) = oneshot::channel();
-        let options = LockOptions::new().with_wait(ms(9_000)).with_lease(ms(30_000));
-        let client = LockClient::builder(server.at(SHORT)).defaults(options);
-        let client = client.background(background);
-        let thread = std::thread::spawn(move || {
-            alone().block_on(async move {
-                let locks = client.connect().await.expect("a client");
-                let guard = locks.lock("k").await.expect("a free key");
-                there.send((locks, guard)).expect("the test goes on");
-                let _ = blocked.recv();
-                drop(ended.await);
-            });
-        });
-        let (locks, guard) = is_there.recv().expect("it blocks");
-        (Self { gate, ends, thread }, locks, guard)
-    }
-
-    /// It goes on, and `then` it ends.
-    fn end(self, then: impl Future<Output = ()>) {
-        drop(self.gate);
-        alone().block_on(then);
-        drop(self.ends);
-        self.thread.join().expect("it has ended");
-    }
+/// It goes on, and `then` it ends.
+fn ends(blocked: Application, then: impl Future<Output = ()>) {
+    blocked.let_go();
+    alone().block_on(then);
+    drop(blocked);
 }
 
 /// Waits for `k` in vain.
@@ -130,7 +74,7 @@ fn a_hold_is_kept_while_its_worker_is_blocked() {
     for n in [1, 2] {
         let (server, runtime) = (start(), workers(n));
         let locks = runtime.block_on(connect(&server.at(SHORT)));
-        let worker = BlockedWorker::start(&runtime, &locks);
+        let worker = blocked(&runtime, &locks);
         let before = server.holder("k").expect("it is held");
         alone().block_on(nobody_else_gets_it(&server));
         assert_eq!(server.holder("k"), Some(before));
@@ -149,7 +93,7 @@ fn a_hold_is_kept_while_its_worker_is_blocked() {
 #[test]
 fn a_blocked_runtime_loses_nothing_for_the_others() {
     let server = start();
-    let (blocked, locks, guard) = BlockedRuntime::start(&server, Background::Thread);
+    let (blocked, locks, guard) = blocked_runtime(&server, Background::Thread);
     alone().block_on(async {
         let began = Instant::now();
         let waiting = locks.lock("k").wait(ms(300)).acquire();
@@ -170,7 +114,7 @@ fn a_blocked_runtime_loses_nothing_for_the_others() {
         server.resume();
         drop(guard);
     });
-    blocked.end(nothing_left(&server, [locks]));
+    ends(blocked, nothing_left(&server, [locks]));
 }
 
 /// F45 (V3): where the server does not answer, a holder is told at the end of its hold, whichever
@@ -181,7 +125,7 @@ fn a_loss_is_told_in_time_while_a_worker_is_blocked() {
         let (server, runtime) = (start(), workers(2));
         let locks = runtime.block_on(connect(&server.at(SHORT)));
         let guard = runtime.block_on(locks.lock("held").acquire()).unwrap();
-        let worker = BlockedWorker::start(&runtime, &locks);
+        let worker = blocked(&runtime, &locks);
         let lost = guard.lost();
         let end = freeze(&server, &guard);
         if elsewhere {
@@ -229,7 +173,7 @@ fn a_claim_that_listens_outlives_the_runtime_that_it_began_to_listen_in() {
 #[test]
 fn a_session_outlives_a_blocked_runtime_that_renews() {
     let server = start();
-    let (blocked, locks, guard) = BlockedRuntime::start(&server, Background::Runtime);
+    let (blocked, locks, guard) = blocked_runtime(&server, Background::Runtime);
     let (session, _) = server.holder("k").unwrap();
     alone().block_on(async {
         within("the loss", guard.lost()).await;
@@ -239,35 +183,7 @@ fn a_session_outlives_a_blocked_runtime_that_renews() {
         let before = written();
         eventually("three sessions have passed", || written() >= before + 9).await;
     });
-    blocked.end(nothing_left(&server, [locks]));
-}
-
-/// A worker drops its guard of `k`, and does not yield until the gate opens.
-fn drop_and_block(runtime: &Runtime, guard: LockGuard) -> Sender<()> {
-    let ((gate, blocked), (there, is_there)) = (gate(), channel());
-    drop(runtime.spawn(async move {
-        drop(guard);
-        there.send(()).expect("the test goes on");
-        let _ = blocked.recv();
-    }));
-    is_there.recv().expect("it blocks");
-    gate
-}
-
-/// The same with a release that is awaited.
-fn release_and_block(runtime: &Runtime, guard: LockGuard) -> Sender<()> {
-    let ((gate, blocked), (there, is_there)) = (gate(), channel());
-    drop(runtime.spawn(async move {
-        guard.release().await.expect("a release");
-        there.send(()).expect("the test goes on");
-        let _ = blocked.recv();
-    }));
-    is_there.recv().expect("it blocks");
-    gate
-}
-
-fn is_next(next: impl Future<Output = Result<LockGuard, lock_core::AcquireError>>) -> LockGuard {
-    alone().block_on(async { within("the next grant", next).await.expect("a grant") })
+    ends(blocked, nothing_left(&server, [locks]));
 }
 
 /// F45 (V5): whoever is next, in another process or in this one, does not wait for the task that
@@ -278,12 +194,12 @@ fn a_task_that_lets_go_and_computes_holds_up_nobody() {
     let locks = runtime.block_on(connect(&server.at(LONG)));
     let (theirs, others) = (workers(1), workers(1));
     let rival = theirs.block_on(connect(&server.at(LONG)));
-    for lets_go in [drop_and_block, release_and_block] {
+    for lets_go in LETS_GO {
         let guard = runtime.block_on(locks.lock("k").acquire()).unwrap();
         let waiting = theirs.spawn(rival.lock("k").acquire());
         theirs.block_on(server.watching("k", 2));
         let (began, gate) = (Instant::now(), lets_go(&runtime, guard));
-        let guard = is_next(async { waiting.await.expect("no panic") });
+        let guard = next_grant(async { waiting.await.expect("no panic") });
         assert!(began.elapsed() < LONG / 3, "by the watch: {:?}", began.elapsed());
         drop(gate);
         theirs.block_on(guard.release()).unwrap();
@@ -294,7 +210,7 @@ fn a_task_that_lets_go_and_computes_holds_up_nobody() {
             std::thread::yield_now();
         }
         let gate = lets_go(&runtime, guard);
-        let next = is_next(async { waiting.await.expect("no panic") });
+        let next = next_grant(async { waiting.await.expect("no panic") });
         drop(gate);
         others.block_on(next.release()).unwrap();
     }
