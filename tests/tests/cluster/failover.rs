@@ -92,15 +92,23 @@ async fn a_master_that_hangs_is_succeeded_and_misleads_nobody_when_it_goes_on() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_outlives_the_failover_of_its_master() {
     let mut cluster = RedisCluster::start().await;
-    let locks = connect(&cluster.url_of_all(None), ms(8_000)).await;
+    // Longer than two elections, as the first may fail, and shorter than three times the patience
+    // of the tests, within which a renewal is due.
+    let locks = connect(&cluster.url_of_all(None), ms(24_000)).await;
     let guard = locks.lock("k").await.unwrap();
     let old = cluster.owner("k");
     let synced: u64 = cluster.node(old).command(&["WAIT", "1", "5000"]);
     assert_eq!(synced, 1);
     cluster.node_mut(old).kill();
-    cluster.succeeded(old, "k").await;
-    let renewals = locks.stats().renewals;
-    eventually("renewals at the new master", || locks.stats().renewals > renewals + 1).await;
+    let new = cluster.succeeded(old, "k").await;
+    let left = || cluster.node(new).key("lock:{k}").and_then(|key| key.ttl_ms).unwrap_or(0);
+    let mut before = left();
+    // Only a renewal there gives the key longer to live.
+    let renewed = || left() > std::mem::replace(&mut before, left());
+    tokio::select! {
+        () = eventually("a renewal at the new master", renewed) => {}
+        lost = guard.lost() => panic!("{lost}, {before} ms of it were left at the new master"),
+    }
     assert!(guard.is_held());
     let token = guard.token();
     guard.release().await.unwrap();
