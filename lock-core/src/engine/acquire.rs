@@ -155,49 +155,50 @@ impl Acquire {
     /// Checks the input once, then re-enters the hold that this is called under, or enters the
     /// line: again with the same deadline if a grant came too late to be of use.
     fn start(&mut self, cx: &Context<'_>) -> Poll<Result<LockGuard, AcquireError>> {
-        let key = match &self.key {
-            Ok(key) => key.clone(),
+        let Self { shared, key, options, started, watched, .. } = self;
+        let key = match key {
+            Ok(key) => &*key,
             Err(error) => return Poll::Ready(Err(error.clone().into())),
         };
         let now = clock::now();
-        if self.started.is_none() {
-            self.options.check(&key, &self.shared.promises)?;
+        if started.is_none() {
+            options.check(key, &shared.promises)?;
         }
-        let reentry = match self.options.reentrant {
-            true => LockScope::reenter(&self.shared, &key, self.options.replicas, now),
+        let reentry = match options.reentrant {
+            true => LockScope::reenter(shared, key, options.replicas, now),
             false => Reentry::Stranger,
         };
         match reentry {
             Reentry::Entered(hold) => return Poll::Ready(Ok(LockGuard::new(hold))),
-            Reentry::Refused(found) => {
-                let error = NotReplicatedError { key, not_replicated: found, is_reentry: true };
+            Reentry::Refused(not_replicated) => {
+                let key = key.clone();
+                let error = NotReplicatedError { key, not_replicated, is_reentry: true };
                 return Poll::Ready(Err(error.into()));
             }
             Reentry::Stranger | Reentry::Busy(_) => {}
         }
-        if self.started.is_none() {
-            self.started = Some(now);
-            self.watched.begin(&key, self.options.name);
+        if started.is_none() {
+            *started = Some(now);
+            watched.begin(key, options.name);
         }
         self.watched.saw(now);
         self.tries += u32::from(self.try_until.is_none());
         let ask = self.ask(now);
         match reentry {
-            Reentry::Busy(door) => self.wait_for_turn(key, door, ask.deadline),
-            _ => self.stand_in_line(key, ask, now, cx),
+            Reentry::Busy(door) => self.wait_for_turn(door, ask.deadline),
+            _ => self.stand_in_line(ask, now, cx),
         }
     }
 
     fn wait_for_turn(
         &mut self,
-        key: Key,
         door: Door,
         deadline: Instant,
     ) -> Poll<Result<LockGuard, AcquireError>> {
         // Nothing would end the wait of a task without timers.
         let timer = self.shared.sleep_until(deadline).filter(|_| self.is_patient());
         let Some(timer) = timer else {
-            self.next_try(key, TryOver::by_sibling(&door))?;
+            self.next_try(door.key().clone(), TryOver::by_sibling(&door))?;
             return Poll::Pending;
         };
         let turn = door.turn();
@@ -208,27 +209,31 @@ impl Acquire {
 
     fn stand_in_line(
         &mut self,
-        key: Key,
         ask: Ask,
         now: Instant,
         cx: &Context<'_>,
     ) -> Poll<Result<LockGuard, AcquireError>> {
-        let (cell, entry) = KeyCell::enter(&self.shared, &key, ask, now, cx);
+        let key = match &self.key {
+            Ok(key) => key,
+            Err(error) => return Poll::Ready(Err(error.clone().into())),
+        };
+        let (cell, entry) = KeyCell::enter(&self.shared, key, ask, now, cx);
+        let key = || cell.key().clone();
         match entry {
-            Entry::Granted(token) => Poll::Ready(Ok(guard(cell, token))),
+            Entry::Granted(token) => Poll::Ready(Ok(LockGuard::new(Hold::new(cell, token)))),
             Entry::Seated(seat) => {
                 self.state = State::Seated { cell, seat, timer: None, is_new: true };
                 Poll::Pending
             }
             Entry::Full(waiters) => Poll::Ready(Err(OverloadedError {
-                key,
+                key: key(),
                 waiters,
                 bound: OverloadBound::Waiters(self.shared.waiters_per_key_max),
                 estimated_wait: cell.cohort().estimate(now),
             }
             .into())),
-            Entry::Refused(overload) => Poll::Ready(Err(overloaded(key, overload))),
-            Entry::Closed | Entry::Retired => Poll::Ready(Err(ClosedError { key }.into())),
+            Entry::Refused(overload) => Poll::Ready(Err(overloaded(key(), overload))),
+            Entry::Closed | Entry::Retired => Poll::Ready(Err(ClosedError { key: key() }.into())),
         }
     }
 
@@ -252,10 +257,6 @@ impl Acquire {
         let wait = if self.has_admission() { self.options.budget() } else { self.options.wait };
         Err(why.into_error(key, wait, waited, self.tries))
     }
-}
-
-fn guard(cell: Arc<KeyCell>, token: u64) -> LockGuard {
-    LockGuard::new(Hold::new(cell, token))
 }
 
 fn overloaded(key: Key, overload: Overload) -> AcquireError {
@@ -327,14 +328,14 @@ impl Acquire {
                     }
                 }
                 State::Seated { cell, seat, mut timer, is_new } => {
-                    let verdict = self.stand(&cell, seat, &mut timer, is_new, cx);
+                    let (verdict, now) = self.stand(&cell, seat, &mut timer, is_new, cx);
                     if let Verdict::Waiting = verdict {
                         self.state = State::Seated { cell, seat, timer, is_new: false };
                         return Poll::Pending;
                     }
                     // Who was told to poll the driver, and goes, has somebody else told.
                     cell.nudge();
-                    if let Some(guard) = self.judge(&cell, verdict)? {
+                    if let Some(guard) = self.judge(cell, verdict, now)? {
                         return Poll::Ready(Ok(guard));
                     }
                 }
@@ -350,7 +351,7 @@ impl Acquire {
         }
     }
 
-    /// Polls the driver of the key, and looks what has become of the seat.
+    /// Polls the driver of the key, and looks what has become of the seat; also when that was.
     fn stand(
         &self,
         cell: &Arc<KeyCell>,
@@ -358,11 +359,12 @@ impl Acquire {
         timer: &mut Option<Pin<Box<Sleep>>>,
         is_new: bool,
         cx: &mut Context<'_>,
-    ) -> Verdict {
+    ) -> (Verdict, Instant) {
         loop {
             cell.drive(Some(cx.waker()));
-            let verdict = cell.cohort().poll(seat, |waker| waker.clone_from(cx.waker()));
-            let Verdict::Waiting = verdict else { return verdict };
+            let now = clock::now();
+            let verdict = cell.cohort().poll(seat, now, |waker| waker.clone_from(cx.waker()));
+            let Verdict::Waiting = verdict else { return (verdict, now) };
             if timer.is_none()
                 && let Some(until) = self.try_until
                 && !self.shared.conductor.serves_here()
@@ -370,13 +372,13 @@ impl Acquire {
                 *timer = self.shared.sleep_until(until);
             }
             let is_due = timer.as_mut().is_some_and(|due| due.as_mut().poll(cx).is_ready());
-            let is_late = || self.try_until.is_some_and(|until| clock::now() >= until);
-            if is_due || (!is_new && is_late()) {
+            let is_late = self.try_until.is_some_and(|until| now >= until);
+            if is_due || (!is_new && is_late) {
                 let mut fx = Effects::none();
                 cell.cohort().expire(seat, &mut fx);
                 cell.apply(fx);
             } else if !cell.is_woken() {
-                return Verdict::Waiting;
+                return (Verdict::Waiting, now);
             }
         }
     }
@@ -384,21 +386,20 @@ impl Acquire {
     /// What the end of standing in line comes to; without a guard the next state is set.
     fn judge(
         &mut self,
-        cell: &Arc<KeyCell>,
+        cell: Arc<KeyCell>,
         verdict: Verdict,
+        now: Instant,
     ) -> Result<Option<LockGuard>, AcquireError> {
         let key = || cell.key().clone();
-        let now = clock::now();
         match verdict {
             Verdict::Granted(token) => {
                 self.watched.saw(now);
-                let held = cell.cohort().held_until(token, now).is_some();
-                let guard = guard(cell.clone(), token);
-                if held {
-                    return Ok(Some(guard));
-                }
-                // Lost before this task came to run: stand in line again.
-                drop(guard);
+                return Ok(Some(LockGuard::new(Hold::new(cell, token))));
+            }
+            // Lost before this task came to run: stand in line again.
+            Verdict::TooLate(token) => {
+                self.watched.saw(now);
+                drop(Hold::new(cell.clone(), token));
                 if self.try_until.is_some_and(|until| now < until) {
                     self.state = State::Start;
                     return Ok(None);

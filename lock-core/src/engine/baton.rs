@@ -61,7 +61,8 @@ impl<F: Flags> Baton<F> {
 
     /// Takes it, if there is something to poll for and nobody who does.
     pub(super) fn take(&self) -> bool {
-        self.0.change(WOKEN, POLLED)
+        // Most who come by find nothing, and to try is not free.
+        self.lies() && self.0.change(WOKEN, POLLED)
     }
 
     /// Lays it down after a poll; `false` if something came meanwhile, and it is to be polled

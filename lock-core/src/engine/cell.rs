@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tracing::Span;
 
 use super::baton::Baton;
 use super::conductor::{Due, LOOK_AFTER, PATIENCE};
 use super::failing::RenewalFailure;
+use super::handed::Handed;
 use super::leave::RELEASE_WITHIN;
 use super::release::Releasing;
 use super::scope::{Door, Inside, Turn};
@@ -43,6 +44,8 @@ pub(crate) struct KeyCell {
     baton: Baton,
     /// Who was granted the key while the driver was polled: told when that is over.
     granted: Mutex<Option<Waker>>,
+    /// Wakes who was granted it.
+    handed: Handed,
     /// The release that waits for the store, the latest.
     releasing: Mutex<Option<Releaser>>,
     /// The conductor looks after this key.
@@ -82,6 +85,7 @@ impl KeyCell {
             driver: Mutex::new(None),
             baton: Baton::default(),
             granted: Mutex::new(None),
+            handed: Handed::default(),
             releasing: Mutex::new(None),
             is_grown_up: AtomicBool::new(false),
             watched: Mutex::new(None),
@@ -138,7 +142,7 @@ impl KeyCell {
     /// Does what the cohort left to do outside its mutex. The driver is the caller's to poll.
     pub(super) fn apply(self: &Arc<Self>, mut fx: KeyEffects) {
         if let Some(waker) = fx.wake.take() {
-            wake_for_any_worker(waker);
+            self.handed.wake(waker);
         }
         self.apply_driven(fx);
     }
@@ -242,8 +246,13 @@ impl KeyCell {
         if let Some(waker) = lock(&self.granted).take()
             && !own.is_some_and(|own| own.will_wake(&waker))
         {
-            wake_for_any_worker(waker);
+            self.handed.wake(waker);
         }
+    }
+
+    /// It is off the register.
+    pub(super) fn retired(&self) {
+        self.handed.end();
     }
 
     /// The conductor looks.
@@ -355,18 +364,6 @@ impl KeyCell {
 
     pub(super) fn why_lost(&self, token: u64, cause: LostCause) -> LostError {
         LostError { key: self.key.clone(), token: FencingToken::new(token), cause }
-    }
-}
-
-/// Wakes a task so that an idle worker can run it at once. The one that a worker of Tokio woke last
-/// waits in a slot of that worker, which no other can steal from, until the running task yields:
-/// and that has just given a lock up, and may compute for long. So an empty task takes the slot.
-fn wake_for_any_worker(waker: Waker) {
-    waker.wake();
-    if let Ok(runtime) = Handle::try_current()
-        && runtime.runtime_flavor() == RuntimeFlavor::MultiThread
-    {
-        drop(runtime.spawn(std::future::ready(())));
     }
 }
 

@@ -24,6 +24,7 @@ mod closed;
 mod conductor;
 mod driver;
 mod failing;
+mod handed;
 mod leave;
 mod lost;
 mod observe;

@@ -165,6 +165,7 @@ impl Shared {
         match self.registry.retire(cell, by_driver) {
             Some(counters) => {
                 self.conductor.forget(cell);
+                cell.retired();
                 self.retired(counters);
                 true
             }

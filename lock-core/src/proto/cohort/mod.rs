@@ -96,6 +96,8 @@ pub(crate) struct Overload {
 pub(crate) enum Verdict {
     Waiting,
     Granted(u64),
+    /// The hold was over before the waiter came to look.
+    TooLate(u64),
     TimedOut(BlockedBy),
     Refused(Overload),
     Unavailable(Fault),

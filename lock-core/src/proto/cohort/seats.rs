@@ -106,7 +106,12 @@ impl<W, R> Cohort<W, R> {
     }
 
     /// Reads what became of a seat; anything but [`Verdict::Waiting`] gives the seat up.
-    pub(crate) fn poll(&mut self, seat: SeatId, refresh: impl FnOnce(&mut W)) -> Verdict {
+    pub(crate) fn poll(
+        &mut self,
+        seat: SeatId,
+        now: Instant,
+        refresh: impl FnOnce(&mut W),
+    ) -> Verdict {
         match self.line.get_mut(seat).map(|seat| &mut seat.state) {
             Some(SeatState::Waiting(waker)) => {
                 refresh(waker);
@@ -116,6 +121,11 @@ impl<W, R> Cohort<W, R> {
             None => return Verdict::Closed,
         }
         match self.line.remove(seat) {
+            Some(Seat { state: SeatState::Over(Verdict::Granted(token)), .. })
+                if self.held_until(token, now).is_none() =>
+            {
+                Verdict::TooLate(token)
+            }
             Some(Seat { state: SeatState::Over(verdict), .. }) => verdict,
             _ => Verdict::Closed,
         }

@@ -323,7 +323,7 @@ fn a_try_that_may_not_wait_is_refused_at_the_door_when_the_key_is_held_here() {
         panic!("a seat with a verdict")
     };
     let token = crate::FencingToken::new(1);
-    match world.cohort.poll(seat, |_| {}) {
+    match world.cohort.poll(seat, world.now, |_| {}) {
         Verdict::TimedOut(by) => assert_eq!(by, BlockedBy::ThisClient { token }),
         verdict => panic!("{verdict:?}"),
     }
@@ -345,6 +345,17 @@ fn a_grant_that_was_not_read_is_passed_on_when_its_waiter_goes() {
     assert_eq!((world.told.len(), world.waiting.len()), (1, 1));
     world.cancel(1);
     assert!(matches!(world.read(0), Verdict::Granted(3)));
+    world.finish();
+}
+
+#[test]
+fn a_grant_that_is_read_after_the_end_of_its_lease_is_too_late() {
+    let mut world = held(5, false, 1, 64, ms(20));
+    world.release(0);
+    // The woken task comes to run only now, and before the driver.
+    world.now += LEASE;
+    assert!(matches!(world.read(0), Verdict::TooLate(2)));
+    world.drive();
     world.finish();
 }
 

@@ -230,7 +230,7 @@ impl World {
         self.apply(fx);
         if let Entry::Seated(seat) = entry {
             // As the future does: its first poll reads a verdict that was there at once.
-            match self.cohort.poll(seat, |_| {}) {
+            match self.cohort.poll(seat, self.now, |_| {}) {
                 Verdict::Waiting => {}
                 verdict => {
                     assert!(!ask.patient, "refused at the door: {verdict:?}");
@@ -244,9 +244,10 @@ impl World {
     /// A woken waiter reads its verdict.
     pub(super) fn read(&mut self, index: usize) -> Verdict {
         let (_, seat) = self.told.remove(index);
-        let verdict = self.cohort.poll(seat, |_| panic!("it was told that its wait is over"));
+        let over = |_: &mut _| panic!("it was told that its wait is over");
+        let verdict = self.cohort.poll(seat, self.now, over);
         match verdict {
-            Verdict::Granted(token) => self.guards.push(token),
+            Verdict::Granted(token) | Verdict::TooLate(token) => self.guards.push(token),
             Verdict::TimedOut(_) => self.timed_out += 1,
             Verdict::Refused(_) => self.refused += 1,
             Verdict::Waiting => panic!("woken for nothing"),
