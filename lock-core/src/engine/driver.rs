@@ -63,52 +63,62 @@ struct Driver {
 
 /// Drives a key until it is idle.
 pub(super) fn drive(cell: Arc<KeyCell>) -> impl Future<Output = ()> + Send {
-    // Made here, not in the future: that may be dropped before it was polled once.
-    run_driver(Driver { cell, claim: None, asking: None, leaving: None, heard: false, done: false })
+    // Made here, not in the future: that may be dropped before it was polled once. Used where it
+    // is, not moved on: each busy key keeps what is moved twice.
+    let mut driver =
+        Driver { cell, claim: None, asking: None, leaving: None, heard: false, done: false };
+    async move { driver.run().await }
 }
 
-async fn run_driver(mut driver: Driver) {
-    // Read once a poll: nothing in between waits.
-    let mut now = clock::now();
-    loop {
-        let mut fx = Effects::none();
-        let (asking, leaving) = (driver.asking.is_some(), driver.leaving.is_some());
-        let step = driver.cell.cohort().step(now, asking, leaving, &mut fx);
-        driver.cell.apply_driven(fx);
-        match step {
-            Step::Open { lease, patient, name, replicas } => {
-                let patience = (!patient).then_some(Duration::ZERO);
-                let (mode, fences) = (Mode::Exclusive, FENCES);
-                let terms = Terms { lease, mode, fences, patience, name, replicas };
-                let id = clock::random_claim_id();
-                driver.claim = Some(driver.cell.shared.backend.claim(driver.cell.key(), id, terms));
-                driver.attempt(now);
-            }
-            Step::Attempt => driver.attempt(now),
-            Step::Renew if driver.cell.shared.conductor.is_here() => driver.renew(now),
-            // A caller may be blocked in the middle of it, and its runtime with it.
-            Step::Renew => {
-                driver.cell.shared.conductor.take_on(&driver.cell);
-                now = driver.wait(false).await;
-            }
-            Step::Leave { reply, lease } => driver.leave(reply, lease, now),
-            Step::Forget => driver.claim = None,
-            Step::Wait { until, listen } => {
-                driver.cell.rests(now, until);
-                let listen = listen || driver.cell.is_grown_up();
-                now = driver.wait(listen).await;
-            }
-            Step::Stop => {
-                if driver.cell.shared.retire(&driver.cell, true) {
-                    driver.done = true;
-                    return;
+impl Driver {
+    async fn run(&mut self) {
+        // Read once a poll: nothing in between waits.
+        let mut now = clock::now();
+        while let Some(listen) = self.turn(now) {
+            now = self.wait(listen).await;
+        }
+        self.done = true;
+    }
+
+    /// Does what is to be done now; says whether to listen for a push until the next turn, or
+    /// `None` where nothing is left to do.
+    fn turn(&mut self, now: Instant) -> Option<bool> {
+        loop {
+            let mut fx = Effects::none();
+            let (asking, leaving) = (self.asking.is_some(), self.leaving.is_some());
+            let step = self.cell.cohort().step(now, asking, leaving, &mut fx);
+            self.cell.apply_driven(fx);
+            match step {
+                Step::Open { lease, patient, name, replicas } => {
+                    let patience = (!patient).then_some(Duration::ZERO);
+                    let (mode, fences) = (Mode::Exclusive, FENCES);
+                    let terms = Terms { lease, mode, fences, patience, name, replicas };
+                    let id = clock::random_claim_id();
+                    self.claim = Some(self.cell.shared.backend.claim(self.cell.key(), id, terms));
+                    self.attempt(now);
+                }
+                Step::Attempt => self.attempt(now),
+                Step::Renew if self.cell.shared.conductor.is_here() => self.renew(now),
+                // A caller may be blocked in the middle of it, and its runtime with it.
+                Step::Renew => {
+                    self.cell.shared.conductor.take_on(&self.cell);
+                    return Some(false);
+                }
+                Step::Leave { reply, lease } => self.leave(reply, lease, now),
+                Step::Forget => self.claim = None,
+                Step::Wait { until, listen } => {
+                    self.cell.rests(now, until);
+                    return Some(listen || self.cell.is_grown_up());
+                }
+                Step::Stop => {
+                    if self.cell.shared.retire(&self.cell, true) {
+                        return None;
+                    }
                 }
             }
         }
     }
-}
 
-impl Driver {
     fn attempt(&mut self, now: Instant) {
         self.heard = false;
         let Some(claim) = self.claim.take() else { return };
