@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use lock_core::backend::Redis;
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
-use tests::redis::{KeyInfo, RedisServer};
-
-/// What a fence key may live on after its last use, and the longest lease of the suite.
-const FENCE_TTL_MAX: Duration = Duration::from_secs(2 * 60 * 60);
+use tests::redis::RedisServer;
 
 #[derive(Debug)]
 struct OnRedis(RedisServer);
@@ -31,11 +28,7 @@ impl Subject for OnRedis {
     }
 
     fn left_behind(&self) -> BoxFuture<'_, Vec<String>> {
-        let documented = |key: &KeyInfo| {
-            key.name.ends_with(":fence")
-                && key.ttl_ms.is_some_and(|ttl| Duration::from_millis(ttl) < FENCE_TTL_MAX)
-        };
-        let keys = self.0.keys().into_iter().filter(|key| !documented(key));
+        let keys = self.0.keys().into_iter().filter(|key| !key.is_clock());
         let mut left: Vec<_> = keys.map(|key| format!("{key:?}")).collect();
         left.extend(self.0.channels().into_iter().map(|channel| format!("channel {channel}")));
         Box::pin(async move { left })

@@ -37,11 +37,11 @@ fn sells_each_item_once(locks: &str) {
 }
 
 #[test]
-fn redis_serves_three_processes_and_keeps_only_the_fence() {
+fn redis_serves_three_processes_and_keeps_only_the_clock() {
     let server = RedisServer::start();
     sells_each_item_once(&server.url());
     for key in server.keys() {
-        assert!(key.name.ends_with(":fence"), "{} was left behind", key.name);
+        assert!(key.is_clock(), "{} was left behind", key.name);
     }
 }
 

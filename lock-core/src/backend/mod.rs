@@ -205,7 +205,7 @@ pub trait Backend: Send + Sync + Debug + 'static {
 /// One process's place in one key's contention, waiting or held.
 pub trait Claim: Send + 'static {
     /// Joins the line if need be, and reports where the claim stands. Asked again after a lost
-    /// reply, it gives the same answer with the same tokens.
+    /// reply, it gives the same answer, with the same tokens or later ones.
     fn attempt(&mut self) -> impl Future<Output = Result<Attempt, Fault>> + Send;
 
     /// Resolves when it is time to ask again, and says why. Cancel safe, level-triggered (it goes
@@ -215,8 +215,8 @@ pub trait Claim: Send + 'static {
         pending()
     }
 
-    /// Extends a granted claim, and reserves further tokens if there are any for it. Never
-    /// re-acquires a lost one.
+    /// Extends a granted claim, and reserves further tokens if there are any for it; the range may
+    /// begin with those that it has. Never re-acquires a lost one.
     fn renew(&mut self) -> impl Future<Output = Result<Renewal, Fault>> + Send;
 
     /// Leaves the line, held or not. Idempotent. A dropped claim that was not withdrawn ends with
@@ -260,7 +260,8 @@ impl Debug for ClaimId {
 pub struct Promises {
     /// Every grant carries a token greater than all before it.
     pub fencing: bool,
-    /// Claims are granted in their order of arrival at the store.
+    /// Claims are granted in their order of arrival at the store. One that comes when a lease has
+    /// just run out may be granted first.
     pub fifo: bool,
     /// A grant is pushed to its claim, so that it need not poll.
     pub push: bool,

@@ -39,6 +39,11 @@ impl FenceRange {
         if self.left() == 0 { None } else { Some(self.last) }
     }
 
+    /// Goes on to where `more` ends; what was taken stays so.
+    pub(crate) fn extend(&mut self, more: Self) {
+        (self.next, self.last) = (self.next.max(more.next), self.last.max(more.last));
+    }
+
     /// Takes the lowest unused token.
     pub fn take(&mut self) -> Option<u64> {
         let token = self.first()?;

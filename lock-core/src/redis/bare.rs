@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use redis::Cmd;
 
-use super::claim::{add_attempt, add_withdrawal};
+use super::claim::{Stands, add_attempt};
 use super::names::{Names, Owner};
 use super::node::new_session;
 use super::script::{ATTEMPT, WITHDRAW};
-use crate::backend::{ClaimId, Mode, Terms};
-use crate::engine::{FENCES, clock};
+use crate::backend::ClaimId;
+use crate::engine::clock;
 use crate::key::Key;
 
 /// As if a client had connected.
@@ -27,7 +27,7 @@ pub struct BareClaim {
     names: Names,
     id: ClaimId,
     session: Arc<str>,
-    terms: Terms,
+    lease: Duration,
 }
 
 impl BareSession {
@@ -51,14 +51,7 @@ impl BareSession {
             names: Names::new(key),
             id: clock::random_claim_id(),
             session: self.session.clone(),
-            terms: Terms {
-                lease,
-                mode: Mode::Exclusive,
-                fences: FENCES,
-                patience: None,
-                name: None,
-                replicas: None,
-            },
+            lease,
         }
     }
 }
@@ -71,16 +64,16 @@ impl BareClaim {
     /// Takes the key if it is free.
     #[must_use]
     pub fn attempt(&self) -> Cmd {
-        let mut command = ATTEMPT.on(&self.names);
-        add_attempt(&mut command, self.owner(), &self.terms, true);
+        let mut command = ATTEMPT.on(&self.names, None);
+        add_attempt(&mut command, self.owner(), self.lease, Stands::New);
         command
     }
 
     /// Gives it back.
     #[must_use]
     pub fn withdraw(&self) -> Cmd {
-        let mut command = WITHDRAW.on(&self.names);
-        add_withdrawal(&mut command, self.owner(), &self.terms);
+        let mut command = WITHDRAW.on(&self.names, None);
+        command.arg(self.owner());
         command
     }
 }

@@ -16,7 +16,8 @@ use super::probe;
 use super::renewals::{Renew, Renewed};
 use super::request::{Failure, REQUEST_WITHIN, Sent, Unserved};
 use super::script::{
-    ATTEMPT, MEMBER_ATTEMPT, MEMBER_RAISE, MEMBER_WITHDRAW, RAISE, Script, WITHDRAW,
+    ATTEMPT, MEMBER_ATTEMPT, MEMBER_RAISE, MEMBER_WITHDRAW, QUORUM_ATTEMPT, QUORUM_WITHDRAW, RAISE,
+    Script, WITHDRAW,
 };
 use super::sides::Side;
 use crate::backend::{
@@ -38,14 +39,14 @@ const RECHECK_FOREIGN: Duration = Duration::from_millis(50);
 /// a waiting claim that did not ask again for as long counts as dead.
 const CLAIM_LEASE: Duration = Duration::from_millis(1_500);
 
-/// How long the last token of a key outlives the last lease under it.
+/// The tokens of a grant for which nothing was looked at but whether the key is free.
+const FREE_TOKENS: u64 = 32;
+
+/// How long the last token of a key outlives the last lease under it, at a member of a quorum.
 const FENCE_KEPT: Duration = Duration::from_secs(60 * 60);
 
 /// A healthy server on a loaded machine answers within this.
 const RENEW_WITHIN_MIN: Duration = Duration::from_millis(50);
-
-/// What a renewal says of others who wait if it cannot look.
-const WANTED_UNKNOWN: i64 = 2;
 
 /// Attempts without an answer that are remembered, the latest: those before were sent to a server
 /// that has hung for so long that another may have taken its place.
@@ -68,6 +69,10 @@ pub struct RedisClaim {
     renewed: bool,
     /// Others wait, as far as is known.
     wanted: bool,
+    /// The first and the last token of its hold.
+    tokens: (u64, u64),
+    /// It was asked for before, so something of it may be at the server.
+    is_asked: bool,
     /// Where its tokens end, in a quorum.
     clock: Option<u64>,
     /// Where attempts were sent whose effect is not known: they may take effect later still, and
@@ -98,6 +103,8 @@ impl RedisClaim {
             held: false,
             renewed: false,
             wanted: false,
+            tokens: (0, 0),
+            is_asked: false,
             clock: None,
             doubts: Vec::new(),
         }
@@ -118,9 +125,12 @@ impl RedisClaim {
     /// Sends an attempt, and has its effect replicated if that is asked for; also what is wrong
     /// with that.
     async fn ask(&self, attempt: Cmd) -> Result<(Value, Option<NotReplicated>), Unserved> {
-        let script = self.node.script(&ATTEMPT);
+        let script = match self.clock {
+            None => self.node.script(&ATTEMPT),
+            Some(_) => &QUORUM_ATTEMPT,
+        };
         let Some(Replicas { count: wanted, timeout }) = self.terms.replicas else {
-            let answer = match self.node.gate.pass() {
+            let answer = match self.pass() {
                 None => self.node.call(script, attempt).await?,
                 Some(pass) => Box::pin(self.ask_member(&MEMBER_ATTEMPT, attempt, &pass)).await?,
             };
@@ -161,11 +171,16 @@ impl RedisClaim {
         Some((command, only))
     }
 
-    /// A call for the key, where a member needs more keys than another server.
-    fn on_names(&self, script: &Script, of_member: &Script) -> Cmd {
-        match self.node.gate.pass() {
-            None => script.on(&self.names),
-            Some(_) => of_member.at_member(&self.names),
+    /// How a member of a quorum is asked; a lock of one server has none.
+    fn pass(&self) -> Option<Pass> {
+        self.clock.and_then(|_| self.node.gate.pass())
+    }
+
+    /// A call for the key at a server of a quorum, which needs more keys where it is enrolled.
+    fn of_quorum(&self, script: &Script, of_member: &Script) -> Cmd {
+        match self.pass() {
+            None => script.of_quorum(&self.names, false),
+            Some(_) => of_member.of_quorum(&self.names, true),
         }
     }
 
@@ -211,7 +226,7 @@ impl RedisClaim {
     /// it can have happened.
     fn handed_on(&self, handed: Handed) -> Option<Grant> {
         let Blocked { sent, latest } = self.blocked?;
-        if handed.fences.first()? <= latest {
+        if handed.fences.last()? <= latest {
             // Of an earlier hand-off, which has run out: it was long on its way.
             return None;
         }
@@ -230,17 +245,21 @@ impl RedisClaim {
         })
     }
 
-    fn granted(&mut self, first: i64, last: i64, wanted: i64) -> Result<Grant, Fault> {
-        if wanted != WANTED_UNKNOWN {
-            self.wanted = wanted != 0;
-        }
-        Ok(Grant {
-            fences: FenceRange::new(token(first)?, token(last)?),
+    fn granted(&mut self, fences: FenceRange, wanted: Option<bool>) -> Grant {
+        self.wanted = wanted.unwrap_or(self.wanted);
+        Grant {
+            fences,
             valid_for: self.terms.lease,
             wanted: self.wanted,
             handed_on: false,
             revoke_requested: false,
-        })
+        }
+    }
+
+    /// Granted from now on, with these tokens.
+    fn holds(&mut self, fences: FenceRange) {
+        self.held = true;
+        self.tokens = (fences.first().unwrap_or(0), fences.last().unwrap_or(0));
     }
 
     fn blocked(&mut self, blocked: Blocked, ahead: i64, left_ms: i64, foreign: bool) -> Attempt {
@@ -258,9 +277,16 @@ impl RedisClaim {
 
     /// Asks the store where the claim stands; `join`: and stands in line if need be.
     async fn stand(&mut self, join: bool) -> Result<Attempt, Fault> {
-        let mut command = self.on_names(self.node.script(&ATTEMPT), &MEMBER_ATTEMPT);
-        add_attempt(&mut command, self.owner(), &self.terms, join);
-        self.node.end(&mut command, &self.names, self.clock);
+        let is_asked = std::mem::replace(&mut self.is_asked, true);
+        let command = match self.clock {
+            None => {
+                let mut command = self.node.command(&ATTEMPT, &self.names);
+                let stands = Stands::of(join, is_asked);
+                add_attempt(&mut command, self.owner(), self.terms.lease, stands);
+                command
+            }
+            Some(clock) => self.attempt_of_quorum(join, clock),
+        };
         let sent = clock::now();
         let (answer, not_replicated) = match self.ask(command).await {
             Ok(answer) => answer,
@@ -272,24 +298,56 @@ impl RedisClaim {
                 return Err(self.named(fault).await);
             }
         };
-        match ints(&answer, &mut [0; 5])[..] {
-            [1, first, last, wanted] => {
-                if let Some(found) = not_replicated {
-                    return Err(Fault::not_replicated(found));
-                }
-                let mut grant = self.granted(first, last, wanted)?;
-                // It stood in line, and found itself the owner. A push that says so is of the past.
-                grant.handed_on = self.blocked.take().is_some();
-                self.held = true;
-                self.renewed = true;
-                Ok(Attempt::Granted(grant))
+        let (fences, wanted) = match (&answer, ints(&answer, &mut [0; 5])) {
+            (Value::Int(first), _) => {
+                let first = token(*first)?;
+                (FenceRange::new(first, first + (FREE_TOKENS - 1)), false)
             }
-            [0, ahead, left, foreign, latest] => {
+            (_, &[1, first, last, wanted]) => {
+                (FenceRange::new(token(first)?, token(last)?), wanted != 0)
+            }
+            (_, &[0, ahead, left, foreign, latest]) => {
                 let blocked = Blocked { sent, latest: token(latest)? };
-                Ok(self.blocked(blocked, ahead, left, foreign == 1))
+                return Ok(self.blocked(blocked, ahead, left, foreign == 1));
             }
-            _ => Err(fault::strange("an attempt")),
+            _ => return Err(fault::strange("an attempt")),
+        };
+        if let Some(found) = not_replicated {
+            return Err(Fault::not_replicated(found));
         }
+        let mut grant = self.granted(fences, Some(wanted));
+        // It stood in line, and found itself the owner. A push that says so is of the past.
+        grant.handed_on = self.blocked.take().is_some();
+        self.renewed = true;
+        self.holds(fences);
+        Ok(Attempt::Granted(grant))
+    }
+
+    fn attempt_of_quorum(&self, join: bool, clock: u64) -> Cmd {
+        let mut command = self.of_quorum(&QUORUM_ATTEMPT, &MEMBER_ATTEMPT);
+        command
+            .arg(self.owner())
+            .arg(millis(self.terms.lease))
+            .arg(self.terms.fences)
+            .arg(u8::from(join))
+            .arg(millis(CLAIM_LEASE))
+            .arg(millis(self.claim_lease()))
+            .arg(millis(self.terms.lease + FENCE_KEPT))
+            .arg(clock);
+        command
+    }
+
+    fn withdrawal(&self) -> Cmd {
+        let Some(clock) = self.clock else {
+            let mut command = self.node.command(&WITHDRAW, &self.names);
+            // Where it is not told, the next block begins at the clock.
+            let last = Some(self.tokens.1).filter(|last| self.wanted && *last > 0);
+            command.arg(self.owner()).arg(last);
+            return command;
+        };
+        let mut command = self.of_quorum(&QUORUM_WITHDRAW, &MEMBER_WITHDRAW);
+        command.arg(self.owner()).arg(self.terms.fences).arg(clock);
+        command
     }
 }
 
@@ -309,7 +367,8 @@ impl Claim for RedisClaim {
         if let Some(handed) = handed.filter(|_| self.terms.replicas.is_none())
             && let Some(grant) = self.handed_on(handed)
         {
-            (self.held, self.wanted) = (true, handed.wanted);
+            self.wanted = handed.wanted;
+            self.holds(handed.fences);
             self.blocked = None;
             return Ok(Attempt::Granted(grant));
         }
@@ -339,16 +398,22 @@ impl Claim for RedisClaim {
             names: self.names.clone(),
             claim: self.id,
             lease_ms: millis(self.terms.lease),
-            fence_ms: millis(self.terms.lease + FENCE_KEPT),
             // The members of a quorum agree on tokens when they grant.
-            fences: if self.clock.is_some() { 0 } else { self.terms.fences },
+            tokens: self.clock.is_none(),
             within: self.renew_within(),
             slot: self.node.slot(&self.names),
         };
         match self.node.renew(renew).await? {
-            Renewed::Held { first, last, wanted } => {
+            Renewed::Held { last, wanted } => {
                 self.renewed = true;
-                Ok(Renewal::Held(self.granted(first, last, wanted)?))
+                // Those that it has go on to where the server's end now.
+                let (first, before) = self.tokens;
+                let fences = match last {
+                    Some(last) => FenceRange::new(first, last.max(before)),
+                    None => FenceRange::empty(),
+                };
+                self.tokens.1 = fences.last().unwrap_or(before);
+                Ok(Renewal::Held(self.granted(fences, wanted)))
             }
             Renewed::Lost => Ok(Renewal::Lost),
             Renewed::Foreign => Err(Fault::new(
@@ -362,18 +427,20 @@ impl Claim for RedisClaim {
         // A push still on its way is of a place in line that is given up.
         let held = self.held;
         (self.blocked, self.held, self.renewed) = (None, false, false);
-        let pass = self.node.gate.pass();
-        let script = self.node.script(&WITHDRAW);
-        let mut command = self.on_names(script, &MEMBER_WITHDRAW);
-        add_withdrawal(&mut command, self.owner(), &self.terms);
-        self.node.end(&mut command, &self.names, self.clock);
+        let pass = self.pass();
+        self.wanted |= self.inbox.as_ref().is_some_and(|inbox| inbox.is_wanted());
+        let command = self.withdrawal();
+        let script: &'static Script = match (&pass, self.clock) {
+            (Some(_), _) => &MEMBER_WITHDRAW,
+            (None, Some(_)) => &QUORUM_WITHDRAW,
+            (None, None) => &WITHDRAW,
+        };
         let doubts = std::mem::take(&mut self.doubts);
         let behind = (!doubts.is_empty()).then(|| command.clone());
         let answer = match &pass {
-            None => self.node.withdraw(command, &self.names, self.owner(), held).await,
+            None => self.node.withdraw(script, command, &self.names, self.owner(), held).await,
             Some(pass) => Box::pin(self.leave_member(command, pass)).await,
         };
-        let of_member = pass.is_some();
         // Behind each attempt whose effect is not known. Nobody waits for it: such a connection is
         // slow or dead, and what it still brings about is undone when it does.
         for (Sent { mut connection, runtime }, command) in
@@ -381,8 +448,7 @@ impl Claim for RedisClaim {
         {
             let (node, command) = (self.node.clone(), command.clone());
             drop(runtime.spawn(async move {
-                let script = if of_member { &*MEMBER_WITHDRAW } else { node.script(&WITHDRAW) };
-                drop(node.call_over(&mut connection, script, &command).await);
+                drop(node.call_over(&mut connection, node.script(script), &command).await);
             }));
         }
         match answer {
@@ -401,9 +467,9 @@ impl MemberClaim for RedisClaim {
     }
 
     async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
-        let mut command = self.on_names(&RAISE, &MEMBER_RAISE);
+        let mut command = self.of_quorum(&RAISE, &MEMBER_RAISE);
         command.arg(self.owner()).arg(to).arg(millis(self.terms.lease + FENCE_KEPT));
-        let answer = match self.node.gate.pass() {
+        let answer = match self.pass() {
             None => self.node.call(&RAISE, command).await,
             Some(pass) => self.ask_member(&MEMBER_RAISE, command, &pass).await,
         };
@@ -423,21 +489,35 @@ impl Drop for RedisClaim {
     }
 }
 
-/// Adds what an attempt says of its claim, behind the keys.
-pub(super) fn add_attempt(command: &mut Cmd, owner: Owner<'_>, terms: &Terms, join: bool) {
-    command
-        .arg(owner)
-        .arg(millis(terms.lease))
-        .arg(terms.fences)
-        .arg(u8::from(join))
-        .arg(millis(CLAIM_LEASE))
-        .arg(millis(claim_lease(terms)))
-        .arg(millis(terms.lease + FENCE_KEPT));
+/// How a claim that attempts stands with the server.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Stands {
+    /// Nothing of it is there.
+    New,
+    /// It may be in line, or hold the lock.
+    Asked,
+    /// It does not wait, whatever is there.
+    Passing,
 }
 
-/// Adds what a withdrawal says of its claim, behind the keys.
-pub(super) fn add_withdrawal(command: &mut Cmd, owner: Owner<'_>, terms: &Terms) {
-    command.arg(owner).arg(terms.fences);
+impl Stands {
+    fn of(join: bool, is_asked: bool) -> Self {
+        match (join, is_asked) {
+            (false, _) => Self::Passing,
+            (true, false) => Self::New,
+            (true, true) => Self::Asked,
+        }
+    }
+}
+
+/// Adds what an attempt says of its claim, behind the keys.
+pub(super) fn add_attempt(command: &mut Cmd, owner: Owner<'_>, lease: Duration, stands: Stands) {
+    command.arg(owner).arg(millis(lease));
+    match stands {
+        Stands::New => {}
+        Stands::Asked => drop(command.arg(1)),
+        Stands::Passing => drop(command.arg(0)),
+    }
 }
 
 fn claim_lease(terms: &Terms) -> Duration {

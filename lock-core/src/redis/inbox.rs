@@ -69,6 +69,11 @@ impl Inbox {
         news.handed.take()
     }
 
+    /// Whether it was told that others want the key, and forgot it not yet.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.news().wanted
+    }
+
     /// Forgets that others want the key, if that was told: the store is about to be asked.
     pub(super) fn clear_wanted(&self) -> bool {
         let mut news = self.news();

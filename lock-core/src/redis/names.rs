@@ -4,23 +4,29 @@ use std::fmt;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use redis::{Cmd, RedisWrite, ToRedisArgs};
+use redis::{RedisWrite, ToRedisArgs};
 
 use crate::backend::ClaimId;
 use crate::key::Key;
 
-/// The names of one lock's keys, in the order in which every script takes them.
+/// The names of one lock's keys.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
     /// `lock:{K}`; the others are this and a suffix.
     lock: Arc<str>,
 }
 
-const SUFFIXES: [&str; 4] = ["", ":queue", ":due", ":fence"];
-
 /// What a member of a quorum keeps, without an end: its enrolment, and the highest token that it
 /// reserved. No lock has such a name, as theirs are in braces.
 pub(super) const QUORUM: [&str; 2] = ["lock:quorum", "lock:quorum:high"];
+
+/// What a server keeps, without an end: the highest token that it gave.
+pub(super) const CLOCK: &str = "lock:clock";
+
+/// The same for the slot that has this tag, in a cluster.
+pub(super) fn clock(tag: u32) -> String {
+    format!("{CLOCK}:{{{tag}}}")
+}
 
 impl Names {
     pub(super) fn new(key: &Key) -> Self {
@@ -33,24 +39,19 @@ impl Names {
         &self.lock
     }
 
-    /// Adds the keys to a command, after their number.
-    pub(super) fn add_to(&self, command: &mut Cmd) {
-        for suffix in SUFFIXES {
-            let mut name = command.writer_for_next_arg();
-            // Into memory.
-            let _ = name.write_all(self.lock.as_bytes());
-            let _ = name.write_all(suffix.as_bytes());
-        }
+    /// Waiting claims in order of arrival.
+    pub(super) fn queue(&self) -> String {
+        [&self.lock, ":queue"].concat()
     }
 
-    /// The bytes that [`add_to`](Self::add_to) adds.
-    pub(super) fn bytes(&self) -> usize {
-        let suffixes: usize = SUFFIXES.iter().map(|suffix| suffix.len()).sum();
-        self.lock.len() * SUFFIXES.len() + suffixes
+    /// Until when they count as alive.
+    pub(super) fn due(&self) -> String {
+        [&self.lock, ":due"].concat()
     }
 
-    pub(super) const fn count() -> usize {
-        SUFFIXES.len()
+    /// At a member of a quorum, the last token that it reserved for this key.
+    pub(super) fn fence(&self) -> String {
+        [&self.lock, ":fence"].concat()
     }
 }
 
@@ -71,9 +72,15 @@ impl Owner<'_> {
     }
 }
 
+/// Behind the claim. Earlier versions have a dot, and do not know [`WANTED`].
+const SEPARATOR: char = ':';
+
+/// Behind an owner, at the lock: others wait, so its release looks at the line.
+const WANTED: char = '+';
+
 impl fmt::Display for Owner<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.claim, self.session)
+        write!(f, "{}{SEPARATOR}{}", self.claim, self.session)
     }
 }
 
@@ -81,7 +88,7 @@ impl ToRedisArgs for Owner<'_> {
     /// As it is displayed, without the machinery for that: it is a part of every request, and of a
     /// renewal many times.
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
-        let mut digits = [b'.'; CLAIM_DIGITS + 1];
+        let mut digits = [SEPARATOR as u8; CLAIM_DIGITS + 1];
         let mut bits = self.claim.bits();
         for digit in digits[..CLAIM_DIGITS].iter_mut().rev() {
             *digit = b"0123456789abcdef"[(bits & 0xf) as usize];
@@ -102,7 +109,8 @@ pub(super) fn channel(session: &str) -> String {
 /// The claim in an owner that one of our clients wrote.
 pub(super) fn claim_of(owner: &[u8]) -> Option<ClaimId> {
     let owner = std::str::from_utf8(owner).ok()?;
-    let (claim, session) = owner.split_once('.')?;
+    let (claim, session) = owner.split_once([SEPARATOR, '.'])?;
+    let session = session.strip_suffix(WANTED).unwrap_or(session);
     if claim.len() != CLAIM_DIGITS || session.is_empty() {
         return None;
     }
@@ -113,21 +121,12 @@ pub(super) fn claim_of(owner: &[u8]) -> Option<ClaimId> {
 mod tests {
     use super::*;
 
-    fn len(arg: redis::Arg<&[u8]>) -> usize {
-        match arg {
-            redis::Arg::Simple(arg) => arg.len(),
-            _ => 0,
-        }
-    }
-
     #[test]
     fn all_keys_of_a_lock_share_one_hash_tag() {
         let names = Names::new(&Key::new("order:4{2}").unwrap());
-        let mut command = redis::cmd("X");
-        names.add_to(&mut command);
-        let packed = String::from_utf8(command.get_packed_command()).unwrap();
-        assert_eq!(packed.matches("lock:{order:4%7B2%7D}").count(), Names::count());
-        assert_eq!(command.args_iter().map(len).sum::<usize>(), "X".len() + names.bytes());
+        for name in [names.lock(), &names.queue(), &names.due(), &names.fence()] {
+            assert!(name.starts_with("lock:{order:4%7B2%7D}"), "{name}");
+        }
     }
 
     #[test]
@@ -135,11 +134,13 @@ mod tests {
         for bits in [7, u128::MAX, 0x0123_4567_89ab_cdef << 40] {
             let claim = ClaimId::from_bits(bits);
             let owner = Owner { claim, session: "ab" };
-            assert_eq!(claim_of(owner.to_string().as_bytes()), Some(claim));
+            for text in [owner.to_string(), format!("{owner}+"), format!("{claim}.ab")] {
+                assert_eq!(claim_of(text.as_bytes()), Some(claim));
+            }
             assert_eq!(owner.to_redis_args(), [owner.to_string().into_bytes()]);
             assert_eq!(owner.bytes(), owner.to_string().len());
         }
-        for foreign in [&b"0123456789abcdef0123456789abcdef"[..], b"", b"\xff.x", b"1.a"] {
+        for foreign in [&b"0123456789abcdef0123456789abcdef"[..], b"", b"\xff.x", b"1.a", b"1:a+"] {
             assert_eq!(claim_of(foreign), None);
         }
     }

@@ -20,7 +20,7 @@ use super::renewals::{Renew, Renewed};
 #[cfg(feature = "deadpool")]
 use super::request::Request;
 use super::request::{self, Failure, Unserved};
-use super::script::{RIGHTS, Script, WITHDRAW};
+use super::script::{RIGHTS, Script};
 use super::sentinel::Sentinels;
 use super::{fault, names, probe};
 use crate::backend::{ClaimId, Fault, FaultKind};
@@ -201,20 +201,25 @@ impl Node {
         &self.probe.0
     }
 
+    /// The clock of a server, in a cluster of the one where things are tried.
+    fn clock(&self) -> String {
+        match &self.servers {
+            Servers::One(_) => names::CLOCK.into(),
+            Servers::Cluster { .. } => {
+                names::clock(cluster::tag_of(cluster::slot_of(self.probe.0.as_bytes())))
+            }
+        }
+    }
+
     /// The script as these servers run it.
     pub(super) fn script<'a>(&self, script: &'a Script) -> &'a Script {
         if self.cluster().is_some() { script.sharded() } else { script }
     }
 
-    /// Adds the arguments that end a call which may push: the clock of the tokens, if it is not
-    /// the server's, and where to push to, if that is not known without it.
-    pub(super) fn end(&self, command: &mut Cmd, names: &Names, clock: Option<u64>) {
-        if self.cluster().is_none() {
-            command.arg(clock);
-            return;
-        }
-        let tag = cluster::tag_of(self.slot(names));
-        command.arg(clock.map_or_else(String::new, |clock| clock.to_string())).arg(tag);
+    /// A call of a script for one lock; the caller adds arguments.
+    pub(super) fn command(&self, script: &Script, names: &Names) -> Cmd {
+        let tag = self.cluster().map(|_| cluster::tag_of(self.slot(names)));
+        self.script(script).on(names, tag)
     }
 
     /// Where the keys of a lock are in a cluster.
@@ -328,15 +333,16 @@ impl Node {
         }
     }
 
-    /// Calls [`WITHDRAW`]. `held`: the claim held its lock, as far as is known.
+    /// Calls `script` to withdraw. `held`: the claim held its lock, as far as is known.
     pub(super) async fn withdraw(
         &self,
+        script: &Script,
         command: Cmd,
         names: &Names,
         owner: Owner<'_>,
         held: bool,
     ) -> Result<Value, Unserved> {
-        let script = self.script(&WITHDRAW);
+        let script = self.script(script);
         let Some(cluster) = self.cluster() else { return self.call(script, command).await };
         Box::pin(cluster.withdraw(script, &command, names.lock(), owner, held)).await
     }
@@ -397,8 +403,8 @@ impl Node {
     /// Tries the commands of the scripts; answers those that the user may not use.
     pub(super) async fn refused(&self) -> Result<Value, Fault> {
         let script = self.script(&RIGHTS);
-        let mut command = script.evalsha(1);
-        command.arg(&self.probe.0).arg(&self.probe.1);
+        let mut command = script.evalsha(2);
+        command.arg(&self.probe.0).arg(self.clock()).arg(&self.probe.1);
         self.call(script, command).await.map_err(|unserved| unserved.fault.into_fault())
     }
 }

@@ -185,8 +185,11 @@ pub(super) async fn pool(node: &Node) -> Result<(), Fault> {
 
 /// Who holds a key and who waits.
 pub(super) async fn inspect(node: &Node, key: &Key) -> Result<Inspection, Fault> {
-    let mut command = INSPECT.on(&Names::new(key));
-    command.arg(WAITERS_SHOWN_MAX);
+    let names = Names::new(key);
+    // Only a member of a quorum keeps the last token of a key.
+    let fence = node.gate.pass().map(|_| names.fence());
+    let mut command = INSPECT.evalsha(2 + fence.iter().count());
+    command.arg(names.lock()).arg(names.queue()).arg(fence).arg(WAITERS_SHOWN_MAX);
     let answer = node.call(&INSPECT, command).await.map_err(|error| error.fault.into_fault())?;
     type Parts = (Option<Vec<u8>>, i64, Option<String>, Vec<Vec<u8>>);
     let (holder, left_ms, fence, waiters) =
@@ -205,12 +208,13 @@ pub(super) async fn inspect(node: &Node, key: &Key) -> Result<Inspection, Fault>
 pub(super) async fn force_release(node: &Node, key: &Key) -> Result<bool, Fault> {
     let (names, is_member) = (Names::new(key), node.gate.pass().is_some());
     let (script, mut command) = match is_member {
-        false => (node.script(&FORCE_RELEASE), node.script(&FORCE_RELEASE).on(&names)),
+        false => (node.script(&FORCE_RELEASE), node.command(&FORCE_RELEASE, &names)),
         // It hands the key to nobody: those in line ask again soon.
-        true => (&*MEMBER_FORCE_RELEASE, MEMBER_FORCE_RELEASE.at_member(&names)),
+        true => (&*MEMBER_FORCE_RELEASE, MEMBER_FORCE_RELEASE.of_quorum(&names, true)),
     };
-    command.arg(FENCES);
-    node.end(&mut command, &names, None);
+    if is_member {
+        command.arg(FENCES);
+    }
     match node.call(script, command).await {
         Ok(Value::Int(1 | 2)) => Ok(true),
         Ok(Value::Int(0)) => Ok(false),

@@ -16,12 +16,12 @@ use redis::{Cmd, Pipeline, Value};
 use tokio::runtime::{self, Handle};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::fault;
 use super::link::Link;
-use super::names::{Names, Owner};
+use super::names::{self, Names, Owner};
 use super::request::{self, Failure, REQUEST_WITHIN};
 use super::script::RENEW;
 use super::sides::{self, Side, Sides};
+use super::{cluster, fault};
 use crate::backend::ClaimId;
 
 /// Claims per request at most, so that none holds the server up.
@@ -43,8 +43,8 @@ pub(super) struct Renew {
     pub(super) names: Names,
     pub(super) claim: ClaimId,
     pub(super) lease_ms: u64,
-    pub(super) fence_ms: u64,
-    pub(super) fences: u32,
+    /// Whether it is to have further tokens.
+    pub(super) tokens: bool,
     /// How long the store has to answer, so that there is time for another try.
     pub(super) within: Duration,
     /// Where its keys are in a cluster.
@@ -55,9 +55,10 @@ pub(super) struct Renew {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Renewed {
     Held {
-        first: i64,
-        last: i64,
-        wanted: i64,
+        /// Where its tokens end now, if there are more.
+        last: Option<u64>,
+        /// Whether others wait; `None` where that was out of reach.
+        wanted: Option<bool>,
     },
     Lost,
     /// Something that is no lock is at the key.
@@ -66,18 +67,21 @@ pub(super) enum Renewed {
 
 impl Renewed {
     /// Reads the answer for one claim.
-    pub(super) fn read(answer: &Value) -> Result<Self, Failure> {
-        if let Value::Array(numbers) = answer {
-            match numbers[..] {
-                [Value::Int(1), Value::Int(first), Value::Int(last), Value::Int(wanted)] => {
-                    return Ok(Self::Held { first, last, wanted });
-                }
-                [Value::Int(0)] => return Ok(Self::Lost),
-                [Value::Int(-1)] => return Ok(Self::Foreign),
-                _ => {}
-            }
+    fn read(answer: &Value, last: Option<u64>) -> Result<Self, Failure> {
+        match answer {
+            Value::Int(held @ (1 | 2)) => Ok(Self::Held { last, wanted: Some(*held == 2) }),
+            Value::Int(0) => Ok(Self::Lost),
+            Value::Int(-1) => Ok(Self::Foreign),
+            _ => Err(strange()),
         }
-        Err(strange())
+    }
+
+    /// The same for a claim that was asked for by itself, whose other keys were out of reach.
+    pub(super) fn read_kept(answer: &Value) -> Result<Self, Failure> {
+        match Self::read(answer, None)? {
+            Self::Held { .. } => Ok(Self::Held { last: None, wanted: None }),
+            answer => Ok(answer),
+        }
     }
 }
 
@@ -217,17 +221,22 @@ impl Post {
 
     /// One call for these claims.
     fn command(&self, claims: &[Due]) -> Cmd {
-        let (keys, bytes) = claims.iter().fold((0, 0), |(keys, bytes), due| {
-            let owner = self.owner(due).bytes();
-            (keys + Names::count(), bytes + due.renew.names.bytes() + owner + 3 * NUMBER_BYTES)
-        });
-        let mut command = RENEW.evalsha_with(keys, claims.len() * 4, bytes);
+        let tag = match (self.shape, claims.first()) {
+            (Shape::BySlot, Some(due)) => Some(cluster::tag_of(due.renew.slot)),
+            _ => None,
+        };
+        let keys = if tag.is_some() { 1 + 2 * claims.len() } else { claims.len() };
+        let bytes = |due: &Due| 2 * due.renew.names.lock().len() + self.owner(due).bytes();
+        let bytes = claims.iter().map(|due| bytes(due) + 2 * NUMBER_BYTES).sum();
+        let mut command = RENEW.evalsha_with(keys, 1 + 2 * claims.len(), bytes);
+        command.arg(tag.map(names::clock));
         for due in claims {
-            due.renew.names.add_to(&mut command);
+            let names = &due.renew.names;
+            command.arg(names.lock()).arg(tag.map(|_| names.queue()));
         }
+        command.arg(u8::from(claims.iter().any(|due| due.renew.tokens)));
         for due in claims {
-            let Renew { lease_ms, fences, fence_ms, .. } = due.renew;
-            command.arg(self.owner(due)).arg(lease_ms).arg(fences).arg(fence_ms);
+            command.arg(self.owner(due)).arg(due.renew.lease_ms);
         }
         command
     }
@@ -290,9 +299,13 @@ fn is_no_script(answer: &Value) -> bool {
 fn tell(claims: Vec<Due>, answer: Result<Value, Failure>) {
     // Who asked may be gone with its runtime.
     match answer {
-        Ok(Value::Array(answers)) if answers.len() == claims.len() => {
-            for (due, answer) in claims.into_iter().zip(&answers) {
-                drop(due.reply.send(Renewed::read(answer)));
+        Ok(Value::Array(answers)) if answers.len() == claims.len() + 1 => {
+            let last = match answers[0] {
+                Value::Int(last) => u64::try_from(last).ok().filter(|last| *last > 0),
+                _ => None,
+            };
+            for (due, answer) in claims.into_iter().zip(&answers[1..]) {
+                drop(due.reply.send(Renewed::read(answer, last)));
             }
         }
         answer => {
@@ -317,7 +330,7 @@ mod tests {
     fn renew(key: &str, within: Duration) -> Renew {
         let names = Names::new(&Key::new(key).unwrap());
         let claim = ClaimId::from_bits(1);
-        Renew { names, claim, lease_ms: 900, fence_ms: 900, fences: 1, within, slot: 0 }
+        Renew { names, claim, lease_ms: 900, tokens: true, within, slot: 0 }
     }
 
     fn renewals(port: u16, shape: Shape) -> Renewals {
@@ -332,10 +345,9 @@ mod tests {
 
     /// That all claims of a call are held, with the number of them as their last token.
     fn held(words: &[&str]) -> Option<String> {
-        let ["EVALSHA", _, keys, ..] = words else { return Some("+OK\r\n".into()) };
-        let claims = keys.parse::<usize>().unwrap() / Names::count();
-        let each = format!("*4\r\n:1\r\n:1\r\n:{claims}\r\n:0\r\n");
-        Some(format!("*{claims}\r\n{}", each.repeat(claims)))
+        let ["EVALSHA", _, keys, rest @ ..] = words else { return Some("+OK\r\n".into()) };
+        let claims = (rest.len() - keys.parse::<usize>().unwrap() - 1) / 2;
+        Some(format!("*{}\r\n:{claims}\r\n{}", claims + 1, ":1\r\n".repeat(claims)))
     }
 
     #[tokio::test]
@@ -347,11 +359,11 @@ mod tests {
         let sizes: Vec<_> = answers
             .into_iter()
             .map(|answer| match answer {
-                Ok(Renewed::Held { last, .. }) => last,
+                Ok(Renewed::Held { last: Some(last), .. }) => last,
                 answer => panic!("{answer:?}"),
             })
             .collect();
-        let full = BATCH_MAX as i64;
+        let full = BATCH_MAX as u64;
         assert_eq!(sizes, [vec![full; 2 * BATCH_MAX], vec![1]].concat());
         assert_eq!(requests(&renewals), 3);
     }
@@ -363,8 +375,9 @@ mod tests {
         let asked = slots.map(|slot| Renew { slot, ..renew("k", REQUEST_WITHIN) });
         let answers = join_all(asked.map(|renew| renewals.renew(renew))).await;
         for (slot, answer) in slots.iter().zip(answers) {
-            let last = slots.iter().filter(|other| *other == slot).count() as i64;
-            assert_eq!(answer.unwrap(), Renewed::Held { first: 1, last, wanted: 0 });
+            let last = slots.iter().filter(|other| *other == slot).count() as u64;
+            let held = Renewed::Held { last: Some(last), wanted: Some(false) };
+            assert_eq!(answer.unwrap(), held);
         }
         assert_eq!(requests(&renewals), 1);
     }

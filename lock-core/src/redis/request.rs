@@ -64,7 +64,11 @@ impl Request<'_> {
 
 /// Whether an attempt was granted.
 fn is_grant(answer: &Value) -> bool {
-    matches!(answer, Value::Array(parts) if matches!(parts.first(), Some(Value::Int(1))))
+    match answer {
+        Value::Int(first) => *first > 0,
+        Value::Array(parts) => matches!(parts.first(), Some(Value::Int(1))),
+        _ => false,
+    }
 }
 
 /// Sends several commands in one write. Each has an answer of its own, which may be an error.

@@ -17,6 +17,17 @@ pub struct KeyInfo {
     pub ttl_ms: Option<u64>,
 }
 
+impl KeyInfo {
+    /// Whether it is the highest token that a server gave, or that of a slot: all that our locks
+    /// leave behind.
+    #[must_use]
+    pub fn is_clock(&self) -> bool {
+        let tag = self.name.strip_prefix("lock:clock");
+        let is_it = tag.is_some_and(|tag| tag.is_empty() || tag.starts_with(":{"));
+        is_it && self.kind == "string" && self.ttl_ms.is_none()
+    }
+}
+
 /// What `INFO commandstats` says of one command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandStat {
@@ -145,6 +156,20 @@ impl RedisServer {
             ttl => Some(ttl.unsigned_abs()),
         };
         (kind != "none").then(|| KeyInfo { name: name.to_owned(), kind, ttl_ms })
+    }
+
+    /// The highest token that the server gave; in a cluster, of the keys in the slot of this lock.
+    #[must_use]
+    pub fn highest_token(&self, lock: &str) -> Option<u64> {
+        let slot = |name: &str| self.try_command::<u16>(&["CLUSTER", "KEYSLOT", name]).ok();
+        let clock = match slot(lock) {
+            None => "lock:clock".to_owned(),
+            slot_of_lock => {
+                let mut clocks = self.keys().into_iter().filter(KeyInfo::is_clock);
+                clocks.find(|clock| slot(&clock.name) == slot_of_lock)?.name
+            }
+        };
+        self.command(&["GET", &clock])
     }
 
     /// Starts the counters of [`command_stats`](Self::command_stats) at zero.

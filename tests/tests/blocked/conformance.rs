@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_core::backend::Redis;
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, as_conductor, conformance};
-use tests::redis::{KeyInfo, RedisServer};
+use tests::redis::RedisServer;
 
 #[derive(Debug)]
 struct Conducted(RedisServer);
@@ -22,9 +22,13 @@ impl Subject for Conducted {
     }
 
     fn left_behind(&self) -> BoxFuture<'_, Vec<String>> {
-        let is_left = |key: &KeyInfo| !key.name.ends_with(":fence") || key.ttl_ms.is_none();
-        let mut left: Vec<_> =
-            self.0.keys().iter().filter(|key| is_left(key)).map(|key| format!("{key:?}")).collect();
+        let mut left: Vec<_> = self
+            .0
+            .keys()
+            .iter()
+            .filter(|key| !key.is_clock())
+            .map(|key| format!("{key:?}"))
+            .collect();
         left.extend(self.0.channels().into_iter().map(|channel| format!("channel {channel}")));
         Box::pin(async move { left })
     }

@@ -23,9 +23,6 @@ const LATE: Duration = Duration::from_millis(500);
 /// The longest time between two requests of a waiter.
 pub(crate) const RECHECK: Duration = Duration::from_millis(500);
 
-/// An hour past the last use, and the longest lease used here.
-const FENCE_TTL_MS_MAX: u64 = 3_600_000 + 60_000;
-
 pub(crate) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
@@ -36,10 +33,9 @@ pub(crate) async fn connect(url: &str, lease: Duration) -> LockClient {
     LockClient::builder(url).defaults(options).connect().await.expect("a client")
 }
 
-/// The last token that the cluster gave for `key`.
+/// The highest token that the server gave; of the slot of `key` where it is a node of a cluster.
 pub(crate) fn fence(server: &RedisServer, key: &str) -> Option<u64> {
-    let value: Option<String> = server.command(&["GET", &format!("lock:{{{key}}}:fence")]);
-    Some(value?.split_once(':').expect("last:count").0.parse().expect("a token"))
+    server.highest_token(&format!("lock:{{{key}}}"))
 }
 
 /// Waits until `n` claims stand in the line for `key`.
@@ -51,24 +47,19 @@ pub(crate) async fn line_of(cluster: &RedisCluster, key: &str, n: u64) {
     .await;
 }
 
-/// What there is at the nodes that run beyond fences that expire.
+/// What there is at the nodes that run beyond the clocks.
 pub(crate) fn left_at(cluster: &RedisCluster) -> Vec<String> {
     let mut left = Vec::new();
     for node in cluster.masters() {
-        let fence = |name: &str| name.ends_with(":fence") && name.starts_with("lock:{");
-        for key in node.keys() {
-            let expires = key.ttl_ms.is_some_and(|ttl| ttl <= FENCE_TTL_MS_MAX);
-            if !(fence(&key.name) && expires) {
-                left.push(format!("{key:?}"));
-            }
-        }
+        let keys = node.keys().into_iter().filter(|key| !key.is_clock());
+        left.extend(keys.map(|key| format!("{key:?}")));
         left.extend(node.channels().into_iter().map(|channel| format!("channel {channel}")));
     }
     left
 }
 
 /// V6: of these clients, and of all other processes, no key busy, no waiter, no connection, no
-/// subscription and no task is left, and at the nodes only fences that expire.
+/// subscription and no task is left, and at the nodes only the clocks.
 ///
 /// Tests that call it have joined the tasks of their own.
 pub(crate) async fn nothing_left(
@@ -86,7 +77,7 @@ pub(crate) async fn nothing_left(
     };
     let running = || cluster.nodes().iter().filter(|node| node.is_running());
     eventually("all connections are closed", || running().map(ours).sum::<usize>() == 0).await;
-    eventually("only fences that expire are left", || left_at(cluster).is_empty()).await;
+    eventually("only the clock is left", || left_at(cluster).is_empty()).await;
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     eventually("all tasks have ended", || tasks() == 0).await;
 }

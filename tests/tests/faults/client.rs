@@ -104,7 +104,7 @@ fn guards_dropped_during_the_shutdown_of_their_runtime_neither_panic_nor_block()
     // The line of a process that is gone lives 15 s at most.
     let line = |name: &str| name.ends_with(":queue") || name.ends_with(":due");
     until("all leases have ended", || {
-        let mut left = server.keys().into_iter().filter(|key| !key.name.ends_with(":fence"));
+        let mut left = server.keys().into_iter().filter(|key| !key.is_clock());
         left.all(|key| line(&key.name) && key.ttl_ms.is_some_and(|ttl| ttl <= 15_000))
     });
     drop(locks);

@@ -1,7 +1,7 @@
 //! Keys that are strange, and foreign values at them.
 
 use lock_core::{AcquireError, IntoKey, Key, KeyError, Rejection};
-use tests::redis::RedisServer;
+use tests::redis::{KeyInfo, RedisServer};
 use tests::wait::eventually;
 
 use crate::support::*;
@@ -29,19 +29,19 @@ async fn strange_keys_are_encoded_and_no_two_of_them_are_one_lock() {
         let guard = locks.lock(key).try_acquire().await.unwrap();
         guards.push(guard.unwrap_or_else(|| panic!("{key} is the lock of another key")));
     }
-    // A waiter at each, so that all four names of each lock exist.
+    // A waiter at each, so that all names of each lock exist.
     let waiting: Vec<_> = keys.iter().map(|key| tokio::spawn(other.lock(key).acquire())).collect();
     for key in &keys {
         line_of(&server, key.as_str(), 1).await;
     }
-    let names = server.keys();
-    assert_eq!(names.len(), 4 * keys.len());
+    let names: Vec<_> = server.keys().into_iter().filter(|key| !key.is_clock()).collect();
+    assert_eq!(names.len(), 3 * keys.len());
     for name in names {
         // The tag, as a cluster reads it: from the first `{` to the first `}` behind it.
         let (_, tag) = name.name.split_once('{').expect("a tag");
         let (tag, suffix) = tag.split_once('}').expect("the tag's end");
         assert!(keys.iter().any(|key| key.as_str() == tag), "{}", name.name);
-        assert!(["", ":queue", ":due", ":fence"].contains(&suffix), "{}", name.name);
+        assert!(["", ":queue", ":due"].contains(&suffix), "{}", name.name);
         assert!(name.name.bytes().all(|byte| byte.is_ascii_graphic()), "{:?}", name.name);
         assert!(name.ttl_ms.is_some(), "{} never expires", name.name);
     }
@@ -76,7 +76,7 @@ async fn empty_and_enormous_keys_are_refused_and_nothing_is_sent() {
     nothing_left(&server, [locks]).await;
 }
 
-/// What each of the four keys is made to be, in turn.
+/// What each of the keys is made to be, in turn.
 const FOREIGN: [(&str, &[&str]); 4] = [
     ("list", &["RPUSH", "KEY", "a", "b"]),
     ("string", &["SET", "KEY", "hello"]),
@@ -90,37 +90,38 @@ fn put(server: &RedisServer, name: &str, command: &[&str]) {
     server.command::<redis::Value>(&words);
 }
 
-/// F34 (V6, V8): whatever foreign type is stored at one of the lock's four keys, an acquire that
-/// comes to it fails at once and for good, and nothing is overwritten, nor left beside it.
+/// F34 (V6, V8): whatever foreign type is stored at one of the lock's keys or at the clock, an acquire
+/// that comes to it fails at once and for good, and nothing is overwritten, nor left beside it.
 #[tokio::test]
 async fn a_foreign_value_at_any_key_of_a_lock_is_a_clear_error_and_stays_as_it_is() {
     let server = RedisServer::start();
     let locks = connect(&server.url(), ms(10_000)).await;
     let holder = connect(&server.url(), ms(10_000)).await;
-    for suffix in ["", ":queue", ":due", ":fence"] {
+    for name in ["lock:{k}", "lock:{k}:queue", "lock:{k}:due", "lock:clock"] {
         for (kind, command) in FOREIGN {
             // A string at the lock itself is the lock of another library, and no error.
-            let ours = [("", "string"), (":queue", "list"), (":due", "hash")];
-            if ours.contains(&(suffix, kind)) {
+            let ours =
+                [("lock:{k}", "string"), ("lock:{k}:queue", "list"), ("lock:{k}:due", "hash")];
+            if ours.contains(&(name, kind)) {
                 continue;
             }
-            let case = format!("a {kind} at `{suffix}`");
-            let name = format!("lock:{{k}}{suffix}");
+            let case = format!("a {kind} at `{name}`");
             // The line is only looked at behind a holder.
-            let held = match suffix {
-                ":queue" | ":due" => Some(holder.lock("k").await.unwrap()),
+            let held = match name {
+                "lock:{k}:queue" | "lock:{k}:due" => Some(holder.lock("k").await.unwrap()),
                 _ => None,
             };
-            put(&server, &name, command);
-            let before: Vec<u8> = server.command(&["DUMP", &name]);
+            server.command::<u64>(&["DEL", name]);
+            put(&server, name, command);
+            let before: Vec<u8> = server.command(&["DUMP", name]);
             let error = locks.lock("k").wait(ms(3_000)).await.expect_err(&case);
             assert!(error.is_unavailable() && !error.is_retryable(), "{case}: {error}");
             assert!(error.to_string().contains("no lock is stored"), "{case}: {error}");
-            assert_eq!(server.command::<Vec<u8>>(&["DUMP", &name]), before, "{case}");
-            let endless: Vec<_> =
-                server.keys().into_iter().filter(|k| k.ttl_ms.is_none()).collect();
+            assert_eq!(server.command::<Vec<u8>>(&["DUMP", name]), before, "{case}");
+            let stays = |key: &KeyInfo| key.ttl_ms.is_none() && !key.is_clock();
+            let endless: Vec<_> = server.keys().into_iter().filter(stays).collect();
             assert!(endless.iter().all(|key| key.name == name), "{case}: {endless:?}");
-            server.command::<u64>(&["DEL", &name]);
+            server.command::<u64>(&["DEL", name]);
             if let Some(held) = held {
                 held.release().await.unwrap();
             }
@@ -155,21 +156,27 @@ async fn a_foreign_value_in_place_of_a_held_lock_ends_the_hold_and_stays() {
     nothing_left(&server, [locks]).await;
 }
 
-/// F34 (V3, V6, V8): with a foreign value in place of the fence a held lock is still renewed; who
+/// F34 (V3, V6, V8): with a foreign value in place of the clock a held lock is still renewed; who
 /// waits behind it is told as soon as it needs a token, as any other acquire is, and nobody asks
 /// for one in a row.
 #[tokio::test]
-async fn a_foreign_fence_stops_no_renewal_and_is_not_asked_for_in_a_row() {
+async fn a_foreign_clock_stops_no_renewal_and_is_not_asked_for_in_a_row() {
     let server = RedisServer::start();
     let locks = connect(&server.url(), ms(900)).await;
     let other = connect(&server.url(), ms(900)).await;
     let ticking = other.lock("ticking").await.unwrap();
-    // The first grant of a key comes with one token.
-    let guard = locks.lock("k").await.unwrap();
-    put(&server, "lock:{k}:fence", &["SET", "KEY", "hello"]);
+    let mut guard = locks.lock("k").await.unwrap();
+    put(&server, "lock:clock", &["SET", "KEY", "hello"]);
     let renewals = locks.stats().renewals;
     eventually("renewals", || locks.stats().renewals >= renewals + 2).await;
     assert!(guard.is_held());
+    // A grant comes with 32 tokens: the next in this process have theirs.
+    for _ in 1..32 {
+        let waiting = tokio::spawn(locks.lock("k").wait(ms(9_000)).acquire());
+        eventually("it waits", || locks.stats().waiters == 1).await;
+        guard.release().await.unwrap();
+        guard = waiting.await.unwrap().unwrap();
+    }
     let waiting = tokio::spawn(locks.lock("k").wait(ms(9_000)).acquire());
     eventually("it waits", || locks.stats().waiters == 1).await;
     let asked = locks.stats().store_requests;
@@ -180,8 +187,8 @@ async fn a_foreign_fence_stops_no_renewal_and_is_not_asked_for_in_a_row() {
     eventually("two leases have passed", || other.stats().renewals >= ticks + 6).await;
     let asked = locks.stats().store_requests - asked;
     assert!(asked < 10, "{asked} requests for one release and one acquire");
-    assert_eq!(server.command::<String>(&["GET", "lock:{k}:fence"]), "hello");
-    server.command::<u64>(&["DEL", "lock:{k}:fence"]);
+    assert_eq!(server.command::<String>(&["GET", "lock:clock"]), "hello");
+    server.command::<u64>(&["DEL", "lock:clock"]);
     locks.lock("k").await.unwrap().release().await.unwrap();
     ticking.release().await.unwrap();
     nothing_left(&server, [locks, other]).await;
@@ -226,20 +233,20 @@ async fn a_forced_release_takes_the_lock_of_another_library_and_no_other_value()
     nothing_left(&server, [locks]).await;
 }
 
-/// F34 (V4, V6): nor do foreign values in place of the line or the fence keep a holder in.
+/// F34 (V4, V6): nor do foreign values in place of the line or the clock keep a holder in.
 #[tokio::test]
 async fn a_forced_release_frees_the_key_whatever_is_in_the_way_of_the_next() {
     let server = RedisServer::start();
     let locks = connect(&server.url(), ms(10_000)).await;
-    for (suffix, command) in [(":queue", FOREIGN[0].1), (":fence", FOREIGN[1].1)] {
+    for (name, command) in [("lock:{k}:queue", FOREIGN[0].1), ("lock:clock", FOREIGN[1].1)] {
         let guard = locks.lock("k").await.unwrap();
-        let name = format!("lock:{{k}}{suffix}");
-        put(&server, &name, command);
+        server.command::<u64>(&["DEL", name]);
+        put(&server, name, command);
         assert!(locks.force_release("k").await.unwrap());
         let lost = tests::wait::within("the loss", guard.lost()).await;
         assert_eq!(lost.cause(), lock_core::LostCause::Taken);
-        assert_eq!(server.key("lock:{k}"), None, "{suffix}");
-        server.command::<u64>(&["DEL", &name]);
+        assert_eq!(server.key("lock:{k}"), None, "{name}");
+        server.command::<u64>(&["DEL", name]);
     }
     nothing_left(&server, [locks]).await;
 }

@@ -78,7 +78,7 @@ async fn grants_of_a_lost_second_are_told_and_their_tokens_are_not_given_again()
     copy_tree(kept.path(), &folder);
     server.restart();
     assert!(server.key("lock:{k}").is_none());
-    assert_eq!(fence(&server, "k"), Some(before), "the fence went back");
+    assert_eq!(fence(&server, "k"), Some(before), "the clock went back");
     assert_eq!(within("the loss", guard.lost()).await.cause(), LostCause::Taken);
     let rival = connect(&server.url(), ms(6_000)).await;
     let next = rival.lock("k").await.unwrap();
@@ -161,7 +161,7 @@ async fn a_lock_that_the_server_threw_away_is_told_at_the_next_renewal() {
     let ways: [(&str, Throw); 4] = [
         ("DEL", |server| server.command::<()>(&["UNLINK", "lock:{k}"])),
         ("DEL all", |server| {
-            let all = ["UNLINK", "lock:{k}", "lock:{k}:queue", "lock:{k}:due", "lock:{k}:fence"];
+            let all = ["UNLINK", "lock:{k}", "lock:{k}:queue", "lock:{k}:due", "lock:clock"];
             server.command::<()>(&all);
         }),
         ("FLUSHALL", |server| server.command::<()>(&["FLUSHALL"])),

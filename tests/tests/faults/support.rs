@@ -28,9 +28,6 @@ pub(crate) const RECHECK: Duration = Duration::from_millis(500);
 /// How long a waiter that does not ask again counts as alive, and a pushed grant lives at most.
 pub(crate) const CLAIM_LEASE: Duration = Duration::from_millis(1_500);
 
-/// An hour past the last use, and the longest lease used here.
-const FENCE_TTL_MS_MAX: u64 = 3_600_000 + 60_000;
-
 pub(crate) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
@@ -60,10 +57,9 @@ pub(crate) fn call_for(key: &str) -> Match {
     Match::verb("EVALSHA").containing(format!("lock:{{{key}}}"))
 }
 
-/// The last token that the server gave for `key`.
+/// The highest token that the server gave; of the slot of `key` where it is a node of a cluster.
 pub(crate) fn fence(server: &RedisServer, key: &str) -> Option<u64> {
-    let value: Option<String> = server.command(&["GET", &format!("lock:{{{key}}}:fence")]);
-    Some(value?.split_once(':').expect("last:count").0.parse().expect("a token"))
+    server.highest_token(&format!("lock:{{{key}}}"))
 }
 
 /// How many claims stand in the line for `key`.
@@ -77,7 +73,7 @@ pub(crate) async fn line_of(server: &RedisServer, key: &str, n: u64) {
 }
 
 /// V6: of these clients, and of all other processes, no key busy, no waiter, no connection, no
-/// subscription and no task is left, and at the server only fences that expire.
+/// subscription and no task is left, and at the server only the clock.
 ///
 /// Tests that call it have joined the tasks of their own.
 pub(crate) async fn nothing_left(
@@ -93,12 +89,8 @@ pub(crate) async fn nothing_left(
     let ours = || server.clients().iter().filter(|one| one.field("resp") == Some("3")).count();
     eventually("all connections are closed", || ours() == 0).await;
     assert_eq!(server.channels(), Vec::<String>::new());
-    eventually("only fences that expire are left", || {
-        server.keys().iter().all(|key| {
-            let fence = key.name.ends_with(":fence") && key.name.starts_with("lock:{");
-            let expires = key.ttl_ms.is_some_and(|ttl| ttl <= FENCE_TTL_MS_MAX);
-            key.name.starts_with("resource:") || (fence && expires)
-        })
+    eventually("only the clock is left", || {
+        server.keys().iter().all(|key| key.name.starts_with("resource:") || key.is_clock())
     })
     .await;
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use lock_core::backend::Redis;
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
-use tests::redis::{KeyInfo, SentinelSet};
-
-/// What a fence key may live on after its last use, and the longest lease of the suite.
-const FENCE_TTL_MAX: Duration = Duration::from_secs(2 * 60 * 60);
+use tests::redis::SentinelSet;
 
 #[derive(Debug)]
 struct OnSentinel(SentinelSet);
@@ -25,12 +22,8 @@ impl Subject for OnSentinel {
     }
 
     fn left_behind(&self) -> BoxFuture<'_, Vec<String>> {
-        let documented = |key: &KeyInfo| {
-            key.name.ends_with(":fence")
-                && key.ttl_ms.is_some_and(|ttl| Duration::from_millis(ttl) < FENCE_TTL_MAX)
-        };
         let master = self.0.server(self.0.master());
-        let keys = master.keys().into_iter().filter(|key| !documented(key));
+        let keys = master.keys().into_iter().filter(|key| !key.is_clock());
         let mut left: Vec<_> = keys.map(|key| format!("{key:?}")).collect();
         // The sentinels have one of their own.
         let channels = master.channels().into_iter().filter(|name| !name.starts_with("__sentinel"));

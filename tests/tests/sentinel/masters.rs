@@ -75,7 +75,7 @@ async fn a_former_master_that_nobody_demotes_neither_grants_nor_renews() {
     }
     set.server(new).command::<()>(&["DEL", "lock:{doomed}"]);
     set.server(old).thaw();
-    let channel = format!("lock:push:{}", waiter.split_once('.').expect("an owner").1);
+    let channel = format!("lock:push:{}", waiter.split_once(':').expect("an owner").1);
     let grant = format!("g {waiter} {} {} 0", 1_u64 << 52, (1_u64 << 52) + 9);
     set.server(old).command::<u64>(&["PUBLISH", &channel, &grant]);
     eventually("it waits at the new one", || {

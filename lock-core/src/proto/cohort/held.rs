@@ -333,7 +333,7 @@ impl<W, R> Cohort<W, R> {
                 held.clock.renewed(sent, grant.valid_for);
                 held.spent = grant.fences.left() == 0;
                 if !held.spent {
-                    held.fences = grant.fences;
+                    held.fences.extend(grant.fences);
                 }
                 match (grant.wanted, held.wanted) {
                     (true, None) => held.wanted = Some((now, 0)),

@@ -158,7 +158,7 @@ impl Cluster {
         command.arg(renew.names.lock()).arg(owner).arg(renew.lease_ms);
         let call = Call::new(&KEEP, &command, Lane::Renewals, left(end));
         let answer = self.follow(call).await.map_err(|unserved| unserved.fault);
-        answer.and_then(|answer| Renewed::read(&answer)).map_err(Failure::into_fault)
+        answer.and_then(|answer| Renewed::read_kept(&answer)).map_err(Failure::into_fault)
     }
 
     async fn follow(&self, call: Call<'_>) -> Result<Value, Unserved> {

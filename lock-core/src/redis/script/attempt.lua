@@ -1,77 +1,85 @@
--- ARGV me, lease ms, tokens, join (1 or 0), due in ms, claim lease ms, fence kept ms,
---      clock of the tokens (or none: the server's), and at a member of a quorum its enrolment, and
---      the run_id to compare if any
--- -> -2 it is not (any more) what the client knows
+-- KEYS lock, and in a cluster clock queue due
+-- ARGV me, lease ms, and how it stands: nothing for a claim that was not asked for before, 1 for one
+--      that was, 0 for one that must not wait
+-- -> the first of 32 tokens: granted, and nothing was looked at
 --    {1, first, last, wanted} granted
---    {0, ahead, ms left, foreign, last token of the key, or of the clock} blocked
+--    {0, ahead, ms left, foreign, the last token of the server} blocked
 local call = redis.call
--- The keys of the lock at hand: lock, queue, due, fence.
-local K = KEYS
---MEMBER
---FENCE
-local me = ARGV[1]
---SERVES 9 10
-local values = call('MGET', K[1], K[4])
-local holder = values[1]
+local lock, clock = KEYS[1], KEYS[2] or 'lock:clock'
+local me, stands = ARGV[1], ARGV[3]
 
-local function take(fence, wanted)
-  local first, last = reserve(fence, tonumber(ARGV[3]), ARGV[7], ARGV[8])
-  -- MGET shows a key of another type as free; NX does not.
-  if not call('SET', K[1], me, 'PX', ARGV[2], 'NX') then
-    foreign(K[1])
+if stands ~= '1' and call('SET', lock, me, 'PX', ARGV[2], 'NX') then
+  -- As `reserve` below: to define a function costs as much as a call of a command.
+  local time = call('TIME')
+  local now = ((time[1] - 1577836800) * 1000000 + time[2]) * 8
+  local mark = redis.pcall('SET', clock, now + 31, 'GET')
+  if not mark then
+    return now
   end
-  return {1, first, last, wanted}
-end
-
-local waiting = call('LLEN', K[2])
-if not holder and waiting == 0 then
-  return take(values[2], 0)
-end
-
-if holder == me then
-  -- The answer to an earlier attempt was lost, or the push of a hand-off: the tokens stay.
-  call('PEXPIRE', K[1], ARGV[2])
-  local first, last
-  if values[2] then
-    last = last_of(values[2])
-    first = last - tonumber(string.sub(values[2], 18)) + 1
-  else
-    -- The fence was deleted by hand.
-    first, last = reserve(nil, 1, ARGV[7], ARGV[8])
+  local before = tonumber(mark)
+  if before then
+    if before < now then
+      return now
+    end
+    call('SET', clock, before + 32)
+    return before + 1
   end
-  return {1, first, last, waiting > 0 and 1 or 0}
+  -- What is there is none of ours, and stays.
+  call('DEL', lock)
+  if type(mark) == 'table' then
+    return mark
+  end
+  call('SET', clock, mark)
+  return redis.error_reply('WRONGTYPE a foreign value is stored at ' .. clock)
 end
 
+local queue, due = KEYS[3] or lock .. ':queue', KEYS[4] or lock .. ':due'
+-- How long a waiter that does not ask again counts as alive.
+local DUE_MS = 1500
+--TOKENS
 --PROMOTE
 
+local holder = call('GET', lock)
 if not holder then
-  -- Nobody is woken when a lease ends, so whoever comes by hands the key to the head of the line.
-  if call('EXISTS', K[1]) == 1 then
-    foreign(K[1])
+  -- Nobody is woken when a lease ends, so who waits hands the key to the head of the line.
+  if not promote(me) then
+    local first, last = reserve()
+    local wanted = call('EXISTS', queue)
+    call('SET', lock, wanted == 1 and me .. '+' or me, 'PX', ARGV[2])
+    return {1, first, last, wanted}
   end
-  if not promote(me, values[2], tonumber(ARGV[3]), ARGV[8]) then
-    return take(call('GET', K[4]), call('EXISTS', K[2]))
-  end
-  values = call('MGET', K[1], K[4])
-  holder = values[1]
+  holder = call('GET', lock)
 end
 
-local left = call('PTTL', K[1])
--- A hand-off that is pushed later carries greater tokens; an older push still on its way does not.
-local fence = values[2]
-local latest = fence and last_of(fence) or clock_token()
-local session = string.match(holder, '^%x+%.(%x+)$')
-local alien = session and 0 or 1
-if ARGV[4] == '0' then
-  return {0, call('LLEN', K[2]) + 1, left, alien, latest}
+if holder == me or holder == me .. '+' then
+  -- The answer to an earlier attempt was lost, or the push of a hand-off.
+  call('PEXPIRE', lock, ARGV[2])
+  local first, last = reserve()
+  return {1, first, last, holder == me and 0 or call('EXISTS', queue)}
 end
-local new = call('HSET', K[3], me, (now_ms() + ARGV[5]) .. ':' .. ARGV[6]) == 1
-local at = not new and call('LPOS', K[2], me)
-local ahead = at and at + 1 or call('RPUSH', K[2], me)
+
+local left = call('PTTL', lock)
+local owner, session = string.match(holder, '^(%x+[.:](%x+))%+?$')
+local alien = owner and 0 or 1
+-- A hand-off that is pushed later ends above it; an older push still on its way does not.
+local mark = tonumber(call('GET', clock)) or 0
+-- Before anything is written: it may be no list.
+local waiting = call('LLEN', queue)
+if stands == '0' then
+  return {0, waiting + 1, left, alien, mark}
+end
+local lease = math.min(tonumber(ARGV[2]), DUE_MS)
+local new = call('HSET', due, me, now_ms() + DUE_MS .. ':' .. lease) == 1
+local at = not new and call('LPOS', queue, me)
+local ahead = at and at + 1 or call('RPUSH', queue, me)
 -- Ten times as long as any waiter counts as alive.
-call('PEXPIRE', K[2], ARGV[5] * 10)
-call('PEXPIRE', K[3], ARGV[5] * 10)
-if ahead == 1 and session then
-  call('PUBLISH', 'lock:push:' .. session, 'w ' .. holder)
+call('PEXPIRE', queue, DUE_MS * 10)
+call('PEXPIRE', due, DUE_MS * 10)
+if owner == holder and string.byte(holder, 33) == 58 then
+  -- So that its release looks at the line, and no other one does.
+  call('SET', lock, holder .. '+', 'KEEPTTL')
 end
-return {0, ahead, left, alien, latest}
+if ahead == 1 and owner then
+  call('PUBLISH', 'lock:push:' .. session, 'w ' .. owner)
+end
+return {0, ahead, left, alien, mark}

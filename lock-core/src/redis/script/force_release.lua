@@ -1,28 +1,24 @@
--- ARGV tokens
+-- KEYS lock, and in a cluster clock queue due
 -- -> 1 released, 2 handed on, 0 nobody held it
 local call = redis.call
-local K = KEYS
---MEMBER
+local lock, clock = KEYS[1], KEYS[2] or 'lock:clock'
+local queue, due = KEYS[3] or lock .. ':queue', KEYS[4] or lock .. ':due'
 -- Of whatever library: a value of another type is an error here, and stays.
-local holder = call('GET', K[1])
+local holder = call('GET', lock)
 if not holder then
   return 0
 end
---FENCE
+--TOKENS
 --PROMOTE
-local alone = false
---ALONE
-local done, handed = pcall(function()
-  return not alone and promote('', call('GET', K[4]), tonumber(ARGV[1]))
-end)
+local done, handed = pcall(promote, '')
 handed = done and handed
 if not handed then
   -- Nobody is alive, or a foreign value is in the way: the key is free all the same.
-  call('DEL', K[1])
+  call('DEL', lock)
 end
 -- The holder renews when it hears that it is wanted, and finds that it holds nothing.
-local session = string.match(holder, '^%x+%.(%x+)$')
-if session then
-  call('PUBLISH', 'lock:push:' .. session, 'w ' .. holder)
+local owner, session = string.match(holder, '^(%x+[.:](%x+))%+?$')
+if owner then
+  call('PUBLISH', 'lock:push:' .. session, 'w ' .. owner)
 end
 return handed and 2 or 1

@@ -1,12 +1,15 @@
-//! One script per verb, with shared functions. `KEYS` are always the lock, the queue, the due
-//! times and the fence of one lock (of each lock in turn, for renewals); at a member of a quorum, its
-//! enrolment and its highest token behind them.
+//! One script per verb, with shared functions.
+//!
+//! `KEYS` is the lock alone where the names of the others follow from it, and a server lets scripts
+//! use them; in a cluster also the clock of the slot, the queue and the due times, as each key that
+//! is on its way with its slot has to be named. In `quorum/` it is the lock, the queue, the due
+//! times and the fence; at a member, its enrolment and its highest token behind them.
 
 use std::sync::{LazyLock, OnceLock};
 
 use redis::Cmd;
 
-use super::names::{Names, QUORUM};
+use super::names::{self, Names, QUORUM};
 
 /// A script and its name at the server.
 #[derive(Debug)]
@@ -22,11 +25,11 @@ impl Script {
         Self { source, sha, sharded: OnceLock::new() }
     }
 
-    /// The same script for a cluster, where pushes go to a channel in the slot of the keys: the
-    /// last argument is the hash tag of the slot's channels.
+    /// The same script for a cluster, where pushes go to a channel in the slot of the keys, with
+    /// the hash tag of the slot's clock.
     pub(in crate::redis) fn sharded(&self) -> &Self {
         self.sharded.get_or_init(|| {
-            let channel = "'SPUBLISH', 'lock:push:{' .. ARGV[#ARGV] .. '}:' ..";
+            let channel = "'SPUBLISH', 'lock:push:' .. string.match(KEYS[2], '{.*}') .. ':' ..";
             let source = self.source.replace("'PUBLISH', 'lock:push:' ..", channel);
             Box::new(Self::new(source.replace("'PUBLISH'", "'SPUBLISH'")))
         })
@@ -43,7 +46,7 @@ impl Script {
     /// The same for a member of a quorum: it serves under its enrolment only, and notes the highest
     /// token.
     fn of_member(body: &str) -> Self {
-        let member = include_str!("member.lua");
+        let member = include_str!("quorum/member.lua");
         let lines = shared(body).map(|line| {
             let mut words = line.split_whitespace();
             match (words.next(), words.next(), words.next()) {
@@ -57,7 +60,7 @@ impl Script {
                     "if not value then last = above_all(last, AHEAD_MAX) end".to_owned()
                 }
                 // Whose turn it is, a majority decides.
-                (Some("--ALONE"), ..) => include_str!("alone.lua").into(),
+                (Some("--ALONE"), ..) => include_str!("quorum/alone.lua").into(),
                 (Some("--NOTE"), last, _) => format!("note({})", last.unwrap_or("last")),
                 _ => line.to_owned(),
             }
@@ -98,18 +101,24 @@ impl Script {
         command
     }
 
-    /// A call for one lock at a member of a quorum.
-    pub(super) fn at_member(&self, names: &Names) -> Cmd {
-        let mut command = self.evalsha(Names::count() + QUORUM.len());
-        names.add_to(&mut command);
-        command.arg(&QUORUM);
+    /// A call for one lock; in a cluster, where the keys have this tag.
+    pub(super) fn on(&self, names: &Names, tag: Option<u32>) -> Cmd {
+        let Some(tag) = tag else {
+            let mut command = self.evalsha(1);
+            command.arg(names.lock());
+            return command;
+        };
+        let mut command = self.evalsha(4);
+        command.arg(names.lock()).arg(names::clock(tag)).arg(names.queue()).arg(names.due());
         command
     }
 
-    /// A call for one lock.
-    pub(super) fn on(&self, names: &Names) -> Cmd {
-        let mut command = self.evalsha(Names::count());
-        names.add_to(&mut command);
+    /// A call for one lock of a quorum, and at a member that is enrolled.
+    pub(super) fn of_quorum(&self, names: &Names, is_enrolled: bool) -> Cmd {
+        let quorum = if is_enrolled { &QUORUM[..] } else { &[] };
+        let mut command = self.evalsha(4 + quorum.len());
+        command.arg(names.lock()).arg(names.queue()).arg(names.due()).arg(names.fence());
+        command.arg(quorum);
         command
     }
 }
@@ -119,8 +128,10 @@ const MARKS: [&str; 6] = ["--MEMBER", "--SERVES", "--UNLESS", "--ALONE", "--NOTE
 
 fn shared(body: &str) -> impl Iterator<Item = &str> {
     body.lines().flat_map(|line| match line.trim() {
-        "--FENCE" => include_str!("fence.lua").lines(),
+        "--TOKENS" => include_str!("tokens.lua").lines(),
         "--PROMOTE" => include_str!("promote.lua").lines(),
+        "--FENCE" => include_str!("quorum/fence.lua").lines(),
+        "--HAND-ON" => include_str!("quorum/promote.lua").lines(),
         _ => line.lines(),
     })
 }
@@ -138,19 +149,23 @@ pub(super) static WITHDRAW: LazyLock<Script> =
 pub(super) static FORCE_RELEASE: LazyLock<Script> =
     LazyLock::new(|| Script::with_shared(include_str!("force_release.lua")));
 pub(super) static RAISE: LazyLock<Script> =
-    LazyLock::new(|| Script::with_shared(include_str!("raise.lua")));
+    LazyLock::new(|| Script::with_shared(include_str!("quorum/raise.lua")));
+pub(super) static QUORUM_ATTEMPT: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("quorum/attempt.lua")));
+pub(super) static QUORUM_WITHDRAW: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("quorum/withdraw.lua")));
 pub(super) static MEMBER_ATTEMPT: LazyLock<Script> =
-    LazyLock::new(|| Script::of_member(include_str!("attempt.lua")));
+    LazyLock::new(|| Script::of_member(include_str!("quorum/attempt.lua")));
 pub(super) static MEMBER_WITHDRAW: LazyLock<Script> =
-    LazyLock::new(|| Script::of_member(include_str!("withdraw.lua")));
+    LazyLock::new(|| Script::of_member(include_str!("quorum/withdraw.lua")));
 pub(super) static MEMBER_RAISE: LazyLock<Script> =
-    LazyLock::new(|| Script::of_member(include_str!("raise.lua")));
+    LazyLock::new(|| Script::of_member(include_str!("quorum/raise.lua")));
 pub(super) static MEMBER_FORCE_RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::of_member(include_str!("force_release.lua")));
+    LazyLock::new(|| Script::of_member(include_str!("quorum/force_release.lua")));
 pub(super) static LOOK: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("look.lua").to_owned()));
+    LazyLock::new(|| Script::new(include_str!("quorum/look.lua").to_owned()));
 pub(super) static ENROL: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("enrol.lua").to_owned()));
+    LazyLock::new(|| Script::new(include_str!("quorum/enrol.lua").to_owned()));
 pub(super) static INSPECT: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("inspect.lua").to_owned()));
 pub(super) static RIGHTS: LazyLock<Script> =

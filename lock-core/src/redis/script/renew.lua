@@ -1,33 +1,42 @@
--- KEYS (lock queue due fence) per claim
--- ARGV (me, lease ms, tokens, fence kept ms) per claim
--- -> per claim {1, first, last, wanted} held | {0} lost | {-1} a foreign value at the key
+-- KEYS lock per claim; in a cluster the clock, and lock queue per claim
+-- ARGV 1 if they are to have tokens or 0 (of a quorum, where no owner is marked as wanted), and me,
+--      lease ms per claim
+-- -> {the last token of all, or 0; per claim 1 held, 2 held and others wait, 0 lost, -1 a foreign
+--    value at the key}
 local call = redis.call
-local K
---FENCE
-local answers = {}
-for n = 1, #KEYS / 4 do
-  K = {KEYS[n * 4 - 3], KEYS[n * 4 - 2], KEYS[n * 4 - 1], KEYS[n * 4]}
-  local me, lease, tokens = ARGV[n * 4 - 3], ARGV[n * 4 - 2], tonumber(ARGV[n * 4 - 1])
-  local holder = redis.pcall('GET', K[1])
-  if type(holder) == 'table' then
-    answers[n] = {-1}
-  elseif holder == me then
-    -- The lease first, and whatever becomes of the tokens: a server without memory still renews.
-    call('PEXPIRE', K[1], lease)
-    local done, first, last = pcall(function()
-      if tokens == 0 then
-        -- The members of a quorum agree on tokens when they grant.
-        call('PEXPIRE', K[4], ARGV[n * 4])
-        return 1, 0
-      end
-      return reserve(call('GET', K[4]), tokens, ARGV[n * 4])
-    end)
-    if not done then
-      first, last = 1, 0
+local claims = (#ARGV - 1) / 2
+local has_all = #KEYS > claims
+local last = 0
+if ARGV[1] == '1' then
+  local clock = has_all and KEYS[1] or 'lock:clock'
+  -- The leases, whatever becomes of the tokens: a server without memory still renews.
+  pcall(function()
+--TOKENS
+    local _, reserved = reserve(0)
+    last = reserved
+  end)
+end
+local answers = {last}
+for n = 1, claims do
+  local lock = has_all and KEYS[2 * n] or KEYS[n]
+  local me, lease = ARGV[2 * n], ARGV[2 * n + 1]
+  local holder = redis.pcall('GET', lock)
+  local answer = 0
+  if holder == me then
+    call('PEXPIRE', lock, lease)
+    answer = ARGV[1] == '0' and call('EXISTS', lock .. ':queue') == 1 and 2 or 1
+  elseif holder == me .. '+' then
+    if call('EXISTS', has_all and KEYS[2 * n + 1] or lock .. ':queue') == 1 then
+      call('PEXPIRE', lock, lease)
+      answer = 2
+    else
+      -- Nobody waits any more.
+      call('SET', lock, me, 'PX', lease)
+      answer = 1
     end
-    answers[n] = {1, first, last, call('EXISTS', K[2])}
-  else
-    answers[n] = {0}
+  elseif type(holder) == 'table' then
+    answer = -1
   end
+  answers[n + 1] = answer
 end
 return answers

@@ -1,4 +1,4 @@
--- KEYS scratch
+-- KEYS scratch clock
 -- ARGV channel
 -- -> the commands and channels that this user may not use, by name
 local refused, seen = {}, {}
@@ -20,7 +20,7 @@ local scratch = KEYS[1]
 try('TIME')
 try('SET', scratch, '1', 'PX', 1000)
 try('GET', scratch)
-try('MGET', scratch)
+try('GET', KEYS[2])
 try('PTTL', scratch)
 try('PEXPIRE', scratch, 1000)
 try('EXISTS', scratch)

@@ -1,30 +1,26 @@
--- ARGV me, tokens, clock of the tokens (or none: the server's), and at a member of a quorum its
---      enrolment (empty: unknown), and the run_id to compare if any
+-- KEYS lock, and in a cluster clock queue due
+-- ARGV me, and the last token of its block if it knows that others wait
 -- -> 1 released, 2 handed on, 0 not held
 local call = redis.call
-local K = KEYS
---MEMBER
-local me = ARGV[1]
-if call('GET', K[1]) == me then
-  local alone = call('LLEN', K[2]) == 0
-  --UNLESS
-  if alone then
-    call('DEL', K[1])
-    return 1
-  end
---FENCE
+local lock, me = KEYS[1], ARGV[1]
+local holder = call('GET', lock)
+if holder == me then
+  return call('DEL', lock)
+end
+local clock = KEYS[2] or 'lock:clock'
+local queue, due = KEYS[3] or lock .. ':queue', KEYS[4] or lock .. ':due'
+if holder == me .. '+' then
+--TOKENS
 --PROMOTE
-  local done, handed = pcall(function()
-    return promote(me, call('GET', K[4]), tonumber(ARGV[2]), ARGV[3])
-  end)
+  local done, handed = pcall(promote, me, tonumber(ARGV[2]))
   if done and handed then
     return 2
   end
   -- Nobody is alive, or a foreign value is in the way: the key is free all the same.
-  call('DEL', K[1])
+  call('DEL', lock)
   return 1
 end
-if call('HDEL', K[3], me) == 1 then
-  call('LREM', K[2], 1, me)
+if call('HDEL', due, me) == 1 then
+  call('LREM', queue, 1, me)
 end
 return 0

@@ -49,7 +49,7 @@ macro_rules! __conformance_properties {
             a_renewed_lease_goes_on
             a_renewal_after_the_lease_ended_is_lost
             a_holder_whose_process_died_is_followed
-            an_attempt_whose_reply_was_lost_is_given_the_same_tokens_when_it_asks_again
+            an_attempt_whose_reply_was_lost_is_granted_when_it_asks_again
             a_place_in_the_line_whose_reply_was_lost_is_taken_once
             a_renewal_whose_reply_was_lost_can_be_repeated
             a_withdrawal_whose_reply_was_lost_has_freed_the_key
