@@ -63,7 +63,13 @@ enum State {
     // Boxed, as it is rare and large, and every acquire is moved about with its state.
     Entering(Box<Entering>),
     // ## Seated => (Start | Pausing | Done)
-    Seated { cell: Arc<KeyCell>, seat: SeatId, timer: Option<Pin<Box<Sleep>>>, is_new: bool },
+    Seated {
+        cell: Arc<KeyCell>,
+        seat: SeatId,
+        timer: Option<Pin<Box<Sleep>>>,
+        /// When it sat down, until it was polled.
+        since: Option<Instant>,
+    },
     // ## Pausing => Start
     Pausing(Pin<Box<Sleep>>),
     Done,
@@ -222,7 +228,7 @@ impl Acquire {
         match entry {
             Entry::Granted(token) => Poll::Ready(Ok(LockGuard::new(Hold::new(cell, token)))),
             Entry::Seated(seat) => {
-                self.state = State::Seated { cell, seat, timer: None, is_new: true };
+                self.state = State::Seated { cell, seat, timer: None, since: Some(now) };
                 Poll::Pending
             }
             Entry::Full(waiters) => Poll::Ready(Err(OverloadedError {
@@ -327,10 +333,10 @@ impl Acquire {
                         return Poll::Pending;
                     }
                 }
-                State::Seated { cell, seat, mut timer, is_new } => {
-                    let (verdict, now) = self.stand(&cell, seat, &mut timer, is_new, cx);
+                State::Seated { cell, seat, mut timer, since } => {
+                    let (verdict, now) = self.stand(&cell, seat, &mut timer, since, cx);
                     if let Verdict::Waiting = verdict {
-                        self.state = State::Seated { cell, seat, timer, is_new: false };
+                        self.state = State::Seated { cell, seat, timer, since: None };
                         return Poll::Pending;
                     }
                     // Who was told to poll the driver, and goes, has somebody else told.
@@ -357,12 +363,12 @@ impl Acquire {
         cell: &Arc<KeyCell>,
         seat: SeatId,
         timer: &mut Option<Pin<Box<Sleep>>>,
-        is_new: bool,
+        mut since: Option<Instant>,
         cx: &mut Context<'_>,
     ) -> (Verdict, Instant) {
         loop {
             cell.drive(Some(cx.waker()));
-            let now = clock::now();
+            let now = since.take().unwrap_or_else(clock::now);
             let verdict = cell.cohort().poll(seat, now, |waker| waker.clone_from(cx.waker()));
             let Verdict::Waiting = verdict else { return (verdict, now) };
             if timer.is_none()
@@ -373,7 +379,7 @@ impl Acquire {
             }
             let is_due = timer.as_mut().is_some_and(|due| due.as_mut().poll(cx).is_ready());
             let is_late = self.try_until.is_some_and(|until| now >= until);
-            if is_due || (!is_new && is_late) {
+            if is_due || is_late {
                 let mut fx = Effects::none();
                 cell.cohort().expire(seat, &mut fx);
                 cell.apply(fx);

@@ -128,6 +128,11 @@ impl KeyCell {
                 // A cell that was made after `close` had closed all that it found.
                 cell.cohort().close(&mut fx);
             }
+            if fx.spawn {
+                let driver = driver::drive(cell.clone(), now);
+                let waker = Waker::from(cell.clone());
+                *lock(&cell.driver) = Some(Driven { driver: Box::pin(driver), waker });
+            }
             cell.apply(fx);
             if !matches!(entry, Entry::Seated(_) | Entry::Granted(_)) {
                 // A cell made for nothing must not stay behind.
@@ -150,11 +155,6 @@ impl KeyCell {
     /// The same for the driver: whoever was granted the key is told when it was polled, unless it
     /// is the one who polls.
     pub(super) fn apply_driven(self: &Arc<Self>, fx: KeyEffects) {
-        if fx.spawn {
-            let driver = driver::drive(self.clone());
-            let waker = Waker::from(self.clone());
-            *lock(&self.driver) = Some(Driven { driver: Box::pin(driver), waker });
-        }
         if fx.poke || fx.spawn {
             self.baton.wake();
         }

@@ -64,11 +64,6 @@ impl Alarm {
             this.sleep.set(None);
         }
     }
-
-    #[cfg(all(test, feature = "redis"))]
-    pub(super) fn has_timer(&self) -> bool {
-        self.sleep.is_some()
-    }
 }
 
 impl Future for Alarm {

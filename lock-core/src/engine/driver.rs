@@ -61,19 +61,18 @@ struct Driver {
     done: bool,
 }
 
-/// Drives a key until it is idle.
-pub(super) fn drive(cell: Arc<KeyCell>) -> impl Future<Output = ()> + Send {
+/// Drives a key, which is entered `now`, until it is idle.
+pub(super) fn drive(cell: Arc<KeyCell>, now: Instant) -> impl Future<Output = ()> + Send {
     // Made here, not in the future: that may be dropped before it was polled once. Used where it
     // is, not moved on: each busy key keeps what is moved twice.
     let mut driver =
         Driver { cell, claim: None, asking: None, leaving: None, heard: false, done: false };
-    async move { driver.run().await }
+    async move { driver.run(now).await }
 }
 
 impl Driver {
-    async fn run(&mut self) {
-        // Read once a poll: nothing in between waits.
-        let mut now = clock::now();
+    /// The clock is read once a poll: nothing in between waits.
+    async fn run(&mut self, mut now: Instant) {
         while let Some(listen) = self.turn(now) {
             now = self.wait(listen).await;
         }

@@ -25,37 +25,53 @@ pin_project! {
         #[pin]
         future: F,
         is_polled: bool,
+        bound: Bound,
         #[pin]
-        alarm: Alarm,
+        alarm: Option<Alarm>,
     }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Bound {
+    /// From the poll on that first needs a timer, so that most need not read the clock.
+    For(Duration),
+    At(Instant),
 }
 
 /// The time was over first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Late;
 
-/// Gives `future` this much time from now on.
+/// Gives `future` this much time from its first poll on, or from the next where the conductor is
+/// known to poll it soon.
 pub(crate) fn within<F: Future>(time: Duration, future: F) -> Within<F> {
-    by(clock::now() + time, future)
+    Within { future, is_polled: false, bound: Bound::For(time), alarm: None }
 }
 
 /// Gives `future` until then.
 pub(crate) fn by<F: Future>(until: Instant, future: F) -> Within<F> {
-    Within { future, is_polled: false, alarm: clock::alarm(until) }
+    Within { future, is_polled: false, bound: Bound::At(until), alarm: None }
 }
 
 impl<F: Future> Future for Within<F> {
     type Output = Result<F::Output, Late>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
+        let mut this = self.project();
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
         }
         if !mem::replace(this.is_polled, true) && background::comes_soon() {
             return Poll::Pending;
         }
-        this.alarm.poll(cx).map(|()| Err(Late))
+        if this.alarm.is_none() {
+            let until = match *this.bound {
+                Bound::For(time) => clock::now() + time,
+                Bound::At(until) => until,
+            };
+            this.alarm.set(Some(clock::alarm(until)));
+        }
+        this.alarm.as_pin_mut().map_or(Poll::Pending, |alarm| alarm.poll(cx).map(|()| Err(Late)))
     }
 }
 
@@ -92,7 +108,7 @@ mod tests {
             let _caller = background::enter_caller();
             assert!(bounded.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         });
-        assert!(!bounded.alarm.has_timer());
+        assert!(bounded.alarm.is_none());
         assert_eq!(conductors.block_on(bounded), Err(Late));
     }
 

@@ -1,8 +1,8 @@
 //! Pushes, by claim.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hashbrown::HashTable;
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::Notify;
 
@@ -99,33 +99,48 @@ impl Inbox {
     }
 }
 
-/// The inboxes of a session.
+/// The inboxes of a session. A claim's id is random, and its own hash.
 #[derive(Debug, Default)]
 pub(super) struct Inboxes {
-    claims: Mutex<HashMap<ClaimId, Arc<Inbox>>>,
+    claims: Mutex<HashTable<(ClaimId, Arc<Inbox>)>>,
+}
+
+fn hash(claim: ClaimId) -> u64 {
+    claim.bits() as u64
 }
 
 impl Inboxes {
-    fn claims(&self) -> MutexGuard<'_, HashMap<ClaimId, Arc<Inbox>>> {
+    fn claims(&self) -> MutexGuard<'_, HashTable<(ClaimId, Arc<Inbox>)>> {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn open(&self, claim: ClaimId) -> Arc<Inbox> {
-        self.claims().entry(claim).or_default().clone()
+        let mut claims = self.claims();
+        let is_it = |(other, _): &(ClaimId, _)| *other == claim;
+        let entry = claims.entry(hash(claim), is_it, |(other, _)| hash(*other));
+        entry.or_insert_with(|| (claim, Arc::default())).get().1.clone()
     }
 
     pub(super) fn close(&self, claim: ClaimId) {
         let mut claims = self.claims();
-        claims.remove(&claim);
-        if claims.is_empty() {
-            claims.shrink_to(64);
+        if let Ok(found) = claims.find_entry(hash(claim), |(other, _)| *other == claim) {
+            found.remove();
         }
+        if claims.is_empty() {
+            claims.shrink_to(64, |(other, _)| hash(*other));
+        }
+    }
+
+    fn get(&self, claim: ClaimId) -> Option<Arc<Inbox>> {
+        let claims = self.claims();
+        let found = claims.find(hash(claim), |(other, _)| *other == claim);
+        found.map(|(_, inbox)| inbox.clone())
     }
 
     /// Has all claims ask: there is another server, which may know nothing of their places. What
     /// the last one pushed is of the past.
     pub(super) fn stir(&self) {
-        for inbox in self.claims().values() {
+        for (_, inbox) in self.claims().iter() {
             inbox.stir();
         }
     }
@@ -133,7 +148,7 @@ impl Inboxes {
     /// The same for some of them.
     pub(super) fn stir_these(&self, claims: &[ClaimId]) {
         for claim in claims {
-            let Some(inbox) = self.claims().get(claim).cloned() else { continue };
+            let Some(inbox) = self.get(*claim) else { continue };
             inbox.stir();
         }
     }
@@ -152,7 +167,7 @@ impl Inboxes {
             && let Some((claim, what)) = parse(message)
         {
             // Of a claim that is gone already: the store finds out by the lease.
-            let Some(inbox) = self.claims().get(&claim).cloned() else { return };
+            let Some(inbox) = self.get(claim) else { return };
             match what {
                 What::Handed(handed) => inbox.news().hand(Handed { term, ..handed }),
                 What::Wanted => inbox.news().wanted = true,

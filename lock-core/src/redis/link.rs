@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use super::inbox::Inboxes;
 use super::origin::Origin;
-use super::request::{Failure, REQUEST_WITHIN, Request, Sent, Unserved, send_each};
+use super::request::{self, Failure, REQUEST_WITHIN, Request, Sent, Unserved, send_each};
 use super::sides::{self, Home, Side};
 use super::{fault, gate, probe};
 use crate::backend::Fault;
@@ -240,6 +240,25 @@ impl Link {
             Ok(Ok(got)) => got,
             // In time, and without an answer: the runtime is ending.
             Ok(Err(_)) | Err(_) => Err(fault::timed_out(within)),
+        }
+    }
+
+    /// The connection, if there is one whose answers count whatever happens meanwhile.
+    pub(super) fn at_hand(&self) -> Option<Numbered> {
+        if self.origin.sentinels().is_some() { None } else { self.current() }
+    }
+
+    /// Sends one command over the connection [`at_hand`](Self::at_hand).
+    pub(super) async fn send(
+        &self,
+        mut current: Numbered,
+        command: &Cmd,
+    ) -> Result<Value, Unserved> {
+        // Not by `ConnectionLike`, which puts each call on the heap.
+        let sending = current.connection.send_packed_command(command);
+        match request::answered(timeout::within(REQUEST_WITHIN, sending).await, REQUEST_WITHIN) {
+            Ok(answer) => Ok(answer),
+            Err(failure) => Err(self.unserved(failure, current)),
         }
     }
 

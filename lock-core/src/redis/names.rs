@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io::Write as _;
-use std::sync::Arc;
 
 use redis::{RedisWrite, ToRedisArgs};
 
@@ -11,10 +10,17 @@ use crate::key::Key;
 
 /// The names of one lock's keys.
 #[derive(Debug, Clone)]
-pub(super) struct Names {
-    /// `lock:{K}`; the others are this and a suffix.
-    lock: Arc<str>,
+pub(super) struct Names(Key);
+
+/// One of them: `lock:{K}`, or that and a suffix. Written where it is wanted, not built: every
+/// request names some.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Name<'a> {
+    key: &'a Key,
+    suffix: &'static str,
 }
+
+const PREFIX: &str = "lock:{";
 
 /// What a member of a quorum keeps, without an end: its enrolment, and the highest token that it
 /// reserved. No lock has such a name, as theirs are in braces.
@@ -30,30 +36,63 @@ pub(super) fn clock(tag: u32) -> String {
 
 impl Names {
     pub(super) fn new(key: &Key) -> Self {
-        // Not formatted: every claim makes one.
-        Self { lock: ["lock:{", key.as_str(), "}"].concat().into() }
+        Self(key.clone())
+    }
+
+    /// What has them all in one slot of a cluster: what is in the braces.
+    pub(super) fn tag(&self) -> &[u8] {
+        self.0.as_str().as_bytes()
     }
 
     /// The key whose value is the claim that holds the lock.
-    pub(super) fn lock(&self) -> &str {
-        &self.lock
+    pub(super) fn lock(&self) -> Name<'_> {
+        self.with("")
     }
 
     /// Waiting claims in order of arrival.
-    pub(super) fn queue(&self) -> String {
-        [&self.lock, ":queue"].concat()
+    pub(super) fn queue(&self) -> Name<'_> {
+        self.with(":queue")
     }
 
     /// Until when they count as alive.
-    pub(super) fn due(&self) -> String {
-        [&self.lock, ":due"].concat()
+    pub(super) fn due(&self) -> Name<'_> {
+        self.with(":due")
     }
 
     /// At a member of a quorum, the last token that it reserved for this key.
-    pub(super) fn fence(&self) -> String {
-        [&self.lock, ":fence"].concat()
+    pub(super) fn fence(&self) -> Name<'_> {
+        self.with(":fence")
+    }
+
+    fn with(&self, suffix: &'static str) -> Name<'_> {
+        Name { key: &self.0, suffix }
     }
 }
+
+impl Name<'_> {
+    /// How long it is.
+    pub(super) fn bytes(&self) -> usize {
+        PREFIX.len() + self.key.as_str().len() + 1 + self.suffix.len()
+    }
+}
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{}}}{}", self.key, self.suffix)
+    }
+}
+
+impl ToRedisArgs for Name<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        let mut name = out.writer_for_next_arg();
+        for part in [PREFIX, self.key.as_str(), "}", self.suffix] {
+            // Into memory.
+            let _ = name.write_all(part.as_bytes());
+        }
+    }
+}
+
+impl redis::ToSingleRedisArg for Name<'_> {}
 
 /// A claim as it is written at the server: who, and where to reach it.
 #[derive(Debug, Clone, Copy)]
@@ -124,8 +163,11 @@ mod tests {
     #[test]
     fn all_keys_of_a_lock_share_one_hash_tag() {
         let names = Names::new(&Key::new("order:4{2}").unwrap());
-        for name in [names.lock(), &names.queue(), &names.due(), &names.fence()] {
-            assert!(name.starts_with("lock:{order:4%7B2%7D}"), "{name}");
+        for name in [names.lock(), names.queue(), names.due(), names.fence()] {
+            let text = name.to_string();
+            assert!(text.starts_with("lock:{order:4%7B2%7D}"), "{text}");
+            assert_eq!(name.to_redis_args(), [text.clone().into_bytes()]);
+            assert_eq!(name.bytes(), text.len());
         }
     }
 

@@ -11,6 +11,7 @@ use redis::{Cmd, Value};
 use super::cluster::{self, Cluster, Listening};
 use super::gate::Gate;
 use super::inbox::Inboxes;
+use super::link::{Link, Numbered};
 use super::names::{Names, Owner};
 use super::one::{One, Over};
 use super::origin::Origin;
@@ -224,7 +225,7 @@ impl Node {
 
     /// Where the keys of a lock are in a cluster.
     pub(super) fn slot(&self, names: &Names) -> u16 {
-        self.cluster().map_or(0, |_| cluster::slot_of(names.lock().as_bytes()))
+        self.cluster().map_or(0, |_| cluster::slot_of(names.tag()))
     }
 
     /// Sees to it that pushes for a lock are heard, where that is not so anyway.
@@ -252,6 +253,14 @@ impl Node {
         let _late = timeout::within(HEARD_WITHIN, heard).await;
     }
 
+    /// Over which a server is asked at once.
+    fn at_hand(&self) -> Option<(&Arc<Link>, Numbered)> {
+        match &self.servers {
+            Servers::One(one) => one.at_hand(),
+            Servers::Cluster { .. } => None,
+        }
+    }
+
     /// Calls a script by its hash, and with its source if the server does not know it.
     pub(super) async fn call(&self, script: &Script, command: Cmd) -> Result<Value, Unserved> {
         if let Some(cluster) = self.cluster() {
@@ -259,7 +268,15 @@ impl Node {
             // cut off and succeeded. On the heap: its way is long, and all would carry it.
             return Box::pin(cluster.call(script, &command)).await;
         }
-        match self.send(&command).await {
+        // What is not as it mostly is, is on the heap: a call is a part of every request.
+        let answer = match self.at_hand() {
+            Some((link, connection)) => {
+                self.requests.fetch_add(1, Ordering::Relaxed);
+                link.send(connection, &command).await
+            }
+            None => Box::pin(self.send(&command)).await,
+        };
+        match answer {
             Err(unserved) if unserved.fault.is_no_script() => {
                 Box::pin(self.send(&script.eval(&command))).await
             }
@@ -344,7 +361,7 @@ impl Node {
     ) -> Result<Value, Unserved> {
         let script = self.script(script);
         let Some(cluster) = self.cluster() else { return self.call(script, command).await };
-        Box::pin(cluster.withdraw(script, &command, names.lock(), owner, held)).await
+        Box::pin(cluster.withdraw(script, &command, names, owner, held)).await
     }
 
     /// Renews one claim.

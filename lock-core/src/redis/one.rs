@@ -7,7 +7,7 @@ use redis::{Cmd, Value};
 
 use super::inbox::Inboxes;
 use super::lanes::Lanes;
-use super::link::Link;
+use super::link::{Link, Numbered};
 use super::origin::Origin;
 #[cfg(feature = "deadpool")]
 use super::pool::{Misled, RedisPool};
@@ -89,6 +89,16 @@ impl One {
     /// Over which whoever polls this sends.
     pub(super) fn here(&self) -> &Arc<Link> {
         self.link(Side::here())
+    }
+
+    /// Over which whoever polls this sends at once: it is there, and leads to this server only.
+    pub(super) fn at_hand(&self) -> Option<(&Arc<Link>, Numbered)> {
+        #[cfg(feature = "deadpool")]
+        if self.pool().is_some() {
+            return None;
+        }
+        let link = self.here();
+        Some((link, link.at_hand()?))
     }
 
     /// Whether what is pushed now would be heard; if not, it is seen to.

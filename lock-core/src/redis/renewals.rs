@@ -226,7 +226,7 @@ impl Post {
             _ => None,
         };
         let keys = if tag.is_some() { 1 + 2 * claims.len() } else { claims.len() };
-        let bytes = |due: &Due| 2 * due.renew.names.lock().len() + self.owner(due).bytes();
+        let bytes = |due: &Due| 2 * due.renew.names.queue().bytes() + self.owner(due).bytes();
         let bytes = claims.iter().map(|due| bytes(due) + 2 * NUMBER_BYTES).sum();
         let mut command = RENEW.evalsha_with(keys, 1 + 2 * claims.len(), bytes);
         command.arg(tag.map(names::clock));

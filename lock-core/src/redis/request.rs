@@ -118,8 +118,15 @@ pub(super) async fn send(
     command: &Cmd,
     within: Duration,
 ) -> Result<Value, Failure> {
-    let answer = timeout::within(within, connection.req_packed_command(command));
-    match answer.await {
+    answered(timeout::within(within, connection.req_packed_command(command)).await, within)
+}
+
+/// What came of a command that had so much time.
+pub(super) fn answered(
+    answer: Result<Result<Value, RedisError>, timeout::Late>,
+    within: Duration,
+) -> Result<Value, Failure> {
+    match answer {
         Ok(Ok(answer)) => served(answer),
         Ok(Err(error)) => Err(Failure::Server(error)),
         Err(_) => Err(Failure::Other(fault::timed_out(within))),

@@ -13,7 +13,7 @@ use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::options::Replicas;
 use crate::proto::REDIRECT_PAUSES;
-use crate::redis::names::Owner;
+use crate::redis::names::{Names, Owner};
 use crate::redis::renewals::{Renew, Renewed};
 use crate::redis::request::{Failure, REQUEST_WITHIN, Unserved};
 use crate::redis::script::{FREE, KEEP, Script};
@@ -85,7 +85,7 @@ impl Cluster {
         &self,
         script: &Script,
         command: &Cmd,
-        lock: &str,
+        names: &Names,
         owner: Owner<'_>,
         held: bool,
     ) -> Result<Value, Unserved> {
@@ -98,7 +98,7 @@ impl Cluster {
             answer => return answer,
         };
         let mut free = FREE.evalsha(1);
-        free.arg(lock).arg(owner);
+        free.arg(names.lock()).arg(owner);
         let later = |script, command| {
             let call = Call::new(script, command, Lane::Main, REQUEST_WITHIN);
             self.follow(Call { until, unstable_until: until, end, ..call })

@@ -201,7 +201,7 @@ impl Cluster {
 
     /// Listens to the channel of a lock's slot until the answer is dropped.
     pub(super) fn listen(&self, names: &Names, claim: ClaimId) -> Option<Listening> {
-        let slot = slot_of(names.lock().as_bytes());
+        let slot = slot_of(names.tag());
         let cluster = self.this.upgrade()?;
         self.needed().entry(slot).or_default().push(claim);
         Some(Listening { cluster, slot, claim })
