@@ -3,20 +3,12 @@
 //!
 //! The lock itself is the well-known layout `SET key random NX PX`, so any client of that pattern
 //! excludes us and we exclude it. Beside it there is a line in order of arrival, which lets a
-//! release hand the key to the next process in the same script that takes it from the last one:
+//! release hand the key to the next process in the same script that takes it from the last one. All
+//! keys, owners, pushes and tokens, and what two versions do to each other: docs/redis.md.
 //!
-//! | key | type | holds | lives |
-//! |---|---|---|---|
-//! | `lock:{K}` | string | the claim that holds the key | its lease |
-//! | `lock:{K}:queue` | list | waiting claims in order of arrival | 15 s past the last recheck |
-//! | `lock:{K}:due` | hash | per waiting claim, until when it counts as alive | the same |
-//! | `lock:{K}:fence` | string | the last token reserved, and how many with it: `last:count` | an hour past the last use |
-//! | `lock:quorum` | string | at a member of a quorum, which one it is of: its enrolment | for as long as the data |
-//! | `lock:quorum:high` | string | at a member, the highest token it reserved for any key | the same |
-//!
-//! `K` is the encoded key. A claim is written `<claim id>.<session>`; the session names a client,
-//! and its channel `lock:push:<session>`, on which grants and wishes are pushed. All times are the
-//! server's.
+//! A free key is asked for as little as can be: the first attempt sets it, and looks at nothing
+//! unless that fails; who waits marks the holder, so that a release looks for a line only where there
+//! is one; and one key a server, the clock, has the highest token ever given.
 //!
 //! - `script/`: one script per verb. - `origin`: to which server. - `sentinel`: which one is the
 //!   master. - `link`: a connection that comes back. - `request`: what is sent over it. - `lanes`:

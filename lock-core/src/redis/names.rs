@@ -128,10 +128,9 @@ impl ToRedisArgs for Owner<'_> {
     /// renewal many times.
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
         let mut digits = [SEPARATOR as u8; CLAIM_DIGITS + 1];
-        let mut bits = self.claim.bits();
-        for digit in digits[..CLAIM_DIGITS].iter_mut().rev() {
-            *digit = b"0123456789abcdef"[(bits & 0xf) as usize];
-            bits >>= 4;
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.claim.bits().to_be_bytes()) {
+            let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
+            pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 0xf)]);
         }
         let mut owner = out.writer_for_next_arg();
         // Into memory.

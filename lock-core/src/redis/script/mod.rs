@@ -185,7 +185,9 @@ mod tests {
             let (plain, sharded) = (&script.source, &script.sharded().source);
             let pushes = plain.matches("'PUBLISH'").count();
             assert!(pushes > 0 && sharded.matches("'SPUBLISH'").count() == pushes, "{sharded}");
-            assert!(!sharded.contains("'PUBLISH'") && !sharded.contains("'lock:push:' .."));
+            let tagged = sharded.matches("'lock:push:' .. string.match(KEYS[2], '{.*}')").count();
+            assert!(!sharded.contains("'PUBLISH'"));
+            assert_eq!(sharded.matches("'lock:push:' ..").count(), tagged);
         }
     }
 }
