@@ -12,6 +12,12 @@ pub(crate) const RETRY_PAUSES: Backoff =
 pub(crate) const FAULT_PAUSES: Backoff =
     Backoff { first: Duration::from_millis(20), longest: Duration::from_secs(1) };
 
+/// Pauses between connects to the one server there is: holders are to be told soon if it comes back
+/// without its data.
+#[cfg(feature = "redis")]
+pub(crate) const RECONNECT_PAUSES: Backoff =
+    Backoff { first: Duration::from_millis(10), longest: Duration::from_millis(80) };
+
 /// Pauses between requests to a cluster that is about to serve them.
 #[cfg(feature = "redis")]
 pub(crate) const REDIRECT_PAUSES: Backoff =

@@ -29,9 +29,9 @@ mod votes;
 
 #[cfg(feature = "idempotency")]
 pub(crate) use backoff::OUTCOME_PAUSES;
-#[cfg(feature = "redis")]
-pub(crate) use backoff::REDIRECT_PAUSES;
 pub(crate) use backoff::{FAULT_PAUSES, LOOK_PAUSES, RETRY_PAUSES};
+#[cfg(feature = "redis")]
+pub(crate) use backoff::{RECONNECT_PAUSES, REDIRECT_PAUSES};
 pub(crate) use cohort::{
     Ask, Changes, Cohort, Counters, Effects, Entry, News, Overload, ReleaseAnswer, SeatId, Step,
     Verdict,

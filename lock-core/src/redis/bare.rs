@@ -58,7 +58,7 @@ impl BareSession {
 
 impl BareClaim {
     fn owner(&self) -> Owner<'_> {
-        Owner { claim: self.id, session: &self.session }
+        Owner { claim: self.id, session: &self.session, of_quorum: false }
     }
 
     /// Takes the key if it is free.

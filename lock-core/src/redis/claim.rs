@@ -1,5 +1,6 @@
 //! The verbs of one claim.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -67,12 +68,16 @@ pub struct RedisClaim {
     held: bool,
     /// Held for the full lease, not only for what is left of a pushed grant.
     renewed: bool,
+    /// The server tells when others write its key.
+    is_tracked: bool,
     /// Others wait, as far as is known.
     wanted: bool,
     /// The first and the last token of its hold.
     tokens: (u64, u64),
     /// It was asked for before, so something of it may be at the server.
     is_asked: bool,
+    /// It may be in line there, or was.
+    is_in_line: bool,
     /// Where its tokens end, in a quorum.
     clock: Option<u64>,
     /// Where attempts were sent whose effect is not known: they may take effect later still, and
@@ -85,8 +90,8 @@ pub struct RedisClaim {
 struct Blocked {
     /// When the attempt was sent: a hand-off that counts is later.
     sent: Instant,
-    /// The last token of the key then, or the server's clock in tokens if it had none: a hand-off
-    /// that counts has greater ones.
+    /// The last token of the server then, or its clock in tokens if that is more; of a quorum, that of
+    /// the key: a hand-off that counts has greater ones.
     latest: u64,
 }
 
@@ -102,9 +107,11 @@ impl RedisClaim {
             blocked: None,
             held: false,
             renewed: false,
+            is_tracked: false,
             wanted: false,
             tokens: (0, 0),
             is_asked: false,
+            is_in_line: false,
             clock: None,
             doubts: Vec::new(),
         }
@@ -204,7 +211,7 @@ impl RedisClaim {
     }
 
     fn owner(&self) -> Owner<'_> {
-        Owner { claim: self.id, session: &self.node.session }
+        Owner { claim: self.id, session: &self.node.session, of_quorum: self.clock.is_some() }
     }
 
     fn claim_lease(&self) -> Duration {
@@ -263,7 +270,7 @@ impl RedisClaim {
     }
 
     fn blocked(&mut self, blocked: Blocked, ahead: i64, left_ms: i64, foreign: bool) -> Attempt {
-        self.blocked = Some(blocked);
+        (self.blocked, self.is_in_line) = (Some(blocked), true);
         let mut recheck = self.recheck();
         if let Ok(left) = u64::try_from(left_ms) {
             // The server drops a key when its time has passed, not when it has come.
@@ -277,7 +284,7 @@ impl RedisClaim {
 
     /// Asks the store where the claim stands; `join`: and stands in line if need be.
     async fn stand(&mut self, join: bool) -> Result<Attempt, Fault> {
-        let is_asked = std::mem::replace(&mut self.is_asked, true);
+        let is_asked = mem::replace(&mut self.is_asked, true);
         let command = match self.clock {
             None => {
                 let mut command = self.node.command(&ATTEMPT, &self.names);
@@ -292,6 +299,7 @@ impl RedisClaim {
             Ok(answer) => answer,
             Err(unserved) => {
                 let fault = unserved.fault.into_fault();
+                self.is_in_line = true;
                 if let Some(sent) = unserved.sent.filter(|_| fault.is_transient()) {
                     keep_latest(&mut self.doubts, sent, DOUBTS_MAX);
                 }
@@ -337,12 +345,13 @@ impl RedisClaim {
         command
     }
 
-    fn withdrawal(&self) -> Cmd {
+    /// With the `last` token of its block, if it knows that: where it is not told, the next block
+    /// begins at the clock.
+    fn withdrawal(&self, last: u64) -> Cmd {
         let Some(clock) = self.clock else {
             let mut command = self.node.command(&WITHDRAW, &self.names);
-            // Where it is not told, the next block begins at the clock.
-            let last = Some(self.tokens.1).filter(|last| self.wanted && *last > 0);
-            command.arg(self.owner()).arg(last);
+            let looks = self.wanted || self.is_in_line;
+            command.arg(self.owner()).arg(looks.then_some(last));
             return command;
         };
         let mut command = self.of_quorum(&QUORUM_WITHDRAW, &MEMBER_WITHDRAW);
@@ -406,6 +415,9 @@ impl Claim for RedisClaim {
         match self.node.renew(renew).await? {
             Renewed::Held { last, wanted } => {
                 self.renewed = true;
+                if !mem::replace(&mut self.is_tracked, true) {
+                    self.node.inboxes.renewed(self.names.tag(), self.id);
+                }
                 // Those that it has go on to where the server's end now.
                 let (first, before) = self.tokens;
                 let fences = match last {
@@ -415,7 +427,10 @@ impl Claim for RedisClaim {
                 self.tokens.1 = fences.last().unwrap_or(before);
                 Ok(Renewal::Held(self.granted(fences, wanted)))
             }
-            Renewed::Lost => Ok(Renewal::Lost),
+            Renewed::Lost => {
+                self.tokens = (0, 0);
+                Ok(Renewal::Lost)
+            }
             Renewed::Foreign => Err(Fault::new(
                 FaultKind::ForeignValue,
                 "something that is no lock is stored at the key of this lock",
@@ -429,13 +444,15 @@ impl Claim for RedisClaim {
         (self.blocked, self.held, self.renewed) = (None, false, false);
         let pass = self.pass();
         self.wanted |= self.inbox.as_ref().is_some_and(|inbox| inbox.is_wanted());
-        let command = self.withdrawal();
+        let doubts = mem::take(&mut self.doubts);
+        // Told once: what is asked again, or late, may find a later holder whose tokens are those.
+        let (_, last) = mem::take(&mut self.tokens);
+        let command = self.withdrawal(if doubts.is_empty() { last } else { 0 });
         let script: &'static Script = match (&pass, self.clock) {
             (Some(_), _) => &MEMBER_WITHDRAW,
             (None, Some(_)) => &QUORUM_WITHDRAW,
             (None, None) => &WITHDRAW,
         };
-        let doubts = std::mem::take(&mut self.doubts);
         let behind = (!doubts.is_empty()).then(|| command.clone());
         let answer = match &pass {
             None => self.node.withdraw(script, command, &self.names, self.owner(), held).await,
@@ -485,6 +502,9 @@ impl Drop for RedisClaim {
     fn drop(&mut self) {
         if self.inbox.is_some() {
             self.node.inboxes.close(self.id);
+        }
+        if self.is_tracked {
+            self.node.inboxes.given_up(self.names.tag(), self.id);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Pushes, by claim.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashTable;
@@ -103,6 +104,9 @@ impl Inbox {
 #[derive(Debug, Default)]
 pub(super) struct Inboxes {
     claims: Mutex<HashTable<(ClaimId, Arc<Inbox>)>>,
+    /// The claims that were renewed, by the hash of their key: the server tells when others write it.
+    renewed: Mutex<HashTable<(u64, ClaimId)>>,
+    keys: RandomState,
 }
 
 fn hash(claim: ClaimId) -> u64 {
@@ -135,6 +139,53 @@ impl Inboxes {
         let claims = self.claims();
         let found = claims.find(hash(claim), |(other, _)| *other == claim);
         found.map(|(_, inbox)| inbox.clone())
+    }
+
+    /// This claim on this key was renewed, and so its key read.
+    pub(super) fn renewed(&self, key: &[u8], claim: ClaimId) {
+        let hash = self.keys.hash_one(key);
+        self.by_key().insert_unique(hash, (hash, claim), |(hash, _)| *hash);
+    }
+
+    /// It is renewed no more.
+    pub(super) fn given_up(&self, key: &[u8], claim: ClaimId) {
+        let mut renewed = self.by_key();
+        if let Ok(found) = renewed.find_entry(self.keys.hash_one(key), |(_, it)| *it == claim) {
+            found.remove();
+        }
+        if renewed.is_empty() {
+            renewed.shrink_to(64, |(hash, _)| *hash);
+        }
+    }
+
+    fn by_key(&self) -> MutexGuard<'_, HashTable<(u64, ClaimId)>> {
+        self.renewed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the claims on these keys ask: they were deleted, overwritten, or came to their end.
+    pub(super) fn written_by_others(&self, push: &PushInfo) {
+        let Some(Value::Array(names)) = push.data.first() else {
+            // All keys were flushed.
+            return self.ask(self.by_key().iter().map(|(_, claim)| *claim).collect());
+        };
+        for name in names {
+            let Value::BulkString(name) = name else { continue };
+            let Some(key) = names::key_of_lock(name) else { continue };
+            let hash = self.keys.hash_one(key);
+            let renewed = self.by_key();
+            let found = renewed.iter_hash(hash).filter(|(other, _)| *other == hash);
+            let claims = found.map(|(_, claim)| *claim).collect();
+            drop(renewed);
+            self.ask(claims);
+        }
+    }
+
+    fn ask(&self, claims: Vec<ClaimId>) {
+        for claim in claims {
+            let Some(inbox) = self.get(claim) else { continue };
+            inbox.news().ask.get_or_insert(Change::Here);
+            inbox.poke.notify_one();
+        }
     }
 
     /// Has all claims ask: there is another server, which may know nothing of their places. What
@@ -215,7 +266,10 @@ mod tests {
         let claim = ClaimId::from_bits(5);
         let inbox = inboxes.open(claim);
         let push = |first: u64| {
-            let message = format!("g {} {first} {first} 1", names::Owner { claim, session: "ab" });
+            let message = format!(
+                "g {} {first} {first} 1",
+                names::Owner { claim, session: "ab", of_quorum: false }
+            );
             let data = ["lock:push:ab", &message].map(|part| Value::BulkString(part.into()));
             PushInfo { kind: PushKind::Message, data: data.to_vec() }
         };
@@ -235,7 +289,8 @@ mod tests {
         let inboxes = Inboxes::default();
         let claim = ClaimId::from_bits(5);
         let inbox = inboxes.open(claim);
-        let message = format!("g {} 7 9 1", names::Owner { claim, session: "ab" });
+        let message =
+            format!("g {} 7 9 1", names::Owner { claim, session: "ab", of_quorum: false });
         let data = ["lock:push:ab", &message].map(|part| Value::BulkString(part.into())).to_vec();
         inboxes.deliver(&PushInfo { kind: PushKind::Message, data });
         inboxes.stir();
@@ -253,7 +308,7 @@ mod tests {
         let inboxes = Inboxes::default();
         let claim = ClaimId::from_bits(5);
         let inbox = inboxes.open(claim);
-        let message = format!("a {}", names::Owner { claim, session: "ab" });
+        let message = format!("a {}", names::Owner { claim, session: "ab", of_quorum: false });
         let data = ["lock:push:ab", &message].map(|part| Value::BulkString(part.into())).to_vec();
         let push = PushInfo { kind: PushKind::Message, data };
         inboxes.deliver(&push);
@@ -266,7 +321,7 @@ mod tests {
     #[test]
     fn messages_are_read_and_others_passed_over() {
         let claim = ClaimId::from_bits(5);
-        let owner = names::Owner { claim, session: "ab" };
+        let owner = names::Owner { claim, session: "ab", of_quorum: false };
         let handed = Handed { fences: FenceRange::new(7, 9), wanted: true, term: 0 };
         let message = format!("g {owner} 7 9 1");
         assert_eq!(parse(message.as_bytes()), Some((claim, What::Handed(handed))));

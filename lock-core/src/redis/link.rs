@@ -20,13 +20,12 @@ use super::{fault, gate, probe};
 use crate::backend::Fault;
 use crate::engine::{clock, timeout};
 use crate::options::Replicas;
-use crate::proto::FAULT_PAUSES;
+use crate::proto::{FAULT_PAUSES, RECONNECT_PAUSES};
 
 /// Requests that may wait to be written.
 const BUFFERED_MAX: usize = 1_024;
 
-/// See the module. With a channel, the link is subscribed to it before anything is sent, and
-/// comes back by itself, so that pushes are missed as short as can be.
+/// See the module.
 #[derive(Debug)]
 pub(super) struct Link {
     origin: Origin,
@@ -44,12 +43,23 @@ pub(super) struct Link {
     opened: Notify,
 }
 
+/// What a link has to do with pushes.
 #[derive(Debug)]
 struct Push {
-    channel: Option<String>,
+    role: Role,
     inboxes: Arc<Inboxes>,
-    /// This link, for the task that brings it back.
+    /// This link, for whoever brings it back.
     this: Weak<Link>,
+}
+
+#[derive(Debug)]
+enum Role {
+    /// It is subscribed to this channel before anything is sent, and comes back by itself.
+    Listens(String),
+    /// It comes back by itself.
+    Stands,
+    /// The server tells over it which keys that a renewal has read were written by others.
+    Tracks,
 }
 
 /// A connection, and which one it is.
@@ -74,19 +84,30 @@ impl Link {
 
     /// A link that listens to `channel` as well.
     pub(super) fn listening(origin: Origin, channel: String, inboxes: Arc<Inboxes>) -> Arc<Self> {
-        Self::coming_back(origin, Some(channel), inboxes)
+        Self::pushed(origin, Side::Application, Role::Listens(channel), inboxes)
     }
 
     /// A link for requests only that comes back by itself.
     pub(super) fn standing(origin: Origin) -> Arc<Self> {
-        Self::coming_back(origin, None, Arc::default())
+        Self::pushed(origin, Side::Application, Role::Stands, Arc::default())
     }
 
-    fn coming_back(origin: Origin, channel: Option<String>, inboxes: Arc<Inboxes>) -> Arc<Self> {
+    /// A link for renewals: a claim whose key was deleted or overwritten asks at once.
+    pub(super) fn tracking(origin: Origin, side: Side, inboxes: Arc<Inboxes>) -> Arc<Self> {
+        Self::pushed(origin, side, Role::Tracks, inboxes)
+    }
+
+    fn pushed(origin: Origin, side: Side, role: Role, inboxes: Arc<Inboxes>) -> Arc<Self> {
         Arc::new_cyclic(|this| {
-            let push = Push { channel, inboxes, this: this.clone() };
-            Self::new(origin, Side::Application, Some(push))
+            let push = Push { role, inboxes, this: this.clone() };
+            Self::new(origin, side, Some(push))
         })
+    }
+
+    /// This link, if it comes back by itself.
+    fn standing_here(&self) -> Option<Arc<Self>> {
+        let push = self.push.as_ref().filter(|push| !matches!(push.role, Role::Tracks))?;
+        push.this.upgrade()
     }
 
     fn new(origin: Origin, side: Side, push: Option<Push>) -> Self {
@@ -146,6 +167,12 @@ impl Link {
         *failed = None;
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection.clone());
         self.opened.notify_waiters();
+        if let Some(Push { role: Role::Listens(_), inboxes, .. }) = &self.push
+            && connection.number > 0
+        {
+            // The server may have been started anew, without its data: all ask.
+            inboxes.stir();
+        }
         Ok(connection)
     }
 
@@ -161,13 +188,16 @@ impl Link {
             let (inboxes, this) = (push.inboxes.clone(), push.this.clone());
             let origin = self.origin.clone();
             config = config.set_push_sender(move |info: redis::PushInfo| {
-                if info.kind == PushKind::Disconnection {
-                    if let Some(this) = this.upgrade() {
-                        this.broken(number);
-                        come_back(&this);
+                match info.kind {
+                    PushKind::Disconnection => {
+                        if let Some(this) = this.upgrade() {
+                            this.broken(number);
+                            this.standing_here().iter().for_each(come_back);
+                        }
                     }
-                } else if origin.is_current(term) {
-                    inboxes.deliver_in(term, &info);
+                    PushKind::Invalidate => inboxes.written_by_others(&info),
+                    _ if origin.is_current(term) => inboxes.deliver_in(term, &info),
+                    _ => {}
                 }
                 Ok::<(), std::convert::Infallible>(())
             });
@@ -177,8 +207,12 @@ impl Link {
         if self.origin.sentinels().is_some() {
             probe::master(&mut connection).await?;
         }
-        if let Some(channel) = self.push.as_ref().and_then(|push| push.channel.as_ref()) {
-            connection.subscribe(channel).await.map_err(fault::fault)?;
+        match self.push.as_ref().map(|push| &push.role) {
+            Some(Role::Listens(channel)) => {
+                connection.subscribe(channel).await.map_err(fault::fault)?;
+            }
+            Some(Role::Tracks) => probe::track(&mut connection).await?,
+            Some(Role::Stands) | None => {}
         }
         Ok(Numbered { connection, runtime, number, term })
     }
@@ -218,9 +252,7 @@ impl Link {
         }
         *current = None;
         drop(current);
-        if let Some(this) = self.push.as_ref().and_then(|push| push.this.upgrade()) {
-            come_back(&this);
-        }
+        self.standing_here().iter().for_each(come_back);
     }
 
     /// This connection is of no use any more.
@@ -378,9 +410,7 @@ impl Link {
         if let Some(sentinels) = self.origin.sentinels() {
             sentinels.look();
         }
-        if let Some(this) = self.push.as_ref().and_then(|push| push.this.upgrade()) {
-            come_back(&this);
-        }
+        self.standing_here().iter().for_each(come_back);
     }
 }
 
@@ -400,8 +430,12 @@ fn come_back(link: &Arc<Link>) {
             if link.get().await.is_ok() {
                 return;
             }
+            let pauses = match link.origin.sentinels() {
+                None => RECONNECT_PAUSES,
+                Some(_) => FAULT_PAUSES,
+            };
             drop(link);
-            tokio::time::sleep(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
+            tokio::time::sleep(pauses.pause(failures, clock::random_bits())).await;
         }
     }));
 }

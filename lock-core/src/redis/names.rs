@@ -94,11 +94,18 @@ impl ToRedisArgs for Name<'_> {
 
 impl redis::ToSingleRedisArg for Name<'_> {}
 
+/// The key of a lock, as it is in the name of that.
+pub(super) fn key_of_lock(name: &[u8]) -> Option<&[u8]> {
+    name.strip_prefix(PREFIX.as_bytes())?.strip_suffix(b"}")
+}
+
 /// A claim as it is written at the server: who, and where to reach it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Owner<'a> {
     pub(super) claim: ClaimId,
     pub(super) session: &'a str,
+    /// The members of a quorum do not mark who is wanted.
+    pub(super) of_quorum: bool,
 }
 
 /// The digits of a claim's id.
@@ -109,17 +116,24 @@ impl Owner<'_> {
     pub(super) fn bytes(&self) -> usize {
         CLAIM_DIGITS + 1 + self.session.len()
     }
+
+    fn separator(&self) -> char {
+        if self.of_quorum { UNMARKED } else { SEPARATOR }
+    }
 }
 
-/// Behind the claim. Earlier versions have a dot, and do not know [`WANTED`].
+/// Behind the claim.
 const SEPARATOR: char = ':';
+
+/// Behind a claim that does not know [`WANTED`]: of a quorum, or of an earlier version.
+const UNMARKED: char = '.';
 
 /// Behind an owner, at the lock: others wait, so its release looks at the line.
 const WANTED: char = '+';
 
 impl fmt::Display for Owner<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{SEPARATOR}{}", self.claim, self.session)
+        write!(f, "{}{}{}", self.claim, self.separator(), self.session)
     }
 }
 
@@ -127,7 +141,7 @@ impl ToRedisArgs for Owner<'_> {
     /// As it is displayed, without the machinery for that: it is a part of every request, and of a
     /// renewal many times.
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
-        let mut digits = [SEPARATOR as u8; CLAIM_DIGITS + 1];
+        let mut digits = [self.separator() as u8; CLAIM_DIGITS + 1];
         for (pair, byte) in digits.chunks_exact_mut(2).zip(self.claim.bits().to_be_bytes()) {
             let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
             pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 0xf)]);
@@ -147,7 +161,7 @@ pub(super) fn channel(session: &str) -> String {
 /// The claim in an owner that one of our clients wrote.
 pub(super) fn claim_of(owner: &[u8]) -> Option<ClaimId> {
     let owner = std::str::from_utf8(owner).ok()?;
-    let (claim, session) = owner.split_once([SEPARATOR, '.'])?;
+    let (claim, session) = owner.split_once([SEPARATOR, UNMARKED])?;
     let session = session.strip_suffix(WANTED).unwrap_or(session);
     if claim.len() != CLAIM_DIGITS || session.is_empty() {
         return None;
@@ -174,12 +188,14 @@ mod tests {
     fn an_owner_can_be_read_back_and_a_foreign_value_is_none() {
         for bits in [7, u128::MAX, 0x0123_4567_89ab_cdef << 40] {
             let claim = ClaimId::from_bits(bits);
-            let owner = Owner { claim, session: "ab" };
-            for text in [owner.to_string(), format!("{owner}+"), format!("{claim}.ab")] {
-                assert_eq!(claim_of(text.as_bytes()), Some(claim));
+            for of_quorum in [false, true] {
+                let owner = Owner { claim, session: "ab", of_quorum };
+                for text in [owner.to_string(), format!("{owner}+")] {
+                    assert_eq!(claim_of(text.as_bytes()), Some(claim));
+                }
+                assert_eq!(owner.to_redis_args(), [owner.to_string().into_bytes()]);
+                assert_eq!(owner.bytes(), owner.to_string().len());
             }
-            assert_eq!(owner.to_redis_args(), [owner.to_string().into_bytes()]);
-            assert_eq!(owner.bytes(), owner.to_string().len());
         }
         for foreign in [&b"0123456789abcdef0123456789abcdef"[..], b"", b"\xff.x", b"1.a", b"1:a+"] {
             assert_eq!(claim_of(foreign), None);

@@ -50,9 +50,10 @@ impl One {
         requests: Arc<AtomicU64>,
         #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
     ) -> Self {
-        let conductor = Link::plain(origin.clone(), Side::Conductor);
+        let tracking = |side| Link::tracking(origin.clone(), side, inboxes.clone());
+        let conductor = tracking(Side::Conductor);
         let link = |side| match side {
-            Side::Application => Link::plain(origin.clone(), side),
+            Side::Application => tracking(side),
             Side::Conductor => conductor.clone(),
         };
         let renewals = Renewals::new(link, &session, &requests, Shape::Whole);

@@ -112,6 +112,21 @@ pub(super) async fn master(connection: &mut MultiplexedConnection) -> Result<(),
     }
 }
 
+/// Has the server tell over this connection which of the keys that are read over it were written by
+/// others. Without that a holder finds at its next renewal that its key is gone.
+pub(super) async fn track(connection: &mut MultiplexedConnection) -> Result<(), Fault> {
+    let mut track = Cmd::new();
+    track.arg("CLIENT").arg("TRACKING").arg("ON").arg("NOLOOP");
+    match connection.send_packed_command(&track).await.and_then(Value::extract_error) {
+        Err(error) if error.is_unrecoverable_error() => Err(fault::fault(error)),
+        Err(error) => {
+            tracing::debug!(%error, "no CLIENT TRACKING: a deletion by hand shows at a renewal");
+            Ok(())
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
 /// Warns when a master that is cut off from its replicas goes on to grant.
 pub(super) async fn min_replicas(node: &Node) {
     let mut command = Cmd::new();

@@ -242,7 +242,9 @@ impl Post {
     }
 
     fn owner(&self, due: &Due) -> Owner<'_> {
-        Owner { claim: due.renew.claim, session: &self.session }
+        let Renew { claim, tokens, .. } = due.renew;
+        // Only those of a quorum have none.
+        Owner { claim, session: &self.session, of_quorum: !tokens }
     }
 
     async fn send_whole(&self, batch: Vec<Due>, within: Duration) {

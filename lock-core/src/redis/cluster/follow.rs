@@ -153,7 +153,7 @@ impl Cluster {
     }
 
     async fn keep(&self, renew: &Renew, end: Instant) -> Result<Renewed, Fault> {
-        let owner = Owner { claim: renew.claim, session: self.session() };
+        let owner = Owner { claim: renew.claim, session: self.session(), of_quorum: false };
         let mut command = KEEP.evalsha(1);
         command.arg(renew.names.lock()).arg(owner).arg(renew.lease_ms);
         let call = Call::new(&KEEP, &command, Lane::Renewals, left(end));

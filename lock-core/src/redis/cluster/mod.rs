@@ -302,7 +302,8 @@ mod tests {
         learn(&cluster, "127.0.0.1:1", 1);
         let (claim, names) = (ClaimId::from_bits(5), Names::new(&Key::new("k").unwrap()));
         let (inbox, listening) = (inboxes.open(claim), cluster.listen(&names, claim).unwrap());
-        let message = format!("g {} 7 9 1", names::Owner { claim, session: "ab" });
+        let message =
+            format!("g {} 7 9 1", names::Owner { claim, session: "ab", of_quorum: false });
         let data = [channel(listening.slot, "ab"), message];
         let data = data.map(|part| Value::BulkString(part.into_bytes())).to_vec();
         let push = PushInfo { kind: PushKind::SMessage, data };

@@ -45,13 +45,14 @@ pub(super) enum Lane {
 impl Server {
     pub(super) fn new(cluster: &Cluster, addr: Addr, client: Client) -> Self {
         let origin = Origin::Server(Arc::new(client.clone()));
+        let tracking = |side| Link::tracking(origin.clone(), side, cluster.inboxes.clone());
         let links = Sides::new(|side| match side {
             Side::Application => Link::standing(origin.clone()),
-            Side::Conductor => Link::plain(origin.clone(), side),
+            Side::Conductor => tracking(side),
         });
         let (session, requests) = (cluster.session(), &cluster.requests);
         let link = |side| match side {
-            Side::Application => Link::plain(origin.clone(), side),
+            Side::Application => tracking(side),
             Side::Conductor => links.of(side).clone(),
         };
         let renewals = Renewals::new(link, session, requests, Shape::BySlot);

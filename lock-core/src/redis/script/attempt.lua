@@ -3,7 +3,7 @@
 --      that was, 0 for one that must not wait
 -- -> the first of 32 tokens: granted, and nothing was looked at
 --    {1, first, last, wanted} granted
---    {0, ahead, ms left, foreign, the last token of the server} blocked
+--    {0, ahead, ms left, foreign, a token above all that were given} blocked
 local call = redis.call
 local lock, clock = KEYS[1], KEYS[2] or 'lock:clock'
 local me, stands = ARGV[1], ARGV[3]
@@ -52,21 +52,26 @@ if not holder then
 end
 
 if holder == me or holder == me .. '+' then
-  -- The answer to an earlier attempt was lost, or the push of a hand-off.
+  -- The answer to an earlier attempt was lost, or the push of a hand-off. One that was long on its way
+  -- may have found the key free when this claim was in line already.
   call('PEXPIRE', lock, ARGV[2])
+  if call('HDEL', due, me) == 1 then
+    call('LREM', queue, 1, me)
+  end
   local first, last = reserve()
   return {1, first, last, holder == me and 0 or call('EXISTS', queue)}
 end
 
 local left = call('PTTL', lock)
-local owner, session = string.match(holder, '^(%x+[.:](%x+))%+?$')
+local owner, session = owner_of(holder)
 local alien = owner and 0 or 1
--- A hand-off that is pushed later ends above it; an older push still on its way does not.
-local mark = tonumber(call('GET', clock)) or 0
+-- A hand-off that is pushed later ends above it; an older push still on its way does not, also where
+-- the mark was deleted by hand.
+local latest = math.max(tonumber(call('GET', clock)) or 0, ticks())
 -- Before anything is written: it may be no list.
 local waiting = call('LLEN', queue)
 if stands == '0' then
-  return {0, waiting + 1, left, alien, mark}
+  return {0, waiting + 1, left, alien, latest}
 end
 local lease = math.min(tonumber(ARGV[2]), DUE_MS)
 local new = call('HSET', due, me, now_ms() + DUE_MS .. ':' .. lease) == 1
@@ -75,11 +80,11 @@ local ahead = at and at + 1 or call('RPUSH', queue, me)
 -- Ten times as long as any waiter counts as alive.
 call('PEXPIRE', queue, DUE_MS * 10)
 call('PEXPIRE', due, DUE_MS * 10)
-if owner == holder and string.byte(holder, 33) == 58 then
+if owner == holder and is_markable(holder) then
   -- So that its release looks at the line, and no other one does.
   call('SET', lock, holder .. '+', 'KEEPTTL')
 end
 if ahead == 1 and owner then
   call('PUBLISH', 'lock:push:' .. session, 'w ' .. owner)
 end
-return {0, ahead, left, alien, mark}
+return {0, ahead, left, alien, latest}

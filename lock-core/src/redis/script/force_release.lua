@@ -17,7 +17,7 @@ if not handed then
   call('DEL', lock)
 end
 -- The holder renews when it hears that it is wanted, and finds that it holds nothing.
-local owner, session = string.match(holder, '^(%x+[.:](%x+))%+?$')
+local owner, session = owner_of(holder)
 if owner then
   call('PUBLISH', 'lock:push:' .. session, 'w ' .. owner)
 end

@@ -3,6 +3,20 @@ local SKIPS_MAX = 1000
 -- The claim lease of a waiter that left none.
 local CLAIM_LEASE_MS = '1500'
 
+-- The owner that one of our clients wrote, without the mark that others wait, and its session.
+-- Values of other libraries may look alike, but for their length.
+local function owner_of(value)
+  local owner, session = string.match(value, '^(%x+[.:](%x+))%+?$')
+  if owner and #owner == 49 then
+    return owner, session
+  end
+end
+
+-- Whether an owner knows the mark: one of an earlier version, or of a quorum, has a dot.
+local function is_markable(owner)
+  return string.byte(owner, 33) == 58
+end
+
 -- Gives the free key to the first waiter that is alive, and pushes the grant to it. True if
 -- somebody has the key now; false if it is the turn of `me`, or nobody waits. An error leaves the
 -- line as it was. While a slot of a cluster moves, a key that was emptied here is of another node:
@@ -33,8 +47,7 @@ local function promote(me, used)
       local grant = string.format('g %s %d %d %d', head, first, last, wanted)
       -- Without a receiver its process is gone, or its connection: skip it at once.
       if call('PUBLISH', 'lock:push:' .. string.sub(head, 34), grant) > 0 then
-        -- A claim of an earlier version does not know the mark.
-        local marked = wanted == 1 and string.byte(head, 33) == 58
+        local marked = wanted == 1 and is_markable(head)
         call('SET', lock, marked and head .. '+' or head, 'PX', lease)
         return true
       end

@@ -16,6 +16,7 @@ if ARGV[1] == '1' then
     last = reserved
   end)
 end
+-- A key is read once more when it was written: the server then tells when others write it.
 local answers = {last}
 for n = 1, claims do
   local lock = has_all and KEYS[2 * n] or KEYS[n]
@@ -24,16 +25,17 @@ for n = 1, claims do
   local answer = 0
   if holder == me then
     call('PEXPIRE', lock, lease)
+    call('GET', lock)
     answer = ARGV[1] == '0' and call('EXISTS', lock .. ':queue') == 1 and 2 or 1
   elseif holder == me .. '+' then
-    if call('EXISTS', has_all and KEYS[2 * n + 1] or lock .. ':queue') == 1 then
-      call('PEXPIRE', lock, lease)
-      answer = 2
-    else
-      -- Nobody waits any more.
-      call('SET', lock, me, 'PX', lease)
+    call('PEXPIRE', lock, lease)
+    answer = 2
+    if call('EXISTS', has_all and KEYS[2 * n + 1] or lock .. ':queue') == 0 then
+      -- Nobody waits any more. A server without memory may refuse that.
+      redis.pcall('SET', lock, me, 'KEEPTTL')
       answer = 1
     end
+    call('GET', lock)
   elseif type(holder) == 'table' then
     answer = -1
   end

@@ -12,12 +12,17 @@ local function now_ms()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
+-- This moment in tokens.
+local function ticks()
+  time = time or call('TIME')
+  return ((time[1] - EPOCH_S) * 1000000 + time[2]) * PER_US
+end
+
 -- Reserves tokens above all that were given: the first and the last. `used` is the last one that
 -- the holder before may have used; where that is not known, they begin at the clock. All end at the
 -- clock, or a few behind the mark: what a server that lost its data gives next is above them.
 local function reserve(used)
-  time = time or call('TIME')
-  local now = ((time[1] - EPOCH_S) * 1000000 + time[2]) * PER_US
+  local now = ticks()
   local mark = call('GET', clock)
   local before = mark and (tonumber(mark) or error('WRONGTYPE a foreign value is stored at ' .. clock)) or now - 1
   local first = used and used + 1 or math.max(now, before + 1)
