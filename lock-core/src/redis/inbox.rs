@@ -32,7 +32,27 @@ struct News {
     handed: Option<Handed>,
     wanted: bool,
     /// The store is to be asked, whatever is known of it.
-    ask: Option<Change>,
+    ask: Option<Why>,
+}
+
+/// Why the store is to be asked, the graver one behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Why {
+    /// It said so.
+    Told,
+    /// It is back, and may have lost its data meanwhile.
+    Back,
+    /// Another server has taken its place.
+    Elsewhere,
+}
+
+impl Why {
+    fn change(self) -> Change {
+        match self {
+            Self::Told => Change::Here,
+            Self::Back | Self::Elsewhere => Change::Elsewhere,
+        }
+    }
 }
 
 impl News {
@@ -49,7 +69,7 @@ impl News {
     /// Why the store is to be asked; that there is another server outweighs all that one pushes.
     fn change(&self, holding: bool) -> Option<Change> {
         let pushed = if holding { self.wanted } else { self.handed.is_some() };
-        self.ask.or(pushed.then_some(Change::Here))
+        self.ask.map(Why::change).or(pushed.then_some(Change::Here))
     }
 }
 
@@ -60,7 +80,7 @@ impl Inbox {
 
     /// Whether there is another server, which was not asked yet.
     pub(super) fn is_elsewhere(&self) -> bool {
-        self.news().ask == Some(Change::Elsewhere)
+        self.news().ask == Some(Why::Elsewhere)
     }
 
     /// Takes the hand-off that was pushed. The store is asked if there is none.
@@ -82,9 +102,11 @@ impl Inbox {
         std::mem::take(&mut news.wanted)
     }
 
-    /// Has the claim ask, whatever was pushed to it: there is another server.
-    fn stir(&self) {
-        *self.news() = News { ask: Some(Change::Elsewhere), ..News::default() };
+    /// Has the claim ask, whatever was pushed to it.
+    fn stir(&self, why: Why) {
+        let mut news = self.news();
+        *news = News { ask: news.ask.max(Some(why)), ..News::default() };
+        drop(news);
         self.poke.notify_one();
     }
 
@@ -183,24 +205,42 @@ impl Inboxes {
     fn ask(&self, claims: Vec<ClaimId>) {
         for claim in claims {
             let Some(inbox) = self.get(claim) else { continue };
-            inbox.news().ask.get_or_insert(Change::Here);
+            inbox.news().ask.get_or_insert(Why::Told);
             inbox.poke.notify_one();
         }
+    }
+
+    /// Has all claims ask: the server is back, and may be without its data.
+    pub(super) fn is_back(&self) {
+        self.stir_all(Why::Back);
     }
 
     /// Has all claims ask: there is another server, which may know nothing of their places. What
     /// the last one pushed is of the past.
     pub(super) fn stir(&self) {
+        self.stir_all(Why::Elsewhere);
+    }
+
+    fn stir_all(&self, why: Why) {
         for (_, inbox) in self.claims().iter() {
-            inbox.stir();
+            inbox.stir(why);
         }
     }
 
     /// The same for some of them.
     pub(super) fn stir_these(&self, claims: &[ClaimId]) {
+        self.stir_some(claims, Why::Elsewhere);
+    }
+
+    /// As [`is_back`](Self::is_back), for some of them.
+    pub(super) fn are_to_ask(&self, claims: &[ClaimId]) {
+        self.stir_some(claims, Why::Back);
+    }
+
+    fn stir_some(&self, claims: &[ClaimId], why: Why) {
         for claim in claims {
             let Some(inbox) = self.get(*claim) else { continue };
-            inbox.stir();
+            inbox.stir(why);
         }
     }
 
@@ -223,7 +263,7 @@ impl Inboxes {
                 What::Handed(handed) => inbox.news().hand(Handed { term, ..handed }),
                 What::Wanted => inbox.news().wanted = true,
                 What::Ask => {
-                    inbox.news().ask.get_or_insert(Change::Here);
+                    inbox.news().ask.get_or_insert(Why::Told);
                 }
             }
             inbox.poke.notify_one();

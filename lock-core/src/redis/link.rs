@@ -171,7 +171,7 @@ impl Link {
             && connection.number > 0
         {
             // The server may have been started anew, without its data: all ask.
-            inboxes.stir();
+            inboxes.is_back();
         }
         Ok(connection)
     }

@@ -153,6 +153,68 @@ async fn scripts_that_are_flushed_in_traffic_are_loaded_again_unnoticed() {
     nothing_left(&server, clients).await;
 }
 
+/// F29 (V1): a hold that was renewed once is told at once that its key was deleted or overwritten,
+/// long before its next renewal.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_by_hand_is_told_at_once_to_a_hold_that_was_renewed() {
+    let server = RedisServer::start();
+    let (locks, other) =
+        (connect(&server.url(), ms(60_000)).await, connect(&server.url(), ms(60_000)).await);
+    for throw in [&["DEL", "lock:{k}"][..], &["SET", "lock:{k}", "another"], &["FLUSHALL"]] {
+        let guard = locks.lock("k").await.unwrap();
+        // Somebody who waits for a moment makes the holder ask; a renewal by time is 20 s away.
+        let (before, waiting) = (locks.stats().renewals, other.lock("k").acquire());
+        let renewed = eventually("a renewal", || locks.stats().renewals > before);
+        tokio::select! {
+            _ = waiting => panic!("it is held"),
+            () = renewed => {}
+        }
+        line_of(&server, "k", 0).await;
+        server.command::<redis::Value>(throw);
+        let lost = within("the loss", guard.lost()).await;
+        assert_eq!(lost.cause(), LostCause::Taken, "{throw:?}");
+        server.command::<u64>(&["DEL", "lock:{k}"]);
+    }
+    nothing_left(&server, [locks, other]).await;
+}
+
+/// F06 (V1): a server that comes back without its data is asked for every hold at once, long before
+/// the next renewal of any; nobody new is given the key here before it has answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holders_are_told_as_soon_as_a_server_is_back_without_its_data() {
+    let mut server = RedisServer::start();
+    let locks = connect(&server.url(), ms(60_000)).await;
+    let mut guards = Vec::new();
+    for n in 0..200 {
+        guards.push(locks.lock(format!("k:{n}")).await.unwrap());
+    }
+    server.restart();
+    for guard in &guards {
+        assert_eq!(within("the loss", guard.lost()).await.cause(), LostCause::Taken);
+    }
+    let again = locks.lock("k:0").await.unwrap();
+    assert!(again.token() > guards[0].token());
+    again.release().await.unwrap();
+    drop(guards);
+    nothing_left(&server, [locks]).await;
+}
+
+/// F34 (V8): a lock of another library that looks like an owner of ours, but for its length, is not
+/// marked by who waits behind it: its holder's compare-and-delete would fail for ever.
+#[tokio::test]
+async fn a_foreign_lock_that_looks_like_ours_is_left_as_it_is() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(10_000)).await;
+    let foreign = "0123456789abcdef0123456789abcdef:17";
+    server.command::<()>(&["SET", "lock:{k}", foreign, "NX"]);
+    let waiting = tokio::spawn(locks.lock("k").acquire());
+    line_of(&server, "k", 1).await;
+    assert_eq!(server.command::<String>(&["GET", "lock:{k}"]), foreign);
+    server.command::<u64>(&["DEL", "lock:{k}"]);
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    nothing_left(&server, [locks]).await;
+}
+
 /// F29 (V1, V2, V6): a key that was deleted by hand, with everything else, or evicted, is lost at
 /// the next renewal; the next grant has a higher token.
 #[tokio::test]

@@ -84,11 +84,12 @@ impl Listener {
                 return Some(());
             }
             let mut done = true;
-            for slot in needed {
-                self.expect(slot);
-                done = done && self.tell("SSUBSCRIBE", slot).await;
+            for slot in &needed {
+                self.expect(*slot);
+                done = done && self.tell("SSUBSCRIBE", *slot).await;
             }
             if done {
+                self.of.cluster.upgrade()?.is_back(&needed);
                 return Some(());
             }
             self.open = None;

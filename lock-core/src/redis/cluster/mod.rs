@@ -172,6 +172,14 @@ impl Cluster {
         }
     }
 
+    /// The node of these slots was out of reach, and may have been started anew without its data.
+    fn is_back(&self, slots: &[u16]) {
+        for slot in slots {
+            let claims = self.needed().get(slot).cloned().unwrap_or_default();
+            self.inboxes.are_to_ask(&claims);
+        }
+    }
+
     /// A node answered that another one serves a slot.
     fn moved(&self, slot: u16, by: &Server, to: Addr) {
         let mut state = self.state();
