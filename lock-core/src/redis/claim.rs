@@ -573,7 +573,71 @@ fn ints<'a>(answer: &Value, numbers: &'a mut [i64; 5]) -> &'a [i64] {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
+    use crate::redis::fake;
+    use crate::redis::origin::Origin;
+    use crate::redis::script::RENEW;
+
+    fn sha(script: &Script) -> String {
+        match script.evalsha(0).args_iter().nth(1) {
+            Some(redis::Arg::Simple(sha)) => String::from_utf8(sha.to_vec()).unwrap(),
+            _ => panic!("a call has a hash"),
+        }
+    }
+
+    /// A withdrawal that is asked again may find another holder, at a server that has not heard of
+    /// the first: the tokens behind the last one are that one's then.
+    #[tokio::test]
+    async fn the_last_token_of_a_block_is_told_once() {
+        let (attempt, renew, withdraw) = (sha(&ATTEMPT), sha(&RENEW), sha(&WITHDRAW));
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let port = fake::start({
+            let told = told.clone();
+            move |words| match words {
+                ["SUBSCRIBE", channel] => {
+                    let bytes = channel.len();
+                    Some(format!(">3\r\n$9\r\nsubscribe\r\n${bytes}\r\n{channel}\r\n:1\r\n"))
+                }
+                ["EVALSHA", sha, ..] if *sha == attempt => Some(":100\r\n".into()),
+                ["EVALSHA", sha, ..] if *sha == renew => Some("*2\r\n:5000\r\n:2\r\n".into()),
+                ["EVALSHA", sha, _, _, _, last @ ..] if *sha == withdraw => {
+                    told.lock().unwrap().push(last.concat());
+                    // The first is not answered.
+                    (told.lock().unwrap().len() > 1).then(|| ":1\r\n".into())
+                }
+                _ => Some("+OK\r\n".into()),
+            }
+        });
+        let origin = Origin::parse(&format!("redis://127.0.0.1:{port}")).unwrap();
+        let node = Node::new(
+            &origin,
+            #[cfg(feature = "deadpool")]
+            None,
+        );
+        let terms = Terms {
+            lease: Duration::from_secs(9),
+            mode: Mode::Exclusive,
+            fences: 1,
+            patience: None,
+            name: None,
+            replicas: None,
+        };
+        let key = Key::new("k").unwrap();
+        let mut claim = RedisClaim::new(node.into(), &key, ClaimId::from_bits(7), terms);
+        assert!(matches!(claim.attempt().await, Ok(Attempt::Granted(_))));
+        match claim.renew().await {
+            Ok(Renewal::Held(grant)) => {
+                assert_eq!(grant.fences, FenceRange::new(100, 5_000));
+                assert!(grant.wanted);
+            }
+            answer => panic!("{answer:?}"),
+        }
+        assert!(claim.withdraw().await.is_err());
+        assert_eq!(claim.withdraw().await.unwrap(), Withdrawal::Released);
+        assert_eq!(*told.lock().unwrap(), ["5000", "0"]);
+    }
 
     #[test]
     fn of_too_many_doubts_the_latest_are_kept() {

@@ -139,6 +139,14 @@ pub(crate) async fn commands_within(
     (!verbs.is_empty()).then(|| (COMMANDS, server.command_stats().calls_of(verbs)))
 }
 
+/// The processor time that a server spends within the window, in microseconds.
+pub(crate) async fn server_cpu_within(server: &RedisServer, window: Window) -> f64 {
+    window.start().await;
+    let before = server.cpu_us();
+    window.end().await;
+    server.cpu_us() - before
+}
+
 /// How many packets the clients of a ZooKeeper send within the window.
 pub(crate) async fn packets_within(server: &ZooKeeperServer, window: Window) -> Sent {
     window.start().await;
@@ -178,6 +186,7 @@ pub(crate) const COMMANDS: &str = "commands each";
 pub(crate) const PACKETS: &str = "packets each";
 /// Of the process that takes and gives back, user and system.
 pub(crate) const CPU: &str = "client CPU µs each";
+pub(crate) const SERVER_CPU: &str = "server CPU µs each";
 pub(crate) const JAIN: &str = "Jain, tasks";
 pub(crate) const STARVED: &str = "tasks starved";
 pub(crate) const WAIT_P50: &str = "wait p50 ms";
@@ -186,3 +195,6 @@ pub(crate) const WAIT_MAX: &str = "longest wait ms";
 
 /// What a free key may cost this process, beside a lock with neither line nor tokens.
 pub(crate) const CPU_TO_RSLOCK_MAX: f64 = 1.2;
+
+/// The most that the server may spend on a free key, by what two scripts cost it that set and delete.
+pub(crate) const SERVER_CPU_TO_BARE_MAX: f64 = 1.5;

@@ -172,6 +172,18 @@ impl RedisServer {
         self.command(&["GET", &clock])
     }
 
+    /// The processor time that serves commands has taken since the server started, in microseconds.
+    #[must_use]
+    pub fn cpu_us(&self) -> f64 {
+        let info: String = self.command(&["INFO", "cpu"]);
+        let seconds = |name: &str| {
+            let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            value.and_then(|value| value.trim().parse::<f64>().ok()).expect("a number of seconds")
+        };
+        let parts = ["used_cpu_user_main_thread", "used_cpu_sys_main_thread"];
+        parts.map(seconds).iter().sum::<f64>() * 1e6
+    }
+
     /// Starts the counters of [`command_stats`](Self::command_stats) at zero.
     pub fn reset_stats(&self) {
         self.command::<()>(&["CONFIG", "RESETSTAT"]);

@@ -40,8 +40,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Work {
     }
     let ratio = |other| series.ratio(Ours.name(), other, P50).median;
     let targets = vec![
-        Target::at_most("p50 ÷ one EVALSHA round trip at the same pace", ratio(PACED), 1.3),
-        Target::at_most("p50 ÷ one EVALSHA round trip, back to back", ratio(HOT), 1.3),
+        Target::at_most("p50 ÷ one EVALSHA round trip at the same pace", ratio(PACED), 1.5),
+        Target::at_most("p50 ÷ one EVALSHA round trip, back to back", ratio(HOT), 1.5),
     ];
     Work {
         name: "handoff",

@@ -10,7 +10,7 @@ use tests::worker::{Reply, Worker};
 
 use crate::arguments::Arguments;
 use crate::child::{Input, Plan, answer, spawn};
-use crate::measure::{COMMANDS, CPU, CPU_TO_RSLOCK_MAX};
+use crate::measure::{COMMANDS, CPU, CPU_TO_RSLOCK_MAX, SERVER_CPU, SERVER_CPU_TO_BARE_MAX};
 use crate::report::{Target, Work};
 use crate::rivals::Connected;
 use crate::rivals::Contender::{self, EvalshaEmpty, EvalshaOurs, EvalshaSet, Ours, Poller, Rslock};
@@ -34,11 +34,16 @@ pub(crate) async fn run(arguments: &Arguments) -> Work {
         Target::at_most("p50 ÷ two bare EVALSHA (set, delete)", ratio(EvalshaSet, P50), 1.10),
         Target::at_most("p50 ÷ two EVALSHA of an empty script", ratio(EvalshaEmpty, P50), 1.10),
         Target::at_most("client CPU ÷ rslock", ratio(Rslock, CPU), CPU_TO_RSLOCK_MAX),
+        Target::at_most(
+            "server CPU ÷ 2 × EVALSHA (set, delete)",
+            ratio(EvalshaSet, SERVER_CPU),
+            SERVER_CPU_TO_BARE_MAX,
+        ),
     ];
     Work {
         name: "single",
         title: "one task, free key, acquire + release".to_owned(),
-        compared: vec![(Ours.name(), P50), (Ours.name(), CPU)],
+        compared: vec![(Ours.name(), P50), (Ours.name(), CPU), (Ours.name(), SERVER_CPU)],
         series,
         targets,
         notes: Vec::new(),
@@ -75,6 +80,7 @@ struct Run {
     child: Worker,
     cycles: Latencies,
     cpu_ns: u64,
+    server_us: f64,
     commands: u64,
 }
 
@@ -83,7 +89,7 @@ impl Run {
         let key = format!("bench:single:{}", contender.name());
         let mut child = spawn(&Plan::Block { url: server.url(), contender, key, block: BLOCK });
         child.reply().await;
-        Run { contender, child, cycles: Latencies::new(), cpu_ns: 0, commands: 0 }
+        Run { contender, child, cycles: Latencies::new(), cpu_ns: 0, server_us: 0.0, commands: 0 }
     }
 
     async fn block(&mut self) -> Block {
@@ -98,6 +104,7 @@ impl Run {
         series.push(name, P50, us(0.5));
         series.push(name, P99, us(0.99));
         series.push(name, CPU, self.cpu_ns as f64 / 1e3 / count);
+        series.push(name, SERVER_CPU, self.server_us / count);
         series.push(name, COMMANDS, self.commands as f64 / count);
     }
 }
@@ -115,11 +122,13 @@ async fn repeat(
     for block in 0..=cycles / BLOCK {
         for run in &mut runs {
             server.reset_stats();
+            let before_us = server.cpu_us();
             let done = run.block().await;
             // The first block warms connections and caches up.
             if block > 0 {
                 done.cycles_ns.iter().for_each(|ns| run.cycles.record(*ns));
                 run.cpu_ns += done.cpu_ns;
+                run.server_us += server.cpu_us() - before_us;
                 run.commands += server.command_stats().calls_of(run.contender.verbs());
             }
         }
