@@ -376,3 +376,42 @@ async fn what_version_1_wrote_is_never_marked() {
     front.await.unwrap().unwrap().release().await.unwrap();
     back.await.unwrap().unwrap().release().await.unwrap();
 }
+
+/// A key that version 1 used before has a fence for an hour.
+#[tokio::test]
+async fn tokens_grow_where_both_versions_take_a_key_in_turns() {
+    let server = RedisServer::start();
+    let (mut old, locks) = (Version1::connect(&server).await, client(&server).await);
+    let mut last = 0;
+    for _ in 0..3 {
+        let token = old.take().await;
+        assert!(token > last, "version 1 has {token} after {last}");
+        assert_eq!(old.withdraw().await, 1);
+        let guard = locks.lock("k").await.unwrap();
+        last = guard.token().get();
+        assert!(last > token, "today has {last} after {token}");
+        guard.release().await.unwrap();
+    }
+}
+
+/// A key is handed to version 1 while its recheck is under way, so that the answer to that comes
+/// before the push. The fence is that of its own last time.
+#[tokio::test]
+async fn tokens_grow_where_version_1_finds_that_it_was_handed_a_key() {
+    let server = RedisServer::start();
+    let (mut old, locks) = (Version1::connect(&server).await, client(&server).await);
+    let used = old.take().await;
+    old.withdraw().await;
+    let guard = locks.lock("k").await.unwrap();
+    let token = guard.token().get();
+    assert!(token > used);
+    old.stand(0).await;
+    let rival = client(&server).await;
+    let waiting = waiter(&server, &rival, 1).await;
+    guard.release().await.unwrap();
+    assert_eq!(value(&server).as_ref(), Some(&old.owner), "handed on");
+    let found = old.take().await;
+    assert!(found > token, "version 1 has {found} after {token}, and had {used} before");
+    old.withdraw().await;
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}
