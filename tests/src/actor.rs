@@ -58,6 +58,22 @@ impl Actor {
         (answer, start.elapsed())
     }
 
+    /// Takes `key` if nobody holds it.
+    ///
+    /// # Errors
+    ///
+    /// As the acquire itself.
+    pub async fn try_acquire(&self, key: &str) -> Result<Option<LockGuard>, AcquireError> {
+        let call = self.process.invoke(Fun::Acquire, key).begin();
+        let answer = self.locks.lock(key).try_acquire().await;
+        match &answer {
+            Ok(Some(guard)) => call.ok(Some(guard.token().get())),
+            Ok(None) => call.fail(),
+            Err(_) => call.info(),
+        }
+        answer
+    }
+
     /// Gives the lock up.
     ///
     /// # Errors

@@ -135,3 +135,19 @@ fn keys_commands_channels_and_clients_are_seen_from_outside() {
     assert_eq!(clients[0].subscriptions(), 1);
     assert!(clients[0].id() > 0 && clients[0].name().is_empty());
 }
+
+#[test]
+fn a_clock_moves_for_its_server_alone_and_stays_moved_over_a_restart() {
+    let mut server = RedisServer::with(RedisOptions::new().movable_clock());
+    let other = RedisServer::start();
+    server.command::<()>(&["SET", "k", "v", "PX", "60000"]);
+    server.move_clock(-3_600_000);
+    assert!(server.key("k").unwrap().ttl_ms.unwrap() > 3_600_000);
+    server.move_clock(1_800_000);
+    server.restart();
+    let behind_us = other.time_us() - server.time_us();
+    assert!((1_795_000_000..1_801_000_000).contains(&behind_us), "{behind_us} us behind");
+    server.command::<()>(&["SET", "k", "v", "PX", "60000"]);
+    server.move_clock(60_001);
+    assert_eq!(server.key("k"), None);
+}

@@ -13,6 +13,7 @@
 //! assert_eq!(server.keys(), []);
 //! ```
 
+mod clock;
 mod cluster;
 mod observe;
 mod options;

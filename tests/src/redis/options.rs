@@ -16,6 +16,7 @@ pub struct RedisOptions {
     pub(super) password: Option<String>,
     pub(super) acl: Option<Vec<String>>,
     pub(super) unix_socket: bool,
+    pub(super) movable_clock: bool,
     arguments: Vec<(String, String)>,
 }
 
@@ -35,6 +36,7 @@ impl RedisOptions {
             password: None,
             acl: None,
             unix_socket: false,
+            movable_clock: false,
             arguments: Vec::new(),
         }
     }
@@ -82,6 +84,14 @@ impl RedisOptions {
     #[must_use]
     pub fn unix_socket(mut self) -> Self {
         self.unix_socket = true;
+        self
+    }
+
+    /// Lets a test move the server's clock with
+    /// [`RedisServer::move_clock`](super::RedisServer::move_clock).
+    #[must_use]
+    pub fn movable_clock(mut self) -> Self {
+        self.movable_clock = true;
         self
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::thread::sleep;
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
+use super::clock;
 use super::options::{FIXTURE_PASSWORD, RedisOptions};
 use crate::port::free_port;
 use crate::process::Process;
@@ -102,6 +103,11 @@ impl RedisServer {
         self.options.unix_socket.then(|| self.directory.path().join("redis.sock"))
     }
 
+    /// Where its files are.
+    pub(super) fn folder(&self) -> &Path {
+        self.directory.path()
+    }
+
     /// The server's pid.
     ///
     /// # Panics
@@ -169,8 +175,12 @@ impl RedisServer {
         if let Some(acl) = self.options.acl_file() {
             fs::write(folder.join("users.acl"), acl).expect("a writable folder");
         }
-        let mut process =
-            Process::start(Command::new(&self.options.binary).arg(&config), "redis-server");
+        let mut command = Command::new(&self.options.binary);
+        command.arg(&config);
+        if self.options.movable_clock {
+            clock::load(&mut command, folder);
+        }
+        let mut process = Process::start(&mut command, "redis-server");
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             // The pid tells our server from one that took the port first.

@@ -24,6 +24,7 @@ mod known_bugs;
 mod link;
 mod many;
 mod memory;
+mod moved_clock;
 mod pool;
 mod processes;
 mod replies;

@@ -1,5 +1,6 @@
 //! Keys that are many.
 
+use lock_core::LockClient;
 use tests::checker::Checker;
 use tests::redis::RedisServer;
 use tests::wait::eventually;
@@ -72,4 +73,76 @@ async fn the_memory_of_a_process_stays_flat_over_keys_used_once_each() {
     worker.ended().await;
     history.check(Checker::new().exclusive());
     nothing_left(&server, []).await;
+}
+
+/// Distinct keys, and those of them that two clients want at once.
+const KEYS: usize = 100_000;
+const WANTED: usize = 1_000;
+
+const TASKS: usize = 64;
+
+/// Takes `first`, `first + TASKS` ... of the first `keys` keys, and gives each back.
+async fn take_each(locks: LockClient, first: usize, keys: usize) {
+    for n in (first..keys).step_by(TASKS) {
+        locks.lock(format!("k:{n}")).await.unwrap().release().await.unwrap();
+    }
+}
+
+/// V6: a hundred thousand keys, of which some were contended for and some lost, leave one key at
+/// the server.
+///
+/// The process that dies holds keys that nobody wants, keys that others wait for, and places in the
+/// line of keys that are held on. Its last traces end with the time that a line is kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_thousand_keys_leave_one_key_at_the_server() {
+    let (server, history) = (RedisServer::start(), History::new());
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        clients.push(connect(&server.url(), ms(10_000)).await);
+    }
+    let mut doomed = history.worker("doomed", &server.url(), &server, 600);
+    for n in 0..20 {
+        assert!(doomed.ask(&format!("acquire held:{n} 1000")).await.ok);
+    }
+    let kept = clients[0].lock("awaited").await.unwrap();
+    assert!(doomed.ask("flood awaited 3 60000").await.ok);
+    // Of these, holder and line die together.
+    assert!(doomed.ask("flood held:0 3 60000").await.ok);
+    line_of(&server, "awaited", 3).await;
+    line_of(&server, "held:0", 3).await;
+    let heirs: Vec<_> = (10..20)
+        .map(|n| tokio::spawn(clients[1].lock(format!("held:{n}")).wait(ms(60_000)).acquire()))
+        .collect();
+    for n in 10..20 {
+        line_of(&server, &format!("held:{n}"), 1).await;
+    }
+    doomed.kill();
+    let endless = server.keys().into_iter().filter(|key| key.ttl_ms.is_none());
+    assert!(endless.into_iter().all(|key| key.is_clock()), "the death would be kept for good");
+
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..TASKS {
+        tasks.spawn(take_each(clients[task % 4].clone(), task, KEYS));
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    // Two clients at a time run through the same keys, so that most are handed on.
+    for task in 0..TASKS {
+        tasks.spawn(take_each(clients[0].clone(), task, WANTED));
+        tasks.spawn(take_each(clients[1].clone(), task, WANTED));
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    for heir in heirs {
+        heir.await.unwrap().unwrap().release().await.unwrap();
+    }
+    kept.release().await.unwrap();
+    let handed: u64 = clients.iter().map(|locks| locks.stats().handoffs_remote).sum();
+    assert!(handed > 0, "no key was contended for");
+
+    let left = || server.keys().into_iter().map(|key| key.name).collect::<Vec<_>>();
+    eventually("the lines of the dead have ended", || left() == ["lock:clock"]).await;
+    nothing_left(&server, clients).await;
 }
