@@ -377,15 +377,18 @@ async fn what_version_1_wrote_is_never_marked() {
     back.await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// A key that version 1 used before has a fence for an hour.
+/// A key that version 1 used before has a fence for an hour, of which today's clients know nothing: a
+/// block of version 1 reaches back 2^20 tokens, 0.13 s, and not behind what it gave itself.
 #[tokio::test]
-async fn tokens_grow_where_both_versions_take_a_key_in_turns() {
+async fn version_1_goes_back_by_a_block_at_most_where_it_has_used_a_key_before() {
     let server = RedisServer::start();
     let (mut old, locks) = (Version1::connect(&server).await, client(&server).await);
-    let mut last = 0;
+    let (mut last, mut last_of_its_own) = (0, 0);
     for _ in 0..3 {
         let token = old.take().await;
-        assert!(token > last, "version 1 has {token} after {last}");
+        assert!(token + (1 << 20) > last, "version 1 has {token} after {last}");
+        assert!(token > last_of_its_own);
+        last_of_its_own = token;
         assert_eq!(old.withdraw().await, 1);
         let guard = locks.lock("k").await.unwrap();
         last = guard.token().get();

@@ -48,6 +48,10 @@ local function promote(me, used)
       -- Without a receiver its process is gone, or its connection: skip it at once.
       if call('PUBLISH', 'lock:push:' .. string.sub(head, 34), grant) > 0 then
         local marked = wanted == 1 and is_markable(head)
+        if not is_markable(head) then
+          -- If it asks before it has heard of this, it is to begin at the clock.
+          call('DEL', lock .. ':fence')
+        end
         call('SET', lock, marked and head .. '+' or head, 'PX', lease)
         return true
       end
