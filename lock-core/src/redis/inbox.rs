@@ -169,6 +169,11 @@ impl Inboxes {
         self.by_key().insert_unique(hash, (hash, claim), |(hash, _)| *hash);
     }
 
+    /// How many claims are renewed.
+    pub(super) fn renewed_here(&self) -> usize {
+        self.by_key().len()
+    }
+
     /// It is renewed no more.
     pub(super) fn given_up(&self, key: &[u8], claim: ClaimId) {
         let mut renewed = self.by_key();

@@ -58,8 +58,9 @@ enum Role {
     Listens(String),
     /// It comes back by itself.
     Stands,
-    /// The server tells over it which keys that a renewal has read were written by others.
-    Tracks,
+    /// The server tells over it which keys that a renewal has read were written by others, if it
+    /// agreed to.
+    Tracks(AtomicBool),
 }
 
 /// A connection, and which one it is.
@@ -72,6 +73,10 @@ pub(super) struct Numbered {
     /// When this is over, what it still answers does not count.
     term: u64,
 }
+
+/// With more holds than this, none is tracked: what that costs the server is as much again as to renew
+/// them.
+const TRACKED_MAX: usize = 10_000;
 
 /// Waiters for one connect share its failure for this long.
 const FAILURE_SHARED: Duration = Duration::from_millis(10);
@@ -94,7 +99,7 @@ impl Link {
 
     /// A link for renewals: a claim whose key was deleted or overwritten asks at once.
     pub(super) fn tracking(origin: Origin, side: Side, inboxes: Arc<Inboxes>) -> Arc<Self> {
-        Self::pushed(origin, side, Role::Tracks, inboxes)
+        Self::pushed(origin, side, Role::Tracks(AtomicBool::new(false)), inboxes)
     }
 
     fn pushed(origin: Origin, side: Side, role: Role, inboxes: Arc<Inboxes>) -> Arc<Self> {
@@ -104,9 +109,19 @@ impl Link {
         })
     }
 
+    /// Whether the server is to tell when others write what is read over this connection.
+    pub(super) fn tracks(&self) -> bool {
+        self.push.as_ref().is_some_and(|push| match &push.role {
+            Role::Tracks(agreed) => {
+                agreed.load(Ordering::Relaxed) && push.inboxes.renewed_here() < TRACKED_MAX
+            }
+            Role::Listens(_) | Role::Stands => false,
+        })
+    }
+
     /// This link, if it comes back by itself.
     fn standing_here(&self) -> Option<Arc<Self>> {
-        let push = self.push.as_ref().filter(|push| !matches!(push.role, Role::Tracks))?;
+        let push = self.push.as_ref().filter(|push| !matches!(push.role, Role::Tracks(_)))?;
         push.this.upgrade()
     }
 
@@ -211,7 +226,9 @@ impl Link {
             Some(Role::Listens(channel)) => {
                 connection.subscribe(channel).await.map_err(fault::fault)?;
             }
-            Some(Role::Tracks) => probe::track(&mut connection).await?,
+            Some(Role::Tracks(agreed)) => {
+                agreed.store(probe::track(&mut connection).await?, Ordering::Relaxed);
+            }
             Some(Role::Stands) | None => {}
         }
         Ok(Numbered { connection, runtime, number, term })

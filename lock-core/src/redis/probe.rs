@@ -112,18 +112,19 @@ pub(super) async fn master(connection: &mut MultiplexedConnection) -> Result<(),
     }
 }
 
-/// Has the server tell over this connection which of the keys that are read over it were written by
-/// others. Without that a holder finds at its next renewal that its key is gone.
-pub(super) async fn track(connection: &mut MultiplexedConnection) -> Result<(), Fault> {
+/// Has the server tell over this connection which of the keys that are read over it, where that is
+/// asked for, were written by others; whether it agreed. Without that a holder finds at its next
+/// renewal that its key is gone.
+pub(super) async fn track(connection: &mut MultiplexedConnection) -> Result<bool, Fault> {
     let mut track = Cmd::new();
-    track.arg("CLIENT").arg("TRACKING").arg("ON").arg("NOLOOP");
+    track.arg("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");
     match connection.send_packed_command(&track).await.and_then(Value::extract_error) {
         Err(error) if error.is_unrecoverable_error() => Err(fault::fault(error)),
         Err(error) => {
             tracing::debug!(%error, "no CLIENT TRACKING: a deletion by hand shows at a renewal");
-            Ok(())
+            Ok(false)
         }
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(true),
     }
 }
 

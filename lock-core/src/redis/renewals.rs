@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::link::Link;
 use super::names::{self, Names, Owner};
-use super::request::{self, Failure, REQUEST_WITHIN};
+use super::request::{self, Failure, REQUEST_WITHIN, Unserved};
 use super::script::RENEW;
 use super::sides::{self, Side, Sides};
 use super::{cluster, fault};
@@ -213,14 +213,15 @@ impl Post {
     async fn send(&self, batch: Vec<Due>) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let within = batch.iter().map(|due| due.renew.within).min().unwrap_or(REQUEST_WITHIN);
-        match self.shape {
-            Shape::Whole => self.send_whole(batch, within).await,
-            Shape::BySlot => self.send_by_slot(batch, within).await,
-        }
+        let batches = match self.shape {
+            Shape::Whole => vec![batch],
+            Shape::BySlot => by_slot(batch),
+        };
+        self.send_all(batches, within).await;
     }
 
-    /// One call for these claims.
-    fn command(&self, claims: &[Due]) -> Cmd {
+    /// One call for these claims. `tracked`: behind one that has the server tell of what it reads.
+    fn command(&self, claims: &[Due], tracked: bool) -> Cmd {
         let tag = match (self.shape, claims.first()) {
             (Shape::BySlot, Some(due)) => Some(cluster::tag_of(due.renew.slot)),
             _ => None,
@@ -228,13 +229,13 @@ impl Post {
         let keys = if tag.is_some() { 1 + 2 * claims.len() } else { claims.len() };
         let bytes = |due: &Due| 2 * due.renew.names.queue().bytes() + self.owner(due).bytes();
         let bytes = claims.iter().map(|due| bytes(due) + 2 * NUMBER_BYTES).sum();
-        let mut command = RENEW.evalsha_with(keys, 1 + 2 * claims.len(), bytes);
+        let mut command = RENEW.evalsha_with(keys, 2 + 2 * claims.len(), bytes);
         command.arg(tag.map(names::clock));
         for due in claims {
             let names = &due.renew.names;
             command.arg(names.lock()).arg(tag.map(|_| names.queue()));
         }
-        command.arg(u8::from(claims.iter().any(|due| due.renew.tokens)));
+        command.arg(u8::from(claims.iter().any(|due| due.renew.tokens))).arg(u8::from(tracked));
         for due in claims {
             command.arg(self.owner(due)).arg(due.renew.lease_ms);
         }
@@ -247,50 +248,59 @@ impl Post {
         Owner { claim, session: &self.session, of_quorum: !tokens }
     }
 
-    async fn send_whole(&self, batch: Vec<Due>, within: Duration) {
-        let command = self.command(&batch);
-        let mut answer = self.link.call(&command, within).await;
-        if answer.as_ref().is_err_and(|unserved| unserved.fault.is_no_script()) {
-            answer = self.link.call(&RENEW.eval(&command), within).await;
-        }
-        tell(batch, answer.map_err(|unserved| unserved.fault));
-    }
-
-    /// One call per slot, all sent together.
-    async fn send_by_slot(&self, mut batch: Vec<Due>, within: Duration) {
-        batch.sort_unstable_by_key(|due| due.renew.slot);
-        let mut slots = Vec::new();
-        while let Some(due) = batch.last() {
-            let slot = due.renew.slot;
-            let from = batch.partition_point(|due| due.renew.slot < slot);
-            slots.push(batch.split_off(from));
-        }
-        let mut calls = Pipeline::with_capacity(slots.len());
-        for claims in &slots {
-            calls.add_command(self.command(claims));
-        }
-        let mut answers = self.link.call_each(&calls, within).await;
+    /// One call for each batch, all sent together.
+    async fn send_all(&self, batches: Vec<Vec<Due>>, within: Duration) {
+        let mut answers = self.call_all(&batches, within, false).await;
         if answers.as_ref().is_ok_and(|answers| answers.iter().any(is_no_script)) {
             // A renewal that is made twice is no harm.
-            calls.clear();
-            for claims in &slots {
-                calls.add_command(RENEW.eval(&self.command(claims)));
-            }
-            answers = self.link.call_each(&calls, within).await;
+            answers = self.call_all(&batches, within, true).await;
         }
         match answers {
             Ok(answers) => {
-                for (claims, answer) in slots.into_iter().zip(answers) {
+                for (claims, answer) in batches.into_iter().zip(answers) {
                     tell(claims, request::served(answer));
                 }
             }
             Err(unserved) => {
-                for claims in slots {
+                for claims in batches {
                     tell(claims, Err(unserved.fault.clone()));
                 }
             }
         }
     }
+
+    /// The answer to each; `in_full`: with the source of the script.
+    async fn call_all(
+        &self,
+        batches: &[Vec<Due>],
+        within: Duration,
+        in_full: bool,
+    ) -> Result<Vec<Value>, Unserved> {
+        let tracked = self.link.tracks();
+        let mut calls = Pipeline::with_capacity(2 * batches.len());
+        for claims in batches {
+            let call = self.command(claims, tracked);
+            if tracked {
+                calls.cmd("CLIENT").arg("CACHING").arg("YES");
+            }
+            calls.add_command(if in_full { RENEW.eval(&call) } else { call });
+        }
+        let answers = self.link.call_each(&calls, within).await?;
+        let of_call = |at: &usize| !tracked || at % 2 == 1;
+        let calls = answers.into_iter().enumerate().filter(|(at, _)| of_call(at));
+        Ok(calls.map(|(_, answer)| answer).collect())
+    }
+}
+
+fn by_slot(mut batch: Vec<Due>) -> Vec<Vec<Due>> {
+    batch.sort_unstable_by_key(|due| due.renew.slot);
+    let mut slots = Vec::new();
+    while let Some(due) = batch.last() {
+        let slot = due.renew.slot;
+        let from = batch.partition_point(|due| due.renew.slot < slot);
+        slots.push(batch.split_off(from));
+    }
+    slots
 }
 
 fn is_no_script(answer: &Value) -> bool {
@@ -348,7 +358,7 @@ mod tests {
     /// That all claims of a call are held, with the number of them as their last token.
     fn held(words: &[&str]) -> Option<String> {
         let ["EVALSHA", _, keys, rest @ ..] = words else { return Some("+OK\r\n".into()) };
-        let claims = (rest.len() - keys.parse::<usize>().unwrap() - 1) / 2;
+        let claims = (rest.len() - keys.parse::<usize>().unwrap() - 2) / 2;
         Some(format!("*{}\r\n:{claims}\r\n{}", claims + 1, ":1\r\n".repeat(claims)))
     }
 

@@ -1,10 +1,10 @@
 -- KEYS lock per claim; in a cluster the clock, and lock queue per claim
--- ARGV 1 if they are to have tokens or 0 (of a quorum, where no owner is marked as wanted), and me,
---      lease ms per claim
+-- ARGV 1 if they are to have tokens or 0 (of a quorum, where no owner is marked as wanted), 1 if the
+--      server is to tell when others write their keys or 0, and me, lease ms per claim
 -- -> {the last token of all, or 0; per claim 1 held, 2 held and others wait, 0 lost, -1 a foreign
 --    value at the key}
 local call = redis.call
-local claims = (#ARGV - 1) / 2
+local claims = (#ARGV - 2) / 2
 local has_all = #KEYS > claims
 local last = 0
 if ARGV[1] == '1' then
@@ -16,16 +16,15 @@ if ARGV[1] == '1' then
     last = reserved
   end)
 end
--- A key is read once more when it was written: the server then tells when others write it.
+local tracked = ARGV[2] == '1'
 local answers = {last}
 for n = 1, claims do
   local lock = has_all and KEYS[2 * n] or KEYS[n]
-  local me, lease = ARGV[2 * n], ARGV[2 * n + 1]
+  local me, lease = ARGV[2 * n + 1], ARGV[2 * n + 2]
   local holder = redis.pcall('GET', lock)
   local answer = 0
   if holder == me then
     call('PEXPIRE', lock, lease)
-    call('GET', lock)
     answer = ARGV[1] == '0' and call('EXISTS', lock .. ':queue') == 1 and 2 or 1
   elseif holder == me .. '+' then
     call('PEXPIRE', lock, lease)
@@ -35,9 +34,12 @@ for n = 1, claims do
       redis.pcall('SET', lock, me, 'KEEPTTL')
       answer = 1
     end
-    call('GET', lock)
   elseif type(holder) == 'table' then
     answer = -1
+  end
+  if tracked and answer > 0 then
+    -- The server tells of what was read; it has forgotten this at the write.
+    call('GET', lock)
   end
   answers[n + 1] = answer
 end
