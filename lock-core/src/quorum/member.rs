@@ -233,9 +233,11 @@ async fn serve<B>(place: Place<B>, mut claim: impl MemberClaim) -> Infallible {
                 continue;
             }
         };
+        let mut is_asked = true;
         let said = match command {
             Command::Attempt { clock } => {
-                let answer = place.attempt(&mut claim, clock).await;
+                let answer;
+                (answer, is_asked) = place.attempt(&mut claim, clock).await;
                 let is_good = |council: &Arc<Council>| council.good(member).is_some();
                 unready = answer.is_err() && place.council().is_some_and(|it| !is_good(it));
                 Said::Attempted(answer)
@@ -252,7 +254,9 @@ async fn serve<B>(place: Place<B>, mut claim: impl MemberClaim) -> Infallible {
                 leave(&place, &mut claim, until).await
             }
         };
-        listens = !matches!(said, Said::Left(_) | Said::GaveUp(_));
+        // What the claim has to tell it tells until it is asked: where that could not be, this would
+        // hear the same for ever.
+        listens = is_asked && !matches!(said, Said::Left(_) | Said::GaveUp(_));
         slot.say(said).await;
     }
 }
@@ -294,32 +298,40 @@ impl<B> Place<B> {
     }
 
     /// Attempts where the member may be asked, and once more if it says that it must be looked at
-    /// first: its connection is a new one.
-    async fn attempt(&self, claim: &mut impl MemberClaim, clock: u64) -> Result<Attempt, Fault> {
+    /// first: its connection is a new one. Also whether the claim was asked.
+    async fn attempt(
+        &self,
+        claim: &mut impl MemberClaim,
+        clock: u64,
+    ) -> (Result<Attempt, Fault>, bool) {
         let Some(council) = self.council() else {
             claim.count_from(clock);
-            return self.ask(claim.attempt()).await;
+            return (self.ask(claim.attempt()).await, true);
         };
         let mut unready = None;
         for _ in 0..2 {
-            let enrolment = council.admit(self.member).await?;
+            let enrolment = match council.admit(self.member).await {
+                Ok(enrolment) => enrolment,
+                Err(fault) => return (Err(fault), unready.is_some()),
+            };
             claim.count_from(above(&enrolment, clock));
-            match self.ask(claim.attempt()).await {
+            let answer = match self.ask(claim.attempt()).await {
                 Err(fault) if fault.kind() == FaultKind::Unready => {
                     council.unsee(self.member, &enrolment);
                     unready = Some(fault);
+                    continue;
                 }
-                Ok(Attempt::Granted(grant)) => {
-                    if !council.is_still(self.member, &enrolment) {
-                        let what = "a member lost its data while it was asked";
-                        return Err(Fault::new(FaultKind::Unready, what));
-                    }
-                    return cut(grant, &enrolment).map(Attempt::Granted);
+                Ok(Attempt::Granted(_)) if !council.is_still(self.member, &enrolment) => {
+                    let what = "a member lost its data while it was asked";
+                    Err(Fault::new(FaultKind::Unready, what))
                 }
-                answer => return answer,
-            }
+                Ok(Attempt::Granted(grant)) => cut(grant, &enrolment).map(Attempt::Granted),
+                answer => answer,
+            };
+            return (answer, true);
         }
-        Err(unready.unwrap_or_else(|| Fault::new(FaultKind::Unready, "it was not looked at")))
+        let unready = unready.unwrap_or_else(|| Fault::new(FaultKind::Unready, "it was not seen"));
+        (Err(unready), true)
     }
 
     /// Where a block of tokens ends that the member reserves.
