@@ -381,3 +381,58 @@ async fn leave<B>(place: &Place<B>, claim: &mut impl MemberClaim, until: Instant
         clock::alarm(clock::now() + FAULT_PAUSES.pause(failures, clock::random_bits())).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{Change, Claim};
+
+    /// Has something to tell until it is asked, which it never is.
+    struct Insistent;
+
+    impl Claim for Insistent {
+        async fn attempt(&mut self) -> Result<Attempt, Fault> {
+            unreachable!("nobody has looked at the member")
+        }
+
+        async fn changed(&mut self) -> Change {
+            Change::Elsewhere
+        }
+
+        async fn renew(&mut self) -> Result<Renewal, Fault> {
+            unreachable!("it holds nothing")
+        }
+
+        async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
+            Ok(Withdrawal::NotHeld)
+        }
+    }
+
+    impl MemberClaim for Insistent {
+        fn count_from(&mut self, _: u64) {}
+
+        async fn raise(&mut self, _: u64) -> Result<bool, Fault> {
+            unreachable!("it holds nothing")
+        }
+    }
+
+    /// The driver of the key would go round for it, and let nothing else run.
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_that_could_not_be_asked_is_not_heard_until_it_was() {
+        let council = Council::new(&["a".to_owned()], |_| {});
+        let members = Members::new(vec![()], Some(council.into()), Duration::from_secs(9));
+        let waits = Arc::new(Waits::default());
+        let mut served = Served::new(&members.into(), 0, Insistent, waits.clone());
+        served.ask(Command::Attempt { clock: 1 });
+        let mut says = async || {
+            poll_fn(|cx| {
+                waits.begin(cx.waker());
+                served.poll().map_or(Poll::Pending, Poll::Ready)
+            })
+            .await
+        };
+        assert!(matches!(says().await, Said::Attempted(Err(_))));
+        let more = tokio::time::timeout(Duration::from_secs(60), says()).await;
+        assert!(more.is_err(), "{more:?}");
+    }
+}

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use tests::proxy::{Direction, Flow, Proxy};
-use tests::redis::{RedisOptions, RedisServer};
-use tests::wait::{eventually, within};
+use tests::redis::RedisOptions;
+use tests::wait::within;
 
 use crate::support::*;
 
@@ -115,33 +115,6 @@ async fn a_member_that_may_have_lost_writes_is_kept_away_and_then_counts() {
         servers.all[1].kill();
         lock(&other, "k").await.release().await.unwrap();
     }
-}
-
-/// V5: a member that is back without its data says so to the claims that wait, and is kept away: they
-/// are not told of it again and again, in a runtime of one thread that would do nothing else.
-#[test]
-fn a_claim_that_waits_is_not_held_up_by_a_member_that_is_back_and_kept_away() {
-    let (done, is_done) = std::sync::mpsc::channel();
-    // If it spins, this one can tell.
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.expect("a runtime").block_on(async {
-            let mut servers = Servers::start(3);
-            let locks = servers.ready().await;
-            let other = servers.client().await;
-            let guard = lock(&locks, "k").await;
-            let waiting = tokio::spawn(other.lock("k").options(options()).acquire());
-            let queued = |server: &RedisServer| server.key("lock:{k}:queue").is_some();
-            eventually("it is in line", || servers.all.iter().all(queued)).await;
-            let before = servers.enrolment(0).expect("a member");
-            servers.all[0].restart();
-            servers.repaired(0, &before).await;
-            guard.release().await.expect("a majority");
-            within("the waiter", waiting).await.unwrap().unwrap().release().await.unwrap();
-        });
-        done.send(()).expect("the test waits");
-    });
-    is_done.recv_timeout(4 * tests::wait::PATIENCE).expect("the waiter is served");
 }
 
 /// F18 (V5, V6): acquires and releases, dropped at each place where they can wait.
