@@ -21,6 +21,10 @@ use crate::redis::script::{FREE, KEEP, Script};
 /// Redirections of one call. A cluster that is at one with itself needs one, or two in a migration.
 const REDIRECTS_MAX: u32 = 5;
 
+/// A node that took longer may have hung and been succeeded meanwhile: before its answer counts, the
+/// others are asked. Shorter than any node timeout by which a cluster can be run.
+const SUSPECT: Duration = Duration::from_millis(500);
+
 /// How long a release waits for the keys of its lock to be in one place again.
 const RELEASE_UNSTABLE: Duration = Duration::from_millis(100);
 
@@ -123,8 +127,10 @@ impl Cluster {
             let Some(server) = self.owner(slot) else { return Err(nobody()) };
             // What is left for a node behind a redirection, not the whole again.
             renew.within = left(end);
-            let failure = match server.renewals.renew(renew.clone()).await {
-                Ok(answer) if self.owns(slot, &server) => return Ok(answer),
+            let asked = clock::now();
+            let answer = server.renewals.renew(renew.clone()).await;
+            let failure = match answer {
+                Ok(answer) if self.still_owns(slot, &server, asked).await => return Ok(answer),
                 Ok(_) => return Err(superseded()),
                 Err(failure) => failure,
             };
@@ -178,9 +184,12 @@ impl Cluster {
             };
             self.count();
             let within = left(call.end);
+            let sent = clock::now();
             let answer = server.call(call.lane, call.script, call.command, asking, within).await;
             let unserved = match answer {
-                Ok(answer) if asking || self.owns(call.slot, &server) => return Ok(answer),
+                Ok(answer) if asking || self.still_owns(call.slot, &server, sent).await => {
+                    return Ok(answer);
+                }
                 Ok(_) => return Err(Unserved { fault: Failure::Other(superseded()), sent: None }),
                 Err(unserved) => unserved,
             };
@@ -222,6 +231,15 @@ impl Cluster {
                 return Err(Unserved { fault: unserved.fault, sent });
             }
         }
+    }
+
+    /// Whether a node that was asked then, and has answered, serves the slot still.
+    async fn still_owns(&self, slot: u16, server: &Server, asked: Instant) -> bool {
+        if clock::now() >= asked + SUSPECT {
+            // On the heap, as it is rare. The answer waits for no longer than another request.
+            drop(tokio::time::timeout(REQUEST_WITHIN, Box::pin(self.look())).await);
+        }
+        self.owns(slot, server)
     }
 
     /// A node did not answer: it may be gone for good, and its slots with another.
