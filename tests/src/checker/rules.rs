@@ -6,8 +6,8 @@ use super::Checker;
 use super::calls::{Call, Calls, Hold};
 use super::violation::Violation;
 
-/// Tokens are unique, and grow in the order of real time.
-pub(super) fn tokens(calls: &Calls<'_>, violations: &mut Vec<Violation>) {
+/// No token is granted twice.
+pub(super) fn unique_tokens(calls: &Calls<'_>, violations: &mut Vec<Violation>) {
     for holds in by_token(calls).values() {
         for pair in holds.windows(2).filter(|pair| pair[0].token == pair[1].token) {
             violations.push(Violation::TokenTwice {
@@ -16,6 +16,12 @@ pub(super) fn tokens(calls: &Calls<'_>, violations: &mut Vec<Violation>) {
                 processes: [pair[0].process().to_owned(), pair[1].process().to_owned()],
             });
         }
+    }
+}
+
+/// Tokens grow in the order of real time.
+pub(super) fn growing_tokens(calls: &Calls<'_>, violations: &mut Vec<Violation>) {
+    for holds in by_token(calls).values() {
         let spans = holds.iter().map(|hold| (hold.token, hold.grant.invoke.t_ns, hold.from_ns));
         for (first, then) in backward(spans) {
             let key = holds[0].key().to_owned();
