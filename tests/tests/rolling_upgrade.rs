@@ -38,9 +38,12 @@ const SLACK: Duration = Duration::from_millis(1_500);
 fn script_of_version_1(body: &str) -> String {
     const MARKS: [&str; 6] = ["--MEMBER", "--SERVES", "--UNLESS", "--ALONE", "--NOTE", "--ABOVE"];
     let lines = body.lines().flat_map(|line| match line.trim() {
-        "--FENCE" => {
-            include_str!("../../lock-core/src/redis/script/quorum/fence.lua").lines().collect()
-        }
+        "--FENCE" => concat!(
+            include_str!("../../lock-core/src/redis/script/ticks.lua"),
+            include_str!("../../lock-core/src/redis/script/quorum/fence.lua")
+        )
+        .lines()
+        .collect(),
         "--HAND-ON" => {
             include_str!("../../lock-core/src/redis/script/quorum/promote.lua").lines().collect()
         }

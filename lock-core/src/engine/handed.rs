@@ -16,7 +16,7 @@ use tokio::runtime::{Handle, Id, RuntimeFlavor};
 pub(super) struct Handed(OnceLock<(Id, Arc<Follower>)>);
 
 /// The task that is woken behind them: one for each key that is handed on, as long as it is busy,
-/// because to spawn one each time is a third of what a hand-off costs.
+/// because to spawn one each time is a fifth of what a hand-off costs.
 #[derive(Debug, Default)]
 struct Follower {
     waker: OnceLock<Waker>,

@@ -128,9 +128,9 @@ const MARKS: [&str; 6] = ["--MEMBER", "--SERVES", "--UNLESS", "--ALONE", "--NOTE
 
 fn shared(body: &str) -> impl Iterator<Item = &str> {
     body.lines().flat_map(|line| match line.trim() {
-        "--TOKENS" => include_str!("tokens.lua").lines(),
+        "--TOKENS" => concat!(include_str!("ticks.lua"), include_str!("tokens.lua")).lines(),
         "--PROMOTE" => include_str!("promote.lua").lines(),
-        "--FENCE" => include_str!("quorum/fence.lua").lines(),
+        "--FENCE" => concat!(include_str!("ticks.lua"), include_str!("quorum/fence.lua")).lines(),
         "--HAND-ON" => include_str!("quorum/promote.lua").lines(),
         _ => line.lines(),
     })

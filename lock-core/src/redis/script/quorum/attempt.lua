@@ -58,7 +58,7 @@ end
 local left = call('PTTL', K[1])
 -- A hand-off that is pushed later carries greater tokens; an older push still on its way does not.
 local fence = values[2]
-local latest = fence and last_of(fence) or clock_token()
+local latest = fence and last_of(fence) or ticks()
 local session = string.match(holder, '^%x+[.:](%x+)$')
 local alien = session and 0 or 1
 if ARGV[4] == '0' then

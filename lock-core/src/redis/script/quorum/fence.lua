@@ -1,15 +1,3 @@
--- Tokens begin with 2020, eight a microsecond: below 2^53 until 2055.
-local EPOCH_S = 1577836800
-local PER_US = 8
--- A fence ahead by less than this second is not taken for a clock that was set back.
-local AHEAD_MAX = 8000000
-
-local time
-local function now_ms()
-  time = time or call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-
 -- A key of another type, or a value that no script of ours wrote.
 local function foreign(key)
   call('GET', key)
@@ -25,17 +13,11 @@ local function last_of(value)
   return last
 end
 
--- The token of this moment.
-local function clock_token()
-  time = time or call('TIME')
-  return ((time[1] - EPOCH_S) * 1000000 + time[2]) * PER_US
-end
-
 -- Reserves up to `count` tokens above all before them, none ahead of the clock unless it was set
 -- back: what a server that lost its data gives next is above all it ever gave. `value` is the
 -- fence as read, `ttl` how long it is kept. The members of a quorum are given one `clock`.
 local function reserve(value, count, ttl, clock)
-  local last = tonumber(clock) or clock_token()
+  local last = tonumber(clock) or ticks()
   --ABOVE
   local first = last
   if value then
