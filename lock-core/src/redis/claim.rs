@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value};
 
+use super::batch::{Answer, Part, Verb};
 use super::cluster::Listening;
 use super::fault;
 use super::gate::{self, Pass};
@@ -285,6 +286,14 @@ impl RedisClaim {
     /// Asks the store where the claim stands; `join`: and stands in line if need be.
     async fn stand(&mut self, join: bool) -> Result<Attempt, Fault> {
         let is_asked = mem::replace(&mut self.is_asked, true);
+        if self.clock.is_none() && self.terms.replicas.is_none() && !(join && is_asked) {
+            let take = Verb::Take { lease_ms: millis(self.terms.lease) };
+            match self.ask_with_others(take).await {
+                Ok(Answer::Taken(first)) => return Ok(self.takes(free_tokens(first), false)),
+                Ok(_) => {}
+                Err(unserved) => return Err(self.in_doubt(unserved).await),
+            }
+        }
         let command = match self.clock {
             None => {
                 let mut command = self.node.command(&ATTEMPT, &self.names);
@@ -297,20 +306,10 @@ impl RedisClaim {
         let sent = clock::now();
         let (answer, not_replicated) = match self.ask(command).await {
             Ok(answer) => answer,
-            Err(unserved) => {
-                let fault = unserved.fault.into_fault();
-                self.is_in_line = true;
-                if let Some(sent) = unserved.sent.filter(|_| fault.is_transient()) {
-                    keep_latest(&mut self.doubts, sent, DOUBTS_MAX);
-                }
-                return Err(self.named(fault).await);
-            }
+            Err(unserved) => return Err(self.in_doubt(unserved).await),
         };
         let (fences, wanted) = match (&answer, ints(&answer, &mut [0; 5])) {
-            (Value::Int(first), _) => {
-                let first = token(*first)?;
-                (FenceRange::new(first, first + (FREE_TOKENS - 1)), false)
-            }
+            (Value::Int(first), _) => (free_tokens(token(*first)?), false),
             (_, &[1, first, last, wanted]) => {
                 (FenceRange::new(token(first)?, token(last)?), wanted != 0)
             }
@@ -323,12 +322,33 @@ impl RedisClaim {
         if let Some(found) = not_replicated {
             return Err(Fault::not_replicated(found));
         }
+        Ok(self.takes(fences, wanted))
+    }
+
+    /// An attempt was answered with a grant.
+    fn takes(&mut self, fences: FenceRange, wanted: bool) -> Attempt {
         let mut grant = self.granted(fences, Some(wanted));
         // It stood in line, and found itself the owner. A push that says so is of the past.
         grant.handed_on = self.blocked.take().is_some();
         self.renewed = true;
         self.holds(fences);
-        Ok(Attempt::Granted(grant))
+        Attempt::Granted(grant)
+    }
+
+    /// An attempt was not served, and may have an effect all the same.
+    async fn in_doubt(&mut self, unserved: Unserved) -> Fault {
+        let fault = unserved.fault.into_fault();
+        self.is_in_line = true;
+        if let Some(sent) = unserved.sent.filter(|_| fault.is_transient()) {
+            keep_latest(&mut self.doubts, sent, DOUBTS_MAX);
+        }
+        self.named(fault).await
+    }
+
+    /// Asks together with other claims, where enough of them do.
+    async fn ask_with_others(&self, verb: Verb) -> Result<Answer, Unserved> {
+        let part = || Part { names: self.names.clone(), claim: self.id, verb };
+        self.node.ask_with_others(part).await
     }
 
     fn attempt_of_quorum(&self, join: bool, clock: u64) -> Cmd {
@@ -345,13 +365,17 @@ impl RedisClaim {
         command
     }
 
+    /// Whether others may be in line, or it is there itself.
+    fn knows_of_others(&self) -> bool {
+        self.wanted || self.is_in_line
+    }
+
     /// With the `last` token of its block, if it knows that: where it is not told, the next block
     /// begins at the clock.
     fn withdrawal(&self, last: u64) -> Cmd {
         let Some(clock) = self.clock else {
             let mut command = self.node.command(&WITHDRAW, &self.names);
-            let looks = self.wanted || self.is_in_line;
-            command.arg(self.owner()).arg(looks.then_some(last));
+            command.arg(self.owner()).arg(self.knows_of_others().then_some(last));
             return command;
         };
         let mut command = self.of_quorum(&QUORUM_WITHDRAW, &MEMBER_WITHDRAW);
@@ -447,6 +471,13 @@ impl Claim for RedisClaim {
         let doubts = mem::take(&mut self.doubts);
         // Told once: what is asked again, or late, may find a later holder whose tokens are those.
         let (_, last) = mem::take(&mut self.tokens);
+        if self.clock.is_none() && doubts.is_empty() && !self.knows_of_others() {
+            match self.ask_with_others(Verb::Give).await {
+                Ok(Answer::Given) => return Ok(Withdrawal::Released),
+                Ok(_) => {}
+                Err(unserved) => return Err(unserved.fault.into_fault()),
+            }
+        }
         let command = self.withdrawal(if doubts.is_empty() { last } else { 0 });
         let script: &'static Script = match (&pass, self.clock) {
             (Some(_), _) => &MEMBER_WITHDRAW,
@@ -538,6 +569,11 @@ pub(super) fn add_attempt(command: &mut Cmd, owner: Owner<'_>, lease: Duration, 
         Stands::Asked => drop(command.arg(1)),
         Stands::Passing => drop(command.arg(0)),
     }
+}
+
+/// Of a grant on a free key.
+fn free_tokens(first: u64) -> FenceRange {
+    FenceRange::new(first, first + (FREE_TOKENS - 1))
 }
 
 fn claim_lease(terms: &Terms) -> Duration {

@@ -74,6 +74,13 @@ pub(super) struct Numbered {
     term: u64,
 }
 
+impl Numbered {
+    /// As that over which something was sent.
+    pub(super) fn sent(&self) -> Sent {
+        Sent { connection: self.connection.clone(), runtime: self.runtime.clone() }
+    }
+}
+
 /// With more holds than this, none is tracked: what that costs the server is as much again as to renew
 /// them.
 const TRACKED_MAX: usize = 10_000;

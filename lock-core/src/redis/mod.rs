@@ -22,6 +22,7 @@
 
 #[cfg(feature = "bench-util")]
 mod bare;
+mod batch;
 mod claim;
 mod cluster;
 #[cfg(test)]

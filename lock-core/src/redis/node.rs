@@ -8,6 +8,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 
+use super::batch::{Answer, Batches, Part};
 use super::cluster::{self, Cluster, Listening};
 use super::gate::Gate;
 use super::inbox::Inboxes;
@@ -261,6 +262,26 @@ impl Node {
         }
     }
 
+    /// Where claims on free keys ask together, if enough of them ask alone.
+    fn batches(&self) -> Option<&Batches> {
+        match &self.servers {
+            Servers::One(one) => one.batches(),
+            Servers::Cluster { .. } => None,
+        }
+    }
+
+    /// Asks together with others that are about to, if there are enough: else, or if that did not
+    /// do, the claim is to ask alone.
+    pub(super) async fn ask_with_others(
+        &self,
+        part: impl FnOnce() -> Part,
+    ) -> Result<Answer, Unserved> {
+        match self.batches().filter(|batches| batches.is_crowded()) {
+            Some(batches) => Box::pin(batches.ask(part())).await,
+            None => Ok(Answer::AskAlone),
+        }
+    }
+
     /// Calls a script by its hash, and with its source if the server does not know it.
     pub(super) async fn call(&self, script: &Script, command: Cmd) -> Result<Value, Unserved> {
         if let Some(cluster) = self.cluster() {
@@ -272,6 +293,7 @@ impl Node {
         let answer = match self.at_hand() {
             Some((link, connection)) => {
                 self.requests.fetch_add(1, Ordering::Relaxed);
+                let _alone = self.batches().map(Batches::alone);
                 link.send(connection, &command).await
             }
             None => Box::pin(self.send(&command)).await,

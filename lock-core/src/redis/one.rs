@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use redis::{Cmd, Value};
 
+use super::batch::Batches;
 use super::inbox::Inboxes;
 use super::lanes::Lanes;
 use super::link::{Link, Numbered};
@@ -30,6 +31,8 @@ pub(super) struct Over {
 #[derive(Debug)]
 pub(super) struct One {
     pub(super) renewals: Renewals,
+    /// What claims on free keys ask together.
+    batches: Batches,
     /// Commands of the application, and pushes.
     pub(super) main: Arc<Link>,
     /// All that the conductor sends, renewals too.
@@ -58,8 +61,14 @@ impl One {
         };
         let renewals = Renewals::new(link, &session, &requests, Shape::Whole);
         let main = Link::listening(origin.clone(), channel, inboxes);
+        let link = |side| match side {
+            Side::Application => main.clone(),
+            Side::Conductor => conductor.clone(),
+        };
+        let batches = Batches::new(link, &session, &requests);
         Self {
             renewals,
+            batches,
             main,
             conductor,
             #[cfg(feature = "deadpool")]
@@ -100,6 +109,15 @@ impl One {
         }
         let link = self.here();
         Some((link, link.at_hand()?))
+    }
+
+    /// Where claims on free keys ask together, if whoever polls this has that.
+    pub(super) fn batches(&self) -> Option<&Batches> {
+        #[cfg(feature = "deadpool")]
+        if self.pool().is_some() {
+            return None;
+        }
+        Some(&self.batches)
     }
 
     /// Whether what is pushed now would be heard; if not, it is seen to.

@@ -134,7 +134,7 @@ pub(super) fn answered(
 }
 
 /// A command that was not served.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Unserved {
     pub(super) fault: Failure,
     /// Where it was sent.
@@ -142,7 +142,7 @@ pub(super) struct Unserved {
 }
 
 /// A connection over which something was sent whose effect is not known.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Sent {
     pub(super) connection: MultiplexedConnection,
     /// Where it is served. What is sent behind that is sent from there: while that runtime is

@@ -1,9 +1,14 @@
 //! Keys that are many.
 
-use lock_core::LockClient;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use futures_util::future::join_all;
+use lock_core::{AcquireError, LockClient};
 use tests::checker::Checker;
 use tests::redis::RedisServer;
 use tests::wait::eventually;
+use tokio::task::JoinSet;
 
 use crate::support::*;
 
@@ -73,6 +78,61 @@ async fn the_memory_of_a_process_stays_flat_over_keys_used_once_each() {
     worker.ended().await;
     history.check(Checker::new().exclusive());
     nothing_left(&server, []).await;
+}
+
+/// Tasks of each client, so many that most of their requests go together.
+const CROWD: usize = 128;
+
+/// V1, V2: what many tasks ask together excludes the tasks of another client, with tokens that grow.
+#[tokio::test]
+async fn claims_that_ask_together_exclude_each_other_and_have_tokens_that_grow() {
+    let server = RedisServer::start();
+    let clients =
+        [connect(&server.url(), ms(10_000)).await, connect(&server.url(), ms(10_000)).await];
+    let last: Arc<Vec<_>> =
+        Arc::new((0..CROWD).map(|_| (AtomicU64::new(0), AtomicBool::new(false))).collect());
+    let mut tasks = JoinSet::new();
+    for (client, task) in (0..2).flat_map(|client| (0..CROWD).map(move |task| (client, task))) {
+        let (locks, last) = (clients[client].clone(), last.clone());
+        tasks.spawn(async move {
+            for round in 0..40 {
+                // Neighbours meet, and most keys are free.
+                let key = (task + round * (1 + client)) % CROWD;
+                let guard = locks.lock(format!("k:{key}")).await.unwrap();
+                let (token, is_held) = &last[key];
+                assert!(!is_held.swap(true, Ordering::SeqCst), "two holders of {key}");
+                let earlier = token.swap(guard.token().get(), Ordering::SeqCst);
+                assert!(earlier < guard.token().get(), "{earlier}, then {}", guard.token());
+                is_held.store(false, Ordering::SeqCst);
+                guard.release().await.unwrap();
+            }
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+    let stats = clients.each_ref().map(|client| client.stats());
+    let (acquired, requests) = stats.iter().fold((0, 0), |(acquired, requests), stats| {
+        (acquired + stats.acquired, requests + stats.store_requests)
+    });
+    assert_eq!(acquired, 2 * 40 * CROWD as u64);
+    assert!(requests < acquired * 3 / 2, "{requests} requests for {acquired}: few went together");
+    nothing_left(&server, clients).await;
+}
+
+/// A value of somebody else's at the clock is an error of each acquire, and stays; nothing is held.
+#[tokio::test]
+async fn claims_that_ask_together_find_a_foreign_clock_each_by_itself() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(10_000)).await;
+    server.command::<()>(&["SET", "lock:clock", "theirs"]);
+    let acquires = (0..CROWD).map(|n| locks.lock(format!("k:{n}")).try_acquire());
+    for acquired in join_all(acquires).await {
+        assert!(matches!(acquired, Err(AcquireError::Unavailable(_))), "{acquired:?}");
+    }
+    let names: Vec<_> = server.keys().into_iter().map(|key| key.name).collect();
+    assert_eq!(names, ["lock:clock"]);
+    assert_eq!(server.command::<String>(&["GET", "lock:clock"]), "theirs");
 }
 
 /// Distinct keys, and those of them that two clients want at once.

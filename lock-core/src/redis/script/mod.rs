@@ -142,6 +142,8 @@ fn joined<L: AsRef<str>>(lines: impl Iterator<Item = L>) -> String {
 
 pub(super) static ATTEMPT: LazyLock<Script> =
     LazyLock::new(|| Script::with_shared(include_str!("attempt.lua")));
+pub(super) static MANY: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("many.lua")));
 pub(super) static RENEW: LazyLock<Script> =
     LazyLock::new(|| Script::with_shared(include_str!("renew.lua")));
 pub(super) static WITHDRAW: LazyLock<Script> =
