@@ -441,44 +441,61 @@ mod tests {
     }
 
     /// A call that is not answered leaves all of its claims in doubt, and one that waits for the next
-    /// knows that it was not sent. Who goes before is not sent at all.
+    /// knows that it was not sent.
     #[tokio::test]
     async fn what_may_have_an_effect_is_told_from_what_was_not_sent() {
-        let (asked, mut has_asked) = watch::channel(Vec::new());
-        let silent = fake::start(move |words| match read(words) {
-            Some((keys, _)) => {
-                let keys: Vec<_> = keys.into_iter().map(str::to_owned).collect();
-                asked.send_modify(|calls| calls.push(keys));
-                // The second ends the connection.
-                (asked.borrow().len() < 2).then(String::new)
+        let (asked, mut has_asked) = watch::channel(());
+        let batches = batches(fake::start(move |words| match read(words) {
+            Some(_) => {
+                asked.send_replace(());
+                Some(String::new())
             }
             None => Some("+OK\r\n".into()),
-        });
-        let batches = batches(silent).await;
-        let is_sent = |unserved: Unserved| {
-            (
-                unserved.sent.is_some(),
-                match unserved.fault {
-                    Failure::Other(fault) => fault.is_unsent(),
-                    Failure::Server(_) => false,
-                },
-            )
-        };
-        let first = batches.ask(part(1, TAKE));
+        }))
+        .await;
+        let first = join_all([1, 2].map(|key| batches.ask(part(key, TAKE))));
         let behind = async {
             has_asked.changed().await.unwrap();
-            let gone = batches.ask(part(2, TAKE));
-            assert!(timeout::within(Duration::from_millis(1), gone).await.is_err());
             batches.ask(part(3, TAKE)).await
         };
         let (first, behind) = tokio::join!(first, behind);
-        assert_eq!(is_sent(first.unwrap_err()), (true, false));
-        match behind {
-            // Whether the connection was given up before its turn came.
-            Ok(answer) => assert_eq!(answer, Answer::AskAlone),
-            Err(unserved) => assert_eq!(is_sent(unserved), (false, true)),
+        for unserved in first.into_iter().map(Result::unwrap_err) {
+            assert!(unserved.sent.is_some() && !unserved.fault.into_fault().is_unsent());
         }
-        assert_eq!(*has_asked.borrow(), [["lock:{1}"]]);
+        match behind {
+            // Its turn came once the connection was given up.
+            Ok(answer) => assert_eq!(answer, Answer::AskAlone),
+            Err(unserved) => {
+                assert!(unserved.sent.is_none() && unserved.fault.into_fault().is_unsent())
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_claim_that_waits_no_more_is_not_sent() {
+        let (asked, mut has_asked) = watch::channel(Vec::new());
+        let (answer, answers) = std::sync::mpsc::channel();
+        let answers = Arc::new(Mutex::new(answers));
+        let batches = batches(fake::start(move |words| {
+            if let Some((keys, _)) = read(words) {
+                let keys: Vec<_> = keys.into_iter().map(str::to_owned).collect();
+                asked.send_modify(|calls: &mut Vec<_>| calls.push(keys));
+                answers.lock().unwrap().recv().unwrap();
+            }
+            serve(words)
+        }))
+        .await;
+        let behind = async {
+            has_asked.changed().await.unwrap();
+            let gone = batches.ask(part(2, TAKE));
+            let waits_no_more = timeout::within(Duration::from_millis(1), gone).await;
+            assert!(waits_no_more.is_err());
+            (0..2).for_each(|_| answer.send(()).unwrap());
+            batches.ask(part(4, TAKE)).await
+        };
+        let (first, behind) = tokio::join!(batches.ask(part(1, TAKE)), behind);
+        assert_eq!((first.unwrap(), behind.unwrap()), (Answer::Taken(1_001), Answer::Taken(1_004)));
+        assert_eq!(*has_asked.borrow(), [["lock:{1}"], ["lock:{4}"]]);
     }
 
     #[tokio::test]

@@ -1,16 +1,15 @@
 -- How many tokens are reserved where the clock was set back, so that not each hand-off needs a request.
 local MANY = 65536
 
--- Reserves 32 tokens, or `blocks` times as many, above all that were given: the first and the last.
--- `used` is the last one that the holder before may have used; where that is not known, they begin at
--- the clock. All end at the clock, or a few behind the mark: what a server that lost its data gives
--- next is above them.
-local function reserve(used, blocks)
+-- Reserves tokens above all that were given: the first and the last. `used` is the last one that
+-- the holder before may have used; where that is not known, they begin at the clock. All end at the
+-- clock, or a few behind the mark: what a server that lost its data gives next is above them.
+local function reserve(used)
   local now = ticks()
   local mark = call('GET', clock)
   local before = mark and (tonumber(mark) or error('WRONGTYPE a foreign value is stored at ' .. clock)) or now - 1
   local first = used and used + 1 or math.max(now, before + 1)
-  local last = math.max(now, before + 1, first + 32 * (blocks or 1) - 1)
+  local last = math.max(now, before + 1, first + 31)
   if before > now + AHEAD_MAX then
     last = last + MANY
   end
