@@ -9,7 +9,6 @@ use crate::backend::{Backend, DynBackend, Promises};
 use crate::builder::LockBuilder;
 use crate::busy::BusyKey;
 use crate::connect;
-#[cfg(feature = "deadpool")]
 use crate::connect::Pools;
 use crate::engine::{Background, Closed, Shared, clock};
 use crate::error::{
@@ -387,7 +386,6 @@ pub struct ClientBuilder {
     defaults: LockOptions,
     waiters_per_key_max: usize,
     background: Option<Background>,
-    #[cfg(feature = "deadpool")]
     pools: Pools,
 }
 
@@ -406,7 +404,6 @@ impl ClientBuilder {
             defaults: LockOptions::default(),
             waiters_per_key_max: WAITERS_PER_KEY_MAX,
             background: None,
-            #[cfg(feature = "deadpool")]
             pools: Pools::default(),
         }
     }
@@ -472,18 +469,13 @@ impl ClientBuilder {
     pub async fn connect(self) -> Result<LockClient, ConnectError> {
         let backend = match self.store {
             Store::At(url) => {
-                let backend = connect::backend(
-                    &url,
-                    #[cfg(feature = "deadpool")]
-                    self.pools,
-                );
+                let backend = connect::backend(&url, self.pools);
                 // Its type is deep: named in full, it takes the caller's crate to the compiler's
                 // limits.
                 let backend: BoxFuture<'_, _> = Box::pin(backend);
                 backend.await?
             }
             Store::Here(backend) => {
-                #[cfg(feature = "deadpool")]
                 self.pools.are_none()?;
                 backend
             }

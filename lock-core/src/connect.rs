@@ -5,6 +5,8 @@ use std::sync::Arc;
 use crate::backend::DynBackend;
 use crate::error::ConnectError;
 use crate::memory::Memory;
+#[cfg(feature = "redis")]
+use crate::redis::RedisPool;
 
 /// The schemes that there are, and whether this build has them with the feature in the middle.
 const SCHEMES: &[(&str, &str, bool)] = &[
@@ -25,26 +27,29 @@ const SCHEMES: &[(&str, &str, bool)] = &[
 /// The longest part of an unknown scheme that an error repeats.
 const SCHEME_SHOWN_MAX: usize = 24;
 
+/// Without Redis there is no pool of its connections.
+#[cfg(not(feature = "redis"))]
+enum RedisPool {}
+
 /// The application's own pools.
-#[cfg(feature = "deadpool")]
 #[derive(Default)]
 pub(crate) struct Pools {
-    pub(crate) one: Option<crate::redis::RedisPool>,
+    pub(crate) one: Option<RedisPool>,
     /// Of a quorum, in the order of its members.
-    pub(crate) each: Vec<crate::redis::RedisPool>,
+    pub(crate) each: Vec<RedisPool>,
 }
 
-#[cfg(feature = "deadpool")]
 impl Pools {
     /// Those of this scheme; others would be passed over without a word.
-    fn of(
-        self,
-        scheme: &str,
-    ) -> Result<(Option<crate::redis::RedisPool>, Vec<crate::redis::RedisPool>), ConnectError> {
-        let is_quorum = matches!(scheme, "redlock" | "redlocks");
-        let reason = match (is_quorum, self.one.is_some(), self.each.is_empty()) {
-            (true, true, _) => "a quorum takes one pool for each member: `redis_pools`",
-            (false, _, false) => "`redis_pools` are for `redlock:`; others take one `redis_pool`",
+    fn of(self, scheme: &str) -> Result<(Option<RedisPool>, Vec<RedisPool>), ConnectError> {
+        let (one, each) = (self.one.is_some(), !self.each.is_empty());
+        let reason = match scheme {
+            "redlock" | "redlocks" if one => {
+                "a quorum takes one pool for each member: `redis_pools`"
+            }
+            "redlock" | "redlocks" => return Ok((self.one, self.each)),
+            _ if each => "`redis_pools` are for `redlock:`; others take one `redis_pool`",
+            _ if one && !scheme.starts_with("redis") => "`redis_pool` is for `redis:` URLs",
             _ => return Ok((self.one, self.each)),
         };
         Err(ConnectError::Url { reason: reason.into() })
@@ -61,51 +66,21 @@ impl Pools {
     }
 }
 
-pub(crate) async fn backend(
-    url: &str,
-    #[cfg(feature = "deadpool")] pools: Pools,
-) -> Result<Arc<dyn DynBackend>, ConnectError> {
+pub(crate) async fn backend(url: &str, pools: Pools) -> Result<Arc<dyn DynBackend>, ConnectError> {
     let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
-    #[cfg(feature = "deadpool")]
     let (pool, pools) = pools.of(scheme)?;
+    #[cfg(not(feature = "redis"))]
+    let _ = (pool, pools);
     match scheme {
         "memory" => memory(rest),
         #[cfg(feature = "redis")]
-        "redis" | "redis+unix" | "redis+sentinel" | "redis+cluster" => {
-            redis(
-                url,
-                #[cfg(feature = "deadpool")]
-                pool,
-            )
-            .await
-        }
+        "redis" | "redis+unix" | "redis+sentinel" | "redis+cluster" => redis(url, pool).await,
         #[cfg(feature = "redis-tls")]
-        "rediss" | "rediss+sentinel" => {
-            redis(
-                url,
-                #[cfg(feature = "deadpool")]
-                pool,
-            )
-            .await
-        }
+        "rediss" | "rediss+sentinel" => redis(url, pool).await,
         #[cfg(feature = "redis")]
-        "redlock" => {
-            redlock(
-                url,
-                #[cfg(feature = "deadpool")]
-                pools,
-            )
-            .await
-        }
+        "redlock" => redlock(url, pools).await,
         #[cfg(feature = "redis-tls")]
-        "redlocks" => {
-            redlock(
-                url,
-                #[cfg(feature = "deadpool")]
-                pools,
-            )
-            .await
-        }
+        "redlocks" => redlock(url, pools).await,
         #[cfg(feature = "zookeeper")]
         "zookeeper" => zookeeper(url).await,
         #[cfg(feature = "zookeeper")]
@@ -139,17 +114,8 @@ fn memory(name: &str) -> Result<Arc<dyn DynBackend>, ConnectError> {
 }
 
 #[cfg(feature = "redis")]
-async fn redis(
-    url: &str,
-    #[cfg(feature = "deadpool")] pool: Option<crate::redis::RedisPool>,
-) -> Result<Arc<dyn DynBackend>, ConnectError> {
-    let backend = crate::redis::Redis::connect(
-        url,
-        #[cfg(feature = "deadpool")]
-        pool,
-    )
-    .await?;
-    Ok(Arc::new(backend))
+async fn redis(url: &str, pool: Option<RedisPool>) -> Result<Arc<dyn DynBackend>, ConnectError> {
+    Ok(Arc::new(crate::redis::Redis::connect(url, pool).await?))
 }
 
 #[cfg(feature = "zookeeper")]
@@ -158,15 +124,6 @@ async fn zookeeper(url: &str) -> Result<Arc<dyn DynBackend>, ConnectError> {
 }
 
 #[cfg(feature = "redis")]
-async fn redlock(
-    url: &str,
-    #[cfg(feature = "deadpool")] pools: Vec<crate::redis::RedisPool>,
-) -> Result<Arc<dyn DynBackend>, ConnectError> {
-    let backend = crate::redis::Redis::quorum(
-        url,
-        #[cfg(feature = "deadpool")]
-        pools,
-    )
-    .await?;
-    Ok(Arc::new(backend))
+async fn redlock(url: &str, pools: Vec<RedisPool>) -> Result<Arc<dyn DynBackend>, ConnectError> {
+    Ok(Arc::new(crate::redis::Redis::quorum(url, pools).await?))
 }

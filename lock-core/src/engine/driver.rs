@@ -23,7 +23,7 @@ use crate::proto::{Effects, FAULT_PAUSES, ReleaseAnswer, Step};
 
 /// The most tokens worth reserving at once. They cost nothing, so enough for the longest row of
 /// hand-offs between two renewals.
-pub(crate) const FENCES: u32 = 1 << 20;
+const FENCES: u32 = 1 << 20;
 
 type Claimed = Box<dyn DynClaim>;
 

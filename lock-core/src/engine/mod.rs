@@ -43,8 +43,6 @@ pub use acquire::Acquire;
 pub(crate) use cell::{Hold, HoldView};
 pub use closed::Closed;
 pub use conductor::Background;
-#[cfg(feature = "redis")]
-pub(crate) use driver::FENCES;
 pub use failing::{RenewalFailing, RenewalFailure};
 pub(crate) use leave::RELEASE_WITHIN;
 pub use lost::Lost;

@@ -10,74 +10,51 @@
 //! unless that fails; who waits marks the holder, so that a release looks for a line only where there
 //! is one; and one key a server, the clock, has the highest token ever given.
 //!
-//! - `script/`: one script per verb. - `origin`: to which server. - `sentinel`: which one is the
-//!   master. - `link`: a connection that comes back. - `request`: what is sent over it. - `lanes`:
-//!   connections of attempts that wait for replicas. - `inbox`: pushes, by claim. - `renewals`: in
-//!   batches. - `sides`: what the conductor has for itself. - `claim`: the verbs. - `one`: a
-//!   server's connections. - `cluster`: many servers that share the keys. - `gate`, `quorum`:
-//!   servers of which a majority decides. - `pool`, `pooled`: an application's own connections, and
-//!   whether they lead to the master. - `probe`: what is checked at connect. - `fault`: what an
-//!   error means. - `records`: what the idempotency engine remembers. - `bare`: the
-//!   requests of a free key without a client, for benchmarks.
+//! The folders, each of which knows those above it only:
+//!
+//! - `protocol/`: what is said at a server. Pure.
+//! - `wire/`: connections to one server, and what goes over them.
+//! - `topology/`: who is asked, and whose answer counts: one server, Sentinel, a cluster.
+//! - `lock/`: the verbs of a claim, and of an operator.
+//! - `quorum`: the URL of servers of which a majority decides. `records/`: what the idempotency
+//!   engine remembers.
 
-#[cfg(feature = "bench-util")]
-mod bare;
-mod batch;
-mod claim;
-mod cluster;
-#[cfg(test)]
-mod fake;
-mod fault;
-mod gate;
-mod inbox;
-mod lanes;
-mod link;
-mod names;
-mod node;
-mod one;
-mod origin;
-#[cfg(feature = "deadpool")]
-mod pool;
-#[cfg(feature = "deadpool")]
-mod pooled;
-mod probe;
+mod lock;
+mod protocol;
 mod quorum;
 #[cfg(feature = "idempotency")]
 mod records;
-mod renewals;
-mod request;
-mod script;
-mod sentinel;
-mod sides;
-mod url;
+mod topology;
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "bench-util")]
-pub use bare::{BareClaim, BareSession};
-use claim::RedisClaim;
 use futures_util::future::BoxFuture;
-use node::Node;
-use origin::Origin;
-#[cfg(feature = "deadpool")]
-pub use pool::RedisPool;
-#[cfg(feature = "idempotency")]
-pub use records::RedisRecords;
 
+#[cfg(feature = "bench-util")]
+pub use self::lock::bare::{BareClaim, BareSession};
+use self::lock::claim::RedisClaim;
+use self::lock::{member, operator};
+#[cfg(feature = "idempotency")]
+pub use self::records::RedisRecords;
+use self::topology::Topology;
+use self::topology::cluster::Target;
+use self::topology::origin::Origin;
+pub use self::wire::pool::RedisPool;
 use crate::backend::{Backend, ClaimId, Enrolment, Fault, Look, Member, Promises, Terms};
 use crate::error::ConnectError;
 use crate::inspect::Inspection;
 use crate::key::Key;
-use crate::quorum::Quorum;
+use crate::quorum::{Quorum, QuorumError};
 
 /// The shortest lease that is renewed in time over a network.
 const LEASE_MIN: Duration = Duration::from_millis(100);
 
-/// See the module.
+/// Locks on one Redis server, on the master that sentinels name, or on a cluster.
 #[derive(Debug)]
 pub struct Redis {
-    node: Arc<Node>,
+    servers: Arc<Topology>,
 }
 
 impl Redis {
@@ -87,29 +64,19 @@ impl Redis {
     /// # Errors
     ///
     /// [`ConnectError::Url`] for a malformed URL; [`ConnectError::Store`] when the server cannot
-    /// be reached within 2 s, no sentinel answers or knows the master, one of them refuses the password, lacks a right (each is named), is too old, or
-    /// when `pool` leads elsewhere.
-    pub async fn connect(
-        url: &str,
-        #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
-    ) -> Result<Self, ConnectError> {
+    /// be reached within 2 s, no sentinel answers or knows the master, one of them refuses the
+    /// password, lacks a right (each is named) or is too old, when `pool` leads elsewhere, and when
+    /// it is given for a cluster, where no lock goes through one.
+    pub async fn connect(url: &str, pool: Option<RedisPool>) -> Result<Self, ConnectError> {
+        // On the heap: its type is deep, and named in full takes the caller's crate to the
+        // compiler's limits.
         let connecting: BoxFuture<'_, _> = if url.starts_with("redis+cluster:") {
-            let target = cluster::Target::parse(url)?;
-            Box::pin(Node::connect_cluster(
-                target,
-                #[cfg(feature = "deadpool")]
-                pool,
-            ))
+            Box::pin(Topology::connect_cluster(Target::parse(url)?, pool))
         } else {
-            Box::pin(Node::connect(
-                Origin::parse(url)?,
-                #[cfg(feature = "deadpool")]
-                pool,
-            ))
+            Box::pin(Topology::connect(Origin::parse(url)?, pool))
         };
-        // As in `ClientBuilder::connect`.
-        let node = connecting.await.map_err(ConnectError::Store)?;
-        Ok(Self { node })
+        let servers = connecting.await.map_err(ConnectError::Store)?;
+        Ok(Self { servers })
     }
 }
 
@@ -122,31 +89,28 @@ impl Redis {
     /// [`ConnectError::Url`] for a malformed URL or another number of pools;
     /// [`ConnectError::Store`] when no majority answers within 5 s, and when a server is a member of
     /// another quorum.
-    pub async fn quorum(
-        url: &str,
-        #[cfg(feature = "deadpool")] pools: Vec<RedisPool>,
-    ) -> Result<Quorum<Self>, ConnectError> {
-        let connecting = quorum::connect(
-            url,
-            #[cfg(feature = "deadpool")]
-            pools,
-        );
-        let connecting: BoxFuture<'_, _> = Box::pin(connecting);
-        connecting.await
+    pub async fn quorum(url: &str, pools: Vec<RedisPool>) -> Result<Quorum<Self>, ConnectError> {
+        let (members, charter) = quorum::members(url, pools)?;
+        let members = members.into_iter().map(|servers| Self { servers });
+        let bad = |error: QuorumError| ConnectError::Url { reason: error.to_string() };
+        let quorum = Quorum::managed(members.collect(), charter).map_err(bad)?;
+        let opening: BoxFuture<'_, _> = Box::pin(quorum.open());
+        opening.await.map_err(ConnectError::Store)?;
+        Ok(quorum)
     }
 }
 
 impl Member for Redis {
     async fn look(&self) -> Result<Look, Fault> {
-        gate::look(&self.node).await
+        member::look(&self.servers).await
     }
 
     async fn enrol(&self, seen: &Look, enrolment: &Enrolment) -> Result<bool, Fault> {
-        gate::enrol(&self.node, seen, enrolment).await
+        member::enrol(&self.servers, seen, enrolment).await
     }
 
     fn serve_under(&self, enrolment: Option<&Enrolment>) {
-        self.node.gate.serve_under(enrolment);
+        self.servers.gate.serve_under(enrolment);
     }
 }
 
@@ -160,7 +124,7 @@ impl Backend for Redis {
             push: true,
             force_release: true,
             // A cluster is one member at most, and no quorum of its masters.
-            quorum: self.node.cluster().is_none(),
+            quorum: self.servers.cluster().is_none(),
             replicas: true,
             lease_min: LEASE_MIN,
             ..Promises::none()
@@ -168,18 +132,18 @@ impl Backend for Redis {
     }
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> RedisClaim {
-        RedisClaim::new(self.node.clone(), key, id, terms)
+        RedisClaim::new(self.servers.clone(), key, id, terms)
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
-        probe::inspect(&self.node, key).await
+        operator::inspect(&self.servers, key).await
     }
 
     async fn force_release(&self, key: &Key) -> Result<bool, Fault> {
-        probe::force_release(&self.node, key).await
+        operator::force_release(&self.servers, key).await
     }
 
     fn requests(&self) -> u64 {
-        self.node.requests()
+        self.servers.requests()
     }
 }

@@ -8,13 +8,12 @@ use std::time::Duration;
 use redis::{Client, ConnectionAddr};
 use url::form_urlencoded;
 
-use super::node::Node;
-use super::origin::Origin;
-#[cfg(feature = "deadpool")]
-use super::pool::RedisPool;
-use super::{Redis, url as server_url};
+use super::topology::Topology;
+use super::topology::origin::Origin;
+use super::wire::pool::RedisPool;
+use super::wire::url as server_url;
 use crate::error::ConnectError;
-use crate::quorum::{Charter, Quorum};
+use crate::quorum::Charter;
 
 /// The longest part of a parameter that an error repeats.
 const SHOWN_CHARS_MAX: usize = 32;
@@ -32,32 +31,21 @@ fn bad(reason: impl Into<String>) -> ConnectError {
     ConnectError::Url { reason: reason.into() }
 }
 
-/// Waits for a majority; the others are connected to when they are asked for something.
-pub(super) async fn connect(
+/// The servers that a URL names, each of which is connected to when it is asked for something, and
+/// what they agree on.
+pub(super) fn members(
     url: &str,
-    #[cfg(feature = "deadpool")] pools: Vec<RedisPool>,
-) -> Result<Quorum<Redis>, ConnectError> {
+    pools: Vec<RedisPool>,
+) -> Result<(Vec<Arc<Topology>>, Charter), ConnectError> {
     server_url::install_tls();
     let Target { servers, charter } = Target::parse(url)?;
-    #[cfg(feature = "deadpool")]
     if !pools.is_empty() && pools.len() != servers.len() {
         let (pools, servers) = (pools.len(), servers.len());
         return Err(bad(format!("{pools} pools for {servers} servers: one each, in their order")));
     }
-    #[cfg(feature = "deadpool")]
     let mut pools = pools.into_iter();
-    let members = servers.into_iter().map(|server| {
-        let node = Node::new(
-            &Origin::Server(Arc::new(server)),
-            #[cfg(feature = "deadpool")]
-            pools.next(),
-        );
-        Redis { node: node.into() }
-    });
-    let quorum = Quorum::managed(members.collect(), charter);
-    let quorum = quorum.map_err(|error| bad(error.to_string()))?;
-    quorum.open().await.map_err(ConnectError::Store)?;
-    Ok(quorum)
+    let member = |server| Topology::new(&Origin::Server(server), pools.next()).into();
+    Ok((servers.into_iter().map(member).collect(), charter))
 }
 
 impl Target {

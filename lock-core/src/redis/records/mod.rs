@@ -19,17 +19,16 @@ use std::time::Duration;
 use redis::{Cmd, FromRedisValue as _, Value};
 
 use self::script::{ABORT, CLAIM, COMPLETE, PEEK, RIGHTS};
-use super::cluster::{Cluster, Target};
-use super::link::Link;
-use super::origin::Origin;
-#[cfg(feature = "deadpool")]
-use super::pool::RedisPool;
-#[cfg(feature = "deadpool")]
-use super::request::Request;
-use super::request::{self, Failure};
-use super::script::Script;
-use super::sides::Side;
-use super::{cluster, fault, probe, url};
+use super::protocol::script::Script;
+use super::protocol::slots;
+use super::topology::cluster::{Cluster, Target};
+use super::topology::origin::Origin;
+use super::topology::probe;
+use super::wire::connection::Connection;
+use super::wire::pool::RedisPool;
+use super::wire::request::{Call, Failure, REQUEST_WITHIN, Request, Unserved};
+use super::wire::sides::Side;
+use super::wire::{fault, url};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::error::ConnectError;
@@ -53,9 +52,8 @@ pub struct RedisRecords {
 
 #[derive(Clone)]
 enum Wire {
-    Own(Arc<Link>),
+    Own(Arc<Connection>),
     Cluster(Arc<Cluster>),
-    #[cfg(feature = "deadpool")]
     Pool(RedisPool),
 }
 
@@ -76,11 +74,11 @@ impl RedisRecords {
         if url.starts_with("redis+cluster:") {
             return Self::connect_cluster(Target::parse(url)?).await.map_err(ConnectError::Store);
         }
-        let link = Link::plain(Origin::parse(url)?, Side::Application);
-        link.get().await.map_err(ConnectError::Store)?;
-        probe::no_cluster(&link).await.map_err(ConnectError::Store)?;
+        let connection = Connection::plain(Origin::parse(url)?.route(), Side::Application);
+        connection.get().await.map_err(ConnectError::Store)?;
+        probe::no_cluster(&connection).await.map_err(ConnectError::Store)?;
         let probe = format!("idem:{{probe-{}}}", clock::random_claim_id());
-        Self { wire: Wire::Own(link) }.checked(&probe, &[]).await.map_err(ConnectError::Store)
+        Self { wire: Wire::Own(connection) }.checked(&probe, &[]).await.map_err(ConnectError::Store)
     }
 
     async fn connect_cluster(target: Target) -> Result<Self, Fault> {
@@ -89,7 +87,7 @@ impl RedisRecords {
         let cluster =
             Cluster::connect(target, session.clone(), Arc::default(), Arc::default()).await?;
         let (slot, refused) = cluster.refused(false).await?;
-        let probe = format!("idem:{{{}}}:probe-{session}", cluster::tag_of(slot));
+        let probe = format!("idem:{{{}}}:probe-{session}", slots::tag_of(slot));
         Self { wire: Wire::Cluster(cluster) }.checked(&probe, &refused).await
     }
 
@@ -118,9 +116,7 @@ impl RedisRecords {
 
     /// Whether the user may run every command of the scripts; names those that it may not.
     async fn rights(&self, probe: &str, refused: &[&str]) -> Result<(), Fault> {
-        let mut command = RIGHTS.evalsha(1);
-        command.arg(probe);
-        let answer = self.call(&RIGHTS, command).await?;
+        let answer = self.call(on(&RIGHTS, probe)).await?;
         let tried = Vec::<String>::from_redis_value(answer)
             .map_err(|_| fault::strange("the check of its rights"))?;
         let refused: Vec<_> =
@@ -137,13 +133,7 @@ impl RedisRecords {
     async fn eviction(&self, probe: &str) {
         let mut command = Cmd::new();
         command.arg("INFO").arg("memory");
-        let answer = match &self.wire {
-            Wire::Cluster(cluster) => {
-                cluster.send(probe, &command).await.map_err(|unserved| unserved.fault)
-            }
-            _ => self.send(&command).await,
-        };
-        let info = match answer {
+        let info = match self.send(slots::slot_of(probe.as_bytes()), &command).await {
             Ok(answer) => String::from_redis_value(answer).unwrap_or_default(),
             Err(_) => {
                 tracing::debug!("no right to INFO: not checked whether redis may evict a record");
@@ -159,34 +149,26 @@ impl RedisRecords {
         }
     }
 
-    /// Calls a script by its hash, and with its source if the server does not know it.
-    async fn call(&self, script: &Script, command: Cmd) -> Result<Value, Fault> {
-        if let Wire::Cluster(cluster) = &self.wire {
-            let answer = cluster.call(script, &command).await;
-            return answer.map_err(|unserved| of_records(unserved.fault));
-        }
-        let answer = match self.send(&command).await {
-            Err(failure) if failure.is_no_script() => self.send(&script.eval(&command)).await,
-            answer => answer,
+    async fn call(&self, call: Call) -> Result<Value, Fault> {
+        let answer = match &self.wire {
+            Wire::Cluster(cluster) => cluster.call(&call).await,
+            _ => {
+                let answer = self.send(call.slot, &call.command).await;
+                match call.in_full(&answer) {
+                    Some(command) => self.send(call.slot, &command).await,
+                    None => answer,
+                }
+            }
         };
-        answer.map_err(of_records)
+        answer.map_err(|unserved| of_records(unserved.fault))
     }
 
-    async fn send(&self, command: &Cmd) -> Result<Value, Failure> {
+    /// Sends one command, in a cluster to the node that serves a slot.
+    async fn send(&self, slot: u16, command: &Cmd) -> Result<Value, Unserved> {
         match &self.wire {
-            Wire::Own(link) => {
-                let answer = link.call(command, request::REQUEST_WITHIN).await;
-                answer.map_err(|unserved| unserved.fault)
-            }
-            Wire::Cluster(cluster) => {
-                let answer = cluster.send("", command).await;
-                answer.map_err(|unserved| unserved.fault)
-            }
-            #[cfg(feature = "deadpool")]
-            Wire::Pool(pool) => {
-                let answer = pool.send(Request { command, replicas: None }).await;
-                answer.map_err(|unserved| unserved.fault)
-            }
+            Wire::Own(connection) => connection.call(command, REQUEST_WITHIN).await,
+            Wire::Cluster(cluster) => cluster.send(slot, command).await,
+            Wire::Pool(pool) => pool.send(Request { command, replicas: None }).await,
         }
     }
 }
@@ -208,10 +190,14 @@ fn of_records(failure: Failure) -> Fault {
 }
 
 /// A call for one record; the caller adds arguments.
-fn on(script: &Script, id: RecordId) -> Cmd {
+fn on_record(script: &'static Script, id: RecordId) -> Call {
+    on(script, &format!("idem:{{{id}}}"))
+}
+
+fn on(script: &'static Script, key: &str) -> Call {
     let mut command = script.evalsha(1);
-    command.arg(format!("idem:{{{id}}}"));
-    command
+    command.arg(key);
+    Call { script, command, slot: slots::slot_of(key.as_bytes()) }
 }
 
 /// A token as the scripts have it.
@@ -225,9 +211,9 @@ fn millis(ttl: Duration) -> u64 {
 
 impl RecordStore for RedisRecords {
     fn peek(&self, id: RecordId, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Found, Fault>> {
-        let mut command = on(&PEEK, id);
-        command.arg(fingerprint.as_bytes());
-        Box::pin(async move { reply::found(self.call(&PEEK, command).await?) })
+        let mut call = on_record(&PEEK, id);
+        call.command.arg(fingerprint.as_bytes());
+        Box::pin(async move { reply::found(self.call(call).await?) })
     }
 
     fn claim<'a>(
@@ -235,11 +221,11 @@ impl RecordStore for RedisRecords {
         id: RecordId,
         record: &'a ClaimRecord,
     ) -> BoxFuture<'a, Result<Claimed, Fault>> {
-        let mut command = on(&CLAIM, id);
+        let mut call = on_record(&CLAIM, id);
         let refuse = u8::from(record.on_unknown == OnUnknown::Refuse);
-        command.arg(record.fingerprint.as_bytes()).arg(digits(record.token));
-        command.arg(millis(record.ttl)).arg(refuse);
-        Box::pin(async move { reply::claimed(self.call(&CLAIM, command).await?) })
+        call.command.arg(record.fingerprint.as_bytes()).arg(digits(record.token));
+        call.command.arg(millis(record.ttl)).arg(refuse);
+        Box::pin(async move { reply::claimed(self.call(call).await?) })
     }
 
     fn complete<'a>(
@@ -249,19 +235,19 @@ impl RecordStore for RedisRecords {
         outcome: &'a Outcome,
         ttl: Duration,
     ) -> BoxFuture<'a, Result<Written, Fault>> {
-        let mut command = on(&COMPLETE, id);
+        let mut call = on_record(&COMPLETE, id);
         let (state, payload) = match outcome {
             Outcome::Payload(payload) => ("d", &payload[..]),
             Outcome::Tombstone => ("t", &[][..]),
         };
-        command.arg(digits(token)).arg(state).arg(payload).arg(millis(ttl));
-        Box::pin(async move { reply::written(self.call(&COMPLETE, command).await?) })
+        call.command.arg(digits(token)).arg(state).arg(payload).arg(millis(ttl));
+        Box::pin(async move { reply::written(self.call(call).await?) })
     }
 
     fn abort(&self, id: RecordId, token: FencingToken) -> BoxFuture<'_, Result<Written, Fault>> {
-        let mut command = on(&ABORT, id);
-        command.arg(digits(token)).arg(millis(MARK_TTL));
-        Box::pin(async move { reply::written(self.call(&ABORT, command).await?) })
+        let mut call = on_record(&ABORT, id);
+        call.command.arg(digits(token)).arg(millis(MARK_TTL));
+        Box::pin(async move { reply::written(self.call(call).await?) })
     }
 }
 

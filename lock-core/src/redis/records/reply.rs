@@ -7,7 +7,7 @@ use redis::{FromRedisValue as _, Value};
 
 use crate::backend::Fault;
 use crate::idempotency::{Claimed, Found, Written};
-use crate::redis::fault;
+use crate::redis::wire::fault;
 use crate::token::FencingToken;
 
 /// An answer of `peek.lua` or `claim.lua`.

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::redis::script::Script;
+use crate::redis::protocol::script::Script;
 
 fn with_record(body: &str) -> Script {
     Script::new(body.replace("--RECORD", include_str!("record.lua")))

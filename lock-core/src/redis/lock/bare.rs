@@ -1,0 +1,79 @@
+//! The requests of a free key without a client: the scripts, keys and arguments of a claim on one
+//! server, made where a claim makes them, for whoever wants to send them over a connection of
+//! their own and see what is left of an acquire when the engine is taken away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Cmd;
+
+use super::claim::{Stands, add_attempt};
+use crate::backend::ClaimId;
+use crate::engine::clock;
+use crate::key::Key;
+use crate::redis::protocol::names::{Names, Owner};
+use crate::redis::protocol::script::{ATTEMPT, WITHDRAW};
+use crate::redis::topology::new_session;
+
+/// As if a client had connected.
+#[derive(Debug, Clone)]
+pub struct BareSession {
+    session: Arc<str>,
+}
+
+/// As if a waiter had opened a claim. Each has an id of its own, as each acquire has.
+#[derive(Debug)]
+pub struct BareClaim {
+    names: Names,
+    id: ClaimId,
+    session: Arc<str>,
+    lease: Duration,
+}
+
+impl BareSession {
+    /// A session with a name of its own.
+    #[allow(clippy::new_without_default, reason = "no two are the same")]
+    #[must_use]
+    pub fn new() -> Self {
+        Self { session: new_session() }
+    }
+
+    /// What has a server know the scripts; send it first, as the claims call them by their hash.
+    #[must_use]
+    pub fn load() -> [Cmd; 2] {
+        [ATTEMPT.load(), WITHDRAW.load()]
+    }
+
+    /// A claim that would wait for its turn, with this lease.
+    #[must_use]
+    pub fn claim(&self, key: &Key, lease: Duration) -> BareClaim {
+        BareClaim {
+            names: Names::new(key),
+            id: clock::random_claim_id(),
+            session: self.session.clone(),
+            lease,
+        }
+    }
+}
+
+impl BareClaim {
+    fn owner(&self) -> Owner<'_> {
+        Owner { claim: self.id, session: &self.session, of_quorum: false }
+    }
+
+    /// Takes the key if it is free.
+    #[must_use]
+    pub fn attempt(&self) -> Cmd {
+        let mut command = ATTEMPT.on(&self.names, None);
+        add_attempt(&mut command, self.owner(), self.lease, Stands::New);
+        command
+    }
+
+    /// Gives it back.
+    #[must_use]
+    pub fn withdraw(&self) -> Cmd {
+        let mut command = WITHDRAW.on(&self.names, None);
+        command.arg(self.owner());
+        command
+    }
+}

@@ -1,0 +1,582 @@
+//! The verbs of one claim.
+
+use std::mem;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redis::{Cmd, Value};
+
+use crate::backend::{
+    Attempt, Change, Claim, ClaimId, Fault, FaultKind, Grant, Mode, NotReplicated, Renewal, Terms,
+    Withdrawal,
+};
+use crate::engine::clock;
+use crate::key::Key;
+use crate::options::Replicas;
+use crate::proto::FenceRange;
+use crate::redis::protocol::names::{Names, Owner};
+use crate::redis::protocol::script::{ATTEMPT, WITHDRAW};
+use crate::redis::topology::Topology;
+use crate::redis::topology::cluster::Listening;
+use crate::redis::topology::probe;
+use crate::redis::wire::batch::{Answer, Part, Verb};
+use crate::redis::wire::fault;
+use crate::redis::wire::inbox::{Handed, Inbox};
+use crate::redis::wire::renewals::{Renew, Renewed};
+use crate::redis::wire::request::{Call, REQUEST_WITHIN, Sent, Unserved};
+
+/// A waiting claim asks again at least this often; beside a push it is what refreshes its place.
+const RECHECK: Duration = Duration::from_millis(500);
+
+/// A lock of another library is not pushed to us when it is released, so it is asked for often.
+const RECHECK_FOREIGN: Duration = Duration::from_millis(50);
+
+/// A grant that was pushed lives so long, or the lease if that is shorter, until it is renewed;
+/// a waiting claim that did not ask again for as long counts as dead.
+pub(super) const CLAIM_LEASE: Duration = Duration::from_millis(1_500);
+
+/// The tokens of a grant for which nothing was looked at but whether the key is free.
+const FREE_TOKENS: u64 = 32;
+
+/// A healthy server on a loaded machine answers within this.
+const RENEW_WITHIN_MIN: Duration = Duration::from_millis(50);
+
+/// Attempts without an answer that are remembered, the latest: those before were sent to a server
+/// that has hung for so long that another may have taken its place.
+const DOUBTS_MAX: usize = 8;
+
+/// See the module.
+#[derive(Debug)]
+pub struct RedisClaim {
+    pub(super) servers: Arc<Topology>,
+    pub(super) names: Names,
+    id: ClaimId,
+    pub(super) terms: Terms,
+    inbox: Option<Arc<Inbox>>,
+    /// Has the pushes to the inbox heard, where that is not so anyway.
+    listening: Option<Listening>,
+    /// The last attempt that was answered with "blocked".
+    blocked: Option<Blocked>,
+    held: bool,
+    /// Held for the full lease, not only for what is left of a pushed grant.
+    renewed: bool,
+    /// The server tells when others write its key.
+    is_tracked: bool,
+    /// Others wait, as far as is known.
+    wanted: bool,
+    /// The first and the last token of its hold.
+    tokens: (u64, u64),
+    /// It was asked for before, so something of it may be at the server.
+    is_asked: bool,
+    /// It may be in line there, or was.
+    is_in_line: bool,
+    /// Where its tokens end, in a quorum.
+    pub(super) clock: Option<u64>,
+    /// Where attempts were sent whose effect is not known: they may take effect later still, and
+    /// only there is a withdrawal sure to come after them.
+    doubts: Vec<Sent>,
+}
+
+/// What is known of the key since an attempt was blocked.
+#[derive(Debug, Clone, Copy)]
+struct Blocked {
+    /// When the attempt was sent: a hand-off that counts is later.
+    sent: Instant,
+    /// The last token of the server then, or its clock in tokens if that is more; of a quorum, that of
+    /// the key: a hand-off that counts has greater ones.
+    latest: u64,
+}
+
+impl RedisClaim {
+    pub(in crate::redis) fn new(
+        servers: Arc<Topology>,
+        key: &Key,
+        id: ClaimId,
+        terms: Terms,
+    ) -> Self {
+        Self {
+            names: Names::new(key),
+            servers,
+            id,
+            terms,
+            inbox: None,
+            listening: None,
+            blocked: None,
+            held: false,
+            renewed: false,
+            is_tracked: false,
+            wanted: false,
+            tokens: (0, 0),
+            is_asked: false,
+            is_in_line: false,
+            clock: None,
+            doubts: Vec::new(),
+        }
+    }
+
+    /// A refusal with the rights that are missing, which not every server tells by itself.
+    async fn named(&self, fault: Fault) -> Fault {
+        if fault.kind() != FaultKind::Refused {
+            return fault;
+        }
+        // On the heap, as it is rare, and every request has room for what it holds.
+        match Box::pin(probe::rights(&self.servers)).await {
+            Err(named) if named.kind() == FaultKind::Refused => named,
+            _ => fault,
+        }
+    }
+
+    /// Sends an attempt, and has its effect replicated if that is asked for; also what is wrong
+    /// with that.
+    async fn ask(&self, attempt: Call) -> Result<(Value, Option<NotReplicated>), Unserved> {
+        let Some(Replicas { count: wanted, timeout }) = self.terms.replicas else {
+            let answer = match self.pass() {
+                None => self.servers.call(attempt).await?,
+                Some(pass) => Box::pin(self.ask_member(attempt, &pass)).await?,
+            };
+            return Ok((answer, None));
+        };
+        let replicas = Replicas { count: wanted, timeout };
+        // On the heap, as few ask for them.
+        let asking = Box::pin(self.servers.call_and_wait(attempt, replicas));
+        let (answer, acknowledged) = asking.await?;
+        let found = NotReplicated { wanted, acknowledged, timeout };
+        Ok((answer, (acknowledged < wanted).then_some(found)))
+    }
+
+    /// Whether another server has taken the place of the one that was asked last.
+    fn is_elsewhere(&self) -> bool {
+        self.inbox.as_ref().is_some_and(|inbox| inbox.is_elsewhere())
+    }
+
+    pub(super) fn owner(&self) -> Owner<'_> {
+        Owner { claim: self.id, session: &self.servers.session, of_quorum: self.clock.is_some() }
+    }
+
+    pub(super) fn claim_lease(&self) -> Duration {
+        claim_lease(&self.terms)
+    }
+
+    fn recheck(&self) -> Duration {
+        RECHECK.min(self.claim_lease() / 3)
+    }
+
+    /// A renewal is begun at a third of the lease. One that hangs is given up after a sixth, so
+    /// that two more can be made over new connections before the lease ends.
+    fn renew_within(&self) -> Duration {
+        let lease = if self.renewed { self.terms.lease } else { self.claim_lease() };
+        (lease / 6).clamp(RENEW_WITHIN_MIN, REQUEST_WITHIN)
+    }
+
+    /// A hand-off was pushed: it is good for what is left of the claim lease, counted from before
+    /// it can have happened.
+    fn handed_on(&self, handed: Handed) -> Option<Grant> {
+        let Blocked { sent, latest } = self.blocked?;
+        if handed.fences.last()? <= latest {
+            // Of an earlier hand-off, which has run out: it was long on its way.
+            return None;
+        }
+        let since = clock::now().saturating_duration_since(sent);
+        let valid_for = self.claim_lease().checked_sub(since)?;
+        // Too little to be of use: ask, and have the full lease.
+        if valid_for < self.claim_lease() / 3 {
+            return None;
+        }
+        Some(Grant {
+            fences: handed.fences,
+            valid_for,
+            wanted: handed.wanted,
+            handed_on: true,
+            revoke_requested: false,
+        })
+    }
+
+    fn granted(&mut self, fences: FenceRange, wanted: Option<bool>) -> Grant {
+        self.wanted = wanted.unwrap_or(self.wanted);
+        Grant {
+            fences,
+            valid_for: self.terms.lease,
+            wanted: self.wanted,
+            handed_on: false,
+            revoke_requested: false,
+        }
+    }
+
+    /// Granted from now on, with these tokens.
+    fn holds(&mut self, fences: FenceRange) {
+        self.held = true;
+        self.tokens = (fences.first().unwrap_or(0), fences.last().unwrap_or(0));
+    }
+
+    fn blocked(&mut self, blocked: Blocked, ahead: i64, left_ms: i64, foreign: bool) -> Attempt {
+        (self.blocked, self.is_in_line) = (Some(blocked), true);
+        let mut recheck = self.recheck();
+        if let Ok(left) = u64::try_from(left_ms) {
+            // The server drops a key when its time has passed, not when it has come.
+            recheck = recheck.min(Duration::from_millis(left + 1));
+        }
+        if foreign {
+            recheck = recheck.min(RECHECK_FOREIGN);
+        }
+        Attempt::Blocked { ahead: u32::try_from(ahead).ok(), recheck }
+    }
+
+    /// Asks the store where the claim stands; `join`: and stands in line if need be.
+    async fn stand(&mut self, join: bool) -> Result<Attempt, Fault> {
+        let is_asked = mem::replace(&mut self.is_asked, true);
+        if self.clock.is_none() && self.terms.replicas.is_none() && !(join && is_asked) {
+            let take = Verb::Take { lease_ms: millis(self.terms.lease) };
+            match self.ask_with_others(take).await {
+                Ok(Answer::Taken(first)) => return Ok(self.takes(free_tokens(first), false)),
+                Ok(_) => {}
+                Err(unserved) => return Err(self.in_doubt(unserved).await),
+            }
+        }
+        let call = match self.clock {
+            None => {
+                let mut call = self.servers.call_for(&ATTEMPT, &self.names);
+                let stands = Stands::of(join, is_asked);
+                add_attempt(&mut call.command, self.owner(), self.terms.lease, stands);
+                call
+            }
+            Some(clock) => self.attempt_of_quorum(join, clock),
+        };
+        let sent = clock::now();
+        let (answer, not_replicated) = match self.ask(call).await {
+            Ok(answer) => answer,
+            Err(unserved) => return Err(self.in_doubt(unserved).await),
+        };
+        let (fences, wanted) = match (&answer, ints(&answer, &mut [0; 5])) {
+            (Value::Int(first), _) => (free_tokens(token(*first)?), false),
+            (_, &[1, first, last, wanted]) => {
+                (FenceRange::new(token(first)?, token(last)?), wanted != 0)
+            }
+            (_, &[0, ahead, left, foreign, latest]) => {
+                let blocked = Blocked { sent, latest: token(latest)? };
+                return Ok(self.blocked(blocked, ahead, left, foreign == 1));
+            }
+            _ => return Err(fault::strange("an attempt")),
+        };
+        if let Some(found) = not_replicated {
+            return Err(Fault::not_replicated(found));
+        }
+        Ok(self.takes(fences, wanted))
+    }
+
+    /// An attempt was answered with a grant.
+    fn takes(&mut self, fences: FenceRange, wanted: bool) -> Attempt {
+        let mut grant = self.granted(fences, Some(wanted));
+        // It stood in line, and found itself the owner. A push that says so is of the past.
+        grant.handed_on = self.blocked.take().is_some();
+        self.renewed = true;
+        self.holds(fences);
+        Attempt::Granted(grant)
+    }
+
+    /// An attempt was not served, and may have an effect all the same.
+    async fn in_doubt(&mut self, unserved: Unserved) -> Fault {
+        let fault = unserved.fault.into_fault();
+        self.is_in_line = true;
+        if let Some(sent) = unserved.sent.filter(|_| fault.is_transient()) {
+            keep_latest(&mut self.doubts, sent, DOUBTS_MAX);
+        }
+        self.named(fault).await
+    }
+
+    /// Asks together with other claims, where enough of them do.
+    async fn ask_with_others(&self, verb: Verb) -> Result<Answer, Unserved> {
+        let part = || Part { names: self.names.clone(), claim: self.id, verb };
+        self.servers.ask_with_others(part).await
+    }
+
+    /// Whether others may be in line, or it is there itself.
+    fn knows_of_others(&self) -> bool {
+        self.wanted || self.is_in_line
+    }
+
+    /// With the `last` token of its block, if it knows that: where it is not told, the next block
+    /// begins at the clock.
+    fn withdrawal(&self, last: u64) -> Call {
+        if let Some(clock) = self.clock {
+            return self.withdrawal_of_quorum(clock);
+        }
+        let mut call = self.servers.call_for(&WITHDRAW, &self.names);
+        call.command.arg(self.owner()).arg(self.knows_of_others().then_some(last));
+        call
+    }
+}
+
+impl Claim for RedisClaim {
+    async fn attempt(&mut self) -> Result<Attempt, Fault> {
+        if self.terms.mode != Mode::Exclusive {
+            return Err(Fault::new(FaultKind::Refused, "`redis:` serves exclusive locks only"));
+        }
+        if self.inbox.is_none() {
+            self.inbox = Some(self.servers.inboxes.open(self.id));
+            self.listening = self.servers.listen(&self.names, self.id);
+        }
+        let handed = self.inbox.as_ref().and_then(|inbox| inbox.handed());
+        // At this moment, not when it came: there may have been another master since.
+        let handed = handed.filter(|handed| self.servers.is_current(handed.term));
+        // With replicas, a grant that was pushed counts only once they have it, too: ask.
+        if let Some(handed) = handed.filter(|_| self.terms.replicas.is_none())
+            && let Some(grant) = self.handed_on(handed)
+        {
+            self.wanted = handed.wanted;
+            self.holds(handed.fences);
+            self.blocked = None;
+            return Ok(Attempt::Granted(grant));
+        }
+        let heard = self.servers.is_heard(self.listening.as_ref());
+        let join = self.terms.patience.is_none_or(|patience| !patience.is_zero());
+        let answer = self.stand(join).await?;
+        if let (false, true, Attempt::Blocked { .. }) = (heard, join, &answer) {
+            // A hand-off before anybody listened was pushed to nobody, and this claim passed over.
+            self.servers.heard(self.listening.as_ref()).await;
+            return Box::pin(self.stand(join)).await;
+        }
+        Ok(answer)
+    }
+
+    async fn changed(&mut self) -> Change {
+        match &self.inbox {
+            Some(inbox) => inbox.changed(self.held).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn renew(&mut self) -> Result<Renewal, Fault> {
+        if let Some(inbox) = &self.inbox {
+            self.wanted |= inbox.clear_wanted();
+        }
+        let renew = Renew {
+            names: self.names.clone(),
+            claim: self.id,
+            lease_ms: millis(self.terms.lease),
+            // The members of a quorum agree on tokens when they grant.
+            tokens: self.clock.is_none(),
+            within: self.renew_within(),
+            slot: self.servers.slot(&self.names),
+        };
+        match self.servers.renew(renew).await? {
+            Renewed::Held { last, wanted } => {
+                self.renewed = true;
+                if !mem::replace(&mut self.is_tracked, true) {
+                    self.servers.inboxes.renewed(self.names.tag(), self.id);
+                }
+                // Those that it has go on to where the server's end now.
+                let (first, before) = self.tokens;
+                let fences = match last {
+                    Some(last) => FenceRange::new(first, last.max(before)),
+                    None => FenceRange::empty(),
+                };
+                self.tokens.1 = fences.last().unwrap_or(before);
+                Ok(Renewal::Held(self.granted(fences, wanted)))
+            }
+            Renewed::Lost => {
+                self.tokens = (0, 0);
+                Ok(Renewal::Lost)
+            }
+            Renewed::Foreign => Err(Fault::new(
+                FaultKind::ForeignValue,
+                "something that is no lock is stored at the key of this lock",
+            )),
+        }
+    }
+
+    async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
+        // A push still on its way is of a place in line that is given up.
+        let held = self.held;
+        (self.blocked, self.held, self.renewed) = (None, false, false);
+        let pass = self.pass();
+        self.wanted |= self.inbox.as_ref().is_some_and(|inbox| inbox.is_wanted());
+        let doubts = mem::take(&mut self.doubts);
+        // Told once: what is asked again, or late, may find a later holder whose tokens are those.
+        let (_, last) = mem::take(&mut self.tokens);
+        if self.clock.is_none() && doubts.is_empty() && !self.knows_of_others() {
+            match self.ask_with_others(Verb::Give).await {
+                Ok(Answer::Given) => return Ok(Withdrawal::Released),
+                Ok(_) => {}
+                Err(unserved) => return Err(unserved.fault.into_fault()),
+            }
+        }
+        let call = self.withdrawal(if doubts.is_empty() { last } else { 0 });
+        let behind = (!doubts.is_empty()).then(|| call.clone());
+        let answer = match &pass {
+            None => self.servers.withdraw(call, &self.names, self.owner(), held).await,
+            Some(pass) => Box::pin(self.leave_member(call, pass)).await,
+        };
+        // Behind each attempt whose effect is not known. Nobody waits for it: such a connection is
+        // slow or dead, and what it still brings about is undone when it does.
+        for (Sent { mut connection, runtime }, call) in
+            doubts.into_iter().zip(behind.iter().cycle())
+        {
+            let (servers, call) = (self.servers.clone(), call.clone());
+            drop(runtime.spawn(async move {
+                drop(servers.call_behind(&mut connection, &call).await);
+            }));
+        }
+        match answer {
+            Ok(Value::Int(1 | 2)) => Ok(Withdrawal::Released),
+            Ok(Value::Int(0)) if self.is_elsewhere() => Ok(Withdrawal::Elsewhere),
+            Ok(Value::Int(0)) => Ok(Withdrawal::NotHeld),
+            Ok(_) => Err(fault::strange("a withdrawal")),
+            Err(unserved) => Err(unserved.fault.into_fault()),
+        }
+    }
+}
+
+impl Drop for RedisClaim {
+    fn drop(&mut self) {
+        if self.inbox.is_some() {
+            self.servers.inboxes.close(self.id);
+        }
+        if self.is_tracked {
+            self.servers.inboxes.given_up(self.names.tag(), self.id);
+        }
+    }
+}
+
+/// How a claim that attempts stands with the server.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::redis) enum Stands {
+    /// Nothing of it is there.
+    New,
+    /// It may be in line, or hold the lock.
+    Asked,
+    /// It does not wait, whatever is there.
+    Passing,
+}
+
+impl Stands {
+    fn of(join: bool, is_asked: bool) -> Self {
+        match (join, is_asked) {
+            (false, _) => Self::Passing,
+            (true, false) => Self::New,
+            (true, true) => Self::Asked,
+        }
+    }
+}
+
+/// Adds what an attempt says of its claim, behind the keys.
+pub(in crate::redis) fn add_attempt(
+    command: &mut Cmd,
+    owner: Owner<'_>,
+    lease: Duration,
+    stands: Stands,
+) {
+    command.arg(owner).arg(millis(lease));
+    match stands {
+        Stands::New => {}
+        Stands::Asked => drop(command.arg(1)),
+        Stands::Passing => drop(command.arg(0)),
+    }
+}
+
+/// Of a grant on a free key.
+fn free_tokens(first: u64) -> FenceRange {
+    FenceRange::new(first, first + (FREE_TOKENS - 1))
+}
+
+fn claim_lease(terms: &Terms) -> Duration {
+    terms.lease.min(CLAIM_LEASE)
+}
+
+fn keep_latest<T>(all: &mut Vec<T>, next: T, max: usize) {
+    if all.len() >= max {
+        all.remove(0);
+    }
+    all.push(next);
+}
+
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn token(number: i64) -> Result<u64, Fault> {
+    u64::try_from(number).map_err(|_| fault::strange("a token"))
+}
+
+/// The numbers at the front of an answer.
+fn ints<'a>(answer: &Value, numbers: &'a mut [i64; 5]) -> &'a [i64] {
+    let Value::Array(items) = answer else { return &[] };
+    let mut count = 0;
+    for (item, number) in items.iter().zip(numbers.iter_mut()) {
+        let Value::Int(read) = item else { break };
+        *number = *read;
+        count += 1;
+    }
+    &numbers[..count]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::redis::protocol::script::RENEW;
+    use crate::redis::wire::fake;
+    use crate::redis::wire::route::Origin;
+
+    fn sha(script: &Script) -> String {
+        match script.evalsha(0).args_iter().nth(1) {
+            Some(redis::Arg::Simple(sha)) => String::from_utf8(sha.to_vec()).unwrap(),
+            _ => panic!("a call has a hash"),
+        }
+    }
+
+    /// A withdrawal that is asked again may find another holder, at a server that has not heard of
+    /// the first: the tokens behind the last one are that one's then.
+    #[tokio::test]
+    async fn the_last_token_of_a_block_is_told_once() {
+        let (attempt, renew, withdraw) = (sha(&ATTEMPT), sha(&RENEW), sha(&WITHDRAW));
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let port = fake::start({
+            let told = told.clone();
+            move |words| match words {
+                ["SUBSCRIBE", channel] => {
+                    let bytes = channel.len();
+                    Some(format!(">3\r\n$9\r\nsubscribe\r\n${bytes}\r\n{channel}\r\n:1\r\n"))
+                }
+                ["EVALSHA", sha, ..] if *sha == attempt => Some(":100\r\n".into()),
+                ["EVALSHA", sha, ..] if *sha == renew => Some("*2\r\n:5000\r\n:2\r\n".into()),
+                ["EVALSHA", sha, _, _, _, last @ ..] if *sha == withdraw => {
+                    told.lock().unwrap().push(last.concat());
+                    // The first is not answered.
+                    (told.lock().unwrap().len() > 1).then(|| ":1\r\n".into())
+                }
+                _ => Some("+OK\r\n".into()),
+            }
+        });
+        let origin = Origin::parse(&format!("redis://127.0.0.1:{port}")).unwrap();
+        let node = Topology::new(&origin, None);
+        let terms = Terms {
+            lease: Duration::from_secs(9),
+            mode: Mode::Exclusive,
+            fences: 1,
+            patience: None,
+            name: None,
+            replicas: None,
+        };
+        let key = Key::new("k").unwrap();
+        let mut claim = RedisClaim::new(node.into(), &key, ClaimId::from_bits(7), terms);
+        assert!(matches!(claim.attempt().await, Ok(Attempt::Granted(_))));
+        match claim.renew().await {
+            Ok(Renewal::Held(grant)) => {
+                assert_eq!(grant.fences, FenceRange::new(100, 5_000));
+                assert!(grant.wanted);
+            }
+            answer => panic!("{answer:?}"),
+        }
+        assert!(claim.withdraw().await.is_err());
+        assert_eq!(claim.withdraw().await.unwrap(), Withdrawal::Released);
+        assert_eq!(*told.lock().unwrap(), ["5000", "0"]);
+    }
+
+    #[test]
+    fn of_too_many_doubts_the_latest_are_kept() {
+        let mut doubts = Vec::new();
+        (0..10).for_each(|number| keep_latest(&mut doubts, number, 8));
+        assert_eq!(doubts, [2, 3, 4, 5, 6, 7, 8, 9]);
+    }
+}

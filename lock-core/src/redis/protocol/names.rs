@@ -1,0 +1,204 @@
+//! How things are called at the server.
+
+use std::fmt;
+use std::io::Write as _;
+
+use redis::{RedisWrite, ToRedisArgs};
+
+use crate::backend::ClaimId;
+use crate::key::Key;
+
+/// The names of one lock's keys.
+#[derive(Debug, Clone)]
+pub(in crate::redis) struct Names(Key);
+
+/// One of them: `lock:{K}`, or that and a suffix. Written where it is wanted, not built: every
+/// request names some.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::redis) struct Name<'a> {
+    key: &'a Key,
+    suffix: &'static str,
+}
+
+const PREFIX: &str = "lock:{";
+
+/// What a member of a quorum keeps, without an end: its enrolment, and the highest token that it
+/// reserved. No lock has such a name, as theirs are in braces.
+pub(in crate::redis) const QUORUM: [&str; 2] = ["lock:quorum", "lock:quorum:high"];
+
+/// What a server keeps, without an end: the highest token that it gave.
+pub(in crate::redis) const CLOCK: &str = "lock:clock";
+
+/// The same for the slot that has this tag, in a cluster.
+pub(in crate::redis) fn clock(tag: u32) -> String {
+    format!("{CLOCK}:{{{tag}}}")
+}
+
+impl Names {
+    pub(in crate::redis) fn new(key: &Key) -> Self {
+        Self(key.clone())
+    }
+
+    /// What has them all in one slot of a cluster: what is in the braces.
+    pub(in crate::redis) fn tag(&self) -> &[u8] {
+        self.0.as_str().as_bytes()
+    }
+
+    /// The key whose value is the claim that holds the lock.
+    pub(in crate::redis) fn lock(&self) -> Name<'_> {
+        self.with("")
+    }
+
+    /// Waiting claims in order of arrival.
+    pub(in crate::redis) fn queue(&self) -> Name<'_> {
+        self.with(":queue")
+    }
+
+    /// Until when they count as alive.
+    pub(in crate::redis) fn due(&self) -> Name<'_> {
+        self.with(":due")
+    }
+
+    /// At a member of a quorum, the last token that it reserved for this key.
+    pub(in crate::redis) fn fence(&self) -> Name<'_> {
+        self.with(":fence")
+    }
+
+    fn with(&self, suffix: &'static str) -> Name<'_> {
+        Name { key: &self.0, suffix }
+    }
+}
+
+impl Name<'_> {
+    /// How long it is.
+    pub(in crate::redis) fn bytes(&self) -> usize {
+        PREFIX.len() + self.key.as_str().len() + 1 + self.suffix.len()
+    }
+}
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{}}}{}", self.key, self.suffix)
+    }
+}
+
+impl ToRedisArgs for Name<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        let mut name = out.writer_for_next_arg();
+        for part in [PREFIX, self.key.as_str(), "}", self.suffix] {
+            // Into memory.
+            let _ = name.write_all(part.as_bytes());
+        }
+    }
+}
+
+impl redis::ToSingleRedisArg for Name<'_> {}
+
+/// The key of a lock, as it is in the name of that.
+pub(in crate::redis) fn key_of_lock(name: &[u8]) -> Option<&[u8]> {
+    name.strip_prefix(PREFIX.as_bytes())?.strip_suffix(b"}")
+}
+
+/// A claim as it is written at the server: who, and where to reach it.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::redis) struct Owner<'a> {
+    pub(in crate::redis) claim: ClaimId,
+    pub(in crate::redis) session: &'a str,
+    /// The members of a quorum do not mark who is wanted.
+    pub(in crate::redis) of_quorum: bool,
+}
+
+/// The digits of a claim's id.
+const CLAIM_DIGITS: usize = 32;
+
+impl Owner<'_> {
+    /// How long it is.
+    pub(in crate::redis) fn bytes(&self) -> usize {
+        CLAIM_DIGITS + 1 + self.session.len()
+    }
+
+    fn separator(&self) -> char {
+        if self.of_quorum { UNMARKED } else { SEPARATOR }
+    }
+}
+
+/// Behind the claim.
+const SEPARATOR: char = ':';
+
+/// Behind a claim that does not know [`WANTED`]: of a quorum, or of an earlier version.
+const UNMARKED: char = '.';
+
+/// Behind an owner, at the lock: others wait, so its release looks at the line.
+const WANTED: char = '+';
+
+impl fmt::Display for Owner<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}{}", self.claim, self.separator(), self.session)
+    }
+}
+
+impl ToRedisArgs for Owner<'_> {
+    /// As it is displayed, without the machinery for that: it is a part of every request, and of a
+    /// renewal many times.
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        let mut digits = [self.separator() as u8; CLAIM_DIGITS + 1];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.claim.bits().to_be_bytes()) {
+            let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
+            pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 0xf)]);
+        }
+        let mut owner = out.writer_for_next_arg();
+        // Into memory.
+        let _ = owner.write_all(&digits);
+        let _ = owner.write_all(self.session.as_bytes());
+    }
+}
+
+/// The channel of a session.
+pub(in crate::redis) fn channel(session: &str) -> String {
+    format!("lock:push:{session}")
+}
+
+/// The claim in an owner that one of our clients wrote.
+pub(in crate::redis) fn claim_of(owner: &[u8]) -> Option<ClaimId> {
+    let owner = std::str::from_utf8(owner).ok()?;
+    let (claim, session) = owner.split_once([SEPARATOR, UNMARKED])?;
+    let session = session.strip_suffix(WANTED).unwrap_or(session);
+    if claim.len() != CLAIM_DIGITS || session.is_empty() {
+        return None;
+    }
+    u128::from_str_radix(claim, 16).ok().map(ClaimId::from_bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_keys_of_a_lock_share_one_hash_tag() {
+        let names = Names::new(&Key::new("order:4{2}").unwrap());
+        for name in [names.lock(), names.queue(), names.due(), names.fence()] {
+            let text = name.to_string();
+            assert!(text.starts_with("lock:{order:4%7B2%7D}"), "{text}");
+            assert_eq!(name.to_redis_args(), [text.clone().into_bytes()]);
+            assert_eq!(name.bytes(), text.len());
+        }
+    }
+
+    #[test]
+    fn an_owner_can_be_read_back_and_a_foreign_value_is_none() {
+        for bits in [7, u128::MAX, 0x0123_4567_89ab_cdef << 40] {
+            let claim = ClaimId::from_bits(bits);
+            for of_quorum in [false, true] {
+                let owner = Owner { claim, session: "ab", of_quorum };
+                for text in [owner.to_string(), format!("{owner}+")] {
+                    assert_eq!(claim_of(text.as_bytes()), Some(claim));
+                }
+                assert_eq!(owner.to_redis_args(), [owner.to_string().into_bytes()]);
+                assert_eq!(owner.bytes(), owner.to_string().len());
+            }
+        }
+        for foreign in [&b"0123456789abcdef0123456789abcdef"[..], b"", b"\xff.x", b"1.a", b"1:a+"] {
+            assert_eq!(claim_of(foreign), None);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! One script per verb, with shared functions.
+//!
+//! `KEYS` is the lock alone where the names of the others follow from it, and a server lets scripts
+//! use them; in a cluster also the clock of the slot, the queue and the due times, as each key that
+//! is on its way with its slot has to be named. In `quorum/` it is the lock, the queue, the due
+//! times and the fence, and at a server that is enrolled as a member its enrolment and its highest
+//! token.
+
+use std::sync::{LazyLock, OnceLock};
+
+use redis::Cmd;
+
+use crate::redis::protocol::names::{self, Names, QUORUM};
+
+/// A script and its name at the server.
+#[derive(Debug)]
+pub(in crate::redis) struct Script {
+    source: String,
+    sha: String,
+    sharded: OnceLock<Box<Self>>,
+}
+
+impl Script {
+    pub(in crate::redis) fn new(source: String) -> Self {
+        let sha = redis::Script::new(&source).get_hash().to_owned();
+        Self { source, sha, sharded: OnceLock::new() }
+    }
+
+    /// The same script for a cluster, where pushes go to a channel in the slot of the keys, with
+    /// the hash tag of the slot's clock.
+    pub(in crate::redis) fn sharded(&self) -> &Self {
+        self.sharded.get_or_init(|| {
+            let channel = "'SPUBLISH', 'lock:push:' .. string.match(KEYS[2], '{.*}') .. ':' ..";
+            let source = self.source.replace("'PUBLISH', 'lock:push:' ..", channel);
+            Box::new(Self::new(source.replace("'PUBLISH'", "'SPUBLISH'")))
+        })
+    }
+
+    /// Puts the shared functions in where the body asks for them, which is behind the paths that
+    /// are taken most: to define a function costs as much as a call of a command.
+    fn with_shared(body: &str) -> Self {
+        let lines = body.lines().flat_map(|line| match line.trim() {
+            "--TOKENS" => concat!(include_str!("ticks.lua"), include_str!("tokens.lua")).lines(),
+            "--OWNER" => include_str!("owner.lua").lines(),
+            "--PROMOTE" => concat!(include_str!("owner.lua"), include_str!("promote.lua")).lines(),
+            "--MEMBER" => include_str!("quorum/member.lua").lines(),
+            "--FENCE" => {
+                concat!(include_str!("ticks.lua"), include_str!("quorum/fence.lua")).lines()
+            }
+            _ => line.lines(),
+        });
+        Self::new(lines.fold(String::new(), |text, line| text + line + "\n"))
+    }
+
+    /// A call of the script by its hash; the caller adds keys and arguments.
+    pub(in crate::redis) fn evalsha(&self, keys: usize) -> Cmd {
+        self.evalsha_with(keys, 8, 400)
+    }
+
+    /// The same with room for so many arguments behind the keys, and so many bytes of both.
+    pub(in crate::redis) fn evalsha_with(&self, keys: usize, args: usize, bytes: usize) -> Cmd {
+        let mut command = Cmd::with_capacity(3 + keys + args, 64 + bytes);
+        command.arg("EVALSHA").arg(&self.sha).arg(keys);
+        command
+    }
+
+    /// The same call with the source, for a server that does not know the hash. It does from then
+    /// on.
+    pub(in crate::redis) fn eval(&self, evalsha: &Cmd) -> Cmd {
+        let mut command = Cmd::with_capacity(12, 4096);
+        command.arg("EVAL").arg(&self.source);
+        for arg in evalsha.args_iter().skip(2) {
+            if let redis::Arg::Simple(arg) = arg {
+                command.arg(arg);
+            }
+        }
+        command
+    }
+
+    /// Has a server know the hash before the first call.
+    #[cfg(feature = "bench-util")]
+    pub(in crate::redis) fn load(&self) -> Cmd {
+        let mut command = redis::cmd("SCRIPT");
+        command.arg("LOAD").arg(&self.source);
+        command
+    }
+
+    /// A call for one lock; in a cluster, where the keys have this tag.
+    pub(in crate::redis) fn on(&self, names: &Names, tag: Option<u32>) -> Cmd {
+        let Some(tag) = tag else {
+            let mut command = self.evalsha(1);
+            command.arg(names.lock());
+            return command;
+        };
+        let mut command = self.evalsha(4);
+        command.arg(names.lock()).arg(names::clock(tag)).arg(names.queue()).arg(names.due());
+        command
+    }
+
+    /// A call for one lock of a quorum, and at a member that is enrolled.
+    pub(in crate::redis) fn of_quorum(&self, names: &Names, is_enrolled: bool) -> Cmd {
+        let quorum = if is_enrolled { &QUORUM[..] } else { &[] };
+        let mut command = self.evalsha(4 + quorum.len());
+        command.arg(names.lock()).arg(names.queue()).arg(names.due()).arg(names.fence());
+        command.arg(quorum);
+        command
+    }
+}
+
+pub(in crate::redis) static ATTEMPT: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("attempt.lua")));
+pub(in crate::redis) static MANY: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("many.lua")));
+pub(in crate::redis) static RENEW: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("renew.lua")));
+pub(in crate::redis) static WITHDRAW: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("withdraw.lua")));
+pub(in crate::redis) static FORCE_RELEASE: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("force_release.lua")));
+pub(in crate::redis) static RAISE: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("quorum/raise.lua")));
+pub(in crate::redis) static QUORUM_ATTEMPT: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("quorum/attempt.lua")));
+pub(in crate::redis) static QUORUM_WITHDRAW: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("quorum/withdraw.lua")));
+pub(in crate::redis) static QUORUM_FORCE_RELEASE: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("quorum/force_release.lua")));
+pub(in crate::redis) static LOOK: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("quorum/look.lua").to_owned()));
+pub(in crate::redis) static ENROL: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("quorum/enrol.lua").to_owned()));
+pub(in crate::redis) static INSPECT: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("inspect.lua").to_owned()));
+pub(in crate::redis) static RIGHTS: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("rights.lua").to_owned()));
+pub(in crate::redis) static KEEP: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("keep.lua").to_owned()));
+pub(in crate::redis) static FREE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("free.lua").to_owned()));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_a_cluster_every_push_goes_to_a_channel_of_the_slot() {
+        for script in [&ATTEMPT, &WITHDRAW, &FORCE_RELEASE, &RIGHTS] {
+            let (plain, sharded) = (&script.source, &script.sharded().source);
+            let pushes = plain.matches("'PUBLISH'").count();
+            assert!(pushes > 0 && sharded.matches("'SPUBLISH'").count() == pushes, "{sharded}");
+            let tagged = sharded.matches("'lock:push:' .. string.match(KEYS[2], '{.*}')").count();
+            assert!(!sharded.contains("'PUBLISH'"));
+            assert_eq!(sharded.matches("'lock:push:' ..").count(), tagged);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+-- How many tokens are reserved where the clock was set back, so that not each hand-off needs a request.
+local MANY = 65536
+
+-- Reserves tokens above all that were given: the first and the last. `used` is the last one that
+-- the holder before may have used; where that is not known, they begin at the clock. All end at the
+-- clock, or a few behind the mark: what a server that lost its data gives next is above them.
+local function reserve(used)
+  local now = ticks()
+  local mark = call('GET', clock)
+  local before = mark and (tonumber(mark) or error('WRONGTYPE a foreign value is stored at ' .. clock)) or now - 1
+  local first = used and used + 1 or math.max(now, before + 1)
+  local last = math.max(now, before + 1, first + 31)
+  if before > now + AHEAD_MAX then
+    last = last + MANY
+  end
+  call('SET', clock, last)
+  return first, last
+end
+
+-- A waiter of an earlier version is handed the key. If it asks before it has heard of that, it is to
+-- begin at the clock.
+local function is_unmarked()
+  call('DEL', lock .. ':fence')
+end

@@ -1,0 +1,292 @@
+//! A script's call, from the node that is believed to serve its slot to the one that does.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redis::Value;
+
+use super::Cluster;
+use super::redirect::{Redirect, is_ask};
+use super::server::{Lane, REQUEST_LEAST, Server};
+use crate::backend::{Fault, FaultKind};
+use crate::engine::clock;
+use crate::options::Replicas;
+use crate::proto::REDIRECT_PAUSES;
+use crate::redis::protocol::names::{Names, Owner};
+use crate::redis::protocol::script::{FREE, KEEP};
+use crate::redis::wire::renewals::{Renew, Renewed};
+use crate::redis::wire::request::{Call, Failure, REQUEST_WITHIN, Unserved};
+
+/// Redirections of one call. A cluster that is at one with itself needs one, or two in a migration.
+const REDIRECTS_MAX: u32 = 5;
+
+/// A node that took longer may have hung and been succeeded meanwhile: before its answer counts, the
+/// others are asked. Shorter than any node timeout by which a cluster can be run.
+const SUSPECT: Duration = Duration::from_millis(500);
+
+/// How long a release waits for the keys of its lock to be in one place again.
+const RELEASE_UNSTABLE: Duration = Duration::from_millis(100);
+
+/// A call that waits for the cluster leaves the last try so much of its time, or a fifth if that is
+/// less: a node that is well answers within it, and one that does not counts as broken.
+const LAST_TRY: Duration = Duration::from_millis(200);
+
+/// Until when it is worth waiting, of a call that has `budget` from now on.
+fn worth_waiting(now: Instant, budget: Duration) -> Instant {
+    now + budget - LAST_TRY.min(budget / 5)
+}
+
+/// One call on its way.
+struct Way<'a> {
+    call: &'a Call,
+    lane: Lane,
+    /// Until when it is worth waiting for the cluster.
+    until: Instant,
+    /// Until when it is worth waiting for keys that are on their way.
+    unstable_until: Instant,
+    /// When the last answer is due.
+    end: Instant,
+    /// Whether it goes where the slot is on its way to.
+    follows_ask: bool,
+}
+
+impl<'a> Way<'a> {
+    fn new(call: &'a Call, lane: Lane, budget: Duration) -> Self {
+        let now = clock::now();
+        let until = worth_waiting(now, budget);
+        let (unstable_until, end, follows_ask) = (until, now + budget, true);
+        Self { call, lane, until, unstable_until, end, follows_ask }
+    }
+}
+
+impl Cluster {
+    /// Makes a call, within the time of a request.
+    pub(in crate::redis) async fn call(&self, call: &Call) -> Result<Value, Unserved> {
+        self.follow(Way::new(call, Lane::Main, REQUEST_WITHIN)).await
+    }
+
+    /// The same, and waits for its replication; both answers in an array.
+    pub(in crate::redis) async fn call_and_wait(
+        &self,
+        call: &Call,
+        replicas: Replicas,
+    ) -> Result<Value, Unserved> {
+        self.follow(Way::new(call, Lane::Waiting(replicas), REQUEST_WITHIN)).await
+    }
+
+    /// Withdraws a claim. While the keys of its lock are in two places, or where their slot is on
+    /// its way to, it only gives up the lock itself: who waits finds that at its next recheck.
+    /// Nobody can listen there yet, so a hand-off would take all who wait for dead.
+    pub(in crate::redis) async fn withdraw(
+        &self,
+        call: &Call,
+        names: &Names,
+        owner: Owner<'_>,
+        held: bool,
+    ) -> Result<Value, Unserved> {
+        let mut way = Way::new(call, Lane::Main, REQUEST_WITHIN);
+        way.unstable_until = clock::now() + RELEASE_UNSTABLE;
+        way.follows_ask = false;
+        let (until, end) = (way.until, way.end);
+        let unserved = match self.follow(way).await {
+            Err(unserved) if unserved.fault.is_try_again() || is_ask(&unserved.fault) => unserved,
+            answer => return answer,
+        };
+        let mut command = FREE.evalsha(1);
+        command.arg(names.lock()).arg(owner);
+        let free = Call { script: &FREE, command, slot: call.slot };
+        let later = |call| {
+            let way = Way::new(call, Lane::Main, REQUEST_WITHIN);
+            self.follow(Way { until, unstable_until: until, end, ..way })
+        };
+        match later(&free).await? {
+            // Its place in the line must go too.
+            Value::Int(0) if !held && is_ask(&unserved.fault) => later(call).await,
+            // And is out of reach.
+            Value::Int(0) if !held => Err(unserved),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Renews one claim with the next batch of the node that serves it. While the keys of its lock
+    /// are in two places, it keeps the lock itself, without further tokens.
+    pub(in crate::redis) async fn renew(&self, mut renew: Renew) -> Result<Renewed, Fault> {
+        let (slot, now) = (renew.slot, clock::now());
+        let (until, end) = (worth_waiting(now, renew.within), now + renew.within);
+        let (mut redirects, mut pauses) = (0, 0);
+        self.keep_fresh();
+        loop {
+            let Some(server) = self.owner(slot) else { return Err(nobody()) };
+            // What is left for a node behind a redirection, not the whole again.
+            renew.within = left(end);
+            let asked = clock::now();
+            let answer = server.renewals.renew(renew.clone()).await;
+            let failure = match answer {
+                Ok(answer) if self.still_owns(slot, &server, asked).await => return Ok(answer),
+                Ok(_) => return Err(superseded()),
+                Err(failure) => failure,
+            };
+            let last = match Redirect::of(&failure, &server.addr) {
+                Some(Redirect::Moved(to)) => {
+                    redirects += 1;
+                    self.moved(slot, &server, to);
+                    redirects > REDIRECTS_MAX
+                }
+                Some(Redirect::Ask(_) | Redirect::TryAgain) => {
+                    return self.keep(&renew, end).await;
+                }
+                Some(Redirect::Down) => {
+                    self.refresh_soon();
+                    !pause(&mut pauses, until).await
+                }
+                None => {
+                    self.failed(&server, &failure);
+                    true
+                }
+            };
+            if last {
+                return Err(failure.into_fault());
+            }
+        }
+    }
+
+    async fn keep(&self, renew: &Renew, end: Instant) -> Result<Renewed, Fault> {
+        let owner = Owner { claim: renew.claim, session: self.session(), of_quorum: false };
+        let mut command = KEEP.evalsha(1);
+        command.arg(renew.names.lock()).arg(owner).arg(renew.lease_ms);
+        let call = Call { script: &KEEP, command, slot: renew.slot };
+        let answer = self
+            .follow(Way::new(&call, Lane::Renewals, left(end)))
+            .await
+            .map_err(|unserved| unserved.fault);
+        answer.and_then(|answer| Renewed::read_kept(&answer)).map_err(Failure::into_fault)
+    }
+
+    async fn follow(&self, way: Way<'_>) -> Result<Value, Unserved> {
+        let (call, slot) = (way.call, way.call.slot);
+        let (mut asked, mut redirects, mut pauses) = (None, 0, 0);
+        self.keep_fresh();
+        loop {
+            let (server, asking) = match asked.take() {
+                Some(addr) => (self.server(addr), true),
+                None => (self.owner(slot), false),
+            };
+            let Some(server) = server else {
+                self.refresh_soon();
+                if pause(&mut pauses, way.until).await {
+                    continue;
+                }
+                return Err(Unserved { fault: Failure::Other(nobody()), sent: None });
+            };
+            self.count();
+            let within = left(way.end);
+            let sent = clock::now();
+            let answer = server.call(way.lane, call, asking, within).await;
+            let unserved = match answer {
+                Ok(answer) if asking || self.still_owns(slot, &server, sent).await => {
+                    return Ok(answer);
+                }
+                Ok(_) => return Err(Unserved { fault: Failure::Other(superseded()), sent: None }),
+                Err(unserved) => unserved,
+            };
+            let redirect = Redirect::of(&unserved.fault, &server.addr);
+            // Nothing was done where one is told.
+            let sent = unserved.sent.filter(|_| redirect.is_none());
+            let last = match redirect {
+                Some(Redirect::Moved(to)) => {
+                    redirects += 1;
+                    self.moved(slot, &server, to);
+                    // Two nodes that name each other are about to agree.
+                    redirects > 2 && !pause(&mut pauses, way.until).await
+                }
+                // Who waits for replicas waits for the end of the move, too.
+                Some(Redirect::Ask(_)) if matches!(way.lane, Lane::Waiting(_)) => {
+                    !pause(&mut pauses, way.unstable_until).await
+                }
+                Some(Redirect::Ask(_)) if !way.follows_ask => true,
+                Some(Redirect::Ask(to)) => {
+                    redirects += 1;
+                    asked = Some(self.known(to));
+                    false
+                }
+                Some(Redirect::TryAgain) => {
+                    redirects = 0;
+                    !pause(&mut pauses, way.unstable_until).await
+                }
+                Some(Redirect::Down) => {
+                    redirects = 0;
+                    self.refresh_soon();
+                    !pause(&mut pauses, way.until).await
+                }
+                None => {
+                    self.failed(&server, &unserved.fault);
+                    true
+                }
+            };
+            if last || redirects > REDIRECTS_MAX {
+                return Err(Unserved { fault: unserved.fault, sent });
+            }
+        }
+    }
+
+    /// Whether a node that was asked then, and has answered, serves the slot still.
+    async fn still_owns(&self, slot: u16, server: &Server, asked: Instant) -> bool {
+        if clock::now() >= asked + SUSPECT {
+            // On the heap, as it is rare. The answer waits for no longer than another request.
+            drop(tokio::time::timeout(REQUEST_WITHIN, Box::pin(self.look())).await);
+        }
+        self.owns(slot, server)
+    }
+
+    /// A node did not answer: it may be gone for good, and its slots with another.
+    fn failed(&self, server: &Arc<Server>, failure: &Failure) {
+        if failure.is_lasting() {
+            server.pushes.check();
+            self.refresh_soon();
+        }
+    }
+}
+
+/// How long an answer that is due at `end` may take.
+fn left(end: Instant) -> Duration {
+    end.saturating_duration_since(clock::now()).max(REQUEST_LEAST)
+}
+
+/// Waits a moment; false, and at once, if there is no time for it.
+async fn pause(pauses: &mut u32, until: Instant) -> bool {
+    *pauses += 1;
+    let pause = REDIRECT_PAUSES.pause(*pauses, clock::random_bits());
+    if clock::now() + pause >= until {
+        return false;
+    }
+    tokio::time::sleep(pause).await;
+    true
+}
+
+fn nobody() -> Fault {
+    Fault::new(FaultKind::Transient, "no known node of the cluster serves the slot of this key")
+}
+
+/// It may be a master that was cut off: what it says does not count.
+fn superseded() -> Fault {
+    let what = "the slot of this key went to another node of the cluster while a node was asked";
+    Fault::new(FaultKind::Transient, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_pause_leaves_the_last_try_time_for_an_answer() {
+        let (now, budget) = (clock::now(), Duration::from_millis(400));
+        let (until, end) = (worth_waiting(now, budget), now + budget);
+        let mut pauses = 0;
+        while pause(&mut pauses, until).await {
+            assert!(left(end) >= REQUEST_LEAST);
+        }
+        assert!(pauses > 1 && until + budget / 5 == end);
+        assert_eq!(worth_waiting(now, REQUEST_WITHIN), now + REQUEST_WITHIN - LAST_TRY);
+        assert_eq!(left(now), REQUEST_LEAST, "however late it is");
+    }
+}

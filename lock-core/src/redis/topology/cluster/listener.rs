@@ -1,0 +1,238 @@
+//! The task that has the connection for pushes of one server.
+
+use std::sync::{Arc, Weak};
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, PushInfo, PushKind, Value};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use super::Cluster;
+use super::layout::Addr;
+use super::pushes::Heard;
+use crate::engine::clock;
+use crate::proto::FAULT_PAUSES;
+use crate::redis::protocol::slots;
+use crate::redis::wire::request::REQUEST_WITHIN;
+
+/// Whose channels, and where.
+#[derive(Debug, Clone)]
+pub(super) struct Of {
+    pub(super) client: Client,
+    pub(super) addr: Addr,
+    pub(super) cluster: Weak<Cluster>,
+}
+
+#[derive(Debug)]
+pub(super) enum Order {
+    Subscribe(u16),
+    Unsubscribe(u16),
+    /// The connection of this number is gone.
+    Broken(u64),
+    /// See whether the server answers here: it did not elsewhere, or nothing was heard for long.
+    Check,
+}
+
+/// Starts it; it ends with the last sender.
+pub(super) fn start(runtime: &Handle, of: &Of, heard: &Arc<Heard>) -> mpsc::UnboundedSender<Order> {
+    let (sender, orders) = mpsc::unbounded_channel();
+    let (of, heard, this) = (of.clone(), heard.clone(), sender.downgrade());
+    drop(runtime.spawn(Listener { of, heard, this, open: None, connects: 0 }.run(orders)));
+    sender
+}
+
+struct Listener {
+    of: Of,
+    heard: Arc<Heard>,
+    this: mpsc::WeakUnboundedSender<Order>,
+    open: Option<(MultiplexedConnection, u64)>,
+    connects: u64,
+}
+
+impl Listener {
+    async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+        let mut failures = 0;
+        while let Some(order) = orders.recv().await {
+            let done = match order {
+                Order::Subscribe(slot) => self.tell("SSUBSCRIBE", slot).await,
+                Order::Unsubscribe(slot) if self.open.is_some() => {
+                    self.tell("SUNSUBSCRIBE", slot).await
+                }
+                Order::Unsubscribe(_) => true,
+                Order::Check => self.answers().await,
+                Order::Broken(number) => self.open.as_ref().is_none_or(|(_, open)| *open != number),
+            };
+            failures = if done { 0 } else { failures + 1 };
+            if !done {
+                self.open = None;
+                self.heard.forget();
+                if self.come_back(failures, &mut orders).await.is_none() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Connects anew and subscribes to what is needed now; `None` if nobody wants it any more.
+    async fn come_back(
+        &mut self,
+        mut failures: u32,
+        orders: &mut mpsc::UnboundedReceiver<Order>,
+    ) -> Option<()> {
+        loop {
+            let needed = self.of.cluster.upgrade()?.needed_at(&self.of.addr);
+            if needed.is_empty() {
+                return Some(());
+            }
+            let mut done = true;
+            for slot in &needed {
+                self.expect(*slot);
+                done = done && self.tell("SSUBSCRIBE", *slot).await;
+            }
+            if done {
+                self.of.cluster.upgrade()?.is_back(&needed);
+                return Some(());
+            }
+            self.open = None;
+            // Some were confirmed before it broke, and may be needed no more when it is back.
+            self.heard.forget();
+            let pause = FAULT_PAUSES.pause(failures, clock::random_bits());
+            failures += 1;
+            let pause = tokio::time::sleep(pause);
+            tokio::pin!(pause);
+            loop {
+                tokio::select! {
+                    () = &mut pause => break,
+                    // All that is needed is asked for when the connection is back.
+                    order = orders.recv() => {
+                        order?;
+                    }
+                }
+            }
+        }
+    }
+
+    fn expect(&self, slot: u16) {
+        self.heard.expect(slot);
+    }
+
+    /// Sends a command about a channel; false if the connection is of no use.
+    async fn tell(&mut self, verb: &str, slot: u16) -> bool {
+        let Some(cluster) = self.of.cluster.upgrade() else { return true };
+        let mut command = Cmd::new();
+        command.arg(verb).arg(slots::channel(slot, cluster.session()));
+        command.set_no_response(true);
+        drop(cluster);
+        let sending = async {
+            let mut connection = self.connection().await?;
+            connection.send_packed_command(&command).await.ok()
+        };
+        tokio::time::timeout(REQUEST_WITHIN, sending).await.is_ok_and(|sent| sent.is_some())
+    }
+
+    /// Whether the server answers over this connection.
+    async fn answers(&mut self) -> bool {
+        let Some((connection, _)) = &mut self.open else { return true };
+        let Some(cluster) = self.of.cluster.upgrade() else { return true };
+        let mut command = Cmd::new();
+        command.arg("SUNSUBSCRIBE").arg(names_no_slot(cluster.session()));
+        drop(cluster);
+        let answer = connection.send_packed_command(&command);
+        match tokio::time::timeout(REQUEST_WITHIN, answer).await {
+            Ok(Ok(_)) => true,
+            Ok(Err(error)) => !error.is_unrecoverable_error(),
+            Err(_) => false,
+        }
+    }
+
+    async fn connection(&mut self) -> Option<MultiplexedConnection> {
+        if let Some((connection, _)) = &self.open {
+            return Some(connection.clone());
+        }
+        self.connects += 1;
+        let number = self.connects;
+        let (heard, orders) = (self.heard.clone(), self.this.clone());
+        let Of { addr, cluster, .. } = self.of.clone();
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(REQUEST_WITHIN))
+            .set_response_timeout(None)
+            .set_push_sender(move |info: PushInfo| {
+                match info.kind {
+                    PushKind::Disconnection => {
+                        if let Some(orders) = orders.upgrade() {
+                            drop(orders.send(Order::Broken(number)));
+                        }
+                    }
+                    PushKind::SSubscribe | PushKind::SUnsubscribe => told(&heard, &info, &cluster),
+                    _ => {
+                        if let Some(cluster) = cluster.upgrade() {
+                            cluster.deliver(&info, &addr);
+                        }
+                    }
+                }
+                Ok::<(), std::convert::Infallible>(())
+            });
+        let connecting = self.of.client.get_multiplexed_async_connection_with_config(&config);
+        let connection = connecting.await.ok()?;
+        self.open = Some((connection.clone(), number));
+        Some(connection)
+    }
+}
+
+/// The server began, or ended, to push what is sent to a channel. Runs on the task of the
+/// connection: short, and without waiting.
+fn told(heard: &Heard, info: &PushInfo, cluster: &Weak<Cluster>) {
+    let Some(Value::BulkString(channel)) = info.data.first() else { return };
+    let Some(slot) = slots::slot_of_channel(channel) else { return };
+    if info.kind == PushKind::SSubscribe {
+        heard.begun(slot);
+    } else if heard.ended(slot)
+        && let Some(cluster) = cluster.upgrade()
+    {
+        // Not at our wish: the slot went to another server.
+        cluster.refresh_soon();
+    }
+}
+
+/// A channel that is listened to by nobody, and of no slot's.
+fn names_no_slot(session: &str) -> String {
+    format!("lock:push:{session}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::{Target, layout};
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_confirmed_over_a_connection_that_broke_is_forgotten_before_the_next() {
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let target = Target::parse(&format!("redis+cluster://{closed}")).unwrap();
+        let addr = target.seeds[0].clone();
+        let client = target.login.client(&addr).unwrap();
+        let cluster = Cluster::unseen(target, "ab".into(), Arc::default(), Arc::default());
+        let nodes = format!("a {closed}@1 master - 0 0 1 connected 0-16383");
+        cluster.state().table.learn(&layout::parse(&nodes, &addr, false).unwrap());
+        cluster.needed().insert(5, vec![crate::backend::ClaimId::from_bits(1)]);
+        let heard = Arc::new(Heard::default());
+        heard.expect(5);
+        heard.begun(5);
+        let (sender, mut orders) = mpsc::unbounded_channel();
+        let of = Of { client, addr, cluster: Arc::downgrade(&cluster) };
+        let this = sender.downgrade();
+        let mut listener = Listener { of, heard: heard.clone(), this, open: None, connects: 0 };
+        let coming_back = listener.come_back(1, &mut orders);
+        let forgotten = async {
+            while heard.is_on(5) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            _ = coming_back => panic!("nobody is there"),
+            () = forgotten => {}
+            () = tokio::time::sleep(Duration::from_secs(5)) => panic!("it is believed on"),
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! A cluster of Redis servers (7.0 or later, for sharded pushes).
+//!
+//! All keys of one lock, and the channel on which its grants are pushed, are in one slot, so a lock
+//! is at one server as ever. Which server that is changes: slots move, and a master that dies is
+//! succeeded by one of its replicas.
+//!
+//! - `layout`: which master serves which slot. -
+//!   `refresh`: learning that. - `follow`: from the server that is believed to serve a slot to the
+//!   one that does. - `redirect`: what those answer that do not. - `server`: the connections to one
+//!   server. - `pushes`, `listener`: the channels listened to there. - `url`: where to begin.
+
+mod follow;
+mod layout;
+mod listener;
+mod pushes;
+mod redirect;
+mod refresh;
+mod rights;
+mod server;
+mod url;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use redis::{Cmd, PushInfo, Value};
+
+use self::layout::{Addr, Table};
+use self::server::Server;
+pub(in crate::redis) use self::server::asked;
+pub(in crate::redis) use self::url::Target;
+use crate::backend::{ClaimId, Fault, FaultKind};
+use crate::redis::protocol::slots;
+use crate::redis::wire::fault;
+use crate::redis::wire::inbox::Inboxes;
+use crate::redis::wire::request::{Failure, REQUEST_WITHIN, Unserved};
+use crate::redis::wire::sides::{Home, Sides};
+
+/// See the module.
+#[derive(Debug)]
+pub(in crate::redis) struct Cluster {
+    session: Arc<str>,
+    inboxes: Arc<Inboxes>,
+    requests: Arc<AtomicU64>,
+    login: url::Login,
+    /// The nodes of the URL.
+    seeds: Vec<Addr>,
+    state: Mutex<State>,
+    /// The open claims in each slot that has any.
+    needed: Mutex<HashMap<u16, Vec<ClaimId>>>,
+    /// Whether a look is under way. One of each side: the other's may be blocked in the middle.
+    looking: Sides<AtomicBool>,
+    /// Where pushes are listened to.
+    home: Home,
+    /// When the last look ended, and when the next is due.
+    look_at: Mutex<(Option<Instant>, Option<Instant>)>,
+    this: Weak<Self>,
+}
+
+#[derive(Debug)]
+struct State {
+    table: Table,
+    servers: HashMap<Addr, Arc<Server>>,
+}
+
+impl Cluster {
+    /// Asks the nodes of the URL who serves what.
+    pub(in crate::redis) async fn connect(
+        target: Target,
+        session: Arc<str>,
+        inboxes: Arc<Inboxes>,
+        requests: Arc<AtomicU64>,
+    ) -> Result<Arc<Self>, Fault> {
+        // Whether the build has what the login needs.
+        if let Some(seed) = target.seeds.first() {
+            target.login.client(seed)?;
+        }
+        let cluster = Self::unseen(target, session, inboxes, requests);
+        cluster.home.note();
+        let looking = tokio::time::timeout(REQUEST_WITHIN, cluster.look());
+        looking.await.unwrap_or_else(|_| Err(fault::timed_out(REQUEST_WITHIN)))?;
+        Ok(cluster)
+    }
+
+    /// A cluster of which nothing is known but where to begin.
+    fn unseen(
+        target: Target,
+        session: Arc<str>,
+        inboxes: Arc<Inboxes>,
+        requests: Arc<AtomicU64>,
+    ) -> Arc<Self> {
+        let Target { seeds, login } = target;
+        Arc::new_cyclic(|this| Self {
+            session,
+            inboxes,
+            requests,
+            login,
+            seeds,
+            state: Mutex::new(State { table: Table::empty(), servers: HashMap::new() }),
+            needed: Mutex::default(),
+            looking: Sides::default(),
+            home: Home::default(),
+            look_at: Mutex::default(),
+            this: this.clone(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn needed(&self) -> MutexGuard<'_, HashMap<u16, Vec<ClaimId>>> {
+        self.needed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn session(&self) -> &Arc<str> {
+        &self.session
+    }
+
+    fn count(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Delivers what the node at `by` pushed, unless another serves the slot: it may have been cut
+    /// off, and succeeded.
+    fn deliver(&self, push: &PushInfo, by: &Addr) {
+        let Some(Value::BulkString(channel)) = push.data.first() else { return };
+        let Some(slot) = slots::slot_of_channel(channel) else { return };
+        // Until it is delivered: who learns of another owner takes it back.
+        let state = self.state();
+        if state.table.owner(slot) == Some(by) {
+            self.inboxes.deliver(push);
+        }
+    }
+
+    /// The node at an address; `None` if none can be there.
+    fn server(&self, addr: Addr) -> Option<Arc<Server>> {
+        match self.state().servers.entry(addr) {
+            Entry::Occupied(entry) => Some(entry.get().clone()),
+            Entry::Vacant(entry) => {
+                let (addr, client) = (entry.key().clone(), self.login.client(entry.key()).ok()?);
+                let server = Server::new(self, addr, client);
+                Some(entry.insert(Arc::new(server)).clone())
+            }
+        }
+    }
+
+    /// The node that is believed to serve a slot.
+    fn owner(&self, slot: u16) -> Option<Arc<Server>> {
+        let addr = self.state().table.owner(slot)?.clone();
+        self.server(addr)
+    }
+
+    fn owns(&self, slot: u16, server: &Server) -> bool {
+        self.state().table.owner(slot) == Some(&server.addr)
+    }
+
+    fn known(&self, addr: Addr) -> Addr {
+        self.state().table.known(addr)
+    }
+
+    /// Has the claims in these slots ask: their node is another, which may know nothing of their
+    /// places. What the last one pushed is of the past, and the grants of a master that was cut off
+    /// are not to be taken.
+    fn stir(&self, slots: &[u16]) {
+        for slot in slots {
+            let claims = self.needed().get(slot).cloned().unwrap_or_default();
+            self.inboxes.stir_these(&claims);
+        }
+    }
+
+    /// The node of these slots was out of reach, and may have been started anew without its data.
+    fn is_back(&self, slots: &[u16]) {
+        for slot in slots {
+            let claims = self.needed().get(slot).cloned().unwrap_or_default();
+            self.inboxes.are_to_ask(&claims);
+        }
+    }
+
+    /// A node answered that another one serves a slot.
+    fn moved(&self, slot: u16, by: &Server, to: Addr) {
+        let mut state = self.state();
+        let to = state.table.known(to);
+        let from = state.table.owner(slot).cloned();
+        let moved = state.table.moved(slot, &by.addr, &to);
+        drop(state);
+        if moved && from.is_some_and(|from| from != to) {
+            self.stir(&[slot]);
+        }
+        if moved && self.needed().contains_key(&slot) {
+            self.listen_at_owner(slot);
+        }
+        self.refresh_soon();
+    }
+
+    /// Sends a command that is no script to the node that serves a slot.
+    pub(in crate::redis) async fn send(&self, slot: u16, command: &Cmd) -> Result<Value, Unserved> {
+        let Some(server) = self.owner(slot) else {
+            let what = "no known node of the cluster serves the slot of this key";
+            let fault = Failure::Other(Fault::new(FaultKind::Transient, what));
+            return Err(Unserved { fault, sent: None });
+        };
+        self.count();
+        server.send(command, REQUEST_WITHIN).await
+    }
+
+    /// Listens to the channel of a slot until the answer is dropped.
+    pub(in crate::redis) fn listen(&self, slot: u16, claim: ClaimId) -> Option<Listening> {
+        let cluster = self.this.upgrade()?;
+        self.needed().entry(slot).or_default().push(claim);
+        Some(Listening { cluster, slot, claim })
+    }
+
+    /// Whether the channel of a slot is listened to by now.
+    fn listen_at_owner(&self, slot: u16) -> bool {
+        self.owner(slot).is_some_and(|server| server.pushes.listen(slot))
+    }
+
+    fn listen_everywhere(&self) {
+        let slots: Vec<_> = self.needed().keys().copied().collect();
+        for slot in slots {
+            self.listen_at_owner(slot);
+        }
+    }
+
+    /// The slots with open claims that the node at `addr` serves.
+    fn needed_at(&self, addr: &Addr) -> Vec<u16> {
+        let slots: Vec<_> = self.needed().keys().copied().collect();
+        let state = self.state();
+        slots.into_iter().filter(|slot| state.table.owner(*slot) == Some(addr)).collect()
+    }
+}
+
+/// An open claim's interest in what is pushed to its slot.
+#[derive(Debug)]
+pub(in crate::redis) struct Listening {
+    cluster: Arc<Cluster>,
+    slot: u16,
+    claim: ClaimId,
+}
+
+impl Listening {
+    /// Whether the channel is listened to by now.
+    pub(in crate::redis) fn is_on(&self) -> bool {
+        self.cluster.listen_at_owner(self.slot)
+    }
+
+    /// Waits until it is, at the server that it was asked for at.
+    pub(in crate::redis) async fn on(&self) {
+        let Some(server) = self.cluster.owner(self.slot) else { return };
+        server.pushes.listening(self.slot).await;
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let mut needed = self.cluster.needed();
+        let Some(claims) = needed.get_mut(&self.slot) else { return };
+        if let Some(at) = claims.iter().position(|claim| *claim == self.claim) {
+            claims.swap_remove(at);
+        }
+        if !claims.is_empty() {
+            return;
+        }
+        needed.remove(&self.slot);
+        if needed.is_empty() {
+            needed.shrink_to(64);
+        }
+        drop(needed);
+        let state = self.cluster.state();
+        let owner = state.table.owner(self.slot).and_then(|addr| state.servers.get(addr)).cloned();
+        drop(state);
+        if let Some(server) = owner {
+            let needed = self.cluster.needed();
+            server.pushes.unused(self.slot, |slot| needed.contains_key(&slot));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use redis::PushKind;
+
+    use super::*;
+    use crate::redis::protocol::names;
+    use crate::redis::wire::inbox::Inbox;
+
+    fn learn(cluster: &Cluster, owner: &str, epoch: u32) {
+        let nodes = format!("a {owner}@1 master - 0 0 {epoch} connected 0-16383");
+        cluster.learn(&layout::parse(&nodes, &cluster.seeds[0], false).unwrap());
+    }
+
+    async fn stirred(inbox: &Inbox) {
+        let changed = tokio::time::timeout(Duration::from_secs(5), inbox.changed(true));
+        changed.await.expect("the claim asks");
+    }
+
+    #[tokio::test]
+    async fn what_a_node_pushed_that_is_succeeded_is_not_taken_and_its_claims_ask() {
+        let target = Target::parse("redis+cluster://127.0.0.1:1").unwrap();
+        let inboxes = Arc::new(Inboxes::default());
+        let cluster = Cluster::unseen(target, "ab".into(), inboxes.clone(), Arc::default());
+        learn(&cluster, "127.0.0.1:1", 1);
+        let claim = ClaimId::from_bits(5);
+        let slot = slots::slot_of(b"k");
+        let (inbox, listening) = (inboxes.open(claim), cluster.listen(slot, claim).unwrap());
+        let message =
+            format!("g {} 7 9 1", names::Owner { claim, session: "ab", of_quorum: false });
+        let data = [slots::channel(listening.slot, "ab"), message];
+        let data = data.map(|part| Value::BulkString(part.into_bytes())).to_vec();
+        let push = PushInfo { kind: PushKind::SMessage, data };
+        let [one, two, three] = [1, 2, 3].map(|port| Addr::new("127.0.0.1", port));
+        cluster.deliver(&push, &one);
+        assert!(inbox.handed().is_some());
+        cluster.deliver(&push, &one);
+        learn(&cluster, "127.0.0.1:2", 2);
+        stirred(&inbox).await;
+        assert_eq!(inbox.handed(), None);
+        cluster.deliver(&push, &one);
+        assert_eq!(inbox.handed(), None);
+        cluster.deliver(&push, &two);
+        let by = cluster.server(two).unwrap();
+        cluster.moved(listening.slot, &by, three);
+        stirred(&inbox).await;
+        assert_eq!(inbox.handed(), None);
+        drop(listening);
+        assert!(cluster.needed().is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_owner_that_is_gone_makes_way_for_a_cluster_that_was_made_anew() {
+        let target = Target::parse("redis+cluster://127.0.0.1:1").unwrap();
+        let cluster = Cluster::unseen(target, "ab".into(), Arc::default(), Arc::default());
+        learn(&cluster, "127.0.0.1:1", 9);
+        let anew = "a 127.0.0.1:2@1 master - 0 0 1 connected 0-16383";
+        let told = [(); 2].map(|()| layout::parse(anew, &cluster.seeds[0], false).unwrap());
+        cluster.bury(&told[..1]).await;
+        assert!(cluster.state().table.owner(5).is_some_and(|owner| owner.port == 1));
+        cluster.bury(&told).await;
+        assert!(cluster.state().table.owner(5).is_some_and(|owner| owner.port == 2));
+    }
+}

@@ -1,0 +1,215 @@
+//! Learning who serves what.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use redis::{Cmd, FromRedisValue as _};
+
+use super::Cluster;
+use super::State;
+use super::layout::{self, Addr, Master};
+use crate::backend::{Fault, FaultKind};
+use crate::engine::clock;
+use crate::redis::wire::fault;
+use crate::redis::wire::request::REQUEST_WITHIN;
+use crate::redis::wire::sides::Side;
+
+/// The time between two looks, whatever happens.
+const BETWEEN: Duration = Duration::from_millis(100);
+
+/// A client in use looks as often as this, or up to half as often again.
+const EVERY: Duration = Duration::from_secs(4);
+
+/// Nodes that are asked at the same time: one of them may be cut off, and not know.
+const ASKED_AT_ONCE: usize = 3;
+
+/// How long the others are waited for after the first that answers.
+const OTHERS_WITHIN: Duration = Duration::from_millis(100);
+
+/// A node that takes longer is not waited for.
+pub(super) const NODE_WITHIN: Duration = Duration::from_secs(1);
+
+/// Marks the end of a look even if its runtime drops it.
+struct Looking(Arc<Cluster>, Side);
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        self.0.looking.of(self.1).store(false, Ordering::Release);
+    }
+}
+
+impl Cluster {
+    /// Looks if the last look was long ago.
+    pub(super) fn keep_fresh(&self) {
+        let due = self.look_at.lock().unwrap_or_else(PoisonError::into_inner).1;
+        if due.is_none_or(|due| clock::now() >= due) {
+            self.refresh_soon();
+        }
+    }
+
+    /// Looks in the background, now or a moment later. One look at a time on each side.
+    pub(super) fn refresh_soon(&self) {
+        let Some(this) = self.this.upgrade() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let side = Side::here();
+        if self.looking.of(side).swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let looking = Looking(this, side);
+        drop(runtime.spawn(async move {
+            let last = looking.0.look_at.lock().unwrap_or_else(PoisonError::into_inner).0;
+            if let Some(last) = last {
+                clock::sleep_until(last + BETWEEN).await;
+            }
+            drop(tokio::time::timeout(REQUEST_WITHIN * 2, looking.0.look()).await);
+            looking.0.check_pushes();
+            let now = clock::now();
+            let jitter = EVERY.mul_f64(f64::from(clock::random_bits()) / f64::from(u32::MAX) / 2.0);
+            *looking.0.look_at.lock().unwrap_or_else(PoisonError::into_inner) =
+                (Some(now), Some(now + EVERY + jitter));
+        }));
+    }
+
+    /// Sees whether the connections for pushes still carry something. Nothing else is sent there,
+    /// so one that was dropped on the way without a word would be taken for a quiet one.
+    fn check_pushes(&self) {
+        for server in self.state().servers.values() {
+            server.pushes.check();
+        }
+    }
+
+    /// Asks the masters, and if none answers the nodes of the URL.
+    pub(super) async fn look(&self) -> Result<(), Fault> {
+        let mut masters = self.state().table.masters().to_vec();
+        let mut seeds = self.seeds.clone();
+        seeds.retain(|seed| !masters.contains(seed));
+        for nodes in [&mut masters, &mut seeds] {
+            for last in (1..nodes.len()).rev() {
+                nodes.swap(last, clock::random_bits() as usize % (last + 1));
+            }
+        }
+        masters.append(&mut seeds);
+        let mut why = Fault::new(FaultKind::Transient, "no node of the cluster answered in time");
+        for nodes in masters.chunks(ASKED_AT_ONCE) {
+            let mut answers: FuturesUnordered<_> =
+                nodes.iter().map(|addr| self.ask(addr.clone())).collect();
+            let (mut all, mut until) = (Vec::new(), clock::now() + REQUEST_WITHIN);
+            while let Ok(Some(answer)) =
+                tokio::time::timeout_at(clock::timer(until), answers.next()).await
+            {
+                match answer {
+                    Ok(told) => {
+                        self.learn(&told);
+                        if all.is_empty() {
+                            until = clock::now() + OTHERS_WITHIN;
+                        }
+                        all.push(told);
+                    }
+                    // What is refused for good tells more than who is away.
+                    Err(fault) if why.is_transient() => why = fault,
+                    Err(_) => {}
+                }
+            }
+            if !all.is_empty() {
+                drop(answers);
+                self.bury(&all).await;
+                return Ok(());
+            }
+        }
+        Err(why)
+    }
+
+    /// Forgets owners of slots that two answers or more do not know as such, and that do not answer
+    /// themselves: a cluster that was made anew begins with early epochs. An owner that lives is
+    /// believed rather than those that may have been cut off with a master that it succeeded.
+    pub(super) async fn bury(&self, told: &[Vec<Master>]) {
+        if told.len() < 2 {
+            return;
+        }
+        let unnamed = self.state().table.unnamed(told);
+        let asked = unnamed.into_iter().map(async |addr| (self.ask(addr.clone()).await, addr));
+        let mut asked: FuturesUnordered<_> = asked.collect();
+        while let Some((answer, addr)) = asked.next().await {
+            match answer {
+                Ok(its) => self.learn(&its),
+                Err(fault) if !fault.is_transient() => {}
+                Err(_) => {
+                    self.state().table.forget(&addr);
+                    told.iter().for_each(|told| self.learn(told));
+                }
+            }
+        }
+    }
+
+    async fn ask(&self, addr: Addr) -> Result<Vec<Master>, Fault> {
+        let Some(server) = self.server(addr.clone()) else { return Err(fault::strange("nothing")) };
+        let mut command = Cmd::new();
+        command.arg("CLUSTER").arg("NODES");
+        self.count();
+        let asking = tokio::time::timeout(NODE_WITHIN, server.send(&command, REQUEST_WITHIN));
+        let answer = asking.await.map_err(|_| fault::timed_out(NODE_WITHIN))?;
+        let answer = answer.map_err(|unserved| not_a_cluster(unserved.fault.into_fault()))?;
+        let text = String::from_redis_value(answer).unwrap_or_default();
+        layout::parse(&text, &addr, self.login.tls)
+            .ok_or_else(|| fault::strange("what its nodes are"))
+    }
+
+    pub(super) fn learn(&self, told: &[Master]) {
+        let mut slots: Vec<_> = self.needed().keys().copied().collect();
+        let mut state = self.state();
+        let State { table, servers } = &mut *state;
+        let owners: Vec<_> = slots.iter().map(|slot| table.owner(*slot).cloned()).collect();
+        table.learn(told);
+        // Others were asked on the way, or are masters no more: their connections go.
+        servers.retain(|addr, _| table.masters().contains(addr));
+        let mut owners = owners.iter();
+        slots.retain(|slot| {
+            let last = owners.next().and_then(Option::as_ref);
+            last.is_some() && last != table.owner(*slot)
+        });
+        drop(state);
+        self.stir(&slots);
+        self.listen_everywhere();
+    }
+}
+
+/// What a server says that is no node of a cluster.
+fn not_a_cluster(fault: Fault) -> Fault {
+    if !fault.to_string().contains("cluster support disabled") {
+        return fault;
+    }
+    Fault::new(FaultKind::Refused, "the server is not a node of a cluster: use `redis://`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Target;
+    use super::*;
+    use crate::engine::background;
+
+    /// A runtime that nobody drives stands for one that is blocked.
+    #[test]
+    fn the_conductor_looks_while_the_application_is_blocked_in_the_middle_of_a_look() {
+        let runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let target = Target::parse("redis+cluster://127.0.0.1:1").unwrap();
+        let cluster = Cluster::unseen(target, "ab".into(), Arc::default(), Arc::default());
+        let looked = || cluster.look_at.lock().unwrap_or_else(PoisonError::into_inner).0;
+        let application = runtime();
+        application.block_on(async { cluster.refresh_soon() });
+        let here = background::enter();
+        runtime().block_on(async {
+            cluster.refresh_soon();
+            let look = async {
+                while looked().is_none() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(10), look).await.expect("a look");
+        });
+        drop((here, application));
+    }
+}

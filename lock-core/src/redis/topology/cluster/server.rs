@@ -1,0 +1,120 @@
+//! One node of a cluster: its connections.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Client, Cmd, Pipeline, Value};
+
+use super::Cluster;
+use super::layout::Addr;
+use super::pushes::Pushes;
+use crate::engine::clock;
+use crate::options::Replicas;
+use crate::redis::wire::connection::Connection;
+use crate::redis::wire::lanes::Lanes;
+use crate::redis::wire::renewals::{Renewals, Shape};
+use crate::redis::wire::request::{Call, Failure, Unserved};
+use crate::redis::wire::route;
+use crate::redis::wire::sides::{Side, Sides};
+
+/// No request is given less.
+pub(super) const REQUEST_LEAST: Duration = Duration::from_millis(50);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) addr: Addr,
+    /// Over the conductor's go its renewals, too.
+    links: Sides<Arc<Connection>>,
+    lanes: Sides<Lanes>,
+    pub(super) renewals: Renewals,
+    pub(super) pushes: Pushes,
+}
+
+/// Over which connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Lane {
+    Main,
+    /// Nothing but renewals, or but what the conductor sends, so that nothing holds them up.
+    Renewals,
+    /// One that waits for replicas: the answer, and how many acknowledged it.
+    Waiting(Replicas),
+}
+
+impl Server {
+    pub(super) fn new(cluster: &Cluster, addr: Addr, client: Client) -> Self {
+        let route = route::to(client.clone());
+        let tracking = |side| Connection::tracking(route.clone(), side, cluster.inboxes.clone());
+        let links = Sides::new(|side| match side {
+            Side::Application => Connection::standing(route.clone()),
+            Side::Conductor => tracking(side),
+        });
+        let (session, requests) = (cluster.session(), &cluster.requests);
+        let link = |side| match side {
+            Side::Application => tracking(side),
+            Side::Conductor => links.of(side).clone(),
+        };
+        let renewals = Renewals::new(link, session, requests, Shape::BySlot);
+        let pushes = Pushes::new(client, addr.clone(), cluster);
+        let lanes = Sides::new(|side| Lanes::new(route.clone(), side));
+        Self { addr, links, lanes, renewals, pushes }
+    }
+
+    /// Sends one command.
+    pub(super) async fn send(&self, command: &Cmd, within: Duration) -> Result<Value, Unserved> {
+        self.links.here().call(command, within).await
+    }
+
+    /// Calls a script. `asking`: although the slot is not this node's yet.
+    pub(super) async fn call(
+        &self,
+        lane: Lane,
+        call: &Call,
+        asking: bool,
+        within: Duration,
+    ) -> Result<Value, Unserved> {
+        let until = clock::now() + within;
+        let answer = self.once(lane, &call.command, asking, within).await;
+        match call.in_full(&answer) {
+            Some(command) => {
+                let left = until.saturating_duration_since(clock::now()).max(REQUEST_LEAST);
+                self.once(lane, &command, asking, left).await
+            }
+            None => answer,
+        }
+    }
+
+    async fn once(
+        &self,
+        lane: Lane,
+        command: &Cmd,
+        asking: bool,
+        within: Duration,
+    ) -> Result<Value, Unserved> {
+        let link = match lane {
+            Lane::Main => self.links.here(),
+            Lane::Renewals => self.renewals.link(),
+            Lane::Waiting(replicas) => {
+                return self.lanes.here().call_and_wait(command, replicas).await;
+            }
+        };
+        if !asking {
+            return link.call(command, within).await;
+        }
+        // What is asked for is the very next command, whoever sends it: they must go together.
+        let answers = link.call_each(&asked(command), within).await?;
+        let refused = |error| Unserved { fault: Failure::Server(error), sent: None };
+        let mut last = Value::Nil;
+        for answer in answers {
+            last = answer.extract_error().map_err(refused)?;
+        }
+        Ok(last)
+    }
+}
+
+/// A command for a slot that is on its way to the node.
+pub(in crate::redis) fn asked(command: &Cmd) -> Pipeline {
+    let mut commands = Pipeline::with_capacity(2);
+    commands.cmd("ASKING").add_command(command.clone());
+    commands
+}

@@ -1,0 +1,86 @@
+//! On which terms a member of a quorum is asked: it is looked at over each new connection before
+//! anything is attempted over it, and serves under its enrolment only.
+//!
+//! A restart ends all connections, so a server that may have lost writes is always looked at first:
+//! its `run_id` is another then, whatever it kept. A deletion by hand shows in the scripts, which
+//! compare the enrolment.
+//!
+//! What is sent over a connection that was not looked at has its scripts compare the `run_id` as
+//! well: over one of a pool, and over that of the other side than the last look, whose turn to look
+//! may never come (see `sides`).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::single::Over;
+use crate::backend::Enrolment;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(in crate::redis) struct Gate {
+    state: Mutex<State>,
+    /// Whether its rights were checked.
+    probed: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How it is served; `None` if it is no member.
+    pass: Option<Pass>,
+    /// The connection over which it was looked at last.
+    looked: Option<Over>,
+}
+
+/// On which terms a member is asked.
+#[derive(Debug, Clone)]
+pub(in crate::redis) enum Pass {
+    Shut,
+    Under {
+        enrolment: Arc<str>,
+        /// The line of `INFO server` that shows its life.
+        life: Arc<str>,
+        /// The connection over which that was seen.
+        connection: Over,
+    },
+}
+
+impl Gate {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(in crate::redis) fn pass(&self) -> Option<Pass> {
+        self.state().pass.clone()
+    }
+
+    pub(in crate::redis) fn serve_under(&self, enrolment: Option<&Enrolment>) {
+        let mut state = self.state();
+        state.pass = Some(match (enrolment, state.looked) {
+            (Some(enrolment), Some(connection)) => Pass::Under {
+                enrolment: enrolment.to_string().into(),
+                life: life_line(&enrolment.life).into(),
+                connection,
+            },
+            _ => Pass::Shut,
+        });
+    }
+
+    /// It was looked at over this connection.
+    pub(in crate::redis) fn was_looked_at(&self, over: Over) {
+        self.state().looked = Some(over);
+    }
+
+    /// Whether nothing was checked yet.
+    pub(in crate::redis) fn is_unprobed(&self) -> bool {
+        !self.probed.load(Ordering::Acquire)
+    }
+
+    pub(in crate::redis) fn is_probed(&self) {
+        self.probed.store(true, Ordering::Release);
+    }
+}
+
+/// The line of `INFO server` that shows its life.
+pub(in crate::redis) fn life_line(life: &str) -> String {
+    format!("run_id:{life}")
+}

@@ -1,0 +1,400 @@
+//! Who is asked, and whose answer counts: one server, the master that sentinels name, or a cluster.
+//!
+//! - [`origin`]: which server a URL means. [`single`]: that server. [`pooled`]: whether an
+//!   application's pool leads there.
+//! - [`sentinel`]: which of several servers is the master. [`cluster`]: many servers that share the
+//!   keys.
+//! - [`probe`]: what is checked at connect. [`gate`]: on which terms a member of a quorum is asked.
+
+pub(in crate::redis) mod cluster;
+pub(in crate::redis) mod gate;
+pub(in crate::redis) mod origin;
+mod pooled;
+pub(in crate::redis) mod probe;
+pub(in crate::redis) mod sentinel;
+pub(in crate::redis) mod single;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Value};
+
+use self::cluster::{Cluster, Listening};
+use self::gate::Gate;
+use self::origin::Origin;
+use self::sentinel::Sentinels;
+use self::single::{Over, SingleServer};
+use super::protocol::names::{self, Names, Owner};
+use super::protocol::script::{RIGHTS, Script};
+use super::protocol::slots;
+use super::wire::batch::{Answer, Batches, Part};
+use super::wire::inbox::Inboxes;
+use super::wire::pool::RedisPool;
+use super::wire::renewals::{Renew, Renewed};
+use super::wire::request::{self, Call, Failure, Request, Unserved, WrongServer};
+use super::wire::{fault, url};
+use crate::backend::{ClaimId, Fault, FaultKind};
+use crate::engine::{clock, timeout};
+use crate::options::Replicas;
+
+/// How long a claim that has to wait lets it take until its pushes are heard.
+const HEARD_WITHIN: Duration = Duration::from_millis(300);
+
+/// The servers of a client, its name there, and what they push to it.
+#[derive(Debug)]
+pub(in crate::redis) struct Topology {
+    /// 64 random bits that name this client.
+    pub(in crate::redis) session: Arc<str>,
+    pub(in crate::redis) inboxes: Arc<Inboxes>,
+    servers: Servers,
+    /// A key that no lock has, and the channel on which its grants would be pushed.
+    probe: (String, String),
+    requests: Arc<AtomicU64>,
+    /// What it is as a member of a quorum.
+    pub(in crate::redis) gate: Gate,
+}
+
+#[derive(Debug)]
+enum Servers {
+    Single(Box<SingleServer>),
+    Cluster(Arc<Cluster>),
+}
+
+impl Topology {
+    /// One server, or one at a time, that is connected to when it is asked for something.
+    pub(in crate::redis) fn new(origin: &Origin, pool: Option<RedisPool>) -> Self {
+        let (session, inboxes) = (new_session(), Arc::new(Inboxes::default()));
+        let (channel, requests) = (names::channel(&session), Arc::new(AtomicU64::new(0)));
+        let single = SingleServer::new(
+            origin,
+            &session,
+            channel.clone(),
+            inboxes.clone(),
+            requests.clone(),
+            pool,
+        );
+        Self {
+            probe: (format!("lock:{{probe-{session}}}"), channel),
+            session,
+            inboxes,
+            servers: Servers::Single(single.into()),
+            requests,
+            gate: Gate::default(),
+        }
+    }
+
+    /// Connects to one server, or to the one that sentinels name.
+    pub(in crate::redis) async fn connect(
+        origin: Origin,
+        pool: Option<RedisPool>,
+    ) -> Result<Arc<Self>, Fault> {
+        let this = Self::new(&origin, pool);
+        if let Servers::Single(single) = &this.servers {
+            single.main.get().await?;
+        }
+        this.probe().await?;
+        let this = Arc::new(this);
+        if let Some(sentinels) = origin.sentinels() {
+            follow(&this, sentinels);
+            probe::min_replicas(&this).await;
+        }
+        Ok(this)
+    }
+
+    /// Connects to a cluster.
+    pub(in crate::redis) async fn connect_cluster(
+        target: cluster::Target,
+        pool: Option<RedisPool>,
+    ) -> Result<Arc<Self>, Fault> {
+        if pool.is_some() {
+            let what = "locks at a cluster do not go through a pool, which does not tell the node \
+                        that answered: give the URL alone";
+            return Err(Fault::new(FaultKind::Refused, what));
+        }
+        url::install_tls();
+        let (session, inboxes) = (new_session(), Arc::new(Inboxes::default()));
+        let requests = Arc::new(AtomicU64::new(0));
+        let cluster =
+            Cluster::connect(target, session.clone(), inboxes.clone(), requests.clone()).await?;
+        // At a node that answers: another may be about to be succeeded.
+        let (slot, refused) = cluster.refused(true).await?;
+        let key = format!("lock:{{{}}}:probe-{session}", slots::tag_of(slot));
+        let this = Self {
+            probe: (key, slots::channel(slot, &session)),
+            session,
+            inboxes,
+            servers: Servers::Cluster(cluster),
+            requests,
+            gate: Gate::default(),
+        };
+        probe::rights_beside(&this, &refused).await?;
+        probe::eviction(&this).await;
+        Ok(Arc::new(this))
+    }
+
+    /// Checks that one server will serve every verb.
+    pub(in crate::redis) async fn probe(&self) -> Result<(), Fault> {
+        let Servers::Single(single) = &self.servers else { return Ok(()) };
+        probe::no_cluster(single.here()).await?;
+        single.has_fitting_pool()?;
+        probe::rights_beside(self, &[]).await?;
+        probe::eviction(self).await;
+        if self.has_pool() { probe::pool(self).await } else { Ok(()) }
+    }
+
+    /// There is another master.
+    fn switched(&self) {
+        if let Servers::Single(single) = &self.servers {
+            single.switched();
+            self.inboxes.stir();
+        }
+    }
+
+    /// Whether what was pushed in this term counts still.
+    pub(in crate::redis) fn is_current(&self, term: u64) -> bool {
+        match &self.servers {
+            Servers::Single(single) => single.main.is_current(term),
+            Servers::Cluster(_) => true,
+        }
+    }
+
+    pub(in crate::redis) fn has_pool(&self) -> bool {
+        matches!(&self.servers, Servers::Single(single) if single.has_pool())
+    }
+
+    pub(in crate::redis) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    pub(in crate::redis) fn cluster(&self) -> Option<&Arc<Cluster>> {
+        match &self.servers {
+            Servers::Single(_) => None,
+            Servers::Cluster(cluster) => Some(cluster),
+        }
+    }
+
+    /// A key of this client's own that no lock has, for trying things.
+    pub(in crate::redis) fn probe_key(&self) -> &str {
+        &self.probe.0
+    }
+
+    /// The script as these servers run it.
+    pub(in crate::redis) fn script(&self, script: &'static Script) -> &'static Script {
+        if self.cluster().is_some() { script.sharded() } else { script }
+    }
+
+    /// A call of a script for one lock; the caller adds arguments.
+    pub(in crate::redis) fn call_for(&self, script: &'static Script, names: &Names) -> Call {
+        let (script, slot) = (self.script(script), self.slot(names));
+        let tag = self.cluster().map(|_| slots::tag_of(slot));
+        Call { script, command: script.on(names, tag), slot }
+    }
+
+    /// Where the keys of a lock are in a cluster.
+    pub(in crate::redis) fn slot(&self, names: &Names) -> u16 {
+        self.cluster().map_or(0, |_| slots::slot_of(names.tag()))
+    }
+
+    /// Sees to it that pushes for a lock are heard, where that is not so anyway.
+    pub(in crate::redis) fn listen(&self, names: &Names, claim: ClaimId) -> Option<Listening> {
+        self.cluster()?.listen(self.slot(names), claim)
+    }
+
+    /// Whether what is pushed for a claim now would be heard.
+    pub(in crate::redis) fn is_heard(&self, listening: Option<&Listening>) -> bool {
+        match &self.servers {
+            Servers::Single(single) => single.is_heard(),
+            Servers::Cluster(_) => listening.is_none_or(Listening::is_on),
+        }
+    }
+
+    /// Waits until it would be, and not for long.
+    pub(in crate::redis) async fn heard(&self, listening: Option<&Listening>) {
+        let heard = async {
+            match (&self.servers, listening) {
+                (Servers::Single(single), _) => single.main.there().await,
+                (Servers::Cluster(_), Some(listening)) => listening.on().await,
+                (Servers::Cluster(_), None) => {}
+            }
+        };
+        let _late = timeout::within(HEARD_WITHIN, heard).await;
+    }
+
+    /// Asks together with others that are about to, if there are enough: else, or if that did not
+    /// do, the claim is to ask alone.
+    pub(in crate::redis) async fn ask_with_others(
+        &self,
+        part: impl FnOnce() -> Part,
+    ) -> Result<Answer, Unserved> {
+        let batches = match &self.servers {
+            Servers::Single(single) => single.batches(),
+            Servers::Cluster(_) => None,
+        };
+        match batches.filter(|batches| batches.is_crowded()) {
+            Some(batches) => Box::pin(batches.ask(part())).await,
+            None => Ok(Answer::AskAlone),
+        }
+    }
+
+    /// Calls a script.
+    pub(in crate::redis) async fn call(&self, call: Call) -> Result<Value, Unserved> {
+        let single = match &self.servers {
+            Servers::Single(single) => single,
+            // On the heap: its way is long, and all would carry it.
+            Servers::Cluster(cluster) => return Box::pin(cluster.call(&call)).await,
+        };
+        // What is not as it mostly is, is on the heap: a call is a part of every request.
+        let answer = match single.at_hand() {
+            Some((connection, current)) => {
+                self.requests.fetch_add(1, Ordering::Relaxed);
+                let _alone = single.batches().map(Batches::alone);
+                connection.send(current, &call.command).await
+            }
+            None => Box::pin(single.send(&call.command)).await,
+        };
+        match call.in_full(&answer) {
+            Some(command) => Box::pin(single.send(&command)).await,
+            None => answer,
+        }
+    }
+
+    /// Calls a script at the member of a quorum that this is, over a connection of our own; over
+    /// this one only if it is given. Also which one it was.
+    pub(in crate::redis) async fn call_over(
+        &self,
+        call: &Call,
+        only: Option<Over>,
+    ) -> Result<(Value, Over), Unserved> {
+        let Servers::Single(single) = &self.servers else { return Err(no_member()) };
+        let answer = single.send_over(&call.command, only).await;
+        match call.in_full(&answer) {
+            Some(command) => single.send_over(&command, only).await,
+            None => answer,
+        }
+    }
+
+    /// Calls a script, and waits for its replication; also how many replicas acknowledged it.
+    pub(in crate::redis) async fn call_and_wait(
+        &self,
+        call: Call,
+        replicas: Replicas,
+    ) -> Result<(Value, u32), Unserved> {
+        let answer = match &self.servers {
+            Servers::Single(single) => {
+                let answer = single.send_and_wait(&call.command, replicas).await;
+                match call.in_full(&answer) {
+                    Some(command) => single.send_and_wait(&command, replicas).await,
+                    None => answer,
+                }
+            }
+            Servers::Cluster(cluster) => cluster.call_and_wait(&call, replicas).await,
+        };
+        match answer? {
+            Value::Array(answers) => match <[Value; 2]>::try_from(answers) {
+                Ok([answer, Value::Int(acknowledged)]) => {
+                    Ok((answer, u32::try_from(acknowledged).unwrap_or_default()))
+                }
+                _ => Err(strange()),
+            },
+            _ => Err(strange()),
+        }
+    }
+
+    /// Makes a call that withdraws a claim. `held`: it held its lock, as far as is known.
+    pub(in crate::redis) async fn withdraw(
+        &self,
+        call: Call,
+        names: &Names,
+        owner: Owner<'_>,
+        held: bool,
+    ) -> Result<Value, Unserved> {
+        let Some(cluster) = self.cluster() else { return self.call(call).await };
+        Box::pin(cluster.withdraw(&call, names, owner, held)).await
+    }
+
+    /// Renews one claim.
+    pub(in crate::redis) async fn renew(&self, renew: Renew) -> Result<Renewed, Fault> {
+        match &self.servers {
+            Servers::Single(single) => {
+                single.renewals.renew(renew).await.map_err(Failure::into_fault)
+            }
+            Servers::Cluster(cluster) => Box::pin(cluster.renew(renew)).await,
+        }
+    }
+
+    /// Makes a call over a connection of the past.
+    pub(in crate::redis) async fn call_behind(
+        &self,
+        connection: &mut MultiplexedConnection,
+        call: &Call,
+    ) -> Result<(), Failure> {
+        let command = call.script.eval(&call.command);
+        if self.cluster().is_some() {
+            // It may have been asked for a slot that was on its way there.
+            let commands = cluster::asked(&command);
+            request::send_each(connection, &commands, request::REQUEST_WITHIN).await.map(drop)
+        } else {
+            request::send(connection, &command, request::REQUEST_WITHIN).await.map(drop)
+        }
+    }
+
+    /// Sends through the application's pool. Elsewhere leads one that is not there, too.
+    async fn send_pooled(&self, command: &Cmd) -> Result<Value, WrongServer> {
+        match &self.servers {
+            Servers::Single(single) => {
+                single.send_pooled(Request { command, replicas: None }).await
+            }
+            Servers::Cluster(_) => Err(WrongServer::nowhere()),
+        }
+    }
+
+    /// Sends over a connection of our own; in a cluster to the server of the probe key.
+    async fn send_main(&self, command: &Cmd) -> Result<Value, Unserved> {
+        match &self.servers {
+            Servers::Single(single) => single.send_main(command).await,
+            Servers::Cluster(cluster) => {
+                cluster.send(slots::slot_of(self.probe_key().as_bytes()), command).await
+            }
+        }
+    }
+
+    /// Tries the commands of the scripts; answers those that the user may not use.
+    async fn refused(&self) -> Result<Value, Fault> {
+        let slot = slots::slot_of(self.probe_key().as_bytes());
+        let clock = match &self.servers {
+            Servers::Single(_) => names::CLOCK.into(),
+            Servers::Cluster(_) => names::clock(slots::tag_of(slot)),
+        };
+        let script = self.script(&RIGHTS);
+        let mut command = script.evalsha(2);
+        command.arg(&self.probe.0).arg(clock).arg(&self.probe.1);
+        let answer = self.call(Call { script, command, slot }).await;
+        answer.map_err(|unserved| unserved.fault.into_fault())
+    }
+}
+
+/// A name that no other client has.
+pub(in crate::redis) fn new_session() -> Arc<str> {
+    format!("{:016x}", clock::random_claim_id().bits() as u64).into()
+}
+
+fn strange() -> Unserved {
+    Unserved { fault: Failure::Other(fault::strange("a wait for replicas")), sent: None }
+}
+
+fn no_member() -> Unserved {
+    let what = "a cluster cannot be a member of a quorum: its masters lose writes one by one";
+    Unserved { fault: Failure::Other(Fault::new(FaultKind::Refused, what)), sent: None }
+}
+
+/// Has a node go to each master in turn, for as long as somebody has it.
+fn follow(node: &Arc<Topology>, sentinels: &Arc<Sentinels>) {
+    let node = Arc::downgrade(node);
+    sentinels.follow(move || {
+        let node = node.upgrade();
+        node.iter().for_each(|node| node.switched());
+        node.is_some()
+    });
+}

@@ -1,0 +1,92 @@
+//! Whether an application's pool leads to the master.
+//!
+//! The pool of a Sentinel set may keep a connection to a server that was the master once and does
+//! not know that it is no more. What is granted there must not count. So where the URL names
+//! sentinels, each request through the pool asks in the same write who answers, and that must be
+//! the server to which the connection of our own leads, which follows the sentinels. Where it is
+//! another, the request is made over our own: the pool may be slower to follow.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redis::Value;
+
+use super::origin::Origin;
+use super::sentinel::Sentinels;
+use crate::backend::{Fault, FaultKind};
+use crate::redis::wire::connection::Connection;
+use crate::redis::wire::fault;
+use crate::redis::wire::pool::RedisPool;
+use crate::redis::wire::request::{
+    Failure, REQUEST_WITHIN, Request, Unserved, WrongServer, run_id, who,
+};
+
+/// See the module.
+#[derive(Debug)]
+pub(in crate::redis) struct Pooled {
+    pool: RedisPool,
+    sentinels: Option<Arc<Sentinels>>,
+    /// Who the master of a term is: a name that a server has from its start to its end.
+    master: Mutex<Option<(u64, String)>>,
+}
+
+impl Pooled {
+    pub(in crate::redis) fn new(pool: RedisPool, origin: &Origin) -> Self {
+        Self { pool, sentinels: origin.sentinels().cloned(), master: Mutex::default() }
+    }
+
+    pub(in crate::redis) fn is_of_cluster(&self) -> bool {
+        self.pool.is_of_cluster()
+    }
+
+    fn master(&self) -> MutexGuard<'_, Option<(u64, String)>> {
+        self.master.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a request through the pool; `main` is the connection of our own.
+    pub(in crate::redis) async fn send(
+        &self,
+        request: Request<'_>,
+        main: &Arc<Connection>,
+    ) -> Result<Value, WrongServer> {
+        let Some(sentinels) = &self.sentinels else { return Ok(self.pool.send(request).await?) };
+        // Before it is asked who the master is: one that comes later is not yet known by name.
+        let term = sentinels.number();
+        let master = self.master_in(term, main).await.map_err(unsent)?;
+        let sent = self.pool.send_to(request, &master, sentinels.superseded(term)).await;
+        if sent.as_ref().is_err_and(|misled| misled.is_elsewhere) {
+            // Perhaps the master has restarted.
+            *self.master() = None;
+        }
+        sent
+    }
+
+    /// There is another master: what the pool keeps leads to the last one.
+    pub(in crate::redis) fn switched(&self) {
+        self.pool.forget_idle();
+    }
+
+    async fn master_in(&self, term: u64, main: &Arc<Connection>) -> Result<String, Fault> {
+        if let Some((of, master)) = &*self.master()
+            && *of == term
+        {
+            return Ok(master.clone());
+        }
+        let answer = main.call(&who(), REQUEST_WITHIN).await;
+        let answer = answer.map_err(|unserved| of_who(unserved.fault.into_fault()))?;
+        let master = run_id(answer).ok_or_else(|| fault::strange("who it is"))?;
+        *self.master() = Some((term, master.clone()));
+        Ok(master)
+    }
+}
+
+fn of_who(fault: Fault) -> Fault {
+    if fault.kind() != FaultKind::Refused {
+        return fault;
+    }
+    let what = "a pool beside sentinels needs the right +info, to tell the master from others";
+    Fault::new(FaultKind::Refused, what).with_source(fault)
+}
+
+fn unsent(fault: Fault) -> Unserved {
+    Unserved { fault: Failure::Other(fault.unsent()), sent: None }
+}

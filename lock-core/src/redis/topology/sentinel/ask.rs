@@ -1,0 +1,68 @@
+//! Asking one sentinel.
+
+use std::time::Duration;
+
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Client};
+
+use super::answer::{Address, Report};
+use super::url::Target;
+use crate::backend::{Fault, FaultKind};
+use crate::redis::wire::fault;
+
+/// How long a sentinel has to answer, and to be connected to. One that takes longer is passed
+/// over.
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// Connects to a sentinel.
+pub(super) async fn connect(
+    target: &Target,
+    at: &Address,
+    config: AsyncConnectionConfig,
+) -> Result<MultiplexedConnection, Fault> {
+    let client: Client = target.sentinel(at).map_err(of_sentinel)?;
+    let config = config.set_connection_timeout(Some(ANSWER_WITHIN)).set_response_timeout(None);
+    let connecting = client.get_multiplexed_async_connection_with_config(&config);
+    match tokio::time::timeout(ANSWER_WITHIN, connecting).await {
+        Ok(connection) => connection.map_err(of_sentinel),
+        Err(_) => Err(silent()),
+    }
+}
+
+/// Asks for the master and the other sentinels; `None` if it has nothing to say.
+pub(super) async fn ask(
+    connection: &mut MultiplexedConnection,
+    master: &str,
+) -> Result<Option<Report>, Fault> {
+    let mut pipeline = redis::pipe();
+    for question in ["get-master-addr-by-name", "master", "get-master-addr-by-name", "sentinels"] {
+        pipeline.cmd("SENTINEL").arg(question).arg(master);
+    }
+    pipeline.cmd("SENTINEL").arg("myid");
+    let asking = connection.req_packed_commands(&pipeline, 0, 5);
+    let answers = match tokio::time::timeout(ANSWER_WITHIN, asking).await {
+        Ok(answers) => answers.map_err(of_sentinel)?,
+        Err(_) => return Err(silent()),
+    };
+    if let Some(redis::Value::ServerError(error)) = answers.first() {
+        return Err(of_sentinel(error.clone().into()));
+    }
+    Ok(Report::read(&answers))
+}
+
+/// Connects to a sentinel, and asks it.
+pub(super) async fn once(target: &Target, at: &Address) -> Result<Option<Report>, Fault> {
+    let mut connection = connect(target, at, AsyncConnectionConfig::new()).await?;
+    ask(&mut connection, &target.master).await
+}
+
+/// An error of a sentinel, which is not that of the server.
+fn of_sentinel(error: redis::RedisError) -> Fault {
+    let fault = fault::fault(error);
+    Fault::new(fault.kind(), format!("a sentinel: {fault}")).with_source(fault)
+}
+
+pub(super) fn silent() -> Fault {
+    let what = format!("a sentinel did not answer within {ANSWER_WITHIN:?}");
+    Fault::new(FaultKind::Transient, what)
+}

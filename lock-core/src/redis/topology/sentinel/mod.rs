@@ -1,0 +1,23 @@
+//! Following the master that sentinels name.
+//!
+//! A client asks all sentinels and takes the master of the greatest epoch (`answer`). From then on
+//! it has a connection to each (`watch`), listens to their messages and asks them every second.
+//! The time of one master is a *term*, with a number of its own in this client. Each connection
+//! to a server carries the number of the term that it was made in: when the term is over, what it
+//! still answers does not count.
+//!
+//! What this cannot do is told by nobody: a client that is cut off from all sentinels together
+//! with the old master goes on to use it. For that there is `min-replicas-to-write`, by which a
+//! master that is left alone refuses.
+
+mod answer;
+mod ask;
+mod known;
+mod sentinels;
+#[cfg(test)]
+mod tests;
+mod url;
+mod watch;
+
+pub(in crate::redis) use self::sentinels::Sentinels;
+pub(in crate::redis) use self::url::Target;

@@ -1,0 +1,277 @@
+//! Who is the master now.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+
+use super::answer::{Address, Master, Report};
+use super::known::Known;
+use super::url::Target;
+use super::{ask, watch};
+use crate::backend::{Fault, FaultKind};
+use crate::engine::clock;
+use crate::redis::wire::fault;
+use crate::redis::wire::sides::{Shared, Sides};
+
+/// What was heard longer ago than this is asked for before anything is connected to.
+const FRESH_FOR: Duration = Duration::from_secs(3);
+
+/// Where nobody answered, nobody is asked again for this long: the known master need not wait for
+/// sentinels that are away.
+const SILENCE_SHARED: Duration = Duration::from_secs(1);
+
+/// How long those that have not answered yet are waited for after the first that has.
+const OTHERS_WITHIN: Duration = Duration::from_millis(100);
+
+/// The time of one master, as this client was told of it.
+#[derive(Debug, Clone)]
+pub(in crate::redis) struct Term {
+    pub(in crate::redis) number: u64,
+    master: Master,
+}
+
+/// Is told that there may be another master; false once it is gone.
+type Told = Arc<dyn Fn() -> bool + Send + Sync>;
+
+#[derive(Default)]
+struct Follower {
+    told: Option<Told>,
+    /// The term that it was told of last.
+    of: Arc<AtomicU64>,
+    task: Option<Shared>,
+}
+
+impl fmt::Debug for Follower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Follower").field("task", &self.task).finish_non_exhaustive()
+    }
+}
+
+/// See the module `sentinel`.
+#[derive(Debug)]
+pub(in crate::redis) struct Sentinels {
+    pub(super) target: Target,
+    known: Mutex<Known>,
+    pub(super) term: tokio::sync::watch::Sender<Option<Term>>,
+    /// Tells the watching tasks to ask at once.
+    pub(super) looks: tokio::sync::watch::Sender<()>,
+    /// Who is told of each switch.
+    follower: Mutex<Follower>,
+    /// Held while all are asked anew. One of each side: the other may be blocked with it.
+    pub(super) asking: Sides<tokio::sync::Mutex<()>>,
+}
+
+impl Sentinels {
+    pub(in crate::redis) fn new(target: Target) -> Arc<Self> {
+        let known = Known::new(&target.sentinels, clock::now());
+        Arc::new(Self {
+            target,
+            known: Mutex::new(known),
+            term: tokio::sync::watch::Sender::new(None),
+            looks: tokio::sync::watch::Sender::new(()),
+            follower: Mutex::default(),
+            asking: Sides::default(),
+        })
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of the term that goes on, 0 if no master is known yet.
+    pub(in crate::redis) fn number(&self) -> u64 {
+        self.term.borrow().as_ref().map_or(0, |term| term.number)
+    }
+
+    /// Resolves when this term is over.
+    pub(in crate::redis) async fn superseded(&self, term: u64) {
+        let mut terms = self.term.subscribe();
+        // The sender is our own.
+        let other = |now: &Option<Term>| now.as_ref().is_some_and(|now| now.number != term);
+        drop(terms.wait_for(other).await);
+    }
+
+    /// Tells `told` of the term that goes on, and of each switch to come; ends with this value.
+    pub(in crate::redis) fn follow(
+        self: &Arc<Self>,
+        told: impl Fn() -> bool + Send + Sync + 'static,
+    ) {
+        let follower = Follower { told: Some(Arc::new(told)), ..Follower::default() };
+        *self.follower.lock().unwrap_or_else(PoisonError::into_inner) = follower;
+        self.watch();
+    }
+
+    /// Has the sentinels asked at once, in the background.
+    pub(in crate::redis) fn look(&self) {
+        self.looks.send_replace(());
+    }
+
+    /// A client of the master of a term.
+    pub(in crate::redis) fn client(&self, term: &Term) -> Result<redis::Client, Fault> {
+        self.target.server(&term.master.at).map_err(fault::fault)
+    }
+
+    /// The term that goes on. Asks if nothing was heard of late; if nobody answers then, it is the
+    /// last one that is known, as for a connection that was made in it.
+    pub(in crate::redis) async fn term(self: &Arc<Self>) -> Result<Term, Fault> {
+        // Whoever connects may do so as its runtime is another.
+        self.watch();
+        if let Some(term) = self.fresh() {
+            return Ok(term);
+        }
+        let _one_at_a_time = self.asking.here().lock().await;
+        let asked = clock::now();
+        if let Some(term) = self.fresh() {
+            return Ok(term);
+        }
+        let answered = self.ask_all().await;
+        if self.known().heard.is_none_or(|heard| heard < asked) {
+            self.known().unheard = Some(clock::now());
+        }
+        match (&*self.term.borrow(), answered) {
+            (Some(term), _) => Ok(term.clone()),
+            (None, answered) => Err(answered.err().unwrap_or_else(ask::silent)),
+        }
+    }
+
+    fn fresh(&self) -> Option<Term> {
+        let (heard, unheard) = {
+            let known = self.known();
+            (known.heard, known.unheard)
+        };
+        let (now, term) = (clock::now(), self.term.borrow().clone());
+        let since = |at: Instant, within| now.saturating_duration_since(at) < within;
+        let is_fresh = heard.is_some_and(|at| since(at, FRESH_FOR))
+            || unheard.is_some_and(|at| since(at, SILENCE_SHARED));
+        term.filter(|_| is_fresh)
+    }
+
+    /// Asks all until a majority has named a master, or nobody else does. While none is known, the
+    /// first answer alone does not do: a sentinel that is near and cut off names a former one.
+    async fn ask_all(self: &Arc<Self>) -> Result<(), Fault> {
+        let all: Vec<_> = self.known().watched.iter().map(|one| one.at.clone()).collect();
+        let (count, majority) = (all.len(), all.len() / 2 + 1);
+        let mut asked: FuturesUnordered<_> = all
+            .into_iter()
+            .map(|at| async move { (ask::once(&self.target, &at).await, at) })
+            .collect();
+        let (mut named, mut ignorant, mut why) = (0, 0, None);
+        let (start, knew) = (clock::now(), self.number() != 0);
+        // A master that is known is to be connected to in the same time.
+        let mut until = start + if knew { 1 } else { 2 } * ask::ANSWER_WITHIN;
+        while named < majority {
+            match tokio::time::timeout_at(clock::timer(until), asked.next()).await {
+                Ok(Some((Ok(Some(report)), at))) => {
+                    self.learn(&at, report);
+                    named += 1;
+                    until = match knew {
+                        true => until.min(clock::now() + OTHERS_WITHIN),
+                        // So is the one that is named now.
+                        false => start + ask::ANSWER_WITHIN,
+                    };
+                }
+                // It is new, or a switch came in between. Another may know.
+                Ok(Some((Ok(None), _))) => ignorant += 1,
+                Ok(Some((Err(fault), _))) => {
+                    // What can't pass by itself says most.
+                    let says_more = why.as_ref().is_none_or(Fault::is_transient);
+                    why = if says_more { Some(fault) } else { why };
+                }
+                Ok(None) | Err(_) => break,
+            }
+        }
+        if self.number() != 0 {
+            return Ok(());
+        }
+        match why {
+            Some(fault) if !fault.is_transient() || ignorant == 0 => Err(fault),
+            _ if ignorant == 0 => Err(ask::silent()),
+            _ => Err(self.unknown_to(ignorant, count)),
+        }
+    }
+
+    /// So many of `count` sentinels know of no such master. Those that are silent may.
+    fn unknown_to(&self, ignorant: usize, count: usize) -> Fault {
+        let (kind, who) = match ignorant < count {
+            true => (FaultKind::Transient, "the sentinels that answer"),
+            false => (FaultKind::Refused, "the sentinels"),
+        };
+        Fault::new(kind, format!("{who} know of no master named `{}`", self.target.master))
+    }
+
+    /// Starts the watching tasks that do not run: at first, and when the runtime that they were
+    /// started in is gone. The conductor takes them over from the application, which may be blocked.
+    fn watch(self: &Arc<Self>) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let mut known = self.known();
+        for one in &mut known.watched {
+            if !one.task.as_ref().is_some_and(Shared::serves_here) {
+                let task = watch::start(self, one.at.clone(), &runtime);
+                one.task.replace(task).iter().for_each(Shared::abort);
+            }
+        }
+        drop(known);
+        let mut follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
+        if !follower.task.as_ref().is_some_and(Shared::serves_here)
+            && let Some(told) = follower.told.clone()
+        {
+            let task =
+                Shared::start(&runtime, tell(told, follower.of.clone(), self.term.subscribe()));
+            follower.task.replace(task).iter().for_each(Shared::abort);
+        }
+    }
+
+    /// A sentinel has answered.
+    pub(super) fn learn(self: &Arc<Self>, at: &Address, report: Report) {
+        let now = clock::now();
+        let mut known = self.known();
+        known.heard = Some(now);
+        known.heard_from(at, report.id, now);
+        for (other, id) in report.others {
+            known.told_of(other, id, now);
+        }
+        let voter = known.voter(at).clone();
+        known.poll.note(&voter, report.master, now);
+        let elected = self.term.borrow().as_ref().map(|term| term.master.clone());
+        let sentinels = known.voters(now);
+        let other = known.poll.elect(elected.as_ref(), sentinels, now);
+        if let Some(master) = other {
+            if let Some(elected) = elected {
+                tracing::info!(master = %master.at, before = %elected.at, "redis has another master");
+            }
+            // Under the mutex, so that terms come in the order in which they were elected.
+            self.term.send_modify(|term| {
+                let number = term.as_ref().map_or(1, |term| term.number + 1);
+                *term = Some(Term { number, master });
+            });
+        }
+        drop(known);
+        self.watch();
+    }
+
+    /// Whether the watching task of a sentinel is to end.
+    pub(super) fn gives_up(&self, at: &Address) -> bool {
+        self.known().forget_silent(at, clock::now())
+    }
+}
+
+async fn tell(
+    told: Told,
+    of: Arc<AtomicU64>,
+    mut terms: tokio::sync::watch::Receiver<Option<Term>>,
+) {
+    loop {
+        // At first, too: there may have been a switch since the last one to tell was gone.
+        let term = terms.borrow_and_update().as_ref().map_or(0, |term| term.number);
+        if of.swap(term, Ordering::AcqRel) != term && !told() {
+            return;
+        }
+        if terms.changed().await.is_err() {
+            return;
+        }
+    }
+}

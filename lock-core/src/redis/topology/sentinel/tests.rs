@@ -1,0 +1,208 @@
+//! Asking sentinels that answer as a test says.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::answer::{Address, Master, Report};
+use super::{Sentinels, Target};
+use crate::backend::FaultKind;
+use crate::engine::{background, clock};
+use crate::redis::wire::fake;
+
+/// What tells the sentinels from each other.
+static NEXT_ID: AtomicUsize = AtomicUsize::new(1);
+
+/// A sentinel that names the master at this port with this epoch, or knows of none, after a time.
+struct Fake {
+    port: u16,
+    says: Arc<Mutex<Option<(u16, u64)>>>,
+    hushed: Arc<AtomicBool>,
+}
+
+impl Fake {
+    fn start(says: Option<(u16, u64)>, after_ms: u64) -> Self {
+        let (says, hushed) = (Arc::new(Mutex::new(says)), Arc::new(AtomicBool::new(false)));
+        let (says_now, is_hushed) = (says.clone(), hushed.clone());
+        let after = Duration::from_millis(after_ms);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let port = fake::start(move |words| {
+            let says = *says_now.lock().unwrap();
+            let answer = answer(words, says, after, id);
+            let is_hushed = is_hushed.load(Ordering::SeqCst);
+            Some(if is_hushed { String::new() } else { answer })
+        });
+        Self { port, says, hushed }
+    }
+
+    fn switch(&self, to: u16, epoch: u64) {
+        *self.says.lock().unwrap() = Some((to, epoch));
+    }
+
+    fn hush(&self) {
+        self.hushed.store(true, Ordering::SeqCst);
+    }
+}
+
+fn answer(words: &[&str], says: Option<(u16, u64)>, after: Duration, id: usize) -> String {
+    match (words, says) {
+        (["SENTINEL", "get-master-addr-by-name", _], Some((port, _))) => {
+            std::thread::sleep(after / 2);
+            format!("*2\r\n+127.0.0.1\r\n+{port}\r\n")
+        }
+        (["SENTINEL", "get-master-addr-by-name", _], None) => "_\r\n".to_owned(),
+        (["SENTINEL", "master", _], Some((_, epoch))) => {
+            format!("%1\r\n+config-epoch\r\n+{epoch}\r\n")
+        }
+        (["SENTINEL", "myid"], _) => format!("+{id}\r\n"),
+        (["SENTINEL", "sentinels", _], Some(_)) => "*0\r\n".to_owned(),
+        (["SENTINEL", ..], _) => "-ERR No such master with that name\r\n".to_owned(),
+        // It is asked all the same.
+        (["SUBSCRIBE", ..], _) => "-ERR unknown command\r\n".to_owned(),
+        _ => "+OK\r\n".to_owned(),
+    }
+}
+
+fn sentinels(fakes: &[Fake]) -> Arc<Sentinels> {
+    let hosts: Vec<_> = fakes.iter().map(|fake| format!("127.0.0.1:{}", fake.port)).collect();
+    let url = format!("redis+sentinel://{}/m", hosts.join(","));
+    Sentinels::new(Target::parse(&url).unwrap())
+}
+
+async fn master(sentinels: &Arc<Sentinels>) -> u16 {
+    let term = sentinels.term().await.unwrap();
+    let client = sentinels.client(&term).unwrap();
+    let addr = client.get_connection_info().addr().to_string();
+    addr.rsplit_once(':').unwrap().1.parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_new_client_waits_for_a_majority_and_not_for_the_nearest_alone() {
+    let far = || Fake::start(Some((2, 5)), 300);
+    assert_eq!(master(&sentinels(&[Fake::start(Some((1, 4)), 0), far(), far()])).await, 2);
+}
+
+#[tokio::test]
+async fn sentinels_that_know_of_no_master_are_no_majority() {
+    let new = || Fake::start(None, 0);
+    let all = sentinels(&[new(), new(), Fake::start(Some((2, 5)), 300)]);
+    assert_eq!(master(&all).await, 2);
+}
+
+#[tokio::test]
+async fn that_there_is_no_such_master_is_final_only_once_all_have_said_so() {
+    for silent in [false, true] {
+        let fakes = [Fake::start(None, 0), Fake::start(None, 0)];
+        if silent {
+            fakes[1].hush();
+        }
+        let fault = sentinels(&fakes).term().await.unwrap_err();
+        assert_eq!(fault.kind() == FaultKind::Refused, !silent, "{fault}");
+        assert!(fault.to_string().contains("no master named `m`"), "{fault}");
+    }
+}
+
+#[tokio::test]
+async fn sentinels_that_are_silent_hold_the_known_master_up_once_for_a_second() {
+    let fakes = [0; 3].map(|_| Fake::start(Some((2, 5)), 0));
+    let all = sentinels(&fakes);
+    assert_eq!(master(&all).await, 2);
+    fakes.iter().for_each(Fake::hush);
+    // As after a while.
+    all.known().heard = None;
+    let start = clock::now();
+    let others = [master(&all), master(&all), master(&all)];
+    assert_eq!(futures_util::future::join_all(others).await, [2; 3]);
+    let took = clock::now().duration_since(start);
+    assert!(took < Duration::from_millis(1_500), "{took:?}");
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Counts what is told of.
+fn count(all: &Arc<Sentinels>) -> Arc<AtomicUsize> {
+    let told = Arc::new(AtomicUsize::new(0));
+    let counted = told.clone();
+    all.follow(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        true
+    });
+    told
+}
+
+async fn is_told(told: &AtomicUsize, times: usize) {
+    let long_enough = async {
+        while told.load(Ordering::SeqCst) < times {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let is_told = tokio::time::timeout(Duration::from_secs(5), long_enough).await;
+    assert!(is_told.is_ok() && told.load(Ordering::SeqCst) == times, "{told:?}, not {times}");
+}
+
+/// The client was connected in a runtime that is gone, and goes on in another.
+#[test]
+fn a_switch_is_told_of_in_whatever_runtime_the_client_lives() {
+    let fakes = [Fake::start(Some((2, 5)), 0)];
+    let all = sentinels(&fakes);
+    let told = runtime().block_on(async {
+        assert_eq!(master(&all).await, 2);
+        let told = count(&all);
+        is_told(&told, 1).await;
+        told
+    });
+    let switch = |to, epoch| {
+        let at = |port| Address { host: "127.0.0.1".into(), port };
+        fakes[0].switch(to, epoch);
+        let report = Report { master: Master { at: at(to), epoch }, id: None, others: vec![] };
+        all.learn(&at(fakes[0].port), report);
+    };
+    switch(3, 6);
+    runtime().block_on(async {
+        assert_eq!(master(&all).await, 3);
+        // Of what was missed.
+        is_told(&told, 2).await;
+        switch(4, 7);
+        is_told(&told, 3).await;
+    });
+}
+
+/// A runtime that nobody drives stands for one that is blocked.
+#[test]
+fn the_conductor_follows_the_master_while_the_application_is_blocked() {
+    let fakes = [Fake::start(Some((2, 5)), 0)];
+    let all = sentinels(&fakes);
+    let application = runtime();
+    let told = application.block_on(async {
+        assert_eq!(master(&all).await, 2);
+        let told = count(&all);
+        is_told(&told, 1).await;
+        told
+    });
+    // It was about to ask them all.
+    let asking = application.block_on(all.asking.here().lock());
+    let conductor = runtime();
+    let here = background::enter();
+    conductor.block_on(async {
+        all.known().heard = None;
+        let asked = tokio::time::timeout(Duration::from_secs(5), master(&all)).await;
+        assert_eq!(asked.expect("it waits for nobody who is blocked"), 2);
+        fakes[0].switch(3, 6);
+        all.look();
+        is_told(&told, 2).await;
+        assert_eq!(master(&all).await, 3);
+    });
+    drop((here, asking));
+    application.block_on(async {
+        assert_eq!(master(&all).await, 3);
+        fakes[0].switch(4, 7);
+    });
+    let here = background::enter();
+    conductor.block_on(async {
+        all.look();
+        is_told(&told, 3).await;
+    });
+    drop(here);
+}

@@ -1,0 +1,136 @@
+//! One task for each sentinel, which listens to it and asks it every second. It ends with the
+//! client.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, PushKind};
+use tokio::sync::{Notify, watch};
+
+use super::answer::Address;
+use super::ask;
+use super::sentinels::{Sentinels, Term};
+use crate::backend::{Fault, FaultKind};
+use crate::engine::clock;
+use crate::proto::FAULT_PAUSES;
+use crate::redis::wire::sides::Shared;
+
+/// A message that was lost costs no more than this.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
+/// Not more often than this, whoever is in a hurry.
+const ASK_PAUSE: Duration = Duration::from_millis(25);
+
+/// What a sentinel publishes when there is another master, the earliest first: that which leads
+/// the failover knows of it before its own `+switch-master`.
+const CHANNELS: [&str; 3] = ["+promoted-slave", "+failover-state-reconf-slaves", "+switch-master"];
+
+/// Starts the task.
+pub(super) fn start(
+    sentinels: &Arc<Sentinels>,
+    at: Address,
+    runtime: &tokio::runtime::Handle,
+) -> Shared {
+    let (this, terms, looks) =
+        (Arc::downgrade(sentinels), sentinels.term.subscribe(), sentinels.looks.subscribe());
+    Shared::start(runtime, async move {
+        tokio::select! {
+            biased;
+            () = end(terms) => {}
+            () = watch_for_good(this, at, looks) => {}
+        }
+    })
+}
+
+/// Resolves when the client is gone.
+async fn end(mut terms: watch::Receiver<Option<Term>>) {
+    while terms.changed().await.is_ok() {}
+}
+
+async fn watch_for_good(this: Weak<Sentinels>, at: Address, mut looks: watch::Receiver<()>) {
+    let mut failures = 0;
+    loop {
+        let hint = Arc::new(Notify::new());
+        if let Ok(mut connection) = connect(&this, &at, &hint).await {
+            let fault = follow(&this, &at, &mut connection, &hint, &mut looks, &mut failures).await;
+            tracing::debug!(sentinel = %at, %fault, "a sentinel is out of reach");
+        }
+        if this.upgrade().is_none_or(|sentinels| sentinels.gives_up(&at)) {
+            return;
+        }
+        failures += 1;
+        tokio::time::sleep(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
+    }
+}
+
+async fn connect(
+    this: &Weak<Sentinels>,
+    at: &Address,
+    hint: &Arc<Notify>,
+) -> Result<MultiplexedConnection, Fault> {
+    let Some(target) = this.upgrade().map(|sentinels| sentinels.target.clone()) else {
+        return Err(gone());
+    };
+    let hint = hint.clone();
+    let config = AsyncConnectionConfig::new().set_push_sender(move |info: redis::PushInfo| {
+        // What it says does not count, only that there is something to ask about. So does a
+        // connection that is gone.
+        if matches!(info.kind, PushKind::Message | PushKind::Disconnection) {
+            hint.notify_one();
+        }
+        Ok::<(), std::convert::Infallible>(())
+    });
+    let mut connection = ask::connect(&target, at, config).await?;
+    let subscribing = connection.subscribe(&CHANNELS[..]);
+    match tokio::time::timeout(ask::ANSWER_WITHIN, subscribing).await {
+        Ok(Ok(())) => {}
+        // It is asked all the same.
+        Ok(Err(error)) => {
+            tracing::debug!(sentinel = %at, code = ?error.code(), "it can't be listened to");
+        }
+        Err(_) => return Err(gone()),
+    }
+    Ok(connection)
+}
+
+/// Asks, again and again, until it does not answer.
+async fn follow(
+    this: &Weak<Sentinels>,
+    at: &Address,
+    connection: &mut MultiplexedConnection,
+    hint: &Notify,
+    looks: &mut watch::Receiver<()>,
+    failures: &mut u32,
+) -> Fault {
+    loop {
+        let Some(master) = this.upgrade().map(|sentinels| sentinels.target.master.clone()) else {
+            return gone();
+        };
+        // What comes up from here on is asked about anew.
+        looks.mark_unchanged();
+        let answer = ask::ask(connection, &master).await;
+        let Some(sentinels) = this.upgrade() else { return gone() };
+        match answer {
+            Ok(Some(report)) => {
+                *failures = 0;
+                sentinels.learn(at, report);
+            }
+            // It has nothing to say now.
+            Ok(None) => {}
+            Err(fault) => return fault,
+        }
+        drop(sentinels);
+        tokio::time::sleep(ASK_PAUSE).await;
+        tokio::select! {
+            () = hint.notified() => {}
+            _ = looks.changed() => {}
+            () = tokio::time::sleep(ASK_EVERY) => {}
+        }
+    }
+}
+
+/// The client that asked is gone.
+fn gone() -> Fault {
+    Fault::new(FaultKind::Transient, "the connection to a sentinel is not wanted any more")
+}

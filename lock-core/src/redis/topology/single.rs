@@ -1,0 +1,207 @@
+//! One server at a time: its connections.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use redis::{Cmd, Value};
+
+use super::origin::Origin;
+use super::pooled::Pooled;
+use crate::backend::{Fault, FaultKind};
+use crate::options::Replicas;
+use crate::redis::wire::batch::Batches;
+use crate::redis::wire::connection::{Connection, Current};
+use crate::redis::wire::inbox::Inboxes;
+use crate::redis::wire::lanes::Lanes;
+use crate::redis::wire::pool::RedisPool;
+use crate::redis::wire::renewals::{Renewals, Shape};
+use crate::redis::wire::request::{self, Request, Unserved, WrongServer};
+use crate::redis::wire::sides::{Side, Sides};
+
+/// A connection of a server.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::redis) struct Over {
+    pub(in crate::redis) side: Side,
+    /// Which one of that side.
+    number: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(in crate::redis) struct SingleServer {
+    pub(in crate::redis) renewals: Renewals,
+    /// What claims on free keys ask together.
+    batches: Batches,
+    /// Commands of the application, and pushes.
+    pub(in crate::redis) main: Arc<Connection>,
+    /// All that the conductor sends, renewals too.
+    conductor: Arc<Connection>,
+    pool: Option<Pooled>,
+    /// Attempts that wait for replicas.
+    lanes: Sides<Lanes>,
+    requests: Arc<AtomicU64>,
+}
+
+impl SingleServer {
+    pub(in crate::redis) fn new(
+        origin: &Origin,
+        session: &Arc<str>,
+        channel: String,
+        inboxes: Arc<Inboxes>,
+        requests: Arc<AtomicU64>,
+        #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
+    ) -> Self {
+        let route = origin.route();
+        let tracking = |side| Connection::tracking(route.clone(), side, inboxes.clone());
+        let conductor = tracking(Side::Conductor);
+        let link = |side| match side {
+            Side::Application => tracking(side),
+            Side::Conductor => conductor.clone(),
+        };
+        let renewals = Renewals::new(link, session, &requests, Shape::Whole);
+        let main = Connection::listening(route.clone(), channel, inboxes);
+        let link = |side| match side {
+            Side::Application => main.clone(),
+            Side::Conductor => conductor.clone(),
+        };
+        let batches = Batches::new(link, session, &requests);
+        Self {
+            renewals,
+            batches,
+            main,
+            conductor,
+            pool: pool.map(|pool| Pooled::new(pool, origin)),
+            lanes: Sides::new(|side| Lanes::new(route.clone(), side)),
+            requests,
+        }
+    }
+
+    pub(super) fn has_pool(&self) -> bool {
+        self.pool.is_some()
+    }
+
+    /// Whether the application's pool, if there is one, is of one server, too.
+    pub(super) fn has_fitting_pool(&self) -> Result<(), Fault> {
+        if !self.pool.as_ref().is_some_and(Pooled::is_of_cluster) {
+            return Ok(());
+        }
+        let what = "the pool is of a cluster, and the URL is not: give `redis+cluster:` alone";
+        Err(Fault::new(FaultKind::Refused, what))
+    }
+
+    /// There is another master.
+    pub(in crate::redis) fn switched(&self) {
+        self.pool.iter().for_each(Pooled::switched);
+        self.main.follow();
+        self.conductor.follow();
+        self.lanes.both().into_iter().for_each(Lanes::follow);
+        self.renewals.follow();
+    }
+
+    /// Over which a side sends.
+    fn link(&self, side: Side) -> &Arc<Connection> {
+        match side {
+            Side::Application => &self.main,
+            Side::Conductor => &self.conductor,
+        }
+    }
+
+    /// Over which whoever polls this sends.
+    pub(in crate::redis) fn here(&self) -> &Arc<Connection> {
+        self.link(Side::here())
+    }
+
+    /// Over which whoever polls this sends at once: it is there, and leads to this server only.
+    pub(in crate::redis) fn at_hand(&self) -> Option<(&Arc<Connection>, Current)> {
+        if self.pool().is_some() {
+            return None;
+        }
+        let link = self.here();
+        Some((link, link.at_hand()?))
+    }
+
+    /// Where claims on free keys ask together, if whoever polls this has that.
+    pub(in crate::redis) fn batches(&self) -> Option<&Batches> {
+        if self.pool().is_some() {
+            return None;
+        }
+        Some(&self.batches)
+    }
+
+    /// Whether what is pushed now would be heard; if not, it is seen to.
+    pub(in crate::redis) fn is_heard(&self) -> bool {
+        // Over the connection that listens, nothing is sent before it does.
+        self.is_over_main() || self.main.is_there()
+    }
+
+    /// Whether whoever polls this sends over the connection that listens.
+    fn is_over_main(&self) -> bool {
+        if self.pool.is_some() {
+            return false;
+        }
+        Side::here() == Side::Application
+    }
+
+    /// The application's pool. Its connections are served by the application's runtimes, so the
+    /// conductor has none.
+    fn pool(&self) -> Option<&Pooled> {
+        self.pool.as_ref().filter(|_| Side::here() == Side::Application)
+    }
+
+    pub(in crate::redis) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
+        if self.pool().is_some() {
+            match self.send_pooled(Request { command, replicas: None }).await {
+                Err(misled) if misled.is_elsewhere => {}
+                answer => return answer.map_err(|misled| misled.unserved),
+            }
+        }
+        self.send_main(command).await
+    }
+
+    pub(in crate::redis) async fn send_and_wait(
+        &self,
+        command: &Cmd,
+        replicas: Replicas,
+    ) -> Result<Value, Unserved> {
+        if self.pool().is_some() {
+            match self.send_pooled(Request { command, replicas: Some(replicas) }).await {
+                Err(misled) if misled.is_elsewhere => {}
+                answer => return answer.map_err(|misled| misled.unserved),
+            }
+        }
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.lanes.here().call_and_wait(command, replicas).await
+    }
+
+    /// Sends through the application's pool. Elsewhere leads one that is not there, too.
+    pub(in crate::redis) async fn send_pooled(
+        &self,
+        request: Request<'_>,
+    ) -> Result<Value, WrongServer> {
+        let Some(pool) = &self.pool else { return Err(WrongServer::nowhere()) };
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        // On the heap: few have a pool, and all would carry its place.
+        Box::pin(pool.send(request, &self.main)).await
+    }
+
+    /// Sends over a connection of our own.
+    pub(in crate::redis) async fn send_main(&self, command: &Cmd) -> Result<Value, Unserved> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.here().call(command, request::REQUEST_WITHIN).await
+    }
+
+    /// Sends over this connection only, if one is given; also that which it was sent over.
+    pub(in crate::redis) async fn send_over(
+        &self,
+        command: &Cmd,
+        only: Option<Over>,
+    ) -> Result<(Value, Over), Unserved> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let request = Request { command, replicas: None };
+        let side = only.map_or_else(Side::here, |only| only.side);
+        let number = only.map(|only| only.number);
+        let sending = self.link(side).exchange_over(request, number, request::REQUEST_WITHIN);
+        let (answer, number) = sending.await?;
+        Ok((answer, Over { side, number }))
+    }
+}

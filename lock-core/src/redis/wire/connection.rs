@@ -1,0 +1,506 @@
+//! A connection that comes back.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, PushKind, Value};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+
+use super::inbox::Inboxes;
+use super::request::{self, Failure, REQUEST_WITHIN, Request, Sent, Unserved, send_each};
+use super::route::Route;
+use super::sides::{self, Home, Side};
+use super::{fault, hello};
+use crate::backend::Fault;
+use crate::engine::{clock, timeout};
+use crate::options::Replicas;
+use crate::proto::{FAULT_PAUSES, RECONNECT_PAUSES};
+
+/// Requests that may wait to be written.
+const BUFFERED_MAX: usize = 1_024;
+
+/// See the module.
+#[derive(Debug)]
+pub(in crate::redis) struct Connection {
+    route: Arc<dyn Route>,
+    /// Who sends over it. The conductor's has connections of the runtime only in which it is asked.
+    side: Side,
+    home: Home,
+    push: Option<Push>,
+    /// A task that brings it back was started, and has not begun.
+    is_called_back: Arc<AtomicBool>,
+    current: Mutex<Option<Current>>,
+    /// Held while connecting; the last failure and its time.
+    connecting: tokio::sync::Mutex<Option<(Instant, Fault)>>,
+    connects: AtomicU64,
+    /// Poked when there is a connection.
+    opened: Notify,
+}
+
+/// What a link has to do with pushes.
+#[derive(Debug)]
+struct Push {
+    role: Role,
+    inboxes: Arc<Inboxes>,
+    /// This link, for whoever brings it back.
+    this: Weak<Connection>,
+}
+
+#[derive(Debug)]
+enum Role {
+    /// It is subscribed to this channel before anything is sent, and comes back by itself.
+    Listens(String),
+    /// It comes back by itself.
+    Stands,
+    /// The server tells over it which keys that a renewal has read were written by others, if it
+    /// agreed to.
+    Tracks(AtomicBool),
+}
+
+/// A connection, and which one it is.
+#[derive(Debug, Clone)]
+pub(in crate::redis) struct Current {
+    pub(in crate::redis) connection: MultiplexedConnection,
+    /// Where it is served.
+    runtime: Handle,
+    number: u64,
+    /// When this is over, what it still answers does not count.
+    term: u64,
+}
+
+impl Current {
+    /// As that over which something was sent.
+    pub(in crate::redis) fn sent(&self) -> Sent {
+        Sent { connection: self.connection.clone(), runtime: self.runtime.clone() }
+    }
+}
+
+/// With more holds than this, none is tracked: what that costs the server is as much again as to renew
+/// them.
+const TRACKED_MAX: usize = 10_000;
+
+/// The pause between two tries to reach a server that another may succeed.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+
+/// Waiters for one connect share its failure for this long.
+const FAILURE_SHARED: Duration = Duration::from_millis(10);
+
+impl Connection {
+    /// A link for requests only.
+    pub(in crate::redis) fn plain(route: Arc<dyn Route>, side: Side) -> Arc<Self> {
+        Arc::new(Self::new(route, side, None))
+    }
+
+    /// A link that listens to `channel` as well.
+    pub(in crate::redis) fn listening(
+        route: Arc<dyn Route>,
+        channel: String,
+        inboxes: Arc<Inboxes>,
+    ) -> Arc<Self> {
+        Self::pushed(route, Side::Application, Role::Listens(channel), inboxes)
+    }
+
+    /// A link for requests only that comes back by itself.
+    pub(in crate::redis) fn standing(route: Arc<dyn Route>) -> Arc<Self> {
+        Self::pushed(route, Side::Application, Role::Stands, Arc::default())
+    }
+
+    /// A link for renewals: a claim whose key was deleted or overwritten asks at once.
+    pub(in crate::redis) fn tracking(
+        route: Arc<dyn Route>,
+        side: Side,
+        inboxes: Arc<Inboxes>,
+    ) -> Arc<Self> {
+        Self::pushed(route, side, Role::Tracks(AtomicBool::new(false)), inboxes)
+    }
+
+    fn pushed(route: Arc<dyn Route>, side: Side, role: Role, inboxes: Arc<Inboxes>) -> Arc<Self> {
+        Arc::new_cyclic(|this| {
+            let push = Push { role, inboxes, this: this.clone() };
+            Self::new(route, side, Some(push))
+        })
+    }
+
+    /// Whether the server is to tell when others write what is read over this connection.
+    pub(in crate::redis) fn tracks(&self) -> bool {
+        self.push.as_ref().is_some_and(|push| match &push.role {
+            Role::Tracks(agreed) => {
+                agreed.load(Ordering::Relaxed) && push.inboxes.renewed_here() < TRACKED_MAX
+            }
+            Role::Listens(_) | Role::Stands => false,
+        })
+    }
+
+    /// This link, if it comes back by itself.
+    fn standing_here(&self) -> Option<Arc<Self>> {
+        let push = self.push.as_ref().filter(|push| !matches!(push.role, Role::Tracks(_)))?;
+        push.this.upgrade()
+    }
+
+    fn new(route: Arc<dyn Route>, side: Side, push: Option<Push>) -> Self {
+        Self {
+            route,
+            side,
+            home: Home::default(),
+            push,
+            is_called_back: Arc::default(),
+            current: Mutex::new(None),
+            connecting: tokio::sync::Mutex::new(None),
+            connects: AtomicU64::new(0),
+            opened: Notify::new(),
+        }
+    }
+
+    fn current(&self) -> Option<Current> {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        current.filter(|current| {
+            let is_mine = self.side == Side::Application || sides::is_here(current.runtime.id());
+            is_mine && self.route.is_current(current.term)
+        })
+    }
+
+    /// The connection, made anew if there is none.
+    pub(in crate::redis) async fn get(&self) -> Result<Current, Fault> {
+        if let Some(current) = self.current() {
+            return Ok(current);
+        }
+        let asked = clock::now();
+        let mut failed = self.connecting.lock().await;
+        if let Some(current) = self.current() {
+            return Ok(current);
+        }
+        if let Some((at, fault)) = &*failed
+            && asked < *at + FAILURE_SHARED
+        {
+            return Err(fault.clone());
+        }
+        let deadline = clock::now() + REQUEST_WITHIN;
+        // On the heap, as connecting is rare, and calls are not.
+        let reaching: BoxFuture<'_, _> = Box::pin(self.reach(deadline));
+        let connecting = tokio::time::timeout_at(clock::timer(deadline), reaching);
+        let connection: Current = match connecting.await {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(fault)) => {
+                *failed = Some((clock::now(), fault.clone()));
+                return Err(fault);
+            }
+            Err(_) => {
+                let fault = fault::timed_out(REQUEST_WITHIN);
+                *failed = Some((clock::now(), fault.clone()));
+                return Err(fault);
+            }
+        };
+        *failed = None;
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection.clone());
+        self.opened.notify_waiters();
+        if let Some(Push { role: Role::Listens(_), inboxes, .. }) = &self.push
+            && connection.number > 0
+        {
+            // The server may have been started anew, without its data: all ask.
+            inboxes.is_back();
+        }
+        Ok(connection)
+    }
+
+    /// Opens a connection. While the server that is to be asked now can't be reached, it is tried
+    /// again until `deadline`, if another may take its place.
+    async fn reach(&self, deadline: Instant) -> Result<Current, Fault> {
+        loop {
+            let (client, term) = self.route.server().await?;
+            let Some(superseded) = self.route.superseded(term) else {
+                return self.open(client, term).await;
+            };
+            let opened = tokio::select! {
+                biased;
+                () = superseded => Err(fault::superseded()),
+                opened = self.open(client, term) => opened,
+            };
+            match opened {
+                Err(fault) if fault.is_transient() => {
+                    self.route.look();
+                    if clock::now() + RETRY_PAUSE >= deadline {
+                        return Err(fault);
+                    }
+                }
+                opened => return opened,
+            }
+            if let Some(switched) = self.route.superseded(term) {
+                drop(tokio::time::timeout(RETRY_PAUSE, switched).await);
+            }
+        }
+    }
+
+    async fn open(&self, client: Client, term: u64) -> Result<Current, Fault> {
+        let number = self.connects.fetch_add(1, Ordering::Relaxed);
+        self.home.note();
+        let runtime = Handle::current();
+        let mut config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(REQUEST_WITHIN))
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(BUFFERED_MAX);
+        if let Some(push) = &self.push {
+            let (inboxes, this) = (push.inboxes.clone(), push.this.clone());
+            let route = self.route.clone();
+            config = config.set_push_sender(move |info: redis::PushInfo| {
+                match info.kind {
+                    PushKind::Disconnection => {
+                        if let Some(this) = this.upgrade() {
+                            this.broken(number);
+                            this.standing_here().iter().for_each(come_back);
+                        }
+                    }
+                    PushKind::Invalidate => inboxes.written_by_others(&info),
+                    _ if route.is_current(term) => inboxes.deliver_in(term, &info),
+                    _ => {}
+                }
+                Ok::<(), std::convert::Infallible>(())
+            });
+        }
+        let connecting = client.get_multiplexed_async_connection_with_config(&config);
+        let mut connection = connecting.await.map_err(fault::fault)?;
+        if !self.route.is_fixed() {
+            hello::master(&mut connection).await?;
+        }
+        match self.push.as_ref().map(|push| &push.role) {
+            Some(Role::Listens(channel)) => {
+                connection.subscribe(channel).await.map_err(fault::fault)?;
+            }
+            Some(Role::Tracks(agreed)) => {
+                agreed.store(hello::track(&mut connection).await?, Ordering::Relaxed);
+            }
+            Some(Role::Stands) | None => {}
+        }
+        Ok(Current { connection, runtime, number, term })
+    }
+
+    /// Whether what came in this term counts still.
+    pub(in crate::redis) fn is_current(&self, term: u64) -> bool {
+        self.route.is_current(term)
+    }
+
+    /// Whether there is a connection; one that comes back by itself is called back if not.
+    pub(in crate::redis) fn is_there(self: &Arc<Self>) -> bool {
+        let is_there = self.current().is_some();
+        if !is_there {
+            come_back(self);
+        }
+        is_there
+    }
+
+    /// Waits until there is one, which another makes.
+    pub(in crate::redis) async fn there(&self) {
+        loop {
+            let opened = self.opened.notified();
+            tokio::pin!(opened);
+            opened.as_mut().enable();
+            if self.current().is_some() {
+                return;
+            }
+            opened.await;
+        }
+    }
+
+    /// Drops a connection of a term that is over; a link that comes back by itself comes back at once.
+    pub(in crate::redis) fn follow(&self) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.as_ref().is_some_and(|current| self.route.is_current(current.term)) {
+            return;
+        }
+        *current = None;
+        drop(current);
+        self.standing_here().iter().for_each(come_back);
+    }
+
+    /// This connection is of no use any more.
+    pub(in crate::redis) fn broken(&self, number: u64) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.as_ref().is_some_and(|current| current.number == number) {
+            *current = None;
+        }
+    }
+
+    /// The connection, if it can be had in time. One that takes longer to make goes on being made,
+    /// for the next who asks: over a slow link it would never come to be otherwise.
+    async fn get_within(self: &Arc<Self>, within: Duration) -> Result<Current, Fault> {
+        let this = self.clone();
+        let connecting = tokio::spawn(async move { this.get().await });
+        match timeout::within(within, connecting).await {
+            Ok(Ok(got)) => got,
+            // In time, and without an answer: the runtime is ending.
+            Ok(Err(_)) | Err(_) => Err(fault::timed_out(within)),
+        }
+    }
+
+    /// The connection, if there is one whose answers count whatever happens meanwhile.
+    pub(in crate::redis) fn at_hand(&self) -> Option<Current> {
+        if self.route.is_fixed() { self.current() } else { None }
+    }
+
+    /// Sends one command over the connection [`at_hand`](Self::at_hand).
+    pub(in crate::redis) async fn send(
+        &self,
+        mut current: Current,
+        command: &Cmd,
+    ) -> Result<Value, Unserved> {
+        // Not by `ConnectionLike`, which puts each call on the heap.
+        let sending = current.connection.send_packed_command(command);
+        match request::answered(timeout::within(REQUEST_WITHIN, sending).await, REQUEST_WITHIN) {
+            Ok(answer) => Ok(answer),
+            Err(failure) => Err(self.unserved(failure, current)),
+        }
+    }
+
+    /// Sends one command. `within` bounds the answer, and before it the making of a connection;
+    /// [`REQUEST_WITHIN`] bounds both together. On a fault whose effect is not known, the
+    /// connection is told too, as only there can a later command be sure to come after this one.
+    pub(in crate::redis) async fn call(
+        self: &Arc<Self>,
+        command: &Cmd,
+        within: Duration,
+    ) -> Result<Value, Unserved> {
+        self.exchange(Request { command, replicas: None }, within).await
+    }
+
+    /// The same, and behind a grant a `WAIT`; both answers in an array.
+    pub(in crate::redis) async fn call_and_wait(
+        self: &Arc<Self>,
+        command: &Cmd,
+        replicas: Replicas,
+        within: Duration,
+    ) -> Result<Value, Unserved> {
+        self.exchange(Request { command, replicas: Some(replicas) }, within).await
+    }
+
+    async fn exchange(
+        self: &Arc<Self>,
+        request: Request<'_>,
+        within: Duration,
+    ) -> Result<Value, Unserved> {
+        self.exchange_over(request, None, within).await.map(|(answer, _)| answer)
+    }
+
+    /// Sends one command over the connection of this number only, if one is given; also the number
+    /// of the connection that it was sent over.
+    pub(in crate::redis) async fn exchange_over(
+        self: &Arc<Self>,
+        request: Request<'_>,
+        only: Option<u64>,
+        within: Duration,
+    ) -> Result<(Value, u64), Unserved> {
+        let unready = || Unserved { fault: Failure::Other(fault::unready()), sent: None };
+        let is_only = |number: u64| only.is_none_or(|only| only == number);
+        // One that the other side is to make is not made here.
+        let is_there = || self.current().is_some_and(|current| is_only(current.number));
+        if only.is_some() && self.side != Side::here() && !is_there() {
+            return Err(unready());
+        }
+        let (mut current, within) = self.ready(within).await?;
+        if !is_only(current.number) {
+            return Err(unready());
+        }
+        let answer = {
+            let sending = pin!(request.send(&mut current.connection, within));
+            self.in_term(current.term, sending).await
+        };
+        match answer {
+            Ok(answer) => Ok((answer, current.number)),
+            Err(failure) => Err(self.unserved(failure, current)),
+        }
+    }
+
+    /// Sends several commands in one write, as [`call`](Self::call) does one. Each has an answer
+    /// of its own, which may be an error.
+    pub(in crate::redis) async fn call_each(
+        self: &Arc<Self>,
+        commands: &redis::Pipeline,
+        within: Duration,
+    ) -> Result<Vec<Value>, Unserved> {
+        let (mut current, within) = self.ready(within).await?;
+        let answers = {
+            let sending = pin!(send_each(&mut current.connection, commands, within));
+            self.in_term(current.term, sending).await
+        };
+        answers.map_err(|failure| self.unserved(failure, current))
+    }
+
+    /// The connection, and how long an answer may take.
+    async fn ready(self: &Arc<Self>, within: Duration) -> Result<(Current, Duration), Unserved> {
+        let unsent = |fault: Fault| Unserved { fault: Failure::Other(fault.unsent()), sent: None };
+        if let Some(current) = self.current() {
+            return Ok((current, within.min(REQUEST_WITHIN)));
+        }
+        let until = clock::now() + REQUEST_WITHIN;
+        // On the heap, as connecting is rare, and calls are not.
+        let connection = Box::pin(self.get_within(within)).await.map_err(unsent)?;
+        let left = until.saturating_duration_since(clock::now());
+        Ok((connection, within.min(left)))
+    }
+
+    fn unserved(&self, fault: Failure, sent: Current) -> Unserved {
+        self.failed(sent.number, &fault);
+        let Current { connection, runtime, .. } = sent;
+        Unserved { fault, sent: Some(Sent { connection, runtime }) }
+    }
+
+    /// What is answered while the term goes on.
+    async fn in_term<T>(
+        &self,
+        term: u64,
+        answer: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let Some(superseded) = self.route.superseded(term) else { return answer.await };
+        tokio::select! {
+            // First: an answer that is there when the term is over does not count.
+            biased;
+            () = superseded => Err(Failure::Other(fault::superseded())),
+            answer = answer => answer,
+        }
+    }
+
+    /// Gives a connection up that is of no use any more.
+    fn failed(&self, number: u64, failure: &Failure) {
+        if !failure.is_lasting() {
+            return;
+        }
+        self.broken(number);
+        self.route.look();
+        self.standing_here().iter().for_each(come_back);
+    }
+}
+
+/// Brings a link back, with growing pauses, for as long as somebody has it.
+fn come_back(link: &Arc<Connection>) {
+    let Some(runtime) = link.home.runtime() else { return };
+    if link.is_called_back.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    // The runtime may drop the task before it has begun.
+    let called = Called(link.is_called_back.clone());
+    let this = Arc::downgrade(link);
+    drop(runtime.spawn(async move {
+        drop(called);
+        for failures in 1.. {
+            let Some(link) = this.upgrade() else { return };
+            if link.get().await.is_ok() {
+                return;
+            }
+            let pauses = if link.route.is_fixed() { RECONNECT_PAUSES } else { FAULT_PAUSES };
+            drop(link);
+            tokio::time::sleep(pauses.pause(failures, clock::random_bits())).await;
+        }
+    }));
+}
+
+struct Called(Arc<AtomicBool>);
+
+impl Drop for Called {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,50 @@
+//! A server for tests, which answers as they say.
+
+use std::io::{BufRead, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+
+/// Answers each command with what `says` makes of its words; `None` ends the connection. The port.
+/// Its threads end with the test's process, and its connections with those of the test.
+pub(in crate::redis) fn start<F>(says: F) -> u16
+where
+    F: Fn(&[&str]) -> Option<String> + Clone + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (stream, says) = (stream.unwrap(), says.clone());
+            std::thread::spawn(move || serve(&stream, says));
+        }
+    });
+    port
+}
+
+fn serve(stream: &TcpStream, says: impl Fn(&[&str]) -> Option<String>) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let words = command(&mut reader)?;
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        let answer = match &words[..] {
+            ["HELLO", ..] => "%1\r\n+proto\r\n:3\r\n".to_owned(),
+            words => says(words)?,
+        };
+        (&*stream).write_all(answer.as_bytes()).ok()?;
+    }
+}
+
+fn command(reader: &mut impl BufRead) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    for _ in 0..number(reader)? {
+        let mut word = vec![0; usize::try_from(number(reader)?).ok()? + 2];
+        reader.read_exact(&mut word).ok()?;
+        words.push(String::from_utf8_lossy(&word).trim_end().to_owned());
+    }
+    Some(words)
+}
+
+fn number(reader: &mut impl BufRead) -> Option<u64> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+    line[1..].trim().parse().ok()
+}

@@ -1,0 +1,113 @@
+//! What an error of the server or the link means for a verb.
+
+use std::time::Duration;
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+
+use crate::backend::{Fault, FaultKind};
+
+/// What the server says of a user without a right; inside a script the code is lost, so the text
+/// decides.
+const REFUSALS: [&str; 9] = [
+    "noauth",
+    "wrongpass",
+    "noperm",
+    "acl failure",
+    "no permissions",
+    "the user executing the script",
+    "unknown command",
+    "unknown redis command",
+    "invalid username-password",
+];
+
+/// What the server says of a missing right on keys or channels: Redis, and Valkey.
+const OUT_OF_REACH: [&str; 3] = ["one of the", "access a key", "access a channel"];
+
+/// Sorts an error. Texts of the server name commands and keys, never a password.
+pub(in crate::redis) fn fault(error: RedisError) -> Fault {
+    let text = error.to_string();
+    let lower = text.to_lowercase();
+    let kind = match error.kind() {
+        ErrorKind::AuthenticationFailed
+        | ErrorKind::InvalidClientConfig
+        | ErrorKind::RESP3NotSupported
+        | ErrorKind::Server(ServerErrorKind::NoPerm) => FaultKind::Refused,
+        _ if lower.contains("wrongtype") => FaultKind::ForeignValue,
+        _ if REFUSALS.iter().any(|refusal| lower.contains(refusal)) => FaultKind::Refused,
+        _ => FaultKind::Transient,
+    };
+    let what = match (kind, error.kind()) {
+        (FaultKind::ForeignValue, _) => {
+            "something that is no lock is stored at a key of this lock; it was left as it is".into()
+        }
+        (_, ErrorKind::RESP3NotSupported) => {
+            "the server is too old: this backend needs Redis 6.2 or later".into()
+        }
+        (FaultKind::Refused, _) if OUT_OF_REACH.iter().any(|text| lower.contains(text)) => {
+            format!("redis refuses: {text}: a lock needs keys ~lock:* and channels &lock:push:*")
+        }
+        (FaultKind::Refused, _) => format!("redis refuses: {text}"),
+        _ => format!("redis did not serve the request: {text}"),
+    };
+    Fault::new(kind, what).with_source(error)
+}
+
+/// Whether the server only reads: it is a replica. Before 7.0 the code is lost inside a script.
+pub(in crate::redis) fn is_read_only(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+        || error.detail().is_some_and(|detail| detail.contains("READONLY"))
+}
+
+/// The server that answered, or was to, is not the master any more.
+pub(in crate::redis) fn superseded() -> Fault {
+    Fault::new(FaultKind::Superseded, "the sentinels name another master by now")
+}
+
+/// A member of a quorum is not asked before it was looked at.
+pub(in crate::redis) fn unready() -> Fault {
+    Fault::new(FaultKind::Unready, "a member of the quorum has to be looked at first")
+}
+
+/// No answer in time.
+pub(in crate::redis) fn timed_out(within: Duration) -> Fault {
+    Fault::new(FaultKind::Transient, format!("redis did not answer within {within:?}"))
+}
+
+/// An answer that no script of ours gives.
+pub(in crate::redis) fn strange(what: &str) -> Fault {
+    Fault::new(FaultKind::Transient, format!("redis answered {what} in an unknown form"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_server(code: &str, detail: &str) -> Fault {
+        fault(redis::make_extension_error(code.into(), Some(detail.into())))
+    }
+
+    #[test]
+    fn errors_are_sorted_by_whether_they_can_pass() {
+        for (code, detail) in [
+            ("OOM", "command not allowed when used memory > 'maxmemory'."),
+            ("MISCONF", "Redis is configured to save RDB snapshots"),
+            ("LOADING", "Redis is loading the dataset in memory"),
+            ("READONLY", "You can't write against a read only replica."),
+            ("BUSY", "Redis is busy running a script."),
+        ] {
+            assert_eq!(of_server(code, detail).kind(), FaultKind::Transient, "{code}");
+        }
+        for (code, detail) in [
+            ("NOPERM", "this user has no permissions to run the 'evalsha' command"),
+            ("ERR", "ACL failure in script: User u has no permissions to run the 'time' command"),
+            ("ERR", "The user executing the script can't publish to the channel mentioned"),
+            ("NOAUTH", "Authentication required."),
+            ("WRONGPASS", "invalid username-password pair or user is disabled."),
+            ("ERR", "unknown command 'HELLO'"),
+        ] {
+            assert_eq!(of_server(code, detail).kind(), FaultKind::Refused, "{code} {detail}");
+        }
+        let foreign = of_server("WRONGTYPE", "Operation against a key holding the wrong kind");
+        assert_eq!(foreign.kind(), FaultKind::ForeignValue);
+    }
+}

@@ -1,0 +1,378 @@
+//! Pushes, by claim.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hashbrown::HashTable;
+use redis::{PushInfo, PushKind, Value};
+use tokio::sync::Notify;
+
+use crate::backend::{Change, ClaimId};
+use crate::proto::FenceRange;
+use crate::redis::protocol::names;
+
+/// What was pushed to one claim and not looked at yet.
+#[derive(Debug, Default)]
+pub(in crate::redis) struct Inbox {
+    news: Mutex<News>,
+    poke: Notify,
+}
+
+/// A hand-off as it was pushed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::redis) struct Handed {
+    pub(in crate::redis) fences: FenceRange,
+    pub(in crate::redis) wanted: bool,
+    /// In which it was pushed: once that is over, it does not count.
+    pub(in crate::redis) term: u64,
+}
+
+#[derive(Debug, Default)]
+struct News {
+    handed: Option<Handed>,
+    wanted: bool,
+    /// The store is to be asked, whatever is known of it.
+    ask: Option<Why>,
+}
+
+/// Why the store is to be asked, the graver one behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Why {
+    /// It said so.
+    Told,
+    /// It is back, and may have lost its data meanwhile.
+    Back,
+    /// Another server has taken its place.
+    Elsewhere,
+}
+
+impl Why {
+    fn change(self) -> Change {
+        match self {
+            Self::Told => Change::Here,
+            Self::Back | Self::Elsewhere => Change::Elsewhere,
+        }
+    }
+}
+
+impl News {
+    /// Keeps the hand-off of the later term, and of one term that with the greater tokens: pushes of
+    /// two connections may cross.
+    fn hand(&mut self, handed: Handed) {
+        let order = |it: Handed| (it.term, it.fences.first());
+        let newer = |old: Handed| order(old) < order(handed);
+        if self.handed.is_none_or(newer) {
+            self.handed = Some(handed);
+        }
+    }
+
+    /// Why the store is to be asked; that there is another server outweighs all that one pushes.
+    fn change(&self, holding: bool) -> Option<Change> {
+        let pushed = if holding { self.wanted } else { self.handed.is_some() };
+        self.ask.map(Why::change).or(pushed.then_some(Change::Here))
+    }
+}
+
+impl Inbox {
+    fn news(&self) -> MutexGuard<'_, News> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is another server, which was not asked yet.
+    pub(in crate::redis) fn is_elsewhere(&self) -> bool {
+        self.news().ask == Some(Why::Elsewhere)
+    }
+
+    /// Takes the hand-off that was pushed. The store is asked if there is none.
+    pub(in crate::redis) fn handed(&self) -> Option<Handed> {
+        let mut news = self.news();
+        news.ask = None;
+        news.handed.take()
+    }
+
+    /// Whether it was told that others want the key, and forgot it not yet.
+    pub(in crate::redis) fn is_wanted(&self) -> bool {
+        self.news().wanted
+    }
+
+    /// Forgets that others want the key, if that was told: the store is about to be asked.
+    pub(in crate::redis) fn clear_wanted(&self) -> bool {
+        let mut news = self.news();
+        news.ask = None;
+        std::mem::take(&mut news.wanted)
+    }
+
+    /// Has the claim ask, whatever was pushed to it.
+    fn stir(&self, why: Why) {
+        let mut news = self.news();
+        *news = News { ask: news.ask.max(Some(why)), ..News::default() };
+        drop(news);
+        self.poke.notify_one();
+    }
+
+    /// Resolves when there is something that `holding` claims or waiting ones care for.
+    pub(in crate::redis) async fn changed(&self, holding: bool) -> Change {
+        loop {
+            // Pokes leave a permit behind, so none that comes between is missed.
+            if let Some(change) = self.news().change(holding) {
+                return change;
+            }
+            self.poke.notified().await;
+        }
+    }
+}
+
+/// The inboxes of a session. A claim's id is random, and its own hash.
+#[derive(Debug, Default)]
+pub(in crate::redis) struct Inboxes {
+    claims: Mutex<HashTable<(ClaimId, Arc<Inbox>)>>,
+    /// The claims that were renewed, by the hash of their key: the server tells when others write it.
+    renewed: Mutex<HashTable<(u64, ClaimId)>>,
+    keys: RandomState,
+}
+
+fn hash(claim: ClaimId) -> u64 {
+    claim.bits() as u64
+}
+
+impl Inboxes {
+    fn claims(&self) -> MutexGuard<'_, HashTable<(ClaimId, Arc<Inbox>)>> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(in crate::redis) fn open(&self, claim: ClaimId) -> Arc<Inbox> {
+        let mut claims = self.claims();
+        let is_it = |(other, _): &(ClaimId, _)| *other == claim;
+        let entry = claims.entry(hash(claim), is_it, |(other, _)| hash(*other));
+        entry.or_insert_with(|| (claim, Arc::default())).get().1.clone()
+    }
+
+    pub(in crate::redis) fn close(&self, claim: ClaimId) {
+        let mut claims = self.claims();
+        if let Ok(found) = claims.find_entry(hash(claim), |(other, _)| *other == claim) {
+            found.remove();
+        }
+        if claims.is_empty() {
+            claims.shrink_to(64, |(other, _)| hash(*other));
+        }
+    }
+
+    fn get(&self, claim: ClaimId) -> Option<Arc<Inbox>> {
+        let claims = self.claims();
+        let found = claims.find(hash(claim), |(other, _)| *other == claim);
+        found.map(|(_, inbox)| inbox.clone())
+    }
+
+    /// This claim on this key was renewed, and so its key read.
+    pub(in crate::redis) fn renewed(&self, key: &[u8], claim: ClaimId) {
+        let hash = self.keys.hash_one(key);
+        self.by_key().insert_unique(hash, (hash, claim), |(hash, _)| *hash);
+    }
+
+    /// How many claims are renewed.
+    pub(in crate::redis) fn renewed_here(&self) -> usize {
+        self.by_key().len()
+    }
+
+    /// It is renewed no more.
+    pub(in crate::redis) fn given_up(&self, key: &[u8], claim: ClaimId) {
+        let mut renewed = self.by_key();
+        if let Ok(found) = renewed.find_entry(self.keys.hash_one(key), |(_, it)| *it == claim) {
+            found.remove();
+        }
+        if renewed.is_empty() {
+            renewed.shrink_to(64, |(hash, _)| *hash);
+        }
+    }
+
+    fn by_key(&self) -> MutexGuard<'_, HashTable<(u64, ClaimId)>> {
+        self.renewed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the claims on these keys ask: they were deleted, overwritten, or came to their end.
+    pub(in crate::redis) fn written_by_others(&self, push: &PushInfo) {
+        let Some(Value::Array(names)) = push.data.first() else {
+            // All keys were flushed.
+            return self.ask(self.by_key().iter().map(|(_, claim)| *claim).collect());
+        };
+        for name in names {
+            let Value::BulkString(name) = name else { continue };
+            let Some(key) = names::key_of_lock(name) else { continue };
+            let hash = self.keys.hash_one(key);
+            let renewed = self.by_key();
+            let found = renewed.iter_hash(hash).filter(|(other, _)| *other == hash);
+            let claims = found.map(|(_, claim)| *claim).collect();
+            drop(renewed);
+            self.ask(claims);
+        }
+    }
+
+    fn ask(&self, claims: Vec<ClaimId>) {
+        for claim in claims {
+            let Some(inbox) = self.get(claim) else { continue };
+            inbox.news().ask.get_or_insert(Why::Told);
+            inbox.poke.notify_one();
+        }
+    }
+
+    /// Has all claims ask: the server is back, and may be without its data.
+    pub(in crate::redis) fn is_back(&self) {
+        self.stir_all(Why::Back);
+    }
+
+    /// Has all claims ask: there is another server, which may know nothing of their places. What
+    /// the last one pushed is of the past.
+    pub(in crate::redis) fn stir(&self) {
+        self.stir_all(Why::Elsewhere);
+    }
+
+    fn stir_all(&self, why: Why) {
+        for (_, inbox) in self.claims().iter() {
+            inbox.stir(why);
+        }
+    }
+
+    /// The same for some of them.
+    pub(in crate::redis) fn stir_these(&self, claims: &[ClaimId]) {
+        self.stir_some(claims, Why::Elsewhere);
+    }
+
+    /// As [`is_back`](Self::is_back), for some of them.
+    pub(in crate::redis) fn are_to_ask(&self, claims: &[ClaimId]) {
+        self.stir_some(claims, Why::Back);
+    }
+
+    fn stir_some(&self, claims: &[ClaimId], why: Why) {
+        for claim in claims {
+            let Some(inbox) = self.get(*claim) else { continue };
+            inbox.stir(why);
+        }
+    }
+
+    /// Delivers a push of servers without terms.
+    pub(in crate::redis) fn deliver(&self, push: &PushInfo) {
+        self.deliver_in(0, push);
+    }
+
+    /// Delivers a push that came in a term. Runs on the task of the connection: short, and without waiting.
+    pub(in crate::redis) fn deliver_in(&self, term: u64, push: &PushInfo) {
+        if !matches!(push.kind, PushKind::Message | PushKind::SMessage) {
+            return;
+        }
+        if let [_, Value::BulkString(message)] = &push.data[..]
+            && let Some((claim, what)) = parse(message)
+        {
+            // Of a claim that is gone already: the store finds out by the lease.
+            let Some(inbox) = self.get(claim) else { return };
+            match what {
+                What::Handed(handed) => inbox.news().hand(Handed { term, ..handed }),
+                What::Wanted => inbox.news().wanted = true,
+                What::Ask => {
+                    inbox.news().ask.get_or_insert(Why::Told);
+                }
+            }
+            inbox.poke.notify_one();
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum What {
+    Handed(Handed),
+    Wanted,
+    /// Its turn may have come: the store is to be asked.
+    Ask,
+}
+
+/// `g <owner> <first> <last> <wanted>`, `w <owner>`, or `a <owner>`.
+fn parse(message: &[u8]) -> Option<(ClaimId, What)> {
+    let mut words = std::str::from_utf8(message).ok()?.split(' ');
+    let verb = words.next()?;
+    let claim = names::claim_of(words.next()?.as_bytes())?;
+    let what = match verb {
+        "g" => {
+            let fences = FenceRange::new(words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+            What::Handed(Handed { fences, wanted: words.next()? == "1", term: 0 })
+        }
+        "w" => What::Wanted,
+        "a" => What::Ask,
+        _ => return None,
+    };
+    Some((claim, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_push_of_a_term_that_is_over_neither_counts_nor_hides_one_of_the_next() {
+        let inboxes = Inboxes::default();
+        let claim = ClaimId::from_bits(5);
+        let inbox = inboxes.open(claim);
+        let push = |first: u64| {
+            let message = format!(
+                "g {} {first} {first} 1",
+                names::Owner { claim, session: "ab", of_quorum: false }
+            );
+            let data = ["lock:push:ab", &message].map(|part| Value::BulkString(part.into()));
+            PushInfo { kind: PushKind::Message, data: data.to_vec() }
+        };
+        // The connection to the last master was overtaken between its look at the term and this.
+        inboxes.stir();
+        inboxes.deliver_in(1, &push(9));
+        assert_eq!(inbox.handed().map(|handed| handed.term), Some(1));
+        for order in [[(1, 9), (2, 5)], [(2, 5), (1, 9)]] {
+            order.iter().for_each(|(term, first)| inboxes.deliver_in(*term, &push(*first)));
+            let handed = inbox.handed().unwrap();
+            assert_eq!((handed.term, handed.fences.first()), (2, Some(5)));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stirred_claim_asks_once_and_forgets_what_was_pushed() {
+        let inboxes = Inboxes::default();
+        let claim = ClaimId::from_bits(5);
+        let inbox = inboxes.open(claim);
+        let message =
+            format!("g {} 7 9 1", names::Owner { claim, session: "ab", of_quorum: false });
+        let data = ["lock:push:ab", &message].map(|part| Value::BulkString(part.into())).to_vec();
+        inboxes.deliver(&PushInfo { kind: PushKind::Message, data });
+        inboxes.stir();
+        for holding in [true, false] {
+            assert_eq!(inbox.changed(holding).await, Change::Elsewhere);
+            assert!(inbox.is_elsewhere());
+        }
+        assert_eq!(inbox.handed(), None);
+        let left = [true, false].map(|holding| inbox.news().change(holding));
+        assert!(left == [None, None] && !inbox.is_elsewhere());
+    }
+
+    #[tokio::test]
+    async fn a_server_that_says_that_it_is_to_be_asked_is_no_other_one() {
+        let inboxes = Inboxes::default();
+        let claim = ClaimId::from_bits(5);
+        let inbox = inboxes.open(claim);
+        let message = format!("a {}", names::Owner { claim, session: "ab", of_quorum: false });
+        let data = ["lock:push:ab", &message].map(|part| Value::BulkString(part.into())).to_vec();
+        let push = PushInfo { kind: PushKind::Message, data };
+        inboxes.deliver(&push);
+        assert_eq!(inbox.changed(false).await, Change::Here);
+        inboxes.stir();
+        inboxes.deliver(&push);
+        assert_eq!(inbox.changed(false).await, Change::Elsewhere);
+    }
+
+    #[test]
+    fn messages_are_read_and_others_passed_over() {
+        let claim = ClaimId::from_bits(5);
+        let owner = names::Owner { claim, session: "ab", of_quorum: false };
+        let handed = Handed { fences: FenceRange::new(7, 9), wanted: true, term: 0 };
+        let message = format!("g {owner} 7 9 1");
+        assert_eq!(parse(message.as_bytes()), Some((claim, What::Handed(handed))));
+        assert_eq!(parse(format!("w {owner}").as_bytes()), Some((claim, What::Wanted)));
+        for other in ["", "g", "g x 1 2 0", "z y", "g \u{0} 1"] {
+            assert_eq!(parse(other.as_bytes()), None);
+        }
+    }
+}

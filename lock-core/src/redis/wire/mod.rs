@@ -1,0 +1,29 @@
+//! One server, wherever it is: connections that come back, and what goes over them.
+//!
+//! - [`route`]: where a connection leads. [`url`]: from a URL to a server.
+//! - [`connection`]: one that comes back. [`request`]: what is sent over it, and what comes of it.
+//! - [`sides`]: what the conductor has for itself.
+//! - [`inbox`]: pushes, by claim. [`hello`]: what is said first.
+//! - [`lanes`]: connections of attempts that wait for replicas.
+//! - [`renewals`], [`batch`]: claims that ask together.
+//! - [`pool`]: an application's own connections.
+//! - [`fault`]: what an error means.
+
+pub(in crate::redis) mod batch;
+pub(in crate::redis) mod connection;
+#[cfg(test)]
+pub(in crate::redis) mod fake;
+pub(in crate::redis) mod fault;
+mod hello;
+pub(in crate::redis) mod inbox;
+pub(in crate::redis) mod lanes;
+#[cfg(feature = "deadpool")]
+pub(in crate::redis) mod pool;
+#[cfg(not(feature = "deadpool"))]
+#[path = "no_pool.rs"]
+pub(in crate::redis) mod pool;
+pub(in crate::redis) mod renewals;
+pub(in crate::redis) mod request;
+pub(in crate::redis) mod route;
+pub(in crate::redis) mod sides;
+pub(in crate::redis) mod url;

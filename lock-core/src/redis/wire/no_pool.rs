@@ -1,0 +1,34 @@
+//! Without the feature `deadpool` no application has a pool: there is no value of its type.
+
+use std::future::Future;
+
+use redis::Value;
+
+use super::request::{Request, Unserved, WrongServer};
+
+/// An application's own pool, which the feature `deadpool` lets it give.
+#[derive(Debug, Clone)]
+pub enum RedisPool {}
+
+impl RedisPool {
+    pub(in crate::redis) fn is_of_cluster(&self) -> bool {
+        match *self {}
+    }
+
+    pub(in crate::redis) async fn send(&self, _: Request<'_>) -> Result<Value, Unserved> {
+        match *self {}
+    }
+
+    pub(in crate::redis) async fn send_to(
+        &self,
+        _: Request<'_>,
+        _: &str,
+        _: impl Future<Output = ()>,
+    ) -> Result<Value, WrongServer> {
+        match *self {}
+    }
+
+    pub(in crate::redis) fn forget_idle(&self) {
+        match *self {}
+    }
+}

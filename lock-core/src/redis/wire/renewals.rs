@@ -1,0 +1,432 @@
+//! Renewals: where nothing that an application does can hold them up, and in batches, as many
+//! claims at once as have come due.
+//!
+//! Those that the conductor makes go over its connection, and are sent by a task beside it. Where it
+//! is a task of the application's runtime, they have a connection of their own.
+//!
+//! A batch does not wait for the one before it, which may hang for as long as its claims have time:
+//! those of a long lease would take it from a short one. It waits [`APART`], so that a thousand
+//! claims of a second share few requests.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::{Cmd, Pipeline, Value};
+use tokio::runtime::{self, Handle};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use super::connection::Connection;
+use super::fault;
+use super::request::{self, Failure, REQUEST_WITHIN, Unserved};
+use super::sides::{self, Side, Sides};
+use crate::backend::ClaimId;
+use crate::redis::protocol::names::{self, Names, Owner};
+use crate::redis::protocol::script::RENEW;
+use crate::redis::protocol::slots;
+
+/// Claims per request at most, so that none holds the server up.
+const BATCH_MAX: usize = 128;
+
+/// Requests that are not full are sent so far apart: short beside a third of the shortest lease.
+const APART: Duration = Duration::from_millis(5);
+
+/// Requests under way at most. One is given up after 2 s, so those that are not full are never as
+/// many.
+const UNDER_WAY_MAX: usize = 512;
+
+/// What one number and its separators take in a request, at most.
+const NUMBER_BYTES: usize = 20;
+
+/// One claim to renew.
+#[derive(Debug, Clone)]
+pub(in crate::redis) struct Renew {
+    pub(in crate::redis) names: Names,
+    pub(in crate::redis) claim: ClaimId,
+    pub(in crate::redis) lease_ms: u64,
+    /// Whether it is to have further tokens.
+    pub(in crate::redis) tokens: bool,
+    /// How long the store has to answer, so that there is time for another try.
+    pub(in crate::redis) within: Duration,
+    /// Where its keys are in a cluster.
+    pub(in crate::redis) slot: u16,
+}
+
+/// What the server says of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::redis) enum Renewed {
+    Held {
+        /// Where its tokens end now, if there are more.
+        last: Option<u64>,
+        /// Whether others wait; `None` where that was out of reach.
+        wanted: Option<bool>,
+    },
+    Lost,
+    /// Something that is no lock is at the key.
+    Foreign,
+}
+
+impl Renewed {
+    /// Reads the answer for one claim.
+    fn read(answer: &Value, last: Option<u64>) -> Result<Self, Failure> {
+        match answer {
+            Value::Int(held @ (1 | 2)) => Ok(Self::Held { last, wanted: Some(*held == 2) }),
+            Value::Int(0) => Ok(Self::Lost),
+            Value::Int(-1) => Ok(Self::Foreign),
+            _ => Err(strange()),
+        }
+    }
+
+    /// The same for a claim that was asked for by itself, whose other keys were out of reach.
+    pub(in crate::redis) fn read_kept(answer: &Value) -> Result<Self, Failure> {
+        match Self::read(answer, None)? {
+            Self::Held { .. } => Ok(Self::Held { last: None, wanted: None }),
+            answer => Ok(answer),
+        }
+    }
+}
+
+fn strange() -> Failure {
+    Failure::Other(fault::strange("a renewal"))
+}
+
+#[derive(Debug)]
+struct Due {
+    renew: Renew,
+    reply: oneshot::Sender<Result<Renewed, Failure>>,
+}
+
+/// What one call may renew.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::redis) enum Shape {
+    /// Any claims together.
+    Whole,
+    /// The claims of one slot.
+    BySlot,
+}
+
+/// Where claims that are due are sent.
+#[derive(Debug)]
+pub(in crate::redis) struct Renewals {
+    lines: Sides<Line>,
+}
+
+/// The claims of one side.
+#[derive(Debug)]
+struct Line {
+    side: Side,
+    post: Arc<Post>,
+    task: Mutex<Option<Task>>,
+}
+
+#[derive(Debug)]
+struct Task {
+    due: mpsc::UnboundedSender<Due>,
+    runtime: runtime::Id,
+}
+
+/// How requests are sent.
+#[derive(Debug)]
+struct Post {
+    link: Arc<Connection>,
+    session: Arc<str>,
+    requests: Arc<AtomicU64>,
+    shape: Shape,
+}
+
+impl Renewals {
+    /// `link`: over which a side's are sent.
+    pub(in crate::redis) fn new(
+        link: impl Fn(Side) -> Arc<Connection>,
+        session: &Arc<str>,
+        requests: &Arc<AtomicU64>,
+        shape: Shape,
+    ) -> Self {
+        let line = |side| {
+            let (session, requests) = (session.clone(), requests.clone());
+            let post = Arc::new(Post { link: link(side), session, requests, shape });
+            Line { side, post, task: Mutex::default() }
+        };
+        Self { lines: Sides::new(line) }
+    }
+
+    /// Over which those are sent of whoever polls this.
+    pub(in crate::redis) fn link(&self) -> &Arc<Connection> {
+        &self.lines.here().post.link
+    }
+
+    /// Renews one claim with the next batch.
+    pub(in crate::redis) async fn renew(&self, renew: Renew) -> Result<Renewed, Failure> {
+        let (reply, answer) = oneshot::channel();
+        self.lines.here().send(Due { renew, reply });
+        // The task may go with its runtime.
+        answer.await.unwrap_or_else(|_| Err(Failure::Other(fault::timed_out(REQUEST_WITHIN))))
+    }
+
+    /// There is another master.
+    pub(in crate::redis) fn follow(&self) {
+        for line in self.lines.both() {
+            line.post.link.follow();
+        }
+    }
+}
+
+impl Line {
+    /// Hands it to the task, which the first starts; another does where that is gone with its
+    /// runtime, and for the conductor where it is of another than this. It ends with this value.
+    fn send(&self, mut due: Due) {
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_mine = |task: &&Task| self.side == Side::Application || sides::is_here(task.runtime);
+        if let Some(task) = task.as_ref().filter(is_mine) {
+            match task.due.send(due) {
+                Ok(()) => return,
+                Err(mpsc::error::SendError(unsent)) => due = unsent,
+            }
+        }
+        let (sender, queue) = mpsc::unbounded_channel();
+        drop(sender.send(due));
+        let runtime = Handle::current();
+        drop(runtime.spawn(serve(self.post.clone(), queue)));
+        *task = Some(Task { due: sender, runtime: runtime.id() });
+    }
+}
+
+async fn serve(post: Arc<Post>, mut queue: mpsc::UnboundedReceiver<Due>) {
+    let under_way = Arc::new(Semaphore::new(UNDER_WAY_MAX));
+    let mut batch = Vec::new();
+    // Bounded: each claim has at most one renewal under way.
+    while queue.recv_many(&mut batch, BATCH_MAX).await > 0 {
+        // Never closed.
+        let Ok(one_more) = under_way.clone().acquire_owned().await else { return };
+        let size = batch.len();
+        let (post, batch) = (post.clone(), std::mem::replace(&mut batch, Vec::with_capacity(size)));
+        drop(tokio::spawn(async move {
+            post.send(batch).await;
+            drop(one_more);
+        }));
+        if size < BATCH_MAX {
+            tokio::time::sleep(APART).await;
+        }
+    }
+}
+
+impl Post {
+    async fn send(&self, batch: Vec<Due>) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let within = batch.iter().map(|due| due.renew.within).min().unwrap_or(REQUEST_WITHIN);
+        let batches = match self.shape {
+            Shape::Whole => vec![batch],
+            Shape::BySlot => by_slot(batch),
+        };
+        self.send_all(batches, within).await;
+    }
+
+    /// One call for these claims. `tracked`: behind one that has the server tell of what it reads.
+    fn command(&self, claims: &[Due], tracked: bool) -> Cmd {
+        let tag = match (self.shape, claims.first()) {
+            (Shape::BySlot, Some(due)) => Some(slots::tag_of(due.renew.slot)),
+            _ => None,
+        };
+        let keys = if tag.is_some() { 1 + 2 * claims.len() } else { claims.len() };
+        let bytes = |due: &Due| 2 * due.renew.names.queue().bytes() + self.owner(due).bytes();
+        let bytes = claims.iter().map(|due| bytes(due) + 2 * NUMBER_BYTES).sum();
+        let mut command = RENEW.evalsha_with(keys, 2 + 2 * claims.len(), bytes);
+        command.arg(tag.map(names::clock));
+        for due in claims {
+            let names = &due.renew.names;
+            command.arg(names.lock()).arg(tag.map(|_| names.queue()));
+        }
+        command.arg(u8::from(claims.iter().any(|due| due.renew.tokens))).arg(u8::from(tracked));
+        for due in claims {
+            command.arg(self.owner(due)).arg(due.renew.lease_ms);
+        }
+        command
+    }
+
+    fn owner(&self, due: &Due) -> Owner<'_> {
+        let Renew { claim, tokens, .. } = due.renew;
+        // Only those of a quorum have none.
+        Owner { claim, session: &self.session, of_quorum: !tokens }
+    }
+
+    /// One call for each batch, all sent together.
+    async fn send_all(&self, batches: Vec<Vec<Due>>, within: Duration) {
+        let mut answers = self.call_all(&batches, within, false).await;
+        if answers.as_ref().is_ok_and(|answers| answers.iter().any(is_no_script)) {
+            // A renewal that is made twice is no harm.
+            answers = self.call_all(&batches, within, true).await;
+        }
+        match answers {
+            Ok(answers) => {
+                for (claims, answer) in batches.into_iter().zip(answers) {
+                    tell(claims, request::served(answer));
+                }
+            }
+            Err(unserved) => {
+                for claims in batches {
+                    tell(claims, Err(unserved.fault.clone()));
+                }
+            }
+        }
+    }
+
+    /// The answer to each; `in_full`: with the source of the script.
+    async fn call_all(
+        &self,
+        batches: &[Vec<Due>],
+        within: Duration,
+        in_full: bool,
+    ) -> Result<Vec<Value>, Unserved> {
+        let tracked = self.link.tracks();
+        let mut calls = Pipeline::with_capacity(2 * batches.len());
+        for claims in batches {
+            let call = self.command(claims, tracked);
+            if tracked {
+                calls.cmd("CLIENT").arg("CACHING").arg("YES");
+            }
+            calls.add_command(if in_full { RENEW.eval(&call) } else { call });
+        }
+        let answers = self.link.call_each(&calls, within).await?;
+        let of_call = |at: &usize| !tracked || at % 2 == 1;
+        let calls = answers.into_iter().enumerate().filter(|(at, _)| of_call(at));
+        Ok(calls.map(|(_, answer)| answer).collect())
+    }
+}
+
+fn by_slot(mut batch: Vec<Due>) -> Vec<Vec<Due>> {
+    batch.sort_unstable_by_key(|due| due.renew.slot);
+    let mut slots = Vec::new();
+    while let Some(due) = batch.last() {
+        let slot = due.renew.slot;
+        let from = batch.partition_point(|due| due.renew.slot < slot);
+        slots.push(batch.split_off(from));
+    }
+    slots
+}
+
+fn is_no_script(answer: &Value) -> bool {
+    let no_script = Some(redis::ServerErrorKind::NoScript);
+    matches!(answer, Value::ServerError(error) if error.kind() == no_script)
+}
+
+fn tell(claims: Vec<Due>, answer: Result<Value, Failure>) {
+    // Who asked may be gone with its runtime.
+    match answer {
+        Ok(Value::Array(answers)) if answers.len() == claims.len() + 1 => {
+            let last = match answers[0] {
+                Value::Int(last) => u64::try_from(last).ok().filter(|last| *last > 0),
+                _ => None,
+            };
+            for (due, answer) in claims.into_iter().zip(&answers[1..]) {
+                drop(due.reply.send(Renewed::read(answer, last)));
+            }
+        }
+        answer => {
+            let failure = answer.err().unwrap_or_else(strange);
+            for due in claims {
+                drop(due.reply.send(Err(failure.clone())));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join_all;
+    use tokio::sync::watch;
+
+    use super::super::{fake, route};
+    use super::*;
+    use crate::key::Key;
+
+    fn renew(key: &str, within: Duration) -> Renew {
+        let names = Names::new(&Key::new(key).unwrap());
+        let claim = ClaimId::from_bits(1);
+        Renew { names, claim, lease_ms: 900, tokens: true, within, slot: 0 }
+    }
+
+    fn renewals(port: u16, shape: Shape) -> Renewals {
+        let link = |side| Connection::plain(route::to_port(port), side);
+        Renewals::new(link, &"ab".into(), &Arc::default(), shape)
+    }
+
+    fn requests(renewals: &Renewals) -> u64 {
+        renewals.lines.here().post.requests.load(Ordering::Relaxed)
+    }
+
+    /// That all claims of a call are held, with the number of them as their last token.
+    fn held(words: &[&str]) -> Option<String> {
+        let ["EVALSHA", _, keys, rest @ ..] = words else { return Some("+OK\r\n".into()) };
+        let claims = (rest.len() - keys.parse::<usize>().unwrap() - 2) / 2;
+        Some(format!("*{}\r\n:{claims}\r\n{}", claims + 1, ":1\r\n".repeat(claims)))
+    }
+
+    #[tokio::test]
+    async fn claims_that_come_due_together_share_requests_which_are_full_at_most() {
+        let renewals = renewals(fake::start(held), Shape::Whole);
+        let keys = (0..2 * BATCH_MAX + 1).map(|n| n.to_string());
+        let asked = keys.map(|key| renew(&key, REQUEST_WITHIN));
+        let answers = join_all(asked.map(|renew| renewals.renew(renew))).await;
+        let sizes: Vec<_> = answers
+            .into_iter()
+            .map(|answer| match answer {
+                Ok(Renewed::Held { last: Some(last), .. }) => last,
+                answer => panic!("{answer:?}"),
+            })
+            .collect();
+        let full = BATCH_MAX as u64;
+        assert_eq!(sizes, [vec![full; 2 * BATCH_MAX], vec![1]].concat());
+        assert_eq!(requests(&renewals), 3);
+    }
+
+    #[tokio::test]
+    async fn the_claims_of_each_slot_are_answered_by_the_call_for_that_slot() {
+        let renewals = renewals(fake::start(held), Shape::BySlot);
+        let slots = [7, 5, 7, 9, 7, 5];
+        let asked = slots.map(|slot| Renew { slot, ..renew("k", REQUEST_WITHIN) });
+        let answers = join_all(asked.map(|renew| renewals.renew(renew))).await;
+        for (slot, answer) in slots.iter().zip(answers) {
+            let last = slots.iter().filter(|other| *other == slot).count() as u64;
+            let held = Renewed::Held { last: Some(last), wanted: Some(false) };
+            assert_eq!(answer.unwrap(), held);
+        }
+        assert_eq!(requests(&renewals), 1);
+    }
+
+    #[tokio::test]
+    async fn a_batch_that_hangs_holds_up_none_behind_it() {
+        let (asked, mut has_asked) = watch::channel(());
+        let silent = fake::start(move |words| match words {
+            ["EVALSHA", ..] => {
+                asked.send_replace(());
+                Some(String::new())
+            }
+            words => held(words),
+        });
+        let renewals = renewals(silent, Shape::Whole);
+        let long = renewals.renew(renew("long", REQUEST_WITHIN));
+        let short = async {
+            has_asked.changed().await.unwrap();
+            renewals.renew(renew("short", Duration::from_millis(50))).await
+        };
+        tokio::select! {
+            _ = long => panic!("it has 2 s"),
+            answer = short => assert!(answer.is_err(), "{answer:?}"),
+        }
+    }
+
+    /// The runtime in which the task was started is gone.
+    #[test]
+    fn renewals_go_on_in_another_runtime() {
+        let runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let renewals = renewals(fake::start(held), Shape::Whole);
+        let renew = || renewals.renew(renew("k", REQUEST_WITHIN));
+        assert!(runtime().block_on(renew()).is_ok());
+        runtime().block_on(async {
+            // Over the connection of the last runtime.
+            drop(renew().await);
+            assert!(renew().await.is_ok());
+        });
+    }
+}

@@ -1,0 +1,238 @@
+//! What is sent over one connection, and what comes of it.
+
+use std::time::{Duration, Instant};
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, FromRedisValue as _, RedisError, Value};
+use tokio::runtime::Handle;
+
+use super::fault;
+use crate::backend::{Fault, FaultKind};
+use crate::engine::{clock, timeout};
+use crate::options::Replicas;
+use crate::redis::protocol::script::Script;
+
+/// How long one request, or one connect, may take.
+pub(in crate::redis) const REQUEST_WITHIN: Duration = Duration::from_secs(2);
+
+/// A script, with what it is called, and where its keys are in a cluster.
+#[derive(Debug, Clone)]
+pub(in crate::redis) struct Call {
+    pub(in crate::redis) script: &'static Script,
+    /// By the hash of the script.
+    pub(in crate::redis) command: Cmd,
+    pub(in crate::redis) slot: u16,
+}
+
+impl Call {
+    /// The same with the source of the script, if the server answered that it does not know that. It
+    /// does from then on.
+    pub(in crate::redis) fn in_full<T>(&self, answer: &Result<T, Unserved>) -> Option<Cmd> {
+        let no_script = redis::ErrorKind::Server(redis::ServerErrorKind::NoScript);
+        match answer {
+            Err(Unserved { fault: Failure::Server(error), .. }) if error.kind() == no_script => {
+                Some(self.script.eval(&self.command))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What is sent over one connection.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::redis) struct Request<'a> {
+    pub(in crate::redis) command: &'a Cmd,
+    /// A `WAIT` behind it if it is answered with a grant: who is blocked has nothing to wait for,
+    /// and would keep the connection from those who have. Both answers are in an array then.
+    pub(in crate::redis) replicas: Option<Replicas>,
+}
+
+/// How long before the end of a request the server is to have answered its `WAIT`.
+const WAIT_MARGIN: Duration = Duration::from_millis(100);
+
+impl Request<'_> {
+    pub(in crate::redis) async fn send(
+        self,
+        connection: &mut impl redis::aio::ConnectionLike,
+        within: Duration,
+    ) -> Result<Value, Failure> {
+        if self.replicas.is_none() {
+            return send(connection, self.command, within).await;
+        }
+        let until = clock::now() + within;
+        let answer = send(connection, self.command, within).await?;
+        Box::pin(self.replicated(answer, connection, until)).await
+    }
+
+    /// The answer to the command, and if it is a grant, how many replicas have it by `until`. The
+    /// connection is that of the command, and nobody else's.
+    pub(in crate::redis) async fn replicated(
+        self,
+        answer: Value,
+        connection: &mut impl redis::aio::ConnectionLike,
+        until: Instant,
+    ) -> Result<Value, Failure> {
+        let Some(Replicas { count, timeout }) = self.replicas else { return Ok(answer) };
+        if !is_grant(&answer) {
+            return Ok(Value::Array(vec![answer, Value::Int(0)]));
+        }
+        let left = until.saturating_duration_since(clock::now());
+        let timeout = timeout.min(left.saturating_sub(WAIT_MARGIN));
+        let mut wait = Cmd::new();
+        // Not 0, which is for ever.
+        wait.arg("WAIT").arg(count).arg(timeout.as_millis().max(1) as u64);
+        let acknowledged = send(connection, &wait, left).await?;
+        Ok(Value::Array(vec![answer, acknowledged]))
+    }
+}
+
+/// Whether an attempt was granted.
+fn is_grant(answer: &Value) -> bool {
+    match answer {
+        Value::Int(first) => *first > 0,
+        Value::Array(parts) => matches!(parts.first(), Some(Value::Int(1))),
+        _ => false,
+    }
+}
+
+/// Sends several commands in one write. Each has an answer of its own, which may be an error.
+pub(in crate::redis) async fn send_each(
+    connection: &mut impl redis::aio::ConnectionLike,
+    commands: &redis::Pipeline,
+    within: Duration,
+) -> Result<Vec<Value>, Failure> {
+    let count = commands.len();
+    let answers = connection.req_packed_commands(commands, 0, count);
+    match timeout::within(within, answers).await {
+        Ok(Ok(answers)) if answers.len() == count => Ok(answers),
+        Ok(Ok(_)) => Err(Failure::Other(fault::strange("several commands"))),
+        Ok(Err(error)) => Err(Failure::Server(error)),
+        Err(_) => Err(Failure::Other(fault::timed_out(within))),
+    }
+}
+
+/// The answer to one command. Of our scripts none answers with an error inside of an array, so the
+/// answers of a batch are not searched for one.
+pub(in crate::redis) fn served(answer: Value) -> Result<Value, Failure> {
+    match answer {
+        Value::ServerError(error) => Err(Failure::Server(error.into())),
+        answer => Ok(answer),
+    }
+}
+
+/// Sends one command over one connection, within the time that a request has.
+pub(in crate::redis) async fn send(
+    connection: &mut impl redis::aio::ConnectionLike,
+    command: &Cmd,
+    within: Duration,
+) -> Result<Value, Failure> {
+    answered(timeout::within(within, connection.req_packed_command(command)).await, within)
+}
+
+/// What came of a command that had so much time.
+pub(in crate::redis) fn answered(
+    answer: Result<Result<Value, RedisError>, timeout::Late>,
+    within: Duration,
+) -> Result<Value, Failure> {
+    match answer {
+        Ok(Ok(answer)) => served(answer),
+        Ok(Err(error)) => Err(Failure::Server(error)),
+        Err(_) => Err(Failure::Other(fault::timed_out(within))),
+    }
+}
+
+/// A command that was not served.
+#[derive(Debug, Clone)]
+pub(in crate::redis) struct Unserved {
+    pub(in crate::redis) fault: Failure,
+    /// Where it was sent.
+    pub(in crate::redis) sent: Option<Sent>,
+}
+
+/// A connection over which something was sent whose effect is not known.
+#[derive(Debug, Clone)]
+pub(in crate::redis) struct Sent {
+    pub(in crate::redis) connection: MultiplexedConnection,
+    /// Where it is served. What is sent behind that is sent from there: while that runtime is
+    /// blocked, what another sends is not written, and not any more once that has given it up.
+    pub(in crate::redis) runtime: Handle,
+}
+
+impl Unserved {
+    /// Whether it was not sent, as the server has to be looked at first.
+    pub(in crate::redis) fn is_unready(&self) -> bool {
+        matches!(&self.fault, Failure::Other(fault) if fault.kind() == FaultKind::Unready)
+    }
+}
+
+/// Why.
+#[derive(Debug, Clone)]
+pub(in crate::redis) enum Failure {
+    Server(RedisError),
+    Other(Fault),
+}
+
+impl Failure {
+    /// Whether some of the keys are at another node of a cluster for now.
+    pub(in crate::redis) fn is_try_again(&self) -> bool {
+        let kind = redis::ErrorKind::Server(redis::ServerErrorKind::TryAgain);
+        matches!(self, Self::Server(error) if error.kind() == kind)
+    }
+
+    /// Whether the connection is of no use any more. A server that only reads was a master once,
+    /// or is none yet: what was connected to may be another by now.
+    pub(in crate::redis) fn is_lasting(&self) -> bool {
+        match self {
+            Self::Server(error) => error.is_unrecoverable_error() || fault::is_read_only(error),
+            Self::Other(_) => true,
+        }
+    }
+
+    pub(in crate::redis) fn into_fault(self) -> Fault {
+        match self {
+            Self::Server(error) => fault::fault(error),
+            Self::Other(fault) => fault,
+        }
+    }
+}
+
+/// A request that was not served by the master.
+#[derive(Debug)]
+pub(in crate::redis) struct WrongServer {
+    pub(in crate::redis) unserved: Unserved,
+    /// Another server answered.
+    pub(in crate::redis) is_elsewhere: bool,
+}
+
+impl WrongServer {
+    /// An application's pool led to another server, or there is none.
+    pub(in crate::redis) fn nowhere() -> Self {
+        let fault = Failure::Other(elsewhere().unsent());
+        Self { unserved: Unserved { fault, sent: None }, is_elsewhere: true }
+    }
+}
+
+pub(super) fn elsewhere() -> Fault {
+    let what = "the application's pool led to a server that is not the master any more";
+    Fault::new(FaultKind::Transient, what)
+}
+
+impl From<Unserved> for WrongServer {
+    fn from(unserved: Unserved) -> Self {
+        Self { unserved, is_elsewhere: false }
+    }
+}
+
+/// Asks a server who it is.
+pub(in crate::redis) fn who() -> Cmd {
+    let mut command = Cmd::new();
+    command.arg("INFO").arg("server");
+    command
+}
+
+/// The name that a server drew when it started.
+pub(in crate::redis) fn run_id(info: Value) -> Option<String> {
+    let info = String::from_redis_value(info).ok()?;
+    let id = info.lines().find_map(|line| line.strip_prefix("run_id:"))?;
+    Some(id.trim().to_owned())
+}

@@ -1,0 +1,65 @@
+//! Where connections lead.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use redis::Client;
+
+use crate::backend::Fault;
+
+/// To which server a connection is made, and whether that is still the one to ask.
+///
+/// The time of one server in this place is a *term*. Each connection carries the number of the term
+/// that it was made in: when the term is over, what it still answers does not count.
+pub(in crate::redis) trait Route: fmt::Debug + Send + Sync {
+    /// Whether it is the same server for ever: its term does not end.
+    fn is_fixed(&self) -> bool;
+
+    /// A client of the server that is to be asked now, and the number of its term.
+    fn server(&self) -> BoxFuture<'_, Result<(Client, u64), Fault>>;
+
+    /// Whether what is answered in this term counts.
+    fn is_current(&self, term: u64) -> bool;
+
+    /// Resolves when this term is over; `None` if it never is.
+    fn superseded(&self, term: u64) -> Option<BoxFuture<'_, ()>>;
+
+    /// The server did not serve a request: perhaps there is another by now.
+    fn look(&self);
+}
+
+/// One server.
+#[derive(Debug)]
+struct Fixed(Client);
+
+impl Route for Fixed {
+    fn is_fixed(&self) -> bool {
+        true
+    }
+
+    fn server(&self) -> BoxFuture<'_, Result<(Client, u64), Fault>> {
+        Box::pin(async { Ok((self.0.clone(), 0)) })
+    }
+
+    fn is_current(&self, _: u64) -> bool {
+        true
+    }
+
+    fn superseded(&self, _: u64) -> Option<BoxFuture<'_, ()>> {
+        None
+    }
+
+    fn look(&self) {}
+}
+
+/// To this server, always.
+pub(in crate::redis) fn to(server: Client) -> Arc<dyn Route> {
+    Arc::new(Fixed(server))
+}
+
+/// To a server of a test.
+#[cfg(test)]
+pub(in crate::redis) fn to_port(port: u16) -> Arc<dyn Route> {
+    to(super::url::client(&format!("redis://127.0.0.1:{port}")).expect("a URL"))
+}
