@@ -428,8 +428,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Sends commands through the application's own pool: of one server, Sentinel or Cluster, as
-    /// the URL says. Pushes and renewals keep connections of their own, made from the URL, which
+    /// Sends commands through the application's own pool: of one server or of Sentinel, as the URL
+    /// says. Pushes and renewals keep connections of their own, made from the URL, which
     /// must name the same servers and database; this is checked at connect.
     ///
     /// Beside sentinels, each request asks who answers it (the right `+info`): one that was
@@ -437,9 +437,8 @@ impl ClientBuilder {
     /// client's own connection; the pool loses that connection, and after a failover those that
     /// nobody uses.
     ///
-    /// A pool of a cluster does not tell which node answered, nor follow a slot that moves within
-    /// the time of a request. So at a cluster it is only checked, at connect, and commands go over
-    /// the client's own connections, two or three to a node.
+    /// Beside `redis+cluster:` it is an error of [`connect`](Self::connect), and so is a pool of a
+    /// cluster: that does not tell which node answered, and a former master's answer would count.
     #[cfg(feature = "deadpool")]
     pub fn redis_pool(mut self, pool: impl Into<RedisPool>) -> Self {
         self.pools.one = Some(pool.into());

@@ -29,7 +29,7 @@ const SCHEME_SHOWN_MAX: usize = 24;
 
 /// Without Redis there is no pool of its connections.
 #[cfg(not(feature = "redis"))]
-enum RedisPool {}
+pub(crate) enum RedisPool {}
 
 /// The application's own pools.
 #[derive(Default)]

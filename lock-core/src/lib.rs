@@ -90,7 +90,7 @@ pub use options::{
 #[cfg(feature = "http")]
 pub use problem::Problem;
 pub use proto::FenceRange;
-#[cfg(feature = "deadpool")]
+#[cfg(feature = "redis")]
 pub use redis::RedisPool;
 pub use rejection::Rejection;
 pub use stats::{ShutdownReport, Stats};

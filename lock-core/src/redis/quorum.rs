@@ -44,7 +44,7 @@ pub(super) fn members(
         return Err(bad(format!("{pools} pools for {servers} servers: one each, in their order")));
     }
     let mut pools = pools.into_iter();
-    let member = |server| Topology::new(&Origin::Server(server), pools.next()).into();
+    let member = |server| Topology::new(&Origin::Server(Arc::new(server)), pools.next()).into();
     Ok((servers.into_iter().map(member).collect(), charter))
 }
 

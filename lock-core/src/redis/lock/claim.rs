@@ -74,7 +74,7 @@ pub struct RedisClaim {
     pub(super) clock: Option<u64>,
     /// Where attempts were sent whose effect is not known: they may take effect later still, and
     /// only there is a withdrawal sure to come after them.
-    doubts: Vec<Sent>,
+    doubts: Vec<Arc<Sent>>,
 }
 
 /// What is known of the key since an attempt was blocked.
@@ -408,11 +408,10 @@ impl Claim for RedisClaim {
         };
         // Behind each attempt whose effect is not known. Nobody waits for it: such a connection is
         // slow or dead, and what it still brings about is undone when it does.
-        for (Sent { mut connection, runtime }, call) in
-            doubts.into_iter().zip(behind.iter().cycle())
-        {
+        for (sent, call) in doubts.into_iter().zip(behind.iter().cycle()) {
             let (servers, call) = (self.servers.clone(), call.clone());
-            drop(runtime.spawn(async move {
+            let mut connection = sent.connection.clone();
+            drop(sent.runtime.spawn(async move {
                 drop(servers.call_behind(&mut connection, &call).await);
             }));
         }
@@ -514,9 +513,9 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::redis::protocol::script::RENEW;
+    use crate::redis::protocol::script::{RENEW, Script};
     use crate::redis::wire::fake;
-    use crate::redis::wire::route::Origin;
+    use crate::redis::topology::origin::Origin;
 
     fn sha(script: &Script) -> String {
         match script.evalsha(0).args_iter().nth(1) {

@@ -101,7 +101,6 @@ impl RedisRecords {
     /// # Cancel safety
     ///
     /// Nothing is left behind when it is dropped.
-    #[cfg(feature = "deadpool")]
     pub async fn with_pool(pool: impl Into<RedisPool>) -> Result<Self, ConnectError> {
         let probe = format!("idem:{{probe-{}}}", clock::random_claim_id());
         let this = Self { wire: Wire::Pool(pool.into()) };

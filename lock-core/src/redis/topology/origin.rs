@@ -15,7 +15,7 @@ use crate::redis::wire::url;
 #[derive(Debug, Clone)]
 pub(in crate::redis) enum Origin {
     /// Always the same.
-    Server(Client),
+    Server(Arc<Client>),
     /// The master that sentinels name.
     Sentinel(Arc<Sentinels>),
 }
@@ -27,13 +27,13 @@ impl Origin {
         if Target::is_meant_by(url) {
             return Ok(Self::Sentinel(Sentinels::new(Target::parse(url)?)));
         }
-        Ok(Self::Server(url::client(url)?))
+        Ok(Self::Server(url::client(url)?.into()))
     }
 
     /// How a connection finds it.
     pub(in crate::redis) fn route(&self) -> Arc<dyn Route> {
         match self {
-            Self::Server(client) => route::to(client.clone()),
+            Self::Server(client) => route::to(Client::clone(client)),
             Self::Sentinel(sentinels) => Arc::new(sentinels.clone()),
         }
     }

@@ -49,7 +49,7 @@ impl SingleServer {
         channel: String,
         inboxes: Arc<Inboxes>,
         requests: Arc<AtomicU64>,
-        #[cfg(feature = "deadpool")] pool: Option<RedisPool>,
+        pool: Option<RedisPool>,
     ) -> Self {
         let route = origin.route();
         let tracking = |side| Connection::tracking(route.clone(), side, inboxes.clone());

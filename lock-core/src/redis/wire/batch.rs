@@ -180,7 +180,7 @@ impl Post {
         let Some(connection) = self.link.at_hand() else {
             return batch.iter().for_each(|letter| letter.reply.answer(Ok(Answer::AskAlone)));
         };
-        let sent = Arc::new(connection.sent());
+        let sent = connection.sent();
         batch.retain(|letter| letter.reply.is_sent(&sent));
         if batch.is_empty() {
             return;
@@ -202,14 +202,14 @@ impl Post {
                 for (letter, answer) in batch.iter().zip(&answers) {
                     letter.reply.answer(letter.part.verb.read(answer).map_err(|fault| Unserved {
                         fault: Failure::Other(fault),
-                        sent: Some(Sent::clone(&sent)),
+                        sent: Some(sent.clone()),
                     }));
                 }
             }
             answer => {
                 let unserved = answer.err().unwrap_or_else(|| Unserved {
                     fault: Failure::Other(fault::strange("several claims")),
-                    sent: Some(Sent::clone(&sent)),
+                    sent: Some(sent.clone()),
                 });
                 batch.iter().for_each(|letter| letter.reply.answer(Err(unserved.clone())));
             }
@@ -316,7 +316,7 @@ impl Reply {
     fn abandon(&self) {
         let answer = match &*self.stage() {
             Stage::Queued(_) => Ok(Answer::AskAlone),
-            Stage::Sent(sent, _) => Err(Unserved { fault: gone(), sent: Some(Sent::clone(sent)) }),
+            Stage::Sent(sent, _) => Err(Unserved { fault: gone(), sent: Some(sent.clone()) }),
             Stage::Answered(_) | Stage::GivenUp => return,
         };
         self.answer(answer);
@@ -326,7 +326,7 @@ impl Reply {
     fn give_up(&self) -> Result<Answer, Unserved> {
         match mem::replace(&mut *self.stage(), Stage::GivenUp) {
             Stage::Answered(answer) => answer,
-            Stage::Sent(sent, _) => Err(Unserved { fault: gone(), sent: Some(Sent::clone(&sent)) }),
+            Stage::Sent(sent, _) => Err(Unserved { fault: gone(), sent: Some(sent.clone()) }),
             Stage::Queued(_) | Stage::GivenUp => {
                 let fault = fault::timed_out(REQUEST_WITHIN).unsent();
                 Err(Unserved { fault: Failure::Other(fault), sent: None })
@@ -408,7 +408,7 @@ mod tests {
         let Some((keys, gives)) = read(words) else { return Some("+OK\r\n".into()) };
         let answers = keys.iter().enumerate().map(|(at, key)| {
             let key: u64 = key["lock:{".len()..key.len() - 1].parse().unwrap();
-            let taken = if key % 3 == 0 { 0 } else { 1_000 + key };
+            let taken = if key.is_multiple_of(3) { 0 } else { 1_000 + key };
             format!(":{}\r\n", if at < gives { 1 } else { taken })
         });
         Some(format!("*{}\r\n{}", keys.len(), answers.collect::<String>()))

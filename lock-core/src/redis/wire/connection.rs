@@ -76,8 +76,9 @@ pub(in crate::redis) struct Current {
 
 impl Current {
     /// As that over which something was sent.
-    pub(in crate::redis) fn sent(&self) -> Sent {
-        Sent { connection: self.connection.clone(), runtime: self.runtime.clone() }
+    pub(in crate::redis) fn sent(&self) -> Arc<Sent> {
+        let (connection, runtime) = (self.connection.clone(), self.runtime.clone());
+        Sent { connection, runtime }.into()
     }
 }
 
@@ -445,7 +446,7 @@ impl Connection {
     fn unserved(&self, fault: Failure, sent: Current) -> Unserved {
         self.failed(sent.number, &fault);
         let Current { connection, runtime, .. } = sent;
-        Unserved { fault, sent: Some(Sent { connection, runtime }) }
+        Unserved { fault, sent: Some(Sent { connection, runtime }.into()) }
     }
 
     /// What is answered while the term goes on.

@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::request::{Request, Unserved, WrongServer};
 
-/// An application's own pool, which the feature `deadpool` lets it give.
+/// An application's own pool of connections. There is none without the feature `deadpool`.
 #[derive(Debug, Clone)]
 pub enum RedisPool {}
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_redis::PoolError;
@@ -217,8 +218,8 @@ fn exhausted() -> Fault {
 }
 
 /// Over a connection of a pool, which does not tell whose it is.
-fn from_here(connection: MultiplexedConnection) -> Sent {
-    Sent { connection, runtime: Handle::current() }
+fn from_here(connection: MultiplexedConnection) -> Arc<Sent> {
+    Sent { connection, runtime: Handle::current() }.into()
 }
 
 /// Whether the server is a replica.

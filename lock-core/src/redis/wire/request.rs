@@ -1,5 +1,6 @@
 //! What is sent over one connection, and what comes of it.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
@@ -146,7 +147,7 @@ pub(in crate::redis) fn answered(
 pub(in crate::redis) struct Unserved {
     pub(in crate::redis) fault: Failure,
     /// Where it was sent.
-    pub(in crate::redis) sent: Option<Sent>,
+    pub(in crate::redis) sent: Option<Arc<Sent>>,
 }
 
 /// A connection over which something was sent whose effect is not known.

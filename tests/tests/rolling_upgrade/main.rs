@@ -1,7 +1,7 @@
 //! A fleet that is upgraded one process at a time: clients of today and of version 1 on one key.
 //!
 //! Version 1 wrote `claim.session` at the lock, had its tokens from a fence per key, and knew of no
-//! mark. Its scripts live on at the members of a quorum, from where this test has them.
+//! mark. Its scripts are those beside this file.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -32,34 +32,6 @@ const RECHECK_FOREIGN_MS: u64 = 50;
 
 /// What a busy machine may add to a bound.
 const SLACK: Duration = Duration::from_millis(1_500);
-
-/// A script as version 1 had it: without the lines of a quorum's members, and with only the dot
-/// between a claim and its session.
-fn script_of_version_1(body: &str) -> String {
-    const MARKS: [&str; 6] = ["--MEMBER", "--SERVES", "--UNLESS", "--ALONE", "--NOTE", "--ABOVE"];
-    let lines = body.lines().flat_map(|line| match line.trim() {
-        "--FENCE" => concat!(
-            include_str!("../../lock-core/src/redis/script/ticks.lua"),
-            include_str!("../../lock-core/src/redis/script/quorum/fence.lua")
-        )
-        .lines()
-        .collect(),
-        "--HAND-ON" => {
-            include_str!("../../lock-core/src/redis/script/quorum/promote.lua").lines().collect()
-        }
-        _ => vec![line],
-    });
-    let lines = lines.filter(|line| !MARKS.iter().any(|mark| line.trim_start().starts_with(mark)));
-    lines.collect::<Vec<_>>().join("\n").replace("[.:]", "%.")
-}
-
-fn attempt_of_version_1() -> String {
-    script_of_version_1(include_str!("../../lock-core/src/redis/script/quorum/attempt.lua"))
-}
-
-fn withdraw_of_version_1() -> String {
-    script_of_version_1(include_str!("../../lock-core/src/redis/script/quorum/withdraw.lua"))
-}
 
 /// A process of version 1 with one claim at a time.
 struct Version1 {
@@ -94,7 +66,11 @@ impl Version1 {
 
     async fn attempt(&mut self, join: bool) -> Answer {
         let mut call = redis::cmd("EVAL");
-        call.arg(attempt_of_version_1()).arg(KEYS.len()).arg(&KEYS).arg(&self.owner).arg(LEASE_MS);
+        call.arg(include_str!("attempt.lua"))
+            .arg(KEYS.len())
+            .arg(&KEYS)
+            .arg(&self.owner)
+            .arg(LEASE_MS);
         call.arg(TOKENS).arg(u8::from(join)).arg(CLAIM_LEASE_MS).arg(CLAIM_LEASE_MS);
         call.arg(LEASE_MS + 3_600_000);
         let answer: Vec<i64> = call.query_async(&mut self.connection).await.unwrap();
@@ -162,7 +138,11 @@ impl Version1 {
     /// is for it.
     async fn withdraw(&mut self) -> i64 {
         let mut call = redis::cmd("EVAL");
-        call.arg(withdraw_of_version_1()).arg(KEYS.len()).arg(&KEYS).arg(&self.owner).arg(TOKENS);
+        call.arg(include_str!("withdraw.lua"))
+            .arg(KEYS.len())
+            .arg(&KEYS)
+            .arg(&self.owner)
+            .arg(TOKENS);
         self.owner = owner(&self.session);
         match call.query_async(&mut self.connection).await.unwrap() {
             Value::Int(answer) => answer,
