@@ -59,12 +59,14 @@ pub struct RedisClaim {
     node: Arc<Node>,
     names: Names,
     id: ClaimId,
-    terms: Terms,
+    lease_nanos: u64,
     inbox: Option<Arc<Inbox>>,
-    /// Has the pushes to the inbox heard, where that is not so anyway.
-    listening: Option<Listening>,
-    /// The last attempt that was answered with "blocked".
-    blocked: Option<Blocked>,
+    /// None where a free key was taken: those are the many.
+    more: Option<Box<More>>,
+    fences: u32,
+    is_exclusive: bool,
+    /// It stands in line if need be.
+    joins: bool,
     held: bool,
     /// Held for the full lease, not only for what is left of a pushed grant.
     renewed: bool,
@@ -78,6 +80,16 @@ pub struct RedisClaim {
     is_asked: bool,
     /// It may be in line there, or was.
     is_in_line: bool,
+}
+
+/// What few claims have.
+#[derive(Debug, Default)]
+struct More {
+    replicas: Option<Replicas>,
+    /// Has the pushes to the inbox heard, where that is not so anyway.
+    listening: Option<Listening>,
+    /// The last attempt that was answered with "blocked".
+    blocked: Option<Blocked>,
     /// Where its tokens end, in a quorum.
     clock: Option<u64>,
     /// Where attempts were sent whose effect is not known: they may take effect later still, and
@@ -97,14 +109,18 @@ struct Blocked {
 
 impl RedisClaim {
     pub(super) fn new(node: Arc<Node>, key: &Key, id: ClaimId, terms: Terms) -> Self {
+        let Terms { lease, mode, fences, patience, name: _, replicas } = terms;
+        let more = replicas.map(|_| Box::new(More { replicas, ..More::default() }));
         Self {
             names: Names::new(key),
             node,
             id,
-            terms,
+            lease_nanos: u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX),
             inbox: None,
-            listening: None,
-            blocked: None,
+            more,
+            fences,
+            is_exclusive: mode == Mode::Exclusive,
+            joins: patience.is_none_or(|patience| !patience.is_zero()),
             held: false,
             renewed: false,
             is_tracked: false,
@@ -112,9 +128,31 @@ impl RedisClaim {
             tokens: (0, 0),
             is_asked: false,
             is_in_line: false,
-            clock: None,
-            doubts: Vec::new(),
         }
+    }
+
+    fn lease(&self) -> Duration {
+        Duration::from_nanos(self.lease_nanos)
+    }
+
+    fn more(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
+    }
+
+    fn replicas(&self) -> Option<Replicas> {
+        self.more.as_ref()?.replicas
+    }
+
+    fn listening(&self) -> Option<&Listening> {
+        self.more.as_ref()?.listening.as_ref()
+    }
+
+    fn take_blocked(&mut self) -> Option<Blocked> {
+        self.more.as_mut()?.blocked.take()
+    }
+
+    fn clock(&self) -> Option<u64> {
+        self.more.as_ref()?.clock
     }
 
     /// A refusal with the rights that are missing, which not every server tells by itself.
@@ -132,11 +170,11 @@ impl RedisClaim {
     /// Sends an attempt, and has its effect replicated if that is asked for; also what is wrong
     /// with that.
     async fn ask(&self, attempt: Cmd) -> Result<(Value, Option<NotReplicated>), Unserved> {
-        let script = match self.clock {
+        let script = match self.clock() {
             None => self.node.script(&ATTEMPT),
             Some(_) => &QUORUM_ATTEMPT,
         };
-        let Some(Replicas { count: wanted, timeout }) = self.terms.replicas else {
+        let Some(Replicas { count: wanted, timeout }) = self.replicas() else {
             let answer = match self.pass() {
                 None => self.node.call(script, attempt).await?,
                 Some(pass) => Box::pin(self.ask_member(&MEMBER_ATTEMPT, attempt, &pass)).await?,
@@ -180,7 +218,7 @@ impl RedisClaim {
 
     /// How a member of a quorum is asked; a lock of one server has none.
     fn pass(&self) -> Option<Pass> {
-        self.clock.and_then(|_| self.node.gate.pass())
+        self.clock().and_then(|_| self.node.gate.pass())
     }
 
     /// A call for the key at a server of a quorum, which needs more keys where it is enrolled.
@@ -211,11 +249,11 @@ impl RedisClaim {
     }
 
     fn owner(&self) -> Owner<'_> {
-        Owner { claim: self.id, session: &self.node.session, of_quorum: self.clock.is_some() }
+        Owner { claim: self.id, session: &self.node.session, of_quorum: self.clock().is_some() }
     }
 
     fn claim_lease(&self) -> Duration {
-        claim_lease(&self.terms)
+        self.lease().min(CLAIM_LEASE)
     }
 
     fn recheck(&self) -> Duration {
@@ -225,14 +263,14 @@ impl RedisClaim {
     /// A renewal is begun at a third of the lease. One that hangs is given up after a sixth, so
     /// that two more can be made over new connections before the lease ends.
     fn renew_within(&self) -> Duration {
-        let lease = if self.renewed { self.terms.lease } else { self.claim_lease() };
+        let lease = if self.renewed { self.lease() } else { self.claim_lease() };
         (lease / 6).clamp(RENEW_WITHIN_MIN, REQUEST_WITHIN)
     }
 
     /// A hand-off was pushed: it is good for what is left of the claim lease, counted from before
     /// it can have happened.
     fn handed_on(&self, handed: Handed) -> Option<Grant> {
-        let Blocked { sent, latest } = self.blocked?;
+        let Blocked { sent, latest } = self.more.as_ref()?.blocked?;
         if handed.fences.last()? <= latest {
             // Of an earlier hand-off, which has run out: it was long on its way.
             return None;
@@ -256,7 +294,7 @@ impl RedisClaim {
         self.wanted = wanted.unwrap_or(self.wanted);
         Grant {
             fences,
-            valid_for: self.terms.lease,
+            valid_for: self.lease(),
             wanted: self.wanted,
             handed_on: false,
             revoke_requested: false,
@@ -270,7 +308,7 @@ impl RedisClaim {
     }
 
     fn blocked(&mut self, blocked: Blocked, ahead: i64, left_ms: i64, foreign: bool) -> Attempt {
-        (self.blocked, self.is_in_line) = (Some(blocked), true);
+        (self.more().blocked, self.is_in_line) = (Some(blocked), true);
         let mut recheck = self.recheck();
         if let Ok(left) = u64::try_from(left_ms) {
             // The server drops a key when its time has passed, not when it has come.
@@ -285,11 +323,11 @@ impl RedisClaim {
     /// Asks the store where the claim stands; `join`: and stands in line if need be.
     async fn stand(&mut self, join: bool) -> Result<Attempt, Fault> {
         let is_asked = mem::replace(&mut self.is_asked, true);
-        let command = match self.clock {
+        let command = match self.clock() {
             None => {
                 let mut command = self.node.command(&ATTEMPT, &self.names);
                 let stands = Stands::of(join, is_asked);
-                add_attempt(&mut command, self.owner(), self.terms.lease, stands);
+                add_attempt(&mut command, self.owner(), self.lease(), stands);
                 command
             }
             Some(clock) => self.attempt_of_quorum(join, clock),
@@ -301,7 +339,7 @@ impl RedisClaim {
                 let fault = unserved.fault.into_fault();
                 self.is_in_line = true;
                 if let Some(sent) = unserved.sent.filter(|_| fault.is_transient()) {
-                    keep_latest(&mut self.doubts, sent, DOUBTS_MAX);
+                    keep_latest(&mut self.more().doubts, sent, DOUBTS_MAX);
                 }
                 return Err(self.named(fault).await);
             }
@@ -325,7 +363,7 @@ impl RedisClaim {
         }
         let mut grant = self.granted(fences, Some(wanted));
         // It stood in line, and found itself the owner. A push that says so is of the past.
-        grant.handed_on = self.blocked.take().is_some();
+        grant.handed_on = self.take_blocked().is_some();
         self.renewed = true;
         self.holds(fences);
         Ok(Attempt::Granted(grant))
@@ -335,12 +373,12 @@ impl RedisClaim {
         let mut command = self.of_quorum(&QUORUM_ATTEMPT, &MEMBER_ATTEMPT);
         command
             .arg(self.owner())
-            .arg(millis(self.terms.lease))
-            .arg(self.terms.fences)
+            .arg(millis(self.lease()))
+            .arg(self.fences)
             .arg(u8::from(join))
             .arg(millis(CLAIM_LEASE))
             .arg(millis(self.claim_lease()))
-            .arg(millis(self.terms.lease + FENCE_KEPT))
+            .arg(millis(self.lease() + FENCE_KEPT))
             .arg(clock);
         command
     }
@@ -348,45 +386,47 @@ impl RedisClaim {
     /// With the `last` token of its block, if it knows that: where it is not told, the next block
     /// begins at the clock.
     fn withdrawal(&self, last: u64) -> Cmd {
-        let Some(clock) = self.clock else {
+        let Some(clock) = self.clock() else {
             let mut command = self.node.command(&WITHDRAW, &self.names);
             let looks = self.wanted || self.is_in_line;
             command.arg(self.owner()).arg(looks.then_some(last));
             return command;
         };
         let mut command = self.of_quorum(&QUORUM_WITHDRAW, &MEMBER_WITHDRAW);
-        command.arg(self.owner()).arg(self.terms.fences).arg(clock);
+        command.arg(self.owner()).arg(self.fences).arg(clock);
         command
     }
 }
 
 impl Claim for RedisClaim {
     async fn attempt(&mut self) -> Result<Attempt, Fault> {
-        if self.terms.mode != Mode::Exclusive {
+        if !self.is_exclusive {
             return Err(Fault::new(FaultKind::Refused, "`redis:` serves exclusive locks only"));
         }
         if self.inbox.is_none() {
             self.inbox = Some(self.node.inboxes.open(self.id));
-            self.listening = self.node.listen(&self.names, self.id);
+            if let Some(listening) = self.node.listen(&self.names, self.id) {
+                self.more().listening = Some(listening);
+            }
         }
         let handed = self.inbox.as_ref().and_then(|inbox| inbox.handed());
         // At this moment, not when it came: there may have been another master since.
         let handed = handed.filter(|handed| self.node.is_current(handed.term));
         // With replicas, a grant that was pushed counts only once they have it, too: ask.
-        if let Some(handed) = handed.filter(|_| self.terms.replicas.is_none())
+        if let Some(handed) = handed.filter(|_| self.replicas().is_none())
             && let Some(grant) = self.handed_on(handed)
         {
             self.wanted = handed.wanted;
             self.holds(handed.fences);
-            self.blocked = None;
+            self.take_blocked();
             return Ok(Attempt::Granted(grant));
         }
-        let heard = self.node.is_heard(self.listening.as_ref());
-        let join = self.terms.patience.is_none_or(|patience| !patience.is_zero());
+        let heard = self.node.is_heard(self.listening());
+        let join = self.joins;
         let answer = self.stand(join).await?;
         if let (false, true, Attempt::Blocked { .. }) = (heard, join, &answer) {
             // A hand-off before anybody listened was pushed to nobody, and this claim passed over.
-            self.node.heard(self.listening.as_ref()).await;
+            self.node.heard(self.listening()).await;
             return Box::pin(self.stand(join)).await;
         }
         Ok(answer)
@@ -406,9 +446,9 @@ impl Claim for RedisClaim {
         let renew = Renew {
             names: self.names.clone(),
             claim: self.id,
-            lease_ms: millis(self.terms.lease),
+            lease_ms: millis(self.lease()),
             // The members of a quorum agree on tokens when they grant.
-            tokens: self.clock.is_none(),
+            tokens: self.clock().is_none(),
             within: self.renew_within(),
             slot: self.node.slot(&self.names),
         };
@@ -441,14 +481,15 @@ impl Claim for RedisClaim {
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         // A push still on its way is of a place in line that is given up.
         let held = self.held;
-        (self.blocked, self.held, self.renewed) = (None, false, false);
+        self.take_blocked();
+        (self.held, self.renewed) = (false, false);
         let pass = self.pass();
         self.wanted |= self.inbox.as_ref().is_some_and(|inbox| inbox.is_wanted());
-        let doubts = mem::take(&mut self.doubts);
+        let doubts = self.more.as_mut().map_or_else(Vec::new, |more| mem::take(&mut more.doubts));
         // Told once: what is asked again, or late, may find a later holder whose tokens are those.
         let (_, last) = mem::take(&mut self.tokens);
         let command = self.withdrawal(if doubts.is_empty() { last } else { 0 });
-        let script: &'static Script = match (&pass, self.clock) {
+        let script: &'static Script = match (&pass, self.clock()) {
             (Some(_), _) => &MEMBER_WITHDRAW,
             (None, Some(_)) => &QUORUM_WITHDRAW,
             (None, None) => &WITHDRAW,
@@ -480,12 +521,12 @@ impl Claim for RedisClaim {
 
 impl MemberClaim for RedisClaim {
     fn count_from(&mut self, clock: u64) {
-        self.clock = Some(clock);
+        self.more().clock = Some(clock);
     }
 
     async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
         let mut command = self.of_quorum(&RAISE, &MEMBER_RAISE);
-        command.arg(self.owner()).arg(to).arg(millis(self.terms.lease + FENCE_KEPT));
+        command.arg(self.owner()).arg(to).arg(millis(self.lease() + FENCE_KEPT));
         let answer = match self.pass() {
             None => self.node.call(&RAISE, command).await,
             Some(pass) => self.ask_member(&MEMBER_RAISE, command, &pass).await,
@@ -538,10 +579,6 @@ pub(super) fn add_attempt(command: &mut Cmd, owner: Owner<'_>, lease: Duration, 
         Stands::Asked => drop(command.arg(1)),
         Stands::Passing => drop(command.arg(0)),
     }
-}
-
-fn claim_lease(terms: &Terms) -> Duration {
-    terms.lease.min(CLAIM_LEASE)
 }
 
 fn keep_latest<T>(all: &mut Vec<T>, next: T, max: usize) {
