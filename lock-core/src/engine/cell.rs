@@ -1,27 +1,27 @@
 //! One busy key: its cohort behind a short mutex, and what a guard does with it.
 
-use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use futures_util::task::{ArcWake, waker_ref};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tracing::Span;
 
 use super::baton::Baton;
-use super::conductor::{Due, LOOK_AFTER, PATIENCE};
+use super::conductor::{LOOK_AFTER, NEVER, PATIENCE};
+use super::driver::{self, Driver};
 use super::failing::RenewalFailure;
 use super::handed::Handed;
 use super::leave::RELEASE_WITHIN;
 use super::release::Releasing;
 use super::scope::{Door, Inside, Turn};
 use super::shared::{Shared, lock};
-use super::{background, clock, driver, observe};
+use super::{background, clock, observe};
 use crate::backend::{Fault, FaultKind};
 use crate::busy::{BusyHold, BusyKey};
 use crate::error::{LostCause, LostError, ReleaseError, UnavailableError};
@@ -40,7 +40,7 @@ pub(crate) struct KeyCell {
     hash: u64,
     cohort: Mutex<KeyCohort>,
     /// What talks to the store; whoever has the baton polls it.
-    driver: Mutex<Option<Driven>>,
+    driver: Mutex<Option<Driver>>,
     baton: Baton,
     /// Who was granted the key while the driver was polled: told when that is over.
     granted: Mutex<Option<Waker>>,
@@ -50,21 +50,9 @@ pub(crate) struct KeyCell {
     releasing: Mutex<Option<Releaser>>,
     /// The conductor looks after this key.
     is_grown_up: AtomicBool,
-    /// When it looks here next. Locked behind the conductor's own mutex.
-    pub(super) watched: Mutex<Option<Due>>,
+    /// When it looks here next, in its own nanoseconds. Written under its mutex.
+    pub(super) watched: AtomicU64,
     pub(super) shared: Arc<Shared>,
-}
-
-/// A driver, and what wakes its key.
-struct Driven {
-    driver: Pin<Box<dyn Future<Output = ()> + Send>>,
-    waker: Waker,
-}
-
-impl std::fmt::Debug for Driven {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Driven").finish_non_exhaustive()
-    }
 }
 
 /// A caller that waits for the end of its release.
@@ -88,7 +76,7 @@ impl KeyCell {
             handed: Handed::default(),
             releasing: Mutex::new(None),
             is_grown_up: AtomicBool::new(false),
-            watched: Mutex::new(None),
+            watched: AtomicU64::new(NEVER),
             shared,
         }
     }
@@ -129,9 +117,7 @@ impl KeyCell {
                 cell.cohort().close(&mut fx);
             }
             if fx.spawn {
-                let driver = driver::drive(cell.clone(), now);
-                let waker = Waker::from(cell.clone());
-                *lock(&cell.driver) = Some(Driven { driver: Box::pin(driver), waker });
+                *lock(&cell.driver) = Some(Driver::default());
             }
             cell.apply(fx);
             if !matches!(entry, Entry::Seated(_) | Entry::Granted(_)) {
@@ -187,7 +173,7 @@ impl KeyCell {
             return;
         }
         if self.shared.conductor.is_inline() {
-            self.drive(None);
+            self.drive(None, None);
         } else {
             self.tell();
         }
@@ -212,8 +198,9 @@ impl KeyCell {
     }
 
     /// Polls the driver, if there is something to poll for and nobody who does. `own` is the waker
-    /// of the caller's task, which need not be told what it is about to see.
-    pub(super) fn drive(self: &Arc<Self>, own: Option<&Waker>) {
+    /// of the caller's task, which need not be told what it is about to see, and `now` what it has
+    /// read of the clock just now.
+    pub(super) fn drive(self: &Arc<Self>, own: Option<&Waker>, mut now: Option<Instant>) {
         if !self.baton.take() {
             return;
         }
@@ -226,18 +213,24 @@ impl KeyCell {
         // A young key is swept up soon, and polled by the conductor then.
         let is_swept = !self.is_grown_up() && !self.shared.conductor.is_inline();
         let _hands = is_swept.then(background::enter_caller);
+        let waker = waker_ref(self);
         loop {
+            let now = now.take().unwrap_or_else(clock::now);
             let mut slot = lock(&self.driver);
-            let polled = slot.as_mut().map(|Driven { driver, waker }| {
-                let mut context = Context::from_waker(waker);
-                catch_unwind(AssertUnwindSafe(|| driver.as_mut().poll(&mut context)))
+            let polled = slot.as_mut().map(|driver| {
+                let mut context = Context::from_waker(&waker);
+                catch_unwind(AssertUnwindSafe(|| driver.poll(self, now, &mut context)))
             });
-            let ended = match polled {
-                Some(Ok(Poll::Pending)) | None => None,
-                // A panic of the store, which has been printed: the driver says so when it goes.
-                Some(Ok(Poll::Ready(())) | Err(_)) => slot.take(),
+            let (ended, is_gone) = match polled {
+                Some(Ok(Poll::Pending)) | None => (None, false),
+                Some(Ok(Poll::Ready(()))) => (slot.take(), false),
+                // A panic of the store, which has been printed.
+                Some(Err(_)) => (slot.take(), true),
             };
             drop(slot);
+            if is_gone {
+                self.orphaned(driver::gone());
+            }
             drop(ended);
             if self.baton.lay_down() {
                 break;
@@ -263,7 +256,7 @@ impl KeyCell {
             late.waker.wake();
         }
         self.baton.wake();
-        self.drive(None);
+        self.drive(None, Some(now));
     }
 
     /// Its callers have had it for [`LOOK_AFTER`]: the conductor looks after it now.
@@ -313,9 +306,10 @@ impl KeyCell {
     /// gone, and nobody would poll it again.
     pub(super) fn leave_alone(self: &Arc<Self>) {
         if self.cohort().is_forsaken() {
-            // Its driver says so when it goes.
             let driver = lock(&self.driver).take();
-            drop(driver);
+            if driver.is_some() {
+                self.orphaned(driver::gone());
+            }
         }
     }
 
@@ -367,14 +361,10 @@ impl KeyCell {
     }
 }
 
-impl Wake for KeyCell {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if self.baton.wake() {
-            self.tell();
+impl ArcWake for KeyCell {
+    fn wake_by_ref(cell: &Arc<Self>) {
+        if cell.baton.wake() {
+            cell.tell();
         }
     }
 }

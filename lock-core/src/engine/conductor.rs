@@ -10,7 +10,8 @@
 //! It runs on a thread of its own, with a small runtime of its own, so that nothing an application
 //! does to its runtimes holds it up; or, see [`Background`], as a task of the caller's runtime.
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering as Order;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,7 +36,12 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 /// Keys that are looked at in one turn, before requests that were answered have theirs.
 const TURN_MAX: usize = 256;
 
-const NEVER: u64 = u64::MAX;
+/// No time of the conductor's.
+pub(super) const NEVER: u64 = u64::MAX;
+
+/// What its times count from: in a runtime whose test clock is paused, it may be earlier than when
+/// it began.
+const BEGAN: u64 = 1 << 62;
 
 /// Where a client does what no caller waits for: renewals, the release of dropped guards, and
 /// whatever a blocked caller leaves undone.
@@ -61,7 +67,7 @@ pub(super) struct Conductor {
     /// The runtime that the client was made in.
     home: Option<Handle>,
     began: Instant,
-    /// When the young keys are swept up, in nanoseconds since `began`.
+    /// When the young keys are swept up, in its own nanoseconds.
     sweeps_at: AtomicU64,
     /// It is on a thread: its timers serve every caller.
     on_thread: AtomicBool,
@@ -74,16 +80,45 @@ struct Work {
     place: Place,
     /// Keys to be polled now.
     wanted: Vec<Arc<KeyCell>>,
-    /// Keys by the time at which to look at them; each is here once at most.
-    due: BTreeMap<Due, Arc<KeyCell>>,
-    /// Entries of `due` that were made.
-    made: u64,
+    /// Keys by the time at which to look at them; each is here once at most, as it knows itself.
+    due: BTreeSet<Due>,
     /// It looks at keys, and will look here again before it sleeps.
     is_turning: bool,
 }
 
-/// When to look at a key, and a number, as several may be due at once.
-pub(super) type Due = (Instant, u64);
+/// When to look at a key. Small, as each held key has one.
+#[derive(Debug)]
+struct Due {
+    /// In nanoseconds of the conductor.
+    at: u64,
+    cell: Arc<KeyCell>,
+}
+
+impl Due {
+    fn order(&self) -> (u64, *const KeyCell) {
+        (self.at, Arc::as_ptr(&self.cell))
+    }
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> Order {
+        self.order().cmp(&other.order())
+    }
+}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<Order> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for Due {}
 
 #[derive(Debug, Default)]
 enum Place {
@@ -142,8 +177,20 @@ impl Conductor {
         lock(&self.work)
     }
 
+    /// An instant in its own nanoseconds.
     fn nanos(&self, at: Instant) -> u64 {
-        at.saturating_duration_since(self.began).as_nanos() as u64
+        match at.checked_duration_since(self.began) {
+            Some(since) => BEGAN + since.as_nanos() as u64,
+            None => BEGAN - self.began.saturating_duration_since(at).as_nanos() as u64,
+        }
+    }
+
+    fn instant(&self, nanos: u64) -> Option<Instant> {
+        match nanos {
+            NEVER => None,
+            BEGAN.. => Some(self.began + Duration::from_nanos(nanos - BEGAN)),
+            _ => self.began.checked_sub(Duration::from_nanos(BEGAN - nanos)),
+        }
     }
 
     /// Sees to it that the young keys are swept up by then.
@@ -165,25 +212,20 @@ impl Conductor {
 
     /// Looks at a key by then at the latest.
     pub(super) fn watch(&self, cell: &Arc<KeyCell>, at: Instant) {
+        let at = self.nanos(at);
         let mut work = self.work();
-        let mut watched = lock(&cell.watched);
-        if watched.is_some_and(|(already, _)| already <= at) {
+        if cell.watched.load(Ordering::Relaxed) <= at {
             let is_gone = matches!(work.place, Place::Nowhere);
-            drop((watched, work));
+            drop(work);
             if is_gone {
                 self.begin_for(cell);
             }
             return;
         }
-        if let Some(later) = watched.take() {
-            work.due.remove(&later);
-        }
-        work.made += 1;
-        let due = (at, work.made);
-        *watched = Some(due);
-        drop(watched);
-        let is_first = work.due.first_key_value().is_none_or(|(first, _)| due < *first);
-        work.due.insert(due, cell.clone());
+        work.unwatch(cell);
+        let is_first = work.due.first().is_none_or(|first| at < first.at);
+        cell.watched.store(at, Ordering::Relaxed);
+        work.due.insert(Due { at, cell: cell.clone() });
         drop(work);
         if is_first {
             self.begin_for(cell);
@@ -193,9 +235,7 @@ impl Conductor {
     /// A key is not busy any more.
     pub(super) fn forget(&self, cell: &Arc<KeyCell>) {
         let mut work = self.work();
-        if let Some(due) = lock(&cell.watched).take() {
-            work.due.remove(&due);
-        }
+        work.unwatch(cell);
         if matches!(work.place, Place::Task(_)) && !work.is_turning {
             // It may end.
             self.poked.notify_one();
@@ -268,18 +308,19 @@ impl Conductor {
     /// Looks at what is due; says when to look again, `None` if there is nothing to wait for.
     fn turn(&self, shared: &Shared) -> Option<Instant> {
         let now = clock::now();
+        let nanos = self.nanos(now);
         let mut work = self.work();
         let mut cells = std::mem::take(&mut work.wanted);
         while cells.len() < TURN_MAX
-            && let Some(first) = work.due.first_entry().filter(|first| first.key().0 <= now)
+            && work.due.first().is_some_and(|first| first.at <= nanos)
+            && let Some(Due { cell, .. }) = work.due.pop_first()
         {
-            let cell = first.remove();
-            lock(&cell.watched).take();
+            cell.watched.store(NEVER, Ordering::Relaxed);
             cells.push(cell);
         }
         work.is_turning = true;
         drop(work);
-        if self.sweeps_at.load(Ordering::Acquire) <= self.nanos(now) {
+        if self.sweeps_at.load(Ordering::Acquire) <= nanos {
             // Before the sweep: who comes behind it asks for another.
             self.sweeps_at.store(NEVER, Ordering::Release);
             for cell in shared.registry.grown_up() {
@@ -292,13 +333,21 @@ impl Conductor {
         }
         let mut work = self.work();
         work.is_turning = false;
-        let swept = match self.sweeps_at.load(Ordering::Acquire) {
-            NEVER => None,
-            nanos => Some(self.began + Duration::from_nanos(nanos)),
-        };
-        let due = work.due.first_key_value().map(|((at, _), _)| *at);
-        let wanted = (!work.wanted.is_empty()).then_some(now);
-        [swept, due, wanted].into_iter().flatten().min()
+        if !work.wanted.is_empty() {
+            return Some(now);
+        }
+        let due = work.due.first().map_or(NEVER, |first| first.at);
+        self.instant(due.min(self.sweeps_at.load(Ordering::Acquire)))
+    }
+}
+
+impl Work {
+    /// It is not to be looked at.
+    fn unwatch(&mut self, cell: &Arc<KeyCell>) {
+        let at = cell.watched.swap(NEVER, Ordering::Relaxed);
+        if at != NEVER {
+            self.due.remove(&Due { at, cell: cell.clone() });
+        }
     }
 }
 

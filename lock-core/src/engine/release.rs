@@ -69,7 +69,7 @@ impl Future for Releasing<'_> {
             if !is_first && let Some(answer) = this.look(&mut Context::from_waker(Waker::noop())) {
                 return Poll::Ready(Some(answer));
             }
-            this.cell.drive(Some(cx.waker()));
+            this.cell.drive(Some(cx.waker()), None);
             // From here on whoever else polls the driver wakes it with the answer.
             this.is_awaited = true;
             if let Some(answer) = this.look(cx) {
