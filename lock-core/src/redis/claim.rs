@@ -1,7 +1,9 @@
 //! The verbs of one claim.
 
+use std::future::{Future, poll_fn};
 use std::mem;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value};
@@ -432,11 +434,12 @@ impl Claim for RedisClaim {
         Ok(answer)
     }
 
-    async fn changed(&mut self) -> Change {
-        match &self.inbox {
-            Some(inbox) => inbox.changed(self.held).await,
-            None => std::future::pending().await,
-        }
+    // Not an async fn: each held key has room for one.
+    fn changed(&mut self) -> impl Future<Output = Change> + Send {
+        poll_fn(|cx| match &self.inbox {
+            Some(inbox) => inbox.poll_changed(self.held, cx),
+            None => Poll::Pending,
+        })
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {

@@ -1,9 +1,10 @@
 //! Pushes, by claim.
 
+#[cfg(test)]
 use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 use hashbrown::HashTable;
 use redis::{PushInfo, PushKind, Value};
@@ -139,21 +140,24 @@ impl Inbox {
         });
     }
 
-    /// Resolves when there is something that `holding` claims or waiting ones care for. For one who
-    /// listens: the last to be polled is woken.
+    /// Whether there is something that `holding` claims or waiting ones care for. For one who
+    /// listens: the last to poll is woken.
+    pub(super) fn poll_changed(&self, holding: bool, cx: &Context<'_>) -> Poll<Change> {
+        let mut news = self.news();
+        if let Some(change) = news.change(holding) {
+            return Poll::Ready(change);
+        }
+        match &mut news.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    /// Resolves when there is.
+    #[cfg(test)]
     pub(super) async fn changed(&self, holding: bool) -> Change {
-        poll_fn(|cx| {
-            let mut news = self.news();
-            if let Some(change) = news.change(holding) {
-                return Poll::Ready(change);
-            }
-            match &mut news.waker {
-                Some(waker) => waker.clone_from(cx.waker()),
-                none => *none = Some(cx.waker().clone()),
-            }
-            Poll::Pending
-        })
-        .await
+        poll_fn(|cx| self.poll_changed(holding, cx)).await
     }
 }
 
