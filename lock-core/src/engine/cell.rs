@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use futures_util::task::{ArcWake, waker_ref};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tracing::Span;
 
 use super::baton::Baton;
 use super::conductor::{LOOK_AFTER, NEVER, PATIENCE};
@@ -18,6 +17,7 @@ use super::driver::{self, Driver};
 use super::failing::RenewalFailure;
 use super::handed::Handed;
 use super::leave::RELEASE_WITHIN;
+use super::observe::Heard;
 use super::release::Releasing;
 use super::scope::{Door, Inside, Turn};
 use super::shared::{Shared, lock};
@@ -205,10 +205,8 @@ impl KeyCell {
             return;
         }
         // Requests have timers and connections; the caller may be on another executor.
-        let runtime = match Handle::try_current() {
-            Ok(_) => None,
-            Err(_) => self.shared.conductor.runtime(&self.shared),
-        };
+        let is_inside = background::is_here() || Handle::try_current().is_ok();
+        let runtime = if is_inside { None } else { self.shared.conductor.runtime(&self.shared) };
         let _entered = runtime.as_ref().map(Handle::enter);
         // A young key is swept up soon, and polled by the conductor then.
         let is_swept = !self.is_grown_up() && !self.shared.conductor.is_inline();
@@ -248,9 +246,9 @@ impl KeyCell {
         self.handed.end();
     }
 
-    /// The conductor looks.
-    pub(super) fn look(self: &Arc<Self>) {
-        let now = clock::now();
+    /// The conductor looks, at what was `now` when it began to look at keys: who is told less of the
+    /// time that has passed promises no more for it.
+    pub(super) fn look(self: &Arc<Self>, now: Instant) {
         let late = lock(&self.releasing).take_if(|releaser| releaser.until <= now);
         if let Some(late) = late {
             late.waker.wake();
@@ -375,7 +373,7 @@ pub(crate) struct Hold {
     cell: Arc<KeyCell>,
     token: u64,
     armed: bool,
-    span: Span,
+    span: Heard,
     /// Who of those that are called under this guard has re-entered its hold.
     turn: Turn,
     /// Where it re-entered the hold of a guard that it was called under. Given up after the hold,
@@ -392,7 +390,7 @@ impl Hold {
     pub(super) fn reentered(
         cell: Arc<KeyCell>,
         token: u64,
-        span: Span,
+        span: Heard,
         inside: Arc<Inside>,
     ) -> Self {
         Self { cell, token, armed: true, span, turn: Turn::default(), inside: Some(inside) }

@@ -329,7 +329,7 @@ impl Conductor {
             }
         }
         for cell in cells {
-            cell.look();
+            cell.look(now);
         }
         let mut work = self.work();
         work.is_turning = false;

@@ -63,7 +63,8 @@ enum Event {
 #[derive(Default)]
 pub(super) struct Driver {
     open: Open,
-    leaving: Option<Leaving>,
+    /// On the heap, as a key is held for longer than it is left.
+    leaving: Option<Box<Leaving>>,
     /// The open claim reported a change that no request has answered yet.
     heard: bool,
     /// Something was begun that was not polled yet.
@@ -133,8 +134,8 @@ impl Driver {
             self.open = Open::None;
             return Some(event);
         }
-        if let Some(Leaving { asked, .. }) = &mut self.leaving
-            && let Poll::Ready((claim, answer)) = Pin::new(asked).poll(cx)
+        if let Some(leaving) = &mut self.leaving
+            && let Poll::Ready((claim, answer)) = Pin::new(&mut leaving.asked).poll(cx)
         {
             return Some(Event::Left(claim, answer));
         }
@@ -214,6 +215,7 @@ impl Driver {
 
     fn renew(&mut self, cell: &KeyCell, now: Instant) {
         let Some(claim) = self.claim() else { return };
+        cell.cohort().renewing(now);
         self.open = Open::Renew(Asked::new(cell.key(), claim.renew(), now));
         self.is_fresh = true;
     }
@@ -227,7 +229,7 @@ impl Driver {
     ) {
         let Some(claim) = self.claim() else { return };
         let asked = Asked::new(cell.key(), claim.withdraw(), now);
-        self.leaving = Some(Leaving { asked, reply, lease });
+        self.leaving = Some(Box::new(Leaving { asked, reply, lease }));
         self.is_fresh = true;
     }
 
@@ -255,7 +257,8 @@ impl Driver {
     }
 
     fn left(&mut self, cell: &Arc<KeyCell>, claim: Claimed, answer: Result<Withdrawal, Fault>) {
-        let Some(Leaving { asked, reply, lease }) = self.leaving.take() else { return };
+        let Some(leaving) = self.leaving.take() else { return };
+        let Leaving { asked, reply, lease } = *leaving;
         let answer = match answer {
             Ok(Withdrawal::Released) => ReleaseAnswer::Released,
             Ok(Withdrawal::NotHeld | Withdrawal::Elsewhere) => ReleaseAnswer::NotHeld,

@@ -35,6 +35,12 @@ impl LeaseClock {
         }
     }
 
+    /// A renewal is sent. Once it is answered the next is due when it would be from here on, so that
+    /// a timer which is set meanwhile can stay.
+    pub(crate) fn renewal_begins(&mut self, sent: Instant) {
+        self.renew_at = sent + self.valid_for / 3;
+    }
+
     /// A renewal that was sent at `sent` was answered. Never shortens the lease: an older answer
     /// may come after a newer one.
     pub(crate) fn renewed(&mut self, sent: Instant, valid_for: Duration) {
