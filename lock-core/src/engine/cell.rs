@@ -2,7 +2,7 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::baton::Baton;
-use super::conductor::{LOOK_AFTER, NEVER, PATIENCE};
+use super::conductor::{LOOK_AFTER, PATIENCE};
 use super::driver::{self, Driver};
 use super::failing::RenewalFailure;
 use super::handed::Handed;
@@ -21,6 +21,7 @@ use super::observe::Heard;
 use super::release::Releasing;
 use super::scope::{Door, Inside, Turn};
 use super::shared::{Shared, lock};
+use super::sweep::NEVER;
 use super::{background, clock, observe};
 use crate::backend::{Fault, FaultKind};
 use crate::busy::{BusyHold, BusyKey};
@@ -48,8 +49,6 @@ pub(crate) struct KeyCell {
     handed: Handed,
     /// The release that waits for the store, the latest.
     releasing: Mutex<Option<Releaser>>,
-    /// The conductor looks after this key.
-    is_grown_up: AtomicBool,
     /// When it looks here next, in its own nanoseconds. Written under its mutex.
     pub(super) watched: AtomicU64,
     pub(super) shared: Arc<Shared>,
@@ -75,7 +74,6 @@ impl KeyCell {
             granted: Mutex::new(None),
             handed: Handed::default(),
             releasing: Mutex::new(None),
-            is_grown_up: AtomicBool::new(false),
             watched: AtomicU64::new(NEVER),
             shared,
         }
@@ -259,11 +257,11 @@ impl KeyCell {
 
     /// Its callers have had it for [`LOOK_AFTER`]: the conductor looks after it now.
     pub(super) fn grows_up(&self) {
-        self.is_grown_up.store(true, Ordering::Release);
+        self.baton.grows_up();
     }
 
     pub(super) fn is_grown_up(&self) -> bool {
-        self.is_grown_up.load(Ordering::Acquire)
+        self.baton.is_grown_up()
     }
 
     /// The driver has nothing to do until something wakes it, or until then.

@@ -14,7 +14,7 @@ use std::cmp::Ordering as Order;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,6 +24,7 @@ use tokio::sync::Notify;
 
 use super::cell::KeyCell;
 use super::shared::{Shared, lock};
+use super::sweep::{NEVER, Sweep};
 use super::{background, clock};
 
 /// A key is left to its callers for this long: short beside a lease, long beside a request.
@@ -35,9 +36,6 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Keys that are looked at in one turn, before requests that were answered have theirs.
 const TURN_MAX: usize = 256;
-
-/// No time of the conductor's.
-pub(super) const NEVER: u64 = u64::MAX;
 
 /// What its times count from: in a runtime whose test clock is paused, it may be earlier than when
 /// it began.
@@ -67,8 +65,7 @@ pub(super) struct Conductor {
     /// The runtime that the client was made in.
     home: Option<Handle>,
     began: Instant,
-    /// When the young keys are swept up, in its own nanoseconds.
-    sweeps_at: AtomicU64,
+    sweep: Sweep,
     /// It is on a thread: its timers serve every caller.
     on_thread: AtomicBool,
     work: Mutex<Work>,
@@ -134,7 +131,7 @@ impl Conductor {
             on,
             home: Handle::try_current().ok(),
             began: clock::now(),
-            sweeps_at: AtomicU64::new(NEVER),
+            sweep: Sweep::new(),
             on_thread: AtomicBool::new(false),
             work: Mutex::default(),
             poked: Arc::default(),
@@ -170,7 +167,7 @@ impl Conductor {
         (work.place, work.is_turning) = (Place::Nowhere, false);
         let wanted = std::mem::take(&mut work.wanted);
         drop((work, wanted));
-        self.sweeps_at.store(NEVER, Ordering::Release);
+        self.sweep.forget();
     }
 
     fn work(&self) -> MutexGuard<'_, Work> {
@@ -195,13 +192,7 @@ impl Conductor {
 
     /// Sees to it that the young keys are swept up by then.
     pub(super) fn sweep_by(&self, shared: &Arc<Shared>, at: Instant) -> io::Result<()> {
-        let at = self.nanos(at);
-        // A key that was put on the register after a sweep reads what that sweep wrote.
-        if at >= self.sweeps_at.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        self.sweeps_at.fetch_min(at, Ordering::AcqRel);
-        self.poke(shared)
+        if self.sweep.ask(self.nanos(at)) { self.poke(shared) } else { Ok(()) }
     }
 
     /// Polls a key that nobody else polls.
@@ -320,13 +311,9 @@ impl Conductor {
         }
         work.is_turning = true;
         drop(work);
-        if self.sweeps_at.load(Ordering::Acquire) <= nanos {
-            // Before the sweep: who comes behind it asks for another.
-            self.sweeps_at.store(NEVER, Ordering::Release);
-            for cell in shared.registry.grown_up() {
-                cell.grows_up();
-                cells.push(cell);
-            }
+        for cell in self.sweep.run(nanos, || shared.registry.grown_up()).into_iter().flatten() {
+            cell.grows_up();
+            cells.push(cell);
         }
         for cell in cells {
             cell.look(now);
@@ -337,7 +324,7 @@ impl Conductor {
             return Some(now);
         }
         let due = work.due.first().map_or(NEVER, |first| first.at);
-        self.instant(due.min(self.sweeps_at.load(Ordering::Acquire)))
+        self.instant(due.min(self.sweep.at()))
     }
 }
 
@@ -410,11 +397,8 @@ impl Running {
         if !matches!(work.place, Place::Task(_)) || !work.wanted.is_empty() {
             return false;
         }
-        // Before the look at the register: a key that comes behind it asks for a sweep, and for a
-        // conductor, which waits for the mutex that is held here.
-        let sweeps_at = conductor.sweeps_at.swap(NEVER, Ordering::AcqRel);
-        if !shared.registry.is_empty() {
-            conductor.sweeps_at.fetch_min(sweeps_at, Ordering::AcqRel);
+        // A key that comes behind this asks for a conductor, and waits for the mutex that is held here.
+        if !conductor.sweep.end(|| shared.registry.is_empty()) {
             return false;
         }
         work.place = Place::Nowhere;
