@@ -134,3 +134,52 @@ impl<C: Claim> DynClaim for C {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// Changes at the second look.
+    #[derive(Debug, Default)]
+    struct Second(Arc<AtomicU32>);
+
+    impl Claim for Second {
+        async fn attempt(&mut self) -> Result<Attempt, Fault> {
+            unreachable!("nobody asks")
+        }
+
+        async fn changed(&mut self) -> Change {
+            poll_fn(|_| match self.0.fetch_add(1, Ordering::Relaxed) {
+                0 => Poll::Pending,
+                _ => Poll::Ready(Change::Here),
+            })
+            .await
+        }
+
+        async fn renew(&mut self) -> Result<Renewal, Fault> {
+            unreachable!("nobody asks")
+        }
+
+        async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
+            unreachable!("nobody asks")
+        }
+    }
+
+    #[test]
+    fn one_that_is_stopped_gives_its_claim_back_unasked_and_the_next_listens() {
+        let looks = Arc::<AtomicU32>::default();
+        let claim: Box<dyn DynClaim> = Box::new(Second(looks.clone()));
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut listening = claim.changed();
+        assert!(listening.poll(&mut cx).is_pending());
+        let claim = listening.stop().expect("the claim");
+        assert_eq!(looks.load(Ordering::Relaxed), 1);
+        let Poll::Ready((_, change)) = claim.changed().poll(&mut cx) else {
+            panic!("it has changed")
+        };
+        assert_eq!(change, Some(Change::Here));
+    }
+}

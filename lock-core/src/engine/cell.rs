@@ -510,3 +510,15 @@ impl HoldView {
         self.cell.cohort().is_revoke_requested(self.token)
     }
 }
+
+#[cfg(all(test, target_pointer_width = "64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hundred_thousand_held_keys_are_small() {
+        // A held key has a cell, a guard, and about 400 bytes of its claim and of tables.
+        let (cell, guard) = (size_of::<KeyCell>(), size_of::<Hold>());
+        assert!(cell <= 544 && guard <= 56, "{cell} and {guard} bytes");
+    }
+}

@@ -37,6 +37,9 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 /// Keys that are looked at in one turn, before requests that were answered have theirs.
 const TURN_MAX: usize = 256;
 
+/// Keys that are looked at under one reading of the clock: well under a millisecond's worth.
+const LOOKS_PER_READING: usize = 32;
+
 /// What its times count from: in a runtime whose test clock is paused, it may be earlier than when
 /// it began.
 const BEGAN: u64 = 1 << 62;
@@ -315,8 +318,9 @@ impl Conductor {
             cell.grows_up();
             cells.push(cell);
         }
-        for cell in cells {
-            cell.look(now);
+        for some in cells.chunks(LOOKS_PER_READING) {
+            let now = clock::now();
+            some.iter().for_each(|cell| cell.look(now));
         }
         let mut work = self.work();
         work.is_turning = false;

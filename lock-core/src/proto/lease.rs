@@ -101,6 +101,18 @@ mod tests {
         assert_eq!(clock.renew_at(), sent + LEASE / 3);
     }
 
+    #[test]
+    fn what_is_due_while_a_renewal_is_under_way_is_due_when_it_was_answered() {
+        let granted = clock::now();
+        let mut clock = LeaseClock::start(granted, LEASE);
+        let sent = granted + LEASE / 3;
+        clock.renewal_begins(sent);
+        let due = clock.renew_at();
+        assert!(sent < due && due < clock.valid_until());
+        clock.renewed(sent, LEASE);
+        assert_eq!(clock.renew_at(), due);
+    }
+
     proptest::proptest! {
         #[test]
         fn a_clock_that_runs_slow_by_one_percent_ends_no_later_than_the_store(

@@ -537,6 +537,31 @@ mod tests {
         }
     }
 
+    #[test]
+    fn who_waits_is_told_when_the_runtime_of_its_batch_goes() {
+        let runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (asked, mut has_asked) = watch::channel(());
+        let silent = fake::start(move |words| match words {
+            ["EVALSHA", ..] => {
+                asked.send_replace(());
+                Some(String::new())
+            }
+            words => held(words),
+        });
+        let renewals = renewals(silent, Shape::Whole);
+        let mut renewing = std::pin::pin!(renewals.renew(renew("k", REQUEST_WITHIN)));
+        runtime().block_on(async {
+            tokio::select! {
+                _ = &mut renewing => panic!("nothing was answered"),
+                asked = has_asked.changed() => asked.unwrap(),
+            }
+        });
+        let told = runtime()
+            .block_on(async { tokio::time::timeout(Duration::from_secs(1), renewing).await });
+        assert!(told.expect("at once").is_err());
+    }
+
     /// The runtime in which the task was started is gone.
     #[test]
     fn renewals_go_on_in_another_runtime() {
