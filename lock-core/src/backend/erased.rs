@@ -2,9 +2,11 @@
 //! parameter. Each verb costs one allocation, which a round trip outweighs. A request has its claim
 //! with it, and gives it back with the answer: so it needs no second one to be kept by itself.
 
+use std::cell::Cell;
 use std::fmt::Debug;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 
 use super::{
     Attempt, Backend, Change, Claim, ClaimId, Fault, Inspection, Promises, Renewal, Terms,
@@ -16,6 +18,41 @@ type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A request of a claim, and the claim that it is for.
 pub(crate) type Request<A> = BoxFuture<'static, (Box<dyn DynClaim>, Result<A, Fault>)>;
+
+/// A claim that listens for a change. It goes on to, whatever else is done for its key meanwhile,
+/// until it is to be asked.
+pub(crate) struct Listening(BoxFuture<'static, (Box<dyn DynClaim>, Option<Change>)>);
+
+thread_local! {
+    /// What this thread polls next is to give its claim back.
+    static IS_STOPPED: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Listening {
+    /// The claim comes back with the change.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<(Box<dyn DynClaim>, Option<Change>)> {
+        self.0.as_mut().poll(cx)
+    }
+
+    /// Gives the claim back, which listens no more.
+    pub(crate) fn stop(mut self) -> Option<Box<dyn DynClaim>> {
+        struct Stopped;
+        impl Drop for Stopped {
+            fn drop(&mut self) {
+                IS_STOPPED.set(false);
+            }
+        }
+        IS_STOPPED.set(true);
+        let _stopped = Stopped;
+        match self.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready((claim, _)) => Some(claim),
+            Poll::Pending => None,
+        }
+    }
+}
 
 /// [`Backend`], type-erased.
 pub(crate) trait DynBackend: Send + Sync + Debug + 'static {
@@ -30,7 +67,7 @@ pub(crate) trait DynBackend: Send + Sync + Debug + 'static {
 /// [`Claim`], type-erased.
 pub(crate) trait DynClaim: Send + 'static {
     fn attempt(self: Box<Self>) -> Request<Attempt>;
-    fn changed(&mut self) -> BoxFuture<'_, Change>;
+    fn changed(self: Box<Self>) -> Listening;
     fn renew(self: Box<Self>) -> Request<Renewal>;
     fn withdraw(self: Box<Self>) -> Request<Withdrawal>;
 }
@@ -69,8 +106,18 @@ impl<C: Claim> DynClaim for C {
         })
     }
 
-    fn changed(&mut self) -> BoxFuture<'_, Change> {
-        Box::pin(Claim::changed(self))
+    fn changed(mut self: Box<Self>) -> Listening {
+        Listening(Box::pin(async move {
+            let change = {
+                let mut changed = pin!(Claim::changed(&mut *self));
+                let change = poll_fn(|cx| match IS_STOPPED.get() {
+                    true => Poll::Ready(None),
+                    false => changed.as_mut().poll(cx).map(Some),
+                });
+                change.await
+            };
+            (self as Box<dyn DynClaim>, change)
+        }))
     }
 
     fn renew(mut self: Box<Self>) -> Request<Renewal> {
@@ -85,5 +132,54 @@ impl<C: Claim> DynClaim for C {
             let answer = Claim::withdraw(&mut *self).await;
             (self as Box<dyn DynClaim>, answer)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// Changes at the second look.
+    #[derive(Debug, Default)]
+    struct Second(Arc<AtomicU32>);
+
+    impl Claim for Second {
+        async fn attempt(&mut self) -> Result<Attempt, Fault> {
+            unreachable!("nobody asks")
+        }
+
+        async fn changed(&mut self) -> Change {
+            poll_fn(|_| match self.0.fetch_add(1, Ordering::Relaxed) {
+                0 => Poll::Pending,
+                _ => Poll::Ready(Change::Here),
+            })
+            .await
+        }
+
+        async fn renew(&mut self) -> Result<Renewal, Fault> {
+            unreachable!("nobody asks")
+        }
+
+        async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
+            unreachable!("nobody asks")
+        }
+    }
+
+    #[test]
+    fn one_that_is_stopped_gives_its_claim_back_unasked_and_the_next_listens() {
+        let looks = Arc::<AtomicU32>::default();
+        let claim: Box<dyn DynClaim> = Box::new(Second(looks.clone()));
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut listening = claim.changed();
+        assert!(listening.poll(&mut cx).is_pending());
+        let claim = listening.stop().expect("the claim");
+        assert_eq!(looks.load(Ordering::Relaxed), 1);
+        let Poll::Ready((_, change)) = claim.changed().poll(&mut cx) else {
+            panic!("it has changed")
+        };
+        assert_eq!(change, Some(Change::Here));
     }
 }

@@ -143,7 +143,7 @@ use std::future::{Future, pending};
 use std::time::Duration;
 
 pub use enrolment::{Enrolment, EnrolmentError};
-pub(crate) use erased::{DynBackend, DynClaim, Request};
+pub(crate) use erased::{DynBackend, DynClaim, Listening, Request};
 pub use fault::{Fault, FaultKind, NotReplicated};
 pub use member::{Look, Member, MemberClaim, SEEN_WITHIN};
 

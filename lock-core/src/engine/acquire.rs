@@ -367,8 +367,8 @@ impl Acquire {
         cx: &mut Context<'_>,
     ) -> (Verdict, Instant) {
         loop {
-            cell.drive(Some(cx.waker()));
             let now = since.take().unwrap_or_else(clock::now);
+            cell.drive(Some(cx.waker()), Some(now));
             let verdict = cell.cohort().poll(seat, now, |waker| waker.clone_from(cx.waker()));
             let Verdict::Waiting = verdict else { return (verdict, now) };
             if timer.is_none()

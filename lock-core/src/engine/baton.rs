@@ -3,6 +3,10 @@
 //! Several may poll it: each task that waits for the key, and the conductor. What its requests wait
 //! for wakes the baton. The first wake has somebody told; whoever comes then and takes the baton
 //! polls, and polls again for what came meanwhile. So no wake is lost, and no two poll at once.
+//!
+//! Who was told may never come to run. A young key is then polled by the conductor when it is swept
+//! up, and behind that whoever tells somebody has the conductor look after a while: see
+//! [`grows_up`](Baton::grows_up).
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -43,35 +47,52 @@ macro_rules! flags {
 
 flags!(AtomicU8);
 
+/// The conductor looks after the key.
+const GROWN_UP: u8 = 1;
+
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Baton<F = AtomicU8>(F);
+pub(super) struct Baton<F = AtomicU8> {
+    flags: F,
+    /// Apart, as it is read by who has no other business with the flags.
+    age: F,
+}
 
 impl<F: Flags> Baton<F> {
     /// There is something to poll for. Whether somebody has to be told: nobody polls, who would
     /// look again, and nobody was told before.
     pub(super) fn wake(&self) -> bool {
-        self.0.or(WOKEN) == 0
+        self.flags.or(WOKEN) == 0
     }
 
     /// Whether there is something to poll for, and nobody who does.
     pub(super) fn lies(&self) -> bool {
-        self.0.load() == WOKEN
+        self.flags.load() == WOKEN
     }
 
     /// Takes it, if there is something to poll for and nobody who does.
     pub(super) fn take(&self) -> bool {
         // Most who come by find nothing, and to try is not free.
-        self.lies() && self.0.change(WOKEN, POLLED)
+        self.lies() && self.flags.change(WOKEN, POLLED)
+    }
+
+    /// The conductor looks after the key from now on. It polls behind this: what was told to others
+    /// before that poll is polled for, and who tells somebody later finds the key grown up.
+    pub(super) fn grows_up(&self) {
+        self.age.or(GROWN_UP);
+    }
+
+    pub(super) fn is_grown_up(&self) -> bool {
+        self.age.load() == GROWN_UP
     }
 
     /// Lays it down after a poll; `false` if something came meanwhile, and it is to be polled
     /// again.
     pub(super) fn lay_down(&self) -> bool {
-        let down = self.0.change(POLLED, 0);
+        let down = self.flags.change(POLLED, 0);
         if !down {
             // Not a mere store: what happened before the latest wake is to be seen by the poll.
-            self.0.swap(POLLED);
+            self.flags.swap(POLLED);
         }
         down
     }
@@ -92,12 +113,15 @@ mod tests {
         happened: AtomicUsize,
         /// What the driver has seen; locked by who polls it.
         seen: Mutex<usize>,
+        /// The conductor looks again after a while.
+        watched: Mutex<bool>,
     }
 
     impl Key {
         fn new() -> Arc<Self> {
-            let (baton, happened) = (Baton(AtomicU8::new(0)), AtomicUsize::new(0));
-            Arc::new(Self { baton, happened, seen: Mutex::new(0) })
+            let baton = Baton { flags: AtomicU8::new(0), age: AtomicU8::new(0) };
+            let (happened, seen) = (AtomicUsize::new(0), Mutex::new(0));
+            Arc::new(Self { baton, happened, seen, watched: Mutex::new(false) })
         }
 
         /// As `KeyCell::drive`.
@@ -121,6 +145,69 @@ mod tests {
                 self.drive();
             }
         }
+    }
+
+    impl Key {
+        /// Something happens, and whoever is told is blocked: `KeyCell::tell`.
+        fn happens_to_the_blocked(&self) {
+            self.happened.fetch_add(1, Ordering::Relaxed);
+            if self.baton.wake() && self.baton.is_grown_up() {
+                *self.watched.lock().unwrap() = true;
+            }
+        }
+
+        /// The conductor looks: `KeyCell::look`.
+        fn look(&self) {
+            self.baton.wake();
+            self.drive();
+        }
+
+        /// As `Conductor::turn` does.
+        fn sweep(&self) {
+            self.baton.grows_up();
+            self.look();
+        }
+
+        /// Until nothing is due.
+        fn conduct(&self) {
+            while std::mem::take(&mut *self.watched.lock().unwrap()) {
+                self.look();
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_blocked_were_told_is_polled_for_by_the_sweep_or_behind_it() {
+        loom::model(|| {
+            let key = Key::new();
+            let other = key.clone();
+            let there = thread::spawn(move || {
+                other.happens_to_the_blocked();
+                other.happens_to_the_blocked();
+            });
+            key.sweep();
+            there.join().unwrap();
+            key.conduct();
+            assert_eq!(*key.seen.lock().unwrap(), 2, "left to nobody");
+        });
+    }
+
+    #[test]
+    fn a_caller_and_the_sweep_do_not_poll_at_once() {
+        loom::model(|| {
+            let key = Key::new();
+            key.happens_to_the_blocked();
+            let other = key.clone();
+            // It comes by, and again when it was told.
+            let caller = thread::spawn(move || {
+                other.drive();
+                other.happens();
+            });
+            key.sweep();
+            caller.join().unwrap();
+            key.conduct();
+            assert_eq!(*key.seen.lock().unwrap(), 2, "left to nobody");
+        });
     }
 
     #[test]

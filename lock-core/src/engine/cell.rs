@@ -1,27 +1,28 @@
 //! One busy key: its cohort behind a short mutex, and what a guard does with it.
 
-use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use futures_util::task::{ArcWake, waker_ref};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tracing::Span;
 
 use super::baton::Baton;
-use super::conductor::{Due, LOOK_AFTER, PATIENCE};
+use super::conductor::{LOOK_AFTER, PATIENCE};
+use super::driver::{self, Driver};
 use super::failing::RenewalFailure;
 use super::handed::Handed;
 use super::leave::RELEASE_WITHIN;
+use super::observe::Heard;
 use super::release::Releasing;
 use super::scope::{Door, Inside, Turn};
 use super::shared::{Shared, lock};
-use super::{background, clock, driver, observe};
+use super::sweep::NEVER;
+use super::{background, clock, observe};
 use crate::backend::{Fault, FaultKind};
 use crate::busy::{BusyHold, BusyKey};
 use crate::error::{LostCause, LostError, ReleaseError, UnavailableError};
@@ -40,7 +41,7 @@ pub(crate) struct KeyCell {
     hash: u64,
     cohort: Mutex<KeyCohort>,
     /// What talks to the store; whoever has the baton polls it.
-    driver: Mutex<Option<Driven>>,
+    driver: Mutex<Option<Driver>>,
     baton: Baton,
     /// Who was granted the key while the driver was polled: told when that is over.
     granted: Mutex<Option<Waker>>,
@@ -48,23 +49,9 @@ pub(crate) struct KeyCell {
     handed: Handed,
     /// The release that waits for the store, the latest.
     releasing: Mutex<Option<Releaser>>,
-    /// The conductor looks after this key.
-    is_grown_up: AtomicBool,
-    /// When it looks here next. Locked behind the conductor's own mutex.
-    pub(super) watched: Mutex<Option<Due>>,
+    /// When it looks here next, in its own nanoseconds. Written under its mutex.
+    pub(super) watched: AtomicU64,
     pub(super) shared: Arc<Shared>,
-}
-
-/// A driver, and what wakes its key.
-struct Driven {
-    driver: Pin<Box<dyn Future<Output = ()> + Send>>,
-    waker: Waker,
-}
-
-impl std::fmt::Debug for Driven {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Driven").finish_non_exhaustive()
-    }
 }
 
 /// A caller that waits for the end of its release.
@@ -87,8 +74,7 @@ impl KeyCell {
             granted: Mutex::new(None),
             handed: Handed::default(),
             releasing: Mutex::new(None),
-            is_grown_up: AtomicBool::new(false),
-            watched: Mutex::new(None),
+            watched: AtomicU64::new(NEVER),
             shared,
         }
     }
@@ -129,9 +115,7 @@ impl KeyCell {
                 cell.cohort().close(&mut fx);
             }
             if fx.spawn {
-                let driver = driver::drive(cell.clone(), now);
-                let waker = Waker::from(cell.clone());
-                *lock(&cell.driver) = Some(Driven { driver: Box::pin(driver), waker });
+                *lock(&cell.driver) = Some(Driver::default());
             }
             cell.apply(fx);
             if !matches!(entry, Entry::Seated(_) | Entry::Granted(_)) {
@@ -187,7 +171,7 @@ impl KeyCell {
             return;
         }
         if self.shared.conductor.is_inline() {
-            self.drive(None);
+            self.drive(None, None);
         } else {
             self.tell();
         }
@@ -212,32 +196,37 @@ impl KeyCell {
     }
 
     /// Polls the driver, if there is something to poll for and nobody who does. `own` is the waker
-    /// of the caller's task, which need not be told what it is about to see.
-    pub(super) fn drive(self: &Arc<Self>, own: Option<&Waker>) {
+    /// of the caller's task, which need not be told what it is about to see, and `now` what it has
+    /// read of the clock just now.
+    pub(super) fn drive(self: &Arc<Self>, own: Option<&Waker>, mut now: Option<Instant>) {
         if !self.baton.take() {
             return;
         }
         // Requests have timers and connections; the caller may be on another executor.
-        let runtime = match Handle::try_current() {
-            Ok(_) => None,
-            Err(_) => self.shared.conductor.runtime(&self.shared),
-        };
+        let is_inside = background::is_here() || Handle::try_current().is_ok();
+        let runtime = if is_inside { None } else { self.shared.conductor.runtime(&self.shared) };
         let _entered = runtime.as_ref().map(Handle::enter);
         // A young key is swept up soon, and polled by the conductor then.
         let is_swept = !self.is_grown_up() && !self.shared.conductor.is_inline();
         let _hands = is_swept.then(background::enter_caller);
+        let waker = waker_ref(self);
         loop {
+            let now = now.take().unwrap_or_else(clock::now);
             let mut slot = lock(&self.driver);
-            let polled = slot.as_mut().map(|Driven { driver, waker }| {
-                let mut context = Context::from_waker(waker);
-                catch_unwind(AssertUnwindSafe(|| driver.as_mut().poll(&mut context)))
+            let polled = slot.as_mut().map(|driver| {
+                let mut context = Context::from_waker(&waker);
+                catch_unwind(AssertUnwindSafe(|| driver.poll(self, now, &mut context)))
             });
-            let ended = match polled {
-                Some(Ok(Poll::Pending)) | None => None,
-                // A panic of the store, which has been printed: the driver says so when it goes.
-                Some(Ok(Poll::Ready(())) | Err(_)) => slot.take(),
+            let (ended, is_gone) = match polled {
+                Some(Ok(Poll::Pending)) | None => (None, false),
+                Some(Ok(Poll::Ready(()))) => (slot.take(), false),
+                // A panic of the store, which has been printed.
+                Some(Err(_)) => (slot.take(), true),
             };
             drop(slot);
+            if is_gone {
+                self.orphaned(driver::gone());
+            }
             drop(ended);
             if self.baton.lay_down() {
                 break;
@@ -255,24 +244,24 @@ impl KeyCell {
         self.handed.end();
     }
 
-    /// The conductor looks.
-    pub(super) fn look(self: &Arc<Self>) {
-        let now = clock::now();
+    /// The conductor looks, at what was `now` when it began to look at keys: who is told less of the
+    /// time that has passed promises no more for it.
+    pub(super) fn look(self: &Arc<Self>, now: Instant) {
         let late = lock(&self.releasing).take_if(|releaser| releaser.until <= now);
         if let Some(late) = late {
             late.waker.wake();
         }
         self.baton.wake();
-        self.drive(None);
+        self.drive(None, Some(now));
     }
 
     /// Its callers have had it for [`LOOK_AFTER`]: the conductor looks after it now.
     pub(super) fn grows_up(&self) {
-        self.is_grown_up.store(true, Ordering::Release);
+        self.baton.grows_up();
     }
 
     pub(super) fn is_grown_up(&self) -> bool {
-        self.is_grown_up.load(Ordering::Acquire)
+        self.baton.is_grown_up()
     }
 
     /// The driver has nothing to do until something wakes it, or until then.
@@ -313,9 +302,10 @@ impl KeyCell {
     /// gone, and nobody would poll it again.
     pub(super) fn leave_alone(self: &Arc<Self>) {
         if self.cohort().is_forsaken() {
-            // Its driver says so when it goes.
             let driver = lock(&self.driver).take();
-            drop(driver);
+            if driver.is_some() {
+                self.orphaned(driver::gone());
+            }
         }
     }
 
@@ -367,14 +357,10 @@ impl KeyCell {
     }
 }
 
-impl Wake for KeyCell {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if self.baton.wake() {
-            self.tell();
+impl ArcWake for KeyCell {
+    fn wake_by_ref(cell: &Arc<Self>) {
+        if cell.baton.wake() {
+            cell.tell();
         }
     }
 }
@@ -385,7 +371,7 @@ pub(crate) struct Hold {
     cell: Arc<KeyCell>,
     token: u64,
     armed: bool,
-    span: Span,
+    span: Heard,
     /// Who of those that are called under this guard has re-entered its hold.
     turn: Turn,
     /// Where it re-entered the hold of a guard that it was called under. Given up after the hold,
@@ -402,7 +388,7 @@ impl Hold {
     pub(super) fn reentered(
         cell: Arc<KeyCell>,
         token: u64,
-        span: Span,
+        span: Heard,
         inside: Arc<Inside>,
     ) -> Self {
         Self { cell, token, armed: true, span, turn: Turn::default(), inside: Some(inside) }
@@ -522,5 +508,17 @@ impl HoldView {
     /// Whether somebody asked the holder to give the key up; false once the hold is over.
     pub(crate) fn is_revoke_requested(&self) -> bool {
         self.cell.cohort().is_revoke_requested(self.token)
+    }
+}
+
+#[cfg(all(test, target_pointer_width = "64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hundred_thousand_held_keys_are_small() {
+        // A held key has a cell, a guard, and about 400 bytes of its claim and of tables.
+        let (cell, guard) = (size_of::<KeyCell>(), size_of::<Hold>());
+        assert!(cell <= 544 && guard <= 56, "{cell} and {guard} bytes");
     }
 }

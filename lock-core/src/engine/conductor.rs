@@ -10,10 +10,11 @@
 //! It runs on a thread of its own, with a small runtime of its own, so that nothing an application
 //! does to its runtimes holds it up; or, see [`Background`], as a task of the caller's runtime.
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering as Order;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ use tokio::sync::Notify;
 
 use super::cell::KeyCell;
 use super::shared::{Shared, lock};
+use super::sweep::{NEVER, Sweep};
 use super::{background, clock};
 
 /// A key is left to its callers for this long: short beside a lease, long beside a request.
@@ -35,7 +37,12 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 /// Keys that are looked at in one turn, before requests that were answered have theirs.
 const TURN_MAX: usize = 256;
 
-const NEVER: u64 = u64::MAX;
+/// Keys that are looked at under one reading of the clock: well under a millisecond's worth.
+const LOOKS_PER_READING: usize = 32;
+
+/// What its times count from: in a runtime whose test clock is paused, it may be earlier than when
+/// it began.
+const BEGAN: u64 = 1 << 62;
 
 /// Where a client does what no caller waits for: renewals, the release of dropped guards, and
 /// whatever a blocked caller leaves undone.
@@ -61,8 +68,7 @@ pub(super) struct Conductor {
     /// The runtime that the client was made in.
     home: Option<Handle>,
     began: Instant,
-    /// When the young keys are swept up, in nanoseconds since `began`.
-    sweeps_at: AtomicU64,
+    sweep: Sweep,
     /// It is on a thread: its timers serve every caller.
     on_thread: AtomicBool,
     work: Mutex<Work>,
@@ -74,16 +80,45 @@ struct Work {
     place: Place,
     /// Keys to be polled now.
     wanted: Vec<Arc<KeyCell>>,
-    /// Keys by the time at which to look at them; each is here once at most.
-    due: BTreeMap<Due, Arc<KeyCell>>,
-    /// Entries of `due` that were made.
-    made: u64,
+    /// Keys by the time at which to look at them; each is here once at most, as it knows itself.
+    due: BTreeSet<Due>,
     /// It looks at keys, and will look here again before it sleeps.
     is_turning: bool,
 }
 
-/// When to look at a key, and a number, as several may be due at once.
-pub(super) type Due = (Instant, u64);
+/// When to look at a key. Small, as each held key has one.
+#[derive(Debug)]
+struct Due {
+    /// In nanoseconds of the conductor.
+    at: u64,
+    cell: Arc<KeyCell>,
+}
+
+impl Due {
+    fn order(&self) -> (u64, *const KeyCell) {
+        (self.at, Arc::as_ptr(&self.cell))
+    }
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> Order {
+        self.order().cmp(&other.order())
+    }
+}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<Order> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for Due {}
 
 #[derive(Debug, Default)]
 enum Place {
@@ -99,7 +134,7 @@ impl Conductor {
             on,
             home: Handle::try_current().ok(),
             began: clock::now(),
-            sweeps_at: AtomicU64::new(NEVER),
+            sweep: Sweep::new(),
             on_thread: AtomicBool::new(false),
             work: Mutex::default(),
             poked: Arc::default(),
@@ -135,26 +170,32 @@ impl Conductor {
         (work.place, work.is_turning) = (Place::Nowhere, false);
         let wanted = std::mem::take(&mut work.wanted);
         drop((work, wanted));
-        self.sweeps_at.store(NEVER, Ordering::Release);
+        self.sweep.forget();
     }
 
     fn work(&self) -> MutexGuard<'_, Work> {
         lock(&self.work)
     }
 
+    /// An instant in its own nanoseconds.
     fn nanos(&self, at: Instant) -> u64 {
-        at.saturating_duration_since(self.began).as_nanos() as u64
+        match at.checked_duration_since(self.began) {
+            Some(since) => BEGAN + since.as_nanos() as u64,
+            None => BEGAN - self.began.saturating_duration_since(at).as_nanos() as u64,
+        }
+    }
+
+    fn instant(&self, nanos: u64) -> Option<Instant> {
+        match nanos {
+            NEVER => None,
+            BEGAN.. => Some(self.began + Duration::from_nanos(nanos - BEGAN)),
+            _ => self.began.checked_sub(Duration::from_nanos(BEGAN - nanos)),
+        }
     }
 
     /// Sees to it that the young keys are swept up by then.
     pub(super) fn sweep_by(&self, shared: &Arc<Shared>, at: Instant) -> io::Result<()> {
-        let at = self.nanos(at);
-        // A key that was put on the register after a sweep reads what that sweep wrote.
-        if at >= self.sweeps_at.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        self.sweeps_at.fetch_min(at, Ordering::AcqRel);
-        self.poke(shared)
+        if self.sweep.ask(self.nanos(at)) { self.poke(shared) } else { Ok(()) }
     }
 
     /// Polls a key that nobody else polls.
@@ -165,25 +206,20 @@ impl Conductor {
 
     /// Looks at a key by then at the latest.
     pub(super) fn watch(&self, cell: &Arc<KeyCell>, at: Instant) {
+        let at = self.nanos(at);
         let mut work = self.work();
-        let mut watched = lock(&cell.watched);
-        if watched.is_some_and(|(already, _)| already <= at) {
+        if cell.watched.load(Ordering::Relaxed) <= at {
             let is_gone = matches!(work.place, Place::Nowhere);
-            drop((watched, work));
+            drop(work);
             if is_gone {
                 self.begin_for(cell);
             }
             return;
         }
-        if let Some(later) = watched.take() {
-            work.due.remove(&later);
-        }
-        work.made += 1;
-        let due = (at, work.made);
-        *watched = Some(due);
-        drop(watched);
-        let is_first = work.due.first_key_value().is_none_or(|(first, _)| due < *first);
-        work.due.insert(due, cell.clone());
+        work.unwatch(cell);
+        let is_first = work.due.first().is_none_or(|first| at < first.at);
+        cell.watched.store(at, Ordering::Relaxed);
+        work.due.insert(Due { at, cell: cell.clone() });
         drop(work);
         if is_first {
             self.begin_for(cell);
@@ -193,9 +229,7 @@ impl Conductor {
     /// A key is not busy any more.
     pub(super) fn forget(&self, cell: &Arc<KeyCell>) {
         let mut work = self.work();
-        if let Some(due) = lock(&cell.watched).take() {
-            work.due.remove(&due);
-        }
+        work.unwatch(cell);
         if matches!(work.place, Place::Task(_)) && !work.is_turning {
             // It may end.
             self.poked.notify_one();
@@ -268,37 +302,43 @@ impl Conductor {
     /// Looks at what is due; says when to look again, `None` if there is nothing to wait for.
     fn turn(&self, shared: &Shared) -> Option<Instant> {
         let now = clock::now();
+        let nanos = self.nanos(now);
         let mut work = self.work();
         let mut cells = std::mem::take(&mut work.wanted);
         while cells.len() < TURN_MAX
-            && let Some(first) = work.due.first_entry().filter(|first| first.key().0 <= now)
+            && work.due.first().is_some_and(|first| first.at <= nanos)
+            && let Some(Due { cell, .. }) = work.due.pop_first()
         {
-            let cell = first.remove();
-            lock(&cell.watched).take();
+            cell.watched.store(NEVER, Ordering::Relaxed);
             cells.push(cell);
         }
         work.is_turning = true;
         drop(work);
-        if self.sweeps_at.load(Ordering::Acquire) <= self.nanos(now) {
-            // Before the sweep: who comes behind it asks for another.
-            self.sweeps_at.store(NEVER, Ordering::Release);
-            for cell in shared.registry.grown_up() {
-                cell.grows_up();
-                cells.push(cell);
-            }
+        for cell in self.sweep.run(nanos, || shared.registry.grown_up()).into_iter().flatten() {
+            cell.grows_up();
+            cells.push(cell);
         }
-        for cell in cells {
-            cell.look();
+        for some in cells.chunks(LOOKS_PER_READING) {
+            let now = clock::now();
+            some.iter().for_each(|cell| cell.look(now));
         }
         let mut work = self.work();
         work.is_turning = false;
-        let swept = match self.sweeps_at.load(Ordering::Acquire) {
-            NEVER => None,
-            nanos => Some(self.began + Duration::from_nanos(nanos)),
-        };
-        let due = work.due.first_key_value().map(|((at, _), _)| *at);
-        let wanted = (!work.wanted.is_empty()).then_some(now);
-        [swept, due, wanted].into_iter().flatten().min()
+        if !work.wanted.is_empty() {
+            return Some(now);
+        }
+        let due = work.due.first().map_or(NEVER, |first| first.at);
+        self.instant(due.min(self.sweep.at()))
+    }
+}
+
+impl Work {
+    /// It is not to be looked at.
+    fn unwatch(&mut self, cell: &Arc<KeyCell>) {
+        let at = cell.watched.swap(NEVER, Ordering::Relaxed);
+        if at != NEVER {
+            self.due.remove(&Due { at, cell: cell.clone() });
+        }
     }
 }
 
@@ -361,11 +401,8 @@ impl Running {
         if !matches!(work.place, Place::Task(_)) || !work.wanted.is_empty() {
             return false;
         }
-        // Before the look at the register: a key that comes behind it asks for a sweep, and for a
-        // conductor, which waits for the mutex that is held here.
-        let sweeps_at = conductor.sweeps_at.swap(NEVER, Ordering::AcqRel);
-        if !shared.registry.is_empty() {
-            conductor.sweeps_at.fetch_min(sweeps_at, Ordering::AcqRel);
+        // A key that comes behind this asks for a conductor, and waits for the mutex that is held here.
+        if !conductor.sweep.end(|| shared.registry.is_empty()) {
             return false;
         }
         work.place = Place::Nowhere;

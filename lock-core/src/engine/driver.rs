@@ -6,18 +6,18 @@
 //! way the driver goes on to watch the lease, the waits and the pokes, so a store that hangs holds
 //! up nothing that the clock decides.
 
-use std::future::{Future, poll_fn};
+use std::fmt;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use super::cell::{KeyCell, ReleaseReply};
 use super::observe::Asked;
 use super::{clock, leave};
 use crate::backend::{
-    Attempt, Change, DynClaim, Fault, FaultKind, Mode, Renewal, Terms, Withdrawal,
+    Attempt, Change, DynClaim, Fault, FaultKind, Listening, Mode, Renewal, Terms, Withdrawal,
 };
 use crate::proto::{Effects, FAULT_PAUSES, ReleaseAnswer, Step};
 
@@ -27,9 +27,19 @@ const FENCES: u32 = 1 << 20;
 
 type Claimed = Box<dyn DynClaim>;
 
-/// A request of the open claim.
-enum Asking {
+/// The open claim, with what it does.
+#[derive(Default)]
+enum Open {
+    /// There is none.
+    #[default]
+    None,
+    // ## Idle => (Listening | Attempt | Renew | None)
+    Idle(Claimed),
+    // ## Listening => (Idle | Attempt | Renew | None)
+    Listening(Listening),
+    // ## Attempt => Idle
     Attempt(Asked<Attempt>),
+    // ## Renew => Idle
     Renew(Asked<Renewal>),
 }
 
@@ -45,195 +55,222 @@ enum Event {
     Attempted(Claimed, Instant, Result<Attempt, Fault>),
     Renewed(Claimed, Instant, Result<Renewal, Fault>),
     Left(Claimed, Result<Withdrawal, Fault>),
-    Changed(Change),
-    /// Somebody polled again: something woke the key, or its time has come.
-    Polled,
+    Changed(Claimed, Option<Change>),
 }
 
-struct Driver {
-    cell: Arc<KeyCell>,
-    /// The open claim, unless a request has it.
-    claim: Option<Claimed>,
-    asking: Option<Asking>,
-    leaving: Option<Leaving>,
+/// See the module. A future but for its name: what is always there is the cell's, and is lent to it
+/// at each poll.
+#[derive(Default)]
+pub(super) struct Driver {
+    open: Open,
+    /// On the heap, as a key is held for longer than it is left.
+    leaving: Option<Box<Leaving>>,
     /// The open claim reported a change that no request has answered yet.
     heard: bool,
-    done: bool,
+    /// Something was begun that was not polled yet.
+    is_fresh: bool,
 }
 
-/// Drives a key, which is entered `now`, until it is idle.
-pub(super) fn drive(cell: Arc<KeyCell>, now: Instant) -> impl Future<Output = ()> + Send {
-    // Made here, not in the future: that may be dropped before it was polled once. Used where it
-    // is, not moved on: each busy key keeps what is moved twice.
-    let mut driver =
-        Driver { cell, claim: None, asking: None, leaving: None, heard: false, done: false };
-    async move { driver.run(now).await }
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").finish_non_exhaustive()
+    }
+}
+
+/// Why a key is served no more.
+pub(super) fn gone() -> Fault {
+    let why = "what served this lock is gone: it panicked, or its runtime has ended";
+    Fault::new(FaultKind::Transient, why)
 }
 
 impl Driver {
-    /// The clock is read once a poll: nothing in between waits.
-    async fn run(&mut self, mut now: Instant) {
-        while let Some(listen) = self.turn(now) {
-            now = self.wait(listen).await;
+    /// Drives its key, `cell`, until that is idle. It is polled `now`, which is read once a poll:
+    /// nothing in between waits.
+    pub(super) fn poll(
+        &mut self,
+        cell: &Arc<KeyCell>,
+        now: Instant,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        let mut event = self.event(cx);
+        loop {
+            let heard = event.is_some();
+            if let Some(event) = event {
+                self.hear(cell, event, now);
+            }
+            if !self.turn(cell, now) {
+                return Poll::Ready(());
+            }
+            if !heard && !mem::take(&mut self.is_fresh) {
+                return Poll::Pending;
+            }
+            event = self.event(cx);
+            if event.is_none() {
+                return Poll::Pending;
+            }
         }
-        self.done = true;
     }
 
-    /// Does what is to be done now; says whether to listen for a push until the next turn, or
-    /// `None` where nothing is left to do.
-    fn turn(&mut self, now: Instant) -> Option<bool> {
+    /// An answer, or a push.
+    fn event(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+        self.is_fresh = false;
+        let asked = match &mut self.open {
+            Open::None | Open::Idle(_) => Poll::Pending,
+            Open::Attempt(asked) => {
+                let sent = asked.sent();
+                let answered = Pin::new(asked).poll(cx);
+                answered.map(|(claim, answer)| Event::Attempted(claim, sent, answer))
+            }
+            Open::Renew(asked) => {
+                let sent = asked.sent();
+                let answered = Pin::new(asked).poll(cx);
+                answered.map(|(claim, answer)| Event::Renewed(claim, sent, answer))
+            }
+            Open::Listening(listening) => {
+                listening.poll(cx).map(|(claim, change)| Event::Changed(claim, change))
+            }
+        };
+        if let Poll::Ready(event) = asked {
+            self.open = Open::None;
+            return Some(event);
+        }
+        if let Some(leaving) = &mut self.leaving
+            && let Poll::Ready((claim, answer)) = Pin::new(&mut leaving.asked).poll(cx)
+        {
+            return Some(Event::Left(claim, answer));
+        }
+        None
+    }
+
+    /// Does what is to be done now; `false` where nothing is left to do.
+    fn turn(&mut self, cell: &Arc<KeyCell>, now: Instant) -> bool {
         loop {
             let mut fx = Effects::none();
-            let (asking, leaving) = (self.asking.is_some(), self.leaving.is_some());
-            let step = self.cell.cohort().step(now, asking, leaving, &mut fx);
-            self.cell.apply_driven(fx);
+            let asking = matches!(self.open, Open::Attempt(_) | Open::Renew(_));
+            let step = cell.cohort().step(now, asking, self.leaving.is_some(), &mut fx);
+            cell.apply_driven(fx);
             match step {
                 Step::Open { lease, patient, name, replicas } => {
                     let patience = (!patient).then_some(Duration::ZERO);
                     let (mode, fences) = (Mode::Exclusive, FENCES);
                     let terms = Terms { lease, mode, fences, patience, name, replicas };
                     let id = clock::random_claim_id();
-                    self.claim = Some(self.cell.shared.backend.claim(self.cell.key(), id, terms));
-                    self.attempt(now);
+                    self.open = Open::Idle(cell.shared.backend.claim(cell.key(), id, terms));
+                    self.attempt(cell, now);
                 }
-                Step::Attempt => self.attempt(now),
-                Step::Renew if self.cell.shared.conductor.is_here() => self.renew(now),
+                Step::Attempt => self.attempt(cell, now),
+                Step::Renew if cell.shared.conductor.is_here() => self.renew(cell, now),
                 // A caller may be blocked in the middle of it, and its runtime with it.
                 Step::Renew => {
-                    self.cell.shared.conductor.take_on(&self.cell);
-                    return Some(false);
+                    cell.shared.conductor.take_on(cell);
+                    return true;
                 }
-                Step::Leave { reply, lease } => self.leave(reply, lease, now),
-                Step::Forget => self.claim = None,
+                Step::Leave { reply, lease } => self.leave(cell, reply, lease, now),
+                Step::Forget => self.open = Open::None,
                 Step::Wait { until, listen } => {
-                    self.cell.rests(now, until);
-                    return Some(listen || self.cell.is_grown_up());
+                    cell.rests(now, until);
+                    self.listen((listen || cell.is_grown_up()) && !self.heard);
+                    return true;
                 }
                 Step::Stop => {
-                    if self.cell.shared.retire(&self.cell, true) {
-                        return None;
+                    if cell.shared.retire(cell, true) {
+                        return false;
                     }
                 }
             }
         }
     }
 
-    fn attempt(&mut self, now: Instant) {
+    /// The open claim, for a request.
+    fn claim(&mut self) -> Option<Claimed> {
         self.heard = false;
-        let Some(claim) = self.claim.take() else { return };
-        self.asking = Some(Asking::Attempt(Asked::new(self.cell.key(), claim.attempt(), now)));
+        match mem::take(&mut self.open) {
+            Open::Idle(claim) => Some(claim),
+            Open::Listening(listening) => listening.stop(),
+            other => {
+                self.open = other;
+                None
+            }
+        }
     }
 
-    fn renew(&mut self, now: Instant) {
-        self.heard = false;
-        let Some(claim) = self.claim.take() else { return };
-        self.asking = Some(Asking::Renew(Asked::new(self.cell.key(), claim.renew(), now)));
+    fn listen(&mut self, listens: bool) {
+        self.open = match mem::take(&mut self.open) {
+            Open::Idle(claim) if listens => {
+                self.is_fresh = true;
+                Open::Listening(claim.changed())
+            }
+            Open::Listening(listening) if !listens => {
+                listening.stop().map_or(Open::None, Open::Idle)
+            }
+            open => open,
+        };
     }
 
-    fn leave(&mut self, reply: Option<ReleaseReply>, lease: Duration, now: Instant) {
-        self.heard = false;
-        let Some(claim) = self.claim.take() else { return };
-        let asked = Asked::new(self.cell.key(), claim.withdraw(), now);
-        self.leaving = Some(Leaving { asked, reply, lease });
+    fn attempt(&mut self, cell: &KeyCell, now: Instant) {
+        let Some(claim) = self.claim() else { return };
+        self.open = Open::Attempt(Asked::new(cell.key(), claim.attempt(), now));
+        self.is_fresh = true;
     }
 
-    /// Waits for an answer, for a push if it is to `listen`, or for whoever polls it again; says
-    /// when that was.
-    async fn wait(&mut self, listen: bool) -> Instant {
-        let Self { claim, asking, leaving, heard, .. } = self;
-        let listening = listen && asking.is_none() && !*heard;
-        let mut changed = claim.as_mut().filter(|_| listening).map(|claim| claim.changed());
-        let mut is_polled = false;
-        let event = poll_fn(|cx| {
-            if let Some(asking) = asking
-                && let Poll::Ready(event) = asking.poll(cx)
-            {
-                return Poll::Ready(event);
-            }
-            if let Some(Leaving { asked, .. }) = leaving
-                && let Poll::Ready((claim, answer)) = Pin::new(asked).poll(cx)
-            {
-                return Poll::Ready(Event::Left(claim, answer));
-            }
-            if let Some(changed) = &mut changed
-                && let Poll::Ready(change) = changed.as_mut().poll(cx)
-            {
-                return Poll::Ready(Event::Changed(change));
-            }
-            if mem::replace(&mut is_polled, true) {
-                return Poll::Ready(Event::Polled);
-            }
-            Poll::Pending
-        });
-        let event = event.await;
-        drop(changed);
-        let now = clock::now();
-        self.hear(event, now);
-        now
+    fn renew(&mut self, cell: &KeyCell, now: Instant) {
+        let Some(claim) = self.claim() else { return };
+        cell.cohort().renewing(now);
+        self.open = Open::Renew(Asked::new(cell.key(), claim.renew(), now));
+        self.is_fresh = true;
     }
 
-    fn hear(&mut self, event: Event, now: Instant) {
+    fn leave(
+        &mut self,
+        cell: &KeyCell,
+        reply: Option<ReleaseReply>,
+        lease: Duration,
+        now: Instant,
+    ) {
+        let Some(claim) = self.claim() else { return };
+        let asked = Asked::new(cell.key(), claim.withdraw(), now);
+        self.leaving = Some(Box::new(Leaving { asked, reply, lease }));
+        self.is_fresh = true;
+    }
+
+    fn hear(&mut self, cell: &Arc<KeyCell>, event: Event, now: Instant) {
         let mut fx = Effects::none();
         match event {
             Event::Attempted(claim, sent, answer) => {
-                (self.claim, self.asking) = (Some(claim), None);
+                self.open = Open::Idle(claim);
                 let pause = |failures| FAULT_PAUSES.pause(failures, clock::random_bits());
-                self.cell.cohort().attempted(sent, answer, now, pause, &mut fx);
+                cell.cohort().attempted(sent, answer, now, pause, &mut fx);
             }
             Event::Renewed(claim, sent, answer) => {
-                (self.claim, self.asking) = (Some(claim), None);
-                self.cell.cohort().renewed(sent, answer, now, &mut fx);
+                self.open = Open::Idle(claim);
+                cell.cohort().renewed(sent, answer, now, &mut fx);
             }
-            Event::Left(claim, answer) => return self.left(claim, answer),
-            Event::Changed(change) => {
+            Event::Left(claim, answer) => return self.left(cell, claim, answer),
+            Event::Changed(claim, change) => {
+                self.open = Open::Idle(claim);
+                let Some(change) = change else { return };
                 self.heard = true;
-                self.cell.cohort().changed(change, now);
+                cell.cohort().changed(change, now);
             }
-            Event::Polled => return,
         }
-        self.cell.apply_driven(fx);
+        cell.apply_driven(fx);
     }
 
-    fn left(&mut self, claim: Claimed, answer: Result<Withdrawal, Fault>) {
-        let Some(Leaving { asked, reply, lease }) = self.leaving.take() else { return };
+    fn left(&mut self, cell: &Arc<KeyCell>, claim: Claimed, answer: Result<Withdrawal, Fault>) {
+        let Some(leaving) = self.leaving.take() else { return };
+        let Leaving { asked, reply, lease } = *leaving;
         let answer = match answer {
             Ok(Withdrawal::Released) => ReleaseAnswer::Released,
             Ok(Withdrawal::NotHeld | Withdrawal::Elsewhere) => ReleaseAnswer::NotHeld,
             Err(fault) if fault.is_transient() => {
                 let since = asked.sent();
-                return leave::in_background(&self.cell, claim, reply, fault, since, lease);
+                return leave::in_background(cell, claim, reply, fault, since, lease);
             }
             Err(fault) => ReleaseAnswer::Unknown(fault),
         };
         if let Some(reply) = reply {
             // The releasing task may be gone; the release is done all the same.
             drop(reply.send(answer));
-        }
-    }
-}
-
-impl Asking {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
-        Poll::Ready(match self {
-            Self::Attempt(asked) => {
-                let sent = asked.sent();
-                let (claim, answer) = ready!(Pin::new(asked).poll(cx));
-                Event::Attempted(claim, sent, answer)
-            }
-            Self::Renew(asked) => {
-                let sent = asked.sent();
-                let (claim, answer) = ready!(Pin::new(asked).poll(cx));
-                Event::Renewed(claim, sent, answer)
-            }
-        })
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        if !self.done {
-            let why = "what served this lock is gone: it panicked, or its runtime has ended";
-            self.cell.orphaned(Fault::new(FaultKind::Transient, why));
         }
     }
 }

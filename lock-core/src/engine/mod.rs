@@ -5,8 +5,8 @@
 //! - [`cell`]: one busy key, its [`Cohort`](crate::proto::Cohort) behind a short mutex, and who
 //!   polls its driver ([`baton`]): the callers that wait for it.
 //! - [`driver`]: what talks to the store for a key.
-//! - [`conductor`]: the one thread of a client, for what no caller polls; [`background`] says
-//!   whether code is its.
+//! - [`conductor`]: the one thread of a client, for what no caller polls; [`sweep`] says when it
+//!   takes keys over, [`background`] whether code is its.
 //! - [`leave`]: withdrawals that were not answered, tried again in the background.
 //! - [`acquire`], [`release`], [`closed`]: the futures that callers hold, and those that wait for
 //!   news of a hold ([`watch`]): [`lost`], [`failing`], [`revoke`].
@@ -34,6 +34,7 @@ mod revoke;
 mod scope;
 mod shared;
 pub(crate) mod suspended;
+mod sweep;
 #[cfg(feature = "redis")]
 pub(crate) mod timeout;
 pub(crate) mod wall;

@@ -23,6 +23,8 @@ pub(super) struct Releasing<'a> {
     cell: &'a Arc<KeyCell>,
     token: u64,
     until: Instant,
+    /// When it began, until it was polled.
+    since: Option<Instant>,
     answer: oneshot::Receiver<ReleaseAnswer>,
     /// The answer wakes the task.
     is_awaited: bool,
@@ -37,7 +39,8 @@ impl<'a> Releasing<'a> {
         now: Instant,
         answer: oneshot::Receiver<ReleaseAnswer>,
     ) -> Self {
-        Self { cell, token, until: now + RELEASE_WITHIN, answer, is_awaited: false, timer: None }
+        let (until, since) = (now + RELEASE_WITHIN, Some(now));
+        Self { cell, token, until, since, answer, is_awaited: false, timer: None }
     }
 
     fn look(&mut self, cx: &mut Context<'_>) -> Option<ReleaseAnswer> {
@@ -69,7 +72,7 @@ impl Future for Releasing<'_> {
             if !is_first && let Some(answer) = this.look(&mut Context::from_waker(Waker::noop())) {
                 return Poll::Ready(Some(answer));
             }
-            this.cell.drive(Some(cx.waker()));
+            this.cell.drive(Some(cx.waker()), this.since.take());
             // From here on whoever else polls the driver wakes it with the answer.
             this.is_awaited = true;
             if let Some(answer) = this.look(cx) {

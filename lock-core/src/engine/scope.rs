@@ -17,10 +17,10 @@ use std::time::Instant;
 use pin_project_lite::pin_project;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio::task::futures::TaskLocalFuture;
-use tracing::Span;
 
 use super::cell::{Hold, HoldView};
 use super::lost::Lost;
+use super::observe::Heard;
 use super::shared::Shared;
 use crate::backend::NotReplicated;
 use crate::key::Key;
@@ -81,7 +81,7 @@ enum What {
 pub(super) struct Door {
     view: HoldView,
     turn: Arc<Semaphore>,
-    span: Span,
+    span: Heard,
     /// Where the guard behind it has itself re-entered the hold.
     inside: Option<Weak<Inside>>,
 }
@@ -176,7 +176,12 @@ impl Link {
 }
 
 impl Door {
-    pub(super) fn new(hold: &Hold, turn: &Turn, span: &Span, inside: Option<&Arc<Inside>>) -> Self {
+    pub(super) fn new(
+        hold: &Hold,
+        turn: &Turn,
+        span: &Heard,
+        inside: Option<&Arc<Inside>>,
+    ) -> Self {
         let turn = turn.0.get_or_init(|| Arc::new(Semaphore::new(1))).clone();
         let inside = inside.map(Arc::downgrade);
         Self { view: HoldView::of(hold), turn, span: span.clone(), inside }

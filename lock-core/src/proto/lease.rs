@@ -35,6 +35,12 @@ impl LeaseClock {
         }
     }
 
+    /// A renewal is sent. Once it is answered the next is due when it would be from here on, so that
+    /// a timer which is set meanwhile can stay.
+    pub(crate) fn renewal_begins(&mut self, sent: Instant) {
+        self.renew_at = sent + self.valid_for / 3;
+    }
+
     /// A renewal that was sent at `sent` was answered. Never shortens the lease: an older answer
     /// may come after a newer one.
     pub(crate) fn renewed(&mut self, sent: Instant, valid_for: Duration) {
@@ -93,6 +99,18 @@ mod tests {
         assert!(clock.is_valid(end - Duration::from_nanos(1)));
         assert!(!clock.is_valid(end));
         assert_eq!(clock.renew_at(), sent + LEASE / 3);
+    }
+
+    #[test]
+    fn what_is_due_while_a_renewal_is_under_way_is_due_when_it_was_answered() {
+        let granted = clock::now();
+        let mut clock = LeaseClock::start(granted, LEASE);
+        let sent = granted + LEASE / 3;
+        clock.renewal_begins(sent);
+        let due = clock.renew_at();
+        assert!(sent < due && due < clock.valid_until());
+        clock.renewed(sent, LEASE);
+        assert_eq!(clock.renew_at(), due);
     }
 
     proptest::proptest! {

@@ -1,12 +1,13 @@
 //! A backend without its type.
 
 use std::fmt;
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use crate::backend::{
-    Attempt, Backend, Change, Claim, ClaimId, DynBackend, DynClaim, Fault, FaultKind, Promises,
-    Renewal, Request, Terms, Withdrawal,
+    Attempt, Backend, Change, Claim, ClaimId, DynBackend, DynClaim, Fault, FaultKind, Listening,
+    Promises, Renewal, Request, Terms, Withdrawal,
 };
 use crate::inspect::Inspection;
 use crate::key::Key;
@@ -66,6 +67,29 @@ impl AnyClaim {
     }
 }
 
+/// Puts the claim back.
+struct Listens<'a> {
+    claim: &'a mut Option<Box<dyn DynClaim>>,
+    listening: Option<Listening>,
+}
+
+impl Listens<'_> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Change> {
+        let Some(listening) = &mut self.listening else { return Poll::Pending };
+        let (claim, change) = ready!(listening.poll(cx));
+        (*self.claim, self.listening) = (Some(claim), None);
+        change.map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl Drop for Listens<'_> {
+    fn drop(&mut self) {
+        if let Some(listening) = self.listening.take() {
+            *self.claim = listening.stop();
+        }
+    }
+}
+
 impl fmt::Debug for AnyClaim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AnyClaim").finish_non_exhaustive()
@@ -78,10 +102,9 @@ impl Claim for AnyClaim {
     }
 
     async fn changed(&mut self) -> Change {
-        match &mut self.0 {
-            Some(claim) => claim.changed().await,
-            None => pending().await,
-        }
+        let Some(claim) = self.0.take() else { return pending().await };
+        let mut listens = Listens { claim: &mut self.0, listening: Some(claim.changed()) };
+        poll_fn(|cx| listens.poll(cx)).await
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {

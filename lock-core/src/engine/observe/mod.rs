@@ -126,20 +126,27 @@ fn between(from: Option<Instant>, to: Option<Instant>) -> std::time::Duration {
     from.zip(to).map(|(from, to)| to.saturating_duration_since(from)).unwrap_or_default()
 }
 
+/// A span for those who listen, and a word where nobody does.
+pub(super) type Heard = Option<Box<Span>>;
+
+fn heard(span: Span) -> Heard {
+    (!span.is_disabled()).then(|| Box::new(span))
+}
+
 /// The span of a hold; its guard keeps it.
-pub(super) fn hold(key: &Key, token: u64) -> Span {
-    debug_span!(
+pub(super) fn hold(key: &Key, token: u64) -> Heard {
+    heard(debug_span!(
         target: "lock_core",
         "lock.hold",
         lock.key = shown(key),
         lock.token = token,
         lock.outcome = Empty,
-    )
+    ))
 }
 
 /// The guard of a hold gave it up. `changes` are those of the release.
-pub(super) fn gave_up(span: &Span, changes: &Changes) {
-    if !span.is_disabled() && !changes.goes_on {
+pub(super) fn gave_up(span: &Heard, changes: &Changes) {
+    if let Some(span) = span.as_ref().filter(|_| !changes.goes_on) {
         let released = changes.ended.is_some_and(|ended| ended.lost.is_none());
         span.record("lock.outcome", if released { "released" } else { "lost" });
     }
@@ -161,7 +168,7 @@ pub(super) fn count(key: &Key, changes: &Changes) {
 
 /// A request to the store under way.
 pub(super) struct Asked<A> {
-    span: Span,
+    span: Heard,
     sent: Instant,
     request: Request<A>,
 }
@@ -177,7 +184,7 @@ impl<A: Answer> Asked<A> {
             lock.verb = A::VERB,
             lock.outcome = Empty,
         );
-        Self { span, sent: now, request }
+        Self { span: heard(span), sent: now, request }
     }
 
     pub(super) fn sent(&self) -> Instant {
@@ -191,10 +198,10 @@ impl<A: Answer> Future for Asked<A> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { span, sent, request } = &mut *self;
-        let _entered = span.enter();
+        let _entered = span.as_ref().map(|span| span.enter());
         let (claim, answer) = ready!(request.as_mut().poll(cx));
         let told = A::told(&answer);
-        if !span.is_disabled() {
+        if let Some(span) = &*span {
             span.record("lock.outcome", told.as_str());
         }
         #[cfg(feature = "metrics")]

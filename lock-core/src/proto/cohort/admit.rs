@@ -4,9 +4,9 @@ use super::*;
 
 impl<W, R> Cohort<W, R> {
     /// What stands before the `nth` waiter of the line, 0 for its head.
-    fn ahead(&self, nth: usize, now: Instant) -> Ahead {
+    fn before(&self, nth: usize, now: Instant) -> Ahead {
         let claims = match &self.place {
-            Place::Asking(_) => self.ahead.flatten().unwrap_or(0),
+            Place::Asking(_) => self.ahead().unwrap_or(0),
             _ => 0,
         };
         let counted =
@@ -22,7 +22,7 @@ impl<W, R> Cohort<W, R> {
 
     /// How long one who arrives now is likely to wait, if that is known.
     pub(crate) fn estimate(&self, now: Instant) -> Option<Duration> {
-        self.known()?.estimate(self.ahead(self.line.len(), now), now)
+        self.known()?.estimate(self.before(self.line.len(), now), now)
     }
 
     /// Why one who arrives now need not wait. The head of the line is always let in: what is known
@@ -34,7 +34,7 @@ impl<W, R> Cohort<W, R> {
             return None;
         }
         let left = ask.deadline.saturating_duration_since(now);
-        let estimate = admission.refuses(self.ahead(waiters, now), left, ask.budget, now)?;
+        let estimate = admission.refuses(self.before(waiters, now), left, ask.budget, now)?;
         Some(Overload { waiters, estimate, left })
     }
 
@@ -51,7 +51,7 @@ impl<W, R> Cohort<W, R> {
             if self.line.len() == 1 || left >= admission.needed(ask.budget) {
                 return Some(id);
             }
-            self.counters.timeouts += 1;
+            self.count().timeouts += 1;
             let verdict = Verdict::TimedOut(self.blocked_by());
             self.fail(id, verdict, fx);
         }
@@ -68,8 +68,8 @@ impl<W, R> Cohort<W, R> {
             if !ask.admission || ahead == 0 || !admission.is_in_vain(ahead, left) {
                 return;
             }
-            let Some(estimate) = admission.estimate(self.ahead(ahead, now), now) else { return };
-            self.counters.refused += 1;
+            let Some(estimate) = admission.estimate(self.before(ahead, now), now) else { return };
+            self.count().refused += 1;
             self.fail(id, Verdict::Refused(Overload { waiters: ahead, estimate, left }), fx);
         }
     }

@@ -28,8 +28,8 @@ impl<R> Held<R> {
     pub(super) fn hold(&mut self, token: u64, ask: &Ask, now: Instant) {
         let until = ask.hold_limit.map(|limit| now + limit);
         self.holder = Some(Holder { token, since: now, until, guards: 1 });
-        self.linger = ask.linger;
-        self.linger_until = None;
+        self.linger =
+            (!ask.linger.is_zero()).then(|| Box::new(Linger { time: ask.linger, until: None }));
     }
 
     /// Pokes the driver for a renewal before the tokens run out. The waiters in `line` need one
@@ -40,11 +40,11 @@ impl<R> Held<R> {
         if left >= TOKENS_LOW_MAX || !self.may_ask_for_tokens() {
             return;
         }
-        let low = if self.linger.is_zero() {
+        let low = if self.linger.is_none() {
             let row = (line as u64).saturating_mul(TOKENS_PER_WAITER);
             let bound = self
                 .wanted
-                .map_or(u64::MAX, |(_, used)| u64::from(ask.handoffs_max.saturating_sub(used)));
+                .map_or(u64::MAX, |_| u64::from(ask.handoffs_max.saturating_sub(self.handed_off)));
             row.min(bound).min(TOKENS_LOW_MAX)
         } else {
             TOKENS_LOW_MAX
@@ -58,12 +58,12 @@ impl<R> Held<R> {
     /// Another server is to be asked, at once: it has failed nobody yet, and may have granted the
     /// key to another.
     pub(super) fn elsewhere(&mut self) {
-        (self.unconfirmed, self.renew_now, self.renew_not_before) = (true, true, None);
+        (self.unconfirmed, self.renew_now, self.has_failed) = (true, true, false);
     }
 
     /// Whether a renewal for tokens would bring some, is not under way, and has not just failed.
     fn may_ask_for_tokens(&self) -> bool {
-        !self.spent && !self.renew_now && self.renew_not_before.is_none()
+        !self.spent && !self.renew_now && !self.has_failed
     }
 
     /// Whether nobody can be granted this claim any more: no token is left, and none will come.
@@ -71,10 +71,14 @@ impl<R> Held<R> {
         self.spent && self.fences.left() == 0
     }
 
+    pub(super) fn replicas(&self) -> Option<Replicas> {
+        self.replicas.as_deref().copied()
+    }
+
     /// Whether the claim has what a waiter asks for: a lease as long, and a grant that as many
     /// replicas acknowledged. Both are fixed when it is opened.
     pub(super) fn suits(&self, ask: &Ask) -> bool {
-        self.lease >= ask.lease && ask.replicas.is_none_or(|it| it.is_met_by(self.replicas))
+        self.lease >= ask.lease && ask.replicas.is_none_or(|it| it.is_met_by(self.replicas()))
     }
 
     /// Whether a claim that suits a waiter is to be renewed before it is handed on to that.
@@ -89,8 +93,9 @@ impl<R> Held<R> {
     fn may_hand_off(&self, ask: &Ask, now: Instant) -> bool {
         match self.wanted {
             None => true,
-            Some((since, used)) => {
-                used < ask.handoffs_max && now.saturating_duration_since(since) < ask.slice
+            Some(since) => {
+                self.handed_off < ask.handoffs_max
+                    && now.saturating_duration_since(since) < ask.slice
             }
         }
     }
@@ -109,7 +114,7 @@ impl<W, R> Cohort<W, R> {
             Some(head) if held.is_stale_for(&head.ask, now) => Idle::Refill,
             Some(_) => Idle::Pass,
             None if held.wanted.is_some() || self.closed => Idle::Withdraw,
-            None => match held.linger_until {
+            None => match held.linger.as_ref().and_then(|linger| linger.until) {
                 Some(until) if now < until => Idle::LingerUntil(until),
                 _ => Idle::Withdraw,
             },
@@ -151,7 +156,7 @@ impl<W, R> Cohort<W, R> {
                 None => {}
             }
         }
-        self.counters.acquired += 1;
+        self.acquired += 1;
         fx.changes.granted = true;
         self.refuse_those_in_vain(now, fx);
         true
@@ -172,12 +177,12 @@ impl<W, R> Cohort<W, R> {
         if !self.grant_head(now, fx) {
             return false;
         }
-        self.counters.handoffs_local += 1;
+        self.count().handoffs_local += 1;
         fx.changes.handed_on = Some(HandOff::Local);
         if let Place::Held(held) = &mut self.place
-            && let Some((_, used)) = &mut held.wanted
+            && held.wanted.is_some()
         {
-            *used += 1;
+            held.handed_off += 1;
         }
         true
     }
@@ -198,20 +203,22 @@ impl<W, R> Cohort<W, R> {
     /// them gave none any time.
     pub(crate) fn lacks(&self, token: u64, wanted: Replicas) -> Option<NotReplicated> {
         let Place::Held(held) = &self.place else { return None };
-        if self.holder() != Some(token) || wanted.is_met_by(held.replicas) {
+        if self.holder() != Some(token) || wanted.is_met_by(held.replicas()) {
             return None;
         }
         let (acknowledged, timeout) =
-            held.replicas.map_or((0, Duration::ZERO), |had| (had.count, had.timeout));
+            held.replicas().map_or((0, Duration::ZERO), |had| (had.count, had.timeout));
         Some(NotReplicated { wanted: wanted.count, acknowledged, timeout })
     }
 
     /// A guard goes whose hold is over already.
     fn forget_lost(&mut self, token: u64) {
-        self.lost.retain_mut(|lost| {
-            lost.guards -= u32::from(lost.token == token);
-            lost.guards > 0
-        });
+        if let Some(more) = &mut self.more {
+            more.lost.retain_mut(|lost| {
+                lost.guards -= u32::from(lost.token == token);
+                lost.guards > 0
+            });
+        }
     }
 
     /// A guard gives the lock up; of several guards of one hold, the last one does. Where the
@@ -247,10 +254,10 @@ impl<W, R> Cohort<W, R> {
             admission.released(held_for);
         }
         fx.changes.ended = ended;
-        if !self.watchers.is_empty() {
-            self.watchers.retain(|_, watcher| watcher.token != token);
+        if let Some(linger) = &mut held.linger {
+            linger.until = Some(now + linger.time);
         }
-        held.linger_until = (!held.linger.is_zero()).then(|| now + held.linger);
+        self.forget_watchers(token);
         if self.pass(now, fx) {
             // The claim had a holder, so no earlier release waits for its withdrawal.
             return Some(ReleaseAnswer::Released);
@@ -280,30 +287,37 @@ impl<W, R> Cohort<W, R> {
     ) {
         let clock = LeaseClock::start(sent, grant.valid_for);
         if grant.handed_on {
-            self.counters.handoffs_remote += 1;
+            self.count().handoffs_remote += 1;
             fx.changes.handed_on = Some(HandOff::Remote);
         }
         self.place = Place::Held(Held {
             lease,
-            replicas,
+            replicas: replicas.map(Box::new),
             clock,
             fences: grant.fences,
             renew_now: false,
             refilling: false,
-            renew_not_before: None,
+            has_failed: false,
             unconfirmed: false,
             spent: false,
             revoke_requested: grant.revoke_requested,
-            wanted: grant.wanted.then_some((now, 0)),
+            wanted: grant.wanted.then_some(now),
+            handed_off: 0,
             holder: None,
-            linger_until: None,
-            linger: Duration::ZERO,
+            linger: None,
             reply: None,
             over: !clock.is_valid(now),
         });
         if clock.is_valid(now) && self.grant_head(now, fx) {
             let busy = Verdict::TimedOut(self.blocked_by());
             self.fail_impatient(&busy, fx);
+        }
+    }
+
+    /// The claim is renewed from now on, until that was answered.
+    pub(crate) fn renewing(&mut self, now: Instant) {
+        if let Place::Held(held) = &mut self.place {
+            held.clock.renewal_begins(now);
         }
     }
 
@@ -323,8 +337,8 @@ impl<W, R> Cohort<W, R> {
             Ok(Renewal::Held(grant)) => {
                 self.trouble = None;
                 self.answered_at = Some(now);
-                self.counters.renewals += 1;
-                held.renew_not_before = None;
+                self.renewals += 1;
+                held.has_failed = false;
                 held.unconfirmed = false;
                 if held.over || !held.clock.is_valid(now) {
                     // A late answer does not revive a hold that was told lost.
@@ -336,7 +350,7 @@ impl<W, R> Cohort<W, R> {
                     held.fences.extend(grant.fences);
                 }
                 match (grant.wanted, held.wanted) {
-                    (true, None) => held.wanted = Some((now, 0)),
+                    (true, None) => (held.wanted, held.handed_off) = (Some(now), 0),
                     (false, _) => held.wanted = None,
                     (true, Some(_)) => {}
                 }
@@ -362,7 +376,7 @@ impl<W, R> Cohort<W, R> {
             }
             Err(fault) => {
                 held.clock.renewal_failed(now);
-                held.renew_not_before = Some(held.clock.renew_at());
+                held.has_failed = true;
                 self.trouble = Some(Box::new(fault));
                 self.tell_failing(fx);
             }

@@ -210,8 +210,8 @@ struct Asking {
 struct Held<R> {
     /// Asked for by the waiter that opened the claim. Each renewal is for as long.
     lease: Duration,
-    /// By how many replicas its grant was acknowledged, if that was asked for.
-    replicas: Option<Replicas>,
+    /// By how many replicas its grant was acknowledged, if that was asked for, as few do.
+    replicas: Option<Box<Replicas>>,
     clock: LeaseClock,
     fences: FenceRange,
     /// The store has no more tokens for this claim than those in `fences`.
@@ -222,21 +222,29 @@ struct Held<R> {
     renew_now: bool,
     /// The renewal under way was sent for those in line, see [`held::Idle::Refill`].
     refilling: bool,
-    /// No renewal before this, after one that failed.
-    renew_not_before: Option<Instant>,
+    /// The last renewal failed: there is none before the clock says so, for whatever reason.
+    has_failed: bool,
     /// Another server has taken the place of the one that granted it, and may know nothing of it:
     /// nobody new is given the claim until it was renewed there.
     unconfirmed: bool,
-    /// Since when other claims wait, and the hand-offs here since.
-    wanted: Option<(Instant, u32)>,
+    /// Since when other claims wait.
+    wanted: Option<Instant>,
+    /// The hand-offs here since.
+    handed_off: u32,
     holder: Option<Holder>,
-    /// When a claim without a holder is given back, unless `wanted` comes first.
-    linger_until: Option<Instant>,
-    linger: Duration,
+    linger: Option<Box<Linger>>,
     /// Who is told when the claim was withdrawn.
     reply: Option<R>,
     /// The lease ended by our clock; a late answer does not revive it.
     over: bool,
+}
+
+/// The last hold is to be followed by another one.
+#[derive(Debug)]
+struct Linger {
+    time: Duration,
+    /// When a claim without a holder is given back, unless others want it first.
+    until: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -268,26 +276,51 @@ pub(crate) struct Cohort<W, R> {
     place: Place<R>,
     /// No deadline in the line is earlier than this.
     earliest: Option<Instant>,
+    /// Why the store did not answer the last time.
+    trouble: Option<Box<Fault>>,
+    /// When the store last answered, or a guard of this process last let go.
+    answered_at: Option<Instant>,
+    /// From when two want the key at once on.
+    admission: Option<Box<Admission>>,
+    acquired: u64,
+    renewals: u64,
+    /// Not there for most keys, so that many can be held at once.
+    more: Option<Box<More<W>>>,
+    has_driver: bool,
+    retired: bool,
+    closed: bool,
+}
+
+/// What most keys never need: they are free when they are asked for, and released by their holder.
+#[derive(Debug)]
+struct More<W> {
     /// Claims ahead of ours at the last answer.
     ahead: Option<Option<u32>>,
-    /// Why the store did not answer the last time, and how often in a row.
-    trouble: Option<Box<Fault>>,
+    /// How often in a row the store did not answer.
     failures: u32,
-    /// Pause before the store is asked again after trouble.
+    /// Pause before it is asked again.
     ask_not_before: Option<Instant>,
     /// Holds that ended before their release, until their guards are gone.
     lost: Vec<LostHold>,
     /// Who wants to know something of a hold, by a number of their own.
     watchers: BTreeMap<u64, told::Watcher<W>>,
     watchers_made: u64,
-    /// When the store last answered, or a guard of this process last let go.
-    answered_at: Option<Instant>,
-    /// From when two want the key at once on.
-    admission: Option<Box<Admission>>,
+    /// But for those that every key has.
     counters: Counters,
-    has_driver: bool,
-    retired: bool,
-    closed: bool,
+}
+
+impl<W> Default for More<W> {
+    fn default() -> Self {
+        Self {
+            ahead: None,
+            failures: 0,
+            ask_not_before: None,
+            lost: Vec::new(),
+            watchers: BTreeMap::new(),
+            watchers_made: 0,
+            counters: Counters::default(),
+        }
+    }
 }
 
 impl<W, R> Cohort<W, R> {
@@ -296,24 +329,12 @@ impl<W, R> Cohort<W, R> {
             line: Line::new(),
             place: Place::Vacant,
             earliest: None,
-            ahead: None,
             trouble: None,
-            failures: 0,
-            ask_not_before: None,
-            lost: Vec::new(),
-            watchers: BTreeMap::new(),
-            watchers_made: 0,
             answered_at: None,
             admission: None,
-            counters: Counters {
-                acquired: 0,
-                handoffs_local: 0,
-                handoffs_remote: 0,
-                timeouts: 0,
-                refused: 0,
-                lost: 0,
-                renewals: 0,
-            },
+            acquired: 0,
+            renewals: 0,
+            more: None,
             has_driver: false,
             retired: false,
             closed: false,
@@ -321,7 +342,29 @@ impl<W, R> Cohort<W, R> {
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        self.counters
+        let counters = self.more.as_ref().map_or_else(Counters::default, |more| more.counters);
+        Counters { acquired: self.acquired, renewals: self.renewals, ..counters }
+    }
+
+    fn more(&mut self) -> &mut More<W> {
+        self.more.get_or_insert_default()
+    }
+
+    /// What there is to count that not every key has.
+    fn count(&mut self) -> &mut Counters {
+        &mut self.more().counters
+    }
+
+    fn ahead(&self) -> Option<u32> {
+        self.more.as_ref()?.ahead.flatten()
+    }
+
+    fn ask_not_before(&self) -> Option<Instant> {
+        self.more.as_ref()?.ask_not_before
+    }
+
+    fn has_watchers(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| !more.watchers.is_empty())
     }
 
     /// How many wait in line.
@@ -353,7 +396,8 @@ impl<W, R> Cohort<W, R> {
                 wakers.push(waker.clone());
             }
         }
-        wakers.extend(self.watchers.values().map(|watcher| watcher.waker().clone()));
+        let watchers = self.more.iter().flat_map(|more| more.watchers.values());
+        wakers.extend(watchers.map(|watcher| watcher.waker().clone()));
         wakers
     }
 

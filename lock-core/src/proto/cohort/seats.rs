@@ -26,7 +26,7 @@ impl<W, R> Cohort<W, R> {
             return Entry::Full(self.line.len());
         }
         if let Some(overload) = self.overload(&ask, now) {
-            self.counters.refused += 1;
+            self.count().refused += 1;
             return Entry::Refused(overload);
         }
         let state = match self.refusal(&ask) {
@@ -98,8 +98,8 @@ impl<W, R> Cohort<W, R> {
         if held.holder.as_ref().is_some_and(|holder| holder.until.is_some()) {
             fx.poke = true;
         }
-        self.counters.acquired += 1;
-        self.counters.handoffs_local += 1;
+        self.acquired += 1;
+        self.count().handoffs_local += 1;
         fx.changes.granted = true;
         fx.changes.handed_on = Some(HandOff::Local);
         Some(token)
@@ -158,7 +158,7 @@ impl<W, R> Cohort<W, R> {
                 self.earliest = Some(self.earliest.map_or(deadline, |other| other.min(deadline)));
             } else {
                 let verdict = self.expiry(entered);
-                self.counters.timeouts += u64::from(matches!(verdict, Verdict::TimedOut(_)));
+                self.count().timeouts += u64::from(matches!(verdict, Verdict::TimedOut(_)));
                 self.fail(id, verdict, fx);
             }
         }
@@ -190,14 +190,14 @@ impl<W, R> Cohort<W, R> {
     pub(crate) fn expire(&mut self, seat: SeatId, fx: &mut Effects<W, R>) {
         let Some(entered) = self.line.get(seat).map(|seat| seat.entered) else { return };
         let verdict = self.expiry(entered);
-        self.counters.timeouts += u64::from(matches!(verdict, Verdict::TimedOut(_)));
+        self.count().timeouts += u64::from(matches!(verdict, Verdict::TimedOut(_)));
         self.fail(seat, verdict, fx);
     }
 
     pub(super) fn blocked_by(&self) -> BlockedBy {
         match self.holder() {
             Some(token) => BlockedBy::ThisClient { token: crate::FencingToken::new(token) },
-            None => BlockedBy::Others { ahead: self.ahead.flatten() },
+            None => BlockedBy::Others { ahead: self.ahead() },
         }
     }
 

@@ -33,7 +33,7 @@ impl<W, R> Cohort<W, R> {
 
     /// Whether somebody here waits for a push. Else it would only matter to a hold that lasts.
     fn is_to_listen(&self) -> bool {
-        self.holder().is_none() || !self.line.is_empty() || !self.watchers.is_empty()
+        self.holder().is_none() || !self.line.is_empty() || self.has_watchers()
     }
 
     // ## Vacant => (Vacant | Asking)
@@ -47,13 +47,15 @@ impl<W, R> Cohort<W, R> {
             // A try that does not wait must not find the place of our own former claim taken.
             return self.wait_until(None);
         }
-        if let Some(at) = self.ask_not_before
+        if let Some(at) = self.ask_not_before()
             && now < at
         {
             return self.wait_until(Some(at));
         }
         // What an earlier claim was told says nothing about this one.
-        self.ahead = None;
+        if let Some(more) = &mut self.more {
+            more.ahead = None;
+        }
         let (ask_at, answered, given_back) = (now, false, false);
         self.place =
             Place::Asking(Asking { lease, replicas, patient, ask_at, answered, given_back });
@@ -108,14 +110,15 @@ impl<W, R> Cohort<W, R> {
         }
         let Place::Held(held) = &mut self.place else { return self.wait_until(wake_at) };
         held.renew_now |= refill;
-        let ready = held.renew_not_before.is_none_or(|at| now >= at);
-        if !asking && ((held.renew_now && ready) || now >= held.clock.renew_at()) {
+        let is_due = now >= held.clock.renew_at();
+        if !asking && (is_due || (held.renew_now && !held.has_failed)) {
             held.refilling = refill;
             return Step::Renew;
         }
         let mut wake_at =
             wake_at.map_or(held.clock.valid_until(), |at| at.min(held.clock.valid_until()));
-        if !asking {
+        // While it is asked, when that is due next: the timer stays where it is with the answer.
+        if !asking || held.clock.renew_at() > now {
             wake_at = wake_at.min(held.clock.renew_at());
         }
         if let Some(until) = held.holder.as_ref().and_then(|holder| holder.until) {
@@ -159,7 +162,7 @@ impl<W, R> Cohort<W, R> {
             }
             Err(fault) if moved => {
                 asking.ask_at = now;
-                self.elsewhere();
+                self.forget_failures();
                 self.fail_impatient(&Verdict::Unavailable(fault.clone()), fx);
                 self.trouble = Some(Box::new(fault));
             }
@@ -171,14 +174,15 @@ impl<W, R> Cohort<W, R> {
                 if !asked.is_some_and(|asked| self.fail_unreplicated(asked, &fault, fx)) {
                     // Whoever asked for it has left. A store that says so of every grant must not
                     // be asked without end.
-                    self.ask_not_before = Some(now + pause(1));
+                    self.more().ask_not_before = Some(now + pause(1));
                 }
             }
             Err(fault) => {
-                self.failures += 1;
-                let again = now + pause(self.failures);
+                let more = self.more.get_or_insert_default();
+                more.failures += 1;
+                let again = now + pause(more.failures);
+                more.ask_not_before = Some(again);
                 asking.ask_at = again;
-                self.ask_not_before = Some(again);
                 let verdict = Verdict::Unavailable(fault.clone());
                 if matches!(fault.kind(), FaultKind::Transient | FaultKind::Superseded) {
                     self.fail_impatient(&verdict, fx);
@@ -193,10 +197,9 @@ impl<W, R> Cohort<W, R> {
     fn answered(&mut self, ahead: Option<Option<u32>>, now: Instant) {
         self.trouble = None;
         self.answered_at = Some(now);
-        self.failures = 0;
-        self.ask_not_before = None;
+        self.forget_failures();
         if ahead.is_some() {
-            self.ahead = ahead;
+            self.more().ahead = ahead;
         }
     }
 
@@ -207,21 +210,23 @@ impl<W, R> Cohort<W, R> {
         fault.is_superseded() && !again
     }
 
-    /// The failures of one server say nothing of the next.
-    fn elsewhere(&mut self) {
-        self.failures = 0;
-        self.ask_not_before = None;
+    /// The failures so far say nothing of what comes: it answered, or another server is asked.
+    fn forget_failures(&mut self) {
+        if let Some(more) = &mut self.more {
+            (more.failures, more.ask_not_before) = (0, None);
+        }
     }
 
     /// The backend pushed something.
     pub(crate) fn changed(&mut self, change: Change, now: Instant) {
         if change == Change::Elsewhere {
-            self.elsewhere();
+            self.forget_failures();
         }
+        let not_before = self.ask_not_before();
         match &mut self.place {
             // A store that did not answer is left alone for its pause, whatever it pushes.
             Place::Asking(asking) => {
-                asking.ask_at = self.ask_not_before.map_or(now, |at| at.max(now));
+                asking.ask_at = not_before.map_or(now, |at| at.max(now));
             }
             Place::Held(held) => match change {
                 Change::Here => held.renew_now = true,

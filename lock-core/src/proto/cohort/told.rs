@@ -33,9 +33,9 @@ impl<W, R> Cohort<W, R> {
         let Place::Held(held) = &mut self.place else { return };
         let Some(holder) = held.holder.take() else { return };
         fx.changes.ended = Some(holder.ended(now, Some(cause)));
-        self.counters.lost += 1;
+        self.count().lost += 1;
         let Holder { token, guards, .. } = holder;
-        self.lost.push(LostHold { token, cause, guards });
+        self.more().lost.push(LostHold { token, cause, guards });
         self.wake_watchers(token, News::Lost, fx);
         self.forget_watchers(token);
     }
@@ -66,14 +66,14 @@ impl<W, R> Cohort<W, R> {
             self.expire_hold(now, fx);
             fx.poke = true;
         }
-        self.lost.iter().find(|lost| lost.token == token).map(|lost| lost.cause)
+        self.more.as_ref()?.lost.iter().find(|lost| lost.token == token).map(|lost| lost.cause)
     }
 
     /// Why the last renewal of the hold under `token` failed, and how long it is good without one;
     /// `None` unless it failed and the hold is good.
     pub(crate) fn failing(&self, token: u64, now: Instant) -> Option<(Fault, Duration)> {
         let until = self.held_until(token, now)?;
-        let Place::Held(Held { renew_not_before: Some(_), .. }) = &self.place else { return None };
+        let Place::Held(Held { has_failed: true, .. }) = &self.place else { return None };
         let fault = self.trouble.as_deref()?.clone();
         Some((fault, until.saturating_duration_since(now)))
     }
@@ -115,40 +115,44 @@ impl<W, R> Cohort<W, R> {
         if self.holder() != Some(token) {
             return watcher;
         }
+        let more = self.more();
         let number = watcher.unwrap_or_else(|| {
-            self.watchers_made += 1;
-            self.watchers_made
+            more.watchers_made += 1;
+            more.watchers_made
         });
-        self.watchers.insert(number, Watcher { token, news, waker });
+        more.watchers.insert(number, Watcher { token, news, waker });
         Some(number)
     }
 
     /// Forgets a watcher.
     pub(crate) fn unwatch(&mut self, watcher: u64) {
-        self.watchers.remove(&watcher);
+        if let Some(more) = &mut self.more {
+            more.watchers.remove(&watcher);
+        }
     }
 
     fn wake_watchers(&mut self, token: u64, news: News, fx: &mut Effects<W, R>) {
-        let watchers = std::mem::take(&mut self.watchers);
+        let Some(more) = &mut self.more else { return };
+        let watchers = std::mem::take(&mut more.watchers);
         let (told, others): (BTreeMap<_, _>, _) = watchers
             .into_iter()
             .partition(|(_, watcher)| watcher.token == token && watcher.news == news);
-        self.watchers = others;
+        more.watchers = others;
         fx.wake_more.extend(told.into_values().map(|watcher| watcher.waker));
     }
 
     /// Forgets the watchers of a hold that is over.
     pub(super) fn forget_watchers(&mut self, token: u64) {
-        if !self.watchers.is_empty() {
-            self.watchers.retain(|_, watcher| watcher.token != token);
+        if let Some(more) = self.more.as_mut().filter(|more| !more.watchers.is_empty()) {
+            more.watchers.retain(|_, watcher| watcher.token != token);
         }
     }
 
     /// Ends the hold for good at the deadline of a shutdown.
     pub(crate) fn abandon(&mut self, now: Instant, fx: &mut Effects<W, R>) -> bool {
-        let before = self.counters.lost;
+        let before = self.counters().lost;
         self.lose(LostCause::Shutdown, now, fx);
         fx.poke = true;
-        self.counters.lost > before
+        self.counters().lost > before
     }
 }

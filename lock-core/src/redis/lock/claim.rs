@@ -1,7 +1,9 @@
 //! The verbs of one claim.
 
+use std::future::{Future, poll_fn};
 use std::mem;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value};
@@ -51,12 +53,14 @@ pub struct RedisClaim {
     pub(super) servers: Arc<Topology>,
     pub(super) names: Names,
     id: ClaimId,
-    pub(super) terms: Terms,
+    lease_nanos: u64,
     inbox: Option<Arc<Inbox>>,
-    /// Has the pushes to the inbox heard, where that is not so anyway.
-    listening: Option<Listening>,
-    /// The last attempt that was answered with "blocked".
-    blocked: Option<Blocked>,
+    /// None where a free key was taken: those are the many.
+    more: Option<Box<More>>,
+    pub(super) fences: u32,
+    is_exclusive: bool,
+    /// It stands in line if need be.
+    joins: bool,
     held: bool,
     /// Held for the full lease, not only for what is left of a pushed grant.
     renewed: bool,
@@ -70,6 +74,16 @@ pub struct RedisClaim {
     is_asked: bool,
     /// It may be in line there, or was.
     is_in_line: bool,
+}
+
+/// What few claims have.
+#[derive(Debug, Default)]
+pub(super) struct More {
+    replicas: Option<Replicas>,
+    /// Has the pushes to the inbox heard, where that is not so anyway.
+    listening: Option<Listening>,
+    /// The last attempt that was answered with "blocked".
+    blocked: Option<Blocked>,
     /// Where its tokens end, in a quorum.
     pub(super) clock: Option<u64>,
     /// Where attempts were sent whose effect is not known: they may take effect later still, and
@@ -94,14 +108,18 @@ impl RedisClaim {
         id: ClaimId,
         terms: Terms,
     ) -> Self {
+        let Terms { lease, mode, fences, patience, name: _, replicas } = terms;
+        let more = replicas.map(|_| Box::new(More { replicas, ..More::default() }));
         Self {
             names: Names::new(key),
             servers,
             id,
-            terms,
+            lease_nanos: u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX),
             inbox: None,
-            listening: None,
-            blocked: None,
+            more,
+            fences,
+            is_exclusive: mode == Mode::Exclusive,
+            joins: patience.is_none_or(|patience| !patience.is_zero()),
             held: false,
             renewed: false,
             is_tracked: false,
@@ -109,9 +127,31 @@ impl RedisClaim {
             tokens: (0, 0),
             is_asked: false,
             is_in_line: false,
-            clock: None,
-            doubts: Vec::new(),
         }
+    }
+
+    pub(super) fn lease(&self) -> Duration {
+        Duration::from_nanos(self.lease_nanos)
+    }
+
+    pub(super) fn more(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
+    }
+
+    fn replicas(&self) -> Option<Replicas> {
+        self.more.as_ref()?.replicas
+    }
+
+    fn listening(&self) -> Option<&Listening> {
+        self.more.as_ref()?.listening.as_ref()
+    }
+
+    fn take_blocked(&mut self) -> Option<Blocked> {
+        self.more.as_mut()?.blocked.take()
+    }
+
+    pub(super) fn clock(&self) -> Option<u64> {
+        self.more.as_ref()?.clock
     }
 
     /// A refusal with the rights that are missing, which not every server tells by itself.
@@ -129,7 +169,7 @@ impl RedisClaim {
     /// Sends an attempt, and has its effect replicated if that is asked for; also what is wrong
     /// with that.
     async fn ask(&self, attempt: Call) -> Result<(Value, Option<NotReplicated>), Unserved> {
-        let Some(Replicas { count: wanted, timeout }) = self.terms.replicas else {
+        let Some(Replicas { count: wanted, timeout }) = self.replicas() else {
             let answer = match self.pass() {
                 None => self.servers.call(attempt).await?,
                 Some(pass) => Box::pin(self.ask_member(attempt, &pass)).await?,
@@ -150,11 +190,11 @@ impl RedisClaim {
     }
 
     pub(super) fn owner(&self) -> Owner<'_> {
-        Owner { claim: self.id, session: &self.servers.session, of_quorum: self.clock.is_some() }
+        Owner { claim: self.id, session: &self.servers.session, of_quorum: self.clock().is_some() }
     }
 
     pub(super) fn claim_lease(&self) -> Duration {
-        claim_lease(&self.terms)
+        self.lease().min(CLAIM_LEASE)
     }
 
     fn recheck(&self) -> Duration {
@@ -164,14 +204,14 @@ impl RedisClaim {
     /// A renewal is begun at a third of the lease. One that hangs is given up after a sixth, so
     /// that two more can be made over new connections before the lease ends.
     fn renew_within(&self) -> Duration {
-        let lease = if self.renewed { self.terms.lease } else { self.claim_lease() };
+        let lease = if self.renewed { self.lease() } else { self.claim_lease() };
         (lease / 6).clamp(RENEW_WITHIN_MIN, REQUEST_WITHIN)
     }
 
     /// A hand-off was pushed: it is good for what is left of the claim lease, counted from before
     /// it can have happened.
     fn handed_on(&self, handed: Handed) -> Option<Grant> {
-        let Blocked { sent, latest } = self.blocked?;
+        let Blocked { sent, latest } = self.more.as_ref()?.blocked?;
         if handed.fences.last()? <= latest {
             // Of an earlier hand-off, which has run out: it was long on its way.
             return None;
@@ -195,7 +235,7 @@ impl RedisClaim {
         self.wanted = wanted.unwrap_or(self.wanted);
         Grant {
             fences,
-            valid_for: self.terms.lease,
+            valid_for: self.lease(),
             wanted: self.wanted,
             handed_on: false,
             revoke_requested: false,
@@ -209,7 +249,7 @@ impl RedisClaim {
     }
 
     fn blocked(&mut self, blocked: Blocked, ahead: i64, left_ms: i64, foreign: bool) -> Attempt {
-        (self.blocked, self.is_in_line) = (Some(blocked), true);
+        (self.more().blocked, self.is_in_line) = (Some(blocked), true);
         let mut recheck = self.recheck();
         if let Ok(left) = u64::try_from(left_ms) {
             // The server drops a key when its time has passed, not when it has come.
@@ -224,19 +264,19 @@ impl RedisClaim {
     /// Asks the store where the claim stands; `join`: and stands in line if need be.
     async fn stand(&mut self, join: bool) -> Result<Attempt, Fault> {
         let is_asked = mem::replace(&mut self.is_asked, true);
-        if self.clock.is_none() && self.terms.replicas.is_none() && !(join && is_asked) {
-            let take = Verb::Take { lease_ms: millis(self.terms.lease) };
+        if self.clock().is_none() && self.replicas().is_none() && !(join && is_asked) {
+            let take = Verb::Take { lease_ms: millis(self.lease()) };
             match self.ask_with_others(take).await {
                 Ok(Answer::Taken(first)) => return Ok(self.takes(free_tokens(first), false)),
                 Ok(_) => {}
                 Err(unserved) => return Err(self.in_doubt(unserved).await),
             }
         }
-        let call = match self.clock {
+        let call = match self.clock() {
             None => {
                 let mut call = self.servers.call_for(&ATTEMPT, &self.names);
                 let stands = Stands::of(join, is_asked);
-                add_attempt(&mut call.command, self.owner(), self.terms.lease, stands);
+                add_attempt(&mut call.command, self.owner(), self.lease(), stands);
                 call
             }
             Some(clock) => self.attempt_of_quorum(join, clock),
@@ -267,7 +307,7 @@ impl RedisClaim {
     fn takes(&mut self, fences: FenceRange, wanted: bool) -> Attempt {
         let mut grant = self.granted(fences, Some(wanted));
         // It stood in line, and found itself the owner. A push that says so is of the past.
-        grant.handed_on = self.blocked.take().is_some();
+        grant.handed_on = self.take_blocked().is_some();
         self.renewed = true;
         self.holds(fences);
         Attempt::Granted(grant)
@@ -278,7 +318,7 @@ impl RedisClaim {
         let fault = unserved.fault.into_fault();
         self.is_in_line = true;
         if let Some(sent) = unserved.sent.filter(|_| fault.is_transient()) {
-            keep_latest(&mut self.doubts, sent, DOUBTS_MAX);
+            keep_latest(&mut self.more().doubts, sent, DOUBTS_MAX);
         }
         self.named(fault).await
     }
@@ -297,7 +337,7 @@ impl RedisClaim {
     /// With the `last` token of its block, if it knows that: where it is not told, the next block
     /// begins at the clock.
     fn withdrawal(&self, last: u64) -> Call {
-        if let Some(clock) = self.clock {
+        if let Some(clock) = self.clock() {
             return self.withdrawal_of_quorum(clock);
         }
         let mut call = self.servers.call_for(&WITHDRAW, &self.names);
@@ -308,41 +348,44 @@ impl RedisClaim {
 
 impl Claim for RedisClaim {
     async fn attempt(&mut self) -> Result<Attempt, Fault> {
-        if self.terms.mode != Mode::Exclusive {
+        if !self.is_exclusive {
             return Err(Fault::new(FaultKind::Refused, "`redis:` serves exclusive locks only"));
         }
         if self.inbox.is_none() {
             self.inbox = Some(self.servers.inboxes.open(self.id));
-            self.listening = self.servers.listen(&self.names, self.id);
+            if let Some(listening) = self.servers.listen(&self.names, self.id) {
+                self.more().listening = Some(listening);
+            }
         }
         let handed = self.inbox.as_ref().and_then(|inbox| inbox.handed());
         // At this moment, not when it came: there may have been another master since.
         let handed = handed.filter(|handed| self.servers.is_current(handed.term));
         // With replicas, a grant that was pushed counts only once they have it, too: ask.
-        if let Some(handed) = handed.filter(|_| self.terms.replicas.is_none())
+        if let Some(handed) = handed.filter(|_| self.replicas().is_none())
             && let Some(grant) = self.handed_on(handed)
         {
             self.wanted = handed.wanted;
             self.holds(handed.fences);
-            self.blocked = None;
+            self.take_blocked();
             return Ok(Attempt::Granted(grant));
         }
-        let heard = self.servers.is_heard(self.listening.as_ref());
-        let join = self.terms.patience.is_none_or(|patience| !patience.is_zero());
+        let heard = self.servers.is_heard(self.listening());
+        let join = self.joins;
         let answer = self.stand(join).await?;
         if let (false, true, Attempt::Blocked { .. }) = (heard, join, &answer) {
             // A hand-off before anybody listened was pushed to nobody, and this claim passed over.
-            self.servers.heard(self.listening.as_ref()).await;
+            self.servers.heard(self.listening()).await;
             return Box::pin(self.stand(join)).await;
         }
         Ok(answer)
     }
 
-    async fn changed(&mut self) -> Change {
-        match &self.inbox {
-            Some(inbox) => inbox.changed(self.held).await,
-            None => std::future::pending().await,
-        }
+    // Not an async fn: each held key has room for one.
+    fn changed(&mut self) -> impl Future<Output = Change> + Send {
+        poll_fn(|cx| match &self.inbox {
+            Some(inbox) => inbox.poll_changed(self.held, cx),
+            None => Poll::Pending,
+        })
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
@@ -352,9 +395,9 @@ impl Claim for RedisClaim {
         let renew = Renew {
             names: self.names.clone(),
             claim: self.id,
-            lease_ms: millis(self.terms.lease),
+            lease_ms: millis(self.lease()),
             // The members of a quorum agree on tokens when they grant.
-            tokens: self.clock.is_none(),
+            tokens: self.clock().is_none(),
             within: self.renew_within(),
             slot: self.servers.slot(&self.names),
         };
@@ -387,13 +430,14 @@ impl Claim for RedisClaim {
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         // A push still on its way is of a place in line that is given up.
         let held = self.held;
-        (self.blocked, self.held, self.renewed) = (None, false, false);
+        self.take_blocked();
+        (self.held, self.renewed) = (false, false);
         let pass = self.pass();
         self.wanted |= self.inbox.as_ref().is_some_and(|inbox| inbox.is_wanted());
-        let doubts = mem::take(&mut self.doubts);
+        let doubts = self.more.as_mut().map_or_else(Vec::new, |more| mem::take(&mut more.doubts));
         // Told once: what is asked again, or late, may find a later holder whose tokens are those.
         let (_, last) = mem::take(&mut self.tokens);
-        if self.clock.is_none() && doubts.is_empty() && !self.knows_of_others() {
+        if self.clock().is_none() && doubts.is_empty() && !self.knows_of_others() {
             match self.ask_with_others(Verb::Give).await {
                 Ok(Answer::Given) => return Ok(Withdrawal::Released),
                 Ok(_) => {}
@@ -477,10 +521,6 @@ fn free_tokens(first: u64) -> FenceRange {
     FenceRange::new(first, first + (FREE_TOKENS - 1))
 }
 
-fn claim_lease(terms: &Terms) -> Duration {
-    terms.lease.min(CLAIM_LEASE)
-}
-
 fn keep_latest<T>(all: &mut Vec<T>, next: T, max: usize) {
     if all.len() >= max {
         all.remove(0);
@@ -514,8 +554,8 @@ mod tests {
 
     use super::*;
     use crate::redis::protocol::script::{RENEW, Script};
-    use crate::redis::wire::fake;
     use crate::redis::topology::origin::Origin;
+    use crate::redis::wire::fake;
 
     fn sha(script: &Script) -> String {
         match script.evalsha(0).args_iter().nth(1) {

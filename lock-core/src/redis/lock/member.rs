@@ -26,7 +26,7 @@ const REFUSED: Value = Value::Int(-2);
 impl RedisClaim {
     /// How a member of a quorum is asked; a lock of one server has none.
     pub(super) fn pass(&self) -> Option<Pass> {
-        self.clock.and_then(|_| self.servers.gate.pass())
+        self.clock().and_then(|_| self.servers.gate.pass())
     }
 
     /// A call for the key at a server of a quorum, which needs more keys where it is enrolled.
@@ -39,19 +39,19 @@ impl RedisClaim {
         let mut call = self.of_quorum(&QUORUM_ATTEMPT);
         call.command
             .arg(self.owner())
-            .arg(millis(self.terms.lease))
-            .arg(self.terms.fences)
+            .arg(millis(self.lease()))
+            .arg(self.fences)
             .arg(u8::from(join))
             .arg(millis(CLAIM_LEASE))
             .arg(millis(self.claim_lease()))
-            .arg(millis(self.terms.lease + FENCE_KEPT))
+            .arg(millis(self.lease() + FENCE_KEPT))
             .arg(clock);
         call
     }
 
     pub(super) fn withdrawal_of_quorum(&self, clock: u64) -> Call {
         let mut call = self.of_quorum(&QUORUM_WITHDRAW);
-        call.command.arg(self.owner()).arg(self.terms.fences).arg(clock);
+        call.command.arg(self.owner()).arg(self.fences).arg(clock);
         call
     }
 
@@ -103,12 +103,12 @@ impl RedisClaim {
 
 impl MemberClaim for RedisClaim {
     fn count_from(&mut self, clock: u64) {
-        self.clock = Some(clock);
+        self.more().clock = Some(clock);
     }
 
     async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
         let mut call = self.of_quorum(&RAISE);
-        call.command.arg(self.owner()).arg(to).arg(millis(self.terms.lease + FENCE_KEPT));
+        call.command.arg(self.owner()).arg(to).arg(millis(self.lease() + FENCE_KEPT));
         let answer = match self.pass() {
             None => self.servers.call(call).await,
             Some(pass) => self.ask_member(call, &pass).await,

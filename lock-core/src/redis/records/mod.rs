@@ -54,6 +54,7 @@ pub struct RedisRecords {
 enum Wire {
     Own(Arc<Connection>),
     Cluster(Arc<Cluster>),
+    #[cfg_attr(not(feature = "deadpool"), expect(dead_code, reason = "there is no pool then"))]
     Pool(RedisPool),
 }
 
@@ -101,6 +102,7 @@ impl RedisRecords {
     /// # Cancel safety
     ///
     /// Nothing is left behind when it is dropped.
+    #[cfg(feature = "deadpool")]
     pub async fn with_pool(pool: impl Into<RedisPool>) -> Result<Self, ConnectError> {
         let probe = format!("idem:{{probe-{}}}", clock::random_claim_id());
         let this = Self { wire: Wire::Pool(pool.into()) };

@@ -1,21 +1,24 @@
 //! Pushes, by claim.
 
+#[cfg(test)]
+use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use hashbrown::HashTable;
 use redis::{PushInfo, PushKind, Value};
-use tokio::sync::Notify;
 
 use crate::backend::{Change, ClaimId};
 use crate::proto::FenceRange;
 use crate::redis::protocol::names;
 
-/// What was pushed to one claim and not looked at yet.
-#[derive(Debug, Default)]
+/// What was pushed to one claim and not looked at yet. Every held key has one.
+#[derive(Debug)]
 pub(in crate::redis) struct Inbox {
+    /// The claim, in halves: whole, it would be aligned as 16 bytes are.
+    claim: [u64; 2],
     news: Mutex<News>,
-    poke: Notify,
 }
 
 /// A hand-off as it was pushed.
@@ -29,10 +32,13 @@ pub(in crate::redis) struct Handed {
 
 #[derive(Debug, Default)]
 struct News {
-    handed: Option<Handed>,
+    /// On the heap, as a claim that is held has none.
+    handed: Option<Box<Handed>>,
     wanted: bool,
     /// The store is to be asked, whatever is known of it.
     ask: Option<Why>,
+    /// The claim, while it listens.
+    waker: Option<Waker>,
 }
 
 /// Why the store is to be asked, the graver one behind.
@@ -60,9 +66,8 @@ impl News {
     /// two connections may cross.
     fn hand(&mut self, handed: Handed) {
         let order = |it: Handed| (it.term, it.fences.first());
-        let newer = |old: Handed| order(old) < order(handed);
-        if self.handed.is_none_or(newer) {
-            self.handed = Some(handed);
+        if self.handed.as_ref().is_none_or(|old| order(**old) < order(handed)) {
+            self.handed = Some(Box::new(handed));
         }
     }
 
@@ -74,6 +79,14 @@ impl News {
 }
 
 impl Inbox {
+    fn new(claim: ClaimId) -> Self {
+        Self { claim: halves(claim), news: Mutex::default() }
+    }
+
+    fn hash(&self) -> u64 {
+        self.claim[0]
+    }
+
     fn news(&self) -> MutexGuard<'_, News> {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,7 +100,7 @@ impl Inbox {
     pub(in crate::redis) fn handed(&self) -> Option<Handed> {
         let mut news = self.news();
         news.ask = None;
-        news.handed.take()
+        news.handed.take().map(|handed| *handed)
     }
 
     /// Whether it was told that others want the key, and forgot it not yet.
@@ -102,71 +115,99 @@ impl Inbox {
         std::mem::take(&mut news.wanted)
     }
 
-    /// Has the claim ask, whatever was pushed to it.
-    fn stir(&self, why: Why) {
+    /// Puts something in, and has the claim look.
+    fn put(&self, what: impl FnOnce(&mut News)) {
         let mut news = self.news();
-        *news = News { ask: news.ask.max(Some(why)), ..News::default() };
+        what(&mut news);
+        let waker = news.waker.take();
         drop(news);
-        self.poke.notify_one();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
-    /// Resolves when there is something that `holding` claims or waiting ones care for.
-    pub(in crate::redis) async fn changed(&self, holding: bool) -> Change {
-        loop {
-            // Pokes leave a permit behind, so none that comes between is missed.
-            if let Some(change) = self.news().change(holding) {
-                return change;
-            }
-            self.poke.notified().await;
+    /// Has the claim ask, whatever was pushed to it.
+    fn stir(&self, why: Why) {
+        self.put(|news| {
+            (news.handed, news.wanted, news.ask) = (None, false, news.ask.max(Some(why)));
+        });
+    }
+
+    /// Has the claim ask.
+    fn tell(&self) {
+        self.put(|news| {
+            news.ask.get_or_insert(Why::Told);
+        });
+    }
+
+    /// Whether there is something that `holding` claims or waiting ones care for. For one who
+    /// listens: the last to poll is woken.
+    pub(in crate::redis) fn poll_changed(&self, holding: bool, cx: &Context<'_>) -> Poll<Change> {
+        let mut news = self.news();
+        if let Some(change) = news.change(holding) {
+            return Poll::Ready(change);
         }
+        match &mut news.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    /// Resolves when there is.
+    #[cfg(test)]
+    pub(in crate::redis) async fn changed(&self, holding: bool) -> Change {
+        poll_fn(|cx| self.poll_changed(holding, cx)).await
     }
 }
 
 /// The inboxes of a session. A claim's id is random, and its own hash.
 #[derive(Debug, Default)]
 pub(in crate::redis) struct Inboxes {
-    claims: Mutex<HashTable<(ClaimId, Arc<Inbox>)>>,
-    /// The claims that were renewed, by the hash of their key: the server tells when others write it.
-    renewed: Mutex<HashTable<(u64, ClaimId)>>,
+    claims: Mutex<HashTable<Arc<Inbox>>>,
+    /// The claims that were renewed, by the hash of their key, and each by its own: the server tells
+    /// when others write the key.
+    renewed: Mutex<HashTable<[u64; 2]>>,
     keys: RandomState,
 }
 
-fn hash(claim: ClaimId) -> u64 {
-    claim.bits() as u64
+/// The hash of a claim, and the rest of it.
+fn halves(claim: ClaimId) -> [u64; 2] {
+    [claim.bits() as u64, (claim.bits() >> 64) as u64]
 }
 
 impl Inboxes {
-    fn claims(&self) -> MutexGuard<'_, HashTable<(ClaimId, Arc<Inbox>)>> {
+    fn claims(&self) -> MutexGuard<'_, HashTable<Arc<Inbox>>> {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(in crate::redis) fn open(&self, claim: ClaimId) -> Arc<Inbox> {
         let mut claims = self.claims();
-        let is_it = |(other, _): &(ClaimId, _)| *other == claim;
-        let entry = claims.entry(hash(claim), is_it, |(other, _)| hash(*other));
-        entry.or_insert_with(|| (claim, Arc::default())).get().1.clone()
+        let it = halves(claim);
+        let entry = claims.entry(it[0], |inbox| inbox.claim == it, |inbox| inbox.hash());
+        entry.or_insert_with(|| Arc::new(Inbox::new(claim))).get().clone()
     }
 
     pub(in crate::redis) fn close(&self, claim: ClaimId) {
         let mut claims = self.claims();
-        if let Ok(found) = claims.find_entry(hash(claim), |(other, _)| *other == claim) {
+        let it = halves(claim);
+        if let Ok(found) = claims.find_entry(it[0], |inbox| inbox.claim == it) {
             found.remove();
         }
         if claims.is_empty() {
-            claims.shrink_to(64, |(other, _)| hash(*other));
+            claims.shrink_to(64, |inbox| inbox.hash());
         }
     }
 
     fn get(&self, claim: ClaimId) -> Option<Arc<Inbox>> {
-        let claims = self.claims();
-        let found = claims.find(hash(claim), |(other, _)| *other == claim);
-        found.map(|(_, inbox)| inbox.clone())
+        let it = halves(claim);
+        self.claims().find(it[0], |inbox| inbox.claim == it).cloned()
     }
 
     /// This claim on this key was renewed, and so its key read.
     pub(in crate::redis) fn renewed(&self, key: &[u8], claim: ClaimId) {
         let hash = self.keys.hash_one(key);
-        self.by_key().insert_unique(hash, (hash, claim), |(hash, _)| *hash);
+        self.by_key().insert_unique(hash, [hash, halves(claim)[0]], |[hash, _]| *hash);
     }
 
     /// How many claims are renewed.
@@ -176,16 +217,17 @@ impl Inboxes {
 
     /// It is renewed no more.
     pub(in crate::redis) fn given_up(&self, key: &[u8], claim: ClaimId) {
+        let hash = self.keys.hash_one(key);
         let mut renewed = self.by_key();
-        if let Ok(found) = renewed.find_entry(self.keys.hash_one(key), |(_, it)| *it == claim) {
+        if let Ok(found) = renewed.find_entry(hash, |[_, it]| *it == halves(claim)[0]) {
             found.remove();
         }
         if renewed.is_empty() {
-            renewed.shrink_to(64, |(hash, _)| *hash);
+            renewed.shrink_to(64, |[hash, _]| *hash);
         }
     }
 
-    fn by_key(&self) -> MutexGuard<'_, HashTable<(u64, ClaimId)>> {
+    fn by_key(&self) -> MutexGuard<'_, HashTable<[u64; 2]>> {
         self.renewed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -193,25 +235,27 @@ impl Inboxes {
     pub(in crate::redis) fn written_by_others(&self, push: &PushInfo) {
         let Some(Value::Array(names)) = push.data.first() else {
             // All keys were flushed.
-            return self.ask(self.by_key().iter().map(|(_, claim)| *claim).collect());
+            return self.ask(self.by_key().iter().map(|[_, claim]| *claim).collect());
         };
         for name in names {
             let Value::BulkString(name) = name else { continue };
             let Some(key) = names::key_of_lock(name) else { continue };
             let hash = self.keys.hash_one(key);
             let renewed = self.by_key();
-            let found = renewed.iter_hash(hash).filter(|(other, _)| *other == hash);
-            let claims = found.map(|(_, claim)| *claim).collect();
+            let found = renewed.iter_hash(hash).filter(|[other, _]| *other == hash);
+            let claims = found.map(|[_, claim]| *claim).collect();
             drop(renewed);
             self.ask(claims);
         }
     }
 
-    fn ask(&self, claims: Vec<ClaimId>) {
-        for claim in claims {
-            let Some(inbox) = self.get(claim) else { continue };
-            inbox.news().ask.get_or_insert(Why::Told);
-            inbox.poke.notify_one();
+    /// Has those of these hashes ask. Another of the same would ask once more than it needs to.
+    fn ask(&self, claims: Vec<u64>) {
+        for hash in claims {
+            let inbox = self.claims().find(hash, |inbox| inbox.hash() == hash).cloned();
+            if let Some(inbox) = inbox {
+                inbox.tell();
+            }
         }
     }
 
@@ -227,7 +271,7 @@ impl Inboxes {
     }
 
     fn stir_all(&self, why: Why) {
-        for (_, inbox) in self.claims().iter() {
+        for inbox in self.claims().iter() {
             inbox.stir(why);
         }
     }
@@ -265,13 +309,10 @@ impl Inboxes {
             // Of a claim that is gone already: the store finds out by the lease.
             let Some(inbox) = self.get(claim) else { return };
             match what {
-                What::Handed(handed) => inbox.news().hand(Handed { term, ..handed }),
-                What::Wanted => inbox.news().wanted = true,
-                What::Ask => {
-                    inbox.news().ask.get_or_insert(Why::Told);
-                }
+                What::Handed(handed) => inbox.put(|news| news.hand(Handed { term, ..handed })),
+                What::Wanted => inbox.put(|news| news.wanted = true),
+                What::Ask => inbox.tell(),
             }
-            inbox.poke.notify_one();
         }
     }
 }

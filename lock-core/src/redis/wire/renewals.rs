@@ -8,13 +8,15 @@
 //! those of a long lease would take it from a short one. It waits [`APART`], so that a thousand
 //! claims of a second share few requests.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
 use tokio::runtime::{self, Handle};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc};
 
 use super::connection::Connection;
 use super::fault;
@@ -93,7 +95,111 @@ fn strange() -> Failure {
 #[derive(Debug)]
 struct Due {
     renew: Renew,
-    reply: oneshot::Sender<Result<Renewed, Failure>>,
+    /// Its place among those that wait for the batch.
+    at: usize,
+}
+
+/// Claims that are renewed together: one allocation for all, where they are gathered and where each
+/// finds its answer.
+#[derive(Debug, Default)]
+struct Batch(Mutex<Gathered>);
+
+#[derive(Debug, Default)]
+struct Gathered {
+    due: Vec<Due>,
+    waiting: Vec<Waits>,
+    /// It is on its way: the next go with another.
+    is_sent: bool,
+}
+
+/// A claim that waits for its answer.
+#[derive(Debug)]
+enum Waits {
+    // ## New => (Polled | Answered)
+    New,
+    // ## Polled => Answered
+    Polled(Waker),
+    // ## Answered => Told
+    Answered(Result<Renewed, Failure>),
+    Told,
+}
+
+impl Batch {
+    fn gathered(&self) -> MutexGuard<'_, Gathered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a claim, unless the batch is full or was sent; says at which place.
+    fn add(&self, renew: Renew) -> Result<usize, Renew> {
+        let mut gathered = self.gathered();
+        let at = gathered.due.len();
+        if gathered.is_sent || at >= BATCH_MAX {
+            return Err(renew);
+        }
+        gathered.due.push(Due { renew, at });
+        gathered.waiting.push(Waits::New);
+        Ok(at)
+    }
+
+    /// How many claims were added.
+    fn size(&self) -> usize {
+        self.gathered().waiting.len()
+    }
+
+    /// Takes what is to be sent: from now on others are added to another batch.
+    fn seal(&self) -> Vec<Due> {
+        let mut gathered = self.gathered();
+        gathered.is_sent = true;
+        std::mem::take(&mut gathered.due)
+    }
+
+    fn poll(&self, at: usize, cx: &Context<'_>) -> Poll<Result<Renewed, Failure>> {
+        let mut gathered = self.gathered();
+        let waits = &mut gathered.waiting[at];
+        match std::mem::replace(waits, Waits::Told) {
+            Waits::Answered(answer) => return Poll::Ready(answer),
+            Waits::Polled(mut waker) => {
+                waker.clone_from(cx.waker());
+                *waits = Waits::Polled(waker);
+            }
+            Waits::New => *waits = Waits::Polled(cx.waker().clone()),
+            Waits::Told => {}
+        }
+        Poll::Pending
+    }
+
+    /// Tells those at these places what was answered.
+    fn tell(&self, answers: impl Iterator<Item = (usize, Result<Renewed, Failure>)>) {
+        let mut gathered = self.gathered();
+        let mut told = Vec::with_capacity(gathered.waiting.len());
+        for (at, answer) in answers {
+            let waits = &mut gathered.waiting[at];
+            if let Waits::Polled(waker) = std::mem::replace(waits, Waits::Answered(answer)) {
+                told.push(waker);
+            }
+        }
+        drop(gathered);
+        told.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// A batch on its way. Who has no answer when this goes, with its runtime, gets none.
+#[derive(Debug)]
+struct Underway(Arc<Batch>);
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        let mut gathered = self.0.gathered();
+        gathered.is_sent = true;
+        let unanswered = |waits: &Waits| matches!(waits, Waits::New | Waits::Polled(_));
+        let all = gathered.waiting.iter().enumerate();
+        let left: Vec<_> = all.filter(|(_, it)| unanswered(it)).map(|(at, _)| at).collect();
+        drop(gathered);
+        if !left.is_empty() {
+            let none = || Err(Failure::Other(fault::timed_out(REQUEST_WITHIN)));
+            self.0.tell(left.into_iter().map(|at| (at, none())));
+        }
+    }
 }
 
 /// What one call may renew.
@@ -121,7 +227,9 @@ struct Line {
 
 #[derive(Debug)]
 struct Task {
-    due: mpsc::UnboundedSender<Due>,
+    batches: mpsc::UnboundedSender<Underway>,
+    /// The one that claims are added to.
+    open: Arc<Batch>,
     runtime: runtime::Id,
 }
 
@@ -157,10 +265,8 @@ impl Renewals {
 
     /// Renews one claim with the next batch.
     pub(in crate::redis) async fn renew(&self, renew: Renew) -> Result<Renewed, Failure> {
-        let (reply, answer) = oneshot::channel();
-        self.lines.here().send(Due { renew, reply });
-        // The task may go with its runtime.
-        answer.await.unwrap_or_else(|_| Err(Failure::Other(fault::timed_out(REQUEST_WITHIN))))
+        let (batch, at) = self.lines.here().add(renew);
+        poll_fn(|cx| batch.poll(at, cx)).await
     }
 
     /// There is another master.
@@ -172,36 +278,55 @@ impl Renewals {
 }
 
 impl Line {
-    /// Hands it to the task, which the first starts; another does where that is gone with its
-    /// runtime, and for the conductor where it is of another than this. It ends with this value.
-    fn send(&self, mut due: Due) {
+    /// Adds it to the next batch of the task, which the first starts; another does where that is
+    /// gone with its runtime, and for the conductor where it is of another than this. It ends with
+    /// this value.
+    fn add(&self, mut renew: Renew) -> (Arc<Batch>, usize) {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_mine = |task: &&Task| self.side == Side::Application || sides::is_here(task.runtime);
-        if let Some(task) = task.as_ref().filter(is_mine) {
-            match task.due.send(due) {
-                Ok(()) => return,
-                Err(mpsc::error::SendError(unsent)) => due = unsent,
+        let is_mine = |task: &&mut Task| {
+            let is_here = self.side == Side::Application || sides::is_here(task.runtime);
+            is_here && !task.batches.is_closed()
+        };
+        if let Some(task) = task.as_mut().filter(is_mine) {
+            match task.open.add(renew) {
+                Ok(at) => return (task.open.clone(), at),
+                Err(next) => renew = next,
             }
+            let (batch, underway) = begin(renew, task.open.size());
+            // If the task went just now, the claim is told so by what is given back here.
+            drop(task.batches.send(underway));
+            task.open = batch.clone();
+            return (batch, 0);
         }
-        let (sender, queue) = mpsc::unbounded_channel();
-        drop(sender.send(due));
+        let (batches, queue) = mpsc::unbounded_channel();
+        let (batch, underway) = begin(renew, 1);
+        drop(batches.send(underway));
         let runtime = Handle::current();
         drop(runtime.spawn(serve(self.post.clone(), queue)));
-        *task = Some(Task { due: sender, runtime: runtime.id() });
+        *task = Some(Task { batches, open: batch.clone(), runtime: runtime.id() });
+        (batch, 0)
     }
 }
 
-async fn serve(post: Arc<Post>, mut queue: mpsc::UnboundedReceiver<Due>) {
+/// A batch with its first claim, and room for as many as the last one had.
+fn begin(renew: Renew, room: usize) -> (Arc<Batch>, Underway) {
+    let (mut due, mut waiting) = (Vec::with_capacity(room), Vec::with_capacity(room));
+    due.push(Due { renew, at: 0 });
+    waiting.push(Waits::New);
+    let batch = Arc::new(Batch(Mutex::new(Gathered { due, waiting, is_sent: false })));
+    (batch.clone(), Underway(batch))
+}
+
+async fn serve(post: Arc<Post>, mut queue: mpsc::UnboundedReceiver<Underway>) {
     let under_way = Arc::new(Semaphore::new(UNDER_WAY_MAX));
-    let mut batch = Vec::new();
     // Bounded: each claim has at most one renewal under way.
-    while queue.recv_many(&mut batch, BATCH_MAX).await > 0 {
+    while let Some(batch) = queue.recv().await {
         // Never closed.
         let Ok(one_more) = under_way.clone().acquire_owned().await else { return };
-        let size = batch.len();
-        let (post, batch) = (post.clone(), std::mem::replace(&mut batch, Vec::with_capacity(size)));
+        let due = batch.0.seal();
+        let (post, size) = (post.clone(), due.len());
         drop(tokio::spawn(async move {
-            post.send(batch).await;
+            post.send(due, &batch.0).await;
             drop(one_more);
         }));
         if size < BATCH_MAX {
@@ -211,14 +336,14 @@ async fn serve(post: Arc<Post>, mut queue: mpsc::UnboundedReceiver<Due>) {
 }
 
 impl Post {
-    async fn send(&self, batch: Vec<Due>) {
+    async fn send(&self, due: Vec<Due>, batch: &Batch) {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let within = batch.iter().map(|due| due.renew.within).min().unwrap_or(REQUEST_WITHIN);
+        let within = due.iter().map(|due| due.renew.within).min().unwrap_or(REQUEST_WITHIN);
         let batches = match self.shape {
-            Shape::Whole => vec![batch],
-            Shape::BySlot => by_slot(batch),
+            Shape::Whole => vec![due],
+            Shape::BySlot => by_slot(due),
         };
-        self.send_all(batches, within).await;
+        self.send_all(batches, batch, within).await;
     }
 
     /// One call for these claims. `tracked`: behind one that has the server tell of what it reads.
@@ -250,7 +375,7 @@ impl Post {
     }
 
     /// One call for each batch, all sent together.
-    async fn send_all(&self, batches: Vec<Vec<Due>>, within: Duration) {
+    async fn send_all(&self, batches: Vec<Vec<Due>>, batch: &Batch, within: Duration) {
         let mut answers = self.call_all(&batches, within, false).await;
         if answers.as_ref().is_ok_and(|answers| answers.iter().any(is_no_script)) {
             // A renewal that is made twice is no harm.
@@ -259,12 +384,12 @@ impl Post {
         match answers {
             Ok(answers) => {
                 for (claims, answer) in batches.into_iter().zip(answers) {
-                    tell(claims, request::served(answer));
+                    tell(batch, claims, request::served(answer));
                 }
             }
             Err(unserved) => {
                 for claims in batches {
-                    tell(claims, Err(unserved.fault.clone()));
+                    tell(batch, claims, Err(unserved.fault.clone()));
                 }
             }
         }
@@ -309,23 +434,19 @@ fn is_no_script(answer: &Value) -> bool {
     matches!(answer, Value::ServerError(error) if error.kind() == no_script)
 }
 
-fn tell(claims: Vec<Due>, answer: Result<Value, Failure>) {
-    // Who asked may be gone with its runtime.
+fn tell(batch: &Batch, claims: Vec<Due>, answer: Result<Value, Failure>) {
     match answer {
         Ok(Value::Array(answers)) if answers.len() == claims.len() + 1 => {
             let last = match answers[0] {
                 Value::Int(last) => u64::try_from(last).ok().filter(|last| *last > 0),
                 _ => None,
             };
-            for (due, answer) in claims.into_iter().zip(&answers[1..]) {
-                drop(due.reply.send(Renewed::read(answer, last)));
-            }
+            let each = claims.into_iter().zip(&answers[1..]);
+            batch.tell(each.map(|(due, answer)| (due.at, Renewed::read(answer, last))));
         }
         answer => {
             let failure = answer.err().unwrap_or_else(strange);
-            for due in claims {
-                drop(due.reply.send(Err(failure.clone())));
-            }
+            batch.tell(claims.into_iter().map(|due| (due.at, Err(failure.clone()))));
         }
     }
 }
@@ -413,6 +534,31 @@ mod tests {
             _ = long => panic!("it has 2 s"),
             answer = short => assert!(answer.is_err(), "{answer:?}"),
         }
+    }
+
+    #[test]
+    fn who_waits_is_told_when_the_runtime_of_its_batch_goes() {
+        let runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (asked, mut has_asked) = watch::channel(());
+        let silent = fake::start(move |words| match words {
+            ["EVALSHA", ..] => {
+                asked.send_replace(());
+                Some(String::new())
+            }
+            words => held(words),
+        });
+        let renewals = renewals(silent, Shape::Whole);
+        let mut renewing = std::pin::pin!(renewals.renew(renew("k", REQUEST_WITHIN)));
+        runtime().block_on(async {
+            tokio::select! {
+                _ = &mut renewing => panic!("nothing was answered"),
+                asked = has_asked.changed() => asked.unwrap(),
+            }
+        });
+        let told = runtime()
+            .block_on(async { tokio::time::timeout(Duration::from_secs(1), renewing).await });
+        assert!(told.expect("at once").is_err());
     }
 
     /// The runtime in which the task was started is gone.

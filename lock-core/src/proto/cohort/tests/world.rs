@@ -170,7 +170,7 @@ impl World {
     fn has_what_was_asked_for(&self, ask: &Ask) {
         let Place::Held(held) = &self.cohort.place else { panic!("a grant without a claim") };
         assert!(ask.lease <= held.lease, "{ask:?}: only {:?}", held.lease);
-        let has = held.replicas.map_or(0, |replicas| replicas.count);
+        let has = held.replicas().map_or(0, |replicas| replicas.count);
         assert!(ask.replicas.is_none_or(|wanted| wanted.count <= has), "{ask:?}: only {has}");
     }
 
@@ -369,7 +369,7 @@ impl World {
         assert!(self.asking.is_none() && self.leaving.is_none(), "it stops with a request");
         assert!(self.cohort.holder().is_none());
         assert!(matches!(self.cohort.place, Place::Vacant));
-        assert!(self.cohort.watchers.is_empty(), "watchers of a hold that is over");
+        assert!(!self.cohort.has_watchers(), "watchers of a hold that is over");
         assert!(!self.cohort.retire(false), "only the driver may");
         assert!(self.cohort.retire(true));
         let entry = self.cohort.enter(self.ask(ms(1)), 9, self.now, || 0, &mut Effects::none());
@@ -402,7 +402,8 @@ impl World {
         }
         assert_eq!(self.cohort.waiters(), self.waiting.len());
         let watched = |token| self.cohort.holder() == Some(token);
-        assert!(self.cohort.watchers.values().all(|watcher| watched(watcher.token)));
+        let mut watchers = self.cohort.more.iter().flat_map(|more| more.watchers.values());
+        assert!(watchers.all(|watcher| watched(watcher.token)));
         let busy = !self.waiting.is_empty() || !matches!(self.cohort.place, Place::Vacant);
         assert!(!busy || self.driven, "nobody drives");
         if let (true, false, Some(until)) = (self.driven, self.poked, self.wait) {
