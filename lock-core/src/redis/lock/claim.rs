@@ -47,7 +47,7 @@ const RENEW_WITHIN_MIN: Duration = Duration::from_millis(50);
 /// that has hung for so long that another may have taken its place.
 const DOUBTS_MAX: usize = 8;
 
-/// See the module.
+/// One process's place in the contention for a key at a Redis server.
 #[derive(Debug)]
 pub struct RedisClaim {
     pub(super) servers: Arc<Topology>,
@@ -588,7 +588,7 @@ mod tests {
             }
         });
         let origin = Origin::parse(&format!("redis://127.0.0.1:{port}")).unwrap();
-        let node = Topology::new(&origin, None);
+        let servers = Topology::new(&origin, None);
         let terms = Terms {
             lease: Duration::from_secs(9),
             mode: Mode::Exclusive,
@@ -598,7 +598,7 @@ mod tests {
             replicas: None,
         };
         let key = Key::new("k").unwrap();
-        let mut claim = RedisClaim::new(node.into(), &key, ClaimId::from_bits(7), terms);
+        let mut claim = RedisClaim::new(servers.into(), &key, ClaimId::from_bits(7), terms);
         assert!(matches!(claim.attempt().await, Ok(Attempt::Granted(_))));
         match claim.renew().await {
             Ok(Renewal::Held(grant)) => {

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::single::Over;
 use crate::backend::Enrolment;
 
-/// See the module.
+/// What was seen of a member of a quorum, and on which terms it is asked now.
 #[derive(Debug, Default)]
 pub(in crate::redis) struct Gate {
     state: Mutex<State>,

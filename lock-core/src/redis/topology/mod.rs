@@ -389,12 +389,12 @@ fn no_member() -> Unserved {
     Unserved { fault: Failure::Other(Fault::new(FaultKind::Refused, what)), sent: None }
 }
 
-/// Has a node go to each master in turn, for as long as somebody has it.
-fn follow(node: &Arc<Topology>, sentinels: &Arc<Sentinels>) {
-    let node = Arc::downgrade(node);
+/// Has a client go to each master in turn, for as long as somebody has it.
+fn follow(topology: &Arc<Topology>, sentinels: &Arc<Sentinels>) {
+    let topology = Arc::downgrade(topology);
     sentinels.follow(move || {
-        let node = node.upgrade();
-        node.iter().for_each(|node| node.switched());
-        node.is_some()
+        let topology = topology.upgrade();
+        topology.iter().for_each(|topology| topology.switched());
+        topology.is_some()
     });
 }

@@ -20,7 +20,7 @@ use crate::redis::wire::request::{
     Failure, REQUEST_WITHIN, Request, Unserved, WrongServer, run_id, who,
 };
 
-/// See the module.
+/// An application's pool, and which server has to answer through it.
 #[derive(Debug)]
 pub(in crate::redis) struct Pooled {
     pool: RedisPool,

@@ -26,7 +26,7 @@ pub(in crate::redis) struct Over {
     number: u64,
 }
 
-/// See the module.
+/// The connections to one server, or to the master that sentinels name.
 #[derive(Debug)]
 pub(in crate::redis) struct SingleServer {
     pub(in crate::redis) renewals: Renewals,
@@ -54,17 +54,17 @@ impl SingleServer {
         let route = origin.route();
         let tracking = |side| Connection::tracking(route.clone(), side, inboxes.clone());
         let conductor = tracking(Side::Conductor);
-        let link = |side| match side {
+        let connection = |side| match side {
             Side::Application => tracking(side),
             Side::Conductor => conductor.clone(),
         };
-        let renewals = Renewals::new(link, session, &requests, Shape::Whole);
+        let renewals = Renewals::new(connection, session, &requests, Shape::Whole);
         let main = Connection::listening(route.clone(), channel, inboxes);
-        let link = |side| match side {
+        let connection = |side| match side {
             Side::Application => main.clone(),
             Side::Conductor => conductor.clone(),
         };
-        let batches = Batches::new(link, session, &requests);
+        let batches = Batches::new(connection, session, &requests);
         Self {
             renewals,
             batches,
@@ -99,7 +99,7 @@ impl SingleServer {
     }
 
     /// Over which a side sends.
-    fn link(&self, side: Side) -> &Arc<Connection> {
+    fn connection(&self, side: Side) -> &Arc<Connection> {
         match side {
             Side::Application => &self.main,
             Side::Conductor => &self.conductor,
@@ -108,7 +108,7 @@ impl SingleServer {
 
     /// Over which whoever polls this sends.
     pub(in crate::redis) fn here(&self) -> &Arc<Connection> {
-        self.link(Side::here())
+        self.connection(Side::here())
     }
 
     /// Over which whoever polls this sends at once: it is there, and leads to this server only.
@@ -116,8 +116,8 @@ impl SingleServer {
         if self.pool().is_some() {
             return None;
         }
-        let link = self.here();
-        Some((link, link.at_hand()?))
+        let connection = self.here();
+        Some((connection, connection.at_hand()?))
     }
 
     /// Where claims on free keys ask together, if whoever polls this has that.
@@ -200,7 +200,7 @@ impl SingleServer {
         let request = Request { command, replicas: None };
         let side = only.map_or_else(Side::here, |only| only.side);
         let number = only.map(|only| only.number);
-        let sending = self.link(side).exchange_over(request, number, request::REQUEST_WITHIN);
+        let sending = self.connection(side).exchange_over(request, number, request::REQUEST_WITHIN);
         let (answer, number) = sending.await?;
         Ok((answer, Over { side, number }))
     }

@@ -65,7 +65,7 @@ pub(in crate::redis) enum Answer {
     AskAlone,
 }
 
-/// See the module.
+/// The attempts and releases of a client that go together.
 #[derive(Debug)]
 pub(in crate::redis) struct Batches {
     lines: Sides<Line>,
@@ -88,7 +88,7 @@ struct Task {
 
 #[derive(Debug)]
 struct Post {
-    link: Arc<Connection>,
+    connection: Arc<Connection>,
     session: Arc<str>,
     requests: Arc<AtomicU64>,
 }
@@ -104,9 +104,9 @@ impl Drop for Alone<'_> {
 }
 
 impl Batches {
-    /// `link`: over which a side's are sent.
+    /// `connection`: over which a side's are sent.
     pub(in crate::redis) fn new(
-        link: impl Fn(Side) -> Arc<Connection>,
+        connection: impl Fn(Side) -> Arc<Connection>,
         session: &Arc<str>,
         requests: &Arc<AtomicU64>,
     ) -> Self {
@@ -115,7 +115,7 @@ impl Batches {
                 side,
                 alone: AtomicUsize::new(0),
                 post: Arc::new(Post {
-                    link: link(side),
+                    connection: connection(side),
                     session: session.clone(),
                     requests: requests.clone(),
                 }),
@@ -177,7 +177,7 @@ async fn serve(post: Arc<Post>, mut queue: mpsc::UnboundedReceiver<Letter>) {
 
 impl Post {
     async fn send(&self, mut batch: Vec<Letter>) {
-        let Some(connection) = self.link.at_hand() else {
+        let Some(connection) = self.connection.at_hand() else {
             return batch.iter().for_each(|letter| letter.reply.answer(Ok(Answer::AskAlone)));
         };
         let sent = connection.sent();
@@ -189,11 +189,11 @@ impl Post {
         batch.sort_by_key(|letter| letter.part.verb != Verb::Give);
         let call = self.call(&batch);
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let answer = self.link.send(connection.clone(), &call.command).await;
+        let answer = self.connection.send(connection.clone(), &call.command).await;
         let answer = match call.in_full(&answer) {
             Some(command) => {
                 self.requests.fetch_add(1, Ordering::Relaxed);
-                self.link.send(connection, &command).await
+                self.connection.send(connection, &command).await
             }
             None => answer,
         };
@@ -391,9 +391,9 @@ mod tests {
     const TAKE: Verb = Verb::Take { lease_ms: 900 };
 
     async fn batches(port: u16) -> Batches {
-        let link = Connection::plain(route::to_port(port), Side::Application);
-        link.get().await.unwrap();
-        Batches::new(|_| link.clone(), &"ab".into(), &Arc::default())
+        let connection = Connection::plain(route::to_port(port), Side::Application);
+        connection.get().await.unwrap();
+        Batches::new(|_| connection.clone(), &"ab".into(), &Arc::default())
     }
 
     /// The keys of a call, and how many of them are given back.

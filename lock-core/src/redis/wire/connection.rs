@@ -25,7 +25,7 @@ use crate::proto::{FAULT_PAUSES, RECONNECT_PAUSES};
 /// Requests that may wait to be written.
 const BUFFERED_MAX: usize = 1_024;
 
-/// See the module.
+/// A connection to whatever server its route leads to, made anew when it is asked for and is gone.
 #[derive(Debug)]
 pub(in crate::redis) struct Connection {
     route: Arc<dyn Route>,
@@ -43,12 +43,12 @@ pub(in crate::redis) struct Connection {
     opened: Notify,
 }
 
-/// What a link has to do with pushes.
+/// What a connection has to do with pushes.
 #[derive(Debug)]
 struct Push {
     role: Role,
     inboxes: Arc<Inboxes>,
-    /// This link, for whoever brings it back.
+    /// This connection, for whoever brings it back.
     this: Weak<Connection>,
 }
 
@@ -93,12 +93,12 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const FAILURE_SHARED: Duration = Duration::from_millis(10);
 
 impl Connection {
-    /// A link for requests only.
+    /// A connection for requests only.
     pub(in crate::redis) fn plain(route: Arc<dyn Route>, side: Side) -> Arc<Self> {
         Arc::new(Self::new(route, side, None))
     }
 
-    /// A link that listens to `channel` as well.
+    /// A connection that listens to `channel` as well.
     pub(in crate::redis) fn listening(
         route: Arc<dyn Route>,
         channel: String,
@@ -107,12 +107,12 @@ impl Connection {
         Self::pushed(route, Side::Application, Role::Listens(channel), inboxes)
     }
 
-    /// A link for requests only that comes back by itself.
+    /// A connection for requests only that comes back by itself.
     pub(in crate::redis) fn standing(route: Arc<dyn Route>) -> Arc<Self> {
         Self::pushed(route, Side::Application, Role::Stands, Arc::default())
     }
 
-    /// A link for renewals: a claim whose key was deleted or overwritten asks at once.
+    /// A connection for renewals: a claim whose key was deleted or overwritten asks at once.
     pub(in crate::redis) fn tracking(
         route: Arc<dyn Route>,
         side: Side,
@@ -138,7 +138,7 @@ impl Connection {
         })
     }
 
-    /// This link, if it comes back by itself.
+    /// This connection, if it comes back by itself.
     fn standing_here(&self) -> Option<Arc<Self>> {
         let push = self.push.as_ref().filter(|push| !matches!(push.role, Role::Tracks(_)))?;
         push.this.upgrade()
@@ -307,7 +307,7 @@ impl Connection {
         }
     }
 
-    /// Drops a connection of a term that is over; a link that comes back by itself comes back at once.
+    /// Drops what is open in a term that is over; one that comes back by itself comes back at once.
     pub(in crate::redis) fn follow(&self) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.as_ref().is_some_and(|current| self.route.is_current(current.term)) {
@@ -327,7 +327,7 @@ impl Connection {
     }
 
     /// The connection, if it can be had in time. One that takes longer to make goes on being made,
-    /// for the next who asks: over a slow link it would never come to be otherwise.
+    /// for the next who asks: over a slow network it would never come to be otherwise.
     async fn get_within(self: &Arc<Self>, within: Duration) -> Result<Current, Fault> {
         let this = self.clone();
         let connecting = tokio::spawn(async move { this.get().await });
@@ -475,24 +475,24 @@ impl Connection {
     }
 }
 
-/// Brings a link back, with growing pauses, for as long as somebody has it.
-fn come_back(link: &Arc<Connection>) {
-    let Some(runtime) = link.home.runtime() else { return };
-    if link.is_called_back.swap(true, Ordering::AcqRel) {
+/// Brings a connection back, with growing pauses, for as long as somebody has it.
+fn come_back(connection: &Arc<Connection>) {
+    let Some(runtime) = connection.home.runtime() else { return };
+    if connection.is_called_back.swap(true, Ordering::AcqRel) {
         return;
     }
     // The runtime may drop the task before it has begun.
-    let called = Called(link.is_called_back.clone());
-    let this = Arc::downgrade(link);
+    let called = Called(connection.is_called_back.clone());
+    let this = Arc::downgrade(connection);
     drop(runtime.spawn(async move {
         drop(called);
         for failures in 1.. {
-            let Some(link) = this.upgrade() else { return };
-            if link.get().await.is_ok() {
+            let Some(connection) = this.upgrade() else { return };
+            if connection.get().await.is_ok() {
                 return;
             }
-            let pauses = if link.route.is_fixed() { RECONNECT_PAUSES } else { FAULT_PAUSES };
-            drop(link);
+            let pauses = if connection.route.is_fixed() { RECONNECT_PAUSES } else { FAULT_PAUSES };
+            drop(connection);
             tokio::time::sleep(pauses.pause(failures, clock::random_bits())).await;
         }
     }));

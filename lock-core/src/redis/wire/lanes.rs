@@ -26,7 +26,7 @@ const LANES_MAX: usize = 32;
 /// the network has forgotten, and would cost an acquire its time.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
-/// See the module.
+/// A bounded pool of connections, each for one attempt that waits for replicas at a time.
 #[derive(Debug)]
 pub(in crate::redis) struct Lanes {
     route: Arc<dyn Route>,
@@ -52,9 +52,9 @@ impl Lanes {
         // Never closed.
         let Ok(Ok(_lane)) = lane.await else { return Err(busy()) };
         let left = until.saturating_duration_since(clock::now());
-        let link = self.take();
-        let answer = link.call_and_wait(command, replicas, left).await;
-        self.give(link);
+        let connection = self.take();
+        let answer = connection.call_and_wait(command, replicas, left).await;
+        self.give(connection);
         answer
     }
 
@@ -63,11 +63,14 @@ impl Lanes {
         let mut idle = self.idle();
         idle.retain(|(used, _)| now.saturating_duration_since(*used) < IDLE_MAX);
         let kept = idle.pop();
-        kept.map_or_else(|| Connection::plain(self.route.clone(), self.side), |(_, link)| link)
+        kept.map_or_else(
+            || Connection::plain(self.route.clone(), self.side),
+            |(_, connection)| connection,
+        )
     }
 
-    fn give(&self, link: Arc<Connection>) {
-        self.idle().push((clock::now(), link));
+    fn give(&self, connection: Arc<Connection>) {
+        self.idle().push((clock::now(), connection));
     }
 
     /// There is another master: what is kept leads to the last one.

@@ -236,31 +236,31 @@ struct Task {
 /// How requests are sent.
 #[derive(Debug)]
 struct Post {
-    link: Arc<Connection>,
+    connection: Arc<Connection>,
     session: Arc<str>,
     requests: Arc<AtomicU64>,
     shape: Shape,
 }
 
 impl Renewals {
-    /// `link`: over which a side's are sent.
+    /// `connection`: over which a side's are sent.
     pub(in crate::redis) fn new(
-        link: impl Fn(Side) -> Arc<Connection>,
+        connection: impl Fn(Side) -> Arc<Connection>,
         session: &Arc<str>,
         requests: &Arc<AtomicU64>,
         shape: Shape,
     ) -> Self {
         let line = |side| {
             let (session, requests) = (session.clone(), requests.clone());
-            let post = Arc::new(Post { link: link(side), session, requests, shape });
+            let post = Arc::new(Post { connection: connection(side), session, requests, shape });
             Line { side, post, task: Mutex::default() }
         };
         Self { lines: Sides::new(line) }
     }
 
     /// Over which those are sent of whoever polls this.
-    pub(in crate::redis) fn link(&self) -> &Arc<Connection> {
-        &self.lines.here().post.link
+    pub(in crate::redis) fn connection(&self) -> &Arc<Connection> {
+        &self.lines.here().post.connection
     }
 
     /// Renews one claim with the next batch.
@@ -272,7 +272,7 @@ impl Renewals {
     /// There is another master.
     pub(in crate::redis) fn follow(&self) {
         for line in self.lines.both() {
-            line.post.link.follow();
+            line.post.connection.follow();
         }
     }
 }
@@ -402,7 +402,7 @@ impl Post {
         within: Duration,
         in_full: bool,
     ) -> Result<Vec<Value>, Unserved> {
-        let tracked = self.link.tracks();
+        let tracked = self.connection.tracks();
         let mut calls = Pipeline::with_capacity(2 * batches.len());
         for claims in batches {
             let call = self.command(claims, tracked);
@@ -411,7 +411,7 @@ impl Post {
             }
             calls.add_command(if in_full { RENEW.eval(&call) } else { call });
         }
-        let answers = self.link.call_each(&calls, within).await?;
+        let answers = self.connection.call_each(&calls, within).await?;
         let of_call = |at: &usize| !tracked || at % 2 == 1;
         let calls = answers.into_iter().enumerate().filter(|(at, _)| of_call(at));
         Ok(calls.map(|(_, answer)| answer).collect())
@@ -467,8 +467,8 @@ mod tests {
     }
 
     fn renewals(port: u16, shape: Shape) -> Renewals {
-        let link = |side| Connection::plain(route::to_port(port), side);
-        Renewals::new(link, &"ab".into(), &Arc::default(), shape)
+        let connection = |side| Connection::plain(route::to_port(port), side);
+        Renewals::new(connection, &"ab".into(), &Arc::default(), shape)
     }
 
     fn requests(renewals: &Renewals) -> u64 {

@@ -8,6 +8,7 @@ mod overload;
 mod processes;
 mod quorum;
 pub(crate) mod single;
+mod told;
 mod zookeeper;
 
 use crate::arguments::Arguments;
@@ -25,6 +26,7 @@ pub(crate) enum Name {
     HandOff,
     Linger,
     Held,
+    Told,
     Quorum,
     Overload,
     Burst,
@@ -34,7 +36,7 @@ pub(crate) enum Name {
     ZkHandOff,
 }
 
-const ALL: [Name; 16] = [
+const ALL: [Name; 17] = [
     Name::Single,
     Name::ManyKeys,
     Name::Hot64,
@@ -44,6 +46,7 @@ const ALL: [Name; 16] = [
     Name::HandOff,
     Name::Linger,
     Name::Held,
+    Name::Told,
     Name::Quorum,
     Name::Overload,
     Name::Burst,
@@ -74,6 +77,7 @@ impl Name {
             Name::HandOff => "handoff",
             Name::Linger => "linger",
             Name::Held => "held",
+            Name::Told => "told",
             Name::Quorum => "quorum",
             Name::Overload => "overload",
             Name::Burst => "burst",
@@ -95,6 +99,7 @@ impl Name {
             Name::HandOff => handoff::run(arguments).await,
             Name::Linger => linger::run(arguments).await,
             Name::Held => held::run(arguments).await,
+            Name::Told => told::run(arguments).await,
             Name::Quorum => quorum::run(arguments).await,
             Name::Overload => overload::run(arguments).await,
             Name::Burst => overload::burst(arguments).await,

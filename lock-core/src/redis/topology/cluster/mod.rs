@@ -38,7 +38,7 @@ use crate::redis::wire::inbox::Inboxes;
 use crate::redis::wire::request::{Failure, REQUEST_WITHIN, Unserved};
 use crate::redis::wire::sides::{Home, Sides};
 
-/// See the module.
+/// What is known of a cluster, and the connections to its nodes.
 #[derive(Debug)]
 pub(in crate::redis) struct Cluster {
     session: Arc<str>,

@@ -5,7 +5,7 @@ use redis::{ErrorKind, ServerErrorKind};
 use super::layout::Addr;
 use crate::redis::wire::request::Failure;
 
-/// See the module.
+/// Where a node says that a slot is, or why it does not serve it now.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Redirect {
     /// Another node owns the slot.

@@ -20,12 +20,12 @@ use crate::redis::wire::sides::{Side, Sides};
 /// No request is given less.
 pub(super) const REQUEST_LEAST: Duration = Duration::from_millis(50);
 
-/// See the module.
+/// The connections to one node of a cluster.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) addr: Addr,
     /// Over the conductor's go its renewals, too.
-    links: Sides<Arc<Connection>>,
+    connections: Sides<Arc<Connection>>,
     lanes: Sides<Lanes>,
     pub(super) renewals: Renewals,
     pub(super) pushes: Pushes,
@@ -45,24 +45,24 @@ impl Server {
     pub(super) fn new(cluster: &Cluster, addr: Addr, client: Client) -> Self {
         let route = route::to(client.clone());
         let tracking = |side| Connection::tracking(route.clone(), side, cluster.inboxes.clone());
-        let links = Sides::new(|side| match side {
+        let connections = Sides::new(|side| match side {
             Side::Application => Connection::standing(route.clone()),
             Side::Conductor => tracking(side),
         });
         let (session, requests) = (cluster.session(), &cluster.requests);
-        let link = |side| match side {
+        let connection = |side| match side {
             Side::Application => tracking(side),
-            Side::Conductor => links.of(side).clone(),
+            Side::Conductor => connections.of(side).clone(),
         };
-        let renewals = Renewals::new(link, session, requests, Shape::BySlot);
+        let renewals = Renewals::new(connection, session, requests, Shape::BySlot);
         let pushes = Pushes::new(client, addr.clone(), cluster);
         let lanes = Sides::new(|side| Lanes::new(route.clone(), side));
-        Self { addr, links, lanes, renewals, pushes }
+        Self { addr, connections, lanes, renewals, pushes }
     }
 
     /// Sends one command.
     pub(super) async fn send(&self, command: &Cmd, within: Duration) -> Result<Value, Unserved> {
-        self.links.here().call(command, within).await
+        self.connections.here().call(command, within).await
     }
 
     /// Calls a script. `asking`: although the slot is not this node's yet.
@@ -91,18 +91,18 @@ impl Server {
         asking: bool,
         within: Duration,
     ) -> Result<Value, Unserved> {
-        let link = match lane {
-            Lane::Main => self.links.here(),
-            Lane::Renewals => self.renewals.link(),
+        let connection = match lane {
+            Lane::Main => self.connections.here(),
+            Lane::Renewals => self.renewals.connection(),
             Lane::Waiting(replicas) => {
                 return self.lanes.here().call_and_wait(command, replicas).await;
             }
         };
         if !asking {
-            return link.call(command, within).await;
+            return connection.call(command, within).await;
         }
         // What is asked for is the very next command, whoever sends it: they must go together.
-        let answers = link.call_each(&asked(command), within).await?;
+        let answers = connection.call_each(&asked(command), within).await?;
         let refused = |error| Unserved { fault: Failure::Server(error), sent: None };
         let mut last = Value::Nil;
         for answer in answers {

@@ -51,7 +51,7 @@ impl fmt::Debug for Follower {
     }
 }
 
-/// See the module `sentinel`.
+/// The sentinels of a master: what they said, and who it is by that.
 #[derive(Debug)]
 pub(in crate::redis) struct Sentinels {
     pub(super) target: Target,
