@@ -29,7 +29,7 @@ use self::single::{Over, SingleServer};
 use super::protocol::names::{self, Names, Owner};
 use super::protocol::script::{RIGHTS, Script};
 use super::protocol::slots;
-use super::wire::batch::{Answer, Batches, Part};
+use super::wire::free::{Answer, FreeKeys, Part};
 use super::wire::inbox::Inboxes;
 use super::wire::pool::RedisPool;
 use super::wire::renewals::{Renew, Renewed};
@@ -228,12 +228,12 @@ impl Topology {
         &self,
         part: impl FnOnce() -> Part,
     ) -> Result<Answer, Unserved> {
-        let batches = match &self.servers {
-            Servers::Single(single) => single.batches(),
+        let free_keys = match &self.servers {
+            Servers::Single(single) => single.free_keys(),
             Servers::Cluster(_) => None,
         };
-        match batches.filter(|batches| batches.is_crowded()) {
-            Some(batches) => Box::pin(batches.ask(part())).await,
+        match free_keys.filter(|free_keys| free_keys.is_crowded()) {
+            Some(free_keys) => Box::pin(free_keys.ask(part())).await,
             None => Ok(Answer::AskAlone),
         }
     }
@@ -249,7 +249,7 @@ impl Topology {
         let answer = match single.at_hand() {
             Some((connection, current)) => {
                 self.requests.fetch_add(1, Ordering::Relaxed);
-                let _alone = single.batches().map(Batches::alone);
+                let _alone = single.free_keys().map(FreeKeys::alone);
                 connection.send(current, &call.command).await
             }
             None => Box::pin(single.send(&call.command)).await,

@@ -9,8 +9,8 @@ use super::origin::Origin;
 use super::pooled::Pooled;
 use crate::backend::{Fault, FaultKind};
 use crate::options::Replicas;
-use crate::redis::wire::batch::Batches;
 use crate::redis::wire::connection::{Connection, Current};
+use crate::redis::wire::free::FreeKeys;
 use crate::redis::wire::inbox::Inboxes;
 use crate::redis::wire::lanes::Lanes;
 use crate::redis::wire::pool::RedisPool;
@@ -31,7 +31,7 @@ pub(in crate::redis) struct Over {
 pub(in crate::redis) struct SingleServer {
     pub(in crate::redis) renewals: Renewals,
     /// What claims on free keys ask together.
-    batches: Batches,
+    free_keys: FreeKeys,
     /// Commands of the application, and pushes.
     pub(in crate::redis) main: Arc<Connection>,
     /// All that the conductor sends, renewals too.
@@ -64,10 +64,10 @@ impl SingleServer {
             Side::Application => main.clone(),
             Side::Conductor => conductor.clone(),
         };
-        let batches = Batches::new(connection, session, &requests);
+        let free_keys = FreeKeys::new(connection, session, &requests);
         Self {
             renewals,
-            batches,
+            free_keys,
             main,
             conductor,
             pool: pool.map(|pool| Pooled::new(pool, origin)),
@@ -121,11 +121,11 @@ impl SingleServer {
     }
 
     /// Where claims on free keys ask together, if whoever polls this has that.
-    pub(in crate::redis) fn batches(&self) -> Option<&Batches> {
+    pub(in crate::redis) fn free_keys(&self) -> Option<&FreeKeys> {
         if self.pool().is_some() {
             return None;
         }
-        Some(&self.batches)
+        Some(&self.free_keys)
     }
 
     /// Whether what is pushed now would be heard; if not, it is seen to.

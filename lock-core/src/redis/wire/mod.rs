@@ -5,15 +5,16 @@
 //! - [`sides`]: what the conductor has for itself.
 //! - [`inbox`]: pushes, by claim. [`hello`]: what is said first.
 //! - [`lanes`]: connections of attempts that wait for replicas.
-//! - [`renewals`], [`batch`]: claims that ask together.
+//! - [`batch`]: claims that ask together: [`renewals`], and those of [`free`] keys.
 //! - [`pool`]: an application's own connections.
 //! - [`fault`]: what an error means.
 
-pub(in crate::redis) mod batch;
+mod batch;
 pub(in crate::redis) mod connection;
 #[cfg(test)]
 pub(in crate::redis) mod fake;
 pub(in crate::redis) mod fault;
+pub(in crate::redis) mod free;
 mod hello;
 pub(in crate::redis) mod inbox;
 pub(in crate::redis) mod lanes;

@@ -8,20 +8,18 @@
 //! those of a long lease would take it from a short one. It waits [`APART`], so that a thousand
 //! claims of a second share few requests.
 
-use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
-use tokio::runtime::{self, Handle};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 
+use super::batch::{Batches, Queue, Underway};
 use super::connection::Connection;
 use super::fault;
 use super::request::{self, Failure, REQUEST_WITHIN, Unserved};
-use super::sides::{self, Side, Sides};
+use super::sides::{Side, Sides};
 use crate::backend::ClaimId;
 use crate::redis::protocol::names::{self, Names, Owner};
 use crate::redis::protocol::script::RENEW;
@@ -92,115 +90,10 @@ fn strange() -> Failure {
     Failure::Other(fault::strange("a renewal"))
 }
 
-#[derive(Debug)]
-struct Due {
-    renew: Renew,
-    /// Its place among those that wait for the batch.
-    at: usize,
-}
+/// A claim that is due, with its place in its batch.
+type Due = (usize, Renew);
 
-/// Claims that are renewed together: one allocation for all, where they are gathered and where each
-/// finds its answer.
-#[derive(Debug, Default)]
-struct Batch(Mutex<Gathered>);
-
-#[derive(Debug, Default)]
-struct Gathered {
-    due: Vec<Due>,
-    waiting: Vec<Waits>,
-    /// It is on its way: the next go with another.
-    is_sent: bool,
-}
-
-/// A claim that waits for its answer.
-#[derive(Debug)]
-enum Waits {
-    // ## New => (Polled | Answered)
-    New,
-    // ## Polled => Answered
-    Polled(Waker),
-    // ## Answered => Told
-    Answered(Result<Renewed, Failure>),
-    Told,
-}
-
-impl Batch {
-    fn gathered(&self) -> MutexGuard<'_, Gathered> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds a claim, unless the batch is full or was sent; says at which place.
-    fn add(&self, renew: Renew) -> Result<usize, Renew> {
-        let mut gathered = self.gathered();
-        let at = gathered.due.len();
-        if gathered.is_sent || at >= BATCH_MAX {
-            return Err(renew);
-        }
-        gathered.due.push(Due { renew, at });
-        gathered.waiting.push(Waits::New);
-        Ok(at)
-    }
-
-    /// How many claims were added.
-    fn size(&self) -> usize {
-        self.gathered().waiting.len()
-    }
-
-    /// Takes what is to be sent: from now on others are added to another batch.
-    fn seal(&self) -> Vec<Due> {
-        let mut gathered = self.gathered();
-        gathered.is_sent = true;
-        std::mem::take(&mut gathered.due)
-    }
-
-    fn poll(&self, at: usize, cx: &Context<'_>) -> Poll<Result<Renewed, Failure>> {
-        let mut gathered = self.gathered();
-        let waits = &mut gathered.waiting[at];
-        match std::mem::replace(waits, Waits::Told) {
-            Waits::Answered(answer) => return Poll::Ready(answer),
-            Waits::Polled(mut waker) => {
-                waker.clone_from(cx.waker());
-                *waits = Waits::Polled(waker);
-            }
-            Waits::New => *waits = Waits::Polled(cx.waker().clone()),
-            Waits::Told => {}
-        }
-        Poll::Pending
-    }
-
-    /// Tells those at these places what was answered.
-    fn tell(&self, answers: impl Iterator<Item = (usize, Result<Renewed, Failure>)>) {
-        let mut gathered = self.gathered();
-        let mut told = Vec::with_capacity(gathered.waiting.len());
-        for (at, answer) in answers {
-            let waits = &mut gathered.waiting[at];
-            if let Waits::Polled(waker) = std::mem::replace(waits, Waits::Answered(answer)) {
-                told.push(waker);
-            }
-        }
-        drop(gathered);
-        told.into_iter().for_each(Waker::wake);
-    }
-}
-
-/// A batch on its way. Who has no answer when this goes, with its runtime, gets none.
-#[derive(Debug)]
-struct Underway(Arc<Batch>);
-
-impl Drop for Underway {
-    fn drop(&mut self) {
-        let mut gathered = self.0.gathered();
-        gathered.is_sent = true;
-        let unanswered = |waits: &Waits| matches!(waits, Waits::New | Waits::Polled(_));
-        let all = gathered.waiting.iter().enumerate();
-        let left: Vec<_> = all.filter(|(_, it)| unanswered(it)).map(|(at, _)| at).collect();
-        drop(gathered);
-        if !left.is_empty() {
-            let none = || Err(Failure::Other(fault::timed_out(REQUEST_WITHIN)));
-            self.0.tell(left.into_iter().map(|at| (at, none())));
-        }
-    }
-}
+type Answer = Result<Renewed, Failure>;
 
 /// What one call may renew.
 #[derive(Debug, Clone, Copy)]
@@ -220,17 +113,8 @@ pub(in crate::redis) struct Renewals {
 /// The claims of one side.
 #[derive(Debug)]
 struct Line {
-    side: Side,
+    batches: Batches<Renew, Answer>,
     post: Arc<Post>,
-    task: Mutex<Option<Task>>,
-}
-
-#[derive(Debug)]
-struct Task {
-    batches: mpsc::UnboundedSender<Underway>,
-    /// The one that claims are added to.
-    open: Arc<Batch>,
-    runtime: runtime::Id,
 }
 
 /// How requests are sent.
@@ -253,7 +137,8 @@ impl Renewals {
         let line = |side| {
             let (session, requests) = (session.clone(), requests.clone());
             let post = Arc::new(Post { connection: connection(side), session, requests, shape });
-            Line { side, post, task: Mutex::default() }
+            let late = |_| Err(Failure::Other(fault::timed_out(REQUEST_WITHIN)));
+            Line { batches: Batches::new(side, BATCH_MAX, late), post }
         };
         Self { lines: Sides::new(line) }
     }
@@ -264,9 +149,9 @@ impl Renewals {
     }
 
     /// Renews one claim with the next batch.
-    pub(in crate::redis) async fn renew(&self, renew: Renew) -> Result<Renewed, Failure> {
-        let (batch, at) = self.lines.here().add(renew);
-        poll_fn(|cx| batch.poll(at, cx)).await
+    pub(in crate::redis) async fn renew(&self, renew: Renew) -> Answer {
+        let line = self.lines.here();
+        line.batches.add(renew, |queue| serve(line.post.clone(), queue)).await
     }
 
     /// There is another master.
@@ -277,56 +162,16 @@ impl Renewals {
     }
 }
 
-impl Line {
-    /// Adds it to the next batch of the task, which the first starts; another does where that is
-    /// gone with its runtime, and for the conductor where it is of another than this. It ends with
-    /// this value.
-    fn add(&self, mut renew: Renew) -> (Arc<Batch>, usize) {
-        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_mine = |task: &&mut Task| {
-            let is_here = self.side == Side::Application || sides::is_here(task.runtime);
-            is_here && !task.batches.is_closed()
-        };
-        if let Some(task) = task.as_mut().filter(is_mine) {
-            match task.open.add(renew) {
-                Ok(at) => return (task.open.clone(), at),
-                Err(next) => renew = next,
-            }
-            let (batch, underway) = begin(renew, task.open.size());
-            // If the task went just now, the claim is told so by what is given back here.
-            drop(task.batches.send(underway));
-            task.open = batch.clone();
-            return (batch, 0);
-        }
-        let (batches, queue) = mpsc::unbounded_channel();
-        let (batch, underway) = begin(renew, 1);
-        drop(batches.send(underway));
-        let runtime = Handle::current();
-        drop(runtime.spawn(serve(self.post.clone(), queue)));
-        *task = Some(Task { batches, open: batch.clone(), runtime: runtime.id() });
-        (batch, 0)
-    }
-}
-
-/// A batch with its first claim, and room for as many as the last one had.
-fn begin(renew: Renew, room: usize) -> (Arc<Batch>, Underway) {
-    let (mut due, mut waiting) = (Vec::with_capacity(room), Vec::with_capacity(room));
-    due.push(Due { renew, at: 0 });
-    waiting.push(Waits::New);
-    let batch = Arc::new(Batch(Mutex::new(Gathered { due, waiting, is_sent: false })));
-    (batch.clone(), Underway(batch))
-}
-
-async fn serve(post: Arc<Post>, mut queue: mpsc::UnboundedReceiver<Underway>) {
+async fn serve(post: Arc<Post>, mut queue: Queue<Renew, Answer>) {
     let under_way = Arc::new(Semaphore::new(UNDER_WAY_MAX));
     // Bounded: each claim has at most one renewal under way.
     while let Some(batch) = queue.recv().await {
         // Never closed.
         let Ok(one_more) = under_way.clone().acquire_owned().await else { return };
-        let due = batch.0.seal();
+        let due = batch.seal(None);
         let (post, size) = (post.clone(), due.len());
         drop(tokio::spawn(async move {
-            post.send(due, &batch.0).await;
+            post.send(due, &batch).await;
             drop(one_more);
         }));
         if size < BATCH_MAX {
@@ -336,9 +181,12 @@ async fn serve(post: Arc<Post>, mut queue: mpsc::UnboundedReceiver<Underway>) {
 }
 
 impl Post {
-    async fn send(&self, due: Vec<Due>, batch: &Batch) {
+    async fn send(&self, due: Vec<Due>, batch: &Underway<Renew, Answer>) {
+        if due.is_empty() {
+            return;
+        }
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let within = due.iter().map(|due| due.renew.within).min().unwrap_or(REQUEST_WITHIN);
+        let within = due.iter().map(|(_, renew)| renew.within).min().unwrap_or(REQUEST_WITHIN);
         let batches = match self.shape {
             Shape::Whole => vec![due],
             Shape::BySlot => by_slot(due),
@@ -349,33 +197,36 @@ impl Post {
     /// One call for these claims. `tracked`: behind one that has the server tell of what it reads.
     fn command(&self, claims: &[Due], tracked: bool) -> Cmd {
         let tag = match (self.shape, claims.first()) {
-            (Shape::BySlot, Some(due)) => Some(slots::tag_of(due.renew.slot)),
+            (Shape::BySlot, Some((_, renew))) => Some(slots::tag_of(renew.slot)),
             _ => None,
         };
         let keys = if tag.is_some() { 1 + 2 * claims.len() } else { claims.len() };
-        let bytes = |due: &Due| 2 * due.renew.names.queue().bytes() + self.owner(due).bytes();
-        let bytes = claims.iter().map(|due| bytes(due) + 2 * NUMBER_BYTES).sum();
+        let bytes = |renew: &Renew| 2 * renew.names.queue().bytes() + self.owner(renew).bytes();
+        let bytes = claims.iter().map(|(_, renew)| bytes(renew) + 2 * NUMBER_BYTES).sum();
         let mut command = RENEW.evalsha_with(keys, 2 + 2 * claims.len(), bytes);
         command.arg(tag.map(names::clock));
-        for due in claims {
-            let names = &due.renew.names;
+        for (_, Renew { names, .. }) in claims {
             command.arg(names.lock()).arg(tag.map(|_| names.queue()));
         }
-        command.arg(u8::from(claims.iter().any(|due| due.renew.tokens))).arg(u8::from(tracked));
-        for due in claims {
-            command.arg(self.owner(due)).arg(due.renew.lease_ms);
+        command.arg(u8::from(claims.iter().any(|(_, renew)| renew.tokens))).arg(u8::from(tracked));
+        for (_, renew) in claims {
+            command.arg(self.owner(renew)).arg(renew.lease_ms);
         }
         command
     }
 
-    fn owner(&self, due: &Due) -> Owner<'_> {
-        let Renew { claim, tokens, .. } = due.renew;
+    fn owner(&self, renew: &Renew) -> Owner<'_> {
         // Only those of a quorum have none.
-        Owner { claim, session: &self.session, of_quorum: !tokens }
+        Owner { claim: renew.claim, session: &self.session, of_quorum: !renew.tokens }
     }
 
     /// One call for each batch, all sent together.
-    async fn send_all(&self, batches: Vec<Vec<Due>>, batch: &Batch, within: Duration) {
+    async fn send_all(
+        &self,
+        batches: Vec<Vec<Due>>,
+        batch: &Underway<Renew, Answer>,
+        within: Duration,
+    ) {
         let mut answers = self.call_all(&batches, within, false).await;
         if answers.as_ref().is_ok_and(|answers| answers.iter().any(is_no_script)) {
             // A renewal that is made twice is no harm.
@@ -419,11 +270,11 @@ impl Post {
 }
 
 fn by_slot(mut batch: Vec<Due>) -> Vec<Vec<Due>> {
-    batch.sort_unstable_by_key(|due| due.renew.slot);
+    batch.sort_unstable_by_key(|(_, renew)| renew.slot);
     let mut slots = Vec::new();
-    while let Some(due) = batch.last() {
-        let slot = due.renew.slot;
-        let from = batch.partition_point(|due| due.renew.slot < slot);
+    while let Some((_, last)) = batch.last() {
+        let slot = last.slot;
+        let from = batch.partition_point(|(_, renew)| renew.slot < slot);
         slots.push(batch.split_off(from));
     }
     slots
@@ -434,7 +285,7 @@ fn is_no_script(answer: &Value) -> bool {
     matches!(answer, Value::ServerError(error) if error.kind() == no_script)
 }
 
-fn tell(batch: &Batch, claims: Vec<Due>, answer: Result<Value, Failure>) {
+fn tell(batch: &Underway<Renew, Answer>, claims: Vec<Due>, answer: Result<Value, Failure>) {
     match answer {
         Ok(Value::Array(answers)) if answers.len() == claims.len() + 1 => {
             let last = match answers[0] {
@@ -442,11 +293,11 @@ fn tell(batch: &Batch, claims: Vec<Due>, answer: Result<Value, Failure>) {
                 _ => None,
             };
             let each = claims.into_iter().zip(&answers[1..]);
-            batch.tell(each.map(|(due, answer)| (due.at, Renewed::read(answer, last))));
+            batch.tell(each.map(|((at, _), answer)| (at, Renewed::read(answer, last))));
         }
         answer => {
             let failure = answer.err().unwrap_or_else(strange);
-            batch.tell(claims.into_iter().map(|due| (due.at, Err(failure.clone()))));
+            batch.tell(claims.into_iter().map(|(at, _)| (at, Err(failure.clone()))));
         }
     }
 }

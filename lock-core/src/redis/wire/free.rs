@@ -1,0 +1,398 @@
+//! Attempts on free keys, and releases of those that nobody waits for, of several claims in one call.
+//!
+//! A claim that finds few others asking asks alone, and at once. Where more are under way, those
+//! that come then are sent together by a task, as soon as the call before them is answered: so the
+//! more a client asks, the less each of them costs the server and itself. A call does what is done
+//! in the first few lines of the scripts of one claim, and nothing else: a claim for which that is
+//! not enough is told to ask alone.
+//!
+//! One server has this. In a cluster the claims of a call would have to be in one slot, which few
+//! are; a sentinel's term and an application's pool are looked at for each claim.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use redis::Value;
+
+use super::batch::{Batches, Left, Queue, Underway};
+use super::connection::Connection;
+use super::fault;
+use super::request::{Call, Failure, REQUEST_WITHIN, Sent, Unserved};
+use super::sides::{Side, Sides};
+use crate::backend::{ClaimId, Fault};
+use crate::engine::timeout;
+use crate::redis::protocol::names::{Names, Owner};
+use crate::redis::protocol::script::MANY;
+
+/// Claims that ask alone at the same time; those beyond go together. With fewer than this a call for
+/// several costs more than it saves: they wait for it, and a task is woken for them.
+const ALONE_MAX: usize = 16;
+
+/// Claims per call at most, so that none holds the server up.
+const BATCH_MAX: usize = 64;
+
+/// What one number and its separators take in a request, at most.
+const NUMBER_BYTES: usize = 20;
+
+/// What one claim asks.
+#[derive(Debug, Clone)]
+pub(in crate::redis) struct Part {
+    pub(in crate::redis) names: Names,
+    pub(in crate::redis) claim: ClaimId,
+    pub(in crate::redis) verb: Verb,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::redis) enum Verb {
+    /// Takes a key that is free.
+    Take { lease_ms: u64 },
+    /// Gives a key back that it holds, and for which it knows of nobody in line.
+    Give,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::redis) enum Answer {
+    /// It has the key, with tokens from this one on.
+    Taken(u64),
+    Given,
+    /// Nothing was done: the claim is to ask alone.
+    AskAlone,
+}
+
+/// The attempts and releases of a client that go together.
+#[derive(Debug)]
+pub(in crate::redis) struct FreeKeys {
+    lines: Sides<Line>,
+}
+
+/// The claims of one side.
+#[derive(Debug)]
+struct Line {
+    alone: AtomicUsize,
+    batches: Batches<Part, Reply>,
+    post: Arc<Post>,
+}
+
+type Reply = Result<Answer, Unserved>;
+
+#[derive(Debug)]
+struct Post {
+    connection: Arc<Connection>,
+    session: Arc<str>,
+    requests: Arc<AtomicU64>,
+}
+
+/// A claim that asks alone, until this is dropped.
+#[derive(Debug)]
+pub(in crate::redis) struct Alone<'a>(&'a AtomicUsize);
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl FreeKeys {
+    /// `connection`: over which a side's are sent.
+    pub(in crate::redis) fn new(
+        connection: impl Fn(Side) -> Arc<Connection>,
+        session: &Arc<str>,
+        requests: &Arc<AtomicU64>,
+    ) -> Self {
+        Self {
+            lines: Sides::new(|side| Line {
+                alone: AtomicUsize::new(0),
+                batches: Batches::new(side, BATCH_MAX, gone),
+                post: Arc::new(Post {
+                    connection: connection(side),
+                    session: session.clone(),
+                    requests: requests.clone(),
+                }),
+            }),
+        }
+    }
+
+    /// Whether enough others ask alone, so that the next is to go with those behind it.
+    pub(in crate::redis) fn is_crowded(&self) -> bool {
+        self.lines.here().alone.load(Ordering::Relaxed) >= ALONE_MAX
+    }
+
+    /// One more asks alone.
+    pub(in crate::redis) fn alone(&self) -> Alone<'_> {
+        let alone = &self.lines.here().alone;
+        alone.fetch_add(1, Ordering::Relaxed);
+        Alone(alone)
+    }
+
+    /// Asks with the next call.
+    pub(in crate::redis) async fn ask(&self, part: Part) -> Reply {
+        let line = self.lines.here();
+        let mut waiting = line.batches.add(part, |queue| serve(line.post.clone(), queue));
+        match timeout::within(REQUEST_WITHIN, &mut waiting).await {
+            Ok(answer) => answer,
+            Err(_) => match waiting.leave() {
+                Left::Answered(answer) => answer,
+                Left::Sent(sent) => Err(late(sent)),
+                Left::Unsent => {
+                    let fault = Failure::Other(fault::timed_out(REQUEST_WITHIN).unsent());
+                    Err(Unserved { fault, sent: None })
+                }
+            },
+        }
+    }
+}
+
+/// Its task is gone.
+fn gone(sent: Option<Arc<Sent>>) -> Reply {
+    match sent {
+        None => Ok(Answer::AskAlone),
+        sent => Err(late(sent)),
+    }
+}
+
+fn late(sent: Option<Arc<Sent>>) -> Unserved {
+    Unserved { fault: Failure::Other(fault::timed_out(REQUEST_WITHIN)), sent }
+}
+
+async fn serve(post: Arc<Post>, mut queue: Queue<Part, Reply>) {
+    // Bounded: each claim has at most one request under way.
+    while let Some(batch) = queue.recv().await {
+        post.send(&batch).await;
+    }
+}
+
+impl Post {
+    async fn send(&self, batch: &Underway<Part, Reply>) {
+        let Some(current) = self.connection.at_hand() else {
+            let parts = batch.seal(None).into_iter();
+            return batch.tell(parts.map(|(at, _)| (at, Ok(Answer::AskAlone))));
+        };
+        let sent = Some(current.sent());
+        let mut parts = batch.seal(sent.clone());
+        if parts.is_empty() {
+            return;
+        }
+        // What is given back can be taken in the same call.
+        parts.sort_by_key(|(_, part)| part.verb != Verb::Give);
+        let call = self.call(&parts);
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let answer = self.connection.send(current.clone(), &call.command).await;
+        let answer = match call.in_full(&answer) {
+            Some(command) => {
+                self.requests.fetch_add(1, Ordering::Relaxed);
+                self.connection.send(current, &command).await
+            }
+            None => answer,
+        };
+        let strange = |fault| Unserved { fault: Failure::Other(fault), sent: sent.clone() };
+        match answer {
+            Ok(Value::Array(answers)) if answers.len() == parts.len() => {
+                let each = parts.iter().zip(&answers);
+                batch.tell(
+                    each.map(|((at, part), answer)| (*at, part.verb.read(answer).map_err(strange))),
+                );
+            }
+            answer => {
+                let unserved =
+                    answer.err().unwrap_or_else(|| strange(fault::strange("several claims")));
+                batch.tell(parts.iter().map(|(at, _)| (*at, Err(unserved.clone()))));
+            }
+        }
+    }
+
+    fn call(&self, parts: &[(usize, Part)]) -> Call {
+        let owner =
+            |part: &Part| Owner { claim: part.claim, session: &self.session, of_quorum: false };
+        let bytes = |(_, part): &(usize, Part)| {
+            part.names.lock().bytes() + owner(part).bytes() + 3 * NUMBER_BYTES
+        };
+        let bytes = parts.iter().map(bytes).sum();
+        let mut command = MANY.evalsha_with(parts.len(), 1 + 2 * parts.len(), bytes);
+        for (_, part) in parts {
+            command.arg(part.names.lock());
+        }
+        command.arg(parts.partition_point(|(_, part)| part.verb == Verb::Give));
+        for (_, part) in parts {
+            command.arg(owner(part));
+            if let Verb::Take { lease_ms } = part.verb {
+                command.arg(lease_ms);
+            }
+        }
+        Call { script: &MANY, command, slot: 0 }
+    }
+}
+
+impl Verb {
+    fn read(self, answer: &Value) -> Result<Answer, Fault> {
+        match (self, answer) {
+            (_, Value::Int(0)) => Ok(Answer::AskAlone),
+            (Self::Take { .. }, Value::Int(first)) if *first > 0 => {
+                Ok(Answer::Taken(first.unsigned_abs()))
+            }
+            (Self::Give, Value::Int(1)) => Ok(Answer::Given),
+            _ => Err(fault::strange("several claims")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use futures_util::future::join_all;
+    use tokio::sync::watch;
+
+    use super::super::{fake, route};
+    use super::*;
+    use crate::key::Key;
+
+    fn part(key: usize, verb: Verb) -> Part {
+        let names = Names::new(&Key::new(&key.to_string()).unwrap());
+        Part { names, claim: ClaimId::from_bits(key as u128), verb }
+    }
+
+    const TAKE: Verb = Verb::Take { lease_ms: 900 };
+
+    async fn free(port: u16) -> FreeKeys {
+        let connection = Connection::plain(route::to_port(port), Side::Application);
+        connection.get().await.unwrap();
+        FreeKeys::new(|_| connection.clone(), &"ab".into(), &Arc::default())
+    }
+
+    /// The keys of a call, and how many of them are given back.
+    fn read<'a>(words: &[&'a str]) -> Option<(Vec<&'a str>, usize)> {
+        let ["EVALSHA", _, keys, rest @ ..] = words else { return None };
+        let keys: usize = keys.parse().unwrap();
+        Some((rest[..keys].to_vec(), rest[keys].parse().unwrap()))
+    }
+
+    /// To those that take: a token by the key's name, and none for every third.
+    fn serve(words: &[&str]) -> Option<String> {
+        let Some((keys, gives)) = read(words) else { return Some("+OK\r\n".into()) };
+        let answers = keys.iter().enumerate().map(|(at, key)| {
+            let key: u64 = key["lock:{".len()..key.len() - 1].parse().unwrap();
+            let taken = if key.is_multiple_of(3) { 0 } else { 1_000 + key };
+            format!(":{}\r\n", if at < gives { 1 } else { taken })
+        });
+        Some(format!("*{}\r\n{}", keys.len(), answers.collect::<String>()))
+    }
+
+    #[tokio::test]
+    async fn each_claim_has_its_own_answer_and_full_calls_are_few() {
+        let free = free(fake::start(serve)).await;
+        let verb = |key| if key % 2 == 0 { Verb::Give } else { TAKE };
+        let asked = (0..2 * BATCH_MAX + 1).map(|key| free.ask(part(key, verb(key))));
+        for (key, answer) in join_all(asked).await.into_iter().enumerate() {
+            let expected = match (verb(key), key % 3) {
+                (Verb::Give, _) => Answer::Given,
+                (_, 0) => Answer::AskAlone,
+                _ => Answer::Taken(1_000 + key as u64),
+            };
+            assert_eq!(answer.unwrap(), expected, "{key}");
+        }
+        assert_eq!(free.lines.here().post.requests.load(Ordering::Relaxed), 3);
+    }
+
+    #[tokio::test]
+    async fn claims_ask_alone_until_enough_others_do() {
+        let free = free(fake::start(serve)).await;
+        let mut alone: Vec<_> = (0..ALONE_MAX).map(|_| free.alone()).collect();
+        assert!(free.is_crowded());
+        alone.pop();
+        assert!(!free.is_crowded());
+    }
+
+    /// A call that is not answered leaves all of its claims in doubt, and one that waits for the next
+    /// knows that it was not sent.
+    #[tokio::test]
+    async fn what_may_have_an_effect_is_told_from_what_was_not_sent() {
+        let (asked, mut has_asked) = watch::channel(());
+        let free = free(fake::start(move |words| match read(words) {
+            Some(_) => {
+                asked.send_replace(());
+                Some(String::new())
+            }
+            None => Some("+OK\r\n".into()),
+        }))
+        .await;
+        let first = join_all([1, 2].map(|key| free.ask(part(key, TAKE))));
+        let behind = async {
+            has_asked.changed().await.unwrap();
+            free.ask(part(3, TAKE)).await
+        };
+        let (first, behind) = tokio::join!(first, behind);
+        for unserved in first.into_iter().map(Result::unwrap_err) {
+            assert!(unserved.sent.is_some() && !unserved.fault.into_fault().is_unsent());
+        }
+        match behind {
+            // Its turn came once the connection was given up.
+            Ok(answer) => assert_eq!(answer, Answer::AskAlone),
+            Err(unserved) => {
+                assert!(unserved.sent.is_none() && unserved.fault.into_fault().is_unsent())
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_claim_that_waits_no_more_is_not_sent() {
+        let (asked, mut has_asked) = watch::channel(Vec::new());
+        let (answer, answers) = std::sync::mpsc::channel();
+        let answers = Arc::new(Mutex::new(answers));
+        let free = free(fake::start(move |words| {
+            if let Some((keys, _)) = read(words) {
+                let keys: Vec<_> = keys.into_iter().map(str::to_owned).collect();
+                asked.send_modify(|calls: &mut Vec<_>| calls.push(keys));
+                answers.lock().unwrap().recv().unwrap();
+            }
+            serve(words)
+        }))
+        .await;
+        let behind = async {
+            has_asked.changed().await.unwrap();
+            let gone = free.ask(part(2, TAKE));
+            let waits_no_more = timeout::within(Duration::from_millis(1), gone).await;
+            assert!(waits_no_more.is_err());
+            (0..2).for_each(|_| answer.send(()).unwrap());
+            free.ask(part(4, TAKE)).await
+        };
+        let (first, behind) = tokio::join!(free.ask(part(1, TAKE)), behind);
+        assert_eq!((first.unwrap(), behind.unwrap()), (Answer::Taken(1_001), Answer::Taken(1_004)));
+        assert_eq!(*has_asked.borrow(), [["lock:{1}"], ["lock:{4}"]]);
+    }
+
+    /// A runtime that goes takes the task with it, with what waits for it.
+    #[test]
+    fn claims_whose_task_is_gone_with_its_runtime_are_told_so() {
+        let runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (asked, mut has_asked) = watch::channel(());
+        let port = fake::start(move |words| {
+            if read(words).is_none() {
+                return Some("+OK\r\n".into());
+            }
+            asked.send_replace(());
+            Some(String::new())
+        });
+        let first = runtime();
+        let free = first.block_on(free(port));
+        let mut sent = std::pin::pin!(free.ask(part(1, TAKE)));
+        let mut queued = std::pin::pin!(free.ask(part(2, TAKE)));
+        first.block_on(async {
+            tokio::select! {
+                _ = &mut sent => panic!("nothing was answered"),
+                asked = has_asked.changed() => asked.unwrap(),
+            }
+            tokio::select! {
+                biased;
+                _ = &mut queued => panic!("nothing was answered"),
+                () = std::future::ready(()) => {}
+            }
+        });
+        drop(first);
+        let (sent, queued) = runtime().block_on(async { tokio::join!(sent, queued) });
+        assert!(sent.unwrap_err().sent.is_some());
+        assert_eq!(queued.unwrap(), Answer::AskAlone);
+    }
+}
