@@ -249,7 +249,7 @@ impl Topology {
         let answer = match single.at_hand() {
             Some((connection, current)) => {
                 self.requests.fetch_add(1, Ordering::Relaxed);
-                let _alone = single.free_keys().map(FreeKeys::alone);
+                let _asking = single.free_keys().map(FreeKeys::asking);
                 connection.send(current, &call.command).await
             }
             None => Box::pin(single.send(&call.command)).await,

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use redis::Value;
+use tokio::sync::Semaphore;
 
 use super::batch::{Batches, Left, Queue, Underway};
 use super::connection::Connection;
@@ -24,9 +25,12 @@ use crate::engine::timeout;
 use crate::redis::protocol::names::{Names, Owner};
 use crate::redis::protocol::script::MANY;
 
-/// Claims that ask alone at the same time; those beyond go together. With fewer than this a call for
-/// several costs more than it saves: they wait for it, and a task is woken for them.
-const ALONE_MAX: usize = 16;
+/// With so many requests under way, the next go together. With fewer a call for several costs more than
+/// it saves: they wait for it, and a task is woken for them.
+const CROWD: usize = 32;
+
+/// Calls for several that are under way at most: while the server works on one, the next is on its way.
+const CALLS_MAX: usize = 2;
 
 /// Claims per call at most, so that none holds the server up.
 const BATCH_MAX: usize = 64;
@@ -69,7 +73,8 @@ pub(in crate::redis) struct FreeKeys {
 /// The claims of one side.
 #[derive(Debug)]
 struct Line {
-    alone: AtomicUsize,
+    /// Claims that ask now, alone or with others.
+    asking: AtomicUsize,
     batches: Batches<Part, Reply>,
     post: Arc<Post>,
 }
@@ -83,11 +88,11 @@ struct Post {
     requests: Arc<AtomicU64>,
 }
 
-/// A claim that asks alone, until this is dropped.
+/// A claim that asks, until this is dropped.
 #[derive(Debug)]
-pub(in crate::redis) struct Alone<'a>(&'a AtomicUsize);
+pub(in crate::redis) struct Asking<'a>(&'a AtomicUsize);
 
-impl Drop for Alone<'_> {
+impl Drop for Asking<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -102,7 +107,7 @@ impl FreeKeys {
     ) -> Self {
         Self {
             lines: Sides::new(|side| Line {
-                alone: AtomicUsize::new(0),
+                asking: AtomicUsize::new(0),
                 batches: Batches::new(side, BATCH_MAX, gone),
                 post: Arc::new(Post {
                     connection: connection(side),
@@ -113,21 +118,21 @@ impl FreeKeys {
         }
     }
 
-    /// Whether enough others ask alone, so that the next is to go with those behind it.
+    /// Whether so many ask that the next is to go with those behind it.
     pub(in crate::redis) fn is_crowded(&self) -> bool {
-        self.lines.here().alone.load(Ordering::Relaxed) >= ALONE_MAX
+        self.lines.here().asking.load(Ordering::Relaxed) >= CROWD
     }
 
-    /// One more asks alone.
-    pub(in crate::redis) fn alone(&self) -> Alone<'_> {
-        let alone = &self.lines.here().alone;
-        alone.fetch_add(1, Ordering::Relaxed);
-        Alone(alone)
+    /// One more asks.
+    pub(in crate::redis) fn asking(&self) -> Asking<'_> {
+        let asking = &self.lines.here().asking;
+        asking.fetch_add(1, Ordering::Relaxed);
+        Asking(asking)
     }
 
     /// Asks with the next call.
     pub(in crate::redis) async fn ask(&self, part: Part) -> Reply {
-        let line = self.lines.here();
+        let (line, _asking) = (self.lines.here(), self.asking());
         let mut waiting = line.batches.add(part, |queue| serve(line.post.clone(), queue));
         match timeout::within(REQUEST_WITHIN, &mut waiting).await {
             Ok(answer) => answer,
@@ -156,9 +161,16 @@ fn late(sent: Option<Arc<Sent>>) -> Unserved {
 }
 
 async fn serve(post: Arc<Post>, mut queue: Queue<Part, Reply>) {
-    // Bounded: each claim has at most one request under way.
-    while let Some(batch) = queue.recv().await {
-        post.send(&batch).await;
+    let under_way = Arc::new(Semaphore::new(CALLS_MAX));
+    // Never closed.
+    while let Ok(one_more) = under_way.clone().acquire_owned().await {
+        // Bounded: each claim has at most one request under way.
+        let Some(batch) = queue.recv().await else { return };
+        let post = post.clone();
+        drop(tokio::spawn(async move {
+            post.send(&batch).await;
+            drop(one_more);
+        }));
     }
 }
 
@@ -292,74 +304,92 @@ mod tests {
             };
             assert_eq!(answer.unwrap(), expected, "{key}");
         }
-        assert_eq!(free.lines.here().post.requests.load(Ordering::Relaxed), 3);
+        assert_eq!(calls(&free), 3);
     }
 
     #[tokio::test]
     async fn claims_ask_alone_until_enough_others_do() {
         let free = free(fake::start(serve)).await;
-        let mut alone: Vec<_> = (0..ALONE_MAX).map(|_| free.alone()).collect();
+        let mut asking: Vec<_> = (0..CROWD).map(|_| free.asking()).collect();
         assert!(free.is_crowded());
-        alone.pop();
+        asking.pop();
         assert!(!free.is_crowded());
     }
 
-    /// A call that is not answered leaves all of its claims in doubt, and one that waits for the next
-    /// knows that it was not sent.
+    fn calls(free: &FreeKeys) -> u64 {
+        free.lines.here().post.requests.load(Ordering::Relaxed)
+    }
+
+    /// As many calls as may be are under way.
+    async fn all_are_under_way(free: &FreeKeys) {
+        while calls(free) < CALLS_MAX as u64 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// One claim for each call that may be under way; the keys are from this on.
+    async fn fill(free: &FreeKeys, from: usize) -> Vec<Reply> {
+        let asked = (0..CALLS_MAX).map(async |n| {
+            while calls(free) < n as u64 {
+                tokio::task::yield_now().await;
+            }
+            free.ask(part(from + n, TAKE)).await
+        });
+        join_all(asked).await
+    }
+
+    /// A call that is not answered leaves its claims in doubt, and one that waits for the next knows
+    /// that it was not sent.
     #[tokio::test]
     async fn what_may_have_an_effect_is_told_from_what_was_not_sent() {
-        let (asked, mut has_asked) = watch::channel(());
-        let free = free(fake::start(move |words| match read(words) {
-            Some(_) => {
-                asked.send_replace(());
-                Some(String::new())
-            }
+        let silent = |words: &[&str]| match read(words) {
+            Some(_) => Some(String::new()),
             None => Some("+OK\r\n".into()),
-        }))
-        .await;
-        let first = join_all([1, 2].map(|key| free.ask(part(key, TAKE))));
-        let behind = async {
-            has_asked.changed().await.unwrap();
-            free.ask(part(3, TAKE)).await
         };
-        let (first, behind) = tokio::join!(first, behind);
-        for unserved in first.into_iter().map(Result::unwrap_err) {
+        let free = free(fake::start(silent)).await;
+        let behind = async {
+            all_are_under_way(&free).await;
+            free.ask(part(100, TAKE)).await
+        };
+        let (sent, behind) = tokio::join!(fill(&free, 0), behind);
+        for unserved in sent.into_iter().map(Result::unwrap_err) {
             assert!(unserved.sent.is_some() && !unserved.fault.into_fault().is_unsent());
         }
         match behind {
             // Its turn came once the connection was given up.
             Ok(answer) => assert_eq!(answer, Answer::AskAlone),
             Err(unserved) => {
-                assert!(unserved.sent.is_none() && unserved.fault.into_fault().is_unsent())
+                assert!(unserved.sent.is_none() && unserved.fault.into_fault().is_unsent());
             }
         }
     }
 
     #[tokio::test]
     async fn a_claim_that_waits_no_more_is_not_sent() {
-        let (asked, mut has_asked) = watch::channel(Vec::new());
         let (answer, answers) = std::sync::mpsc::channel();
-        let answers = Arc::new(Mutex::new(answers));
+        let (asked, seen) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(answers)));
+        let says = asked.clone();
         let free = free(fake::start(move |words| {
             if let Some((keys, _)) = read(words) {
-                let keys: Vec<_> = keys.into_iter().map(str::to_owned).collect();
-                asked.send_modify(|calls: &mut Vec<_>| calls.push(keys));
-                answers.lock().unwrap().recv().unwrap();
+                says.lock().unwrap().extend(keys.into_iter().map(str::to_owned));
+                seen.lock().unwrap().recv().unwrap();
             }
             serve(words)
         }))
         .await;
         let behind = async {
-            has_asked.changed().await.unwrap();
-            let gone = free.ask(part(2, TAKE));
+            all_are_under_way(&free).await;
+            let gone = free.ask(part(100, TAKE));
             let waits_no_more = timeout::within(Duration::from_millis(1), gone).await;
             assert!(waits_no_more.is_err());
-            (0..2).for_each(|_| answer.send(()).unwrap());
-            free.ask(part(4, TAKE)).await
+            (0..=CALLS_MAX).for_each(|_| answer.send(()).unwrap());
+            free.ask(part(101, TAKE)).await
         };
-        let (first, behind) = tokio::join!(free.ask(part(1, TAKE)), behind);
-        assert_eq!((first.unwrap(), behind.unwrap()), (Answer::Taken(1_001), Answer::Taken(1_004)));
-        assert_eq!(*has_asked.borrow(), [["lock:{1}"], ["lock:{4}"]]);
+        let (first, behind) = tokio::join!(fill(&free, 1), behind);
+        assert!(first.into_iter().all(|answer| answer.is_ok()));
+        assert_eq!(behind.unwrap(), Answer::Taken(1_101));
+        let asked = asked.lock().unwrap();
+        assert!(!asked.iter().any(|key| key == "lock:{100}"), "{asked:?}");
     }
 
     /// A runtime that goes takes the task with it, with what waits for it.
