@@ -128,8 +128,9 @@ impl LockGuard {
     ///
     /// The release is under way with the first poll and goes on when this future is dropped; only
     /// the answer is lost. Dropped before its first poll, it drops the guard, which releases too.
-    pub async fn release(self) -> Result<(), ReleaseError> {
-        self.hold.release().await
+    pub fn release(self) -> impl Future<Output = Result<(), ReleaseError>> + Send {
+        // Not `async`, which would carry the future of the hold inside of another.
+        self.hold.release()
     }
 }
 

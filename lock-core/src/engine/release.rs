@@ -22,9 +22,8 @@ use crate::proto::ReleaseAnswer;
 pub(super) struct Releasing<'a> {
     cell: &'a Arc<KeyCell>,
     token: u64,
-    until: Instant,
-    /// When it began, until it was polled.
-    since: Option<Instant>,
+    /// When it began.
+    since: Instant,
     answer: oneshot::Receiver<ReleaseAnswer>,
     /// The answer wakes the task.
     is_awaited: bool,
@@ -39,8 +38,7 @@ impl<'a> Releasing<'a> {
         now: Instant,
         answer: oneshot::Receiver<ReleaseAnswer>,
     ) -> Self {
-        let (until, since) = (now + RELEASE_WITHIN, Some(now));
-        Self { cell, token, until, since, answer, is_awaited: false, timer: None }
+        Self { cell, token, since: now, answer, is_awaited: false, timer: None }
     }
 
     fn look(&mut self, cx: &mut Context<'_>) -> Option<ReleaseAnswer> {
@@ -60,7 +58,7 @@ impl Future for Releasing<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         loop {
-            let (token, until) = (this.token, this.until);
+            let (token, until) = (this.token, this.since + RELEASE_WITHIN);
             let mut releasing = this.cell.releasing();
             match &mut *releasing {
                 Some(releaser) if releaser.token == token => releaser.waker.clone_from(cx.waker()),
@@ -72,7 +70,7 @@ impl Future for Releasing<'_> {
             if !is_first && let Some(answer) = this.look(&mut Context::from_waker(Waker::noop())) {
                 return Poll::Ready(Some(answer));
             }
-            this.cell.drive(Some(cx.waker()), this.since.take());
+            this.cell.drive(Some(cx.waker()), is_first.then_some(this.since));
             // From here on whoever else polls the driver wakes it with the answer.
             this.is_awaited = true;
             if let Some(answer) = this.look(cx) {
