@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use lock_core::{AcquireError, LockClient};
 use tests::checker::Checker;
 use tests::redis::RedisServer;
-use tests::wait::eventually;
+use tests::wait::{eventually, within};
 use tokio::task::JoinSet;
 
 use crate::support::*;
@@ -118,6 +118,34 @@ async fn claims_that_ask_together_exclude_each_other_and_have_tokens_that_grow()
     assert_eq!(acquired, 2 * 40 * CROWD as u64);
     assert!(requests < acquired * 3 / 2, "{requests} requests for {acquired}: few went together");
     nothing_left(&server, clients).await;
+}
+
+/// V2, V5, V6: the only worker is blocked while calls for many claims are under way, for longer than a
+/// request may take. None of them hangs, none is granted to nobody, and all go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn claims_that_ask_together_outlive_a_blocked_worker() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(10_000)).await;
+    let (begun, mut has_begun) = tokio::sync::watch::channel(0);
+    let mut tasks = JoinSet::new();
+    for task in 0..CROWD {
+        let (locks, begun) = (locks.clone(), begun.clone());
+        tasks.spawn(async move {
+            for round in 0..60 {
+                let guard = locks.lock(format!("k:{task}:{}", round % 2)).await.unwrap();
+                // Some had lost the answer to an attempt.
+                drop(guard.release().await);
+                begun.send_modify(|begun| *begun += 1);
+            }
+        });
+    }
+    has_begun.wait_for(|begun| *begun > 10 * CROWD).await.unwrap();
+    tokio::spawn(async { std::thread::sleep(ms(2_500)) }).await.unwrap();
+    while let Some(ended) = within("the others", tasks.join_next()).await {
+        ended.unwrap();
+    }
+    assert_eq!(locks.stats().acquired, 60 * CROWD as u64);
+    nothing_left(&server, [locks]).await;
 }
 
 /// A value of somebody else's at the clock is an error of each acquire, and stays; nothing is held.
