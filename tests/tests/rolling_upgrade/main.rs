@@ -33,6 +33,10 @@ const RECHECK_FOREIGN_MS: u64 = 50;
 /// What a busy machine may add to a bound.
 const SLACK: Duration = Duration::from_millis(1_500);
 
+fn script(body: &str) -> String {
+    body.replace("--COMMON", include_str!("common.lua"))
+}
+
 /// A process of version 1 with one claim at a time.
 struct Version1 {
     session: String,
@@ -66,7 +70,7 @@ impl Version1 {
 
     async fn attempt(&mut self, join: bool) -> Answer {
         let mut call = redis::cmd("EVAL");
-        call.arg(include_str!("attempt.lua"))
+        call.arg(script(include_str!("attempt.lua")))
             .arg(KEYS.len())
             .arg(&KEYS)
             .arg(&self.owner)
@@ -138,7 +142,7 @@ impl Version1 {
     /// is for it.
     async fn withdraw(&mut self) -> i64 {
         let mut call = redis::cmd("EVAL");
-        call.arg(include_str!("withdraw.lua"))
+        call.arg(script(include_str!("withdraw.lua")))
             .arg(KEYS.len())
             .arg(&KEYS)
             .arg(&self.owner)
