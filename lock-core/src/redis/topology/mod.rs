@@ -29,7 +29,7 @@ use self::single::{Over, SingleServer};
 use super::protocol::names::{self, Names, Owner};
 use super::protocol::script::{RIGHTS, Script};
 use super::protocol::slots;
-use super::wire::free::{Answer, FreeKeys, Part};
+use super::wire::free::{Answer, Part};
 use super::wire::inbox::Inboxes;
 use super::wire::pool::RedisPool;
 use super::wire::renewals::{Renew, Renewed};
@@ -247,9 +247,8 @@ impl Topology {
         };
         // What is not as it mostly is, is on the heap: a call is a part of every request.
         let answer = match single.at_hand() {
-            Some((connection, current)) => {
+            Some((connection, current, _asking)) => {
                 self.requests.fetch_add(1, Ordering::Relaxed);
-                let _asking = single.free_keys().map(FreeKeys::asking);
                 connection.send(current, &call.command).await
             }
             None => Box::pin(single.send(&call.command)).await,

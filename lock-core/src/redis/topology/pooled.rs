@@ -53,7 +53,7 @@ impl Pooled {
         let term = sentinels.number();
         let master = self.master_in(term, main).await.map_err(unsent)?;
         let sent = self.pool.send_to(request, &master, sentinels.superseded(term)).await;
-        if sent.as_ref().is_err_and(|misled| misled.is_elsewhere) {
+        if sent.as_ref().is_err_and(|wrong| wrong.is_elsewhere) {
             // Perhaps the master has restarted.
             *self.master() = None;
         }

@@ -116,7 +116,7 @@ pub(in crate::redis) async fn pool(servers: &Topology) -> Result<(), Fault> {
     let mut set = Cmd::new();
     set.arg("SET").arg(name).arg(&*servers.session).arg("PX").arg(1_000);
     let sent = servers.send_pooled(&set).await;
-    sent.map_err(|misled| misled.unserved.fault.into_fault())?;
+    sent.map_err(|wrong| wrong.unserved.fault.into_fault())?;
     let mut get = Cmd::new();
     get.arg("GET").arg(name);
     let seen = servers.send_main(&get).await.map_err(|error| error.fault.into_fault())?;

@@ -10,7 +10,7 @@ use super::pooled::Pooled;
 use crate::backend::{Fault, FaultKind};
 use crate::options::Replicas;
 use crate::redis::wire::connection::{Connection, Current};
-use crate::redis::wire::free::FreeKeys;
+use crate::redis::wire::free::{Asking, FreeKeys};
 use crate::redis::wire::inbox::Inboxes;
 use crate::redis::wire::lanes::Lanes;
 use crate::redis::wire::pool::RedisPool;
@@ -111,21 +111,17 @@ impl SingleServer {
         self.connection(Side::here())
     }
 
-    /// Over which whoever polls this sends at once: it is there, and leads to this server only.
-    pub(in crate::redis) fn at_hand(&self) -> Option<(&Arc<Connection>, Current)> {
-        if self.pool().is_some() {
-            return None;
-        }
+    /// Over which whoever polls this sends at once: it is there, and leads to this server only. What
+    /// is sent counts as asking until the last of these is dropped.
+    pub(super) fn at_hand(&self) -> Option<(&Arc<Connection>, Current, Asking<'_>)> {
+        let free_keys = self.free_keys()?;
         let connection = self.here();
-        Some((connection, connection.at_hand()?))
+        Some((connection, connection.at_hand()?, free_keys.asking()))
     }
 
     /// Where claims on free keys ask together, if whoever polls this has that.
-    pub(in crate::redis) fn free_keys(&self) -> Option<&FreeKeys> {
-        if self.pool().is_some() {
-            return None;
-        }
-        Some(&self.free_keys)
+    pub(super) fn free_keys(&self) -> Option<&FreeKeys> {
+        self.pool().is_none().then_some(&self.free_keys)
     }
 
     /// Whether what is pushed now would be heard; if not, it is seen to.
@@ -151,8 +147,8 @@ impl SingleServer {
     pub(in crate::redis) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
         if self.pool().is_some() {
             match self.send_pooled(Request { command, replicas: None }).await {
-                Err(misled) if misled.is_elsewhere => {}
-                answer => return answer.map_err(|misled| misled.unserved),
+                Err(wrong) if wrong.is_elsewhere => {}
+                answer => return answer.map_err(|wrong| wrong.unserved),
             }
         }
         self.send_main(command).await
@@ -165,8 +161,8 @@ impl SingleServer {
     ) -> Result<Value, Unserved> {
         if self.pool().is_some() {
             match self.send_pooled(Request { command, replicas: Some(replicas) }).await {
-                Err(misled) if misled.is_elsewhere => {}
-                answer => return answer.map_err(|misled| misled.unserved),
+                Err(wrong) if wrong.is_elsewhere => {}
+                answer => return answer.map_err(|wrong| wrong.unserved),
             }
         }
         self.requests.fetch_add(1, Ordering::Relaxed);

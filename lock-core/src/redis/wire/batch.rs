@@ -16,6 +16,9 @@ use tokio::sync::mpsc;
 use super::request::Sent;
 use super::sides::{self, Side};
 
+/// What one number and its separators take in a request, at most.
+pub(super) const NUMBER_BYTES: usize = 20;
+
 /// Where the claims of one side are gathered: `P` is what one asks, `A` its answer.
 #[derive(Debug)]
 pub(super) struct Batches<P, A> {

@@ -1,10 +1,10 @@
 //! Attempts on free keys, and releases of those that nobody waits for, of several claims in one call.
 //!
 //! A claim that finds few others asking asks alone, and at once. Where more are under way, those
-//! that come then are sent together by a task, as soon as the call before them is answered: so the
-//! more a client asks, the less each of them costs the server and itself. A call does what is done
-//! in the first few lines of the scripts of one claim, and nothing else: a claim for which that is
-//! not enough is told to ask alone.
+//! that come then are sent together by a task, two calls at a time: so the more a client asks, the
+//! less each of them costs the server and itself. A call does what is done in the first few lines of
+//! the scripts of one claim, and nothing else: a claim for which that is not enough is told to ask
+//! alone.
 //!
 //! One server has this. In a cluster the claims of a call would have to be in one slot, which few
 //! are; a sentinel's term and an application's pool are looked at for each claim.
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use redis::Value;
 use tokio::sync::Semaphore;
 
-use super::batch::{Batches, Left, Queue, Underway};
+use super::batch::{Batches, Left, NUMBER_BYTES, Queue, Underway};
 use super::connection::Connection;
 use super::fault;
 use super::request::{Call, Failure, REQUEST_WITHIN, Sent, Unserved};
@@ -34,9 +34,6 @@ const CALLS_MAX: usize = 2;
 
 /// Claims per call at most, so that none holds the server up.
 const BATCH_MAX: usize = 64;
-
-/// What one number and its separators take in a request, at most.
-const NUMBER_BYTES: usize = 20;
 
 /// What one claim asks.
 #[derive(Debug, Clone)]

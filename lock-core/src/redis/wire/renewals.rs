@@ -15,7 +15,7 @@ use std::time::Duration;
 use redis::{Cmd, Pipeline, Value};
 use tokio::sync::Semaphore;
 
-use super::batch::{Batches, Queue, Underway};
+use super::batch::{Batches, NUMBER_BYTES, Queue, Underway};
 use super::connection::Connection;
 use super::fault;
 use super::request::{self, Failure, REQUEST_WITHIN, Unserved};
@@ -34,9 +34,6 @@ const APART: Duration = Duration::from_millis(5);
 /// Requests under way at most. One is given up after 2 s, so those that are not full are never as
 /// many.
 const UNDER_WAY_MAX: usize = 512;
-
-/// What one number and its separators take in a request, at most.
-const NUMBER_BYTES: usize = 20;
 
 /// One claim to renew.
 #[derive(Debug, Clone)]
@@ -333,6 +330,19 @@ mod tests {
         Some(format!("*{}\r\n:{claims}\r\n{}", claims + 1, ":1\r\n".repeat(claims)))
     }
 
+    /// A server that answers no renewal, and what is told of each.
+    fn silent() -> (u16, watch::Receiver<()>) {
+        let (asked, has_asked) = watch::channel(());
+        let port = fake::start(move |words| match words {
+            ["EVALSHA", ..] => {
+                asked.send_replace(());
+                Some(String::new())
+            }
+            words => held(words),
+        });
+        (port, has_asked)
+    }
+
     #[tokio::test]
     async fn claims_that_come_due_together_share_requests_which_are_full_at_most() {
         let renewals = renewals(fake::start(held), Shape::Whole);
@@ -367,14 +377,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_batch_that_hangs_holds_up_none_behind_it() {
-        let (asked, mut has_asked) = watch::channel(());
-        let silent = fake::start(move |words| match words {
-            ["EVALSHA", ..] => {
-                asked.send_replace(());
-                Some(String::new())
-            }
-            words => held(words),
-        });
+        let (silent, mut has_asked) = silent();
         let renewals = renewals(silent, Shape::Whole);
         let long = renewals.renew(renew("long", REQUEST_WITHIN));
         let short = async {
@@ -391,14 +394,7 @@ mod tests {
     fn who_waits_is_told_when_the_runtime_of_its_batch_goes() {
         let runtime =
             || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let (asked, mut has_asked) = watch::channel(());
-        let silent = fake::start(move |words| match words {
-            ["EVALSHA", ..] => {
-                asked.send_replace(());
-                Some(String::new())
-            }
-            words => held(words),
-        });
+        let (silent, mut has_asked) = silent();
         let renewals = renewals(silent, Shape::Whole);
         let mut renewing = std::pin::pin!(renewals.renew(renew("k", REQUEST_WITHIN)));
         runtime().block_on(async {
