@@ -15,7 +15,6 @@
 #![allow(clippy::disallowed_methods)]
 
 mod blocked;
-mod cancel;
 mod client;
 mod clocks;
 mod connect;
@@ -27,8 +26,8 @@ mod memory;
 mod moved_clock;
 mod pool;
 mod processes;
-mod replies;
 mod rights;
+mod scenes;
 mod server;
 mod support;
 mod tls;

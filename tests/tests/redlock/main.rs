@@ -15,4 +15,5 @@ mod load;
 mod member;
 mod members;
 mod pools;
+mod scenes;
 mod support;

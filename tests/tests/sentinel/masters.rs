@@ -180,14 +180,3 @@ async fn a_master_without_its_replicas_serves_nobody_if_it_is_told_to() {
     drop(held);
     nothing_left(&set, &[master], [locks]).await;
 }
-
-/// F18 (V5, V6): acquires and releases, dropped at each place where they can wait.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_is_dropped_at_any_poll_leaves_the_lock_to_the_next() {
-    let (_turn, set) = a_set().await;
-    let locks = connect(&set.url(), ms(30_000)).await;
-    let other = connect(&set.url(), ms(30_000)).await;
-    tests::cancel::at_each_poll(&locks, &other, ms(30_000)).await;
-    let master = set.master();
-    nothing_left(&set, &[master], [locks, other]).await;
-}

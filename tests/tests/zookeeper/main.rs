@@ -16,7 +16,6 @@
 #![allow(clippy::disallowed_methods)]
 
 mod blocked;
-mod cancel;
 mod chaos;
 mod client;
 mod data;
@@ -25,9 +24,9 @@ mod link;
 mod many;
 mod operator;
 mod processes;
-mod replies;
 mod revoke;
 mod rights;
+mod scenes;
 mod server;
 mod sessions;
 mod support;

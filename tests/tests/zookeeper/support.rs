@@ -166,11 +166,6 @@ pub(crate) fn first_create_of(key: &str) -> Match {
     create_of(key).after(1)
 }
 
-/// The next deletion of a lock node of `key`.
-pub(crate) fn delete_of(key: &str) -> Match {
-    Match::verb("DELETE").containing(format!("/{key}/")).containing("-lock-")
-}
-
 /// The next write by which a session proves that it lives.
 pub(crate) fn beat() -> Match {
     Match::verb("SETDATA").containing("/{lock-sessions}/")

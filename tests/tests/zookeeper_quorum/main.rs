@@ -12,6 +12,7 @@ mod enrolled;
 mod faults;
 mod member;
 mod processes;
+mod scenes;
 mod support;
 mod tokens;
 mod url;

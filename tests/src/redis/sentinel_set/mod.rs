@@ -13,6 +13,7 @@
 
 mod sentinel;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use self::sentinel::Sentinel;
@@ -133,6 +134,13 @@ impl SentinelSet {
             url += &format!("{sign}sentinel_password={password}");
         }
         url
+    }
+
+    /// Where the sentinels listen.
+    #[must_use]
+    pub fn sentinel_addrs(&self) -> Vec<SocketAddr> {
+        let at = |one: &Sentinel| SocketAddr::from(([127, 0, 0, 1], one.port()));
+        self.sentinels.iter().map(at).collect()
     }
 
     /// The URLs of the sentinels, for a client of another library.
