@@ -31,7 +31,8 @@ pub enum Fun {
     Acquire,
     /// Giving it back.
     Release,
-    /// Keeping it. A `fail` of this says that the holder was told that the lock is lost.
+    /// Keeping it. An `ok` of this says that its holder knew then that it holds, a `fail` that it
+    /// was told that the lock is lost, an `info` that its time is over and it was not told.
     Renew,
     /// A fenced write to what the lock protects. An `ok` says that it was accepted.
     Write,
@@ -71,6 +72,22 @@ pub struct Event {
     /// On the invocation of a bounded acquire: how long it may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_ns: Option<u64>,
+    /// On an answer past its budget: for how long of that the process did not come to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled_ns: Option<u64>,
+    /// On the outcome of a call that failed: which error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl Event {
+    /// One without what only some have.
+    #[must_use]
+    pub fn new(t_ns: u64, process: &str, kind: Kind, f: Fun, key: &str) -> Self {
+        let (process, key) = (process.to_owned(), key.to_owned());
+        let (token, budget_ns, stalled_ns, error) = (None, None, None, None);
+        Self { t_ns, process, kind, f, key, token, budget_ns, stalled_ns, error }
+    }
 }
 
 /// Where events go. Clones write to the same place.
@@ -155,12 +172,23 @@ impl Process {
 
     /// Notes that the holder was told that its lock is lost.
     pub fn lost(&self, key: &str, token: u64) {
-        self.write(Kind::Fail, Fun::Renew, key, Some(token), None);
+        self.renew(Kind::Fail, key, token, now_ns());
     }
 
-    fn write(&self, kind: Kind, f: Fun, key: &str, token: Option<u64>, budget_ns: Option<u64>) {
-        let (process, key) = (self.name.clone(), key.to_owned());
-        self.recorder.record(Event { t_ns: now_ns(), process, kind, f, key, token, budget_ns });
+    /// Notes that the holder's time is over by its own clock, and that it was not told.
+    pub fn not_told(&self, key: &str, token: u64) {
+        self.renew(Kind::Info, key, token, now_ns());
+    }
+
+    /// Notes that the holder knew at `t_ns` that it holds.
+    pub fn holds(&self, key: &str, token: u64, t_ns: u64) {
+        self.renew(Kind::Ok, key, token, t_ns);
+    }
+
+    fn renew(&self, kind: Kind, key: &str, token: u64, t_ns: u64) {
+        let token = Some(token);
+        let event = Event { token, ..Event::new(t_ns, &self.name, kind, Fun::Renew, key) };
+        self.recorder.record(event);
     }
 }
 
@@ -190,8 +218,11 @@ impl Invocation<'_> {
 
     /// Writes the invocation.
     pub fn begin(self) -> Call {
-        self.process.write(Kind::Invoke, self.f, &self.key, self.token, self.budget_ns);
-        Call { process: self.process.clone(), f: self.f, key: self.key, token: self.token }
+        let Self { process, f, key, token, budget_ns } = self;
+        let event = Event::new(now_ns(), &process.name, Kind::Invoke, f, &key);
+        process.recorder.record(Event { token, budget_ns, ..event });
+        let (t_ns, stalled_ns, error) = (None, None, None);
+        Call { process: process.clone(), f, key, token, t_ns, stalled_ns, error }
     }
 }
 
@@ -202,9 +233,33 @@ pub struct Call {
     f: Fun,
     key: String,
     token: Option<u64>,
+    t_ns: Option<u64>,
+    stalled_ns: Option<u64>,
+    error: Option<String>,
 }
 
 impl Call {
+    /// When the answer was there; else it is when it is written.
+    #[must_use]
+    pub fn at(mut self, t_ns: u64) -> Self {
+        self.t_ns = Some(t_ns);
+        self
+    }
+
+    /// For how long past its budget the process did not come to run.
+    #[must_use]
+    pub fn stalled(mut self, stalled_ns: u64) -> Self {
+        self.stalled_ns = (stalled_ns > 0).then_some(stalled_ns);
+        self
+    }
+
+    /// Which error it ended with.
+    #[must_use]
+    pub fn error(mut self, error: &str) -> Self {
+        self.error = Some(error.to_owned());
+        self
+    }
+
     /// It took effect; `token` is that of a grant.
     pub fn ok(self, token: Option<u64>) {
         self.end(Kind::Ok, token);
@@ -221,7 +276,9 @@ impl Call {
     }
 
     fn end(self, kind: Kind, token: Option<u64>) {
-        self.process.write(kind, self.f, &self.key, token.or(self.token), None);
+        let Self { process, f, key, token: own, t_ns, stalled_ns, error } = self;
+        let event = Event::new(t_ns.unwrap_or_else(now_ns), &process.name, kind, f, &key);
+        process.recorder.record(Event { token: token.or(own), stalled_ns, error, ..event });
     }
 }
 

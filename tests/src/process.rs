@@ -1,6 +1,7 @@
 //! A server's process and the one that ends it if the test cannot.
 
 use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -84,13 +85,15 @@ pub(crate) fn missing(what: &impl std::fmt::Display, package: &str) -> ! {
 /// dropping its fixtures, as it does with those that are static.
 ///
 /// It reads a pipe that only this process writes to; the kernel closes it even after a `SIGKILL`.
-fn watch(server: u32, folder: &Path) -> Option<Child> {
+pub(crate) fn watch(server: u32, folder: &Path) -> Option<Child> {
     Command::new("/bin/sh")
         .args(["-c", r#"read -r _; kill -9 "$1"; rm -rf "$2""#, "watchdog", &server.to_string()])
         .arg(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
+        // Whoever interrupts this process at a terminal leaves the watchdog alone.
+        .process_group(0)
         .spawn()
         .ok()
 }

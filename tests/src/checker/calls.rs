@@ -28,6 +28,8 @@ pub(super) struct Hold<'a> {
     pub(super) from_ns: u64,
     /// When it began to release, or was told that it lost the lock.
     pub(super) until_ns: Option<u64>,
+    /// The first and the last time at which it knew that it held, if it wrote that down.
+    pub(super) known_ns: Option<(u64, u64)>,
 }
 
 impl<'a> Hold<'a> {
@@ -47,6 +49,10 @@ pub(super) struct Calls<'a> {
     pub(super) releases: Vec<Call<'a>>,
     pub(super) writes: Vec<Call<'a>>,
     pub(super) holds: Vec<Hold<'a>>,
+    /// What holders wrote whose time was over and who were not told.
+    pub(super) untold: Vec<&'a Event>,
+    /// How many losses were told.
+    pub(super) losses: u64,
     /// When each process was last heard of.
     pub(super) last_ns: HashMap<&'a str, u64>,
     /// The time of the last event.
@@ -69,8 +75,13 @@ impl<'a> Calls<'a> {
                     let index = calls.begin(event);
                     open.insert(process, (event.f, index));
                 }
-                // The notice of a loss answers no call.
-                (Kind::Fail, _) if event.f == Fun::Renew => calls.end_hold(event),
+                // What a holder knows of its hold answers no call.
+                (Kind::Ok, _) if event.f == Fun::Renew => calls.know_hold(event),
+                (Kind::Info, _) if event.f == Fun::Renew => calls.untold.push(event),
+                (Kind::Fail, _) if event.f == Fun::Renew => {
+                    calls.losses += 1;
+                    calls.end_hold(event);
+                }
                 (_, Some((f, index))) if f == event.f => {
                     calls.finish(index, event)?;
                     open.remove(process);
@@ -109,20 +120,30 @@ impl<'a> Calls<'a> {
         let grant = *call;
         if outcome.f == Fun::Acquire && outcome.kind == Kind::Ok {
             let token = outcome.token.ok_or(malformed(outcome, "a grant without a token"))?;
-            self.holds.push(Hold { grant, token, from_ns: outcome.t_ns, until_ns: None });
+            let (from_ns, until_ns, known_ns) = (outcome.t_ns, None, None);
+            self.holds.push(Hold { grant, token, from_ns, until_ns, known_ns });
         }
         Ok(())
     }
 
-    /// Ends the latest hold of the event's process on its key, or that of its token.
-    fn end_hold(&mut self, event: &Event) {
-        let held = self.holds.iter_mut().rev().find(|hold| {
+    /// The latest hold of the event's process on its key, or that of its token.
+    fn hold_of(&mut self, event: &Event) -> Option<&mut Hold<'a>> {
+        self.holds.iter_mut().rev().find(|hold| {
             hold.process() == event.process
                 && hold.key() == event.key
                 && event.token.is_none_or(|token| token == hold.token)
-        });
-        if let Some(hold) = held {
+        })
+    }
+
+    fn end_hold(&mut self, event: &Event) {
+        if let Some(hold) = self.hold_of(event) {
             hold.until_ns.get_or_insert(event.t_ns);
+        }
+    }
+
+    fn know_hold(&mut self, event: &Event) {
+        if let Some(hold) = self.hold_of(event) {
+            hold.known_ns = Some((hold.known_ns.map_or(event.t_ns, |known| known.0), event.t_ns));
         }
     }
 }

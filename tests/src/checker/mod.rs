@@ -12,6 +12,11 @@
 //! | releases and writes carry a token that was granted | [`Violation::UnknownToken`] |
 //! | an acquire answers within its budget and [`Checker::slack`] | [`Violation::LateAnswer`] |
 //! | with [`Checker::exclusive`]: holds do not overlap | [`Violation::Overlap`] |
+//! | with [`Checker::under_faults`]: nor do they by what holders knew, unless a fault excuses it | the same |
+//! | … and then the first holder is told in time | [`Violation::ToldLate`] |
+//! | … whose time is over was told | [`Violation::NotTold`] |
+//! | … a free key is granted to who waits for it | [`Violation::LeftAlone`] |
+//! | … an error says what happened | [`Violation::WrongAnswer`] |
 //!
 //! ```
 //! use tests::checker::Checker;
@@ -28,7 +33,9 @@
 //! ```
 
 mod calls;
+mod faults;
 mod rules;
+mod shortest;
 #[cfg(test)]
 mod table;
 mod violation;
@@ -37,6 +44,8 @@ use std::time::Duration;
 
 use crate::history::{Event, Kind};
 use calls::Calls;
+pub use faults::{Excuse, UnderFaults};
+pub use shortest::shortest;
 pub use violation::Violation;
 
 /// What is demanded of a history.
@@ -46,6 +55,7 @@ pub struct Checker {
     has_former_master: bool,
     slack: Duration,
     killed: Vec<String>,
+    faults: Option<UnderFaults>,
 }
 
 /// The figures of a history that holds.
@@ -59,8 +69,13 @@ pub struct Report {
     pub writes_accepted: u64,
     /// Fenced writes that were refused.
     pub writes_refused: u64,
+    /// Losses that holders were told of.
+    pub losses: u64,
     /// The longest time from an acquire to its answer, in nanoseconds.
     pub longest_wait_ns: u64,
+    /// Answers more than 20 ms after their budget, and the time off in which the process did not
+    /// run.
+    pub late_answers: u64,
 }
 
 impl Default for Checker {
@@ -78,6 +93,7 @@ impl Checker {
             has_former_master: false,
             slack: Duration::from_millis(20),
             killed: Vec::new(),
+            faults: None,
         }
     }
 
@@ -97,6 +113,13 @@ impl Checker {
     #[must_use]
     pub fn exclusive(mut self) -> Self {
         self.exclusive = true;
+        self
+    }
+
+    /// Also demands what holds under faults whose times are known, by what holders knew.
+    #[must_use]
+    pub fn under_faults(mut self, rule: UnderFaults) -> Self {
+        self.faults = Some(rule);
         self
     }
 
@@ -127,13 +150,19 @@ impl Checker {
         let mut violations = Vec::new();
         rules::unique_tokens(&calls, &mut violations);
         if !self.has_former_master {
-            rules::growing_tokens(&calls, &mut violations);
+            rules::growing_tokens(self, &calls, &mut violations);
         }
         rules::writes(&calls, &mut violations);
         rules::known_tokens(&calls, &mut violations);
         rules::budgets(self, &calls, &mut violations);
         if self.exclusive {
             rules::overlaps(self, &calls, &mut violations);
+        }
+        if let Some(rule) = &self.faults {
+            faults::exclusion(rule, &calls, &mut violations);
+            faults::told(&calls, &mut violations);
+            faults::liveness(rule, &calls, &mut violations);
+            faults::answers(rule, &calls, &mut violations);
         }
         if violations.is_empty() { Ok(report(&calls)) } else { Err(violations) }
     }
@@ -148,7 +177,7 @@ impl Checker {
 }
 
 fn report(calls: &Calls<'_>) -> Report {
-    let mut report = Report::default();
+    let mut report = Report { losses: calls.losses, ..Report::default() };
     for acquire in &calls.acquires {
         match acquire.outcome {
             Some(end) if end.kind == Kind::Ok => report.grants += 1,
@@ -156,6 +185,10 @@ fn report(calls: &Calls<'_>) -> Report {
         }
         let wait_ns = acquire.outcome.map_or(0, |end| end.t_ns - acquire.invoke.t_ns);
         report.longest_wait_ns = report.longest_wait_ns.max(wait_ns);
+        let stalled_ns = acquire.outcome.and_then(|end| end.stalled_ns).unwrap_or(0);
+        let budget_ns = acquire.invoke.budget_ns.unwrap_or(u64::MAX);
+        let is_late = wait_ns.saturating_sub(stalled_ns) > budget_ns.saturating_add(20_000_000);
+        report.late_answers += u64::from(is_late);
     }
     for write in &calls.writes {
         match write.outcome.map(|end| end.kind) {

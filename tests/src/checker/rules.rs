@@ -20,9 +20,18 @@ pub(super) fn unique_tokens(calls: &Calls<'_>, violations: &mut Vec<Violation>) 
 }
 
 /// Tokens grow in the order of real time.
-pub(super) fn growing_tokens(calls: &Calls<'_>, violations: &mut Vec<Violation>) {
+pub(super) fn growing_tokens(
+    checker: &Checker,
+    calls: &Calls<'_>,
+    violations: &mut Vec<Violation>,
+) {
+    let excused = |hold: &Hold<'_>| {
+        checker.faults.as_ref().is_some_and(|rule| rule.excuses_token(hold.from_ns))
+    };
     for holds in by_token(calls).values() {
-        let spans = holds.iter().map(|hold| (hold.token, hold.grant.invoke.t_ns, hold.from_ns));
+        // Who is excused comes behind nobody.
+        let invoked = |hold| if excused(hold) { 0 } else { hold.grant.invoke.t_ns };
+        let spans = holds.iter().map(|hold| (hold.token, invoked(hold), hold.from_ns));
         for (first, then) in backward(spans) {
             let key = holds[0].key().to_owned();
             violations.push(Violation::OutOfOrder { key, first, then });
@@ -73,7 +82,9 @@ pub(super) fn budgets(checker: &Checker, calls: &Calls<'_>, violations: &mut Vec
             continue;
         }
         let lasted_ns = took_ns.unwrap_or(calls.end_ns - acquire.invoke.t_ns);
-        if lasted_ns > budget_ns.saturating_add(slack_ns) {
+        // Nobody can answer a process that does not run.
+        let stalled_ns = acquire.outcome.and_then(|end| end.stalled_ns).unwrap_or(0);
+        if lasted_ns.saturating_sub(stalled_ns) > budget_ns.saturating_add(slack_ns) {
             violations.push(Violation::LateAnswer {
                 key: acquire.invoke.key.clone(),
                 process: acquire.invoke.process.clone(),

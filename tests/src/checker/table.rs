@@ -12,8 +12,7 @@ use Kind::{Fail, Info, Invoke, Ok as Done};
 fn history(lines: &[Line]) -> Vec<Event> {
     let event = |&(t_ns, process, kind, f, token): &Line| {
         let budget = (kind == Invoke && f == Acquire).then_some(100);
-        let (process, key) = (process.to_owned(), "k".to_owned());
-        Event { t_ns, process, kind, f, key, token, budget_ns: budget }
+        Event { token, budget_ns: budget, ..Event::new(t_ns, process, kind, f, "k") }
     };
     lines.iter().map(event).collect()
 }

@@ -71,6 +71,96 @@ pub enum Violation {
         /// The token of the grant.
         granted: u64,
     },
+    /// A fault made two holders, and the first was not told for too long.
+    ToldLate {
+        /// The key.
+        key: String,
+        /// The token of the holder before.
+        held: u64,
+        /// The token of the grant.
+        granted: u64,
+        /// For how long both knew that they hold.
+        for_ns: u64,
+    },
+    /// A holder's time was over by its own clock, and it was not told.
+    NotTold {
+        /// The key.
+        key: String,
+        /// Whose hold.
+        process: String,
+        /// Its token.
+        token: Option<u64>,
+    },
+    /// A key was free, somebody waited for it, and nobody was granted it.
+    LeftAlone {
+        /// The key.
+        key: String,
+        /// The token of the hold that was given back.
+        token: Option<u64>,
+        /// Who waited.
+        waiter: String,
+        /// For how long.
+        for_ns: u64,
+    },
+    /// An error that does not say what happened.
+    WrongAnswer {
+        /// The key.
+        key: String,
+        /// Whose call.
+        process: String,
+        /// What it was told.
+        error: String,
+        /// After which time.
+        took_ns: u64,
+    },
+}
+
+impl Violation {
+    /// The key that it is about.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Violation::Malformed { .. } => None,
+            Violation::TokenTwice { key, .. }
+            | Violation::OutOfOrder { key, .. }
+            | Violation::WriteWentBack { key, .. }
+            | Violation::UnknownToken { key, .. }
+            | Violation::LateAnswer { key, .. }
+            | Violation::Overlap { key, .. }
+            | Violation::ToldLate { key, .. }
+            | Violation::NotTold { key, .. }
+            | Violation::LeftAlone { key, .. }
+            | Violation::WrongAnswer { key, .. } => Some(key),
+        }
+    }
+
+    /// The tokens of the holds that show it.
+    pub(super) fn tokens(&self) -> Vec<u64> {
+        match self {
+            Violation::TokenTwice { token, .. } => vec![*token],
+            Violation::OutOfOrder { first, then, .. }
+            | Violation::WriteWentBack { first, then, .. } => vec![*first, *then],
+            Violation::Overlap { held, granted, .. }
+            | Violation::ToldLate { held, granted, .. } => vec![*held, *granted],
+            Violation::UnknownToken { token, .. }
+            | Violation::NotTold { token, .. }
+            | Violation::LeftAlone { token, .. } => token.iter().copied().collect(),
+            Violation::Malformed { .. }
+            | Violation::LateAnswer { .. }
+            | Violation::WrongAnswer { .. } => Vec::new(),
+        }
+    }
+
+    /// Whose call shows it.
+    pub(super) fn process(&self) -> Option<&str> {
+        match self {
+            Violation::Malformed { process, .. }
+            | Violation::LateAnswer { process, .. }
+            | Violation::WrongAnswer { process, .. }
+            | Violation::LeftAlone { waiter: process, .. } => Some(process),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Violation {
@@ -98,6 +188,23 @@ impl fmt::Display for Violation {
             Violation::Overlap { key, held, granted } => {
                 write!(f, "key {key:?}: token {granted} was granted while {held} was held")
             }
+            Violation::ToldLate { key, held, granted, for_ns } => write!(
+                f,
+                "key {key:?}: who held it under token {held} was told {for_ns} ns after \
+                 {granted} was granted"
+            ),
+            Violation::NotTold { key, process, token } => write!(
+                f,
+                "key {key:?}: the time of {process} was over, and the loss of {token:?} not told"
+            ),
+            Violation::LeftAlone { key, token, waiter, for_ns } => write!(
+                f,
+                "key {key:?}: free for {for_ns} ns after {token:?}, while {waiter} waited for it"
+            ),
+            Violation::WrongAnswer { key, process, error, took_ns } => write!(
+                f,
+                "key {key:?}: {process} was told after {took_ns} ns, which was not so: {error}"
+            ),
         }
     }
 }

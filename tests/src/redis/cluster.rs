@@ -193,6 +193,20 @@ impl RedisCluster {
         self.owner_seen_by(by, self.slot(key))
     }
 
+    /// The number of a replica of a master.
+    ///
+    /// # Panics
+    ///
+    /// If it has none that runs.
+    #[must_use]
+    pub fn replica_of(&self, master: usize) -> usize {
+        let at = format!("master_port:{}\r", self.nodes[master].port());
+        let follows = |node: &RedisServer| {
+            node.is_running() && node.command::<String>(&["INFO", "replication"]).contains(&at)
+        };
+        self.nodes.iter().position(follows).expect("a replica")
+    }
+
     /// The node that owns the slot of a lock's key.
     #[must_use]
     pub fn server_of(&self, key: &str) -> &RedisServer {

@@ -189,6 +189,17 @@ pub trait Layout: fmt::Debug + Send + Sync {
     /// see [`settled`](Self::settled).
     fn restart(&mut self, servers: &[usize]);
 
+    /// Has another server take over from the one that serves the key, while both are well, and waits
+    /// for it. False where there is none that could.
+    fn fail_over(&self, _key: &str) -> BoxFuture<'_, bool> {
+        Box::pin(std::future::ready(false))
+    }
+
+    /// Takes all data from a server that goes on. False where there is no such command.
+    fn wipe(&self, _server: usize) -> bool {
+        false
+    }
+
     /// Moves the wall clocks of all servers by so many milliseconds.
     fn skew_clock(&self, by_ms: i64);
 

@@ -1,6 +1,6 @@
 //! A separate process that holds locks on command.
 //!
-//! Freezing or killing a holder needs a process to freeze or kill. The binary `worker` (see
+//! Freezing or killing a holder needs a process to freeze or kill. The binary `worker` (see [`program`],
 //! `worker --help`) takes one command per line and answers each with one line of JSON;
 //! [`Worker`] starts it, talks to it and sends it signals.
 //!
@@ -15,10 +15,12 @@
 //!
 //! `CARGO_BIN_EXE_worker` is set for the integration tests and benches of this package.
 
+pub mod program;
 mod reply;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -27,6 +29,7 @@ use nix::unistd::Pid;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
+use crate::process;
 use crate::wait::{PATIENCE, within};
 pub use reply::Reply;
 
@@ -36,6 +39,7 @@ pub struct Worker {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: mpsc::UnboundedReceiver<String>,
+    watchdog: Option<Child>,
 }
 
 impl Worker {
@@ -59,7 +63,15 @@ impl Worker {
         std::thread::spawn(move || {
             stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
-        Worker { child, stdin, lines }
+        Worker { child, stdin, lines, watchdog: None }
+    }
+
+    /// Also has it killed, and `folder` removed, should this process end without dropping it: a
+    /// worker ends with its standard input, but not one that is stopped.
+    #[must_use]
+    pub fn watched(mut self, folder: &Path) -> Self {
+        self.watchdog = process::watch(self.child.id(), folder);
+        self
     }
 
     /// Sends one command without waiting for its answer.
@@ -137,6 +149,11 @@ impl Worker {
 
     /// Kills it (`SIGKILL`) and waits for its end.
     pub fn kill(&mut self) {
+        // It goes first: once the worker is waited for, its pid may be another's.
+        if let Some(mut watchdog) = self.watchdog.take() {
+            let _ = watchdog.kill();
+            let _ = watchdog.wait();
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

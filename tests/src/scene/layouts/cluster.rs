@@ -97,6 +97,20 @@ impl Layout for Cluster {
         servers.iter().for_each(|server| self.cluster.node_mut(*server).restart());
     }
 
+    fn fail_over(&self, key: &str) -> BoxFuture<'_, bool> {
+        let (old, key) = (self.cluster.owner(key), key.to_owned());
+        Box::pin(async move {
+            self.cluster.node(self.cluster.replica_of(old)).command::<()>(&["CLUSTER", "FAILOVER"]);
+            self.cluster.succeeded(old, &key).await;
+            true
+        })
+    }
+
+    fn wipe(&self, server: usize) -> bool {
+        self.cluster.node(server).command::<()>(&["FLUSHALL"]);
+        true
+    }
+
     fn skew_clock(&self, _by_ms: i64) {
         unreachable!("{:?}", CLUSTER.lacks(Power::Clock));
     }

@@ -114,6 +114,11 @@ impl Layout for Redis {
         self.server.restart();
     }
 
+    fn wipe(&self, _server: usize) -> bool {
+        self.server.command::<()>(&["FLUSHALL"]);
+        true
+    }
+
     fn skew_clock(&self, by_ms: i64) {
         self.server.move_clock(by_ms);
     }

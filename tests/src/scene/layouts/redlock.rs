@@ -109,6 +109,11 @@ impl Layout for Redlock {
         servers.iter().for_each(|server| self.servers[*server].restart());
     }
 
+    fn wipe(&self, server: usize) -> bool {
+        self.servers[server].command::<()>(&["FLUSHALL"]);
+        true
+    }
+
     fn skew_clock(&self, by_ms: i64) {
         self.servers.iter().for_each(|server| server.move_clock(by_ms));
     }

@@ -98,6 +98,18 @@ impl Layout for Sentinel {
         servers.iter().for_each(|server| self.set.server_mut(*server).restart());
     }
 
+    fn fail_over(&self, _key: &str) -> BoxFuture<'_, bool> {
+        Box::pin(async {
+            self.set.failover().await;
+            true
+        })
+    }
+
+    fn wipe(&self, server: usize) -> bool {
+        self.set.server(server).command::<()>(&["FLUSHALL"]);
+        true
+    }
+
     fn skew_clock(&self, _by_ms: i64) {
         unreachable!("{:?}", SENTINEL.lacks(Power::Clock));
     }

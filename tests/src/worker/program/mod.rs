@@ -1,4 +1,4 @@
-//! A process that holds locks on command, to be frozen and killed by tests.
+//! What the binary `worker` does: it holds locks on command, to be frozen and killed.
 //!
 //! One command per line of standard input, one line of JSON per command on standard output.
 //! Commands about a hold may leave out the key: the last one acquired is meant.
@@ -10,26 +10,31 @@
 //! write [KEY]                      block MS              (blocks the whole runtime)
 //! flood KEY N WAIT_MS              (N clients of this process begin to wait)
 //! contend KEY TASKS ROUNDS HOLD_US WAIT_MS
+//! roam SCOPE KEYS TASKS SEED       rest                  (tasks that do what callers do, at random)
 //! stats   shutdown GRACE_MS   exit
 //! ```
 
-#![allow(clippy::disallowed_methods)]
-
 mod contend;
+mod roam;
 mod session;
+mod stalls;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use lock_core::{Fairness, LockClient, LockOptions};
-use tests::history::Recorder;
-use tests::worker::Reply;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
 
-/// Holds locks on command; see the file's head for the commands.
+use super::Reply;
+use crate::history::Recorder;
+
+/// Holds locks on command; see the head of `tests/src/worker/program/mod.rs` for the commands.
 #[derive(Clone, Debug, Parser)]
+#[command(name = "worker")]
 struct Arguments {
     /// The lock service, as `redis://127.0.0.1:6379`.
     #[arg(long)]
@@ -55,6 +60,23 @@ struct Arguments {
     /// How long SIGTERM lets holds end, in milliseconds.
     #[arg(long, default_value_t = 1_000)]
     grace_ms: u64,
+    /// For how long it tries to connect, in milliseconds; once by default.
+    #[arg(long, default_value_t = 0)]
+    connect_ms: u64,
+    /// What the tasks of `roam` do wrong, so that a test sees it found.
+    #[arg(long, hide = true)]
+    misbehave: Option<Misbehaviour>,
+}
+
+/// A wrong that a run must end with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Misbehaviour {
+    /// Goes on as a holder once the lock is given back, as one does that was not told of a loss.
+    TwoHolders,
+    /// Takes every write for accepted, as a resource does that compares no tokens.
+    NoFence,
+    /// Answers waits long after their budget.
+    LateAnswers,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -81,16 +103,30 @@ impl Arguments {
         self.resource.as_deref().or(own)
     }
 
+    async fn first_client(&self) -> Result<LockClient, String> {
+        let until = Instant::now() + Duration::from_millis(self.connect_ms);
+        loop {
+            match self.client().await {
+                Err(_) if Instant::now() < until => sleep(Duration::from_millis(50)).await,
+                answer => return answer,
+            }
+        }
+    }
+
     async fn client(&self) -> Result<LockClient, String> {
         let builder = LockClient::builder(&self.url).defaults(self.options());
         builder.connect().await.map_err(|error| error.to_string())
     }
 }
 
-/// One thread, so that `block` blocks everything that the client does.
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
-    let arguments = Arguments::parse();
+/// Carries out what standard input says, until it ends; then ends the process. The first of
+/// `arguments` is the program's name.
+///
+/// # Panics
+///
+/// If there are no signals, or nobody reads the answers.
+pub async fn run(arguments: impl IntoIterator<Item = OsString>) {
+    let arguments = Arguments::parse_from(arguments);
     match serve(&arguments).await {
         Ok(()) => {}
         Err(message) => {
@@ -101,7 +137,7 @@ async fn main() {
 }
 
 async fn serve(arguments: &Arguments) -> Result<(), String> {
-    let client = arguments.client().await?;
+    let client = arguments.first_client().await?;
     let history = match &arguments.history {
         Some(path) => Recorder::to_file(path).map_err(|error| error.to_string())?,
         None => Recorder::in_memory(),

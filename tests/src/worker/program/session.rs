@@ -3,17 +3,21 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::history::{Fun, Process, Recorder};
+use crate::resource::FencedRegister;
+use crate::worker::Reply;
+use lock_core::memory::Memory;
 use lock_core::{AcquireError, LockClient, LockGuard, ReleaseError};
 use serde_json::json;
-use tests::history::{Fun, Process, Recorder};
-use tests::resource::FencedRegister;
-use tests::worker::Reply;
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
 
-use crate::{Arguments, contend};
+use super::roam::{self, Roamers};
+use super::{Arguments, contend};
 
 /// What the worker holds.
-pub(crate) struct Session {
+pub(super) struct Session {
     arguments: Arguments,
     client: LockClient,
     history: Recorder,
@@ -23,6 +27,7 @@ pub(crate) struct Session {
     holds: HashMap<String, Hold>,
     last: String,
     floods: Vec<(LockClient, JoinHandle<()>)>,
+    roamers: Option<Roamers>,
 }
 
 struct Hold {
@@ -32,17 +37,29 @@ struct Hold {
     loss: JoinHandle<Reply>,
 }
 
+/// How long what was let go may take: a request that is not answered, and the ones behind it.
+const REST: Duration = Duration::from_secs(8);
+
 type Outcome = Result<Reply, Reply>;
 
 impl Session {
-    pub(crate) fn new(arguments: Arguments, client: LockClient, history: Recorder) -> Self {
+    pub(super) fn new(arguments: Arguments, client: LockClient, history: Recorder) -> Self {
         let process = history.process(&arguments.process);
-        let (holds, last, floods) = (HashMap::new(), String::new(), Vec::new());
-        Session { arguments, client, history, process, resource: None, holds, last, floods }
+        Session {
+            arguments,
+            client,
+            history,
+            process,
+            resource: None,
+            holds: HashMap::new(),
+            last: String::new(),
+            floods: Vec::new(),
+            roamers: None,
+        }
     }
 
     /// Carries one line out.
-    pub(crate) async fn command(&mut self, line: &str) -> Reply {
+    pub(super) async fn command(&mut self, line: &str) -> Reply {
         let words: Vec<&str> = line.split_whitespace().collect();
         let outcome = match words[..] {
             ["acquire", key, wait] => self.acquire(key, wait, None).await,
@@ -67,6 +84,8 @@ impl Session {
             ["contend", key, tasks, rounds, hold_us, wait] => {
                 self.contend(key, [tasks, rounds, hold_us, wait]).await
             }
+            ["roam", scope, keys, tasks, seed] => self.roam(scope, [keys, tasks, seed]).await,
+            ["rest"] => self.rest().await,
             ["stats"] => Ok(self.stats()),
             ["shutdown", grace] => match millis(grace) {
                 Ok(grace) => Ok(shutdown(&self.client, grace).await),
@@ -245,6 +264,55 @@ impl Session {
         Ok(Reply { value: Some(json!(counts)), ..Reply::done() })
     }
 
+    async fn roam(&mut self, scope: &str, numbers: [&str; 3]) -> Outcome {
+        let [keys, tasks, seed] = numbers;
+        let (keys, tasks, seed) = (number(keys)?, number(tasks)?, number(seed)?);
+        let mut clients = match self.roamers.take() {
+            Some(roamers) => roamers.rest().await,
+            None => vec![self.client.clone()],
+        };
+        for _ in clients.len() as u64..roam::clients_of(tasks) {
+            let client = self.arguments.client().await;
+            clients.push(client.map_err(|error| Reply::failed("unavailable", error))?);
+        }
+        let plan = roam::Plan {
+            scope: scope.to_owned(),
+            keys,
+            lease: Duration::from_millis(self.arguments.lease_ms),
+            process: self.arguments.process.clone(),
+            misbehave: self.arguments.misbehave,
+        };
+        let register = self.resource().await?;
+        let roamers = Roamers::start(plan, clients, (tasks, seed), &self.history, &register);
+        self.roamers = Some(roamers);
+        Ok(Reply::done())
+    }
+
+    /// What is left of the tasks of `roam` is nothing: the answer has what is.
+    async fn rest(&mut self) -> Outcome {
+        let Some(roamers) = self.roamers.take() else {
+            return Err(Reply::failed("usage", "nobody roams"));
+        };
+        let clients = roamers.rest().await;
+        let busy = || -> usize { clients.iter().map(|client| client.stats().keys).sum() };
+        let until = Instant::now() + REST;
+        while busy() > 0 && Instant::now() < until {
+            sleep(Duration::from_millis(2)).await;
+        }
+        let held: usize = clients.iter().map(|client| client.stats().held).sum();
+        let waiters: usize = clients.iter().map(|client| client.stats().waiters).sum();
+        let tasks = Handle::current().metrics().num_alive_tasks();
+        // That of this process goes with it, so nobody else can look.
+        let memory = self.arguments.url.strip_prefix("memory:");
+        let left = memory.map_or(0, |name| Memory::named(name).keys());
+        let value = json!({
+            "keys": busy(), "waiters": waiters, "held": held, "left": left, "tasks": tasks,
+        });
+        // The clients go on: a soak is of long lives.
+        self.roamers = Some(Roamers::resting(clients));
+        Ok(Reply { value: Some(value), ..Reply::done() })
+    }
+
     fn stats(&self) -> Reply {
         let stats = self.client.stats();
         let value = json!({
@@ -264,12 +332,12 @@ impl Session {
 }
 
 /// Shuts the client down and answers with its report.
-pub(crate) async fn shutdown(client: &LockClient, grace: Duration) -> Reply {
+pub(super) async fn shutdown(client: &LockClient, grace: Duration) -> Reply {
     let report = client.shutdown(grace).await;
     Reply { message: Some(format!("{report:?}")), ..Reply::done() }
 }
 
-pub(crate) fn kind_of(error: &AcquireError) -> &'static str {
+pub(super) fn kind_of(error: &AcquireError) -> &'static str {
     match error {
         AcquireError::Timeout(_) => "timeout",
         AcquireError::Overloaded(_) => "overloaded",

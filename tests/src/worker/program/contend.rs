@@ -3,28 +3,28 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::history::{Fun, Process, Recorder};
+use crate::resource::FencedRegister;
 use lock_core::LockClient;
 use serde::Serialize;
-use tests::history::{Fun, Process, Recorder};
-use tests::resource::FencedRegister;
 use tokio::time::sleep;
 
-use crate::session::kind_of;
+use super::session::kind_of;
 
 /// What each task does, `rounds` times.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    pub(crate) key: String,
-    pub(crate) tasks: u64,
-    pub(crate) rounds: u64,
-    pub(crate) hold: Duration,
-    pub(crate) wait: Duration,
-    pub(crate) process: String,
+pub(super) struct Plan {
+    pub(super) key: String,
+    pub(super) tasks: u64,
+    pub(super) rounds: u64,
+    pub(super) hold: Duration,
+    pub(super) wait: Duration,
+    pub(super) process: String,
 }
 
 /// What came of it.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Counts {
+pub(super) struct Counts {
     acquired: u64,
     writes_accepted: u64,
     writes_refused: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Counts {
 }
 
 /// Runs the tasks `process/0`, `process/1` … to their end.
-pub(crate) async fn run(
+pub(super) async fn run(
     plan: &Plan,
     client: &LockClient,
     history: &Recorder,

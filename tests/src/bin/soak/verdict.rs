@@ -1,0 +1,182 @@
+//! Whether a round holds, and what shows it if not.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use tests::checker::{Checker, Report, UnderFaults, shortest};
+use tests::history::{Event, Fun, Kind as Outcome};
+use tests::scene::{Kind, LATE, Tempo};
+
+use crate::faults::{Done, told_within};
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// All that must hold does.
+    Holds,
+    /// It was told to stop before its time.
+    Stopped,
+    Broken(Box<Broken>),
+}
+
+/// What does not hold.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    pub(crate) what: String,
+    /// The shortest history that shows it; empty where none does.
+    pub(crate) history: Vec<Event>,
+    /// What was done while it happened.
+    pub(crate) faults: Vec<Done>,
+}
+
+impl Broken {
+    /// Something that no history shows.
+    pub(crate) fn plain(what: String) -> Verdict {
+        let (history, faults) = (Vec::new(), Vec::new());
+        Verdict::Broken(Box::new(Self { what, history, faults }))
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.what)?;
+        let begun_ns = self.history.first().map_or(0, |event| event.t_ns);
+        let at_ms = |t_ns: u64| (i128::from(t_ns) - i128::from(begun_ns)) / 1_000_000;
+        for event in &self.history {
+            let Event { t_ns, process, kind, f: call, key, token, .. } = event;
+            let us = t_ns.saturating_sub(begun_ns) / 1_000;
+            write!(f, "\n{us:>10} us  {process:<8} {call:?} {kind:?} {key}")?;
+            token.map_or(Ok(()), |token| write!(f, " token {token}"))?;
+            event.error.as_deref().map_or(Ok(()), |error| write!(f, " ({error})"))?;
+        }
+        if !self.faults.is_empty() {
+            write!(f, "\n\nFaults about then, in ms from the first line:\n")?;
+        }
+        for done in &self.faults {
+            let (from, until) = (at_ms(done.from_ns), at_ms(done.until_ns));
+            let name = crate::faults::row_of(done.what).name;
+            write!(f, "\n{from:>8} to {until:>6}  {name}: {}", done.target)?;
+        }
+        Ok(())
+    }
+}
+
+/// What one round hands to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// The grants and writes with the highest tokens, as if they had just been made.
+    carried: Vec<Event>,
+    /// The faults of the round before: what they broke may not be over.
+    faults: Vec<Done>,
+}
+
+/// Judges a round; its figures, or what does not hold.
+pub(crate) fn judge(
+    kind: &Kind,
+    memory: &mut Memory,
+    (events, killed): (Vec<Event>, Vec<String>),
+    faults: &[Done],
+) -> Result<Report, Box<Broken>> {
+    let times = kind.times(Tempo::Steady);
+    let about: Vec<Done> = memory.faults.iter().chain(faults).cloned().collect();
+    let rule = UnderFaults {
+        excuses: about.iter().flat_map(|done| done.excuses(kind, times)).collect(),
+        told_within: told_within(times),
+        granted_within: times.recheck + Duration::from_millis(1_500),
+    };
+    let checker = Checker::new().slack(LATE).under_faults(rule);
+    let checker = killed.into_iter().fold(checker, Checker::killed);
+    let mut all = std::mem::take(&mut memory.carried);
+    let carried = all.len() as u64;
+    all.extend(events);
+    let found = checker.check(&all);
+    memory.carried = highest(&all);
+    memory.faults = faults.to_vec();
+    found.map(|report| without(report, carried)).map_err(|found| {
+        let violation = &found[0];
+        let history = shortest(&checker, &all, violation);
+        let span = |at: Option<&Event>| at.map_or(0, |event| event.t_ns);
+        let (first, last) = (span(history.first()), span(history.last()));
+        let near = |done: &&Done| {
+            done.from_ns <= last + 1_000_000_000 && first <= done.until_ns + 5_000_000_000
+        };
+        let faults = about.iter().filter(near).cloned().collect();
+        Box::new(Broken { what: violation.to_string(), history, faults })
+    })
+}
+
+/// The figures of a round without what it was handed.
+fn without(report: Report, carried: u64) -> Report {
+    let grants = report.grants.saturating_sub(carried / 2);
+    Report { grants, ..report }
+}
+
+/// For each key the grants of the highest token that was granted, and of the highest one that was
+/// written with, and that write.
+fn highest(events: &[Event]) -> Vec<Event> {
+    let mut best: BTreeMap<(&str, bool), &Event> = BTreeMap::new();
+    let done = events.iter().filter(|event| event.kind == Outcome::Ok && event.token.is_some());
+    for event in done.filter(|event| matches!(event.f, Fun::Acquire | Fun::Write)) {
+        let entry = best.entry((&event.key, event.f == Fun::Write)).or_insert(event);
+        if event.token > entry.token {
+            *entry = event;
+        }
+    }
+    let mut carried = Vec::new();
+    for ((key, is_write), event) in &best {
+        let (process, token) = (format!("before/{key}/{is_write}"), event.token);
+        // Its grant comes before a write; the highest one may be that.
+        let is_granted = best.get(&(key, false)).is_some_and(|grant| grant.token == token);
+        let mut step = |f: Fun, before_ns: u64| {
+            for (kind, t_ns) in [(Outcome::Invoke, 1), (Outcome::Ok, 0)] {
+                let t_ns = event.t_ns.saturating_sub(before_ns + t_ns);
+                carried.push(Event { token, ..Event::new(t_ns, &process, kind, f, key) });
+            }
+        };
+        if !is_write || !is_granted {
+            step(Fun::Acquire, 2);
+        }
+        if *is_write {
+            step(Fun::Write, 0);
+        }
+    }
+    carried
+}
+
+#[cfg(test)]
+mod tests {
+    use tests::scene::layouts::REDIS;
+
+    use super::*;
+
+    fn grant(t_ns: u64, token: u64) -> [Event; 2] {
+        let event = |t_ns, kind| Event {
+            token: (kind == Outcome::Ok).then_some(token),
+            ..Event::new(t_ns, "p", kind, Fun::Acquire, "k")
+        };
+        [event(t_ns, Outcome::Invoke), event(t_ns + 1, Outcome::Ok)]
+    }
+
+    fn written(t_ns: u64, token: u64) -> [Event; 2] {
+        [Outcome::Invoke, Outcome::Ok].map(|kind| {
+            let t_ns = t_ns + u64::from(kind == Outcome::Ok);
+            Event { token: Some(token), ..Event::new(t_ns, "p", kind, Fun::Write, "k") }
+        })
+    }
+
+    #[test]
+    fn what_one_round_granted_binds_the_next() {
+        for (first, then, holds) in [(5, 6, true), (5, 4, false), (5, 5, false)] {
+            let mut memory = Memory::default();
+            let round = |memory: &mut Memory, events: Vec<Event>| {
+                judge(&REDIS, memory, (events, Vec::new()), &[])
+            };
+            let begin = [&grant(10, first)[..], &written(20, first)].concat();
+            assert_eq!(round(&mut memory, begin).unwrap().grants, 1);
+            let next = [&grant(100, then)[..], &written(120, then)].concat();
+            let found = round(&mut memory, next);
+            assert_eq!(found.is_ok(), holds, "{first}, then {then}: {found:?}");
+        }
+    }
+}

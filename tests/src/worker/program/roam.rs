@@ -1,0 +1,293 @@
+//! Tasks that do what callers do, at random: they take keys, keep them for a moment or past a
+//! lease, write, and let go in every way that there is.
+//!
+//! A holder writes down when it *knew* that it held ([`Process::holds`]), by asking its guard. So
+//! a history tells two holders from one that was stopped: that one asks when it goes on, and is
+//! told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use lock_core::{AcquireError, LockClient, LockGuard, ReleaseError};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::Misbehaviour;
+use super::session::kind_of;
+use super::stalls::Stalls;
+use crate::cancel::dropped_after;
+use crate::clock::now_ns;
+use crate::history::{Call, Fun, Process, Recorder};
+use crate::resource::FencedRegister;
+
+/// How often a holder asks its guard.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The most tasks of one client.
+const TASKS_OF_CLIENT: u64 = 2;
+
+/// What all tasks of a process share.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) scope: String,
+    pub(super) keys: u64,
+    pub(super) lease: Duration,
+    /// This process's name in the history.
+    pub(super) process: String,
+    pub(super) misbehave: Option<Misbehaviour>,
+}
+
+/// How many clients so many tasks need.
+pub(super) fn clients_of(tasks: u64) -> u64 {
+    tasks.div_ceil(TASKS_OF_CLIENT)
+}
+
+/// The tasks, until they are told to rest.
+#[derive(Debug)]
+pub(super) struct Roamers {
+    rest: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+    clients: Vec<LockClient>,
+}
+
+impl Roamers {
+    /// Has `tasks` tasks begin. Their choices follow from `seed`.
+    pub(super) fn start(
+        plan: Plan,
+        clients: Vec<LockClient>,
+        (tasks, seed): (u64, u64),
+        history: &Recorder,
+        register: &FencedRegister,
+    ) -> Self {
+        let (rest, stalls, plan) = (watch::Sender::new(false), Stalls::watch(), Arc::new(plan));
+        let mut running = JoinSet::new();
+        for (number, locks) in (0..tasks).map(|task| (task, task / TASKS_OF_CLIENT)) {
+            let name = format!("{}/{number}", plan.process);
+            let locks = &clients[usize::try_from(locks).expect("few")];
+            let roamer = Roamer {
+                locks: locks.clone(),
+                process: history.process(&name),
+                name,
+                rng: Rng::with_seed(seed.wrapping_add(number)),
+                plan: plan.clone(),
+                register: register.clone(),
+                rest: rest.subscribe(),
+                stalls: stalls.clone(),
+            };
+            running.spawn(roamer.roam());
+        }
+        Self { rest, tasks: running, clients }
+    }
+
+    /// None, with the clients of those that were.
+    pub(super) fn resting(clients: Vec<LockClient>) -> Self {
+        Self { rest: watch::Sender::new(true), tasks: JoinSet::new(), clients }
+    }
+
+    /// Has the tasks drop what they wait for and give back what they hold; the clients then.
+    pub(super) async fn rest(mut self) -> Vec<LockClient> {
+        self.rest.send_replace(true);
+        while let Some(ended) = self.tasks.join_next().await {
+            ended.expect("a task that does not panic");
+        }
+        self.clients
+    }
+}
+
+struct Roamer {
+    locks: LockClient,
+    name: String,
+    process: Process,
+    rng: Rng,
+    plan: Arc<Plan>,
+    register: FencedRegister,
+    rest: watch::Receiver<bool>,
+    stalls: Arc<Stalls>,
+}
+
+/// What becomes of an acquire.
+enum Answer {
+    Granted(LockGuard),
+    Taken,
+    Dropped,
+    Failed(AcquireError),
+}
+
+impl Roamer {
+    async fn roam(mut self) {
+        while !*self.rest.borrow() {
+            let pause = self.rng.u64(..10_000);
+            sleep(Duration::from_micros(pause)).await;
+            let key = format!("{}-k{}", self.plan.scope, self.rng.u64(..self.plan.keys));
+            if let Some(guard) = self.acquire(&key).await {
+                let (token, was_lost) = (guard.token().get(), self.keep(&key, &guard).await);
+                if self.rng.bool() || was_lost {
+                    self.write(&key, token).await;
+                }
+                self.let_go(&key, guard).await;
+                self.misbehave(&key, token).await;
+            }
+        }
+    }
+
+    async fn acquire(&mut self, key: &str) -> Option<LockGuard> {
+        let is_short = self.rng.u8(..4) == 0;
+        let wait_ms = self.rng.u64(if is_short { 20..200 } else { 500..3_000 });
+        // Some end within a stop of their process, or within a fault.
+        let lease = if self.rng.u8(..3) == 0 { self.plan.lease / 2 } else { self.plan.lease };
+        let way = self.rng.u8(..10);
+        let begun_ns = now_ns();
+        let call = self.process.invoke(Fun::Acquire, key);
+        // What a try may take is up to the store.
+        let call = if way == 0 { call.begin() } else { call.budget_ms(wait_ms).begin() };
+        let builder = self.locks.lock(key).lease(lease).wait(Duration::from_millis(wait_ms));
+        let answer = async {
+            match way {
+                0 => Answer::of_try(builder.try_acquire().await),
+                1 => match dropped_after(self.rng.usize(..4), builder.acquire()).await {
+                    Some(answer) => Answer::of(answer),
+                    None => Answer::Dropped,
+                },
+                2 => {
+                    let soon = Duration::from_micros(self.rng.u64(..20_000));
+                    let answer = tokio::time::timeout(soon, builder.acquire()).await;
+                    answer.map_or(Answer::Dropped, Answer::of)
+                }
+                _ => Answer::of(builder.acquire().await),
+            }
+        };
+        let answer = tokio::select! {
+            biased;
+            answer = answer => answer,
+            _ = self.rest.wait_for(|rest| *rest) => Answer::Dropped,
+        };
+        if self.plan.misbehave == Some(Misbehaviour::LateAnswers) && self.rng.u8(..50) == 0 {
+            sleep(Duration::from_millis(wait_ms + 2_000)).await;
+        }
+        self.written_down(call, answer, begun_ns + wait_ms * 1_000_000).await
+    }
+
+    async fn written_down(&self, call: Call, answer: Answer, due_ns: u64) -> Option<LockGuard> {
+        // Who asks for the time right after the answer charges nobody for what comes then.
+        let end_ns = now_ns();
+        let late = end_ns > due_ns;
+        let stalled_ns = if late { self.stalls.between(due_ns, end_ns).await } else { 0 };
+        let call = call.at(end_ns).stalled(stalled_ns);
+        match answer {
+            Answer::Granted(guard) => {
+                call.ok(Some(guard.token().get()));
+                return Some(guard);
+            }
+            Answer::Taken => call.fail(),
+            Answer::Dropped => call.info(),
+            Answer::Failed(error) if error.is_unavailable() => {
+                call.error(&format!("unavailable: {error}")).info();
+            }
+            Answer::Failed(error) => call.error(kind_of(&error)).fail(),
+        }
+        None
+    }
+
+    /// Keeps the lock for a while; whether it was lost meanwhile.
+    async fn keep(&mut self, key: &str, guard: &LockGuard) -> bool {
+        // A hold that is longer shows nothing more.
+        let lease = self.plan.lease.min(Duration::from_secs(3));
+        let lease_us = u64::try_from(lease.as_micros()).expect("a short time");
+        let span_us = match self.rng.u8(..160) {
+            0 => self.rng.u64(..lease_us * 3 / 2),
+            1..10 => self.rng.u64(..40_000),
+            _ => self.rng.u64(..3_000),
+        };
+        let until = Instant::now() + Duration::from_micros(span_us);
+        while self.knows_that_it_holds(key, guard) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || *self.rest.borrow() {
+                return false;
+            }
+            tokio::select! {
+                biased;
+                _ = guard.lost() => {}
+                () = sleep(left.min(LOOK)) => {}
+            }
+        }
+        let token = guard.token().get();
+        // V3: by now it must have been told.
+        match dropped_after(1, guard.lost()).await {
+            Some(_) => self.process.lost(key, token),
+            None => self.process.not_told(key, token),
+        }
+        true
+    }
+
+    fn knows_that_it_holds(&self, key: &str, guard: &LockGuard) -> bool {
+        // In this order: whoever holds after it has looked at the clock, held then.
+        let now_ns = now_ns();
+        let is_held = guard.is_held();
+        if is_held {
+            self.process.holds(key, guard.token().get(), now_ns);
+        }
+        is_held
+    }
+
+    async fn write(&self, key: &str, token: u64) {
+        let call = self.process.invoke(Fun::Write, key).token(token).begin();
+        match self.register.write(key, token, &self.name).await {
+            Ok(accepted) if accepted || self.plan.misbehave == Some(Misbehaviour::NoFence) => {
+                call.ok(None);
+            }
+            Ok(_) => call.fail(),
+            Err(_) => call.info(),
+        }
+    }
+
+    async fn let_go(&mut self, key: &str, guard: LockGuard) {
+        self.knows_that_it_holds(key, &guard);
+        let token = guard.token().get();
+        let call = self.process.invoke(Fun::Release, key).token(token).begin();
+        let answer = match self.rng.u8(..10) {
+            0 | 1 => {
+                drop(guard);
+                None
+            }
+            2 => dropped_after(1, guard.release()).await,
+            _ => Some(guard.release().await),
+        };
+        match answer {
+            Some(Ok(())) => call.ok(None),
+            Some(Err(ReleaseError::NotHeld { .. })) => call.fail(),
+            Some(Err(_)) | None => call.info(),
+        }
+    }
+
+    async fn misbehave(&self, key: &str, token: u64) {
+        match self.plan.misbehave {
+            Some(Misbehaviour::TwoHolders) => {
+                for _ in 0..5 {
+                    self.process.holds(key, token, now_ns());
+                    sleep(LOOK).await;
+                }
+            }
+            Some(Misbehaviour::NoFence) => {
+                sleep(LOOK).await;
+                self.write(key, token).await;
+            }
+            Some(Misbehaviour::LateAnswers) | None => {}
+        }
+    }
+}
+
+impl Answer {
+    fn of(answer: Result<LockGuard, AcquireError>) -> Self {
+        answer.map_or_else(Self::Failed, Self::Granted)
+    }
+
+    fn of_try(answer: Result<Option<LockGuard>, AcquireError>) -> Self {
+        match answer {
+            Ok(Some(guard)) => Self::Granted(guard),
+            Ok(None) => Self::Taken,
+            Err(error) => Self::Failed(error),
+        }
+    }
+}
