@@ -76,6 +76,8 @@ pub struct Report {
     /// Answers more than 20 ms after their budget, and the time off in which the process did not
     /// run.
     pub late_answers: u64,
+    /// How long past its budget the latest of them came, in nanoseconds.
+    pub latest_ns: u64,
 }
 
 impl Default for Checker {
@@ -187,8 +189,11 @@ fn report(calls: &Calls<'_>) -> Report {
         report.longest_wait_ns = report.longest_wait_ns.max(wait_ns);
         let stalled_ns = acquire.outcome.and_then(|end| end.stalled_ns).unwrap_or(0);
         let budget_ns = acquire.invoke.budget_ns.unwrap_or(u64::MAX);
-        let is_late = wait_ns.saturating_sub(stalled_ns) > budget_ns.saturating_add(20_000_000);
-        report.late_answers += u64::from(is_late);
+        let late_ns = wait_ns.saturating_sub(stalled_ns).saturating_sub(budget_ns);
+        if late_ns > 20_000_000 {
+            report.late_answers += 1;
+            report.latest_ns = report.latest_ns.max(late_ns);
+        }
     }
     for write in &calls.writes {
         match write.outcome.map(|end| end.kind) {

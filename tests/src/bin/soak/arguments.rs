@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use clap::Parser;
 use tests::scene::Kind;
 use tests::scene::layouts::{KINDS, named};
+use tests::worker::program::Misbehaviour;
 
 /// Uses a lock from several processes while faults happen at random, and judges what came of it.
 #[derive(Clone, Debug, Parser)]
@@ -46,7 +47,7 @@ pub(crate) struct Arguments {
 
     /// Breaks something on purpose, so that a test sees it found
     #[arg(long = "break", hide = true)]
-    pub(crate) misbehave: Option<String>,
+    pub(crate) misbehave: Option<Misbehaviour>,
 }
 
 fn kind(store: &str) -> Result<&'static Kind, String> {

@@ -63,7 +63,8 @@ pub(crate) struct Row {
     needs: Option<Power>,
     /// The only stores that know it; all if there are none.
     only: &'static [&'static str],
-    /// The shortest and the longest time that it lasts, in milliseconds.
+    /// The shortest and the longest time that it lasts, in milliseconds: some of those that can
+    /// cost a lease last longer than one.
     pub(crate) lasts_ms: (u64, u64),
     breaks: Breaks,
 }
@@ -79,7 +80,7 @@ const SUCCEEDED: &[&str] = &["redis+sentinel", "redis+cluster"];
 /// All of them. None excuses a late answer: the time in which a process did not run is taken off,
 /// and nothing else.
 pub(crate) const FAULTS: &[Row] = &[
-    row(What::Stop, "process stopped", "F01 F39", Lane::Processes, None, (100, 4_500), NOTHING),
+    row(What::Stop, "process stopped", "F01 F39", Lane::Processes, None, (500, 5_500), NOTHING),
     row(What::Crash, "process killed", "F03 F04 F05", Lane::Processes, None, (0, 500), NOTHING),
     row(What::Cut, "link cut", "F25", Lane::Links, Some(Power::Link), (0, 50), STORE),
     row(What::Reset, "link reset", "F25", Lane::Links, Some(Power::Link), (0, 50), STORE),
@@ -90,7 +91,7 @@ pub(crate) const FAULTS: &[Row] = &[
         "F10",
         Lane::Links,
         Some(Power::Link),
-        (50, 4_000),
+        (300, 5_000),
         STORE,
     ),
     row(
@@ -99,7 +100,7 @@ pub(crate) const FAULTS: &[Row] = &[
         "F10 F13",
         Lane::Links,
         Some(Power::Link),
-        (50, 4_000),
+        (300, 5_000),
         STORE,
     ),
     row(

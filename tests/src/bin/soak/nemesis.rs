@@ -24,12 +24,17 @@ impl Stop {
         *self.0.borrow()
     }
 
+    /// Waits until the run is to end.
+    pub(crate) async fn told(&self) {
+        // Whoever tells it lives as long as the process.
+        let _ = self.0.clone().wait_for(|told| *told).await;
+    }
+
     /// Waits so long, or until the run is to end.
     pub(crate) async fn wait(&self, for_ms: u64) {
-        let mut told = self.0.clone();
         tokio::select! {
             () = sleep(Duration::from_millis(for_ms)) => {}
-            _ = told.wait_for(|told| *told) => {}
+            () = self.told() => {}
         }
     }
 }
@@ -240,13 +245,12 @@ fn one_of(kind: &Kind, which: u64, serving: &[usize], servers: usize) -> Vec<usi
 
 /// Waits until all servers serve. They have so long as fixtures give them, twice.
 pub(crate) fn settle(layout: &dyn Layout, stop: &Stop) {
-    let mut told = stop.0.clone();
     for _ in 0..2 {
         let settled = AssertUnwindSafe(|| {
             alone().block_on(async {
                 tokio::select! {
                     () = layout.settled() => {}
-                    _ = told.wait_for(|told| *told) => {}
+                    () = stop.told() => {}
                 }
             });
         });

@@ -96,6 +96,7 @@ impl Figures {
         sum.writes_refused += report.writes_refused;
         sum.losses += report.losses;
         sum.late_answers += report.late_answers;
+        sum.latest_ns = sum.latest_ns.max(report.latest_ns);
         sum.longest_wait_ns = sum.longest_wait_ns.max(report.longest_wait_ns);
     }
 
@@ -157,28 +158,28 @@ pub(crate) fn text(arguments: &Arguments, figures: &Figures, verdict: &Verdict) 
         text,
         "\n- {} rounds; each was judged, and nothing was left in its processes or at its keys.\n\
          - Writes: {} accepted, {} refused for their token.\n\
-         - Waits that ended more than 20 ms past their budget: {}. Of these {} ended more than \
-         {} ms past it, which would have ended the run. The time in which the process itself did \
-         not run is taken off: a thread of each process sleeps 5 ms at a time and sees it.\n\
+         - Waits that ended more than 20 ms past their budget: {}, the latest by {} ms. One that is \
+         more than {} ms late ends the run. The time in which the process itself did not run is \
+         taken off: a thread of each process sleeps 5 ms at a time and sees it.\n\
          - Tasks alive in a resting process: {} after the first round, {} after the last.\n\
          - Memory of the soak: {} MiB after the first round, {} MiB after the last.\n\n",
         figures.rounds,
         sum.writes_accepted,
         sum.writes_refused,
         sum.late_answers,
-        0,
+        sum.latest_ns / 1_000_000,
         LATE.as_millis(),
         tasks.0,
         tasks.1,
         memory.0,
         memory.1,
     );
-    text += "| fault | times |\n|---|---|\n";
+    text += "| fault | matrix | times |\n|---|---|---|\n";
     let mut times: BTreeMap<What, u64> = BTreeMap::new();
     figures.faults.iter().for_each(|(what, ..)| *times.entry(*what).or_default() += 1);
     for fault in FAULTS.iter().filter(|row| row.can_happen_to(arguments.store)) {
         let times = times.get(&fault.what).copied().unwrap_or(0);
-        let _ = writeln!(text, "| {} | {times} |", fault.name);
+        let _ = writeln!(text, "| {} | {} | {times} |", fault.name, fault.ids);
     }
     if let Verdict::Broken(broken) = verdict {
         let seed = arguments.seed;

@@ -30,10 +30,9 @@ const TRACES: Duration = Duration::from_secs(30);
 pub(crate) async fn all(arguments: &Arguments, stop: watch::Receiver<bool>) -> (Figures, Verdict) {
     let stop = Stop(stop);
     let mut figures = Figures::new();
-    let mut told = stop.0.clone();
     let layout = tokio::select! {
         layout = (arguments.store.start)() => layout,
-        _ = told.wait_for(|told| *told) => return (figures, Verdict::Stopped),
+        () = stop.told() => return (figures, Verdict::Stopped),
     };
     let mut run = Run::new(arguments, layout, stop);
     figures.begin();
@@ -89,7 +88,10 @@ impl Run {
         let begun_ns = now_ns();
         let faults = self.under(faults, span_ms).await?;
         self.crew.lines.iter().for_each(tests::scene::Line::resume);
-        let left = self.crew.rest().await;
+        let left = tokio::select! {
+            left = self.crew.rest() => left,
+            () = self.stop.told() => return Err(Verdict::Stopped),
+        };
         let (events, killed) = self.crew.take_history();
         figures.count(&events, &faults, left.tasks);
         let kind = self.layout().kind();

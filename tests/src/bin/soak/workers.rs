@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ValueEnum as _;
 use serde_json::Value;
 use tempfile::TempDir;
 use tests::history::{Event, read};
@@ -189,8 +190,9 @@ fn spawn(ground: &Ground, name: &str, url: &str) -> Worker {
     let mut arguments = vec![WORKER, "--url", url, "--resource", &resource, "--process", name];
     arguments.extend(["--history", history.to_str().expect("a path"), "--lease-ms", &lease]);
     arguments.extend(["--connect-ms", CONNECT_MS]);
-    if let Some(wrong) = misbehave {
-        arguments.extend(["--misbehave", wrong]);
+    let wrong = misbehave.and_then(|wrong| wrong.to_possible_value());
+    if let Some(wrong) = &wrong {
+        arguments.extend(["--misbehave", wrong.get_name()]);
     }
     let program = std::env::current_exe().expect("this program");
     Worker::spawn(program, &arguments).watched(ground.folder.path())
