@@ -38,6 +38,8 @@ mod rules;
 mod shortest;
 #[cfg(test)]
 mod table;
+#[cfg(test)]
+mod table_faults;
 mod violation;
 
 use std::time::Duration;

@@ -1,15 +1,17 @@
 //! Histories that must be refused, and their good twins.
 
+use std::time::Duration;
+
 use super::{Checker, Violation};
 use crate::history::{Event, Fun, Kind};
 
 /// `(t_ns, process, kind, call, token)` on the key `k`.
-type Line = (u64, &'static str, Kind, Fun, Option<u64>);
+pub(super) type Line = (u64, &'static str, Kind, Fun, Option<u64>);
 
 use Fun::{Acquire, Release, Renew, Write};
 use Kind::{Fail, Info, Invoke, Ok as Done};
 
-fn history(lines: &[Line]) -> Vec<Event> {
+pub(super) fn history(lines: &[Line]) -> Vec<Event> {
     let event = |&(t_ns, process, kind, f, token): &Line| {
         let budget = (kind == Invoke && f == Acquire).then_some(100);
         Event { token, budget_ns: budget, ..Event::new(t_ns, process, kind, f, "k") }
@@ -17,16 +19,16 @@ fn history(lines: &[Line]) -> Vec<Event> {
     lines.iter().map(event).collect()
 }
 
-fn strict() -> Checker {
-    Checker::new().exclusive().slack(std::time::Duration::ZERO)
+pub(super) fn strict() -> Checker {
+    Checker::new().exclusive().slack(Duration::ZERO)
 }
 
-fn verdict(checker: &Checker, lines: &[Line]) -> Vec<Violation> {
+pub(super) fn verdict(checker: &Checker, lines: &[Line]) -> Vec<Violation> {
     checker.check(&history(lines)).err().unwrap_or_default()
 }
 
-const A: &str = "a";
-const B: &str = "b";
+pub(super) const A: &str = "a";
+pub(super) const B: &str = "b";
 
 const GOOD: &[Line] = &[
     (0, A, Invoke, Acquire, None),

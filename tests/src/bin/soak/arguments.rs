@@ -34,11 +34,11 @@ pub(crate) struct Arguments {
     pub(crate) workers: u64,
 
     /// Tasks of each process
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=64))]
     pub(crate) tasks: u64,
 
     /// Keys that they want
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) keys: u64,
 
     /// Writes the report and the plot into this folder, as `STORE-SEED.md` and `STORE-SEED.svg`
@@ -76,7 +76,7 @@ impl Arguments {
 }
 
 #[cfg(test)]
-mod tests {
+mod test {
     use clap::CommandFactory as _;
 
     use super::*;

@@ -315,7 +315,7 @@ impl Done {
 }
 
 #[cfg(test)]
-mod tests {
+mod test {
     use tests::scene::layouts::KINDS;
 
     use super::*;

@@ -24,6 +24,7 @@ pub(crate) struct Step {
 pub(crate) struct Schedule {
     rng: Rng,
     kind: &'static Kind,
+    rounds: u64,
     /// For how long yet a server that loses its data would give tokens that it gave before.
     behind_ms: u64,
 }
@@ -37,19 +38,20 @@ pub(crate) struct Round {
 }
 
 /// In one round of so many nothing fails: most faults excuse a free key that is left alone.
-const CALM_ONE_OF: u8 = 5;
+const CALM_ONE_OF: u64 = 5;
 
 /// Nothing fails in the first moments of a round, so that they show what holds without faults.
 const CALM_MS: u64 = 1_500;
 
 impl Schedule {
     pub(crate) fn new(kind: &'static Kind, seed: u64) -> Self {
-        Self { rng: Rng::with_seed(seed), kind, behind_ms: 0 }
+        Self { rng: Rng::with_seed(seed), kind, rounds: 0, behind_ms: 0 }
     }
 
     /// The next round, of so many milliseconds or as long as its faults take.
     pub(crate) fn round(&mut self, span_ms: u64) -> Round {
-        if self.rng.u8(..CALM_ONE_OF) == 0 {
+        self.rounds += 1;
+        if self.rounds % CALM_ONE_OF == 0 {
             return Round::default();
         }
         Round {
@@ -92,8 +94,10 @@ impl Schedule {
 
     fn step(&mut self, row: &Row, gap_ms: u64) -> Step {
         let (least, most) = row.lasts_ms;
-        // Mostly short: what is long leaves little else to happen.
-        let most = if self.rng.u8(..3) == 0 { most } else { least + (most - least) / 3 };
+        // Mostly short, as what is long leaves little else to happen; but not stops, of which those
+        // that outlast a lease show the most.
+        let is_long = row.lane == Lane::Processes || self.rng.u8(..3) == 0;
+        let most = if is_long { most } else { least + (most - least) / 3 };
         let for_ms = self.rng.u64(least..=most);
         Step { gap_ms, what: row.what, for_ms, which: self.rng.u64(..), how: self.rng.u64(..) }
     }
@@ -110,7 +114,7 @@ pub(crate) fn back_ms(step: &Step) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+mod test {
     use tests::scene::layouts::{KINDS, MEMORY, REDIS};
 
     use super::*;

@@ -145,7 +145,7 @@ fn highest(events: &[Event]) -> Vec<Event> {
 }
 
 #[cfg(test)]
-mod tests {
+mod test {
     use tests::scene::layouts::REDIS;
 
     use super::*;

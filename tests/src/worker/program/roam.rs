@@ -136,7 +136,7 @@ impl Roamer {
         let is_short = self.rng.u8(..4) == 0;
         let wait_ms = self.rng.u64(if is_short { 20..200 } else { 500..3_000 });
         // Some end within a stop of their process, or within a fault.
-        let lease = if self.rng.u8(..3) == 0 { self.plan.lease / 2 } else { self.plan.lease };
+        let lease = if self.rng.bool() { self.plan.lease / 2 } else { self.plan.lease };
         let way = self.rng.u8(..10);
         let begun_ns = now_ns();
         let call = self.process.invoke(Fun::Acquire, key);
