@@ -1,5 +1,7 @@
 //! The soak runs for half a minute on each store, and can fail.
 
+#![allow(clippy::disallowed_methods)]
+
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

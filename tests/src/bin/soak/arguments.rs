@@ -41,7 +41,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) keys: u64,
 
-    /// Writes the report and the plot into this folder, as `STORE-SEED.md` and `STORE-SEED.svg`
+    /// Writes the report and the plot into this folder, as `STORE-SEED.md` and
+    /// `STORE-SEED.svg`; and the history of a round that does not hold, as `STORE-SEED.jsonl`
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 

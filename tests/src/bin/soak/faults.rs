@@ -48,8 +48,20 @@ pub(crate) struct Breaks {
     /// Two holders for a moment, told apart by their tokens; the first one is told, and what it
     /// passes on in its process meanwhile may have lower tokens.
     pub(crate) two_holders: bool,
-    /// The store may not be there.
-    pub(crate) unavailable: bool,
+    /// When the store may not be there.
+    pub(crate) gone: Gone,
+}
+
+/// When a store may not be there for somebody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// Never.
+    #[default]
+    No,
+    /// To waits of which a part lies in the fault: who does not run cannot ask.
+    Meanwhile,
+    /// Then, and until connections are back.
+    AndAfter,
 }
 
 /// One fault.
@@ -69,10 +81,11 @@ pub(crate) struct Row {
     breaks: Breaks,
 }
 
-const NOTHING: Breaks = Breaks { two_holders: false, unavailable: false };
-const STORE: Breaks = Breaks { two_holders: false, unavailable: true };
-const HOLDS: Breaks = Breaks { two_holders: true, unavailable: false };
-const BOTH: Breaks = Breaks { two_holders: true, unavailable: true };
+const NOTHING: Breaks = Breaks { two_holders: false, gone: Gone::No };
+const ITSELF: Breaks = Breaks { two_holders: false, gone: Gone::Meanwhile };
+const STORE: Breaks = Breaks { two_holders: false, gone: Gone::AndAfter };
+const HOLDS: Breaks = Breaks { two_holders: true, gone: Gone::No };
+const BOTH: Breaks = Breaks { two_holders: true, gone: Gone::AndAfter };
 
 const REDISES: &[&str] = &["redis", "redis+sentinel", "redis+cluster", "redlock"];
 const SUCCEEDED: &[&str] = &["redis+sentinel", "redis+cluster"];
@@ -80,7 +93,7 @@ const SUCCEEDED: &[&str] = &["redis+sentinel", "redis+cluster"];
 /// All of them. None excuses a late answer: the time in which a process did not run is taken off,
 /// and nothing else.
 pub(crate) const FAULTS: &[Row] = &[
-    row(What::Stop, "process stopped", "F01 F39", Lane::Processes, None, (500, 5_500), NOTHING),
+    row(What::Stop, "process stopped", "F01 F39", Lane::Processes, None, (500, 5_500), ITSELF),
     row(What::Crash, "process killed", "F03 F04 F05", Lane::Processes, None, (0, 500), NOTHING),
     row(What::Cut, "link cut", "F25", Lane::Links, Some(Power::Link), (0, 50), STORE),
     row(What::Reset, "link reset", "F25", Lane::Links, Some(Power::Link), (0, 50), STORE),
@@ -291,25 +304,19 @@ fn ns(time: Duration) -> u64 {
 
 impl Done {
     /// What it excuses.
-    pub(crate) fn excuses(&self, kind: &Kind, times: &Times) -> [Excuse; 2] {
+    pub(crate) fn excuses(&self, kind: &Kind, times: &Times) -> [Excuse; 3] {
         let breaks = row_of(self.what).breaks(kind);
-        let excuse = |for_ns: u64| Excuse {
-            from_ns: self.from_ns,
-            until_ns: self.until_ns + for_ns + self.back_ms * 1_000_000,
-            ..Excuse::default()
+        let until = |after: Duration| {
+            let until_ns = self.until_ns + ns(after) + self.back_ms * 1_000_000;
+            Excuse { from_ns: self.from_ns, until_ns, ..Excuse::default() }
         };
+        let two = breaks.two_holders;
+        let after = if breaks.gone == Gone::AndAfter { grace(times) } else { Duration::ZERO };
         [
-            Excuse {
-                two_holders: breaks.two_holders,
-                old_tokens: breaks.two_holders,
-                ..excuse(ns(told_within(times)))
-            },
-            Excuse {
-                // Every fault may cost whoever waits for what it did.
-                waiting: true,
-                unavailable: breaks.unavailable,
-                ..excuse(ns(grace(times)))
-            },
+            Excuse { two_holders: two, old_tokens: two, ..until(told_within(times)) },
+            // Every fault may cost time to who waits for what it was done to.
+            Excuse { waiting: true, ..until(grace(times)) },
+            Excuse { unavailable: breaks.gone != Gone::No, ..until(after) },
         ]
     }
 }
@@ -335,7 +342,11 @@ mod test {
             let two = |kind: &&&Kind| row.can_happen_to(kind) && row.breaks(kind).two_holders;
             let stores: Vec<_> = KINDS.iter().filter(two).map(|kind| kind.store).collect();
             let two = if stores.is_empty() { "–".to_owned() } else { stores.join(", ") };
-            let gone = if row.breaks.unavailable { "yes" } else { "–" };
+            let gone = match row.breaks.gone {
+                Gone::No => "–",
+                Gone::Meanwhile => "while it is stopped",
+                Gone::AndAfter => "yes",
+            };
             let line = format!("| {} | {} | {two} | {gone} |", row.name, row.ids);
             assert!(page.contains(&line), "docs/soak.md lacks: {line}");
         }

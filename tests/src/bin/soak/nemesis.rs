@@ -131,7 +131,7 @@ pub(crate) async fn links(steps: &[Step], lines: &[Line], keys: &Keys, log: &Log
 }
 
 fn break_link(line: &Line, what: What, how: u64) {
-    let one_way = if how % 2 == 0 { Direction::ToServer } else { Direction::ToClient };
+    let one_way = if how.is_multiple_of(2) { Direction::ToServer } else { Direction::ToClient };
     match what {
         What::Cut => line.cut(),
         What::Reset => line.reset(),
@@ -239,7 +239,7 @@ fn to_server(step: &Step, layout: &mut dyn Layout, key: &str, wait: &dyn Fn(u64)
 /// The servers that are meant: those without which a key is not served, or any one.
 fn one_of(kind: &Kind, which: u64, serving: &[usize], servers: usize) -> Vec<usize> {
     // Sentinels take a replica that was started again for a master of its own, for a while.
-    let any = kind.store != "redis+sentinel" && which % 2 == 0;
+    let any = kind.store != "redis+sentinel" && which.is_multiple_of(2);
     if any { vec![pick(which / 2, servers)] } else { serving.to_vec() }
 }
 

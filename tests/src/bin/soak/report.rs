@@ -201,6 +201,10 @@ pub(crate) fn keep(
         let path = folder.join(format!("{name}.{end}"));
         std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
     };
+    if let Verdict::Broken(broken) = verdict {
+        let lines: Result<Vec<_>, _> = broken.round.iter().map(serde_json::to_string).collect();
+        write("jsonl", lines?.join("\n") + "\n")?;
+    }
     write("md", text(arguments, figures, verdict))?;
     write("svg", plot::drawn(arguments.store.store, arguments.seed, figures)?)?;
     Ok(())

@@ -51,7 +51,7 @@ impl Schedule {
     /// The next round, of so many milliseconds or as long as its faults take.
     pub(crate) fn round(&mut self, span_ms: u64) -> Round {
         self.rounds += 1;
-        if self.rounds % CALM_ONE_OF == 0 {
+        if self.rounds.is_multiple_of(CALM_ONE_OF) {
             return Round::default();
         }
         Round {

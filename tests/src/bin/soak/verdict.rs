@@ -28,13 +28,15 @@ pub(crate) struct Broken {
     pub(crate) history: Vec<Event>,
     /// What was done while it happened.
     pub(crate) faults: Vec<Done>,
+    /// The whole history of the round.
+    pub(crate) round: Vec<Event>,
 }
 
 impl Broken {
     /// Something that no history shows.
     pub(crate) fn plain(what: String) -> Verdict {
-        let (history, faults) = (Vec::new(), Vec::new());
-        Verdict::Broken(Box::new(Self { what, history, faults }))
+        let (history, faults, round) = (Vec::new(), Vec::new(), Vec::new());
+        Verdict::Broken(Box::new(Self { what, history, faults, round }))
     }
 }
 
@@ -99,10 +101,10 @@ pub(crate) fn judge(
         let span = |at: Option<&Event>| at.map_or(0, |event| event.t_ns);
         let (first, last) = (span(history.first()), span(history.last()));
         let near = |done: &&Done| {
-            done.from_ns <= last + 1_000_000_000 && first <= done.until_ns + 5_000_000_000
+            done.from_ns <= last + 1_000_000_000 && first <= done.until_ns + 15_000_000_000
         };
         let faults = about.iter().filter(near).cloned().collect();
-        Box::new(Broken { what: violation.to_string(), history, faults })
+        Box::new(Broken { what: violation.to_string(), history, faults, round: all })
     })
 }
 
