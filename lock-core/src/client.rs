@@ -7,20 +7,18 @@ use futures_util::future::BoxFuture;
 
 use crate::backend::{Backend, DynBackend, Promises};
 use crate::builder::LockBuilder;
-use crate::busy::BusyKey;
 use crate::connect;
 use crate::connect::Pools;
 use crate::engine::{Background, Closed, Shared, clock};
-use crate::error::{
-    AlreadyInstalled, ConnectError, ForceReleaseError, InspectError, RevokeError, UnavailableError,
-};
-use crate::inspect::Inspection;
+use crate::error::{AlreadyInstalled, ConnectError, OperatorError, UnavailableError};
 use crate::key::IntoKey;
 use crate::memory::Memory;
 use crate::options::LockOptions;
 #[cfg(feature = "deadpool")]
 use crate::redis::RedisPool;
-use crate::stats::{ShutdownReport, Stats};
+use crate::view::BusyKey;
+use crate::view::Inspection;
+use crate::view::{ShutdownReport, Stats};
 
 /// How many may wait for one key in one process, unless [`ClientBuilder`] says otherwise.
 const WAITERS_PER_KEY_MAX: usize = 10_000;
@@ -174,12 +172,12 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`InspectError`] for a bad key, or when the store does not answer.
+    /// [`OperatorError`] for a bad key, or when the store does not answer.
     ///
     /// # Cancel safety
     ///
     /// It only reads.
-    pub async fn inspect<K: IntoKey>(&self, key: K) -> Result<Inspection, InspectError> {
+    pub async fn inspect<K: IntoKey>(&self, key: K) -> Result<Inspection, OperatorError> {
         let key = key.into_key()?;
         let answer = self.shared.backend.inspect(&key).await;
         answer.map_err(|fault| UnavailableError::new(key, fault).into())
@@ -194,17 +192,17 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`RevokeError`] for a bad key, when the store cannot ask
+    /// [`OperatorError`] for a bad key, when the store cannot ask
     /// ([`Promises::revocation`](crate::Promises) says so beforehand), or when it does not answer:
     /// whether the holder was asked is not known then, and asking again does no harm.
     ///
     /// # Cancel safety
     ///
     /// Once polled, the request may have gone out; asking again does no harm.
-    pub async fn request_revoke<K: IntoKey>(&self, key: K) -> Result<bool, RevokeError> {
+    pub async fn request_revoke<K: IntoKey>(&self, key: K) -> Result<bool, OperatorError> {
         let key = key.into_key()?;
         if !self.shared.promises.revocation {
-            return Err(RevokeError::Unsupported { key });
+            return Err(OperatorError::Unsupported { key, promise: "revocation" });
         }
         let answer = self.shared.backend.request_revoke(&key).await;
         answer.map_err(|fault| UnavailableError::new(key, fault).into())
@@ -225,7 +223,7 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`ForceReleaseError`] for a bad key, when the store cannot do it
+    /// [`OperatorError`] for a bad key, when the store cannot do it
     /// ([`Promises::force_release`](crate::Promises) says so beforehand), or when it does not
     /// answer: whether the key was taken away is not known then. Doing it again may meet the next
     /// holder; [`inspect`](Self::inspect) tells who holds it.
@@ -233,10 +231,10 @@ impl LockClient {
     /// # Cancel safety
     ///
     /// Once polled, the request may have gone out; see the errors.
-    pub async fn force_release<K: IntoKey>(&self, key: K) -> Result<bool, ForceReleaseError> {
+    pub async fn force_release<K: IntoKey>(&self, key: K) -> Result<bool, OperatorError> {
         let key = key.into_key()?;
         if !self.shared.promises.force_release {
-            return Err(ForceReleaseError::Unsupported { key });
+            return Err(OperatorError::Unsupported { key, promise: "force_release" });
         }
         let answer = self.shared.backend.force_release(&key).await;
         answer.map_err(|fault| UnavailableError::new(key, fault).into())

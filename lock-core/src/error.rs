@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::backend::{Fault, NotReplicated};
 use crate::key::{Key, KeyError};
+pub use crate::proto::{BlockedBy, LostCause};
 use crate::rejection::Rejection;
 use crate::token::FencingToken;
 
@@ -114,33 +115,9 @@ impl AcquireError {
     }
 }
 
-/// What stood in the way when a wait ran out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BlockedBy {
-    /// A guard of this very client: perhaps of the same task, see [`LockGuard::scope`](crate::LockGuard::scope).
-    ThisClient {
-        /// The token of the guard that held the lock.
-        token: FencingToken,
-    },
-    /// Claims of other clients, as many as the store reported ahead.
-    Others {
-        /// Claims ahead, the holder included, where the store tells.
-        ahead: Option<u32>,
-    },
-}
-
-impl fmt::Display for BlockedBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ThisClient { token } => {
-                write!(f, "this client holds it under token {token}")
-            }
-            Self::Others { ahead: Some(ahead) } => {
-                write!(f, "{ahead} claims of other clients were ahead")
-            }
-            Self::Others { ahead: None } => f.write_str("another client holds it"),
-        }
+impl From<KeyError> for AcquireError {
+    fn from(error: KeyError) -> Self {
+        Self::Rejected(error.into())
     }
 }
 
@@ -407,20 +384,6 @@ impl ReleaseError {
     }
 }
 
-/// What ended a hold before its release.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LostCause {
-    /// The lease ran out by this process's own clock: no renewal was answered in time.
-    Expired,
-    /// The store answered that the claim holds nothing any more.
-    Taken,
-    /// The guard lived longer than its `hold_limit`.
-    HoldLimit,
-    /// The client was shut down and the deadline passed.
-    Shutdown,
-}
-
 /// A hold was over before it was released. Another holder with a greater token may be at work:
 /// stop, and let the resource refuse what was written under the old token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -496,79 +459,28 @@ pub enum ConnectError {
     Store(#[source] Fault),
 }
 
-/// Why a key could not be inspected.
+/// Why what an operator asked for was not done: to inspect a key, to ask its holder to give it up, or
+/// to take it away.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum InspectError {
-    /// The key is empty or too long.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// The store could not be asked.
-    #[error(transparent)]
-    Unavailable(#[from] UnavailableError),
-}
-
-/// Why the holder of a key could not be asked to give it up.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum RevokeError {
-    /// The key is empty or too long.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// The store has no way to ask; nothing was sent.
-    #[error("the holder of lock `{key}` cannot be asked: its store does not promise `revocation`")]
-    Unsupported {
-        /// The key.
-        key: Key,
-    },
-    /// The store could not be asked, or its answer is unknown.
-    #[error(transparent)]
-    Unavailable(#[from] UnavailableError),
-}
-
-impl RevokeError {
-    /// Whether the store has no way to ask a holder.
-    #[must_use]
-    pub fn is_unsupported(&self) -> bool {
-        matches!(self, Self::Unsupported { .. })
-    }
-
-    /// Whether the store was out of reach.
-    #[must_use]
-    pub fn is_unavailable(&self) -> bool {
-        matches!(self, Self::Unavailable(_))
-    }
-
-    /// The key, where the input was good enough to make one.
-    #[must_use]
-    pub fn key(&self) -> Option<&Key> {
-        match self {
-            Self::Key(_) => None,
-            Self::Unsupported { key } => Some(key),
-            Self::Unavailable(error) => Some(error.key()),
-        }
-    }
-}
-
-/// Why a key could not be taken away from its holder.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum ForceReleaseError {
+pub enum OperatorError {
     /// The key is empty or too long.
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The store has no way to do it; nothing was sent.
-    #[error("lock `{key}` cannot be taken away: its store does not promise `force_release`")]
+    #[error("lock `{key}`: its store does not promise `{promise}`")]
     Unsupported {
         /// The key.
         key: Key,
+        /// The name of the field of [`Promises`](crate::Promises) that does not hold.
+        promise: &'static str,
     },
     /// The store could not be asked, or its answer is unknown.
     #[error(transparent)]
     Unavailable(#[from] UnavailableError),
 }
 
-impl ForceReleaseError {
+impl OperatorError {
     /// Whether the store has no way to do it.
     #[must_use]
     pub fn is_unsupported(&self) -> bool {
@@ -586,7 +498,7 @@ impl ForceReleaseError {
     pub fn key(&self) -> Option<&Key> {
         match self {
             Self::Key(_) => None,
-            Self::Unsupported { key } => Some(key),
+            Self::Unsupported { key, .. } => Some(key),
             Self::Unavailable(error) => Some(error.key()),
         }
     }

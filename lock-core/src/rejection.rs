@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::error::AcquireError;
 use crate::key::{Key, KeyError};
 
 /// Input that no acquire can serve. Nothing was sent.
@@ -92,11 +91,5 @@ impl Rejection {
             | Self::Name { key, .. } => Some(key),
             Self::Key(_) | Self::KeyCount { .. } | Self::NoClient => None,
         }
-    }
-}
-
-impl From<KeyError> for AcquireError {
-    fn from(error: KeyError) -> Self {
-        Self::Rejected(error.into())
     }
 }

@@ -97,9 +97,7 @@ fn every_public_type_crosses_threads() {
         LostCause: true true true,
         RunError: true true true,
         ConnectError: true true true,
-        InspectError: true true true,
-        RevokeError: true true true,
-        ForceReleaseError: true true true,
+        OperatorError: true true true,
         AlreadyInstalled: true true true,
         ClaimId: true true true,
         Terms: true true true,
@@ -122,8 +120,14 @@ fn every_public_type_crosses_threads() {
     }
     #[cfg(feature = "redis")]
     table! {
-        Redis: true true true,
-        <Redis as Backend>::Claim: true true true,
+        redis::Redis: true true true,
+        redis::RedisPool: true true true,
+        <redis::Redis as Backend>::Claim: true true true,
+    }
+    #[cfg(feature = "zookeeper")]
+    table! {
+        zookeeper::ZooKeeper: true true true,
+        <zookeeper::ZooKeeper as Backend>::Claim: true true true,
     }
     #[cfg(feature = "idempotency")]
     {
@@ -218,9 +222,7 @@ fn every_error_is_one_that_can_be_boxed_and_sent() {
     error::<LostError>();
     error::<RunError>();
     error::<ConnectError>();
-    error::<InspectError>();
-    error::<RevokeError>();
-    error::<ForceReleaseError>();
+    error::<OperatorError>();
     error::<AlreadyInstalled>();
     error::<KeyError>();
     error::<backend::Fault>();

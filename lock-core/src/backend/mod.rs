@@ -137,6 +137,8 @@ mod enrolment;
 mod erased;
 mod fault;
 mod member;
+mod promises;
+mod terms;
 
 use std::fmt::{self, Debug};
 use std::future::{Future, pending};
@@ -146,16 +148,12 @@ pub use enrolment::{Enrolment, EnrolmentError};
 pub(crate) use erased::{DynBackend, DynClaim, Listening, Request};
 pub use fault::{Fault, FaultKind, NotReplicated};
 pub use member::{Look, Member, MemberClaim, SEEN_WITHIN};
+pub use promises::Promises;
+pub use terms::{DURATION_MAX, Mode, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas, Terms};
 
-#[cfg(feature = "redis")]
-pub use crate::redis::Redis;
-#[cfg(feature = "zookeeper")]
-pub use crate::zookeeper::ZooKeeper;
-
-use crate::inspect::Inspection;
 use crate::key::Key;
-use crate::options::{DURATION_MAX, Replicas};
-use crate::proto::FenceRange;
+use crate::token::FenceRange;
+use crate::view::Inspection;
 
 /// A lock service.
 pub trait Backend: Send + Sync + Debug + 'static {
@@ -254,99 +252,12 @@ impl Debug for ClaimId {
     }
 }
 
-/// What a backend can do, as data that a user can ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Promises {
-    /// Every grant carries a token greater than all before it.
-    pub fencing: bool,
-    /// Claims are granted in their order of arrival at the store. One that comes when a lease has
-    /// just run out may be granted first.
-    pub fifo: bool,
-    /// A grant is pushed to its claim, so that it need not poll.
-    pub push: bool,
-    /// [`Mode::Shared`] is served.
-    pub shared: bool,
-    /// [`Mode::Permit`] is served.
-    pub permits: bool,
-    /// A holder can be asked to give the key up, and is told so.
-    pub revocation: bool,
-    /// A key can be taken away from its holder.
-    pub force_release: bool,
-    /// It can be a member of a [`Quorum`](crate::quorum::Quorum): its claims serve [`MemberClaim`].
-    pub quorum: bool,
-    /// A grant can wait for replicas: [`Terms::replicas`] is served.
-    pub replicas: bool,
-    /// Its requests need no I/O: the store is in this process. See
-    /// [`Background`](crate::Background).
-    pub in_process: bool,
-    /// The shortest lease that the backend can renew in time.
-    pub lease_min: Duration,
-    /// The longest lease that may be asked for: at a quorum that sees to its members, those that
-    /// lost their data are kept away for so long.
-    pub lease_max: Duration,
-}
-
-impl Promises {
-    /// Promises nothing, with leases from 10 ms to 24 h; set the fields that hold.
-    #[must_use]
-    pub const fn none() -> Self {
-        Self {
-            fencing: false,
-            fifo: false,
-            push: false,
-            shared: false,
-            permits: false,
-            revocation: false,
-            force_release: false,
-            quorum: false,
-            replicas: false,
-            in_process: false,
-            lease_min: Duration::from_millis(10),
-            lease_max: DURATION_MAX,
-        }
-    }
-}
-
-/// On which terms a claim is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms {
-    /// How long a grant lives at the store without a renewal.
-    pub lease: Duration,
-    /// How the key is shared.
-    pub mode: Mode,
-    /// The most tokens worth reserving with one grant.
-    pub fences: u32,
-    /// How long the claim may wait; `Some(ZERO)` never joins the line, `None` has no bound.
-    pub patience: Option<Duration>,
-    /// What the claim is for, shown to operators where the store has a place for it.
-    pub name: Option<&'static str>,
-    /// By how many replicas a grant must be acknowledged before an attempt tells of it; fewer are
-    /// a [`Fault::not_replicated`]. Not asked for where [`Promises::replicas`] does not hold.
-    pub replicas: Option<Replicas>,
-}
-
-/// How a key is shared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Mode {
-    /// One holder.
-    Exclusive,
-    /// Many readers. No backend serves it yet, see [`Promises::shared`].
-    Shared,
-    /// Up to `of` holders. No backend serves it yet, see [`Promises::permits`].
-    Permit {
-        /// The number of holders.
-        of: u32,
-    },
-}
-
 /// Where a claim stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attempt {
     /// It holds the key.
     Granted(Grant),
-    /// It waits, or stands outside the line if its patience is zero.
+    /// It waits, or stands outside of the line if its [`Terms::queues`] is false.
     Blocked {
         /// Claims ahead, the holder included, where the store tells.
         ahead: Option<u32>,

@@ -12,15 +12,15 @@ use tokio::task::coop;
 use tokio::time::Sleep;
 
 use super::cell::{Hold, KeyCell};
+use super::guard::LockGuard;
 use super::lost::Lost;
 use super::scope::{Door, LockScope, Reentry};
-use super::{Shared, clock, observe};
+use super::{Shared, clock, observe, terms};
 use crate::backend::Fault;
 use crate::error::{
     AcquireError, BlockedBy, ClosedError, NotReplicatedError, OverloadBound, OverloadedError,
     TimeoutError, UnavailableError,
 };
-use crate::guard::LockGuard;
 use crate::key::{Key, KeyError};
 use crate::options::LockOptions;
 use crate::proto::{Ask, Effects, Entry, Overload, RETRY_PAUSES, SeatId, Verdict};
@@ -110,19 +110,19 @@ impl Acquire {
         self.tries
     }
 
-    fn is_patient(&self) -> bool {
+    fn queues(&self) -> bool {
         !self.options.wait.is_zero()
     }
 
     /// Whether all tries share one wait in one place of the line. A try that does not wait has
     /// nothing to be spared.
     fn has_admission(&self) -> bool {
-        self.options.admission && self.is_patient()
+        self.options.admission && self.queues()
     }
 
     /// The time for all tries and the pauses between them.
     fn budget(&self) -> Duration {
-        if self.is_patient() { self.options.budget() } else { TRY_WITHIN }
+        if self.queues() { self.options.budget() } else { TRY_WITHIN }
     }
 
     /// What is left of it at `now`.
@@ -131,31 +131,18 @@ impl Acquire {
     }
 
     fn ask(&mut self, now: Instant) -> Ask {
-        let (patient, admission) = (self.is_patient(), self.has_admission());
-        let one_try = if patient && !admission { self.options.wait } else { self.budget() };
-        let LockOptions { lease, hold_limit, linger, fairness, replicas, name, .. } = self.options;
+        let (queues, admission) = (self.queues(), self.has_admission());
+        let one_try = if queues && !admission { self.options.wait } else { self.budget() };
+        let LockOptions { hold_limit, linger, fairness, .. } = self.options;
         let (handoffs_max, slice) = fairness.bounds();
         let deadline = match self.try_until {
             Some(until) => until,
             None => now + one_try.min(self.left(now)),
         };
         self.try_until = Some(deadline);
-        let replicas =
-            replicas.map(|wanted| wanted.within(deadline.saturating_duration_since(now)));
-        let budget = one_try;
-        Ask {
-            deadline,
-            budget,
-            admission,
-            patient,
-            lease,
-            hold_limit,
-            linger,
-            handoffs_max,
-            slice,
-            replicas,
-            name,
-        }
+        let (budget, left) = (one_try, deadline.saturating_duration_since(now));
+        let terms = terms::of(&self.options, queues, left);
+        Ask { deadline, budget, admission, hold_limit, linger, handoffs_max, slice, terms }
     }
 
     /// Checks the input once, then re-enters the hold that this is called under, or enters the
@@ -168,7 +155,7 @@ impl Acquire {
         };
         let now = clock::now();
         if started.is_none() {
-            options.check(key, &shared.promises)?;
+            terms::check(options, key, &shared.promises)?;
         }
         let reentry = match options.reentrant {
             true => LockScope::reenter(shared, key, options.replicas, now),
@@ -202,7 +189,7 @@ impl Acquire {
         deadline: Instant,
     ) -> Poll<Result<LockGuard, AcquireError>> {
         // Nothing would end the wait of a task without timers.
-        let timer = self.shared.sleep_until(deadline).filter(|_| self.is_patient());
+        let timer = self.shared.sleep_until(deadline).filter(|_| self.queues());
         let Some(timer) = timer else {
             self.next_try(door.key().clone(), TryOver::by_sibling(&door))?;
             return Poll::Pending;
@@ -250,7 +237,7 @@ impl Acquire {
         let pause = RETRY_PAUSES.pause(self.tries, clock::random_bits()).min(self.left(now) / 2);
         let waited_it_out = self.has_admission() && matches!(why, TryOver::Timeout(..));
         let worth_it = why.is_retryable() && !waited_it_out && pause >= RETRY_PAUSE_LEAST;
-        let may = worth_it && self.is_patient() && self.tries <= self.options.retries;
+        let may = worth_it && self.queues() && self.tries <= self.options.retries;
         if may
             && self.gate.as_ref().is_none_or(|gate| gate())
             && let Some(pause) = self.shared.sleep_until(now + pause)

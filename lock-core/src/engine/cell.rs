@@ -24,11 +24,11 @@ use super::shared::{Shared, lock};
 use super::sweep::NEVER;
 use super::{background, clock, observe};
 use crate::backend::{Fault, FaultKind};
-use crate::busy::{BusyHold, BusyKey};
 use crate::error::{LostCause, LostError, ReleaseError, UnavailableError};
 use crate::key::Key;
 use crate::proto::{Ask, Cohort, Effects, Entry, ReleaseAnswer};
 use crate::token::FencingToken;
+use crate::view::{BusyHold, BusyKey};
 
 pub(super) type ReleaseReply = oneshot::Sender<ReleaseAnswer>;
 pub(super) type KeyCohort = Cohort<Waker, ReleaseReply>;

@@ -23,8 +23,8 @@ use super::lost::Lost;
 use super::observe::Heard;
 use super::shared::Shared;
 use crate::backend::NotReplicated;
+use crate::backend::Replicas;
 use crate::key::Key;
-use crate::options::Replicas;
 use crate::token::FencingToken;
 
 tokio::task_local! {

@@ -15,9 +15,9 @@ use super::closed::Closed;
 use super::conductor::{Background, Conductor};
 use super::registry::Registry;
 use crate::backend::{DynBackend, Promises};
-use crate::busy::BusyKey;
 use crate::options::LockOptions;
 use crate::proto::{Counters, Effects};
+use crate::view::BusyKey;
 
 /// See the module.
 #[derive(Debug)]

@@ -10,18 +10,16 @@ use tokio::sync::oneshot;
 use super::client::Shared;
 use super::error::BeginError;
 use super::execution::Execution;
-use super::fingerprint::Fingerprint;
 use super::flight::{End, Joined, Lead, LeadInHand};
-use super::id::RecordId;
 use super::keeper::{Keeper, Kept};
-use super::options::{OnUnknown, Options};
+use super::options::Options;
 use super::repeat::{Repeat, STORE_WITHIN};
-use super::store::Found;
 use crate::backend::{Fault, FaultKind};
+use crate::engine::LockGuard;
 use crate::engine::clock;
 use crate::error::AcquireError;
-use crate::guard::LockGuard;
 use crate::key::Key;
+use crate::records::{Fingerprint, Found, OnUnknown, RecordId};
 
 /// What is to be done about a request.
 #[non_exhaustive]

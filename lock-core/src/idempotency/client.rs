@@ -8,16 +8,15 @@ use tokio::sync::watch;
 
 use super::begin::{Begin, Begun};
 use super::error::BeginError;
-use super::fingerprint::Fingerprint;
 use super::flight::Flights;
-use super::id::{Ids, RecordId};
-use super::options::{BeginRejection, Duplicates, OnUnknown, Options, check_key};
-use super::scope::Scope;
+use super::options::{BeginRejection, Duplicates, Options, check_key};
 use super::stats::{Counters, IdempotencyStats};
-use super::store::RecordStore;
 use crate::client::LockClient;
 use crate::error::AlreadyInstalled;
+#[cfg(feature = "metrics")]
+use crate::labels::Repeat;
 use crate::options::LockOptions;
+use crate::records::{Fingerprint, Ids, OnUnknown, RecordId, RecordStore, Scope};
 
 /// Without a secret of the service's own.
 const SECRET: &[u8] = b"lock-core idempotency records";
@@ -189,7 +188,15 @@ impl Idempotency {
             Err(_) => counters.failed.add(),
         }
         #[cfg(feature = "metrics")]
-        crate::metrics::series::begun(&begun);
+        crate::metrics::series::begun(match &begun {
+            Ok(Begun::Run(_)) => Repeat::Executed,
+            Ok(Begun::Replay(_)) => Repeat::Replayed,
+            Ok(Begun::InFlight { .. }) => Repeat::InFlight,
+            Ok(Begun::Mismatch) => Repeat::Mismatch,
+            Ok(Begun::Tombstone) => Repeat::Tombstone,
+            Ok(Begun::Unknown { .. }) => Repeat::Unknown,
+            Err(_) => Repeat::Failed,
+        });
         begun
     }
 

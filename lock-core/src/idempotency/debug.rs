@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::begin::Begun;
 use super::flight::End;
-use super::store::{Claimed, Found, Outcome};
+use crate::records::{Claimed, Found, Outcome};
 
 /// A payload in the words of a log.
 struct Size(usize);

@@ -5,8 +5,8 @@ use super::execution::Reply;
 use super::flight::End;
 use super::keeper::Keeper;
 use super::repeat::{KEEP_COMPLETING, Repeat};
-use super::store::{BoxFuture, ClaimRecord, Claimed, Outcome, Written};
 use crate::backend::Fault;
+use crate::records::{BoxFuture, ClaimRecord, Claimed, Outcome, Written};
 
 impl Keeper {
     pub(super) async fn complete(&self, outcome: Outcome, reply: Reply) {

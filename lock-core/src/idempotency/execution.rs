@@ -8,12 +8,11 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::error::CompleteError;
-use super::id::RecordId;
 use super::repeat::STORE_WITHIN;
-use super::store::Outcome;
 use crate::backend::{Fault, FaultKind};
+use crate::engine::LockHandle;
 use crate::engine::Lost;
-use crate::guard::LockHandle;
+use crate::records::{Outcome, RecordId};
 use crate::token::FencingToken;
 
 /// Where the keeper says what became of an end.

@@ -14,9 +14,8 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::error::BeginError;
-use super::fingerprint::Fingerprint;
-use super::id::RecordId;
 use crate::engine::clock;
+use crate::records::{Fingerprint, RecordId};
 
 /// Requests that are duplicates of one another: another fingerprint is another request.
 pub(super) type FlightKey = (RecordId, Fingerprint);

@@ -16,14 +16,12 @@ use super::client::Shared;
 use super::ending::tell;
 use super::error::BeginError;
 use super::execution::{Execution, Finish};
-use super::fingerprint::Fingerprint;
 use super::flight::{End, LeadInHand};
-use super::id::RecordId;
-use super::options::{OnUnknown, Options};
+use super::options::Options;
 use super::repeat::{Repeat, STORE_WITHIN};
-use super::store::{ClaimRecord, Claimed, RecordStore};
 use crate::backend::Fault;
-use crate::guard::LockGuard;
+use crate::engine::LockGuard;
+use crate::records::{ClaimRecord, Claimed, Fingerprint, OnUnknown, RecordId, RecordStore};
 use crate::token::FencingToken;
 
 /// Where the caller of `begin` waits.

@@ -3,10 +3,10 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::store::BoxFuture;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::proto::{FAULT_PAUSES, OUTCOME_PAUSES};
+use crate::records::BoxFuture;
 
 /// How long a caller waits for the store.
 pub(super) const STORE_WITHIN: Duration = Duration::from_secs(2);

@@ -57,7 +57,7 @@ impl Claim for MemoryClaim {
             return Err(Fault::new(FaultKind::Refused, "`memory:` serves exclusive locks only"));
         }
         self.heard = false;
-        let join = self.terms.patience.is_none_or(|patience| !patience.is_zero());
+        let join = self.terms.queues;
         let place = self.place();
         self.store.attempt(&self.key, place, join, &self.moment()).ok_or_else(unready)
     }
@@ -107,7 +107,7 @@ mod tests {
             lease,
             mode: Mode::Exclusive,
             fences: 1,
-            patience: None,
+            queues: true,
             name: None,
             replicas: None,
         };

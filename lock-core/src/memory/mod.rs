@@ -22,8 +22,8 @@ use store::{Moment, Store};
 
 use crate::backend::{Backend, ClaimId, Fault, Promises, Terms};
 use crate::engine::clock;
-use crate::inspect::Inspection;
 use crate::key::Key;
+use crate::view::Inspection;
 
 /// Stores by name, as long as a client of theirs lives.
 static NAMED: OnceLock<Mutex<HashMap<String, Weak<Store>>>> = OnceLock::new();

@@ -8,10 +8,11 @@ use tokio::sync::Notify;
 
 use crate::backend::{Attempt, ClaimId, Grant, Renewal, Withdrawal};
 use crate::engine::{clock, wall};
-use crate::inspect::{Holder, Inspection, Waiter};
 use crate::key::Key;
-use crate::proto::{FenceRange, reserve, ticks};
+use crate::proto::{reserve, ticks};
+use crate::token::FenceRange;
 use crate::token::FencingToken;
+use crate::view::{Holder, Inspection, Waiter};
 
 use super::member::{Gate, Member};
 

@@ -13,7 +13,7 @@ pub(crate) mod series;
 
 use metrics::{Unit, with_recorder};
 
-use crate::engine::labels::{HANDOFFS, LOST, RefusedBy, WaitEnd};
+use crate::labels::{HANDOFFS, LOST, RefusedBy, Repeat, WaitEnd};
 
 /// Upper bounds in seconds that suit all histograms of this crate: from a hand-off inside a
 /// process to a wait that is given up.
@@ -59,10 +59,6 @@ impl Metric {
         });
     }
 }
-
-/// What becomes of a request under an idempotency key.
-pub(crate) const IDEMPOTENT: [&str; 7] =
-    ["executed", "replayed", "in_flight", "mismatch", "tombstone", "unknown", "failed"];
 
 /// All metrics of this crate; those of idempotency are emitted with that feature.
 pub const METRICS: &[Metric] = &[
@@ -150,7 +146,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: names::IDEMPOTENCY_REQUESTS_TOTAL,
         kind: Kind::Counter,
-        labels: &[("outcome", &IDEMPOTENT)],
+        labels: &[("outcome", &Repeat::ALL)],
         description: "Requests under an idempotency key",
     },
     Metric {

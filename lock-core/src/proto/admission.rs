@@ -22,7 +22,7 @@
 use std::time::{Duration, Instant};
 
 use super::quantiles::Samples;
-use crate::busy::Quantiles;
+use crate::view::Quantiles;
 
 /// Nothing is estimated from fewer samples.
 const SAMPLES_MIN: u64 = 8;

@@ -18,13 +18,14 @@ mod backoff;
 #[cfg(feature = "zookeeper")]
 pub(crate) mod children;
 mod cohort;
-mod fence;
 mod lease;
 mod line;
 mod quantiles;
+mod reason;
 mod roll;
 #[cfg(feature = "zookeeper")]
 mod session;
+mod tokens;
 mod votes;
 
 #[cfg(feature = "idempotency")]
@@ -36,11 +37,11 @@ pub(crate) use cohort::{
     Ask, Changes, Cohort, Counters, Effects, Entry, News, Overload, ReleaseAnswer, SeatId, Step,
     Verdict,
 };
-pub use fence::FenceRange;
-pub(crate) use fence::{AHEAD_MAX, reserve, ticks};
 #[cfg(feature = "test-util")]
 pub(crate) use lease::margin;
+pub use reason::{BlockedBy, LostCause};
 pub(crate) use roll::{Act, Enrol, Identity, Roll, Standing};
 #[cfg(feature = "zookeeper")]
 pub(crate) use session::SessionClock;
+pub(crate) use tokens::{AHEAD_MAX, reserve, ticks};
 pub(crate) use votes::{GRACE_MIN, Renewed, Ruling, Votes};

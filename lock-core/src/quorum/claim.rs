@@ -21,7 +21,8 @@ use crate::backend::{
 };
 use crate::engine::clock::{self, Alarm};
 use crate::key::Key;
-use crate::proto::{FAULT_PAUSES, FenceRange, GRACE_MIN, Renewed, Ruling, Votes};
+use crate::proto::{FAULT_PAUSES, GRACE_MIN, Renewed, Ruling, Votes};
+use crate::token::FenceRange;
 
 /// How long one verb may take. Members bound their own requests at 2 s, and say why.
 const VERB_WITHIN: Duration = Duration::from_millis(2_250);
@@ -227,14 +228,10 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
         self.look().await;
     }
 
-    fn is_patient(&self) -> bool {
-        self.terms.patience.is_none_or(|patience| !patience.is_zero())
-    }
-
     /// Others have the key, or too few members answer: what this has of it keeps the others
     /// waiting as they keep this one waiting.
     async fn give_way(&mut self, now: Instant) -> Option<Duration> {
-        if !self.is_patient() {
+        if !self.terms.queues {
             // What is still under way would not be seen any more.
             self.leave(self.votes.to_leave()).await;
             return None;
@@ -302,7 +299,7 @@ impl<B: Backend<Claim: MemberClaim>> Claim for QuorumClaim<B> {
                     self.late = false;
                     self.took = now.saturating_duration_since(began);
                     let left = self.give_way(now).await;
-                    if !self.is_patient() {
+                    if !self.terms.queues {
                         // Nobody need withdraw what was told "blocked".
                         self.hand_over();
                     }

@@ -18,7 +18,8 @@ use crate::backend::{
     Attempt, Enrolment, Fault, FaultKind, Grant, MemberClaim, Renewal, Withdrawal,
 };
 use crate::engine::clock;
-use crate::proto::{FAULT_PAUSES, FenceRange};
+use crate::proto::FAULT_PAUSES;
+use crate::token::FenceRange;
 
 /// What the quorum asks of a member.
 #[derive(Debug)]

@@ -37,12 +37,11 @@ pub use claim::QuorumClaim;
 use council::Council;
 use health::Health;
 
-use crate::backend::{Backend, ClaimId, Fault, Member, MemberClaim, Promises, Terms};
+use crate::backend::{Backend, ClaimId, DURATION_MAX, Fault, Member, MemberClaim, Promises, Terms};
 use crate::engine::wall;
-use crate::inspect::Inspection;
 use crate::key::Key;
-use crate::options::DURATION_MAX;
 use crate::proto::{AHEAD_MAX, ticks};
+use crate::view::Inspection;
 
 /// See the module.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use super::Members;
 use super::council::{Council, Standing};
 use crate::backend::{Backend, Fault, FaultKind};
 use crate::engine::clock;
-use crate::inspect::{Holder, Inspection, MemberHealth, MemberState, Waiter};
 use crate::key::Key;
+use crate::view::{Holder, Inspection, MemberHealth, MemberState, Waiter};
 
 /// The digits of a claim's id that its places at members have in common.
 const CLAIM_DIGITS: usize = 24;

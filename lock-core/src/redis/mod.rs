@@ -44,9 +44,9 @@ use self::topology::origin::Origin;
 pub use self::wire::pool::RedisPool;
 use crate::backend::{Backend, ClaimId, Enrolment, Fault, Look, Member, Promises, Terms};
 use crate::error::ConnectError;
-use crate::inspect::Inspection;
 use crate::key::Key;
 use crate::quorum::{Quorum, QuorumError};
+use crate::view::Inspection;
 
 /// The shortest lease that is renewed in time over a network.
 const LEASE_MIN: Duration = Duration::from_millis(100);

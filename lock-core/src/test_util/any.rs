@@ -9,8 +9,8 @@ use crate::backend::{
     Attempt, Backend, Change, Claim, ClaimId, DynBackend, DynClaim, Fault, FaultKind, Listening,
     Promises, Renewal, Request, Terms, Withdrawal,
 };
-use crate::inspect::Inspection;
 use crate::key::Key;
+use crate::view::Inspection;
 
 /// Any [`Backend`], type-erased. Cheap to clone; the clones are one process to the store.
 #[derive(Debug, Clone)]

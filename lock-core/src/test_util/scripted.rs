@@ -12,8 +12,8 @@ use crate::backend::{
     MemberClaim, Promises, Renewal, Terms, Withdrawal,
 };
 use crate::engine::clock;
-use crate::inspect::Inspection;
 use crate::key::Key;
+use crate::view::Inspection;
 
 /// A verb of a [`Claim`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -21,7 +21,8 @@ use crate::backend::{
 };
 use crate::engine::clock;
 use crate::key::Key;
-use crate::proto::{FenceRange, children};
+use crate::proto::children;
+use crate::token::FenceRange;
 
 /// The bits of a token that count the hand-offs of one claim; the others are the transaction that
 /// created its node.
@@ -104,10 +105,6 @@ impl ZooKeeperClaim {
             leaving: None,
             counting: None,
         }
-    }
-
-    pub(super) fn is_patient(&self) -> bool {
-        self.terms.patience.is_none_or(|patience| !patience.is_zero())
     }
 
     /// A waiting claim asks again this often: its own lease must not end meanwhile.

@@ -14,7 +14,8 @@ use super::lock_node::{LockNode, Presence};
 use super::session::{REQUEST_WITHIN, Session};
 use crate::backend::{ClaimId, Fault};
 use crate::engine::clock;
-use crate::proto::{FenceRange, reserve};
+use crate::proto::reserve;
+use crate::token::FenceRange;
 
 /// Which bits of a claim's id tell its places apart: the quorum uses those below for its own, and
 /// those above are common to all.

@@ -25,7 +25,7 @@ use super::names;
 use super::session::{Answer, Session};
 use crate::backend::{ClaimId, Fault, FaultKind};
 use crate::engine::clock;
-use crate::proto::FenceRange;
+use crate::token::FenceRange;
 
 /// How many counters there are at a server, whatever the number of keys: enough that two keys
 /// which are granted in one moment seldom meet.

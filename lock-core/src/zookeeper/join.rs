@@ -95,7 +95,7 @@ impl ZooKeeperClaim {
             Err(Failure::Over) => return Ok(None),
             Err(failure) => return Err(failure.into_fault()),
         };
-        if !self.is_patient() {
+        if !self.terms.queues {
             match line::children(&session, directory, until).await {
                 Ok(children) => match children::line(&children).len() {
                     0 => {}
@@ -208,7 +208,7 @@ impl ZooKeeperClaim {
         let Some(predecessor) = standing.predecessor else {
             return self.hold(node, standing.followed, began, until, basis).await;
         };
-        if !self.is_patient() {
+        if !self.terms.queues {
             let outside = self.outside(&node.session, children::line(children).len() - 1);
             // What was joined in vain is left at once.
             return self.withdraw().await.map(|_| Some(outside));

@@ -14,10 +14,10 @@ use super::session::{Answer, REQUEST_WITHIN, Session};
 use super::sessions::Sessions;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
-use crate::inspect::{Holder, Inspection, Waiter};
 use crate::key::Key;
 use crate::proto::children;
 use crate::token::FencingToken;
+use crate::view::{Holder, Inspection, Waiter};
 
 /// How many of a line are asked for what they say of themselves.
 const ASKED_MAX: usize = 128;

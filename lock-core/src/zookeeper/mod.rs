@@ -59,8 +59,8 @@ use url::Target;
 
 use crate::backend::{Backend, ClaimId, Fault, Promises, Terms};
 use crate::error::ConnectError;
-use crate::inspect::Inspection;
 use crate::key::Key;
+use crate::view::Inspection;
 
 /// The shortest lease that is renewed in time.
 const LEASE_MIN: Duration = Duration::from_millis(100);

@@ -1,6 +1,6 @@
 //! Having the key taken away.
 
-use lock_core::{ForceReleaseError, Key, LockClient, LostCause};
+use lock_core::{Key, LockClient, LostCause, OperatorError};
 use tokio::time::timeout;
 
 use crate::mute::Mute;
@@ -75,6 +75,6 @@ async fn a_store_that_cannot_or_does_not_answer_is_an_error_of_its_own() -> Test
     assert!(error.is_unavailable() && error.to_string().contains("order:42"), "{error}");
     assert_eq!(error.key(), Some(&Key::new("order:42")?));
     let error = silent.force_release("").await.unwrap_err();
-    assert!(matches!(error, ForceReleaseError::Key(_)));
+    assert!(matches!(error, OperatorError::Key(_)));
     Ok(())
 }

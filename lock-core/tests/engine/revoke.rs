@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use lock_core::{Key, LockClient, RevokeError};
+use lock_core::{Key, LockClient, OperatorError};
 use tokio::time::timeout;
 
 use crate::mute::Mute;
@@ -128,6 +128,6 @@ async fn a_store_that_cannot_ask_or_does_not_answer_is_an_error_of_its_own() -> 
     let error = silent.request_revoke("order:42").await.unwrap_err();
     assert!(error.is_unavailable() && error.to_string().contains("order:42"), "{error}");
     assert_eq!(error.key(), Some(&Key::new("order:42")?));
-    assert!(matches!(silent.request_revoke("").await.unwrap_err(), RevokeError::Key(_)));
+    assert!(matches!(silent.request_revoke("").await.unwrap_err(), OperatorError::Key(_)));
     Ok(())
 }

@@ -106,7 +106,7 @@ impl Stage {
             lease: secs(9),
             mode: Mode::Exclusive,
             fences: 1,
-            patience: None,
+            queues: true,
             name: None,
             replicas: None,
         };

@@ -157,7 +157,7 @@ const TERMS: Terms = Terms {
     lease: LEASE,
     mode: Mode::Exclusive,
     fences: 1,
-    patience: None,
+    queues: true,
     name: None,
     replicas: None,
 };

@@ -16,7 +16,7 @@ async fn run_ahead(store: &Memory) {
         lease: ms(1_000),
         mode: Mode::Exclusive,
         fences: 1,
-        patience: None,
+        queues: true,
         name: None,
         replicas: None,
     };

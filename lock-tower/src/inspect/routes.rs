@@ -13,7 +13,7 @@ use axum_core::body::Body;
 use axum_core::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use lock_core::{ForceReleaseError, InspectError, Key, Problem};
+use lock_core::{Key, OperatorError, Problem};
 use serde_json::{Value, json};
 
 use super::accept::{self, Kind};
@@ -78,7 +78,7 @@ async fn inspect<V>(State(desk): Shared<V>, path: KeyPath) -> Response {
     };
     match desk.locks.inspect(&key).await {
         Ok(seen) => json_answer(&view::inspection(&key, &seen)),
-        Err(InspectError::Key(error)) => bad_key(&error.to_string()),
+        Err(OperatorError::Key(error)) => bad_key(&error.to_string()),
         Err(error) => unavailable(&error),
     }
 }
@@ -109,8 +109,8 @@ async fn release<V>(
             tracing::warn!(%key, released, "a key was taken away through the inspector");
             json_answer(&json!({ "key": key.as_str(), "released": released }))
         }
-        Err(ForceReleaseError::Key(error)) => bad_key(&error.to_string()),
-        Err(error @ ForceReleaseError::Unsupported { .. }) => {
+        Err(OperatorError::Key(error)) => bad_key(&error.to_string()),
+        Err(error @ OperatorError::Unsupported { .. }) => {
             let status = StatusCode::NOT_IMPLEMENTED;
             refuse(status, "inspect_unsupported", &error.to_string(), None)
         }

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use lock_core::ConnectError;
 use lock_core::LockClient;
-use lock_core::idempotency::{Idempotency, RedisRecords};
+use lock_core::idempotency::Idempotency;
+use lock_core::redis::RedisRecords;
 use tests::redis::{RedisOptions, RedisServer};
 use tests::said::everything;
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 use deadpool_redis::{Config, Runtime};
 use lock_core::Key;
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, Enrolment, FaultKind, Member, MemberClaim, Mode, Redis,
-    Terms, Withdrawal,
+    Attempt, Backend, Claim, ClaimId, Enrolment, FaultKind, Member, MemberClaim, Mode, Terms,
+    Withdrawal,
 };
+use lock_core::redis::Redis;
 use lock_core::test_util::as_conductor;
 use tests::redis::{RedisOptions, RedisServer};
 use tests::wait::within;
@@ -39,8 +40,8 @@ async fn member(server: &RedisServer, pooled: bool) -> Redis {
 }
 
 fn claim(member: &Redis, clock: u64) -> <Redis as Backend>::Claim {
-    let (mode, patience, name) = (Mode::Exclusive, None, None);
-    let terms = Terms { lease: LEASE, mode, fences: 8, patience, name, replicas: None };
+    let (mode, queues, name) = (Mode::Exclusive, true, None);
+    let terms = Terms { lease: LEASE, mode, fences: 8, queues, name, replicas: None };
     let id = ClaimId::from_bits(fastrand::u128(..));
     let mut claim = member.claim(&Key::new("k").unwrap(), id, terms);
     claim.count_from(clock);

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use lock_core::idempotency::{Fingerprint, Found, RecordId, RecordStore, RedisRecords};
+use lock_core::idempotency::{Fingerprint, Found, RecordId, RecordStore};
+use lock_core::redis::RedisRecords;
 use lock_core::{ConnectError, LockClient};
 
 use crate::support::*;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use lock_core::backend::ZooKeeper;
 use lock_core::quorum::{Charter, Quorum};
+use lock_core::zookeeper::ZooKeeper;
 use lock_core::{LockClient, LockOptions};
 use tests::checker::{Checker, Report};
 use tests::history::{Fun, Process, Recorder};

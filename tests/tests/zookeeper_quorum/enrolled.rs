@@ -5,8 +5,9 @@ use std::time::Duration;
 use lock_core::Key;
 use lock_core::backend::{
     Attempt, Backend, Claim, ClaimId, Enrolment, FaultKind, Member, MemberClaim, Mode, Terms,
-    Withdrawal, ZooKeeper,
+    Withdrawal,
 };
+use lock_core::zookeeper::ZooKeeper;
 use tests::wait::{eventually, within};
 use zookeeper_client::CreateMode;
 
@@ -25,9 +26,9 @@ fn enrolment(nonce: u64) -> Enrolment {
 }
 
 fn claim(member: &ZooKeeper) -> <ZooKeeper as Backend>::Claim {
-    let (lease, patience) = (ms(60_000), None);
+    let (lease, queues) = (ms(60_000), true);
     let terms =
-        Terms { lease, mode: Mode::Exclusive, fences: 8, patience, name: None, replicas: None };
+        Terms { lease, mode: Mode::Exclusive, fences: 8, queues, name: None, replicas: None };
     let id = ClaimId::from_bits(fastrand::u128(..));
     let mut claim = member.claim(&Key::new("k").expect("a good key"), id, terms);
     claim.count_from(1_000_000);

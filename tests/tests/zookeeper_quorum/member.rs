@@ -1,8 +1,9 @@
 //! One server as a member: its token counters, asked by claims directly.
 
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, MemberClaim, Mode, Renewal, Terms, Withdrawal, ZooKeeper,
+    Attempt, Backend, Claim, ClaimId, MemberClaim, Mode, Renewal, Terms, Withdrawal,
 };
+use lock_core::zookeeper::ZooKeeper;
 use lock_core::{FenceRange, Key};
 use tests::proxy::{Action, Match, Proxy};
 use tests::wait::{eventually, within};
@@ -23,9 +24,9 @@ fn claim(member: &ZooKeeper, clock: u64) -> ZooKeeperClaim {
 }
 
 fn claim_on(key: &str, member: &ZooKeeper, clock: u64) -> ZooKeeperClaim {
-    let (lease, patience) = (ms(60_000), None);
+    let (lease, queues) = (ms(60_000), true);
     let terms =
-        Terms { lease, mode: Mode::Exclusive, fences: 8, patience, name: None, replicas: None };
+        Terms { lease, mode: Mode::Exclusive, fences: 8, queues, name: None, replicas: None };
     let id = ClaimId::from_bits(fastrand::u128(..));
     let mut claim = member.claim(&Key::new(key).expect("a good key"), id, terms);
     claim.count_from(clock);

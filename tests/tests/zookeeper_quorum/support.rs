@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use lock_core::backend::ZooKeeper;
+use lock_core::zookeeper::ZooKeeper;
 use lock_core::{ConnectError, LockClient, LockOptions};
 use tests::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
 use tokio::sync::{Semaphore, SemaphorePermit};

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use lock_core::backend::{
     Attempt, Backend, Change, Claim, ClaimId, Fault, MemberClaim, Mode, Promises, Renewal, Terms,
-    Withdrawal, ZooKeeper,
+    Withdrawal,
 };
 use lock_core::quorum::Quorum;
+use lock_core::zookeeper::ZooKeeper;
 use lock_core::{FenceRange, Inspection, Key};
 use tests::wait::within;
 use zookeeper_client::CreateMode;
@@ -69,9 +70,9 @@ const HOUR: u64 = 3_600 * 1_000_000 * 8;
 
 /// One grant, and the way back.
 async fn one_grant(locks: &Quorum<Late>, round: u32) -> FenceRange {
-    let (lease, patience) = (Duration::from_secs(60), None);
+    let (lease, queues) = (Duration::from_secs(60), true);
     let terms =
-        Terms { lease, mode: Mode::Exclusive, fences: 8, patience, name: None, replicas: None };
+        Terms { lease, mode: Mode::Exclusive, fences: 8, queues, name: None, replicas: None };
     let id = ClaimId::from_bits(fastrand::u128(..));
     let mut claim = locks.claim(&Key::new("k").expect("a good key"), id, terms);
     let asking = async {

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{IdempotencyError, Keep, Replayable};
 use crate::idempotency::{
     BeginError, BeginRejection, Begun, CompleteError, Duplicates, Execution, FingerprintBuilder,
-    Idempotency, OnUnknown, Scope,
+    Idempotency, IdempotencyError, Keep, OnUnknown, Replayable, Scope,
 };
 use crate::{CutWatch, Key, KeyError, LockHandle};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::LostCause;
+use crate::proto::LostCause;
 
 /// At most one hold begins, and one ends, in a call.
 #[derive(Debug)]

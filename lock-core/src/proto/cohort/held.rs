@@ -78,7 +78,8 @@ impl<R> Held<R> {
     /// Whether the claim has what a waiter asks for: a lease as long, and a grant that as many
     /// replicas acknowledged. Both are fixed when it is opened.
     pub(super) fn suits(&self, ask: &Ask) -> bool {
-        self.lease >= ask.lease && ask.replicas.is_none_or(|it| it.is_met_by(self.replicas()))
+        let Terms { lease, replicas, .. } = ask.terms;
+        self.lease >= lease && replicas.is_none_or(|it| it.is_met_by(self.replicas()))
     }
 
     /// Whether a claim that suits a waiter is to be renewed before it is handed on to that.
@@ -86,7 +87,7 @@ impl<R> Held<R> {
     /// So little of the lease is left only if renewals have failed, or this process was stopped:
     /// who was given the rest would lose what it asked for.
     pub(super) fn is_stale_for(&self, ask: &Ask, now: Instant) -> bool {
-        self.fences.left() == 0 || self.unconfirmed || !self.clock.has_half_of(ask.lease, now)
+        self.fences.left() == 0 || self.unconfirmed || !self.clock.has_half_of(ask.terms.lease, now)
     }
 
     /// Whether the fairness bounds of the next in line allow one more hand-off here.
@@ -278,8 +279,7 @@ impl<W, R> Cohort<W, R> {
     /// The claim was granted; it was asked for at `sent`.
     pub(super) fn granted(
         &mut self,
-        lease: Duration,
-        replicas: Option<Replicas>,
+        terms: &Terms,
         sent: Instant,
         grant: Grant,
         now: Instant,
@@ -291,8 +291,8 @@ impl<W, R> Cohort<W, R> {
             fx.changes.handed_on = Some(HandOff::Remote);
         }
         self.place = Place::Held(Held {
-            lease,
-            replicas: replicas.map(Box::new),
+            lease: terms.lease,
+            replicas: terms.replicas.map(Box::new),
             clock,
             fences: grant.fences,
             renew_now: false,
@@ -310,7 +310,7 @@ impl<W, R> Cohort<W, R> {
         });
         if clock.is_valid(now) && self.grant_head(now, fx) {
             let busy = Verdict::TimedOut(self.blocked_by());
-            self.fail_impatient(&busy, fx);
+            self.fail_tries(&busy, fx);
         }
     }
 

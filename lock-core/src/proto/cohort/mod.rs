@@ -30,14 +30,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::admission::{Admission, Ahead};
-use super::fence::FenceRange;
 use super::lease::LeaseClock;
 use super::line::Line;
 pub(crate) use super::line::SeatId;
-use crate::backend::Fault;
-use crate::busy::Quantiles;
-use crate::error::{BlockedBy, LostCause};
-use crate::options::Replicas;
+use crate::backend::{Fault, Replicas, Terms};
+use crate::proto::{BlockedBy, LostCause};
+use crate::token::FenceRange;
+use crate::view::Quantiles;
 pub(crate) use changes::Changes;
 use changes::{Ended, HandOff};
 pub(crate) use told::News;
@@ -51,18 +50,13 @@ pub(crate) struct Ask {
     pub(crate) budget: Duration,
     /// Whether to be refused, at arrival or as soon as it is seen, when waiting is of no use.
     pub(crate) admission: bool,
-    /// False for a try that must not stand in line behind anybody.
-    pub(crate) patient: bool,
-    pub(crate) lease: Duration,
     pub(crate) hold_limit: Option<Duration>,
     pub(crate) linger: Duration,
     /// Hand-offs inside this process once others want the key, and the time for them.
     pub(crate) handoffs_max: u32,
     pub(crate) slice: Duration,
-    /// By how many replicas a grant must be acknowledged before it is given to this waiter.
-    pub(crate) replicas: Option<Replicas>,
-    /// What the claim is for, if this waiter opens it.
-    pub(crate) name: Option<&'static str>,
+    /// Those of the claim, if this waiter opens it; what an open one must have, to be given to it.
+    pub(crate) terms: Terms,
 }
 
 /// What became of a waiter's arrival.
@@ -116,7 +110,7 @@ pub(crate) enum ReleaseAnswer {
 #[derive(Debug)]
 pub(crate) enum Step<R> {
     /// Open a claim on these terms and ask for the lock.
-    Open { lease: Duration, patient: bool, name: Option<&'static str>, replicas: Option<Replicas> },
+    Open(Terms),
     /// Ask again with the open claim.
     Attempt,
     /// Renew the granted claim.
@@ -196,9 +190,7 @@ enum Place<R> {
 
 #[derive(Debug)]
 struct Asking {
-    lease: Duration,
-    replicas: Option<Replicas>,
-    patient: bool,
+    terms: Terms,
     /// When to ask again; the first attempt is part of [`Step::Open`].
     ask_at: Instant,
     answered: bool,
@@ -208,9 +200,9 @@ struct Asking {
 
 #[derive(Debug)]
 struct Held<R> {
-    /// Asked for by the waiter that opened the claim. Each renewal is for as long.
+    /// Of the terms that it was opened on, what later waiters are compared with: the lease, and by
+    /// how many replicas the grant was acknowledged. Not all of them, as many keys are held.
     lease: Duration,
-    /// By how many replicas its grant was acknowledged, if that was asked for, as few do.
     replicas: Option<Box<Replicas>>,
     clock: LeaseClock,
     fences: FenceRange,

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use seat::{Part, Seat, Share, Standing};
 
 use crate::backend::{Attempt, Fault, FaultKind, Renewal};
-use crate::proto::fence::FenceRange;
+use crate::token::FenceRange;
 
 /// A member that has not answered when a majority has, is waited for as long again, and for this
 /// long at least.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::backend::{Fault, Grant};
-use crate::proto::fence::FenceRange;
+use crate::token::FenceRange;
 
 /// What one member said last.
 #[derive(Debug)]

@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value};
 
+use crate::backend::Replicas;
 use crate::backend::{
     Attempt, Change, Claim, ClaimId, Fault, FaultKind, Grant, Mode, NotReplicated, Renewal, Terms,
     Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
-use crate::options::Replicas;
-use crate::proto::FenceRange;
 use crate::redis::protocol::names::{Names, Owner};
 use crate::redis::protocol::script::{ATTEMPT, WITHDRAW};
 use crate::redis::topology::Topology;
@@ -26,6 +25,7 @@ use crate::redis::wire::free::{Answer, Part, Verb};
 use crate::redis::wire::inbox::{Handed, Inbox};
 use crate::redis::wire::renewals::{Renew, Renewed};
 use crate::redis::wire::request::{Call, REQUEST_WITHIN, Sent, Unserved};
+use crate::token::FenceRange;
 
 /// A waiting claim asks again at least this often; beside a push it is what refreshes its place.
 const RECHECK: Duration = Duration::from_millis(500);
@@ -59,8 +59,8 @@ pub struct RedisClaim {
     more: Option<Box<More>>,
     pub(super) fences: u32,
     is_exclusive: bool,
-    /// It stands in line if need be.
-    joins: bool,
+    /// It may stand in line.
+    queues: bool,
     held: bool,
     /// Held for the full lease, not only for what is left of a pushed grant.
     renewed: bool,
@@ -108,7 +108,7 @@ impl RedisClaim {
         id: ClaimId,
         terms: Terms,
     ) -> Self {
-        let Terms { lease, mode, fences, patience, name: _, replicas } = terms;
+        let Terms { lease, mode, fences, queues, name: _, replicas } = terms;
         let more = replicas.map(|_| Box::new(More { replicas, ..More::default() }));
         Self {
             names: Names::new(key),
@@ -119,7 +119,7 @@ impl RedisClaim {
             more,
             fences,
             is_exclusive: mode == Mode::Exclusive,
-            joins: patience.is_none_or(|patience| !patience.is_zero()),
+            queues,
             held: false,
             renewed: false,
             is_tracked: false,
@@ -370,7 +370,7 @@ impl Claim for RedisClaim {
             return Ok(Attempt::Granted(grant));
         }
         let heard = self.servers.is_heard(self.listening());
-        let join = self.joins;
+        let join = self.queues;
         let answer = self.stand(join).await?;
         if let (false, true, Attempt::Blocked { .. }) = (heard, join, &answer) {
             // A hand-off before anybody listened was pushed to nobody, and this claim passed over.
@@ -593,7 +593,7 @@ mod tests {
             lease: Duration::from_secs(9),
             mode: Mode::Exclusive,
             fences: 1,
-            patience: None,
+            queues: true,
             name: None,
             replicas: None,
         };

@@ -32,7 +32,7 @@ use super::wire::{fault, url};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::error::ConnectError;
-use crate::idempotency::{
+use crate::records::{
     BoxFuture, ClaimRecord, Claimed, Fingerprint, Found, MARK_TTL, OnUnknown, Outcome,
     RECORD_TTL_MAX, RecordId, RecordStore, Written,
 };

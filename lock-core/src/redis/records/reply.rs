@@ -6,7 +6,7 @@ use bytes::Bytes;
 use redis::{FromRedisValue as _, Value};
 
 use crate::backend::Fault;
-use crate::idempotency::{Claimed, Found, Written};
+use crate::records::{Claimed, Found, Written};
 use crate::redis::wire::fault;
 use crate::token::FencingToken;
 

@@ -35,9 +35,9 @@ use super::wire::pool::RedisPool;
 use super::wire::renewals::{Renew, Renewed};
 use super::wire::request::{self, Call, Failure, Request, Unserved, WrongServer};
 use super::wire::{fault, url};
+use crate::backend::Replicas;
 use crate::backend::{ClaimId, Fault, FaultKind};
 use crate::engine::{clock, timeout};
-use crate::options::Replicas;
 
 /// How long a claim that has to wait lets it take until its pushes are heard.
 const HEARD_WITHIN: Duration = Duration::from_millis(300);

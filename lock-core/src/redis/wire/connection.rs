@@ -18,8 +18,8 @@ use super::route::Route;
 use super::sides::{self, Home, Side};
 use super::{fault, hello};
 use crate::backend::Fault;
+use crate::backend::Replicas;
 use crate::engine::{clock, timeout};
-use crate::options::Replicas;
 use crate::proto::{FAULT_PAUSES, RECONNECT_PAUSES};
 
 /// Requests that may wait to be written.

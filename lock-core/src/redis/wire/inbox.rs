@@ -10,8 +10,8 @@ use hashbrown::HashTable;
 use redis::{PushInfo, PushKind, Value};
 
 use crate::backend::{Change, ClaimId};
-use crate::proto::FenceRange;
 use crate::redis::protocol::names;
+use crate::token::FenceRange;
 
 /// What was pushed to one claim and not looked at yet. Every held key has one.
 #[derive(Debug)]

@@ -67,7 +67,7 @@ pub async fn a_key_that_was_taken_away_with_nobody_in_line_is_free(subject: &dyn
     assert!(two.forces().await, "somebody holds the key");
     assert!(!two.forces().await, "nobody holds the key any more");
     case.is_free(&two).await;
-    let mut new = two.impatient("the new");
+    let mut new = two.unqueued("the new");
     let grant = new.takes().await;
     assert!(!one.promises().fencing || grant.fences.first() > before.fences.last());
     assert_eq!(old.renewal().await, Renewal::Lost, "it was taken away");

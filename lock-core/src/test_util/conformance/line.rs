@@ -144,7 +144,7 @@ pub async fn a_claim_that_comes_late_does_not_overtake_a_hand_off(subject: &dyn 
     holder.takes().await;
     next.is_blocked().await;
     holder.releases().await;
-    let mut late = one.impatient("the latecomer");
+    let mut late = one.unqueued("the latecomer");
     late.is_blocked().await;
     next.is_granted(case.soon()).await;
     next.releases().await;
@@ -232,10 +232,10 @@ pub async fn withdrawing_again_changes_nothing(subject: &dyn Subject) {
 }
 
 /// It is not wanted, not waited for, and never granted after it was told "blocked".
-pub async fn without_patience_a_claim_never_joins_the_line(subject: &dyn Subject) {
-    let case = Case::new(subject, "no patience");
+pub async fn a_claim_that_may_not_queue_never_joins_the_line(subject: &dyn Subject) {
+    let case = Case::new(subject, "not queued");
     let (one, two) = (case.process().await, case.process().await);
-    let (mut holder, mut hasty) = (one.claim("the holder"), two.impatient("the hasty"));
+    let (mut holder, mut hasty) = (one.claim("the holder"), two.unqueued("the hasty"));
     holder.takes().await;
     for _ in 0..2 {
         hasty.is_blocked().await;

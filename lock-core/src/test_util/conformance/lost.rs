@@ -11,7 +11,7 @@ const LEASE: Duration = Duration::from_secs(60);
 /// A claim whose replies the script can lose.
 pub(super) async fn lossy(case: &Case<'_>) -> (Asker<impl Claim + use<>>, Script) {
     let (backend, script) = Scripted::new(case.process().await.backend);
-    (Asker::new(&backend, &case.key, LEASE, None, "the unlucky"), script)
+    (Asker::new(&backend, &case.key, LEASE, true, "the unlucky"), script)
 }
 
 /// The same claim is found again by its id: it holds the key once, under the same tokens or later
@@ -102,10 +102,10 @@ pub async fn a_withdrawal_whose_reply_was_lost_has_freed_the_key(subject: &dyn S
 pub async fn an_attempt_whose_reply_was_lost_leaves_nothing_when_withdrawn(subject: &dyn Subject) {
     let case = Case::new(subject, "lost and withdrawn");
     let one = case.process().await;
-    for patience in [None, Some(Duration::ZERO)] {
+    for queues in [true, false] {
         for held in [false, true] {
             let (backend, script) = Scripted::new(case.process().await.backend);
-            let mut unlucky = Asker::new(&backend, &case.key, LEASE, patience, "the unlucky");
+            let mut unlucky = Asker::new(&backend, &case.key, LEASE, queues, "the unlucky");
             let mut holder = one.claim("the holder");
             if held {
                 holder.takes().await;
@@ -120,7 +120,7 @@ pub async fn an_attempt_whose_reply_was_lost_leaves_nothing_when_withdrawn(subje
                 unlucky.releases().await;
             }
             case.is_free(&one).await;
-            let mut next = one.impatient("the next");
+            let mut next = one.unqueued("the next");
             next.takes().await;
             next.releases().await;
         }

@@ -3,13 +3,13 @@
 use proptest::prelude::*;
 
 use super::super::*;
-use super::world::{World, ms};
+use super::world::{World, ms, replicated};
 
 #[derive(Debug, Clone)]
 enum Event {
     Enter {
         wait: u64,
-        patient: bool,
+        queues: bool,
         admission: bool,
         handoffs: u32,
         slice: u64,
@@ -57,9 +57,9 @@ fn event() -> impl Strategy<Value = Event> {
     );
     prop_oneof![
         6 => enter.prop_map(
-            |(wait, patient, admission, handoffs, slice, limit, linger, lease, replicas)| {
+            |(wait, queues, admission, handoffs, slice, limit, linger, lease, replicas)| {
                 Event::Enter {
-                    wait, patient, admission, handoffs, slice, limit, linger, lease, replicas,
+                    wait, queues, admission, handoffs, slice, limit, linger, lease, replicas,
                 }
             },
         ),
@@ -84,7 +84,7 @@ fn happen(world: &mut World, event: Event) {
     match event {
         Event::Enter {
             wait,
-            patient,
+            queues,
             admission,
             handoffs,
             slice,
@@ -94,14 +94,12 @@ fn happen(world: &mut World, event: Event) {
             replicas,
         } => {
             let ask = Ask {
-                patient,
                 admission,
                 handoffs_max: handoffs,
                 slice: ms(slice),
                 hold_limit: limit.map(ms),
                 linger: ms(linger),
-                lease: ms(lease),
-                replicas: (replicas > 0).then_some(Replicas { count: replicas, timeout: ms(1) }),
+                terms: Terms { queues, ..replicated(ms(lease), replicas, ms(1)) },
                 ..world.ask(ms(wait))
             };
             world.enter(ask, 8);

@@ -9,7 +9,7 @@ impl World {
         let fences = FenceRange::new(self.given + 1, self.given + tokens);
         self.given += tokens;
         let lease = match &self.cohort.place {
-            Place::Asking(asking) => asking.lease,
+            Place::Asking(asking) => asking.terms.lease,
             Place::Held(held) => held.lease,
             Place::Vacant => panic!("a grant without a claim"),
         };

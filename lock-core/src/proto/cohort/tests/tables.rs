@@ -1,9 +1,9 @@
 //! Single moments.
 
 use super::super::*;
-use super::world::{LEASE, Request, World, ms};
+use super::world::{LEASE, Request, World, lasting, ms, replicated};
 use crate::backend::{Attempt, Grant, NotReplicated};
-use crate::error::BlockedBy;
+use crate::proto::BlockedBy;
 use crate::proto::lease::margin;
 
 pub(super) const MAX: usize = 10;
@@ -155,7 +155,7 @@ fn a_claim_that_is_used_up_does_not_linger() {
 fn one_that_wants_more_replicas_than_the_claim_has_is_served_by_a_new_claim() {
     for (has, wants, passed_on) in [(0, 1, false), (1, 2, false), (2, 1, true), (1, 0, true)] {
         let ask = |world: &World, count| Ask {
-            replicas: (count > 0).then_some(Replicas { count, timeout: ms(1) }),
+            terms: replicated(LEASE, count, ms(1)),
             ..world.ask(ms(1_000))
         };
         let mut world = World::new();
@@ -180,8 +180,7 @@ fn a_claim_whose_opener_has_left_is_not_given_to_one_that_wants_more_replicas() 
     let mut world = World::new();
     world.enter(world.ask(ms(1_000)), MAX);
     world.turn();
-    let replicas = Some(Replicas { count: 1, timeout: ms(1) });
-    world.enter(Ask { replicas, ..world.ask(ms(1_000)) }, MAX);
+    world.enter(wants(&world, 1, ms(1)), MAX);
     world.cancel(0);
     world.answer(Some((5, false)), true);
     world.turn();
@@ -195,8 +194,8 @@ fn not_replicated(world: &mut World) {
     world.answer_attempt(Err(Fault::not_replicated(found)));
 }
 
-fn replicated(world: &World, count: u32, timeout: Duration) -> Ask {
-    Ask { replicas: Some(Replicas { count, timeout }), ..world.ask(ms(1_000)) }
+fn wants(world: &World, count: u32, timeout: Duration) -> Ask {
+    Ask { terms: replicated(LEASE, count, timeout), ..world.ask(ms(1_000)) }
 }
 
 #[test]
@@ -204,7 +203,7 @@ fn a_grant_that_is_not_replicated_fails_those_who_want_it_so_and_is_given_back()
     let mut world = World::new();
     let wanted = [(2, 9), (1, 9), (2, 1), (3, 9), (2, 10)];
     for (count, timeout) in wanted {
-        world.enter(replicated(&world, count, ms(timeout)), MAX);
+        world.enter(wants(&world, count, ms(timeout)), MAX);
         world.turn();
     }
     world.enter(world.ask(ms(1_000)), MAX);
@@ -225,7 +224,7 @@ fn a_grant_that_is_not_replicated_fails_those_who_want_it_so_and_is_given_back()
 #[test]
 fn one_without_replicas_is_served_behind_one_whose_grant_is_not_replicated() {
     let mut world = World::new();
-    world.enter(replicated(&world, 2, ms(9)), MAX);
+    world.enter(wants(&world, 2, ms(9)), MAX);
     world.turn();
     world.enter(world.ask(ms(1_000)), MAX);
     not_replicated(&mut world);
@@ -251,11 +250,11 @@ fn a_grant_that_is_not_replicated_is_given_back_before_those_who_come_later_are_
             world.turn();
             assert!(world.leaving.is_some());
         }
-        world.enter(replicated(&world, 2, ms(9)), MAX);
+        world.enter(wants(&world, 2, ms(9)), MAX);
         world.turn();
         not_replicated(&mut world);
         world.read(0);
-        world.enter(replicated(&world, 2, ms(9)), MAX);
+        world.enter(wants(&world, 2, ms(9)), MAX);
         world.turn();
         if leaving {
             assert_eq!(world.asking, None, "the claim of before is on its way out");
@@ -317,7 +316,7 @@ fn an_idle_lease_lingers_until_its_time_or_until_wanted() {
 #[test]
 fn a_try_that_may_not_wait_is_refused_at_the_door_when_the_key_is_held_here() {
     let mut world = held(5, false, 0, 64, ms(20));
-    let ask = Ask { patient: false, ..world.ask(ms(1_000)) };
+    let ask = Ask { terms: Terms { queues: false, ..lasting(LEASE) }, ..world.ask(ms(1_000)) };
     let (name, mut fx) = (99, Effects::none());
     let Entry::Seated(seat) = world.cohort.enter(ask, MAX, world.now, || name, &mut fx) else {
         panic!("a seat with a verdict")

@@ -4,12 +4,24 @@
 use std::collections::VecDeque;
 
 use super::super::*;
-use crate::backend::FaultKind;
+use crate::backend::{FaultKind, Mode};
 use crate::engine::clock;
 
 pub(super) const LEASE: Duration = Duration::from_millis(900);
 /// More turns than any step of the driver can need.
 const TURNS_MAX: u32 = 1_000;
+
+/// The terms of one who asks for this lease, and nothing else.
+pub(super) fn lasting(lease: Duration) -> Terms {
+    let (mode, name, replicas) = (Mode::Exclusive, None, None);
+    Terms { lease, mode, fences: 8, queues: true, name, replicas }
+}
+
+/// The same, and that so many replicas acknowledge the grant in this time.
+pub(super) fn replicated(lease: Duration, count: u32, timeout: Duration) -> Terms {
+    let replicas = (count > 0).then_some(Replicas { count, timeout });
+    Terms { replicas, ..lasting(lease) }
+}
 
 pub(super) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -115,14 +127,11 @@ impl World {
             deadline: self.now + wait,
             budget: wait,
             admission: false,
-            patient: true,
-            lease: LEASE,
             hold_limit: None,
             linger: Duration::ZERO,
             handoffs_max: 64,
             slice: ms(20),
-            replicas: None,
-            name: None,
+            terms: lasting(LEASE),
         }
     }
 
@@ -169,9 +178,9 @@ impl World {
     /// the grant.
     fn has_what_was_asked_for(&self, ask: &Ask) {
         let Place::Held(held) = &self.cohort.place else { panic!("a grant without a claim") };
-        assert!(ask.lease <= held.lease, "{ask:?}: only {:?}", held.lease);
+        assert!(ask.terms.lease <= held.lease, "{ask:?}: only {:?}", held.lease);
         let has = held.replicas().map_or(0, |replicas| replicas.count);
-        assert!(ask.replicas.is_none_or(|wanted| wanted.count <= has), "{ask:?}: only {has}");
+        assert!(ask.terms.replicas.is_none_or(|wanted| wanted.count <= has), "{ask:?}: only {has}");
     }
 
     /// At least half of that lease is left, unless the store was asked for it just now.
@@ -181,7 +190,7 @@ impl World {
 
     fn has_half_of(&self, ask: &Ask) -> bool {
         let Place::Held(held) = &self.cohort.place else { panic!("a grant without a claim") };
-        held.clock.has_half_of(ask.lease, self.now)
+        held.clock.has_half_of(ask.terms.lease, self.now)
     }
 
     /// The fairness bounds, for a grant that came from another task here.
@@ -233,7 +242,7 @@ impl World {
             match self.cohort.poll(seat, self.now, |_| {}) {
                 Verdict::Waiting => {}
                 verdict => {
-                    assert!(!ask.patient, "refused at the door: {verdict:?}");
+                    assert!(!ask.terms.queues, "refused at the door: {verdict:?}");
                     self.waiting.retain(|(other, ..)| *other != name);
                 }
             }
@@ -301,9 +310,9 @@ impl World {
             let step = self.cohort.step(self.now, asking, leaving, &mut fx);
             self.apply(fx);
             match step {
-                Step::Open { .. } | Step::Attempt => {
+                Step::Open(_) | Step::Attempt => {
                     assert!(!asking, "two requests of one claim at once");
-                    if let Step::Open { lease, .. } = step {
+                    if let Step::Open(Terms { lease, .. }) = step {
                         self.opened.push(lease);
                     }
                     self.asking = Some((Request::Attempt, self.now));

@@ -42,10 +42,10 @@ impl fmt::Debug for RecordId {
 
 /// Makes the ids of one secret.
 #[derive(Clone)]
-pub(super) struct Ids(Hmac<Sha256>);
+pub(crate) struct Ids(Hmac<Sha256>);
 
 impl Ids {
-    pub(super) fn new(secret: &[u8]) -> Self {
+    pub(crate) fn new(secret: &[u8]) -> Self {
         // A key longer than the hash's block is hashed, a shorter one is padded: as HMAC has it.
         let mut block = [0; 64];
         if secret.len() > block.len() {
@@ -58,7 +58,7 @@ impl Ids {
     }
 
     /// Every part is preceded by its length, so that no two pairs of scope and key give one id.
-    pub(super) fn id(&self, scope: &Scope, key: &[u8]) -> RecordId {
+    pub(crate) fn id(&self, scope: &Scope, key: &[u8]) -> RecordId {
         let mut mac = self.0.clone();
         let (tag, scope) = match scope {
             Scope::Global => (0, ""),
@@ -74,7 +74,7 @@ impl Ids {
 
     /// The fingerprint as it is stored: a bare hash would let whoever reads the store test guesses
     /// at what was asked, and see who asked the same.
-    pub(super) fn seal(&self, id: RecordId, fingerprint: Fingerprint) -> Fingerprint {
+    pub(crate) fn seal(&self, id: RecordId, fingerprint: Fingerprint) -> Fingerprint {
         let mut mac = self.0.clone();
         // No scope has this tag.
         mac.update(&[2]);

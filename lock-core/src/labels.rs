@@ -2,10 +2,10 @@
 
 use crate::backend::{Attempt, Fault, Renewal, Withdrawal};
 use crate::error::AcquireError;
-#[cfg(doc)]
-use crate::error::LostCause;
 #[cfg(feature = "metrics")]
 use crate::error::{OverloadBound, OverloadedError};
+#[cfg(doc)]
+use crate::proto::LostCause;
 
 /// How an acquire ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl WaitEnd {
     pub(crate) const ALL: [&'static str; 7] =
         ["granted", "timeout", "overloaded", "unavailable", "rejected", "closed", "cancelled"];
 
-    pub(super) fn of<T>(result: &Result<T, AcquireError>) -> Self {
+    pub(crate) fn of<T>(result: &Result<T, AcquireError>) -> Self {
         match result {
             Ok(_) => Self::Granted,
             Err(AcquireError::Timeout(_)) => Self::Timeout,
@@ -38,7 +38,7 @@ impl WaitEnd {
         }
     }
 
-    pub(super) fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         Self::ALL[self as usize]
     }
 }
@@ -55,7 +55,7 @@ pub(crate) enum RefusedBy {
 impl RefusedBy {
     pub(crate) const ALL: [&'static str; 2] = ["line_full", "over_budget"];
 
-    pub(super) fn of(error: &OverloadedError) -> Self {
+    pub(crate) fn of(error: &OverloadedError) -> Self {
         match error.bound {
             OverloadBound::Waiters(_) => Self::LineFull,
             OverloadBound::Budget(_) => Self::OverBudget,
@@ -69,6 +69,26 @@ pub(crate) const HANDOFFS: [&str; 2] = ["local", "remote"];
 
 /// What ended a hold before its release, by [`LostCause`].
 pub(crate) const LOST: [&str; 4] = ["expired", "taken", "hold_limit", "shutdown"];
+
+/// What became of a request under an idempotency key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg(feature = "metrics")]
+#[cfg_attr(not(feature = "idempotency"), expect(dead_code))]
+pub(crate) enum Repeat {
+    Executed,
+    Replayed,
+    InFlight,
+    Mismatch,
+    Tombstone,
+    Unknown,
+    Failed,
+}
+
+#[cfg(feature = "metrics")]
+impl Repeat {
+    pub(crate) const ALL: [&'static str; 7] =
+        ["executed", "replayed", "in_flight", "mismatch", "tombstone", "unknown", "failed"];
+}
 
 /// How a request to the store ended: the verb, and the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +116,7 @@ impl Told {
     pub(crate) const ALL: [&'static str; 9] =
         ["granted", "blocked", "fault", "held", "lost", "fault", "released", "not_held", "fault"];
 
-    pub(super) fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         Self::ALL[self as usize]
     }
 }
@@ -148,7 +168,7 @@ impl Answer for Withdrawal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::LostCause;
+    use crate::proto::LostCause;
 
     #[test]
     fn each_value_has_the_name_of_its_place() {

@@ -3,10 +3,8 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
-use crate::idempotency::fingerprint::Fingerprint;
-use crate::idempotency::id::RecordId;
-use crate::idempotency::options::{OnUnknown, RECORD_TTL_MAX};
-use crate::idempotency::store::{ClaimRecord, MARK_TTL, Outcome};
+use crate::records::store::MARK_TTL;
+use crate::records::{ClaimRecord, Fingerprint, OnUnknown, Outcome, RECORD_TTL_MAX, RecordId};
 use crate::token::FencingToken;
 
 /// How many marks of aborts there are at most; beyond, the oldest goes. Few are enough: what is

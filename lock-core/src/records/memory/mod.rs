@@ -13,7 +13,7 @@ use bytes::Bytes;
 use self::records::{Record, Records, Replaced, State};
 use super::fingerprint::Fingerprint;
 use super::id::RecordId;
-use super::options::OnUnknown;
+use super::store::OnUnknown;
 use super::store::{BoxFuture, ClaimRecord, Claimed, Found, Outcome, RecordStore, Written};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;

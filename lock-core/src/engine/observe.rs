@@ -7,8 +7,6 @@
 //! the request runs, for what the backend says. Keys may say more than a log may show: a span has
 //! `lock.key` only where the target `lock_core::key` is at TRACE.
 
-pub(crate) mod labels;
-
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -18,14 +16,14 @@ use tracing::field::{DisplayValue, Empty, display};
 use tracing::{Level, Span, debug_span};
 
 use super::clock;
+use super::guard::LockGuard;
 use crate::backend::{DynClaim, Fault, Request};
 use crate::error::AcquireError;
-use crate::guard::LockGuard;
 use crate::key::Key;
+use crate::labels::{self, Answer, WaitEnd};
 #[cfg(feature = "metrics")]
 use crate::metrics::series;
 use crate::proto::Changes;
-use labels::{Answer, WaitEnd};
 
 /// The key, for those who asked for it.
 fn shown(key: &Key) -> Option<DisplayValue<&Key>> {

@@ -10,9 +10,31 @@ use bytes::Bytes;
 
 use super::fingerprint::Fingerprint;
 use super::id::RecordId;
-use super::options::OnUnknown;
 use crate::backend::Fault;
 use crate::token::FencingToken;
+
+/// The shortest life of a completed record: 1 s.
+pub const RECORD_TTL_MIN: Duration = Duration::from_secs(1);
+
+/// The longest life of a record: 366 days.
+pub const RECORD_TTL_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// What to do where an earlier execution claimed the record and left no outcome: its process
+/// died, was cut off or stopped, so it may have done everything, a part, or nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OnUnknown {
+    /// Run again, under a greater token, which keeps the writes of the earlier one out where the
+    /// resource checks tokens.
+    #[default]
+    Reexecute,
+    /// Answer [`Begun::Unknown`](crate::idempotency::Begun::Unknown) until the record's life has ended.
+    ///
+    /// An [`Execution`](crate::idempotency::Execution) that is dropped without a word, as when its task is
+    /// cancelled or panics, is unknown too: it was cut anywhere. Say
+    /// [`abort`](crate::idempotency::Execution::abort) where a retry may run.
+    Refuse,
+}
 
 /// How long a store remembers that an execution was aborted: 5 min. No request is on its way for
 /// longer.

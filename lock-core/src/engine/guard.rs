@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use crate::engine::{
+use super::{
     Hold, HoldView, LockScope, Lost, RenewalFailing, RenewalFailure, RevokeRequested, Scoped,
 };
 use crate::error::{LostError, ReleaseError};

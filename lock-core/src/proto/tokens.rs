@@ -1,56 +1,6 @@
-//! Fencing tokens reserved in blocks, so that local hand-offs each get their own without a round
-//! trip.
+//! Which block of fencing tokens is reserved next, by the clock of the store.
 
-/// A block of unused tokens, handed out from the lowest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FenceRange {
-    next: u64,
-    last: u64,
-}
-
-impl FenceRange {
-    /// The tokens from `first` to `last`, both included; empty when `last` is below `first`.
-    #[must_use]
-    pub const fn new(first: u64, last: u64) -> Self {
-        Self { next: first, last }
-    }
-
-    /// No token at all.
-    #[must_use]
-    pub const fn empty() -> Self {
-        Self { next: 1, last: 0 }
-    }
-
-    /// How many are left.
-    #[must_use]
-    pub const fn left(&self) -> u64 {
-        if self.last < self.next { 0 } else { self.last - self.next + 1 }
-    }
-
-    /// The lowest unused token, which the next [`take`](Self::take) gives.
-    #[must_use]
-    pub const fn first(&self) -> Option<u64> {
-        if self.left() == 0 { None } else { Some(self.next) }
-    }
-
-    /// The highest of the block, used or not; `None` for an empty block.
-    #[must_use]
-    pub const fn last(&self) -> Option<u64> {
-        if self.left() == 0 { None } else { Some(self.last) }
-    }
-
-    /// Goes on to where `more` ends; what was taken stays so.
-    pub(crate) fn extend(&mut self, more: Self) {
-        (self.next, self.last) = (self.next.max(more.next), self.last.max(more.last));
-    }
-
-    /// Takes the lowest unused token.
-    pub fn take(&mut self) -> Option<u64> {
-        let token = self.first()?;
-        self.next += 1;
-        Some(token)
-    }
-}
+use crate::token::FenceRange;
 
 /// The wall clock at which tokens begin: 2020-01-01 in microseconds since 1970.
 const EPOCH_US: u64 = 1_577_836_800_000_000;
@@ -99,12 +49,12 @@ mod tests {
             for (step, count) in steps {
                 now += step;
                 let block = reserve(last, now, count);
-                prop_assert!(block.next > last.unwrap_or(0));
+                prop_assert!(block.first().unwrap() > last.unwrap_or(0));
                 prop_assert!(block.left() >= 1 && block.left() <= u64::from(count.max(1)));
-                prop_assert_eq!(block.last, now);
+                prop_assert_eq!(block.last(), Some(now));
                 // Lost data: the next block starts above everything given so far.
-                prop_assert!(reserve(None, now + 1, count).next > block.last);
-                last = Some(block.last);
+                prop_assert!(reserve(None, now + 1, count).first() > block.last());
+                last = block.last();
             }
         }
 
@@ -112,9 +62,9 @@ mod tests {
         fn a_clock_that_was_set_back_does_not_take_tokens_back(back in 1_u64..2_000, count: u16) {
             let last = 2 * AHEAD_MAX;
             let block = reserve(Some(last), last - back, count.into());
-            prop_assert_eq!((block.next, block.left()), (last + 1, 1));
+            prop_assert_eq!((block.first(), block.left()), (Some(last + 1), 1));
             let block = reserve(Some(last), back, count.into());
-            prop_assert_eq!((block.next, block.left()), (last + 1, u64::from(count.max(1))));
+            prop_assert_eq!((block.first(), block.left()), (Some(last + 1), u64::from(count.max(1))));
         }
     }
 
@@ -122,15 +72,5 @@ mod tests {
     fn a_token_stays_below_2_to_the_53_for_decades() {
         let in_2055_us = 85 * 365 * 24 * 3_600 * 1_000_000;
         assert!(ticks(in_2055_us) < 1 << 53);
-    }
-
-    #[test]
-    fn a_block_gives_each_token_once_and_in_order() {
-        let mut block = FenceRange::new(7, 9);
-        assert_eq!(block.left(), 3);
-        assert_eq!([block.take(), block.take(), block.take()], [Some(7), Some(8), Some(9)]);
-        assert_eq!(block.take(), None);
-        assert_eq!(block.left(), 0);
-        assert_eq!(FenceRange::empty().take(), None);
     }
 }
