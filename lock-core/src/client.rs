@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 
-use crate::backend::{Backend, DynBackend, Promises};
+use crate::backend::{Backend, Capabilities, DynBackend};
 use crate::builder::LockBuilder;
 use crate::connect;
 use crate::connect::Pools;
@@ -61,7 +61,7 @@ impl LockClient {
     /// The client follows a failover by the messages of the sentinels, and asks them every second
     /// beside that. From then on nothing counts that the old master still answers, grants or
     /// renews; those who wait and those who hold ask the new one at once. A hold that the new
-    /// master does not know is lost then ([`LostCause::Taken`](crate::LostCause::Taken)).
+    /// master does not know is lost then ([`LossReason::Taken`](crate::LossReason::Taken)).
     ///
     /// Replication is asynchronous, so **a failover can lose the last grants**: two may hold a key
     /// until the first is told, and the fencing tokens tell them apart. They grow over a failover
@@ -193,16 +193,16 @@ impl LockClient {
     /// # Errors
     ///
     /// [`OperatorError`] for a bad key, when the store cannot ask
-    /// ([`Promises::revocation`](crate::Promises) says so beforehand), or when it does not answer:
-    /// whether the holder was asked is not known then, and asking again does no harm.
+    /// ([`Capabilities::revocation`](crate::Capabilities) says so beforehand), or when it does not
+    /// answer: whether the holder was asked is not known then, and asking again does no harm.
     ///
     /// # Cancel safety
     ///
     /// Once polled, the request may have gone out; asking again does no harm.
     pub async fn request_revoke<K: IntoKey>(&self, key: K) -> Result<bool, OperatorError> {
         let key = key.into_key()?;
-        if !self.shared.promises.revocation {
-            return Err(OperatorError::Unsupported { key, promise: "revocation" });
+        if !self.shared.capabilities.revocation {
+            return Err(OperatorError::Unsupported { key, capability: "revocation" });
         }
         let answer = self.shared.backend.request_revoke(&key).await;
         answer.map_err(|fault| UnavailableError::new(key, fault).into())
@@ -212,11 +212,11 @@ impl LockClient {
     /// store's line, as a release by the holder would; `false` if nobody holds it.
     ///
     /// For operators, when a holder hangs and its lease goes on. The holder is told that its hold
-    /// is lost ([`LostCause::Taken`](crate::LostCause::Taken)): at once where the store pushes, else
-    /// at its next renewal, a third of its lease later at most. **Until then two may be at work**,
-    /// and what the old one has sent may arrive later still: only the fencing token, which is
-    /// greater for the next holder, keeps its writes out. [`request_revoke`](Self::request_revoke)
-    /// asks politely.
+    /// is lost ([`LossReason::Taken`](crate::LossReason::Taken)): at once where the store pushes,
+    /// else at its next renewal, a third of its lease later at most. **Until then two may be at
+    /// work**, and what the old one has sent may arrive later still: only the fencing token, which
+    /// is greater for the next holder, keeps its writes out.
+    /// [`request_revoke`](Self::request_revoke) asks politely.
     ///
     /// It takes the key from whoever holds it when the request arrives, a client of another
     /// library too. Tasks that wait in the old holder's process join the end of the line.
@@ -224,17 +224,17 @@ impl LockClient {
     /// # Errors
     ///
     /// [`OperatorError`] for a bad key, when the store cannot do it
-    /// ([`Promises::force_release`](crate::Promises) says so beforehand), or when it does not
-    /// answer: whether the key was taken away is not known then. Doing it again may meet the next
-    /// holder; [`inspect`](Self::inspect) tells who holds it.
+    /// ([`Capabilities::force_release`](crate::Capabilities) says so beforehand), or when it does
+    /// not answer: whether the key was taken away is not known then. Doing it again may meet the
+    /// next holder; [`inspect`](Self::inspect) tells who holds it.
     ///
     /// # Cancel safety
     ///
     /// Once polled, the request may have gone out; see the errors.
     pub async fn force_release<K: IntoKey>(&self, key: K) -> Result<bool, OperatorError> {
         let key = key.into_key()?;
-        if !self.shared.promises.force_release {
-            return Err(OperatorError::Unsupported { key, promise: "force_release" });
+        if !self.shared.capabilities.force_release {
+            return Err(OperatorError::Unsupported { key, capability: "force_release" });
         }
         let answer = self.shared.backend.force_release(&key).await;
         answer.map_err(|fault| UnavailableError::new(key, fault).into())
@@ -284,8 +284,8 @@ impl LockClient {
     ///   `IdempotencyLayer`) are nobody's connection, but they hold their locks, so `shutdown`
     ///   waits for them. After it, `Idempotency::idle` waits for the last of their records.
     ///
-    /// `examples/examples/graceful_shutdown.rs` shows it with a handler at work, one that waits, one whose
-    /// client is gone, and an open stream.
+    /// `examples/examples/graceful_shutdown.rs` shows it with a handler at work, one that waits,
+    /// one whose client is gone, and an open stream.
     ///
     /// # Cancel safety
     ///
@@ -351,8 +351,8 @@ impl LockClient {
 
     /// What the store behind this client can do.
     #[must_use]
-    pub fn promises(&self) -> Promises {
-        self.shared.promises
+    pub fn capabilities(&self) -> Capabilities {
+        self.shared.capabilities
     }
 
     /// The options that an acquire starts from.

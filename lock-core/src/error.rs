@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::backend::{Fault, NotReplicated};
 use crate::key::{Key, KeyError};
-pub use crate::proto::{BlockedBy, LostCause};
+pub use crate::proto::{BlockedBy, LossReason};
 use crate::rejection::Rejection;
 use crate::token::FencingToken;
 
@@ -387,11 +387,11 @@ impl ReleaseError {
 /// A hold was over before it was released. Another holder with a greater token may be at work:
 /// stop, and let the resource refuse what was written under the old token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("lock `{key}` lost under token {token}: {}", self.reason())]
+#[error("lock `{key}` lost under token {token}: {}", self.words())]
 pub struct LostError {
     pub(crate) key: Key,
     pub(crate) token: FencingToken,
-    pub(crate) cause: LostCause,
+    pub(crate) reason: LossReason,
 }
 
 impl LostError {
@@ -409,16 +409,16 @@ impl LostError {
 
     /// What ended it.
     #[must_use]
-    pub fn cause(&self) -> LostCause {
-        self.cause
+    pub fn reason(&self) -> LossReason {
+        self.reason
     }
 
-    fn reason(&self) -> &'static str {
-        match self.cause {
-            LostCause::Expired => "the lease ended without a renewal",
-            LostCause::Taken => "the store does not know the claim any more",
-            LostCause::HoldLimit => "held longer than the hold limit",
-            LostCause::Shutdown => "the client was shut down",
+    fn words(&self) -> &'static str {
+        match self.reason {
+            LossReason::Expired => "the lease ended without a renewal",
+            LossReason::Taken => "the store does not know the claim any more",
+            LossReason::HoldLimit => "held longer than the hold limit",
+            LossReason::Shutdown => "the client was shut down",
         }
     }
 }
@@ -459,8 +459,8 @@ pub enum ConnectError {
     Store(#[source] Fault),
 }
 
-/// Why what an operator asked for was not done: to inspect a key, to ask its holder to give it up, or
-/// to take it away.
+/// Why what an operator asked for was not done: to inspect a key, to ask its holder to give it up,
+/// or to take it away.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperatorError {
@@ -468,12 +468,12 @@ pub enum OperatorError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The store has no way to do it; nothing was sent.
-    #[error("lock `{key}`: its store does not promise `{promise}`")]
+    #[error("lock `{key}`: its store does not promise `{capability}`")]
     Unsupported {
         /// The key.
         key: Key,
-        /// The name of the field of [`Promises`](crate::Promises) that does not hold.
-        promise: &'static str,
+        /// The name of the field of [`Capabilities`](crate::Capabilities) that does not hold.
+        capability: &'static str,
     },
     /// The store could not be asked, or its answer is unknown.
     #[error(transparent)]

@@ -5,7 +5,7 @@ use crate::error::AcquireError;
 #[cfg(feature = "metrics")]
 use crate::error::{OverloadBound, OverloadedError};
 #[cfg(doc)]
-use crate::proto::LostCause;
+use crate::proto::LossReason;
 
 /// How an acquire ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl WaitEnd {
             Err(AcquireError::Unavailable(_) | AcquireError::NotReplicated(_)) => Self::Unavailable,
             Err(AcquireError::Rejected(_)) => Self::Rejected,
             Err(AcquireError::Closed(_)) => Self::Closed,
-            // The wait ended in a grant; that the hold was lost is counted by its cause.
+            // The wait ended in a grant; that the hold was lost is counted by its reason.
             Err(AcquireError::Lost(_)) => Self::Granted,
         }
     }
@@ -67,7 +67,7 @@ impl RefusedBy {
 #[cfg(feature = "metrics")]
 pub(crate) const HANDOFFS: [&str; 2] = ["local", "remote"];
 
-/// What ended a hold before its release, by [`LostCause`].
+/// What ended a hold before its release, by [`LossReason`].
 pub(crate) const LOST: [&str; 4] = ["expired", "taken", "hold_limit", "shutdown"];
 
 /// What became of a request under an idempotency key.
@@ -79,7 +79,7 @@ pub(crate) enum Repeat {
     Replayed,
     InFlight,
     Mismatch,
-    Tombstone,
+    WithoutPayload,
     Unknown,
     Failed,
 }
@@ -87,7 +87,7 @@ pub(crate) enum Repeat {
 #[cfg(feature = "metrics")]
 impl Repeat {
     pub(crate) const ALL: [&'static str; 7] =
-        ["executed", "replayed", "in_flight", "mismatch", "tombstone", "unknown", "failed"];
+        ["executed", "replayed", "in_flight", "mismatch", "without_payload", "unknown", "failed"];
 }
 
 /// How a request to the store ended: the verb, and the answer.
@@ -168,17 +168,17 @@ impl Answer for Withdrawal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::LostCause;
+    use crate::proto::LossReason;
 
     #[test]
     fn each_value_has_the_name_of_its_place() {
-        for (cause, name) in [
-            (LostCause::Expired, "expired"),
-            (LostCause::Taken, "taken"),
-            (LostCause::HoldLimit, "hold_limit"),
-            (LostCause::Shutdown, "shutdown"),
+        for (reason, name) in [
+            (LossReason::Expired, "expired"),
+            (LossReason::Taken, "taken"),
+            (LossReason::HoldLimit, "hold_limit"),
+            (LossReason::Shutdown, "shutdown"),
         ] {
-            assert_eq!(LOST[cause as usize], name);
+            assert_eq!(LOST[reason as usize], name);
         }
         assert_eq!(WaitEnd::Granted.as_str(), "granted");
         assert_eq!(WaitEnd::Cancelled.as_str(), "cancelled");

@@ -66,7 +66,9 @@ mod view;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;
 
-pub use backend::{Backend, DURATION_MAX, Promises, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas};
+pub use backend::{
+    Backend, Capabilities, DURATION_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas,
+};
 pub use builder::LockBuilder;
 pub use client::{ClientBuilder, LockClient};
 pub use engine::{
@@ -74,7 +76,7 @@ pub use engine::{
     RenewalFailure, RevokeRequested, Scoped,
 };
 pub use error::{
-    AcquireError, AlreadyInstalled, BlockedBy, ClosedError, ConnectError, LostCause, LostError,
+    AcquireError, AlreadyInstalled, BlockedBy, ClosedError, ConnectError, LossReason, LostError,
     NotReplicatedError, OperatorError, OverloadedError, ReleaseError, RunError, TimeoutError,
     UnavailableError,
 };
@@ -85,7 +87,7 @@ pub use options::{Fairness, LockOptions, NAME_BYTES_MAX, RETRIES_MAX};
 #[cfg(feature = "http")]
 pub use problem::Problem;
 pub use rejection::Rejection;
-pub use token::{FenceRange, FencingToken};
+pub use token::{FencingToken, TokenBlock};
 pub use view::{
     BusyHold, BusyKey, Holder, Inspection, MemberHealth, MemberState, Quantiles, ShutdownReport,
     Stats, Waiter,

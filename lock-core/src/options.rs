@@ -26,7 +26,7 @@ pub enum Fairness {
         slice: Duration,
     },
     /// Every release goes to the longest waiting process: the order of arrival over all
-    /// processes, as far as the store promises one ([`Promises::fifo`](crate::Promises)).
+    /// processes, as far as the store promises one ([`Capabilities::fifo`](crate::Capabilities)).
     Strict,
 }
 
@@ -52,12 +52,12 @@ impl Fairness {
 /// |---|---|---|
 /// | `wait` | 10 s | 0 (never wait) to 24 h |
 /// | `retries` | 0 | at most 1,000 |
-/// | `lease` | 10 s | what the store can renew ([`Promises::lease_min`](crate::Promises)) to 24 h, or what it allows ([`Promises::lease_max`](crate::Promises)) |
+/// | `lease` | 10 s | what the store can renew ([`Capabilities::lease_min`](crate::Capabilities)) to 24 h, or what it allows ([`Capabilities::lease_max`](crate::Capabilities)) |
 /// | `hold_limit` | none | over 0, to 24 h |
 /// | `linger` | 0 | to 24 h |
 /// | `fairness` | 64 hand-offs or 20 ms | |
 /// | `admission` | false | |
-/// | `replicas` | none | 1 to 32 within 1 ms to 1 s and half of the lease, where [`Promises::replicas`] holds |
+/// | `replicas` | none | 1 to 32 within 1 ms to 1 s and half of the lease, where [`Capabilities::replicas`] holds |
 /// | `name` | none | at most 128 bytes, no control characters |
 /// | `reentrant` | true | counts only under a hold of the key, see [`LockScope`](crate::LockScope) |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,8 +75,8 @@ pub struct LockOptions {
     /// A process has one claim on a key, with the lease of the waiter that opened it. It is handed
     /// on to those who ask for as much or less. It is given back, and opened anew, for one that
     /// asks for more, also while it lingers. What is handed on here has at least half of the lease
-    /// left: with less, as after renewals that failed, it is renewed first. An acquire that re-enters
-    /// a hold is under the lease of that, see [`LockScope`](crate::LockScope).
+    /// left: with less, as after renewals that failed, it is renewed first. An acquire that
+    /// re-enters a hold is under the lease of that, see [`LockScope`](crate::LockScope).
     ///
     /// What another process handed on at Redis is good for 1.5 s at most until its first renewal,
     /// which is due at a third of that, also for those here that it is handed on to before: so a
@@ -102,9 +102,10 @@ pub struct LockOptions {
     /// that is not is given back, and the acquire fails with
     /// [`NotReplicated`](crate::AcquireError::NotReplicated); `retries` try again.
     ///
-    /// It is for a store that can lose its last writes in a failover: a grant that was
-    /// acknowledged by one replica is not lost if that one is promoted, or if all replicas were
-    /// asked for. It does not make a failover safe in every case, see [`LockClient::connect`](crate::LockClient::connect).
+    /// It is for a store that can lose its last writes in a failover: a grant that was acknowledged
+    /// by one replica is not lost if that one is promoted, or if all replicas were asked for. It
+    /// does not make a failover safe in every case, see
+    /// [`LockClient::connect`](crate::LockClient::connect).
     ///
     /// They have three quarters of what is left of the `wait`, if that is less than their time, so
     /// that there is an answer to tell of. Only a grant by the store waits: hand-offs inside a

@@ -57,8 +57,8 @@ pub enum Rejection {
         /// The most that is allowed.
         max: u32,
     },
-    /// The store has no way to do what an option asks for; [`Promises`](crate::Promises) says so
-    /// beforehand.
+    /// The store has no way to do what an option asks for; [`Capabilities`](crate::Capabilities)
+    /// says so beforehand.
     #[error("lock `{key}`: {option} cannot be had: its store does not promise it")]
     Unsupported {
         /// The key.

@@ -54,12 +54,12 @@ impl From<FencingToken> for i64 {
 /// A block of unused tokens, handed out from the lowest. A store reserves them with a grant, so that
 /// each hand-off in a process has its own without a round trip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FenceRange {
+pub struct TokenBlock {
     next: u64,
     last: u64,
 }
 
-impl FenceRange {
+impl TokenBlock {
     /// The tokens from `first` to `last`, both included; empty when `last` is below `first`.
     #[must_use]
     pub const fn new(first: u64, last: u64) -> Self {
@@ -109,11 +109,11 @@ mod tests {
 
     #[test]
     fn a_block_gives_each_token_once_and_in_order() {
-        let mut block = FenceRange::new(7, 9);
+        let mut block = TokenBlock::new(7, 9);
         assert_eq!(block.left(), 3);
         assert_eq!([block.take(), block.take(), block.take()], [Some(7), Some(8), Some(9)]);
         assert_eq!(block.take(), None);
         assert_eq!(block.left(), 0);
-        assert_eq!(FenceRange::empty().take(), None);
+        assert_eq!(TokenBlock::empty().take(), None);
     }
 }

@@ -77,14 +77,14 @@ fn every_public_type_crosses_threads() {
         // Tokio pins what it scopes.
         Scoped<Pending<()>>: true true false,
         FencingToken: true true true,
-        FenceRange: true true true,
+        TokenBlock: true true true,
         Key: true true true,
         KeyError: true true true,
         Inspection: true true true,
         Holder: true true true,
         Stats: true true true,
         ShutdownReport: true true true,
-        Promises: true true true,
+        Capabilities: true true true,
         AcquireError: true true true,
         TimeoutError: true true true,
         OverloadedError: true true true,
@@ -94,7 +94,7 @@ fn every_public_type_crosses_threads() {
         BlockedBy: true true true,
         ReleaseError: true true true,
         LostError: true true true,
-        LostCause: true true true,
+        LossReason: true true true,
         RunError: true true true,
         ConnectError: true true true,
         OperatorError: true true true,
@@ -202,7 +202,7 @@ fn the_futures_of_an_execution_can_be_spawned() {
     spawnable(async move { once.begin(&Scope::Global, b"k", Fingerprint::new([0; 32])).await });
     fn ended(a: Execution, b: Execution, c: Execution) {
         spawnable(a.complete(bytes::Bytes::new()));
-        spawnable(b.tombstone());
+        spawnable(b.complete_without_payload());
         spawnable(c.abort());
     }
     let _: fn(Execution, Execution, Execution) = ended;

@@ -12,7 +12,7 @@ use lock_core::backend::{
     Terms, Withdrawal,
 };
 use lock_core::{
-    AcquireError, FenceRange, Inspection, Key, LockClient, LockGuard, LockOptions, Promises,
+    AcquireError, Capabilities, Inspection, Key, LockClient, LockGuard, LockOptions, TokenBlock,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
@@ -107,12 +107,12 @@ impl Outside {
 impl Backend for Outside {
     type Claim = Place;
 
-    fn promises(&self) -> Promises {
-        let mut promises = Promises::none();
-        (promises.fencing, promises.push, promises.replicas) = (true, true, true);
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::none();
+        (capabilities.fencing, capabilities.push, capabilities.replicas) = (true, true, true);
         // In this process, and on the paused clock of its runtime.
-        promises.in_process = true;
-        promises
+        capabilities.in_process = true;
+        capabilities
     }
 
     fn claim(&self, _: &Key, id: ClaimId, terms: Terms) -> Place {
@@ -131,9 +131,9 @@ struct Place {
 }
 
 impl Place {
-    fn grant(&self, fences: FenceRange) -> Grant {
+    fn grant(&self, tokens: TokenBlock) -> Grant {
         let (wanted, handed_on, revoke_requested) = (false, false, false);
-        Grant { fences, valid_for: self.lease, wanted, handed_on, revoke_requested }
+        Grant { tokens, valid_for: self.lease, wanted, handed_on, revoke_requested }
     }
 }
 
@@ -150,7 +150,7 @@ impl Claim for Place {
         state.holder = Some(self.id);
         state.token += TOKENS;
         let last = state.token;
-        Ok(Attempt::Granted(self.grant(FenceRange::new(last - TOKENS + 1, last))))
+        Ok(Attempt::Granted(self.grant(TokenBlock::new(last - TOKENS + 1, last))))
     }
 
     async fn changed(&mut self) -> Change {
@@ -166,7 +166,7 @@ impl Claim for Place {
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         let mut state = self.store.state();
         state.change = None;
-        let held = Renewal::Held(self.grant(FenceRange::empty()));
+        let held = Renewal::Held(self.grant(TokenBlock::empty()));
         state.renewals.asked().unwrap_or(Ok(held))
     }
 

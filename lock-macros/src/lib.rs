@@ -49,9 +49,9 @@ use crate::args::Args;
 ///
 /// The signature stays as it is. The attribute works on functions, methods with any receiver,
 /// `async fn` in traits, methods under `#[async_trait]`, and above or below `#[debug_handler]` and
-/// `#[instrument]`. Above `#[instrument]` the span is of the whole call, below it of the body alone.
-/// With `guard`, write it above `#[debug_handler]`, which otherwise copies the body and does not know
-/// the name.
+/// `#[instrument]`. Above `#[instrument]` the span is of the whole call, below it of the body
+/// alone. With `guard`, write it above `#[debug_handler]`, which otherwise copies the body and does
+/// not know the name.
 ///
 /// # Options
 ///
@@ -141,10 +141,10 @@ use crate::args::Args;
 ///
 /// # The guard
 ///
-/// `guard = g` binds a `LockHandle`: the token, whether the lock is held, a future of its loss. With
-/// `keys` it is a `Vec` of them in the order of the keys, and with `when` an `Option`. The lock itself
-/// is released when the body has returned, panicked or been dropped. The function does not wait for
-/// the store's answer to that, so a program that ends right after should call
+/// `guard = g` binds a `LockHandle`: the token, whether the lock is held, a future of its loss.
+/// With `keys` it is a `Vec` of them in the order of the keys, and with `when` an `Option`. The
+/// lock itself is released when the body has returned, panicked or been dropped. The function does
+/// not wait for the store's answer to that, so a program that ends right after should call
 /// `LockClient::shutdown`.
 ///
 /// A call for the same key of the same client that the body makes goes on with the same token
@@ -227,7 +227,7 @@ pub fn distributed_lock(
 /// `Result<T, E>` with `T: Serialize + DeserializeOwned` and `E: From<IdempotencyError>`. An `Ok` is
 /// kept as JSON. An `Err` is not: the record is removed, and a later call runs; but where a lock
 /// inside has cut its work, the record stays and `on_unknown` decides. An `Ok` that can't be
-/// serialised is returned once, and later calls are told `Tombstone`.
+/// serialised is returned once, and later calls are told `WithoutPayload`.
 ///
 /// A value that the store does not take within 2 s is returned all the same. One that comes too
 /// late, after another call has taken over, is `IdempotencyError::Stale`.

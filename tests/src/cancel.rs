@@ -29,9 +29,9 @@ pub async fn dropped_after<F: Future>(polls: usize, future: F) -> Option<F::Outp
     .await
 }
 
-/// Takes free and busy locks and gives them back with `locks`, drops each of these futures after each
-/// number of polls, and has `other` take the lock behind it. What is left behind would be there for a
-/// `lease`: choose it long.
+/// Takes free and busy locks and gives them back with `locks`, drops each of these futures after
+/// each number of polls, and has `other` take the lock behind it. What is left behind would be
+/// there for a `lease`: choose it long.
 ///
 /// # Panics
 ///

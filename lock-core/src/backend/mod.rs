@@ -9,7 +9,7 @@
 //! The engine runs `attempt`, `renew` and `withdraw` to their end, so a caller's drop never cuts
 //! a request in half; in return a backend bounds its own I/O in time. What it answers is data, and
 //! what it cannot answer is a [`Fault`], whose [`FaultKind`] says what the engine does then. What it
-//! cannot do at all is left out of its [`Promises`].
+//! cannot do at all is left out of its [`Capabilities`].
 //!
 //! Waiters of one process, retries, time-outs, renewals, hand-offs and the loss of a lease are not
 //! the backend's: they are the same over every store. So a table with one row per key is enough,
@@ -23,7 +23,7 @@
 //! use lock_core::backend::{
 //!     Attempt, Backend, Claim, ClaimId, Fault, Grant, Renewal, Terms, Withdrawal,
 //! };
-//! use lock_core::{FenceRange, Holder, Inspection, Key, LockClient, Promises};
+//! use lock_core::{TokenBlock, Holder, Inspection, Key, LockClient, Capabilities};
 //!
 //! /// Who has a key and until when. The row stays, so that its tokens grow.
 //! #[derive(Debug, Default)]
@@ -48,8 +48,8 @@
 //! impl Backend for Table {
 //!     type Claim = Place;
 //!
-//!     fn promises(&self) -> Promises {
-//!         let mut promises = Promises::none();
+//!     fn promises(&self) -> Capabilities {
+//!         let mut promises = Capabilities::none();
 //!         promises.fencing = true;
 //!         promises
 //!     }
@@ -74,7 +74,7 @@
 //! }
 //!
 //! impl Place {
-//!     fn grant(&self, fences: FenceRange) -> Grant {
+//!     fn grant(&self, fences: TokenBlock) -> Grant {
 //!         // Who else wants the key is not known here.
 //!         let (wanted, handed_on, revoke_requested) = (true, false, false);
 //!         Grant { fences, valid_for: self.lease, wanted, handed_on, revoke_requested }
@@ -93,7 +93,7 @@
 //!                 // A claim that asks again, as its reply was lost, has its token already.
 //!                 row.token += u64::from(mine.is_none());
 //!                 row.holder = Some((self.id, now + self.lease));
-//!                 Attempt::Granted(self.grant(FenceRange::new(row.token, row.token)))
+//!                 Attempt::Granted(self.grant(TokenBlock::new(row.token, row.token)))
 //!             }
 //!         }))
 //!     }
@@ -103,7 +103,7 @@
 //!         Ok(self.table.row(&self.key, now, |row| match &mut row.holder {
 //!             Some((holder, end)) if *holder == self.id => {
 //!                 *end = now + self.lease;
-//!                 Renewal::Held(self.grant(FenceRange::empty()))
+//!                 Renewal::Held(self.grant(TokenBlock::empty()))
 //!             }
 //!             _ => Renewal::Lost,
 //!         }))
@@ -133,26 +133,26 @@
 //! on. What members of a [`Quorum`](crate::quorum::Quorum) are asked beside the verbs is in
 //! [`MemberClaim`] and [`Member`].
 
+mod capabilities;
 mod enrolment;
 mod erased;
 mod fault;
 mod member;
-mod promises;
 mod terms;
 
 use std::fmt::{self, Debug};
 use std::future::{Future, pending};
 use std::time::Duration;
 
+pub use capabilities::Capabilities;
 pub use enrolment::{Enrolment, EnrolmentError};
 pub(crate) use erased::{DynBackend, DynClaim, Listening, Request};
 pub use fault::{Fault, FaultKind, NotReplicated};
-pub use member::{Look, Member, MemberClaim, SEEN_WITHIN};
-pub use promises::Promises;
+pub use member::{Member, MemberClaim, Probe, SEEN_WITHIN};
 pub use terms::{DURATION_MAX, Mode, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas, Terms};
 
 use crate::key::Key;
-use crate::token::FenceRange;
+use crate::token::TokenBlock;
 use crate::view::Inspection;
 
 /// A lock service.
@@ -161,7 +161,7 @@ pub trait Backend: Send + Sync + Debug + 'static {
     type Claim: Claim;
 
     /// What this backend can do. Never changes.
-    fn promises(&self) -> Promises;
+    fn capabilities(&self) -> Capabilities;
 
     /// Opens a claim. No I/O, cannot fail.
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Self::Claim;
@@ -175,7 +175,7 @@ pub trait Backend: Send + Sync + Debug + 'static {
     ///
     /// # Errors
     ///
-    /// A refusal where [`Promises::revocation`] does not hold.
+    /// A refusal where [`Capabilities::revocation`] does not hold.
     fn request_revoke(&self, key: &Key) -> impl Future<Output = Result<bool, Fault>> + Send {
         let what = format!("this store cannot ask the holder of `{key}` to give it up");
         std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
@@ -188,7 +188,7 @@ pub trait Backend: Send + Sync + Debug + 'static {
     ///
     /// # Errors
     ///
-    /// A refusal where [`Promises::force_release`] does not hold.
+    /// A refusal where [`Capabilities::force_release`] does not hold.
     fn force_release(&self, key: &Key) -> impl Future<Output = Result<bool, Fault>> + Send {
         let what = format!("this store cannot take `{key}` away from its holder");
         std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
@@ -272,7 +272,7 @@ pub struct Grant {
     /// The tokens reserved for it: at least one with a grant. A renewal without any says that the
     /// store has no more for this claim: those it has stay good, and when they are used up the
     /// engine opens a new claim.
-    pub fences: FenceRange,
+    pub tokens: TokenBlock,
     /// How long it lasts, from the instant the request was sent (or, for a grant found by push,
     /// from the call: the backend has taken off what had passed).
     pub valid_for: Duration,

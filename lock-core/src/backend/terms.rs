@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 #[cfg(doc)]
-use super::{Attempt, Fault, Promises};
+use super::{Attempt, Capabilities, Fault};
 
 /// The longest `wait`, `lease`, `hold_limit` and `linger`: 24 hours.
 pub const DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -32,14 +32,14 @@ pub struct Terms {
     /// How the key is shared.
     pub mode: Mode,
     /// The most tokens worth reserving with one grant.
-    pub fences: u32,
+    pub tokens_max: u32,
     /// Whether the claim may stand in line. One that may not is granted the key at once, or is
     /// [`Attempt::Blocked`] and has left nothing at the store.
     pub queues: bool,
     /// What the claim is for, shown to operators where the store has a place for it.
     pub name: Option<&'static str>,
     /// By how many replicas a grant must be acknowledged before an attempt tells of it; fewer are
-    /// a [`Fault::not_replicated`]. Not asked for where [`Promises::replicas`] does not hold.
+    /// a [`Fault::not_replicated`]. Not asked for where [`Capabilities::replicas`] does not hold.
     pub replicas: Option<Replicas>,
 }
 
@@ -49,9 +49,9 @@ pub struct Terms {
 pub enum Mode {
     /// One holder.
     Exclusive,
-    /// Many readers. No backend serves it yet, see [`Promises::shared`].
+    /// Many readers. No backend serves it yet, see [`Capabilities::shared`].
     Shared,
-    /// Up to `of` holders. No backend serves it yet, see [`Promises::permits`].
+    /// Up to `of` holders. No backend serves it yet, see [`Capabilities::permits`].
     Permit {
         /// The number of holders.
         of: u32,

@@ -155,7 +155,7 @@ impl Acquire {
         };
         let now = clock::now();
         if started.is_none() {
-            terms::check(options, key, &shared.promises)?;
+            terms::check(options, key, &shared.capabilities)?;
         }
         let reentry = match options.reentrant {
             true => LockScope::reenter(shared, key, options.replicas, now),

@@ -17,14 +17,14 @@ use super::driver::{self, Driver};
 use super::failing::RenewalFailure;
 use super::handed::Handed;
 use super::leave::RELEASE_WITHIN;
-use super::observe::Heard;
+use super::observe::OpenSpan;
 use super::release::Releasing;
 use super::scope::{Door, Inside, Turn};
 use super::shared::{Shared, lock};
 use super::sweep::NEVER;
 use super::{background, clock, observe};
 use crate::backend::{Fault, FaultKind};
-use crate::error::{LostCause, LostError, ReleaseError, UnavailableError};
+use crate::error::{LossReason, LostError, ReleaseError, UnavailableError};
 use crate::key::Key;
 use crate::proto::{Ask, Cohort, Effects, Entry, ReleaseAnswer};
 use crate::token::FencingToken;
@@ -352,8 +352,8 @@ impl KeyCell {
         self.shared.retire(self, false);
     }
 
-    pub(super) fn why_lost(&self, token: u64, cause: LostCause) -> LostError {
-        LostError { key: self.key.clone(), token: FencingToken::new(token), cause }
+    pub(super) fn why_lost(&self, token: u64, reason: LossReason) -> LostError {
+        LostError { key: self.key.clone(), token: FencingToken::new(token), reason }
     }
 }
 
@@ -371,7 +371,7 @@ pub(crate) struct Hold {
     cell: Arc<KeyCell>,
     token: u64,
     armed: bool,
-    span: Heard,
+    span: OpenSpan,
     /// Who of those that are called under this guard has re-entered its hold.
     turn: Turn,
     /// Where it re-entered the hold of a guard that it was called under. Given up after the hold,
@@ -388,7 +388,7 @@ impl Hold {
     pub(super) fn reentered(
         cell: Arc<KeyCell>,
         token: u64,
-        span: Heard,
+        span: OpenSpan,
         inside: Arc<Inside>,
     ) -> Self {
         Self { cell, token, armed: true, span, turn: Turn::default(), inside: Some(inside) }

@@ -401,7 +401,8 @@ impl Running {
         if !matches!(work.place, Place::Task(_)) || !work.wanted.is_empty() {
             return false;
         }
-        // A key that comes behind this asks for a conductor, and waits for the mutex that is held here.
+        // A key that comes behind this asks for a conductor, and waits for the mutex that is held
+        // here.
         if !conductor.sweep.end(|| shared.registry.is_empty()) {
             return false;
         }

@@ -15,9 +15,10 @@ use crate::token::FencingToken;
 /// for the answer.
 ///
 /// A hold can be lost before its release: the process was stopped past its lease, the store lost
-/// its data, the hold limit was reached. [`lost`](Self::lost) tells no later than the lease end
-/// by this process's own clock, even when the network swallows everything (a process that was
-/// blocked or suspended: when it goes on); the [`token`](Self::token) lets a resource refuse what a stale holder still writes.
+/// its data, the hold limit was reached. [`lost`](Self::lost) tells no later than the lease end by
+/// this process's own clock, even when the network swallows everything (a process that was blocked
+/// or suspended: when it goes on); the [`token`](Self::token) lets a resource refuse what a stale
+/// holder still writes.
 #[must_use = "a lock that is not kept is given up at once"]
 pub struct LockGuard {
     hold: Hold,
@@ -76,7 +77,7 @@ impl LockGuard {
     /// Resolves when somebody asks for the key with
     /// [`LockClient::request_revoke`](crate::LockClient::request_revoke), or in the way of another
     /// library that the store serves too. Only where
-    /// [`Promises::revocation`](crate::Promises) holds.
+    /// [`Capabilities::revocation`](crate::Capabilities) holds.
     ///
     /// The guard stays good: whether and when to release it is up to its holder. Once it is
     /// released, the key goes back to the store, whoever waits in this process.

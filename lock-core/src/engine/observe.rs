@@ -125,14 +125,14 @@ fn between(from: Option<Instant>, to: Option<Instant>) -> std::time::Duration {
 }
 
 /// A span for those who listen, and a word where nobody does.
-pub(super) type Heard = Option<Box<Span>>;
+pub(super) type OpenSpan = Option<Box<Span>>;
 
-fn heard(span: Span) -> Heard {
+fn heard(span: Span) -> OpenSpan {
     (!span.is_disabled()).then(|| Box::new(span))
 }
 
 /// The span of a hold; its guard keeps it.
-pub(super) fn hold(key: &Key, token: u64) -> Heard {
+pub(super) fn hold(key: &Key, token: u64) -> OpenSpan {
     heard(debug_span!(
         target: "lock_core",
         "lock.hold",
@@ -143,7 +143,7 @@ pub(super) fn hold(key: &Key, token: u64) -> Heard {
 }
 
 /// The guard of a hold gave it up. `changes` are those of the release.
-pub(super) fn gave_up(span: &Heard, changes: &Changes) {
+pub(super) fn gave_up(span: &OpenSpan, changes: &Changes) {
     if let Some(span) = span.as_ref().filter(|_| !changes.goes_on) {
         let released = changes.ended.is_some_and(|ended| ended.lost.is_none());
         span.record("lock.outcome", if released { "released" } else { "lost" });
@@ -156,7 +156,7 @@ pub(super) fn count(key: &Key, changes: &Changes) {
         let cause = labels::LOST[cause as usize];
         tracing::warn!(
             target: "lock_core",
-            { lock.key = shown(key), lock.cause = cause },
+            { lock.key = shown(key), lock.reason = cause },
             "a lock was lost before its release"
         );
     }
@@ -166,7 +166,7 @@ pub(super) fn count(key: &Key, changes: &Changes) {
 
 /// A request to the store under way.
 pub(super) struct Asked<A> {
-    span: Heard,
+    span: OpenSpan,
     sent: Instant,
     request: Request<A>,
 }

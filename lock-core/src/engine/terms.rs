@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::backend::{
-    DURATION_MAX, Mode, Promises, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas, Terms,
+    Capabilities, DURATION_MAX, Mode, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas, Terms,
 };
 use crate::key::Key;
 use crate::options::{LockOptions, NAME_BYTES_MAX, RETRIES_MAX};
@@ -17,16 +17,16 @@ const TOKENS_MAX: u32 = 1 << 20;
 pub(super) fn of(options: &LockOptions, queues: bool, left: Duration) -> Terms {
     let LockOptions { lease, replicas, name, .. } = *options;
     let replicas = replicas.map(|wanted| wanted.within(left));
-    Terms { lease, mode: Mode::Exclusive, fences: TOKENS_MAX, queues, name, replicas }
+    Terms { lease, mode: Mode::Exclusive, tokens_max: TOKENS_MAX, queues, name, replicas }
 }
 
 /// Refuses what no backend could keep, before anything is sent.
 pub(crate) fn check(
     options: &LockOptions,
     key: &Key,
-    promises: &Promises,
+    capabilities: &Capabilities,
 ) -> Result<(), Rejection> {
-    let Promises { lease_min, lease_max, .. } = *promises;
+    let Capabilities { lease_min, lease_max, .. } = *capabilities;
     let refuse = |option, given, min, max| {
         Err(Rejection::OutOfBounds { key: key.clone(), option, given, min, max })
     };
@@ -56,17 +56,17 @@ pub(crate) fn check(
     }
     options
         .replicas
-        .map_or(Ok(()), |replicas| check_replicas(replicas, key, options.lease, promises))
+        .map_or(Ok(()), |replicas| check_replicas(replicas, key, options.lease, capabilities))
 }
 
 fn check_replicas(
     replicas: Replicas,
     key: &Key,
     lease: Duration,
-    promises: &Promises,
+    capabilities: &Capabilities,
 ) -> Result<(), Rejection> {
     let (key, option) = (key.clone(), "replicas");
-    if !promises.replicas {
+    if !capabilities.replicas {
         return Err(Rejection::Unsupported { key, option });
     }
     if replicas.count == 0 || replicas.count > REPLICAS_MAX {
@@ -96,7 +96,7 @@ mod tests {
     fn every_bound_is_refused_by_name_with_the_key_and_the_limit() {
         let key = Key::new("order:42").unwrap();
         let day = DURATION_MAX + Duration::from_nanos(1);
-        let promises = Promises { replicas: true, ..Promises::none() };
+        let capabilities = Capabilities { replicas: true, ..Capabilities::none() };
         let cases = [
             (LockOptions::new().with_lease(Duration::ZERO), "lease"),
             (LockOptions::new().with_lease(Duration::from_millis(9)), "lease"),
@@ -124,15 +124,16 @@ mod tests {
             (LockOptions::new().with_name("\u{9b}31m"), "name"),
         ];
         for (options, name) in cases {
-            let error = check(&options, &key, &promises).unwrap_err().to_string();
+            let error = check(&options, &key, &capabilities).unwrap_err().to_string();
             assert!(error.contains("order:42") && error.contains(name), "{error}");
         }
         let replicas = LockOptions::new().with_replicas(REPLICAS_MAX, REPLICAS_TIMEOUT_MAX);
         for options in [LockOptions::new(), LockOptions::new().with_name(&LONG[1..]), replicas] {
-            assert!(check(&options, &key, &promises).is_ok(), "{options:?}");
+            assert!(check(&options, &key, &capabilities).is_ok(), "{options:?}");
         }
-        let promises = Promises { lease_max: Duration::from_secs(5), ..Promises::none() };
-        let error = check(&LockOptions::new(), &key, &promises).unwrap_err().to_string();
+        let capabilities =
+            Capabilities { lease_max: Duration::from_secs(5), ..Capabilities::none() };
+        let error = check(&LockOptions::new(), &key, &capabilities).unwrap_err().to_string();
         assert!(error.contains("lease is 10s") && error.contains("to 5s"), "{error}");
     }
 
@@ -140,10 +141,10 @@ mod tests {
     fn replicas_are_refused_where_the_store_has_none_and_0_is_none() {
         let key = Key::new("order:42").unwrap();
         let some = LockOptions::new().with_replicas(1, Duration::from_millis(1));
-        let error = check(&some, &key, &Promises::none()).unwrap_err();
+        let error = check(&some, &key, &Capabilities::none()).unwrap_err();
         assert!(matches!(error, Rejection::Unsupported { option: "replicas", .. }), "{error}");
         assert!(error.to_string().contains("order:42"), "{error}");
         let none = some.with_replicas(0, Duration::ZERO);
-        assert!(check(&none, &key, &Promises::none()).is_ok());
+        assert!(check(&none, &key, &Capabilities::none()).is_ok());
     }
 }

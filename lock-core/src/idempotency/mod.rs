@@ -47,9 +47,9 @@
 //! - **Not exactly once**: an execution whose process dies may have done its work and told nobody.
 //!   [`OnUnknown`] chooses between running again and refusing.
 //!
-//! - `client`: the handle. `begin`: from a key to what is to be done. `flight`: the local line of
-//!   duplicates. `keeper` and `ending`: the one task of an execution. The seam to a store
-//!   of records is [`RecordStore`].
+//! - `client`: the handle. `begin`: from a key to what is to be done. `single_flight`: the local
+//!   line of duplicates. `task` and `ending`: the one task of an execution. The seam to a store of
+//!   records is [`RecordStore`].
 
 mod begin;
 mod client;
@@ -57,13 +57,13 @@ mod debug;
 mod ending;
 mod error;
 mod execution;
-mod flight;
-mod keeper;
 mod options;
 mod repeat;
 #[cfg(feature = "idempotent")]
 mod replay;
+mod single_flight;
 mod stats;
+mod task;
 
 pub use crate::records::{
     BoxFuture, ClaimRecord, Claimed, Fingerprint, FingerprintBuilder, Found, MemoryRecords,

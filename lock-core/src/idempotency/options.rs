@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::backend::Capabilities;
 use crate::backend::DURATION_MAX;
-use crate::backend::Promises;
 use crate::key::Key;
 use crate::options::LockOptions;
 use crate::records::{OnUnknown, RECORD_TTL_MAX, RECORD_TTL_MIN, Scope};
@@ -81,8 +81,8 @@ impl Options {
     }
 
     /// Refuses what cannot be kept, before anything is sent.
-    pub(super) fn check(&self, promises: &Promises) -> Result<(), BeginRejection> {
-        if !promises.fencing {
+    pub(super) fn check(&self, capabilities: &Capabilities) -> Result<(), BeginRejection> {
+        if !capabilities.fencing {
             return Err(BeginRejection::NoFencing);
         }
         if self.secret_bytes < SECRET_BYTES_MIN {
@@ -96,7 +96,7 @@ impl Options {
         };
         within("record_ttl", self.record_ttl, RECORD_TTL_MIN, RECORD_TTL_MAX)?;
         let key = Key::from_encoded("idem:").map_err(Rejection::from)?;
-        crate::engine::check(&self.lock(Duration::ZERO), &key, promises)?;
+        crate::engine::check(&self.lock(Duration::ZERO), &key, capabilities)?;
         // A record that went before the lease of a dead holder would hide that there was one, and
         // it is extended at each third of its life.
         let least = self.lock.lease.saturating_mul(LEASES_MIN);
@@ -177,8 +177,8 @@ mod tests {
     #[test]
     fn every_bound_is_refused_by_name_with_the_limit() {
         let good = Options::new(LockOptions::new(), 16);
-        let promises = Promises { fencing: true, ..Promises::none() };
-        assert!(good.check(&promises).is_ok());
+        let capabilities = Capabilities { fencing: true, ..Capabilities::none() };
+        assert!(good.check(&capabilities).is_ok());
         let (ms, lock) = (Duration::from_millis, LockOptions::new());
         let cases = [
             (Options { record_ttl: ms(999), ..good }, "record_ttl is 999ms"),
@@ -192,10 +192,10 @@ mod tests {
             (Options { lock: lock.with_name("two\nlines"), ..good }, "name"),
         ];
         for (options, text) in cases {
-            let error = options.check(&promises).unwrap_err().to_string();
+            let error = options.check(&capabilities).unwrap_err().to_string();
             assert!(error.contains(text), "{error}");
         }
-        assert_eq!(good.check(&Promises::none()), Err(BeginRejection::NoFencing));
+        assert_eq!(good.check(&Capabilities::none()), Err(BeginRejection::NoFencing));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub enum Keep {
     /// This, for all later calls with the key.
     Payload(Bytes),
     /// That it has happened, and nothing to replay.
-    Tombstone,
+    WithoutPayload,
     /// Nothing: a later call runs, unless a lock inside has cut its work, which is as
     /// [`Unknown`](Self::Unknown).
     Nothing,
@@ -30,8 +30,8 @@ pub enum Keep {
 ///
 /// It holds for every `Result<T, E>` whose `T` can be serialised and read back, with
 /// `E: From<IdempotencyError>`: an `Ok` is kept as JSON, an `Err` is not, so that a later call
-/// runs. An `Ok` that can't be serialised has happened all the same, and leaves a tombstone.
-/// Implement it for a return type of your own, to keep some of its failures too.
+/// runs. An `Ok` that can't be serialised has happened all the same, and leaves an outcome without
+/// payload. Implement it for a return type of your own, to keep some of its failures too.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be kept and replayed",
     label = "no way to keep this value, and to say that the function did not run",
@@ -61,7 +61,7 @@ where
                 Ok(json) => Keep::Payload(json.into()),
                 Err(error) => {
                     tracing::warn!(%error, "the value of an idempotent function can't be kept");
-                    Keep::Tombstone
+                    Keep::WithoutPayload
                 }
             },
             Err(_) => Keep::Nothing,
@@ -105,7 +105,7 @@ pub enum IdempotencyError {
     Mismatch,
     /// It has run, and its value could not be kept.
     #[error("the call with this idempotency key has ended, and its value was not kept")]
-    Tombstone,
+    WithoutPayload,
     /// It was begun, and left no outcome.
     #[error("the call with this idempotency key began {age:?} ago, and its outcome is unknown")]
     Unknown {
@@ -137,7 +137,7 @@ impl IdempotencyError {
             Self::Key(_)
             | Self::Fingerprint { .. }
             | Self::Mismatch
-            | Self::Tombstone
+            | Self::WithoutPayload
             | Self::Unknown { .. }
             | Self::Unreadable { .. } => false,
         }
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn what_can_not_be_serialised_has_happened_all_the_same() {
         let value: Outcome<std::collections::HashMap<(u8, u8), u8>> = Ok([((1, 2), 3)].into());
-        assert_eq!(value.keep(), Keep::Tombstone);
+        assert_eq!(value.keep(), Keep::WithoutPayload);
     }
 
     #[test]

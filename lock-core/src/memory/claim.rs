@@ -21,7 +21,7 @@ pub struct MemoryClaim {
     id: ClaimId,
     terms: Terms,
     /// The store pokes it when the claim stands elsewhere than it was told.
-    news: Arc<Notify>,
+    events: Arc<Notify>,
     /// It was poked, and has not asked since.
     heard: bool,
     /// Where its tokens end, in a quorum.
@@ -37,8 +37,8 @@ impl MemoryClaim {
         id: ClaimId,
         terms: Terms,
     ) -> Self {
-        let news = Arc::new(Notify::new());
-        Self { store, key, id, terms, news, heard: false, tokens_at: None, door }
+        let events = Arc::new(Notify::new());
+        Self { store, key, id, terms, events, heard: false, tokens_at: None, door }
     }
 
     fn moment(&self) -> Moment {
@@ -46,8 +46,8 @@ impl MemoryClaim {
     }
 
     fn place(&self) -> Place {
-        let Terms { lease, fences, .. } = self.terms;
-        Place { claim: self.id, lease, fences, news: self.news.clone() }
+        let Terms { lease, tokens_max, .. } = self.terms;
+        Place { claim: self.id, lease, tokens_max, events: self.events.clone() }
     }
 }
 
@@ -64,7 +64,7 @@ impl Claim for MemoryClaim {
 
     async fn changed(&mut self) -> Change {
         if !self.heard {
-            self.news.notified().await;
+            self.events.notified().await;
             self.heard = true;
         }
         Change::Here
@@ -106,7 +106,7 @@ mod tests {
         let terms = Terms {
             lease,
             mode: Mode::Exclusive,
-            fences: 1,
+            tokens_max: 1,
             queues: true,
             name: None,
             replicas: None,

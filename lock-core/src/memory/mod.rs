@@ -20,7 +20,7 @@ use member::Door;
 pub use member::MemoryImage;
 use store::{Moment, Store};
 
-use crate::backend::{Backend, ClaimId, Fault, Promises, Terms};
+use crate::backend::{Backend, Capabilities, ClaimId, Fault, Terms};
 use crate::engine::clock;
 use crate::key::Key;
 use crate::view::Inspection;
@@ -86,8 +86,8 @@ impl Memory {
 impl Backend for Memory {
     type Claim = MemoryClaim;
 
-    fn promises(&self) -> Promises {
-        Promises {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
             fencing: true,
             fifo: true,
             push: true,
@@ -96,7 +96,7 @@ impl Backend for Memory {
             quorum: true,
             lease_min: Duration::from_millis(10),
             in_process: true,
-            ..Promises::none()
+            ..Capabilities::none()
         }
     }
 

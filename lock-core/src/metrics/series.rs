@@ -29,8 +29,8 @@ macro_rules! keys {
 static WAIT: [Key; 7] = keys!(names::WAIT_SECONDS, [0 1 2 3 4 5 6], "outcome" = WaitEnd::ALL);
 static HOLD: Key = Key::from_static_name(names::HOLD_SECONDS);
 static HANDED_ON: [Key; 2] = keys!(names::HANDOFFS_TOTAL, [0 1], "kind" = HANDOFFS);
-static REFUSED: [Key; 2] = keys!(names::REFUSED_TOTAL, [0 1], "cause" = RefusedBy::ALL);
-static LOST_BY: [Key; 4] = keys!(names::LOST_TOTAL, [0 1 2 3], "cause" = LOST);
+static REFUSED: [Key; 2] = keys!(names::REFUSED_TOTAL, [0 1], "reason" = RefusedBy::ALL);
+static LOST_BY: [Key; 4] = keys!(names::LOST_TOTAL, [0 1 2 3], "reason" = LOST);
 /// By [`Told`]; only those of a renewal are ever counted.
 static RENEWED: [Key; 9] = keys!(names::RENEWALS_TOTAL, [0 1 2 3 4 5 6 7 8], "outcome" = Told::ALL);
 static STORE: [Key; 9] = keys!(
@@ -97,8 +97,8 @@ pub(crate) fn changed(changes: &Changes) {
         }
         if let Some(ended) = ended {
             time(to, &HOLD, ended.held_for);
-            if let Some(cause) = ended.lost {
-                add(to, &LOST_BY[cause as usize]);
+            if let Some(reason) = ended.lost {
+                add(to, &LOST_BY[reason as usize]);
             }
         }
         // A hand-off inside this process leaves it as it was.

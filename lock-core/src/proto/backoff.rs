@@ -24,7 +24,7 @@ pub(crate) const REDIRECT_PAUSES: Backoff =
     Backoff { first: Duration::from_millis(5), longest: Duration::from_millis(50) };
 
 /// Pauses between the looks at a member of a quorum that does not answer.
-pub(crate) const LOOK_PAUSES: Backoff =
+pub(crate) const PROBE_PAUSES: Backoff =
     Backoff { first: Duration::from_millis(200), longest: Duration::from_secs(1) };
 
 /// Pauses between the tries to keep an outcome, which may be large.

@@ -8,7 +8,8 @@ use crate::token::FencingToken;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BlockedBy {
-    /// A guard of this very client: perhaps of the same task, see [`LockGuard::scope`](crate::LockGuard::scope).
+    /// A guard of this very client: perhaps of the same task, see
+    /// [`LockGuard::scope`](crate::LockGuard::scope).
     ThisClient {
         /// The token of the guard that held the lock.
         token: FencingToken,
@@ -37,7 +38,7 @@ impl fmt::Display for BlockedBy {
 /// What ended a hold before its release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LostCause {
+pub enum LossReason {
     /// The lease ran out by this process's own clock: no renewal was answered in time.
     Expired,
     /// The store answered that the claim holds nothing any more.

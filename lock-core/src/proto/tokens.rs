@@ -1,6 +1,6 @@
 //! Which block of fencing tokens is reserved next, by the clock of the store.
 
-use crate::token::FenceRange;
+use crate::token::TokenBlock;
 
 /// The wall clock at which tokens begin: 2020-01-01 in microseconds since 1970.
 const EPOCH_US: u64 = 1_577_836_800_000_000;
@@ -23,14 +23,14 @@ pub(crate) fn ticks(wall_us: u64) -> u64 {
 /// A block ends at the clock, not after it: so a store that lost its data, and begins at its clock
 /// again, begins above every token it ever gave. Only when the clock was set back by over a second
 /// do blocks run ahead of it; by less, tokens come one by one until it has caught up.
-pub(crate) fn reserve(last: Option<u64>, clock: u64, count: u32) -> FenceRange {
+pub(crate) fn reserve(last: Option<u64>, clock: u64, count: u32) -> TokenBlock {
     let count = u64::from(count.max(1));
     match last {
-        None => FenceRange::new(clock, clock),
-        Some(last) if last > clock + AHEAD_MAX => FenceRange::new(last + 1, last + count),
+        None => TokenBlock::new(clock, clock),
+        Some(last) if last > clock + AHEAD_MAX => TokenBlock::new(last + 1, last + count),
         Some(last) => {
             let first = (last + 1).max((clock + 1).saturating_sub(count));
-            FenceRange::new(first, first.max(clock))
+            TokenBlock::new(first, first.max(clock))
         }
     }
 }

@@ -28,10 +28,11 @@ pub enum OnUnknown {
     /// resource checks tokens.
     #[default]
     Reexecute,
-    /// Answer [`Begun::Unknown`](crate::idempotency::Begun::Unknown) until the record's life has ended.
+    /// Answer [`Begun::Unknown`](crate::idempotency::Begun::Unknown) until the record's life has
+    /// ended.
     ///
-    /// An [`Execution`](crate::idempotency::Execution) that is dropped without a word, as when its task is
-    /// cancelled or panics, is unknown too: it was cut anywhere. Say
+    /// An [`Execution`](crate::idempotency::Execution) that is dropped without a word, as when its
+    /// task is cancelled or panics, is unknown too: it was cut anywhere. Say
     /// [`abort`](crate::idempotency::Execution::abort) where a retry may run.
     Refuse,
 }
@@ -111,7 +112,7 @@ pub enum Found {
     /// The payload of a completed execution.
     Done(Bytes),
     /// Completed, without a payload to replay.
-    Tombstone,
+    WithoutPayload,
     /// A record of another fingerprint.
     Mismatch,
 }
@@ -148,7 +149,7 @@ pub enum Claimed {
     /// The payload of a completed execution.
     Done(Bytes),
     /// Completed, without a payload to replay.
-    Tombstone,
+    WithoutPayload,
     /// A record of another fingerprint.
     Mismatch,
     /// An earlier execution left no outcome, and [`OnUnknown::Refuse`] was asked for.
@@ -164,7 +165,7 @@ pub enum Outcome {
     /// With this, to be replayed.
     Payload(Bytes),
     /// With something that is not kept, and that must not happen again all the same.
-    Tombstone,
+    WithoutPayload,
 }
 
 /// Whether a write found its record in flight under its token.

@@ -7,8 +7,8 @@
 //! keys, owners, pushes and tokens, and what two versions do to each other: docs/redis.md.
 //!
 //! A free key is asked for as little as can be: the first attempt sets it, and looks at nothing
-//! unless that fails; who waits marks the holder, so that a release looks for a line only where there
-//! is one; and one key a server, the clock, has the highest token ever given.
+//! unless that fails; who waits marks the holder, so that a release looks for a line only where
+//! there is one; and one key a server, the clock, has the highest token ever given.
 //!
 //! The folders, each of which knows those above it only:
 //!
@@ -42,7 +42,7 @@ use self::topology::Topology;
 use self::topology::cluster::Target;
 use self::topology::origin::Origin;
 pub use self::wire::pool::RedisPool;
-use crate::backend::{Backend, ClaimId, Enrolment, Fault, Look, Member, Promises, Terms};
+use crate::backend::{Backend, Capabilities, ClaimId, Enrolment, Fault, Member, Probe, Terms};
 use crate::error::ConnectError;
 use crate::key::Key;
 use crate::quorum::{Quorum, QuorumError};
@@ -59,7 +59,8 @@ pub struct Redis {
 
 impl Redis {
     /// Connects, and checks that the server will serve every verb. The server is that of the URL,
-    /// or the master that its sentinels name: see [`LockClient::connect`](crate::LockClient::connect).
+    /// or the master that its sentinels name: see
+    /// [`LockClient::connect`](crate::LockClient::connect).
     ///
     /// # Errors
     ///
@@ -90,10 +91,10 @@ impl Redis {
     /// [`ConnectError::Store`] when no majority answers within 5 s, and when a server is a member of
     /// another quorum.
     pub async fn quorum(url: &str, pools: Vec<RedisPool>) -> Result<Quorum<Self>, ConnectError> {
-        let (members, charter) = quorum::members(url, pools)?;
+        let (members, config) = quorum::members(url, pools)?;
         let members = members.into_iter().map(|servers| Self { servers });
         let bad = |error: QuorumError| ConnectError::Url { reason: error.to_string() };
-        let quorum = Quorum::managed(members.collect(), charter).map_err(bad)?;
+        let quorum = Quorum::managed(members.collect(), config).map_err(bad)?;
         let opening: BoxFuture<'_, _> = Box::pin(quorum.open());
         opening.await.map_err(ConnectError::Store)?;
         Ok(quorum)
@@ -101,11 +102,11 @@ impl Redis {
 }
 
 impl Member for Redis {
-    async fn look(&self) -> Result<Look, Fault> {
-        member::look(&self.servers).await
+    async fn probe(&self) -> Result<Probe, Fault> {
+        member::probe(&self.servers).await
     }
 
-    async fn enrol(&self, seen: &Look, enrolment: &Enrolment) -> Result<bool, Fault> {
+    async fn enrol(&self, seen: &Probe, enrolment: &Enrolment) -> Result<bool, Fault> {
         member::enrol(&self.servers, seen, enrolment).await
     }
 
@@ -117,8 +118,8 @@ impl Member for Redis {
 impl Backend for Redis {
     type Claim = RedisClaim;
 
-    fn promises(&self) -> Promises {
-        Promises {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
             fencing: true,
             fifo: true,
             push: true,
@@ -127,7 +128,7 @@ impl Backend for Redis {
             quorum: self.servers.cluster().is_none(),
             replicas: true,
             lease_min: LEASE_MIN,
-            ..Promises::none()
+            ..Capabilities::none()
         }
     }
 

@@ -13,7 +13,7 @@ use super::topology::origin::Origin;
 use super::wire::pool::RedisPool;
 use super::wire::url as server_url;
 use crate::error::ConnectError;
-use crate::quorum::Charter;
+use crate::quorum::MembershipConfig;
 
 /// The longest part of a parameter that an error repeats.
 const SHOWN_CHARS_MAX: usize = 32;
@@ -24,7 +24,7 @@ const PORT: u16 = 6_379;
 /// What a URL says.
 struct Target {
     servers: Vec<Client>,
-    charter: Charter,
+    config: MembershipConfig,
 }
 
 fn bad(reason: impl Into<String>) -> ConnectError {
@@ -36,16 +36,16 @@ fn bad(reason: impl Into<String>) -> ConnectError {
 pub(super) fn members(
     url: &str,
     pools: Vec<RedisPool>,
-) -> Result<(Vec<Arc<Topology>>, Charter), ConnectError> {
+) -> Result<(Vec<Arc<Topology>>, MembershipConfig), ConnectError> {
     server_url::install_tls();
-    let Target { servers, charter } = Target::parse(url)?;
+    let Target { servers, config } = Target::parse(url)?;
     if !pools.is_empty() && pools.len() != servers.len() {
         let (pools, servers) = (pools.len(), servers.len());
         return Err(bad(format!("{pools} pools for {servers} servers: one each, in their order")));
     }
     let mut pools = pools.into_iter();
     let member = |server| Topology::new(&Origin::Server(Arc::new(server)), pools.next()).into();
-    Ok((servers.into_iter().map(member).collect(), charter))
+    Ok((servers.into_iter().map(member).collect(), config))
 }
 
 impl Target {
@@ -78,8 +78,8 @@ impl Target {
             names.push(name(&server)?);
             servers.push(server);
         }
-        let charter = parameters(query, Charter::new(names))?;
-        Ok(Self { servers, charter })
+        let config = parameters(query, MembershipConfig::new(names))?;
+        Ok(Self { servers, config })
     }
 }
 
@@ -99,11 +99,11 @@ fn name(server: &Client) -> Result<String, ConnectError> {
     }
 }
 
-fn parameters(query: &str, mut charter: Charter) -> Result<Charter, ConnectError> {
+fn parameters(query: &str, mut config: MembershipConfig) -> Result<MembershipConfig, ConnectError> {
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        charter = match &*name {
-            "name" => charter.with_name(value),
-            "lease_max" => charter.with_lease_max(time(&value)?),
+        config = match &*name {
+            "name" => config.with_name(value),
+            "lease_max" => config.with_lease_max(time(&value)?),
             _ => {
                 // A `?` in a password that is not encoded leads here too.
                 let name = if query.contains('@') { "…".to_owned() } else { shown(&name) };
@@ -112,7 +112,7 @@ fn parameters(query: &str, mut charter: Charter) -> Result<Charter, ConnectError
             }
         }
     }
-    Ok(charter)
+    Ok(config)
 }
 
 fn time(value: &str) -> Result<Duration, ConnectError> {

@@ -56,8 +56,8 @@ pub enum MemberState {
     Ready,
     /// It does not answer.
     Unreachable,
-    /// It is looked at just now.
-    Looking,
+    /// It is probed just now.
+    Probing,
     /// It is new, or may have lost data, and is kept away for so long.
     Quarantined {
         /// How long, by the client's clock.
@@ -66,7 +66,7 @@ pub enum MemberState {
     /// Its quarantine is over, and it waits for a majority of the others to tell how far the tokens
     /// are.
     Unrepaired,
-    /// It has no enrolment of this life, and too few others answer to give it one.
+    /// It has no enrolment of this incarnation, and too few others answer to give it one.
     Unenrolled,
     /// It is a member of another quorum: this client is served nothing.
     AnotherQuorum,
@@ -79,7 +79,7 @@ impl MemberState {
         match self {
             Self::Ready => "ready",
             Self::Unreachable => "unreachable",
-            Self::Looking => "looking",
+            Self::Probing => "probing",
             Self::Quarantined { .. } => "quarantined",
             Self::Unrepaired => "unrepaired",
             Self::Unenrolled => "unenrolled",

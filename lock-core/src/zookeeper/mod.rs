@@ -6,7 +6,7 @@
 //! | `<root>/<key>` | container | the line | until the server finds it empty |
 //! | `<root>/<key>/_c_<claim id>-lock-<number>` | ephemeral | host, process, name of a claim | until it is withdrawn |
 //! | `<root>/{lock-sessions}/<session id>` | ephemeral | nothing | as long as the session |
-//! | `<root>/{lock-fences}/<slot>` | persistent | a token counter, at a member of a quorum | for good; 1,024 of them at most |
+//! | `<root>/{lock-tokens}/<slot>` | persistent | a token counter, at a member of a quorum | for good; 1,024 of them at most |
 //! | `<root>/{lock-quorum}` | persistent | which quorum the server is a member of | for good |
 //!
 //! The claim with the lowest number holds the key; each other one watches the one before it.
@@ -21,7 +21,7 @@
 //! server has its own.
 //!
 //! - `home`: the thread that sessions live on. - `session`: requests. - `sessions`: a new one after
-//!   one has ended. - `liveness`, `keeper`: what keeps a session. - `lock_node`: a claim's node,
+//!   one has ended. - `liveness`, `keepalive`: what keeps a session. - `lock_node`: a claim's node,
 //!   deleted whatever happens. - `removal`: how. - `watch`: watches. - `claim`: the verbs. -
 //!   `join`: getting into the line, also after lost replies. - `line`: who is in it, and asking the
 //!   holder to leave, or making it. - `names`, `about`: names and data of nodes. - `fence`,
@@ -30,13 +30,13 @@
 
 mod about;
 mod claim;
+mod counter;
 mod counting;
 mod enrolled;
 mod fault;
-mod fence;
 mod home;
 mod join;
-mod keeper;
+mod keepalive;
 mod line;
 mod liveness;
 mod lock_node;
@@ -57,7 +57,7 @@ use claim::ZooKeeperClaim;
 use sessions::Sessions;
 use url::Target;
 
-use crate::backend::{Backend, ClaimId, Fault, Promises, Terms};
+use crate::backend::{Backend, Capabilities, ClaimId, Fault, Terms};
 use crate::error::ConnectError;
 use crate::key::Key;
 use crate::view::Inspection;
@@ -112,8 +112,8 @@ impl ZooKeeper {
 impl Backend for ZooKeeper {
     type Claim = ZooKeeperClaim;
 
-    fn promises(&self) -> Promises {
-        Promises {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
             fencing: true,
             fifo: true,
             push: true,
@@ -121,7 +121,7 @@ impl Backend for ZooKeeper {
             force_release: true,
             quorum: true,
             lease_min: LEASE_MIN,
-            ..Promises::none()
+            ..Capabilities::none()
         }
     }
 

@@ -16,7 +16,7 @@ const UUID_CHARS: usize = 36;
 const SESSIONS: &str = "{lock-sessions}";
 
 /// The directory of the token counters of a quorum's member.
-const FENCES: &str = "{lock-fences}";
+const FENCES: &str = "{lock-tokens}";
 
 /// Which quorum the server is a member of.
 const ENROLMENT: &str = "{lock-quorum}";
@@ -45,7 +45,7 @@ pub(super) fn session(root: &str, id: i64) -> String {
 }
 
 /// The directory of the token counters.
-pub(super) fn fences(root: &str) -> String {
+pub(super) fn tokens(root: &str) -> String {
     format!("{root}/{FENCES}")
 }
 

@@ -11,9 +11,9 @@ use crate::quorum::Quorum;
 
 /// Waits for a majority; the others are connected to when they are asked for something.
 pub(crate) async fn connect(url: &str) -> Result<Quorum<ZooKeeper>, ConnectError> {
-    let (targets, charter) = Target::parse_quorum(url)?;
+    let (targets, config) = Target::parse_quorum(url)?;
     let members = targets.into_iter().map(ZooKeeper::member_at).collect::<Result<_, _>>()?;
-    let quorum = Quorum::managed(members, charter);
+    let quorum = Quorum::managed(members, config);
     let quorum = quorum.map_err(|error| ConnectError::Url { reason: error.to_string() })?;
     quorum.open().await.map_err(ConnectError::Store)?;
     Ok(quorum)

@@ -18,7 +18,7 @@ use zookeeper_client::{Acls, Client, CreateMode, Error, OneshotWatcher, Stat, St
 use super::enrolled::Ticket;
 use super::fault::{self, Failure};
 use super::home::Home;
-use super::keeper;
+use super::keepalive;
 use super::liveness::{End, Liveness};
 use super::names;
 use super::url::Target;
@@ -99,7 +99,7 @@ impl Session {
         }
         made.map_err(Failure::into_fault)?;
         tracing::debug!(session = %session.client.session_id(), ?timeout, "zookeeper session");
-        let keeper = keeper::keep(Arc::downgrade(&session), session.liveness.clone(), state);
+        let keeper = keepalive::keep(Arc::downgrade(&session), session.liveness.clone(), state);
         drop(session.home.spawn(keeper));
         Ok(session)
     }

@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use zookeeper_client::{Acls, Client};
 
 use crate::error::ConnectError;
-use crate::quorum::Charter;
+use crate::quorum::MembershipConfig;
 
 /// The session timeout that is asked for, unless the URL says otherwise.
 const SESSION_DEFAULT: Duration = Duration::from_secs(10);
@@ -66,20 +66,21 @@ impl Target {
         Self::read(url).map(|(target, _)| target)
     }
 
-    /// Reads `zookeeper+quorum://[user:password@]h1[:port],h2,h3[/root][?session=…&name=…&lease_max=…]`,
+    /// Reads
+    /// `zookeeper+quorum://[user:password@]h1[:port],h2,h3[/root][?session=…&name=…&lease_max=…]`,
     /// each of whose hosts is a server of its own.
-    pub(super) fn parse_quorum(url: &str) -> Result<(Vec<Self>, Charter), ConnectError> {
+    pub(super) fn parse_quorum(url: &str) -> Result<(Vec<Self>, MembershipConfig), ConnectError> {
         let (target, parameters) = Self::read(url)?;
         let hosts: Vec<_> = target.hosts.split(',').collect();
-        let mut charter = Charter::new(hosts.iter().map(|host| with_port(host)));
+        let mut config = MembershipConfig::new(hosts.iter().map(|host| with_port(host)));
         if let Some(name) = parameters.name {
-            charter = charter.with_name(name);
+            config = config.with_name(name);
         }
         if let Some(lease_max) = parameters.lease_max {
-            charter = charter.with_lease_max(lease_max);
+            config = config.with_lease_max(lease_max);
         }
         let each = hosts.iter().map(|&host| Self { hosts: host.to_owned(), ..target.clone() });
-        Ok((each.collect(), charter))
+        Ok((each.collect(), config))
     }
 
     fn read(url: &str) -> Result<(Self, Parameters), ConnectError> {
@@ -301,10 +302,11 @@ mod tests {
     #[test]
     fn each_host_of_a_quorum_is_a_server_of_its_own() {
         let url = "zookeeper+quorum://u:p@H1,h2:2182,[::1]/locks?session=4s&name=n&lease_max=5s";
-        let (each, charter) = Target::parse_quorum(url).unwrap();
+        let (each, config) = Target::parse_quorum(url).unwrap();
         let names = ["h1:2181", "h2:2182", "[::1]:2181"];
-        let wanted = Charter::new(names).with_name("n").with_lease_max(Duration::from_secs(5));
-        assert_eq!(charter, wanted);
+        let wanted =
+            MembershipConfig::new(names).with_name("n").with_lease_max(Duration::from_secs(5));
+        assert_eq!(config, wanted);
         let hosts: Vec<_> = each.iter().map(|target| target.hosts.as_str()).collect();
         assert_eq!(hosts, ["H1", "h2:2182", "[::1]"]);
         for target in each {

@@ -74,7 +74,7 @@ where
             },
             Ok(Begun::InFlight { age, .. }) => Refusal::in_flight(age),
             Ok(Begun::Mismatch) => Refusal::mismatch(),
-            Ok(Begun::Tombstone) => Refusal::tombstone(),
+            Ok(Begun::WithoutPayload) => Refusal::complete_without_payload(),
             Ok(Begun::Unknown { age, .. }) => Refusal::unknown(age),
             Ok(other) => {
                 tracing::error!(?other, "an answer of the engine that this layer does not know");

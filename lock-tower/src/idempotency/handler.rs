@@ -13,7 +13,7 @@ use tower_service::Service;
 use super::body::IdempotencyBody;
 use super::capture::{Capture, Captured, Reading, capture};
 use super::config::Config;
-use super::ending::{Draft, Got, Left, let_go, tombstone, until_lost};
+use super::ending::{Draft, Got, Left, let_go, until_lost, without_payload};
 use super::places::Place;
 use super::refusal::Refusal;
 use super::{flow, streams};
@@ -84,7 +84,7 @@ where
             return Ok(response.map(IdempotencyBody::untouched));
         }
         Ran::Unkept(response) => {
-            (tombstone(execution).await, response.map(IdempotencyBody::untouched))
+            (without_payload(execution).await, response.map(IdempotencyBody::untouched))
         }
         Ran::Flowing(head, reading) => {
             return Ok(flow::begin(&config, execution, place, head, reading));
@@ -166,11 +166,11 @@ async fn settle<R>(
             (left, IdempotencyBody::whole(data, trailers))
         }
         Captured::Beyond { data, rest } => {
-            (tombstone(execution).await, IdempotencyBody::begun(data, rest))
+            (without_payload(execution).await, IdempotencyBody::begun(data, rest))
         }
         // It said that it had done its work before its body broke, so it is not run again.
         Captured::Broken { data, error } => {
-            (tombstone(execution).await, IdempotencyBody::broken(data, error))
+            (without_payload(execution).await, IdempotencyBody::broken(data, error))
         }
     };
     (left, Response::from_parts(head, body))

@@ -119,7 +119,8 @@ impl<R> Inlet<R> {
 
 impl<R> Drop for Inlet<R> {
     fn drop(&mut self) {
-        // After an `end` this one is too late: that is there, or the caller has it and looks no more.
+        // After an `end` this one is too late: that is there, or the caller has it and looks no
+        // more.
         self.put(Tail::Broken("the runtime of this response was shut down".into()));
     }
 }

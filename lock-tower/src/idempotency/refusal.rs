@@ -198,10 +198,10 @@ impl<'a> Refusal<'a> {
         Self::new(Cause::Mismatch, status, "idempotency_key_reused", detail)
     }
 
-    pub(super) fn tombstone() -> Self {
+    pub(super) fn complete_without_payload() -> Self {
         let detail = "this request has run, and its response was not kept";
         let code = "idempotency_response_not_stored";
-        Self::new(Cause::Tombstone, StatusCode::CONFLICT, code, detail)
+        Self::new(Cause::WithoutPayload, StatusCode::CONFLICT, code, detail)
             .with(Reply::failed_precondition)
     }
 

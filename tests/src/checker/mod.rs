@@ -81,9 +81,9 @@ impl Checker {
         }
     }
 
-    /// For runs in which a master hangs, is succeeded, and goes on: for a moment it grants to who has
-    /// not heard of its successor, and the tasks of that process hand the key on under tokens lower
-    /// than those of the successor. Tokens are unique then, and writes still never go back.
+    /// For runs in which a master hangs, is succeeded, and goes on: for a moment it grants to who
+    /// has not heard of its successor, and the tasks of that process hand the key on under tokens
+    /// lower than those of the successor. Tokens are unique then, and writes still never go back.
     #[must_use]
     pub fn with_a_former_master(mut self) -> Self {
         self.has_former_master = true;

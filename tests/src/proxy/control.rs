@@ -44,7 +44,8 @@ pub struct Counters {
     pub pushes: u64,
     /// ZooKeeper's pings that came from clients, passed on or not. They come when they like.
     pub pings: u64,
-    /// Published messages and notifications lost by [`Proxy::drop_pushes`](super::Proxy::drop_pushes).
+    /// Published messages and notifications lost by
+    /// [`Proxy::drop_pushes`](super::Proxy::drop_pushes).
     pub pushes_dropped: u64,
     /// Bytes that came from clients.
     pub bytes_to_server: u64,

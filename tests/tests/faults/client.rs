@@ -186,7 +186,7 @@ async fn a_key_that_is_locked_again_under_its_guard_is_re_entered() {
 async fn a_lease_under_100_ms_is_refused_by_name() {
     let server = RedisServer::start();
     let locks = connect(&server.url(), ms(2_000)).await;
-    assert_eq!(locks.promises().lease_min, ms(100));
+    assert_eq!(locks.capabilities().lease_min, ms(100));
     let error = locks.lock("k").lease(ms(99)).await.unwrap_err();
     assert!(error.is_rejected() && error.to_string().contains("lease is 99ms"), "{error}");
     locks.lock("k").lease(ms(100)).await.unwrap().release().await.unwrap();

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use lock_core::LostCause;
+use lock_core::LossReason;
 use tests::checker::Checker;
 use tests::redis::RedisServer;
 use tests::wait::within;
@@ -83,7 +83,7 @@ async fn a_server_clock_that_jumps_forward_is_noticed_at_the_next_renewal() {
     }
     // In the past, so that no renewal comes first.
     assert_eq!(server.command::<u64>(&["PEXPIREAT", "lock:{k}", "1"]), 1);
-    assert_eq!(holder.lost(&guard).await.cause(), LostCause::Taken);
+    assert_eq!(holder.lost(&guard).await.reason(), LossReason::Taken);
     let next = within("the waiter", waiting).await.unwrap().unwrap();
     assert!(next.token() > guard.token());
     assert!(waiter.write(&next).await && !holder.write(&guard).await);

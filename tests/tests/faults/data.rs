@@ -90,8 +90,9 @@ fn put(server: &RedisServer, name: &str, command: &[&str]) {
     server.command::<redis::Value>(&words);
 }
 
-/// F34 (V6, V8): whatever foreign type is stored at one of the lock's keys or at the clock, an acquire
-/// that comes to it fails at once and for good, and nothing is overwritten, nor left beside it.
+/// F34 (V6, V8): whatever foreign type is stored at one of the lock's keys or at the clock, an
+/// acquire that comes to it fails at once and for good, and nothing is overwritten, nor left beside
+/// it.
 #[tokio::test]
 async fn a_foreign_value_at_any_key_of_a_lock_is_a_clear_error_and_stays_as_it_is() {
     let server = RedisServer::start();
@@ -244,7 +245,7 @@ async fn a_forced_release_frees_the_key_whatever_is_in_the_way_of_the_next() {
         put(&server, name, command);
         assert!(locks.force_release("k").await.unwrap());
         let lost = tests::wait::within("the loss", guard.lost()).await;
-        assert_eq!(lost.cause(), lock_core::LostCause::Taken);
+        assert_eq!(lost.reason(), lock_core::LossReason::Taken);
         assert_eq!(server.key("lock:{k}"), None, "{name}");
         server.command::<u64>(&["DEL", name]);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use lock_core::{LostCause, ReleaseError};
+use lock_core::{LossReason, ReleaseError};
 use tests::checker::Checker;
 use tests::proxy::{Action, Direction, Flow};
 use tests::redis::RedisServer;
@@ -31,7 +31,7 @@ async fn a_holder_behind_a_black_hole_is_told_by_its_own_clock_before_another_is
     let lost = holder.lost(&guard).await;
     // A renewal that was answered just before the hole may have begun the lease anew.
     assert!(start.elapsed() < left.max(ms(900)) + SLACK, "{:?}", start.elapsed());
-    assert_eq!((lost.cause(), lost.token()), (LostCause::Expired, guard.token()));
+    assert_eq!((lost.reason(), lost.token()), (LossReason::Expired, guard.token()));
     assert!(!guard.is_held());
     let next = within("the rival", waiting).await.unwrap().unwrap();
     assert!(next.token() > guard.token());

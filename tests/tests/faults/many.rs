@@ -120,8 +120,8 @@ async fn claims_that_ask_together_exclude_each_other_and_have_tokens_that_grow()
     nothing_left(&server, clients).await;
 }
 
-/// V2, V5, V6: the only worker is blocked while calls for many claims are under way, for longer than a
-/// request may take. None of them hangs, none is granted to nobody, and all go on.
+/// V2, V5, V6: the only worker is blocked while calls for many claims are under way, for longer
+/// than a request may take. None of them hangs, none is granted to nobody, and all go on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn claims_that_ask_together_outlive_a_blocked_worker() {
     let server = RedisServer::start();

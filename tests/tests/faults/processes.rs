@@ -42,7 +42,8 @@ async fn a_frozen_holder_is_succeeded_at_its_lease_end_and_what_it_writes_is_ref
     nothing_left(&server, [locks]).await;
 }
 
-/// F02 (V1, V2, V3, V6): a runtime that is blocked for three leases loses none: its conductor renews.
+/// F02 (V1, V2, V3, V6): a runtime that is blocked for three leases loses none: its conductor
+/// renews.
 #[tokio::test]
 async fn a_holder_whose_runtime_is_blocked_past_its_lease_keeps_its_lock() {
     let (server, history) = (RedisServer::start(), History::new());

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use lock_core::LostCause;
+use lock_core::LossReason;
 use tests::proxy::{Action, Direction, Flow};
 use tests::redis::RedisServer;
 use tests::wait::{eventually, within};
@@ -100,7 +100,7 @@ async fn a_lease_counts_from_the_last_answered_request() {
     proxy.set(Direction::ToClient, Flow::BlackHole);
     let lost = within("the loss", guard.lost()).await;
     let took = granted.elapsed();
-    assert_eq!(lost.cause(), LostCause::Expired);
+    assert_eq!(lost.reason(), LossReason::Expired);
     assert!(took < ms(900) + SLACK, "{took:?}");
     assert_eq!(locks.stats().renewals, 0);
     drop(guard);

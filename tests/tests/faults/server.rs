@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use lock_core::LostCause;
+use lock_core::LossReason;
 use tests::checker::Checker;
 use tests::redis::{RedisOptions, RedisServer};
 use tests::wait::{eventually, within};
@@ -23,7 +23,7 @@ async fn a_restart_without_persistence_tells_the_holder_and_takes_no_token_back(
     let guard = guard.unwrap();
     server.restart();
     assert!(server.keys().is_empty());
-    assert_eq!(holder.lost(&guard).await.cause(), LostCause::Taken);
+    assert_eq!(holder.lost(&guard).await.reason(), LossReason::Taken);
     let (next, _) = rival.acquire("k", ms(5_000)).await;
     let next = next.unwrap();
     assert!(next.token() > guard.token());
@@ -79,7 +79,7 @@ async fn grants_of_a_lost_second_are_told_and_their_tokens_are_not_given_again()
     server.restart();
     assert!(server.key("lock:{k}").is_none());
     assert_eq!(fence(&server, "k"), Some(before), "the clock went back");
-    assert_eq!(within("the loss", guard.lost()).await.cause(), LostCause::Taken);
+    assert_eq!(within("the loss", guard.lost()).await.reason(), LossReason::Taken);
     let rival = connect(&server.url(), ms(6_000)).await;
     let next = rival.lock("k").await.unwrap();
     assert!(next.token() > guard.token());
@@ -172,7 +172,7 @@ async fn a_deletion_by_hand_is_told_at_once_to_a_hold_that_was_renewed() {
         line_of(&server, "k", 0).await;
         server.command::<redis::Value>(throw);
         let lost = within("the loss", guard.lost()).await;
-        assert_eq!(lost.cause(), LostCause::Taken, "{throw:?}");
+        assert_eq!(lost.reason(), LossReason::Taken, "{throw:?}");
         server.command::<u64>(&["DEL", "lock:{k}"]);
     }
     nothing_left(&server, [locks, other]).await;
@@ -190,7 +190,7 @@ async fn holders_are_told_as_soon_as_a_server_is_back_without_its_data() {
     }
     server.restart();
     for guard in &guards {
-        assert_eq!(within("the loss", guard.lost()).await.cause(), LostCause::Taken);
+        assert_eq!(within("the loss", guard.lost()).await.reason(), LossReason::Taken);
     }
     let again = locks.lock("k:0").await.unwrap();
     assert!(again.token() > guards[0].token());
@@ -248,7 +248,7 @@ async fn a_lock_that_the_server_threw_away_is_told_at_the_next_renewal() {
         });
         line_of(&server, "k", 1).await;
         throw(&server);
-        assert_eq!(holder.lost(&guard).await.cause(), LostCause::Taken, "{way}");
+        assert_eq!(holder.lost(&guard).await.reason(), LossReason::Taken, "{way}");
         let next = within("the waiter", waiting).await.unwrap().unwrap();
         assert!(next.token() > guard.token(), "{way}");
         assert!(waiter.write(&next).await && !holder.write(&guard).await, "{way}");

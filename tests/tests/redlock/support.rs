@@ -57,7 +57,7 @@ impl Servers {
         keys.filter(|key| !stays(&key.name)).map(|key| format!("{key:?}")).collect()
     }
 
-    /// Waits until a member has an enrolment with a floor, other than `before`.
+    /// Waits until a member has an enrolment with a minimum token, other than `before`.
     pub(crate) async fn repaired(&self, member: usize, before: &str) {
         let is_repaired = || {
             let text = self.enrolment(member);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use lock_core::{
-    AcquireError, Background, BlockedBy, LockClient, LockGuard, LockOptions, LostCause,
+    AcquireError, Background, BlockedBy, LockClient, LockGuard, LockOptions, LossReason,
 };
 use tests::wait::{eventually, within};
 use tokio::runtime::{Builder, Runtime};
@@ -185,7 +185,7 @@ fn the_end_of_the_runtime_that_made_the_session_is_not_the_end_of_the_session() 
 
         server.expire_session(session);
         let lost = within("the loss", ours.lost()).await;
-        assert!(matches!(lost.cause(), LostCause::Taken | LostCause::Expired), "{lost}");
+        assert!(matches!(lost.reason(), LossReason::Taken | LossReason::Expired), "{lost}");
         assert!(within("the release", ours.release()).await.unwrap_err().is_not_held());
         eventually("it is in line again", || {
             server.line("theirs").len() == 2 && server.line("theirs")[1] != line[1]
@@ -275,7 +275,7 @@ async fn a_shutdown_gives_everything_back_and_says_so() {
     server.line_of("theirs", 2).await;
     let report = locks.shutdown(ms(200)).await;
     assert_eq!((report.abandoned, report.complete), (1, true));
-    assert_eq!(within("the loss", ours.lost()).await.cause(), LostCause::Shutdown);
+    assert_eq!(within("the loss", ours.lost()).await.reason(), LossReason::Shutdown);
     assert!(waiting.await.unwrap().unwrap_err().is_closed());
     assert!(locks.lock("new").await.unwrap_err().is_closed());
     assert_eq!((server.line("ours").len(), server.line("theirs").len()), (0, 1));

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use lock_core::{LostCause, ReleaseError};
+use lock_core::{LossReason, ReleaseError};
 use tests::checker::Checker;
 use tests::proxy::{Direction, Flow, Proxy};
 use tests::wait::{eventually, within};
@@ -33,7 +33,7 @@ async fn a_holder_behind_a_black_hole_is_told_by_its_own_clock_before_another_is
         let lost = holder.lost(&guard).await;
         assert!(start.elapsed() < SHORT * 2 / 3 + LATE, "{:?}", start.elapsed());
         assert!(!waiting.is_finished() && server.holder("k").is_some(), "told in time");
-        assert_eq!((lost.cause(), lost.token()), (LostCause::Expired, guard.token()));
+        assert_eq!((lost.reason(), lost.token()), (LossReason::Expired, guard.token()));
         assert!(!guard.is_held());
         let next = within("the rival", waiting).await.unwrap().unwrap();
         assert!(start.elapsed() < SHORT + TICK * 2 + SLACK, "{:?}", start.elapsed());

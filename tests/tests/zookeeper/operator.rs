@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use lock_core::LostCause;
+use lock_core::LossReason;
 use tests::checker::Checker;
 
 use crate::support::*;
@@ -21,7 +21,7 @@ async fn a_holder_whose_node_is_deleted_by_hand_is_told_at_once() {
     assert!(server.delete(&format!("/k/{}", server.line("k")[0])));
     let lost = actor.lost(&guard).await;
     assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
-    assert_eq!((lost.cause(), guard.is_held()), (LostCause::Taken, false));
+    assert_eq!((lost.reason(), guard.is_held()), (LossReason::Taken, false));
     assert!(actor.release(guard).await.unwrap_err().is_not_held());
     let (guard, _) = actor.acquire("k", ms(1_000)).await;
     actor.release(guard.unwrap()).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use lock_core::LostCause;
+use lock_core::LossReason;
 use tests::proxy::{Action, Direction, Flow};
 use tests::wait::{eventually, within};
 
@@ -135,7 +135,7 @@ async fn a_hold_counts_from_the_last_answered_write() {
     proxy.set(Direction::ToClient, Flow::BlackHole);
     let lost = within("the loss", guard.lost()).await;
     let took = start.elapsed();
-    assert_eq!(lost.cause(), LostCause::Expired);
+    assert_eq!(lost.reason(), LossReason::Expired);
     assert!(took < SHORT * 2 / 3 + LATE, "{took:?}");
     drop(guard);
     proxy.resume();

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use lock_core::{LockGuard, LostCause};
+use lock_core::{LockGuard, LossReason};
 use tests::checker::Checker;
 use tests::wait::{eventually, within};
 use tokio::task::JoinHandle;
@@ -59,7 +59,7 @@ async fn a_holder_is_told_while_its_server_is_away_and_has_the_key_again_when_it
     let start = Instant::now();
     let lost = within("the loss", guard.lost()).await;
     assert!(start.elapsed() < SHORT * 2 / 3 + LATE, "{:?}", start.elapsed());
-    assert_eq!(lost.cause(), LostCause::Expired);
+    assert_eq!(lost.reason(), LossReason::Expired);
     let error = locks.lock("k").wait(ms(300)).await.unwrap_err();
     assert!(error.is_unavailable() && error.is_retryable(), "{error}");
     let waiting = tokio::spawn(locks.lock("k").wait(ms(30_000)).acquire());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use lock_core::quorum::{Charter, Quorum};
+use lock_core::quorum::{MembershipConfig, Quorum};
 use lock_core::zookeeper::ZooKeeper;
 use lock_core::{LockClient, LockOptions};
 use tests::checker::{Checker, Report};
@@ -40,8 +40,8 @@ pub(crate) fn client(servers: &Servers) -> LockClient {
 
 fn client_of(members: Vec<ZooKeeper>) -> LockClient {
     // Some reach them through links of their own.
-    let charter = Charter::new(["one", "two", "three"]).with_name("of the test");
-    let quorum = Quorum::managed(members, charter.with_lease_max(LEASE));
+    let config = MembershipConfig::new(["one", "two", "three"]).with_name("of the test");
+    let quorum = Quorum::managed(members, config.with_lease_max(LEASE));
     LockClient::with_backend(quorum.expect("three"))
 }
 

@@ -60,7 +60,7 @@ impl Servers {
     pub(crate) fn left(&self) -> Vec<String> {
         let nodes = self.all.iter().flat_map(|server| server.tree("/"));
         let stays = |path: &str| {
-            path.contains("/{lock-fences}") || path.ends_with("/{lock-quorum}") || path == "/locks"
+            path.contains("/{lock-tokens}") || path.ends_with("/{lock-quorum}") || path == "/locks"
         };
         nodes.filter(|node| !stays(&node.path)).map(|node| format!("{node:?}")).collect()
     }

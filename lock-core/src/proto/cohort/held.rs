@@ -36,7 +36,7 @@ impl<R> Held<R> {
     /// each, fewer if the fairness bounds of `ask` cut the row of hand-offs short.
     pub(super) fn ask_for_tokens<W>(&mut self, line: usize, ask: &Ask, fx: &mut Effects<W, R>) {
         // This runs at every arrival, and most find enough.
-        let left = self.fences.left();
+        let left = self.tokens.left();
         if left >= TOKENS_LOW_MAX || !self.may_ask_for_tokens() {
             return;
         }
@@ -68,7 +68,7 @@ impl<R> Held<R> {
 
     /// Whether nobody can be granted this claim any more: no token is left, and none will come.
     pub(super) fn is_used_up(&self) -> bool {
-        self.spent && self.fences.left() == 0
+        self.spent && self.tokens.left() == 0
     }
 
     pub(super) fn replicas(&self) -> Option<Replicas> {
@@ -87,7 +87,7 @@ impl<R> Held<R> {
     /// So little of the lease is left only if renewals have failed, or this process was stopped:
     /// who was given the rest would lose what it asked for.
     pub(super) fn is_stale_for(&self, ask: &Ask, now: Instant) -> bool {
-        self.fences.left() == 0 || self.unconfirmed || !self.clock.has_half_of(ask.terms.lease, now)
+        self.tokens.left() == 0 || self.unconfirmed || !self.clock.has_half_of(ask.terms.lease, now)
     }
 
     /// Whether the fairness bounds of the next in line allow one more hand-off here.
@@ -136,7 +136,7 @@ impl<W, R> Cohort<W, R> {
             fx.poke = true;
             return false;
         }
-        let Some(token) = held.fences.take() else { return false };
+        let Some(token) = held.tokens.take() else { return false };
         if let Some(reply) = held.reply.take() {
             // Released to nobody at first, and wanted here again before it was withdrawn.
             fx.reply = Some((reply, ReleaseAnswer::Released));
@@ -294,7 +294,7 @@ impl<W, R> Cohort<W, R> {
             lease: terms.lease,
             replicas: terms.replicas.map(Box::new),
             clock,
-            fences: grant.fences,
+            tokens: grant.tokens,
             renew_now: false,
             refilling: false,
             has_failed: false,
@@ -345,9 +345,9 @@ impl<W, R> Cohort<W, R> {
                     return self.expire_hold(now, fx);
                 }
                 held.clock.renewed(sent, grant.valid_for);
-                held.spent = grant.fences.left() == 0;
+                held.spent = grant.tokens.left() == 0;
                 if !held.spent {
-                    held.fences.extend(grant.fences);
+                    held.tokens.extend(grant.tokens);
                 }
                 match (grant.wanted, held.wanted) {
                     (true, None) => (held.wanted, held.handed_off) = (Some(now), 0),
@@ -365,7 +365,7 @@ impl<W, R> Cohort<W, R> {
                 }
             }
             Ok(Renewal::Lost) => {
-                self.lose(LostCause::Taken, now, fx);
+                self.lose(LossReason::Taken, now, fx);
                 if let Place::Held(held) = &mut self.place {
                     held.over = true;
                 }

@@ -34,12 +34,12 @@ use super::lease::LeaseClock;
 use super::line::Line;
 pub(crate) use super::line::SeatId;
 use crate::backend::{Fault, Replicas, Terms};
-use crate::proto::{BlockedBy, LostCause};
-use crate::token::FenceRange;
+use crate::proto::{BlockedBy, LossReason};
+use crate::token::TokenBlock;
 use crate::view::Quantiles;
 pub(crate) use changes::Changes;
 use changes::{Ended, HandOff};
-pub(crate) use told::News;
+pub(crate) use told::Event;
 
 /// What one waiter asks for.
 #[derive(Debug, Clone, Copy)]
@@ -205,8 +205,8 @@ struct Held<R> {
     lease: Duration,
     replicas: Option<Box<Replicas>>,
     clock: LeaseClock,
-    fences: FenceRange,
-    /// The store has no more tokens for this claim than those in `fences`.
+    tokens: TokenBlock,
+    /// The store has no more tokens for this claim than those in `tokens`.
     spent: bool,
     /// Somebody asked for the key: once the hold is over, the claim is given back.
     revoke_requested: bool,
@@ -251,12 +251,12 @@ struct Holder {
 #[derive(Debug)]
 struct LostHold {
     token: u64,
-    cause: LostCause,
+    reason: LossReason,
     guards: u32,
 }
 
 impl Holder {
-    fn ended(&self, now: Instant, lost: Option<LostCause>) -> Ended {
+    fn ended(&self, now: Instant, lost: Option<LossReason>) -> Ended {
         Ended { held_for: now.saturating_duration_since(self.since), lost }
     }
 }

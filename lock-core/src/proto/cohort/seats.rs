@@ -88,7 +88,7 @@ impl<W, R> Cohort<W, R> {
         if held.holder.is_some() || awaited || !good {
             return None;
         }
-        let token = held.fences.take()?;
+        let token = held.tokens.take()?;
         if let Some(reply) = held.reply.take() {
             fx.reply = Some((reply, ReleaseAnswer::Released));
         }

@@ -253,7 +253,7 @@ impl<W, R> Cohort<W, R> {
     /// The driver is gone, with its runtime or by a panic: its claim dies at the store with the
     /// lease. The hold is over for its guard, and those who wait are told why.
     pub(crate) fn orphan(&mut self, why: Fault, now: Instant, fx: &mut Effects<W, R>) {
-        self.lose(LostCause::Shutdown, now, fx);
+        self.lose(LossReason::Shutdown, now, fx);
         self.place = Place::Vacant;
         self.has_driver = false;
         self.fail_all(&Verdict::Unavailable(why), fx);
@@ -268,7 +268,7 @@ fn is_unreplicated(fault: &Fault, asking: &Asking) -> bool {
 /// A hold without a token cannot be given to anybody, and asking again would be answered the same.
 fn with_token(attempt: Attempt) -> Result<Attempt, Fault> {
     match attempt {
-        Attempt::Granted(grant) if grant.fences.left() == 0 => {
+        Attempt::Granted(grant) if grant.tokens.left() == 0 => {
             Err(Fault::new(FaultKind::Refused, "the store granted the lock without a token"))
         }
         attempt => Ok(attempt),

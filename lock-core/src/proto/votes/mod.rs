@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use seat::{Part, Seat, Share, Standing};
 
 use crate::backend::{Attempt, Fault, FaultKind, Renewal};
-use crate::token::FenceRange;
+use crate::token::TokenBlock;
 
 /// A member that has not answered when a majority has, is waited for as long again, and for this
 /// long at least.
@@ -44,7 +44,7 @@ pub(crate) struct Votes {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ruling {
     /// Held until then, under these tokens.
-    Granted { fences: FenceRange, until: Instant, wanted: bool, handed_on: bool },
+    Granted { tokens: TokenBlock, until: Instant, wanted: bool, handed_on: bool },
     /// Granted once these members count to this token.
     Raise { members: Vec<usize>, to: u64 },
     /// More answers are needed; after this time what there is has to do.
@@ -227,9 +227,9 @@ impl Votes {
         match (answer, &seat.standing) {
             (Ok(Renewal::Held(grant)), Standing::Granted(share)) => {
                 // The tokens are those of the grant: these would not be above those of others.
-                let Share { fences, handed_on, part, .. } = *share;
+                let Share { tokens, handed_on, part, .. } = *share;
                 let renewed = Share::new(grant, sent, share.counter);
-                seat.standing = Standing::Granted(Share { fences, handed_on, part, ..renewed });
+                seat.standing = Standing::Granted(Share { tokens, handed_on, part, ..renewed });
             }
             (Ok(Renewal::Lost), _) => seat.standing = Standing::Outside,
             // What it held goes on until its time is over.
@@ -340,19 +340,19 @@ impl Votes {
     }
 
     fn grant(&self, now: Instant) -> Ruling {
-        let firsts = self.shares(now).filter_map(|(_, share)| share.fences.first());
-        let lasts = self.shares(now).filter_map(|(_, share)| share.fences.last());
-        let fences = match (firsts.max(), lasts.max()) {
-            (Some(first), Some(last)) => FenceRange::new(first, last),
-            _ => FenceRange::empty(),
+        let firsts = self.shares(now).filter_map(|(_, share)| share.tokens.first());
+        let lasts = self.shares(now).filter_map(|(_, share)| share.tokens.last());
+        let tokens = match (firsts.max(), lasts.max()) {
+            (Some(first), Some(last)) => TokenBlock::new(first, last),
+            _ => TokenBlock::empty(),
         };
-        let to = fences.last().unwrap_or(0);
+        let to = tokens.last().unwrap_or(0);
         let counted = || self.shares(now).filter(|(_, share)| share.counter >= to);
         match self.until(counted().map(|(_, share)| share.until)) {
             Some(until) => {
                 let wanted = counted().any(|(_, share)| share.wanted);
                 let handed_on = counted().any(|(_, share)| share.handed_on);
-                Ruling::Granted { fences, until, wanted, handed_on }
+                Ruling::Granted { tokens, until, wanted, handed_on }
             }
             None => {
                 let behind = self.shares(now).filter(|(_, share)| share.counter < to);

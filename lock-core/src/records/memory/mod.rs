@@ -91,8 +91,8 @@ impl MemoryRecords {
             Some(Record { state: State::Completed(Outcome::Payload(payload)), .. }) => {
                 return Ok(Claimed::Done(payload.clone()));
             }
-            Some(Record { state: State::Completed(Outcome::Tombstone), .. }) => {
-                return Ok(Claimed::Tombstone);
+            Some(Record { state: State::Completed(Outcome::WithoutPayload), .. }) => {
+                return Ok(Claimed::WithoutPayload);
             }
             Some(
                 record @ Record {
@@ -144,7 +144,7 @@ impl MemoryRecords {
                 // A slice of a larger buffer would keep all of it alive for as long.
                 let outcome = match outcome {
                     Outcome::Payload(payload) => Outcome::Payload(Bytes::copy_from_slice(payload)),
-                    Outcome::Tombstone => Outcome::Tombstone,
+                    Outcome::WithoutPayload => Outcome::WithoutPayload,
                 };
                 records.put(id, &claim, State::Completed(outcome), now);
                 Written::Yes
@@ -203,7 +203,7 @@ impl RecordStore for MemoryRecords {
                     Found::InFlight { age, token: record.token }
                 }
                 State::Completed(Outcome::Payload(payload)) => Found::Done(payload.clone()),
-                State::Completed(Outcome::Tombstone) => Found::Tombstone,
+                State::Completed(Outcome::WithoutPayload) => Found::WithoutPayload,
             },
         };
         Box::pin(ready(Ok(found)))

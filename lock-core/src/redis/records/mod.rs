@@ -239,7 +239,7 @@ impl RecordStore for RedisRecords {
         let mut call = on_record(&COMPLETE, id);
         let (state, payload) = match outcome {
             Outcome::Payload(payload) => ("d", &payload[..]),
-            Outcome::Tombstone => ("t", &[][..]),
+            Outcome::WithoutPayload => ("t", &[][..]),
         };
         call.command.arg(digits(token)).arg(state).arg(payload).arg(millis(ttl));
         Box::pin(async move { reply::written(self.call(call).await?) })

@@ -82,8 +82,8 @@ impl Current {
     }
 }
 
-/// With more holds than this, none is tracked: what that costs the server is as much again as to renew
-/// them.
+/// With more holds than this, none is tracked: what that costs the server is as much again as to
+/// renew them.
 const TRACKED_MAX: usize = 10_000;
 
 /// The pause between two tries to reach a server that another may succeed.

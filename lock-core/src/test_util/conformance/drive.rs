@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
 use crate::backend::{
-    Attempt, Backend, Claim, ClaimId, Fault, Grant, Mode, Promises, Renewal, Terms, Withdrawal,
+    Attempt, Backend, Capabilities, Claim, ClaimId, Fault, Grant, Mode, Renewal, Terms, Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
@@ -89,8 +89,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn promises(&self) -> Promises {
-        Backend::promises(&self.backend)
+    pub(super) fn capabilities(&self) -> Capabilities {
+        Backend::capabilities(&self.backend)
     }
 
     /// A claim that waits, with a lease that does not end by itself here.
@@ -152,7 +152,7 @@ impl<C: Claim> Asker<C> {
         let terms = Terms {
             lease,
             mode: Mode::Exclusive,
-            fences: FENCES,
+            tokens_max: FENCES,
             queues,
             name: None,
             replicas: None,

@@ -24,7 +24,7 @@ pub async fn an_attempt_whose_reply_was_lost_is_granted_when_it_asks_again(subje
     let again = unlucky.takes().await;
     match script.calls()[0].reply {
         Some(Reply::Attempt(Attempt::Granted(lost))) => {
-            assert!(again.fences.first() >= lost.fences.first());
+            assert!(again.tokens.first() >= lost.tokens.first());
         }
         lost => panic!("a free key was not granted: {lost:?}"),
     }
@@ -47,7 +47,7 @@ pub async fn a_place_in_the_line_whose_reply_was_lost_is_taken_once(subject: &dy
     unlucky.is_blocked().await;
     let waiters = one.inspect().await.waiters;
     assert_eq!(waiters.len(), 2, "{waiters:?}");
-    if one.promises().fifo {
+    if one.capabilities().fifo {
         assert!(unlucky.is(&waiters[0].claim) && last.is(&waiters[1].claim), "{waiters:?}");
     }
     last.leaves().await;
@@ -75,7 +75,7 @@ pub async fn a_renewal_whose_reply_was_lost_can_be_repeated(subject: &dyn Subjec
             Some(Reply::Renewal(Renewal::Held(grant))) => grant,
             _ => continue,
         };
-        assert!(!one.promises().fencing || grant.fences.first() > before.fences.last());
+        assert!(!one.capabilities().fencing || grant.tokens.first() > before.tokens.last());
     }
     next.releases().await;
     case.is_free(&one).await;

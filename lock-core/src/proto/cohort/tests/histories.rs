@@ -118,8 +118,12 @@ fn happen(world: &mut World, event: Event) {
             world.answer(Some((tokens, wanted)), served);
         }
         Event::Watch(index, revoke) if !world.guards.is_empty() => {
-            let news = if revoke { News::RevokeRequested } else { News::Lost };
-            world.watch(index.index(world.guards.len()), news);
+            let event = if revoke {
+                super::super::Event::RevokeRequested
+            } else {
+                super::super::Event::Lost
+            };
+            world.watch(index.index(world.guards.len()), event);
         }
         Event::Silence => world.answer(None, false),
         Event::Left => world.left(),

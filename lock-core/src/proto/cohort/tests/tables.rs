@@ -272,9 +272,9 @@ fn a_grant_without_a_token_is_a_fault_and_is_given_back() {
     let mut world = World::new();
     world.enter(world.ask(ms(1_000)), MAX);
     world.turn();
-    let fences = FenceRange::empty();
+    let tokens = TokenBlock::empty();
     let (wanted, handed_on, revoke_requested) = (false, false, false);
-    let grant = Grant { fences, valid_for: LEASE, wanted, handed_on, revoke_requested };
+    let grant = Grant { tokens, valid_for: LEASE, wanted, handed_on, revoke_requested };
     world.answer_attempt(Ok(Attempt::Granted(grant)));
     assert!(matches!(world.read(0), Verdict::Unavailable(fault) if !fault.is_transient()));
     world.turn();
@@ -383,7 +383,7 @@ fn a_late_held_does_not_revive_a_hold() {
     world.turn();
     assert!(world.leaving.is_some(), "the key is given back at once");
     let cause = world.cohort.lost(1, world.now, &mut Effects::none());
-    assert_eq!(cause, Some(LostCause::Expired));
+    assert_eq!(cause, Some(LossReason::Expired));
     world.finish();
 }
 
@@ -397,7 +397,7 @@ fn a_held_that_comes_before_the_driver_saw_the_end_of_the_lease_does_not_revive_
     world.answer(Some((5, false)), true);
     assert_eq!(world.cohort.holder(), None);
     let cause = world.cohort.lost(1, world.now, &mut Effects::none());
-    assert_eq!(cause, Some(LostCause::Expired));
+    assert_eq!(cause, Some(LossReason::Expired));
     world.finish();
 }
 
@@ -408,6 +408,6 @@ fn an_orphaned_cohort_tells_its_holder_and_its_waiters() {
     world.cohort.orphan(super::world::fault(), world.now, &mut fx);
     assert_eq!(fx.wake_more.len(), 2);
     let cause = world.cohort.lost(1, world.now, &mut Effects::none());
-    assert_eq!(cause, Some(LostCause::Shutdown));
+    assert_eq!(cause, Some(LossReason::Shutdown));
     assert!(world.cohort.retire(false));
 }

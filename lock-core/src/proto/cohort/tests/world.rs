@@ -14,7 +14,7 @@ const TURNS_MAX: u32 = 1_000;
 /// The terms of one who asks for this lease, and nothing else.
 pub(super) fn lasting(lease: Duration) -> Terms {
     let (mode, name, replicas) = (Mode::Exclusive, None, None);
-    Terms { lease, mode, fences: 8, queues: true, name, replicas }
+    Terms { lease, mode, tokens_max: 8, queues: true, name, replicas }
 }
 
 /// The same, and that so many replicas acknowledge the grant in this time.
@@ -289,9 +289,9 @@ impl World {
     }
 
     /// The holder wants to know something of its hold.
-    pub(super) fn watch(&mut self, index: usize, news: News) -> u32 {
+    pub(super) fn watch(&mut self, index: usize, event: Event) -> u32 {
         let name = self.name();
-        let number = self.cohort.watch(self.guards[index], news, None, name);
+        let number = self.cohort.watch(self.guards[index], event, None, name);
         if number.is_some() {
             self.watching.push(name);
         }
@@ -366,7 +366,7 @@ impl World {
             && !self.waiting.is_empty()
         {
             // After a fault the store is left alone for a ninth of the lease.
-            let given_back = held.revoke_requested || (self.spent && held.fences.left() == 0);
+            let given_back = held.revoke_requested || (self.spent && held.tokens.left() == 0);
             let ninth = self.now + held.lease / 9;
             let soon = !given_back && until.is_some_and(|until| until <= ninth);
             assert!(answer_due || soon, "the lock is idle here, and somebody waits");

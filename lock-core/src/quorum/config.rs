@@ -11,7 +11,7 @@ pub(super) const MEMBERS_MIN: usize = 3;
 /// More of them cost more than they bear.
 pub(super) const MEMBERS_MAX: usize = 9;
 
-/// The longest lease of a quorum whose charter says nothing: 30 s.
+/// The longest lease of a quorum whose configuration says nothing: 30 s.
 const LEASE_MAX: Duration = Duration::from_secs(30);
 
 /// What the longest lease may be.
@@ -25,16 +25,16 @@ const NAME_BYTES_MAX: usize = 128;
 const MEMBER_BYTES_MAX: usize = 260;
 
 /// What all clients of a [managed](super::Quorum::managed) quorum must agree on. A client that
-/// finds another charter at any member serves nothing: two lists of members that differ may grant
-/// one key twice.
+/// finds another configuration at any member serves nothing: two lists of members that differ may
+/// grant one key twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Charter {
+pub struct MembershipConfig {
     pub(super) members: Vec<String>,
     name: Option<String>,
     lease_max: Duration,
 }
 
-impl Charter {
+impl MembershipConfig {
     /// The quorum of these members, 3 to 9, each named as all clients name it (`host:port`), in
     /// the order of the stores. Leases are up to 30 s.
     pub fn new<M: Into<String>>(members: impl IntoIterator<Item = M>) -> Self {
@@ -109,29 +109,29 @@ mod tests {
 
     #[test]
     fn a_list_is_one_quorum_in_whatever_order() {
-        let one = Charter::new(["c:1", "a:1", "b:1"]).check(3).unwrap();
-        assert_eq!(one, Charter::new(["a:1", "b:1", "c:1"]).check(3).unwrap());
+        let one = MembershipConfig::new(["c:1", "a:1", "b:1"]).check(3).unwrap();
+        assert_eq!(one, MembershipConfig::new(["a:1", "b:1", "c:1"]).check(3).unwrap());
         assert_eq!(one.quorum, "a:1,b:1,c:1");
-        let named = Charter::new(["c:1", "a:1", "b:1"]).with_name("n").check(3).unwrap();
+        let named = MembershipConfig::new(["c:1", "a:1", "b:1"]).with_name("n").check(3).unwrap();
         assert_eq!(named.quorum, "n");
     }
 
     #[test]
     fn what_is_no_quorum_is_refused() {
-        let three = || Charter::new(["a", "b", "c"]);
-        for (charter, what) in [
-            (Charter::new(["a", "b"]), "not 2"),
-            (Charter::new((0..10).map(|n| n.to_string())), "not 10"),
-            (Charter::new(["a", "b", "c", "d"]), "4 names"),
-            (Charter::new(["a", "b", "a"]), "`a`"),
-            (Charter::new(["a", "", "b"]), "member 1"),
+        let three = || MembershipConfig::new(["a", "b", "c"]);
+        for (config, what) in [
+            (MembershipConfig::new(["a", "b"]), "not 2"),
+            (MembershipConfig::new((0..10).map(|n| n.to_string())), "not 10"),
+            (MembershipConfig::new(["a", "b", "c", "d"]), "4 names"),
+            (MembershipConfig::new(["a", "b", "a"]), "`a`"),
+            (MembershipConfig::new(["a", "", "b"]), "member 1"),
             (three().with_name(""), "the name of the quorum"),
             (three().with_name("two\nlines"), "the name of the quorum"),
             (three().with_lease_max(Duration::from_millis(999)), "999ms"),
             (three().with_lease_max(Duration::from_micros(1_500_500)), "1.5005s"),
             (three().with_lease_max(Duration::from_secs(3_601)), "3601s"),
         ] {
-            let error = charter.check(3).unwrap_err().to_string();
+            let error = config.check(3).unwrap_err().to_string();
             assert!(error.contains(what), "{error}");
         }
     }

@@ -9,7 +9,7 @@ use super::{MemberClaim, Mode, Terms};
 /// What a backend can do, as data that a user can ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Promises {
+pub struct Capabilities {
     /// Every grant carries a token greater than all before it.
     pub fencing: bool,
     /// Claims are granted in their order of arrival at the store. One that comes when a lease has
@@ -39,8 +39,8 @@ pub struct Promises {
     pub lease_max: Duration,
 }
 
-impl Promises {
-    /// Promises nothing, with leases from 10 ms to 24 h; set the fields that hold.
+impl Capabilities {
+    /// Capabilities nothing, with leases from 10 ms to 24 h; set the fields that hold.
     #[must_use]
     pub const fn none() -> Self {
         Self {

@@ -2,12 +2,12 @@
 //!
 //! A member that lost its data has forgotten what it granted, and how far its tokens were. So it
 //! grants nothing until every lease that it may have granted is over (its *quarantine*), and then
-//! only above a *floor*: the highest token that any of the others has reserved, read when the
-//! quarantine was over already, as a grant of before may still be raising the others until then.
-//! The quarantine is over when the member's clock says so *and* whoever repairs it has known of it
-//! for as long: what loses a member's data, a new machine or a new disk, often sets its clock anew.
-//! A majority of the others must be read, as any grant of before that counted this member counted
-//! enough others to meet it there.
+//! only above a *minimum token*: the highest token that any of the others has reserved, read when
+//! the quarantine was over already, as a grant of before may still be raising the others until
+//! then. The quarantine is over when the member's clock says so *and* whoever repairs it has known
+//! of it for as long: what loses a member's data, a new machine or a new disk, often sets its clock
+//! anew. A majority of the others must be read, as any grant of before that counted this member
+//! counted enough others to meet it there.
 //!
 //! Where a majority lost its data at once, nobody knows what it had granted. When all are past
 //! their quarantine they begin again with what there is; that tokens grow rests on clocks then.
@@ -25,17 +25,17 @@ use std::time::{Duration, Instant};
 
 pub(crate) use standing::{Identity, Standing};
 
-use crate::backend::{Enrolment, Look, SEEN_WITHIN};
+use crate::backend::{Enrolment, Probe, SEEN_WITHIN};
 
 /// Members that were founded so short a while ago may have companions that were not reached yet.
 const FOUNDING_WITHIN: Duration = Duration::from_secs(10);
 
-/// A member that is kept away is looked at again so often: its clock may be set anew.
-const KEPT_AWAY_LOOKS: Duration = Duration::from_secs(10);
+/// A member that is kept away is probed again so often: its clock may be set anew.
+const KEPT_AWAY_PROBES: Duration = Duration::from_secs(10);
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Roll {
+pub(crate) struct Membership {
     identity: Identity,
     seats: Vec<Seat>,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Roll {
 #[derive(Debug, Default)]
 struct Seat {
     seen: Option<Seen>,
-    /// The last look at it failed.
+    /// The last probe of it failed.
     failed: bool,
     /// The last enrolment that was seen, and when it was heard of first.
     met: Option<(u64, Instant)>,
@@ -54,19 +54,19 @@ struct Seat {
     known: bool,
 }
 
-/// One look.
+/// One probe.
 #[derive(Debug)]
 struct Seen {
     sent: Instant,
     heard: Instant,
-    look: Look,
+    probe: Probe,
 }
 
 /// What is to be done now.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// These are to be looked at.
-    pub(crate) looks: Vec<usize>,
+    /// These are to be probed.
+    pub(crate) probes: Vec<usize>,
     /// These are to be enrolled.
     pub(crate) acts: Vec<Act>,
     /// When there is more to do though nothing was heard.
@@ -78,7 +78,7 @@ pub(crate) struct Plan {
 pub(crate) struct Act {
     pub(crate) member: usize,
     /// It is written if the member is as it was seen then.
-    pub(crate) seen: Look,
+    pub(crate) seen: Probe,
     pub(crate) what: Enrol,
 }
 
@@ -90,21 +90,21 @@ pub(crate) enum Enrol {
     /// It lost its data, or joins those that are there.
     Quarantine { ready_at: Duration },
     /// Its quarantine is over; `on_clocks` if too few others knew how far it was.
-    Repair { floor: u64, on_clocks: bool },
+    Repair { token_min: u64, on_clocks: bool },
 }
 
 impl Identity {
     /// The standing of a member whose enrolment was `met` then: its quarantine lasts as long by the
     /// clock of this client, too.
     fn standing_since(&self, seen: &Seen, met: Option<(u64, Instant)>) -> Standing {
-        let standing = self.standing(&seen.look);
+        let standing = self.standing(&seen.probe);
         let (Standing::Unrepaired, Some((_, met))) = (standing, met) else { return standing };
         let left = (met + self.quarantine()).saturating_duration_since(seen.heard);
         if left.is_zero() { standing } else { Standing::Early { left } }
     }
 }
 
-impl Roll {
+impl Membership {
     pub(crate) fn new(identity: Identity) -> Self {
         let seats = (0..identity.members).map(|_| Seat::default()).collect();
         Self { identity, seats }
@@ -118,16 +118,16 @@ impl Roll {
         self.seats.len() / 2 + 1
     }
 
-    /// A member answered a look that was sent at `sent`.
-    pub(crate) fn saw(&mut self, member: usize, sent: Instant, heard: Instant, look: Look) {
+    /// A member answered a probe that was sent at `sent`.
+    pub(crate) fn saw(&mut self, member: usize, sent: Instant, heard: Instant, probe: Probe) {
         let seat = &mut self.seats[member];
-        let nonce = look.enrolment.as_ref().map(|enrolment| enrolment.nonce);
+        let nonce = probe.enrolment.as_ref().map(|enrolment| enrolment.nonce);
         seat.known |= nonce.is_some();
         seat.met = match (nonce, seat.met) {
             (Some(nonce), Some(met)) if met.0 == nonce => Some(met),
             (nonce, _) => nonce.map(|nonce| (nonce, heard)),
         };
-        let seen = Seen { sent, heard, look };
+        let seen = Seen { sent, heard, probe };
         let standing = self.identity.standing_since(&seen, seat.met);
         seat.past = match (standing, nonce, seat.past) {
             (Standing::Unrepaired, Some(nonce), Some(past)) if past.0 == nonce => Some(past),
@@ -138,7 +138,7 @@ impl Roll {
         seat.seen = Some(seen);
     }
 
-    /// A member did not answer a look.
+    /// A member did not answer a probe.
     pub(crate) fn missed(&mut self, member: usize) {
         let seat = &mut self.seats[member];
         (seat.seen, seat.past, seat.failed) = (None, None, true);
@@ -163,7 +163,7 @@ impl Roll {
 
     /// The enrolment that a member was seen to have.
     pub(crate) fn enrolment(&self, member: usize) -> Option<&Enrolment> {
-        self.seats[member].seen.as_ref()?.look.enrolment.as_ref()
+        self.seats[member].seen.as_ref()?.probe.enrolment.as_ref()
     }
 
     /// Whether nothing can be done for a member until others answer, or are done with.
@@ -171,7 +171,7 @@ impl Roll {
         let is_blind = self.seats.iter().any(|seat| seat.failed);
         match self.standing(member) {
             Some(Standing::Vacant | Standing::Lost) => is_blind,
-            Some(Standing::Unrepaired) => match self.floor(member) {
+            Some(Standing::Unrepaired) => match self.token_min(member) {
                 Ok(_) => false,
                 Err(unread) => is_blind || unread.is_empty(),
             },
@@ -196,7 +196,7 @@ impl Roll {
             match standing {
                 Standing::Good | Standing::Foreign => {}
                 Standing::Early { left } => {
-                    let over = seen.heard + left.min(KEPT_AWAY_LOOKS);
+                    let over = seen.heard + left.min(KEPT_AWAY_PROBES);
                     if over <= now {
                         wanted[member] = true;
                     } else {
@@ -205,7 +205,7 @@ impl Roll {
                 }
                 Standing::Vacant | Standing::Lost => match self.enrol(seen, standing, &fresh) {
                     Some(what) if fresh(seen) => {
-                        plan.acts.push(Act { member, seen: seen.look.clone(), what });
+                        plan.acts.push(Act { member, seen: seen.probe.clone(), what });
                     }
                     _ => {
                         for (other, seen, _) in self.standings() {
@@ -213,28 +213,28 @@ impl Roll {
                         }
                     }
                 },
-                Standing::Unrepaired => match self.floor(member) {
-                    Ok((floor, on_clocks)) if fresh(seen) => {
-                        let what = Enrol::Repair { floor, on_clocks };
-                        plan.acts.push(Act { member, seen: seen.look.clone(), what });
+                Standing::Unrepaired => match self.token_min(member) {
+                    Ok((token_min, on_clocks)) if fresh(seen) => {
+                        let what = Enrol::Repair { token_min, on_clocks };
+                        plan.acts.push(Act { member, seen: seen.probe.clone(), what });
                     }
                     Ok(_) => wanted[member] = true,
                     Err(unread) => unread.into_iter().for_each(|other| wanted[other] = true),
                 },
             }
         }
-        plan.looks = (0..wanted.len()).filter(|&member| wanted[member]).collect();
+        plan.probes = (0..wanted.len()).filter(|&member| wanted[member]).collect();
         plan
     }
 
-    /// How to enrol a member that has no enrolment of this life.
+    /// How to enrol a member that has no enrolment of this incarnation.
     fn enrol(
         &self,
         seen: &Seen,
         standing: Standing,
         fresh: &impl Fn(&Seen) -> bool,
     ) -> Option<Enrol> {
-        let Look { now, up_for, .. } = seen.look;
+        let Probe { now, up_for, .. } = seen.probe;
         let all_answer =
             self.standings().filter(|(_, seen, _)| fresh(seen)).count() == self.seats.len();
         if standing == Standing::Vacant && all_answer && self.is_founding() {
@@ -242,7 +242,7 @@ impl Roll {
             return Some(Enrol::Found { ready_at: now + left });
         }
         let ours = self.standings().filter(|(_, seen, standing)| {
-            *standing != Standing::Foreign && seen.look.enrolment.is_some()
+            *standing != Standing::Foreign && seen.probe.enrolment.is_some()
         });
         // Any other list of members that has as many meets this one there.
         let is_ours = all_answer || ours.count() >= self.majority();
@@ -253,29 +253,29 @@ impl Roll {
     /// its founding wrote a moment ago.
     fn is_founding(&self) -> bool {
         self.seats.iter().zip(self.standings()).all(|(seat, (_, seen, standing))| {
-            let look = &seen.look;
-            let is_new = match (&look.enrolment, standing) {
+            let probe = &seen.probe;
+            let is_new = match (&probe.enrolment, standing) {
                 (None, _) => !seat.known,
                 (Some(_), Standing::Lost | Standing::Foreign) => false,
                 (Some(enrolment), _) => {
-                    let founded_since = look.now.saturating_sub(enrolment.ready_at);
-                    enrolment.floor == Some(0) && founded_since < FOUNDING_WITHIN
+                    let founded_since = probe.now.saturating_sub(enrolment.ready_at);
+                    enrolment.token_min == Some(0) && founded_since < FOUNDING_WITHIN
                 }
             };
-            is_new && look.highest == 0
+            is_new && probe.highest == 0
         })
     }
 
     /// What the tokens of a member that is past its quarantine are above, or who is to be read
     /// first.
-    fn floor(&self, member: usize) -> Result<(u64, bool), Vec<usize>> {
+    fn token_min(&self, member: usize) -> Result<(u64, bool), Vec<usize>> {
         let Some((_, past)) = self.seats[member].past else { return Err(vec![member]) };
         let is_read = |seen: &Seen| seen.sent >= past;
         let others = || self.standings().filter(|(other, _, _)| *other != member);
         let good =
             || others().filter(|(_, seen, standing)| is_read(seen) && *standing == Standing::Good);
         if good().count() >= self.majority() {
-            return Ok((good().map(|(_, seen, _)| seen.look.reached()).max().unwrap_or(0), false));
+            return Ok((good().map(|(_, seen, _)| seen.probe.reached()).max().unwrap_or(0), false));
         }
         let unread: Vec<_> =
             others().filter(|(_, seen, _)| !is_read(seen)).map(|(other, _, _)| other).collect();
@@ -287,7 +287,7 @@ impl Roll {
         };
         let all = self.standings().filter(|it| can_begin(*it)).count() == self.seats.len();
         if all {
-            let highest = self.standings().map(|(_, seen, _)| seen.look.reached()).max();
+            let highest = self.standings().map(|(_, seen, _)| seen.probe.reached()).max();
             return Ok((highest.unwrap_or(0), true));
         }
         Err(Vec::new())

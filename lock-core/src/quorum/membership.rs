@@ -14,10 +14,10 @@ use crate::backend::{Enrolment, Fault, FaultKind};
 use crate::engine::{background, clock};
 use crate::proto::Enrol;
 
-/// How long an attempt waits for a look at its member, which takes one request at most.
-const LOOKED_WITHIN: Duration = Duration::from_secs(2);
+/// How long an attempt waits for a probe of its member, which takes one request at most.
+const PROBED_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long a client that connects waits for a majority; one connect and one look.
+/// How long a client that connects waits for a majority; one connect and one probe.
 const OPENED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A client that connects waits for those who are late for as long again as a majority took, and
@@ -28,7 +28,7 @@ const LATE_WITHIN: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone)]
 pub(super) enum Standing {
     // ## Unseen => (Good | Early | Unrepaired | Unenrolled | Away)
-    /// It must be looked at before anything is asked of it.
+    /// It must be probed before anything is asked of it.
     Unseen,
     // ## Good => Unseen
     Good(Arc<Enrolment>),
@@ -52,8 +52,8 @@ pub(super) enum Standing {
 pub(super) struct Seat {
     pub(super) name: String,
     standing: watch::Sender<Standing>,
-    /// The highest floor that it was seen to have.
-    floor: AtomicU64,
+    /// The highest minimum token that it was seen to have.
+    token_min: AtomicU64,
     /// When it answered last.
     answered: Mutex<Option<Instant>>,
     pub(super) series: Series,
@@ -62,7 +62,7 @@ pub(super) struct Seat {
 /// See the module. One task at most sees to the members, while one of them needs it. It begins
 /// where it is needed first, and the conductor takes it over if it needs it: the application may
 /// have blocked the runtime of the one before.
-pub(super) struct Council {
+pub(super) struct MembershipState {
     pub(super) seats: Vec<Seat>,
     /// A member is of another quorum: nothing is served any more.
     conflict: OnceLock<(usize, Fault)>,
@@ -82,12 +82,12 @@ struct Sitting {
 /// Wakes the task of one sitting: a member is unseen, or another sitting has begun.
 pub(super) type Call = Arc<Notify>;
 
-impl Council {
+impl MembershipState {
     pub(super) fn new(names: &[String], start: impl Fn(Call) + Send + Sync + 'static) -> Self {
         let seat = |name: &String| Seat {
             name: name.clone(),
             standing: watch::Sender::new(Standing::Unseen),
-            floor: AtomicU64::new(0),
+            token_min: AtomicU64::new(0),
             answered: Mutex::new(None),
             series: Series::new(name),
         };
@@ -149,11 +149,11 @@ impl Council {
         }
     }
 
-    /// The enrolment under which a member may be asked, as soon as it was looked at.
+    /// The enrolment under which a member may be asked, as soon as it was probed.
     pub(super) async fn admit(&self, member: usize) -> Result<Arc<Enrolment>, Fault> {
         let seat = &self.seats[member];
         let mut standing = seat.standing.subscribe();
-        let until = clock::now() + LOOKED_WITHIN;
+        let until = clock::now() + PROBED_WITHIN;
         loop {
             if let Some(conflict) = self.conflict() {
                 return Err(conflict.clone());
@@ -173,7 +173,7 @@ impl Council {
         }
     }
 
-    /// A member did not serve an attempt under `enrolment`: it is looked at again.
+    /// A member did not serve an attempt under `enrolment`: it is probed again.
     pub(super) fn unsee(&self, member: usize, enrolment: &Arc<Enrolment>) {
         let seat = &self.seats[member];
         let unsee = |standing: &mut Standing| {
@@ -241,7 +241,7 @@ impl Council {
         self.seats.iter().filter(|seat| seat.answered().is_some()).count()
     }
 
-    /// Resolves when a member was looked at, or could not be.
+    /// Resolves when a member was probed, or could not be.
     async fn is_seen(&self, seat: &Seat) {
         let mut standing = seat.standing.subscribe();
         let is_seen = |standing: &Standing| {
@@ -286,14 +286,14 @@ impl Seat {
 
     pub(super) fn set(&self, standing: Standing) {
         if let Standing::Good(enrolment) = &standing {
-            self.floor.fetch_max(enrolment.floor.unwrap_or(0), Ordering::AcqRel);
+            self.token_min.fetch_max(enrolment.token_min.unwrap_or(0), Ordering::AcqRel);
         }
         self.series.is_good(matches!(standing, Standing::Good(_)));
         self.standing.send_replace(standing);
     }
 
-    pub(super) fn floor(&self) -> u64 {
-        self.floor.load(Ordering::Acquire)
+    pub(super) fn token_min(&self) -> u64 {
+        self.token_min.load(Ordering::Acquire)
     }
 
     /// It has answered at `at` a request that was sent at `sent`.
@@ -315,7 +315,7 @@ impl Seat {
                      longest lease"
                 );
             }
-            Enrol::Repair { floor, on_clocks } => {
+            Enrol::Repair { token_min, on_clocks } => {
                 self.series.repaired();
                 if on_clocks {
                     tracing::warn!(
@@ -324,7 +324,7 @@ impl Seat {
                          rests on the clocks of the clients"
                     );
                 }
-                tracing::info!(member, floor, "a member of the quorum grants again");
+                tracing::info!(member, token_min, "a member of the quorum grants again");
             }
         }
     }
@@ -350,14 +350,14 @@ impl Standing {
             Self::Unenrolled => {
                 unready("is no member of this quorum yet, and the others do not answer whose it is")
             }
-            Self::Unseen | Self::Good(_) => unready("was not looked at in time"),
+            Self::Unseen | Self::Good(_) => unready("was not probed in time"),
         }
     }
 }
 
-impl fmt::Debug for Council {
+impl fmt::Debug for MembershipState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Council")
+        f.debug_struct("MembershipState")
             .field("seats", &self.seats)
             .field("conflict", &self.conflict)
             .finish_non_exhaustive()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::backend::{Enrolment, Look};
+use crate::backend::{Enrolment, Probe};
 use crate::proto::lease::margin;
 
 /// What all clients of one quorum must agree on.
@@ -20,8 +20,8 @@ pub(crate) enum Standing {
     Vacant,
     /// Its enrolment is of another quorum, or of other terms.
     Foreign,
-    /// Its enrolment is of an earlier life, and it may have lost what it wrote since; or of a time
-    /// that its clock has not reached again.
+    /// Its enrolment is of an earlier incarnation, and it may have lost what it wrote since; or of
+    /// a time that its clock has not reached again.
     Lost,
     /// It may grant in so long.
     Early { left: Duration },
@@ -38,16 +38,16 @@ impl Identity {
         self.lease_max + margin(self.lease_max)
     }
 
-    pub(crate) fn standing(&self, look: &Look) -> Standing {
-        let Some(enrolment) = &look.enrolment else { return Standing::Vacant };
-        let Enrolment { quorum, members, lease_max, ready_at, floor, .. } = enrolment;
+    pub(crate) fn standing(&self, probe: &Probe) -> Standing {
+        let Some(enrolment) = &probe.enrolment else { return Standing::Vacant };
+        let Enrolment { quorum, members, lease_max, ready_at, token_min, .. } = enrolment;
         if (quorum, members, lease_max) != (&self.quorum, &self.members, &self.lease_max) {
             return Standing::Foreign;
         }
-        if enrolment.life != look.life {
+        if enrolment.incarnation != probe.incarnation {
             return Standing::Lost;
         }
-        match (ready_at.checked_sub(look.now), floor) {
+        match (ready_at.checked_sub(probe.now), token_min) {
             // Its clock was set back: who knows for how long it would be kept away.
             (Some(left), _) if left > self.quarantine() => Standing::Lost,
             (Some(left), _) if !left.is_zero() => Standing::Early { left },
@@ -57,10 +57,10 @@ impl Identity {
     }
 }
 
-impl Look {
+impl Probe {
     /// No token that was ever reserved where this member counts is greater, as far as it knows.
     pub(crate) fn reached(&self) -> u64 {
-        let floor = self.enrolment.as_ref().and_then(|enrolment| enrolment.floor);
-        self.highest.max(floor.unwrap_or(0))
+        let token_min = self.enrolment.as_ref().and_then(|enrolment| enrolment.token_min);
+        self.highest.max(token_min.unwrap_or(0))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Alone, a store numbers its claims by its own transactions. Independent servers count theirs
 //! each in its own way, so the tokens of a quorum come from counters that can be moved: persistent
-//! nodes outside the lock directories, `<root>/{lock-fences}/<slot>`, whose data is
+//! nodes outside the lock directories, `<root>/{lock-tokens}/<slot>`, whose data is
 //! `<last token>:<tokens of the last block>:<id of its lock node>`.
 //!
 //! A counter is moved in one transaction with a check that the lock node of the claim is there,
@@ -25,7 +25,7 @@ use super::names;
 use super::session::{Answer, Session};
 use crate::backend::{ClaimId, Fault, FaultKind};
 use crate::engine::clock;
-use crate::token::FenceRange;
+use crate::token::TokenBlock;
 
 /// How many counters there are at a server, whatever the number of keys: enough that two keys
 /// which are granted in one moment seldom meet.
@@ -68,7 +68,7 @@ pub(super) fn path(root: &str, key: &str) -> String {
 }
 
 /// What a counter holds after a block for a lock node of this id.
-pub(super) fn data(block: FenceRange, node: ClaimId) -> Vec<u8> {
+pub(super) fn data(block: TokenBlock, node: ClaimId) -> Vec<u8> {
     format!("{}:{}:{node}", block.last().unwrap_or(0), block.left()).into_bytes()
 }
 
@@ -102,7 +102,7 @@ pub(super) async fn first_token(
 
 /// No counter of this server is beyond this.
 pub(super) async fn highest(session: &Session, root: &str, until: Instant) -> Answer<u64> {
-    let directory = names::fences(root);
+    let directory = names::tokens(root);
     let slots = match session.list(&directory, until).await {
         Err(failure) if failure.is_no_node() => return Ok(0),
         slots => slots?,
@@ -201,7 +201,7 @@ pub(super) async fn make_directory(
     root: &str,
     until: Instant,
 ) -> Result<(), Fault> {
-    match session.make_directory(&names::fences(root), until).await {
+    match session.make_directory(&names::tokens(root), until).await {
         Ok(()) => Ok(()),
         // Seen at the next request.
         Err(Failure::Over) => Ok(()),
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn what_a_counter_holds_is_read_back() {
         let id = ClaimId::from_bits(0xab);
-        let data = data(FenceRange::new(5, 9), id);
+        let data = data(TokenBlock::new(5, 9), id);
         assert_eq!(parse(&data), Some((9, 5, &*id.to_string())));
         for foreign in [&b""[..], b"9", b"9:5", b"x:5:y", b"9:-1:y", &[0xff], &[b'1'; 1_000]] {
             assert_eq!(parse(foreign), None);
@@ -229,6 +229,6 @@ mod tests {
         let paths: std::collections::HashSet<_> =
             (0..20_000).map(|n| path("", &format!("order:{n}"))).collect();
         assert_eq!(paths.len() as u64, SLOTS, "all are used");
-        assert!(paths.contains("/{lock-fences}/000") && paths.contains("/{lock-fences}/3ff"));
+        assert!(paths.contains("/{lock-tokens}/000") && paths.contains("/{lock-tokens}/3ff"));
     }
 }

@@ -1,10 +1,10 @@
 //! Duplicates inside this process: one of them leads, and asks lock and store; the others wait
 //! for what it comes to, and are given it without a request of their own.
 //!
-//! A flight is a line with one place at its head. Who has the place leads. When the leader comes
-//! to an end that is everybody's (a payload, a tombstone, a store out of reach), the line is
-//! closed, and all who stand in it read that end. When the leader leaves without one (its future
-//! was dropped, its execution aborted), the place goes to the next in line.
+//! A flight is a line with one place at its head. Who has the place leads. When the leader comes to
+//! an end that is everybody's (a payload, an outcome without payload, a store out of reach), the
+//! line is closed, and all who stand in it read that end. When the leader leaves without one (its
+//! future was dropped, its execution aborted), the place goes to the next in line.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -25,12 +25,12 @@ pub(super) const DUPLICATES_MAX: usize = 10_000;
 
 /// The flights of one engine; one is here as long as somebody has a seat in it.
 #[derive(Debug, Default)]
-pub(super) struct Flights {
-    seats: Mutex<HashMap<FlightKey, (Arc<Flight>, usize)>>,
+pub(super) struct SingleFlights {
+    seats: Mutex<HashMap<FlightKey, (Arc<SingleFlight>, usize)>>,
 }
 
 #[derive(Debug)]
-struct Flight {
+struct SingleFlight {
     /// One permit: the lead.
     line: Arc<Semaphore>,
     /// Set before the line is closed.
@@ -51,7 +51,7 @@ enum Stage {
 #[derive(Clone)]
 pub(super) enum End {
     Done(Bytes),
-    Tombstone,
+    WithoutPayload,
     Mismatch,
     Unknown { age: Duration },
     Failed(BeginError),
@@ -68,8 +68,8 @@ pub(super) enum Joined {
     },
 }
 
-impl Flights {
-    fn seats(&self) -> MutexGuard<'_, HashMap<FlightKey, (Arc<Flight>, usize)>> {
+impl SingleFlights {
+    fn seats(&self) -> MutexGuard<'_, HashMap<FlightKey, (Arc<SingleFlight>, usize)>> {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -81,7 +81,8 @@ impl Flights {
     /// A seat, and whether there is room to wait in it.
     fn seat(self: &Arc<Self>, key: FlightKey) -> (Seat, bool) {
         let mut seats = self.seats();
-        let (flight, taken) = seats.entry(key).or_insert_with(|| (Arc::new(Flight::new()), 0));
+        let (flight, taken) =
+            seats.entry(key).or_insert_with(|| (Arc::new(SingleFlight::new()), 0));
         *taken += 1;
         (Seat { flights: self.clone(), key, flight: flight.clone() }, *taken <= DUPLICATES_MAX)
     }
@@ -117,7 +118,7 @@ impl Flights {
     }
 }
 
-impl Flight {
+impl SingleFlight {
     fn new() -> Self {
         Self {
             line: Arc::new(Semaphore::new(1)),
@@ -143,9 +144,9 @@ impl Flight {
 /// Keeps the flight in the map.
 #[derive(Debug)]
 struct Seat {
-    flights: Arc<Flights>,
+    flights: Arc<SingleFlights>,
     key: FlightKey,
-    flight: Arc<Flight>,
+    flight: Arc<SingleFlight>,
 }
 
 impl Seat {

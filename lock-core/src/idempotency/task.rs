@@ -16,9 +16,9 @@ use super::client::Shared;
 use super::ending::tell;
 use super::error::BeginError;
 use super::execution::{Execution, Finish};
-use super::flight::{End, LeadInHand};
 use super::options::Options;
 use super::repeat::{Repeat, STORE_WITHIN};
+use super::single_flight::{End, LeadInHand};
 use crate::backend::Fault;
 use crate::engine::LockGuard;
 use crate::records::{ClaimRecord, Claimed, Fingerprint, OnUnknown, RecordId, RecordStore};
@@ -32,7 +32,7 @@ const EXTEND_SOON: Duration = Duration::from_secs(1);
 
 /// See the module. The lock is dropped before the lead, so that who leads next finds it free.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct Task {
     pub(super) shared: Arc<Shared>,
     pub(super) options: Options,
     pub(super) id: RecordId,
@@ -42,24 +42,24 @@ pub(super) struct Keeper {
     pub(super) _kept: Kept,
 }
 
-/// Counts a keeper from its spawn until its lock and its lead are let go.
+/// Counts a task from its spawn until its lock and its lead are let go.
 #[derive(Debug)]
 pub(super) struct Kept(watch::Sender<usize>);
 
 impl Kept {
-    pub(super) fn one_more(keepers: &watch::Sender<usize>) -> Self {
-        keepers.send_modify(|keepers| *keepers += 1);
-        Self(keepers.clone())
+    pub(super) fn one_more(tasks: &watch::Sender<usize>) -> Self {
+        tasks.send_modify(|tasks| *tasks += 1);
+        Self(tasks.clone())
     }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        self.0.send_modify(|keepers| *keepers -= 1);
+        self.0.send_modify(|tasks| *tasks -= 1);
     }
 }
 
-impl Keeper {
+impl Task {
     pub(super) fn store(&self) -> &dyn RecordStore {
         &*self.shared.store
     }
@@ -139,7 +139,7 @@ impl Keeper {
     fn tell(&self, claimed: Claimed, answer: Option<Answer>) {
         let (begun, end) = match claimed {
             Claimed::Done(payload) => (Begun::Replay(payload.clone()), Some(End::Done(payload))),
-            Claimed::Tombstone => (Begun::Tombstone, Some(End::Tombstone)),
+            Claimed::WithoutPayload => (Begun::WithoutPayload, Some(End::WithoutPayload)),
             Claimed::Mismatch => (Begun::Mismatch, Some(End::Mismatch)),
             Claimed::Unknown { age } => {
                 self.shared.counters.unknown.add();
