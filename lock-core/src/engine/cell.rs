@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::baton::Baton;
-use super::conductor::{LOOK_AFTER, PATIENCE};
+use super::conductor::{HELPED_AFTER, LOOK_AFTER};
 use super::driver::{self, Driver};
 use super::failing::RenewalFailure;
 use super::handed::Handed;
@@ -34,7 +34,7 @@ pub(super) type ReleaseReply = oneshot::Sender<ReleaseAnswer>;
 pub(super) type KeyCohort = Cohort<Waker, ReleaseReply>;
 pub(super) type KeyEffects = Effects<Waker, ReleaseReply>;
 
-/// See the module.
+/// One busy key of a client: its cohort, its driver, and who polls that.
 #[derive(Debug)]
 pub(crate) struct KeyCell {
     key: Key,
@@ -191,7 +191,7 @@ impl KeyCell {
         waker.wake();
         // A young key is swept up soon enough.
         if self.is_grown_up() {
-            self.shared.conductor.watch(self, clock::now() + PATIENCE);
+            self.shared.conductor.watch(self, clock::now() + HELPED_AFTER);
         }
     }
 

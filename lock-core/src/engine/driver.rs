@@ -52,8 +52,8 @@ enum Event {
     Changed(Claimed, Option<Change>),
 }
 
-/// See the module. A future but for its name: what is always there is the cell's, and is lent to it
-/// at each poll.
+/// What a busy key asks the store, and what is under way. A future but for its name: what is always
+/// there is the cell's, and is lent to it at each poll.
 #[derive(Default)]
 pub(super) struct Driver {
     open: Open,

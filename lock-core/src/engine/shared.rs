@@ -19,7 +19,7 @@ use crate::options::LockOptions;
 use crate::proto::{Counters, Effects};
 use crate::view::BusyKey;
 
-/// See the module.
+/// What the handles, guards and keys of one client share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) backend: Arc<dyn DynBackend>,

@@ -47,9 +47,11 @@
 //! - **Not exactly once**: an execution whose process dies may have done its work and told nobody.
 //!   [`OnUnknown`] chooses between running again and refusing.
 //!
-//! - `client`: the handle. `begin`: from a key to what is to be done. `single_flight`: the local
-//!   line of duplicates. `task` and `ending`: the one task of an execution. The seam to a store of
-//!   records is [`RecordStore`].
+//! - `client`: the handle.
+//! - `begin`: from a key to what is to be done.
+//! - `single_flight`: the local line of duplicates.
+//! - `task` and `ending`: the one task of an execution. The seam to a store of records is
+//!   [`RecordStore`].
 
 mod begin;
 mod client;

@@ -30,7 +30,8 @@ pub(super) type Answer = oneshot::Sender<Result<Begun, BeginError>>;
 /// How soon a record is extended again after a fault, at most.
 const EXTEND_SOON: Duration = Duration::from_secs(1);
 
-/// See the module. The lock is dropped before the lead, so that who leads next finds it free.
+/// The task of one execution. Its lock is dropped before the lead, so that who leads next finds it
+/// free.
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) shared: Arc<Shared>,

@@ -28,7 +28,7 @@ use crate::view::Inspection;
 /// Stores by name, as long as a client of theirs lives.
 static NAMED: OnceLock<Mutex<HashMap<String, Weak<Store>>>> = OnceLock::new();
 
-/// See the module. A clone is one more client of the same store.
+/// A store in this process. A clone is one more client of the same store.
 #[derive(Debug)]
 pub struct Memory {
     store: Arc<Store>,

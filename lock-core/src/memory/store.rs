@@ -89,7 +89,7 @@ impl Tokens {
     }
 }
 
-/// See the module.
+/// The keys of one store in this process, behind a mutex.
 #[derive(Debug)]
 pub(super) struct Store {
     state: Mutex<State>,

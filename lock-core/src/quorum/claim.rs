@@ -31,7 +31,7 @@ const VERB_WITHIN: Duration = Duration::from_millis(2_250);
 /// members' pushes of one hand-off are apart.
 const MINORITY_KEPT: Duration = Duration::from_millis(20);
 
-/// See the module.
+/// A claim on a key at all members of a quorum.
 pub struct QuorumClaim<B> {
     members: Arc<Members<B>>,
     key: Key,
@@ -53,7 +53,7 @@ pub struct QuorumClaim<B> {
     /// So has an answer that counts where the claim waits: the verb that it was for is over.
     late: bool,
     /// How long this round keeps a minority at least.
-    patience: Duration,
+    minority_max: Duration,
     /// How long a majority took to answer the last attempt.
     took: Duration,
     /// Why a member has not forgotten the claim yet.
@@ -81,7 +81,7 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
             held: false,
             is_told: false,
             late: false,
-            patience: patience(),
+            minority_max: minority_max(),
             took: Duration::ZERO,
             stays: None,
             released: false,
@@ -238,7 +238,7 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
         }
         let back = self.votes.give_back(now, self.minority_kept());
         if !back.is_empty() {
-            self.patience = patience();
+            self.minority_max = minority_max();
             self.leave(back).await;
         }
         self.votes.minority_left(now, self.minority_kept())
@@ -246,7 +246,7 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
 
     /// A minority is kept for longer than it takes to see that another was given back.
     fn minority_kept(&self) -> Duration {
-        self.patience.max(self.took * 2)
+        self.minority_max.max(self.took * 2)
     }
 
     fn granted(
@@ -272,7 +272,7 @@ fn place_of(claim: ClaimId, nth: u32) -> ClaimId {
 }
 
 /// [`MINORITY_KEPT`] and what chance adds.
-fn patience() -> Duration {
+fn minority_max() -> Duration {
     let part = f64::from(clock::random_bits()) / f64::from(u32::MAX);
     MINORITY_KEPT + (MINORITY_KEPT * 2).mul_f64(part)
 }

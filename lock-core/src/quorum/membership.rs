@@ -59,9 +59,9 @@ pub(super) struct Seat {
     pub(super) series: Series,
 }
 
-/// See the module. One task at most sees to the members, while one of them needs it. It begins
-/// where it is needed first, and the conductor takes it over if it needs it: the application may
-/// have blocked the runtime of the one before.
+/// How the members of a managed quorum stand, for all claims of a client. One task at most sees to
+/// the members, while one of them needs it. It begins where it is needed first, and the conductor
+/// takes it over if it needs it: the application may have blocked the runtime of the one before.
 pub(super) struct MembershipState {
     pub(super) seats: Vec<Seat>,
     /// A member is of another quorum: nothing is served any more.

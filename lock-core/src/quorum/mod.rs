@@ -14,10 +14,13 @@
 //! members that differ would grant one key twice. A [managed](Quorum::managed) quorum sees to
 //! both, `proto/membership/` has the rules; of one that is [not](Quorum::new), the application must.
 //!
-//! - `claim`: the verbs of one claim. - `member`: what it does at one member. - `config`: which
-//!   quorum it is. - `membership`: how the members stand. - `session`: the task that sees to them.
-//!   - `health`: which members are worth asking. - `report`: who holds a key, and how the members
-//!   are.
+//! - `claim`: the verbs of one claim.
+//! - `member`: what it does at one member.
+//! - `config`: which quorum it is.
+//! - `membership`: how the members stand.
+//! - `session`: the task that sees to them.
+//! - `health`: which members are worth asking.
+//! - `report`: who holds a key, and how the members are.
 
 mod claim;
 mod config;
@@ -46,7 +49,7 @@ use crate::key::Key;
 use crate::proto::{AHEAD_MAX, ticks};
 use crate::view::Inspection;
 
-/// See the module.
+/// A store that grants a key where a majority of its members, stores of their own, has granted it.
 #[derive(Debug)]
 pub struct Quorum<B> {
     members: Arc<Members<B>>,

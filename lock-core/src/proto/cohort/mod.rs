@@ -261,7 +261,13 @@ impl Holder {
     }
 }
 
-/// See the module.
+/// The waiters of one process for one key, and the state of their claim.
+///
+/// A waiter calls [`enter`](Self::enter), then [`poll`](Self::poll) until it has a verdict, or
+/// [`cancel`](Self::cancel). A guard calls [`release`](Self::release). The driver calls
+/// [`step`](Self::step), does what that says, and reports by [`attempted`](Self::attempted),
+/// [`renewed`](Self::renewed) or [`changed`](Self::changed); then it asks for the next step. Before
+/// it sends a renewal it calls [`renewing`](Self::renewing).
 #[derive(Debug)]
 pub(crate) struct Cohort<W, R> {
     line: Line<Seat<W>>,

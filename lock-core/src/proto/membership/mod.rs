@@ -33,7 +33,12 @@ const FOUNDING_WITHIN: Duration = Duration::from_secs(10);
 /// A member that is kept away is probed again so often: its clock may be set anew.
 const KEPT_AWAY_PROBES: Duration = Duration::from_secs(10);
 
-/// See the module.
+/// What is known of the members of one quorum, and what to do for them.
+///
+/// Who drives it asks [`plan`](Self::plan) what to send, reports each answer to a probe by
+/// [`saw`](Self::saw), each that failed by [`missed`](Self::missed), and asks for the next plan.
+/// A member that was written to is forgotten by [`unsee`](Self::unsee), and probed again.
+/// [`standing`](Self::standing) says at any time whether a member may grant.
 #[derive(Debug)]
 pub(crate) struct Membership {
     identity: Identity,

@@ -28,7 +28,13 @@ use crate::token::TokenBlock;
 /// long at least.
 pub(crate) const GRACE_MIN: Duration = Duration::from_millis(5);
 
-/// See the module.
+/// What the members of a quorum said of one claim.
+///
+/// An attempt is [`begin`](Self::begin), then [`sent`](Self::sent) for each member
+/// [`to_ask`](Self::to_ask), [`attempted`](Self::attempted) or [`raised`](Self::raised) for each
+/// answer, and after each of them [`attempt`](Self::attempt), which says what they come to. A
+/// renewal goes from [`renewal_begins`](Self::renewal_begins) through [`renewed`](Self::renewed) to
+/// [`renewal`](Self::renewal); a withdrawal from [`leaves`](Self::leaves) to [`left`](Self::left).
 #[derive(Debug)]
 pub(crate) struct Votes {
     seats: Vec<Seat>,
@@ -395,10 +401,10 @@ impl Votes {
         }
     }
 
-    /// The members to give back: a minority that was held for `patience`.
-    pub(crate) fn give_back(&mut self, now: Instant, patience: Duration) -> Vec<usize> {
+    /// The members to give back: a minority that was held for `minority_max`.
+    pub(crate) fn give_back(&mut self, now: Instant, minority_max: Duration) -> Vec<usize> {
         match self.minority_since {
-            Some(since) if now >= since + patience => {
+            Some(since) if now >= since + minority_max => {
                 self.minority_since = None;
                 self.kept()
             }
@@ -407,8 +413,8 @@ impl Votes {
     }
 
     /// How long from now until a minority is given back.
-    pub(crate) fn minority_left(&self, now: Instant, patience: Duration) -> Option<Duration> {
-        self.minority_since.map(|since| (since + patience).saturating_duration_since(now))
+    pub(crate) fn minority_left(&self, now: Instant, minority_max: Duration) -> Option<Duration> {
+        self.minority_since.map(|since| (since + minority_max).saturating_duration_since(now))
     }
 
     /// Why too few members answer: a refusal, if that is what most say.
