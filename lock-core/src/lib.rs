@@ -58,6 +58,12 @@ mod proto;
 pub mod quorum;
 #[cfg(feature = "redis")]
 mod redis;
+/// What its URLs would look like.
+#[cfg(not(feature = "redis"))]
+mod redis {
+    pub(crate) mod driver;
+    mod schemes;
+}
 mod rejection;
 mod stats;
 #[cfg(feature = "test-util")]
@@ -65,8 +71,14 @@ pub mod test_util;
 mod token;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
+/// What its URLs would look like.
+#[cfg(not(feature = "zookeeper"))]
+mod zookeeper {
+    pub(crate) mod driver;
+    mod schemes;
+}
 
-pub use backend::{Backend, Promises};
+pub use backend::{Backend, ConnectError, Promises};
 pub use builder::LockBuilder;
 pub use busy::{BusyHold, BusyKey, Quantiles};
 pub use client::{ClientBuilder, LockClient};
@@ -75,9 +87,9 @@ pub use engine::{
     RevokeRequested, Scoped,
 };
 pub use error::{
-    AcquireError, AlreadyInstalled, BlockedBy, ClosedError, ConnectError, ForceReleaseError,
-    InspectError, LostCause, LostError, NotReplicatedError, OverloadedError, ReleaseError,
-    RevokeError, RunError, TimeoutError, UnavailableError,
+    AcquireError, AlreadyInstalled, BlockedBy, ClosedError, ForceReleaseError, InspectError,
+    LostCause, LostError, NotReplicatedError, OverloadedError, ReleaseError, RevokeError, RunError,
+    TimeoutError, UnavailableError,
 };
 pub use guard::{LockGuard, LockHandle};
 pub use handler_ran::HandlerRan;

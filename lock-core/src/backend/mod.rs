@@ -133,19 +133,26 @@
 //! on. What members of a [`Quorum`](crate::quorum::Quorum) are asked beside the verbs is in
 //! [`MemberClaim`] and [`Member`].
 
+mod driver;
 mod enrolment;
 mod erased;
 mod fault;
 mod member;
+pub mod url;
 
 use std::fmt::{self, Debug};
 use std::future::{Future, pending};
 use std::time::Duration;
 
+#[cfg(not(all(feature = "redis", feature = "zookeeper")))]
+pub(crate) use driver::no_store;
+pub use driver::{ConnectError, Driver};
+pub(crate) use driver::{Opening, opening};
 pub use enrolment::{Enrolment, EnrolmentError};
 pub(crate) use erased::{DynBackend, DynClaim, Listening, Request};
 pub use fault::{Fault, FaultKind, NotReplicated};
 pub use member::{Look, Member, MemberClaim, SEEN_WITHIN};
+pub use url::{Scheme, StoreUrl, UrlError, UrlPart};
 
 #[cfg(feature = "redis")]
 pub use crate::redis::Redis;

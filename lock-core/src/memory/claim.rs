@@ -13,7 +13,7 @@ use crate::backend::{
 use crate::engine::clock;
 use crate::key::Key;
 
-/// See the module.
+/// A claim on one key of a store in this process.
 #[derive(Debug)]
 pub struct MemoryClaim {
     store: Arc<Store>,

@@ -88,7 +88,7 @@ impl Tokens {
     }
 }
 
-/// See the module.
+/// The keys of a store in this process, who holds each and who waits.
 #[derive(Debug)]
 pub(super) struct Store {
     state: Mutex<State>,

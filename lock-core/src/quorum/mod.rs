@@ -37,7 +37,9 @@ pub use claim::QuorumClaim;
 use council::Council;
 use health::Health;
 
-use crate::backend::{Backend, ClaimId, Fault, Member, MemberClaim, Promises, Terms};
+use crate::backend::{
+    Backend, ClaimId, Fault, Member, MemberClaim, Promises, Terms, UrlError, UrlPart,
+};
 use crate::engine::wall;
 use crate::inspect::Inspection;
 use crate::key::Key;
@@ -135,6 +137,17 @@ pub enum QuorumError {
         /// Its place among those given, from 0.
         place: usize,
     },
+}
+
+impl From<QuorumError> for UrlError {
+    /// Of a URL whose hosts are the members.
+    fn from(error: QuorumError) -> Self {
+        let part = match error {
+            QuorumError::Name { .. } | QuorumError::LeaseMax { .. } => UrlPart::Parameters,
+            _ => UrlPart::Hosts,
+        };
+        Self::new(part, error.to_string())
+    }
 }
 
 impl<B: Backend<Claim: MemberClaim>> Quorum<B> {
