@@ -15,7 +15,7 @@ const STORES: [&[Driver]; 3] =
 /// Without Redis there is no pool of its connections.
 #[cfg(not(feature = "redis"))]
 #[derive(Default)]
-pub(crate) struct Pools;
+pub(crate) struct Pools {}
 
 /// Connects to the store that a URL names: one of this crate's, or one of `outside`.
 pub(crate) async fn backend(
@@ -36,7 +36,7 @@ fn opening(url: &str, outside: Vec<Driver>, pools: Pools) -> Result<Opening, Con
         return pools.open(&url);
     }
     #[cfg(not(feature = "redis"))]
-    let Pools = pools;
+    let Pools {} = pools;
     drivers[place].open(url)
 }
 
@@ -240,6 +240,23 @@ mod tests {
         ] {
             let opening = opening(url, Vec::new(), Pools::default());
             assert!(opening.is_ok(), "{url}: {:?}", opening.err());
+        }
+    }
+
+    #[test]
+    fn other_spellings_of_tls_are_told_the_right_one() {
+        for (url, right) in [
+            ("rediss+sentinel://h/m", "`redis+sentinel+tls:`"),
+            ("redis+tls+sentinel://h/m", "`redis+sentinel+tls:`"),
+            ("rediss+cluster://h", "`redis+cluster+tls:`"),
+            ("redis+cluster://h?tls", "`redis+cluster+tls:`"),
+            ("redlocks://a,b,c", "`redlock+tls:`"),
+            ("rediss+tls://h", "`redis+tls:`"),
+            ("zookeepers://h", "`zookeeper+tls:`"),
+            ("zookeeper+tls+quorum://a,b,c", "`zookeeper+quorum+tls:`"),
+        ] {
+            let error = StoreUrl::parse(url, &schemes()).unwrap_err().to_string();
+            assert!(error.contains(right), "{url}: {error}");
         }
     }
 
