@@ -435,30 +435,6 @@ pub enum RunError {
     Lost(#[from] LostError),
 }
 
-/// Why no client could be made.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConnectError {
-    /// The text is no URL of a backend that this build knows. The text is not repeated, as it may
-    /// hold a password.
-    #[error("no lock backend for the scheme `{scheme}`: use {known}")]
-    Scheme {
-        /// What stood before the colon, escaped.
-        scheme: String,
-        /// The schemes of this build.
-        known: String,
-    },
-    /// The URL is of a known scheme but not well formed.
-    #[error("bad lock URL: {reason}")]
-    Url {
-        /// What is wrong, without the URL itself.
-        reason: String,
-    },
-    /// The store refused or could not be reached.
-    #[error("lock store unavailable: {0}")]
-    Store(#[source] Fault),
-}
-
 /// Why what an operator asked for was not done: to inspect a key, to ask its holder to give it up,
 /// or to take it away.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -58,6 +58,12 @@ pub mod quorum;
 mod records;
 #[cfg(feature = "redis")]
 pub mod redis;
+/// What its URLs would look like.
+#[cfg(not(feature = "redis"))]
+mod redis {
+    pub(crate) mod driver;
+    mod schemes;
+}
 mod rejection;
 #[cfg(feature = "test-util")]
 pub mod test_util;
@@ -65,9 +71,15 @@ mod token;
 mod view;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;
+/// What its URLs would look like.
+#[cfg(not(feature = "zookeeper"))]
+mod zookeeper {
+    pub(crate) mod driver;
+    mod schemes;
+}
 
 pub use backend::{
-    Backend, Capabilities, DURATION_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas,
+    Backend, Capabilities, ConnectError, DURATION_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas,
 };
 pub use builder::LockBuilder;
 pub use client::{ClientBuilder, LockClient};
@@ -76,7 +88,7 @@ pub use engine::{
     RenewalFailure, RevokeRequested, Scoped,
 };
 pub use error::{
-    AcquireError, AlreadyInstalled, BlockedBy, ClosedError, ConnectError, LossReason, LostError,
+    AcquireError, AlreadyInstalled, BlockedBy, ClosedError, LossReason, LostError,
     NotReplicatedError, OperatorError, OverloadedError, ReleaseError, RunError, TimeoutError,
     UnavailableError,
 };

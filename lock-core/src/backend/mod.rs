@@ -21,7 +21,7 @@
 //! use std::time::{Duration, Instant};
 //!
 //! use lock_core::backend::{
-//!     Attempt, Backend, Claim, ClaimId, Fault, Grant, Renewal, Terms, Withdrawal,
+//!     Attempt, Backend, Claim, ClaimId, Driver, Fault, Grant, Renewal, Scheme, Terms, Withdrawal,
 //! };
 //! use lock_core::{TokenBlock, Holder, Inspection, Key, LockClient, Capabilities};
 //!
@@ -120,36 +120,53 @@
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let locks = LockClient::builder_with(Table::default()).waiters_per_key_max(100).connect().await?;
+//! let table = Table::default();
+//! let locks = LockClient::builder_with(table.clone()).waiters_per_key_max(100).connect().await?;
 //! let first = locks.lock("order:42").await?;
 //! let second = tokio::spawn(locks.lock("order:42").acquire());
 //! let token = first.token();
 //! first.release().await?;
 //! assert!(second.await??.token() > token);
+//!
+//! // By a URL, as the stores of this crate.
+//! let tables = Driver::new(Scheme::new("table"), move |_| {
+//!     let table = table.clone();
+//!     async move { Ok(table) }
+//! });
+//! let locks = LockClient::builder("table:").driver(tables).connect().await?;
+//! locks.lock("order:42").await?.release().await?;
 //! # Ok(()) }
 //! ```
 //!
 //! `test_util::conformance` (feature `test-util`) checks a store against all that the engine relies
-//! on. What members of a [`Quorum`](crate::quorum::Quorum) are asked beside the verbs is in
-//! [`MemberClaim`] and [`Member`].
+//! on. A [`Driver`] gives a store URLs of its own, see [`url`]. What members of a
+//! [`Quorum`](crate::quorum::Quorum) are asked beside the verbs is in [`MemberClaim`] and
+//! [`Member`].
 
 mod capabilities;
+mod driver;
 mod enrolment;
 mod erased;
 mod fault;
 mod member;
 mod terms;
+pub mod url;
 
 use std::fmt::{self, Debug};
 use std::future::{Future, pending};
 use std::time::Duration;
 
 pub use capabilities::Capabilities;
+#[cfg(not(all(feature = "redis", feature = "zookeeper")))]
+pub(crate) use driver::no_store;
+pub use driver::{ConnectError, Driver};
+pub(crate) use driver::{Opening, opening};
 pub use enrolment::{Enrolment, EnrolmentError};
 pub(crate) use erased::{DynBackend, DynClaim, Listening, Request};
 pub use fault::{Fault, FaultKind, NotReplicated};
 pub use member::{Member, MemberClaim, Probe, SEEN_WITHIN};
 pub use terms::{DURATION_MAX, Mode, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas, Terms};
+pub use url::{Scheme, StoreUrl, UrlError, UrlPart};
 
 use crate::key::Key;
 use crate::token::TokenBlock;

@@ -7,6 +7,7 @@
 //! process as well.
 
 mod claim;
+pub(crate) mod driver;
 mod member;
 mod store;
 
@@ -28,7 +29,7 @@ use crate::view::Inspection;
 /// Stores by name, as long as a client of theirs lives.
 static NAMED: OnceLock<Mutex<HashMap<String, Weak<Store>>>> = OnceLock::new();
 
-/// A store in this process. A clone is one more client of the same store.
+/// A lock store in this process. A clone is one more client of the same store.
 #[derive(Debug)]
 pub struct Memory {
     store: Arc<Store>,

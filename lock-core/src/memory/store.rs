@@ -89,7 +89,7 @@ impl Tokens {
     }
 }
 
-/// The keys of one store in this process, behind a mutex.
+/// The keys of a store in this process, who holds each and who waits.
 #[derive(Debug)]
 pub(super) struct Store {
     state: Mutex<State>,

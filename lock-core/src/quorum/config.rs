@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::QuorumError;
+#[cfg(any(feature = "redis", feature = "zookeeper"))]
+use crate::backend::{StoreUrl, UrlError};
 use crate::proto::Identity;
 
 /// Below this there is no member that could fail.
@@ -40,6 +42,15 @@ impl MembershipConfig {
     pub fn new<M: Into<String>>(members: impl IntoIterator<Item = M>) -> Self {
         let members = members.into_iter().map(Into::into).collect();
         Self { members, name: None, lease_max: LEASE_MAX }
+    }
+
+    /// Of a URL whose hosts are the members, with the parameters `name` and `lease_max`.
+    #[cfg(any(feature = "redis", feature = "zookeeper"))]
+    pub(crate) fn of(url: &StoreUrl) -> Result<Self, UrlError> {
+        let config = Self::new(url.hosts().iter().map(ToString::to_string));
+        let name = url.param("name").map(String::from);
+        let lease_max = url.duration("lease_max")?.unwrap_or(config.lease_max);
+        Ok(Self { name, lease_max, ..config })
     }
 
     /// Names the quorum, where its clients reach the members under different names: 1 to 128

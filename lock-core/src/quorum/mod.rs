@@ -42,7 +42,8 @@ use health::Health;
 use membership::MembershipState;
 
 use crate::backend::{
-    Backend, Capabilities, ClaimId, DURATION_MAX, Fault, Member, MemberClaim, Terms,
+    Backend, Capabilities, ClaimId, DURATION_MAX, Fault, Member, MemberClaim, Terms, UrlError,
+    UrlPart,
 };
 use crate::engine::wall;
 use crate::key::Key;
@@ -140,6 +141,17 @@ pub enum QuorumError {
         /// Its place among those given, from 0.
         place: usize,
     },
+}
+
+impl From<QuorumError> for UrlError {
+    /// Of a URL whose hosts are the members.
+    fn from(error: QuorumError) -> Self {
+        let part = match error {
+            QuorumError::Name { .. } | QuorumError::LeaseMax { .. } => UrlPart::Parameters,
+            _ => UrlPart::Hosts,
+        };
+        Self::new(part, error.to_string())
+    }
 }
 
 impl<B: Backend<Claim: MemberClaim>> Quorum<B> {

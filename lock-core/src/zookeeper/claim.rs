@@ -35,7 +35,7 @@ pub(super) const CZXID_END: u64 = 1 << (63 - HANDOFF_BITS);
 /// A hold that is over before this does not ask to be told of others, which saves two requests.
 const WATCH_AFTER: Duration = Duration::from_millis(2);
 
-/// See the module.
+/// A claim on one key at ZooKeeper: its node, what it watches, and until when it holds.
 #[derive(Debug)]
 pub struct ZooKeeperClaim {
     pub(super) sessions: Arc<Sessions>,

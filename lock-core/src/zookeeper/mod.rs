@@ -25,13 +25,16 @@
 //!   deleted whatever happens. - `removal`: how. - `watch`: watches. - `claim`: the verbs. -
 //!   `join`: getting into the line, also after lost replies. - `line`: who is in it, and asking the
 //!   holder to leave, or making it. - `names`, `about`: names and data of nodes. - `fence`,
-//!   `counting`: tokens in a quorum. - `enrolled`: which quorum it is. - `quorum`:
-//!   `zookeeper+quorum://`. - `url`, `tls`, `fault`.
+//!   `counting`: tokens in a quorum. - `enrolled`: which quorum it is. - `schemes`, `driver`,
+//!   `connect`: ZooKeeper in the table of stores that URLs can name. - `target`, `tls`: what a URL
+//!   means. - `fault`.
 
 mod about;
 mod claim;
+mod connect;
 mod counter;
 mod counting;
+pub(crate) mod driver;
 mod enrolled;
 mod fault;
 mod home;
@@ -41,40 +44,41 @@ mod line;
 mod liveness;
 mod lock_node;
 mod names;
-pub(crate) mod quorum;
 mod removal;
+mod schemes;
 mod session;
 mod sessions;
+mod target;
 #[cfg(feature = "zookeeper-tls")]
 mod tls;
-mod url;
 mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use claim::ZooKeeperClaim;
+use schemes::SERVERS;
 use sessions::Sessions;
-use url::Target;
+use target::Target;
 
-use crate::backend::{Backend, Capabilities, ClaimId, Fault, Terms};
-use crate::error::ConnectError;
+use crate::backend::{Backend, Capabilities, ClaimId, ConnectError, Fault, StoreUrl, Terms};
 use crate::key::Key;
 use crate::view::Inspection;
 
 /// The shortest lease that is renewed in time.
 const LEASE_MIN: Duration = Duration::from_millis(100);
 
-/// See the module. Cheap to clone; the clones share one session.
+/// Locks at a ZooKeeper server or ensemble, in one line with Curator's `InterProcessMutex`. Cheap to
+/// clone; the clones share one session.
 #[derive(Debug, Clone)]
 pub struct ZooKeeper {
     sessions: Arc<Sessions>,
 }
 
 impl ZooKeeper {
-    /// Opens a session, which proves that nodes can be made under the URL's path. No runtime is
-    /// needed: sessions live on a thread of their own, `lock-zookeeper`, one for all clients of the
-    /// process.
+    /// Opens a session at the servers of a `zookeeper:` or `zookeeper+tls:` URL, which proves that
+    /// nodes can be made under the URL's path. No runtime is needed: sessions live on a thread of
+    /// their own, `lock-zookeeper`, one for all clients of the process.
     ///
     /// # Errors
     ///
@@ -86,7 +90,10 @@ impl ZooKeeper {
     ///
     /// The opening goes on for 5 s at most; the session is closed then.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
-        let target = Target::parse(url)?;
+        Self::open(Target::of(&StoreUrl::parse(url, &[SERVERS])?)?).await
+    }
+
+    async fn open(target: Target) -> Result<Self, ConnectError> {
         let sessions = Sessions::connect(target).await.map_err(ConnectError::Store)?;
         Ok(Self { sessions })
     }
@@ -99,7 +106,7 @@ impl ZooKeeper {
     /// [`ConnectError::Url`] for a malformed URL; [`ConnectError::Store`] when the thread for its
     /// session cannot be started.
     pub fn member(url: &str) -> Result<Self, ConnectError> {
-        Self::member_at(Target::parse(url)?)
+        Self::member_at(Target::of(&StoreUrl::parse(url, &[SERVERS])?)?)
     }
 
     fn member_at(target: Target) -> Result<Self, ConnectError> {

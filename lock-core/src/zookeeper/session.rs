@@ -21,7 +21,7 @@ use super::home::Home;
 use super::keepalive;
 use super::liveness::{End, Liveness};
 use super::names;
-use super::url::Target;
+use super::target::Target;
 use crate::backend::Fault;
 use crate::engine::{clock, lock};
 use crate::proto::SessionClock;
@@ -41,7 +41,7 @@ const LOOKS_MAX: usize = 8;
 
 pub(super) type Answer<T> = Result<T, Failure>;
 
-/// See the module.
+/// One session at ZooKeeper: sends its requests, and keeps the node that proves it alive.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) client: Client,

@@ -15,7 +15,8 @@ use super::session::{REQUEST_WITHIN, Session};
 use crate::engine::clock;
 use crate::proto::children;
 
-/// See the module. Dropping it takes the watches off the server.
+/// The watches of one claim, and what they have told so far. Dropping it takes the watches off the
+/// server.
 #[derive(Debug)]
 pub(super) struct Watch {
     task: Option<JoinHandle<()>>,

@@ -75,7 +75,7 @@ async fn a_wrong_password_or_name_is_permanent_and_names_no_secret() {
     connect(&good, ms(10_000)).await.lock("k").await.unwrap().release().await.unwrap();
     let (server, sentinel) =
         (good.replace(SERVER_PASSWORD, "hunter2"), good.replace(SENTINEL_PASSWORD, "hunter2"));
-    let none = good.replace(&format!("&sentinel_password={SENTINEL_PASSWORD}"), "");
+    let none = good.replace(&format!("?sentinel_password={SENTINEL_PASSWORD}"), "");
     let name = good.replace(set.name(), "another");
     for (url, says) in
         [(server, "WRONGPASS"), (sentinel, "sentinel"), (none, "sentinel"), (name, "another")]

@@ -553,8 +553,10 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::backend::url::Host;
     use crate::redis::protocol::script::{RENEW, Script};
     use crate::redis::topology::origin::Origin;
+    use crate::redis::wire::access::Access;
     use crate::redis::wire::fake;
 
     fn sha(script: &Script) -> String {
@@ -587,7 +589,8 @@ mod tests {
                 _ => Some("+OK\r\n".into()),
             }
         });
-        let origin = Origin::parse(&format!("redis://127.0.0.1:{port}")).unwrap();
+        let at = Host::new("127.0.0.1", port);
+        let origin = Origin::Server(Access::default().client(&at).unwrap().into());
         let servers = Topology::new(&origin, None);
         let terms = Terms {
             lease: Duration::from_secs(9),

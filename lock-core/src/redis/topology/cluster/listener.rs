@@ -215,9 +215,9 @@ mod tests {
     #[tokio::test]
     async fn what_was_confirmed_over_a_connection_that_broke_is_forgotten_before_the_next() {
         let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let target = super::super::Target::parse(&format!("redis+cluster://{closed}")).unwrap();
+        let target = super::super::Target::at(closed.port());
         let addr = target.seeds[0].clone();
-        let client = target.login.client(&addr).unwrap();
+        let client = target.access.client(&addr.host()).unwrap();
         let cluster = Cluster::unseen(target, "ab".into(), Arc::default(), Arc::default());
         let nodes = format!("a {closed}@1 master - 0 0 1 connected 0-16383");
         cluster.state().table.learn(&layout::parse(&nodes, &addr, false).unwrap());
