@@ -57,7 +57,7 @@ impl RefusedBy {
 
     pub(super) fn of(error: &OverloadedError) -> Self {
         match error.bound {
-            OverloadBound::Waiters(_) => Self::LineFull,
+            OverloadBound::Waiters(_) | OverloadBound::OwnWaiters(_) => Self::LineFull,
             OverloadBound::Budget(_) => Self::OverBudget,
         }
     }

@@ -53,6 +53,8 @@ pub(crate) struct Ask {
     pub(crate) admission: bool,
     /// False for a try that must not stand in line behind anybody.
     pub(crate) patient: bool,
+    /// Behind how many in line it is let in no more: one less may wait before it.
+    pub(crate) waiters_max: usize,
     pub(crate) lease: Duration,
     pub(crate) hold_limit: Option<Duration>,
     pub(crate) linger: Duration,
