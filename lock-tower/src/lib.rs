@@ -96,6 +96,7 @@ mod lock;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod observe;
+mod permits;
 mod pieces;
 
 #[cfg(feature = "axum")]

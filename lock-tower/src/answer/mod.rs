@@ -61,16 +61,17 @@
 //! `No` where the handler never began, `InPart` where it was stopped. A layer outside reads it where
 //! the status does not tell the two apart.
 
-mod custom;
+mod answers;
+mod cause;
 mod grpc;
 mod protobuf;
 mod refusal;
+mod reject;
 mod reply;
-mod statuses;
 
-pub(crate) use custom::{CustomBody, custom};
+pub(crate) use answers::{AnswerBody, Answers};
+pub use cause::Cause;
 pub(crate) use grpc::Wire;
-pub use refusal::{Cause, Refusal};
-#[cfg(feature = "idempotency")]
+pub use refusal::Refusal;
+pub use reject::Reject;
 pub(crate) use reply::Reply;
-pub(crate) use statuses::Statuses;

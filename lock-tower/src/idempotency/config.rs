@@ -4,17 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderName, Method, Response, StatusCode, response};
+use http::{HeaderName, Method, StatusCode, response};
 use lock_core::idempotency::Idempotency;
 
-use super::body::IdempotencyBody;
 use super::cause::Cause;
 use super::ending::grpc_status;
 use super::headers::Replayed;
 use super::places::{Bounds, Places};
-use super::refusal::Refusal;
 use crate::OnLost;
-use crate::answer::{CustomBody, Statuses, Wire};
+use crate::answer::Answers;
 
 /// What happens to a request that cannot be protected, as the lock service or the record store is
 /// out of reach.
@@ -55,9 +53,6 @@ pub enum OnDisconnect {
 
 pub(super) type Stores = Arc<dyn Fn(&response::Parts) -> bool + Send + Sync>;
 
-/// The caller's own answer.
-pub(super) type OnRefused = Arc<dyn Fn(&Refusal<'_>) -> Response<CustomBody> + Send + Sync>;
-
 #[derive(Clone)]
 pub(super) struct Config {
     pub(super) engine: Idempotency,
@@ -76,28 +71,7 @@ pub(super) struct Config {
     pub(super) on_store_down: OnStoreDown,
     pub(super) on_disconnect: OnDisconnect,
     pub(super) on_lost: OnLost,
-    pub(super) statuses: Statuses<Cause>,
-    pub(super) on_refused: Option<OnRefused>,
-}
-
-impl Config {
-    /// Answers a request that came over `wire`.
-    pub(super) fn answer<R>(
-        &self,
-        wire: Wire,
-        refusal: Refusal<'_>,
-    ) -> Response<IdempotencyBody<R>> {
-        let reply = refusal.reply.over(wire, self.statuses.of(refusal.cause));
-        let refusal = Refusal { reply, ..refusal };
-        tracing::debug!(code = refusal.code(), "a request is answered by the idempotency layer");
-        #[cfg(feature = "metrics")]
-        crate::metrics::refused(refusal.code());
-        let response = match &self.on_refused {
-            Some(on_refused) => on_refused(&refusal).map(IdempotencyBody::custom),
-            None => refusal.default_response().map(IdempotencyBody::answer),
-        };
-        refusal.reply.mark(response)
-    }
+    pub(super) answers: Answers<Cause>,
 }
 
 /// Whether a response is stored unless [`store_if`](super::IdempotencyLayer::store_if) says
@@ -138,8 +112,7 @@ impl fmt::Debug for Config {
             .field("on_store_down", &self.on_store_down)
             .field("on_disconnect", &self.on_disconnect)
             .field("on_lost", &self.on_lost)
-            .field("statuses", &self.statuses)
-            .field("on_refused", &self.on_refused.is_some())
+            .field("answers", &self.answers)
             .finish_non_exhaustive()
     }
 }

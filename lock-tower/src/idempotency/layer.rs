@@ -18,7 +18,7 @@ use super::places::Bounds;
 use super::refusal::Refusal;
 use super::scope::{HasScope, NoScope, ScopeOutcome};
 use super::service::IdempotencyService;
-use crate::answer::{Statuses, custom};
+use crate::answer::Answers;
 use crate::{BoxError, OnLost};
 
 /// How much of a request's or a response's body is read unless told otherwise: 1 MiB.
@@ -101,8 +101,7 @@ impl IdempotencyLayer {
             on_store_down: OnStoreDown::default(),
             on_disconnect: OnDisconnect::default(),
             on_lost: OnLost::default(),
-            statuses: Statuses::default(),
-            on_refused: None,
+            answers: Answers::default(),
         };
         Self { scope: NoScope, config }
     }
@@ -116,7 +115,7 @@ impl<C> IdempotencyLayer<C> {
     /// requests the same.
     ///
     /// The closure returns a [`Scope`], or a `Result` of one whose error is a
-    /// [`StatusCode`](http::StatusCode) or a [`ScopeReject`](super::ScopeReject). It is asked once
+    /// [`StatusCode`](http::StatusCode) or a [`Reject`](crate::answer::Reject). It is asked once
     /// for each request with a good key, before its body is read, in the call of the service: it
     /// must not block.
     pub fn scope<F, O>(self, scope: F) -> IdempotencyLayer<HasScope>
@@ -369,7 +368,7 @@ impl<C> IdempotencyLayer<C> {
     /// If it is no error status.
     #[track_caller]
     pub fn status(mut self, cause: Cause, status: StatusCode) -> Self {
-        self.config.statuses.set(cause, status);
+        self.config.answers.set_status(cause, status);
         self
     }
 
@@ -403,7 +402,7 @@ impl<C> IdempotencyLayer<C> {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        self.config.on_refused = Some(Arc::new(move |refusal| custom(answer(refusal))));
+        self.config.answers.set_custom(answer);
         self
     }
 }

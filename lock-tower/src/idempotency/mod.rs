@@ -139,7 +139,7 @@ pub use future::IdempotencyFuture;
 pub use key::KEY_BYTES_MAX;
 pub use layer::{BODY_BYTES_MAX, IdempotencyLayer, REQUEST_WAIT, RESPONSE_WAIT, WAITING_BYTES_MAX};
 pub use refusal::Refusal;
-pub use scope::{HasScope, NoScope, ScopeOutcome, ScopeReject};
+pub use scope::{HasScope, NoScope, ScopeOutcome};
 pub use service::IdempotencyService;
 
 /// Set on replayed responses.

@@ -10,8 +10,9 @@ use http::request::Parts;
 use lock_core::Key;
 use pin_project_lite::pin_project;
 
-use super::extractor::{Extracted, KeyExtractor, KeyReject};
+use super::extractor::{Extracted, KeyExtractor};
 use super::when::When;
+use crate::answer::Reject;
 
 /// Combines extractors. Implemented for those of this module; give your own an empty `impl`.
 pub trait Combine: Sized {
@@ -176,7 +177,7 @@ fn joined<B>(first: &str, second: &Key, apart: bool, request: Request<B>) -> Ext
     let first = if apart { Key::encode_segment(first) } else { first.into() };
     match Key::from_encoded(format!("{first}:{second}")) {
         Ok(key) => Extracted::Lock(key, request),
-        Err(error) => Extracted::Reject(KeyReject::from(error), request.into_parts().0),
+        Err(error) => Extracted::Reject(Reject::from(error), request.into_parts().0),
     }
 }
 

@@ -11,12 +11,13 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 
 use super::body::{BufferedBody, is_too_large};
-use super::extractor::{Extracted, KeyExtractor, KeyOutcome, KeyReject};
+use super::extractor::{Extracted, KeyExtractor, KeyOutcome};
 use super::pointer::Pointer;
 use super::template::{Kind, Template, Value};
 use super::typed::typed_parts;
 use super::whole::Whole;
 use crate::BoxError;
+use crate::answer::Reject;
 
 /// How much of a body [`json_pointer`] reads unless told otherwise: 64 KiB.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -101,20 +102,20 @@ impl JsonPointerKey {
             return self.template.fill(|_| Ok(Value::Missing));
         }
         let Ok(body) = std::str::from_utf8(data) else {
-            return KeyReject::bad("lock_body_invalid", "the body is not UTF-8").into();
+            return Reject::bad("lock_body_invalid", "the body is not UTF-8").into();
         };
         self.template.fill(|pointer| {
             pointer.find(body).map_err(|error| {
                 // Only the place: the text of the error may repeat what the client sent.
                 let (line, column) = (error.line(), error.column());
                 let detail = format!("the body is no JSON: error at line {line}, column {column}");
-                KeyReject::bad("lock_body_invalid", detail)
+                Reject::bad("lock_body_invalid", detail)
             })
         })
     }
 
-    fn too_large(&self) -> KeyReject {
-        KeyReject::new(StatusCode::PAYLOAD_TOO_LARGE)
+    fn too_large(&self) -> Reject {
+        Reject::new(StatusCode::PAYLOAD_TOO_LARGE)
             .with_code("lock_body_too_large")
             .with_detail(format!("the body is over {} bytes", self.bytes_max))
     }
@@ -170,7 +171,7 @@ where
                 if is_too_large(&*error) {
                     this.key.too_large()
                 } else {
-                    KeyReject::bad("lock_body_incomplete", "the body broke off")
+                    Reject::bad("lock_body_incomplete", "the body broke off")
                 }
             }),
             None => Err(this.key.too_large()),

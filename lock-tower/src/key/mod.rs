@@ -67,7 +67,7 @@ pub use body::BufferedBody;
 #[cfg(feature = "idempotency")]
 pub(crate) use body::is_too_large;
 pub use combine::{And, AndFuture, Combine, Or, OrFuture};
-pub use extractor::{Extracted, KeyExtractor, KeyOutcome, KeyReject};
+pub use extractor::{Extracted, KeyExtractor, KeyOutcome};
 pub use head::{FixedKey, FnKey, fixed, key_fn};
 pub use header::{HeaderKey, header};
 pub use json::{BODY_BYTES_MAX, JsonPointerFuture, JsonPointerKey, json_pointer};

@@ -79,5 +79,5 @@ where
 
 fn answer_lost<R>(config: &Config, wire: Wire, error: &LostError) -> Response<LockBody<R>> {
     tracing::warn!(%error, "a handler was stopped");
-    config.answer(wire, Refusal::of_lost(error))
+    config.answers.answer(wire, Refusal::of_lost(error)).map(LockBody::answer)
 }

@@ -10,11 +10,10 @@ use lock_core::{Fairness, LockClient};
 use tower::retry::budget::TpsBudget;
 use tower_layer::Layer;
 
-use super::arrival::{Arrivals, Caps};
 use super::config::{Config, HoldUntil, OnLost, RetryBudget};
 use super::service::LockService;
 use crate::BoxError;
-use crate::answer::{Cause, Refusal, Statuses, custom};
+use crate::answer::{Answers, Cause, Refusal};
 
 /// The layer has no key extractor yet; see [`LockLayer::key`].
 #[derive(Debug, Clone, Copy)]
@@ -37,8 +36,8 @@ pub struct NoKey;
 /// | [`on_lost`](Self::on_lost) | stop the handler, 503 | |
 /// | [`detach_on_disconnect`](Self::detach_on_disconnect) | off | |
 ///
-/// Clones of a layer, and all services that it makes, count waiters together and share the retry
-/// budget. An option out of its bounds is answered with 500 `lock_misconfigured`.
+/// Clones of a layer, and all services that it makes, count [`waiters`](Self::waiters) together and
+/// share the retry budget. An option out of its bounds is answered with 500 `lock_misconfigured`.
 ///
 /// # Beside other layers
 ///
@@ -117,11 +116,11 @@ impl LockLayer {
         let config = Config {
             locks,
             options,
-            caps: Caps { per_key: 1_000, total: 10_000 },
-            arrivals: Arc::new(Arrivals::default()),
+            waiters_per_key: 1_000,
+            waiters: 10_000,
+            permits: Arc::default(),
             retry_budget: RetryBudget::new(Arc::default()),
-            statuses: Statuses::default(),
-            on_busy: None,
+            answers: Answers::default(),
             hold_until: HoldUntil::default(),
             on_lost: OnLost::default(),
             detach: false,
@@ -209,18 +208,22 @@ impl<K> LockLayer<K> {
         self
     }
 
-    /// How many requests of one key may wait in this process, the one that is about to get a free
-    /// lock included; the next is answered with 429 at once. Those that hold the lock do not
-    /// count. Zero is taken for 1.
+    /// How many may wait for one key in this process, the one that is about to get a free lock
+    /// included. The next request is answered with 429 `lock_waiters_per_key` at once. Zero is
+    /// taken for 1.
+    ///
+    /// What counts is the line of the key in the lock client: requests of other layers and other
+    /// acquires stand in it too, who holds the lock does not. A request that pauses between two
+    /// tries is not in line: its next try is answered with 429 if the line is full then.
     pub fn waiters_per_key(mut self, waiters: usize) -> Self {
-        self.config.caps.per_key = waiters.max(1);
+        self.config.waiters_per_key = waiters.max(1);
         self
     }
 
-    /// How many requests may wait in this process over all keys of this layer, as
-    /// [`waiters_per_key`](Self::waiters_per_key) counts them.
+    /// How many requests of this layer may wait in this process over all keys, pauses between
+    /// tries included. The next is answered with 429 `lock_waiters` at once. Zero is taken for 1.
     pub fn waiters(mut self, waiters: usize) -> Self {
-        self.config.caps.total = waiters.max(1);
+        self.config.waiters = waiters.max(1);
         self
     }
 
@@ -242,7 +245,7 @@ impl<K> LockLayer<K> {
     /// If it is no error status.
     #[track_caller]
     pub fn status(mut self, cause: Cause, status: StatusCode) -> Self {
-        self.config.statuses.set(cause, status);
+        self.config.answers.set_status(cause, status);
         self
     }
 
@@ -273,7 +276,7 @@ impl<K> LockLayer<K> {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        self.config.on_busy = Some(Arc::new(move |refusal| custom(answer(refusal))));
+        self.config.answers.set_custom(answer);
         self
     }
 
