@@ -9,7 +9,7 @@ use crate::clock;
 
 /// The wait of one request, all tries together.
 ///
-/// Its span is never entered: those of lock-core are children of the request's own span, as this
+/// Its span is never entered. Those of lock-core are children of the request's own span, as this
 /// one is, so that the hold does not keep it open.
 pub(crate) struct Wait {
     span: Span,

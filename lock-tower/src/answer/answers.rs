@@ -17,6 +17,7 @@ use crate::BoxError;
 /// The body of an answer: the layer's own, or one of the application's closure.
 pub(crate) type AnswerBody = Either<Full<Bytes>, UnsyncBoxBody<Bytes, BoxError>>;
 
+/// A closure of the application that answers in the place of the layer.
 type Custom<C> = dyn Fn(&Refusal<'_, C>) -> Response<AnswerBody> + Send + Sync;
 
 /// What the application has chosen in place of the default answers.

@@ -17,14 +17,14 @@
 //! | the request gives no good key | 400, or as the extractor says | `lock_key_…`, `lock_body_…` | no |
 //! | the layer is set up wrongly | 500 | `lock_path_…`, `lock_misconfigured` | no |
 //!
-//! 429 is for what the client may try again later, and 503 for a service that is down: load
+//! 429 is for what the client may try again later, and 503 for a service that is down. Load
 //! balancers take a server that answers 503 out of service, and tower-http's `TraceLayer` logs each
 //! as an error. [`LockLayer::status`](crate::LockLayer::status) gives a cause another status. The
 //! documents are those of [`lock_core::Problem`], which `#[distributed_lock]` answers with too.
 //!
-//! `Retry-After` is the estimated wait in whole seconds, rounded up, at least 1, plus up to a
-//! quarter of it (at least up to 1 s) at random, so that those who were refused together do not
-//! come back together. The key is not repeated to the client.
+//! `Retry-After` is the estimated wait in whole seconds, rounded up, at least 1. Up to a quarter of
+//! it (at least up to 1 s) is added at random, so that those who were refused together do not come
+//! back together. The key is not repeated to the client.
 //!
 //! The answers of the `IdempotencyLayer` are of the same kind; see the module `idempotency`.
 //!

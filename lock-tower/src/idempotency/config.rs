@@ -22,8 +22,8 @@ pub enum OnStoreDown {
     /// It is answered with 503 `idempotency_unavailable` (default).
     #[default]
     FailClosed,
-    /// The handler runs without lock, token and record: its request carries no fencing token, not
-    /// even that of a lock layer around this one, and a retry may run it again.
+    /// The handler runs without lock, token and record, and a retry may run it again. Its request
+    /// carries no fencing token, not even that of a lock layer around this one.
     ///
     /// Nor is it looked after in other ways: it is dropped when its client goes away, whatever
     /// [`OnDisconnect`] says, and its panic is not caught here.
@@ -37,11 +37,11 @@ pub enum OnDisconnect {
     /// It runs on, in a task, and its response is stored for the retry (default). So is one whose
     /// head the client has seen, as long as its body is read for its record.
     ///
-    /// A concurrency limit outside of the layer counts responses that somebody waits for, so not
-    /// the handlers that run on: clients that come and go could start more than it allows. Bound
-    /// how long one may take by the lock of the engine, as with
+    /// A concurrency limit outside of the layer counts responses that somebody waits for, and no
+    /// handlers that run on. So clients that come and go could start more than it allows. Bound how
+    /// long one may take by the lock of the engine, as with
     /// `engine.with_lock_options(LockOptions::new().with_hold_limit(limit))`
-    /// ([`with_hold_limit`](lock_core::LockOptions::with_hold_limit)): it is stopped then as one
+    /// ([`with_hold_limit`](lock_core::LockOptions::with_hold_limit)). It is stopped then as one
     /// that lost its lock, and its outcome is unknown.
     #[default]
     Finish,
@@ -51,8 +51,10 @@ pub enum OnDisconnect {
     Abort,
 }
 
+/// Whether a response is to be stored.
 pub(super) type Stores = Arc<dyn Fn(&response::Parts) -> bool + Send + Sync>;
 
+/// The options of a layer, and what its clones and services share.
 #[derive(Clone)]
 pub(super) struct Config {
     pub(super) engine: Idempotency,
@@ -75,8 +77,8 @@ pub(super) struct Config {
 }
 
 /// Whether a response is stored unless [`store_if`](super::IdempotencyLayer::store_if) says
-/// otherwise: 2xx, 3xx and the 4xx that the same request would meet again; never 401, 403, 407,
-/// 408, 409, 421, 423, 424, 425, 429 nor 5xx, after which a retry runs the handler again.
+/// otherwise. 2xx, 3xx and the 4xx that the same request would meet again are. 401, 403, 407, 408,
+/// 409, 421, 423, 424, 425, 429 and 5xx are not: a retry runs the handler again.
 #[must_use]
 pub fn stored_by_default(status: StatusCode) -> bool {
     // On who asks, over which connection, and in which state everything else is.

@@ -8,11 +8,13 @@ use lock_core::idempotency::Scope;
 
 use crate::answer::Reject;
 
-/// The layer has no scope yet; see [`IdempotencyLayer::scope`](super::IdempotencyLayer::scope).
+/// Stands in an `IdempotencyLayer` for a scope that was not given yet, and makes no service; see
+/// [`IdempotencyLayer::scope`](super::IdempotencyLayer::scope).
 #[derive(Debug, Clone, Copy)]
 pub struct NoScope;
 
-/// The layer knows whose keys it serves.
+/// Says of each request whose key it has; made by
+/// [`IdempotencyLayer::scope`](super::IdempotencyLayer::scope).
 #[derive(Clone)]
 pub struct HasScope {
     of: ScopeOf,
@@ -40,7 +42,8 @@ impl fmt::Debug for HasScope {
     }
 }
 
-/// What a closure says about a request: a [`Scope`], or a refusal.
+/// What the closure of [`IdempotencyLayer::scope`](super::IdempotencyLayer::scope) says about a
+/// request: a [`Scope`], or a refusal.
 #[derive(Debug)]
 pub struct ScopeOutcome(Result<Scope, Reject>);
 

@@ -24,9 +24,9 @@ use crate::key::BufferedBody;
 /// Runs each request with an idempotency key once; made by
 /// [`IdempotencyLayer`](crate::IdempotencyLayer).
 ///
-/// It is ready when the inner service is, and a request takes that readiness along while it
-/// waits: an inner concurrency limit counts waiters too, so put it outside. There it does not
-/// count handlers whose client is gone, which run on; see
+/// It is ready when the inner service is, and a request takes that readiness along while it waits.
+/// So an inner concurrency limit counts waiters too: put it outside. There it does not count
+/// handlers whose client is gone, which run on; see
 /// [`OnDisconnect::Finish`](super::OnDisconnect::Finish) for a bound on them.
 #[derive(Debug, Clone)]
 pub struct IdempotencyService<S> {

@@ -26,7 +26,7 @@ const ROWS_MAX: usize = 200;
 pub(super) const VIEWERS_MAX: usize = 32;
 
 type Authenticate<V> = dyn Fn(&Parts) -> Result<V, Box<Response>> + Send + Sync;
-/// Resolves once.
+/// Resolves once, when streams of events are to end.
 pub(super) type Ended = Shared<BoxFuture<'static, ()>>;
 type Guard<V> = dyn Fn(&V, &Key) -> bool + Send + Sync;
 

@@ -59,7 +59,8 @@ impl<B> Extracted<B> {
     }
 }
 
-/// What a closure says about a request.
+/// What [`key_fn`](super::key_fn)'s closure says about a request; made of a key, an `Option`, a
+/// `Result`, a status or a [`Reject`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyOutcome {
     /// Runs under the lock of this key.

@@ -35,13 +35,13 @@ const KIND: Kind = Kind { call: "json_pointer", what: "the value of the body at"
 /// ```
 ///
 /// Without [`parsed`](JsonPointerKey::parsed) the key is the spelling: `"7"` and `"07"` are two
-/// locks, so that is only for values whose spelling is the identity, such as a SKU that the
-/// handler takes as text too.
+/// locks. That is only for values whose spelling is the identity, such as a SKU that the handler
+/// takes as text too.
 ///
 /// The template is that of [the module](super#templates), with JSON pointers (RFC 6901) in the
-/// braces, which say `~0` for a `~` and `~1` for a `/` in a name, and cannot say a brace; `{}`
-/// means the whole body. The value is a string, a boolean or a whole number of any size, whose
-/// key is its text: `7` and `"7"` make the same.
+/// braces. They say `~0` for a `~` and `~1` for a `/` in a name, and cannot say a brace; `{}` means
+/// the whole body. The value is a string, a boolean or a whole number of any size, whose key is its
+/// text: `7` and `"7"` make the same.
 ///
 /// The body is read up to [`bytes_max`](JsonPointerKey::bytes_max) before any waiting, and the
 /// handler gets it as it was, with its trailers. The time for reading it is not bounded here.
@@ -70,7 +70,7 @@ pub fn json_pointer(template: &str) -> JsonPointerKey {
     JsonPointerKey { template, bytes_max: BODY_BYTES_MAX }
 }
 
-/// See [`json_pointer`].
+/// Takes values inside of the JSON body for the key; made by [`json_pointer`].
 #[derive(Debug, Clone)]
 pub struct JsonPointerKey {
     template: Template<Pointer>,
@@ -147,7 +147,7 @@ where
 }
 
 pin_project! {
-    /// Reads a body for its key; made by [`json_pointer`].
+    /// Reads the body of one request for a [`JsonPointerKey`].
     pub struct JsonPointerFuture<B> {
         // None when the body is too large by its own word.
         #[pin]

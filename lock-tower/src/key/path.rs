@@ -25,8 +25,8 @@ const KIND: Kind = Kind { call: "path", what: "the path parameter" };
 /// ```
 ///
 /// Without [`parsed`](PathKey::parsed) the key is the spelling: `/pay/7` and `/pay/07` are two
-/// locks, so that is only for values whose spelling is the identity, such as a SKU that the
-/// handler takes as text too.
+/// locks. That is only for values whose spelling is the identity, such as a SKU that the handler
+/// takes as text too.
 ///
 /// The template is that of [the module](super#templates), with the names of the route's parameters
 /// in the braces. A value is percent-decoded once, by the router, so the key is of the text that
@@ -55,7 +55,7 @@ pub fn path(template: &str) -> PathKey {
     PathKey { template: Template::new(KIND, template, any_name) }
 }
 
-/// See [`path`].
+/// Takes the path parameters that the router matched for the key; made by [`path`].
 #[derive(Debug, Clone)]
 pub struct PathKey {
     template: Template<String>,

@@ -34,6 +34,7 @@ pub(super) struct Template<N> {
     optional: bool,
 }
 
+/// What stands between two `:` of a template.
 #[derive(Debug, Clone)]
 enum Segment<N> {
     Fixed(Box<str>),

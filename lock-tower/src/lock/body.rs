@@ -38,6 +38,7 @@ pin_project! {
     }
 }
 
+/// The lock of a body that is being sent.
 struct Hold {
     // Taken out of its place by nothing but its drop.
     _guard: LockGuard,

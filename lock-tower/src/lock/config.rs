@@ -65,6 +65,7 @@ impl fmt::Debug for RetryBudget {
     }
 }
 
+/// The options of a layer, and what its clones and services share.
 #[derive(Debug, Clone)]
 pub(super) struct Config {
     pub(super) locks: LockClient,

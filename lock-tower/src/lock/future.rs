@@ -10,11 +10,10 @@ use std::task::{Context, Poll, ready};
 use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
-use lock_core::{LockGuard, LockScope};
+use lock_core::LockGuard;
 use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
 use tower_service::Service;
-use tracing::Instrument;
 
 use super::body::LockBody;
 use super::config::Config;
@@ -114,7 +113,11 @@ where
                         Ok(guard) => {
                             let wire = Wire::of(request.headers());
                             let inner = call(this.service, with_lock(request, &guard));
-                            begin(Held::new(inner, guard, Arc::clone(config), wire), config.detach)
+                            let held = Held::new(inner, guard, Arc::clone(this.config), wire);
+                            match config.detach {
+                                true => State::Detached { task: held.detach(), wire },
+                                false => State::Held { held },
+                            }
                         }
                         Err(GaveUp { error, waited, tries }) => {
                             let head = request.into_parts().0;
@@ -154,28 +157,6 @@ fn with_lock<B>(mut request: Request<B>, guard: &LockGuard) -> Request<B> {
     extensions.insert(guard.handle());
     extensions.insert(guard.token());
     request
-}
-
-/// Runs the handler here, or in a task that outlives this future.
-fn begin<S, K, B, R>(held: Held<S::Future>, detach: bool) -> State<S, K, B, R>
-where
-    S: Service<Request<K::Body>, Response = Response<R>>,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
-    R: Body + Send + 'static,
-    K: KeyExtractor<B>,
-{
-    if !detach {
-        return State::Held { held };
-    }
-    let wire = held.wire();
-    let held = held.in_current_span();
-    // What this request is called under goes along, for a lock or a watch outside of this layer.
-    let task = match LockScope::current() {
-        Some(scope) => tokio::spawn(scope.run(held)),
-        None => tokio::spawn(held),
-    };
-    State::Detached { task, wire }
 }
 
 fn refuse<R, E>(

@@ -15,7 +15,8 @@ use super::service::LockService;
 use crate::BoxError;
 use crate::answer::{Answers, Cause, Refusal};
 
-/// The layer has no key extractor yet; see [`LockLayer::key`].
+/// Stands in a [`LockLayer`] for a key extractor that was not given yet, and serves no request; see
+/// [`LockLayer::key`].
 #[derive(Debug, Clone, Copy)]
 pub struct NoKey;
 
@@ -97,7 +98,7 @@ pub struct NoKey;
 ///
 /// # Cancel safety
 ///
-/// When the client goes away the response future is dropped: a waiter leaves the line, a running
+/// When the client goes away the response future is dropped. A waiter leaves the line. A running
 /// handler is dropped and then its lock given up, unless
 /// [`detach_on_disconnect`](Self::detach_on_disconnect) is set.
 #[derive(Debug, Clone)]
@@ -143,11 +144,14 @@ impl<K> LockLayer<K> {
         self
     }
 
-    /// How many further tries follow one that failed, as far as the retry budget allows: after a
-    /// fault of the store that may pass, or, without [`admission`](Self::admission), a wait that
-    /// ran out. Each follows a jittered pause of 25 to 50 ms that doubles up to 1 s, and is half
-    /// of the time that is left at most. A request waits at most `wait * (1 + retries)`, pauses
-    /// included (2 s for the answer of the store where `wait` is zero).
+    /// How many further tries follow one that failed, as far as the retry budget allows. A fault of
+    /// the store that may pass is tried again, and without [`admission`](Self::admission) also a
+    /// wait that ran out.
+    ///
+    /// Before each of them there is a jittered pause, at first of 25 to 50 ms. It doubles up to 1
+    /// s, and is half of the time that is left at most. A request waits at most
+    /// `wait * (1 + retries)`, pauses included (2 s for the answer of the store where `wait` is
+    /// zero).
     pub fn retries(mut self, retries: u32) -> Self {
         self.config.options.retries = retries;
         self
@@ -156,10 +160,10 @@ impl<K> LockLayer<K> {
     /// Whether a request is refused at once, with 429 `lock_overloaded` and an honest
     /// `Retry-After`, when it could not be done within its budget (default: yes).
     ///
-    /// The budget is `wait * (1 + retries)`, and under admission it is one wait in one place of
-    /// the line: who left it to come back would only lose the place. How long the line takes is
-    /// learnt from how long requests held the key of late; as long as nothing is known everybody
-    /// is let in, and those who came in vain are told as soon as that is seen. See
+    /// The budget is `wait * (1 + retries)`. Under admission it is one wait in one place of the
+    /// line: who left it to come back would only lose the place. How long the line takes is learnt
+    /// from how long requests held the key of late. As long as nothing is known everybody is let
+    /// in, and those who came in vain are told as soon as that is seen. See
     /// [`LockOptions::admission`](lock_core::LockOptions::admission).
     pub fn admission(mut self, admission: bool) -> Self {
         self.config.options.admission = admission;
@@ -201,8 +205,9 @@ impl<K> LockLayer<K> {
         self
     }
 
-    /// What the lock is for, shown to operators where the store has a place for it (ZooKeeper: the
-    /// data of the claim's node); at most 128 bytes, no control characters.
+    /// What the lock is for. It is shown to operators where the store has a place for it
+    /// (ZooKeeper: the data of the claim's node), and has at most 128 bytes and no control
+    /// characters.
     pub fn name(mut self, name: &'static str) -> Self {
         self.config.options.name = Some(name);
         self
@@ -212,8 +217,8 @@ impl<K> LockLayer<K> {
     /// included. The next request is answered with 429 `lock_waiters_per_key` at once. Zero is
     /// taken for 1.
     ///
-    /// What counts is the line of the key in the lock client: requests of other layers and other
-    /// acquires stand in it too, who holds the lock does not. A request that pauses between two
+    /// What counts is the line of the key in the lock client. Requests of other layers and other
+    /// acquires stand in it too; who holds the lock does not. A request that pauses between two
     /// tries is not in line: its next try is answered with 429 if the line is full then.
     pub fn waiters_per_key(mut self, waiters: usize) -> Self {
         self.config.waiters_per_key = waiters.max(1);
@@ -295,8 +300,8 @@ impl<K> LockLayer<K> {
     /// Finishes a handler that has begun, with its lock, when the client goes away. A request
     /// that still waits leaves the line as ever.
     ///
-    /// Every handler then runs in a task of its own from the start, inside the reentrancy scope
-    /// and the tracing span of the request; task-local values of other middleware do not reach it.
+    /// Every handler then runs in a task of its own from the start, inside the reentrancy scope and
+    /// the tracing span of the request. Task-local values of other middleware do not reach it.
     pub fn detach_on_disconnect(mut self) -> Self {
         self.config.detach = true;
         self
