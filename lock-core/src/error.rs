@@ -186,6 +186,8 @@ pub struct OverloadedError {
 pub(crate) enum OverloadBound {
     /// `waiters_per_key_max` of the client.
     Waiters(usize),
+    /// [`Acquire::waiters_max`](crate::Acquire::waiters_max).
+    OwnWaiters(usize),
     /// What was left of its budget.
     Budget(Duration),
 }
@@ -209,6 +211,13 @@ impl OverloadedError {
         self.estimated_wait
     }
 
+    /// Whether it was the bound of [`Acquire::waiters_max`](crate::Acquire::waiters_max), and not
+    /// that of the client or the budget.
+    #[must_use]
+    pub fn is_waiters_max(&self) -> bool {
+        matches!(self.bound, OverloadBound::OwnWaiters(_))
+    }
+
     /// When to come back: the estimate, at least one second.
     #[must_use]
     pub fn retry_after(&self) -> Duration {
@@ -218,7 +227,7 @@ impl OverloadedError {
     fn reason(&self) -> String {
         let waiters = self.waiters;
         match (self.bound, self.estimated_wait) {
-            (OverloadBound::Waiters(max), _) => {
+            (OverloadBound::Waiters(max) | OverloadBound::OwnWaiters(max), _) => {
                 format!("it has {waiters} waiters in this process, at most {max} are allowed")
             }
             (OverloadBound::Budget(left), Some(estimate)) => format!(

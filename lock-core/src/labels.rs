@@ -57,7 +57,7 @@ impl RefusedBy {
 
     pub(crate) fn of(error: &OverloadedError) -> Self {
         match error.bound {
-            OverloadBound::Waiters(_) => Self::LineFull,
+            OverloadBound::Waiters(_) | OverloadBound::OwnWaiters(_) => Self::LineFull,
             OverloadBound::Budget(_) => Self::OverBudget,
         }
     }

@@ -23,16 +23,13 @@ use crate::error::{
 };
 use crate::key::{Key, KeyError};
 use crate::options::LockOptions;
-use crate::proto::{Ask, Effects, Entry, Overload, RETRY_PAUSES, SeatId, Verdict};
+use crate::proto::{Ask, Effects, Entry, Overload, SeatId, Verdict, retry_pause};
 
 /// What a try that must not wait is given for its one round trip.
 pub(crate) const TRY_WITHIN: Duration = Duration::from_secs(2);
 
 /// Says before each retry whether it may be made.
 type RetryGate = Arc<dyn Fn() -> bool + Send + Sync>;
-
-/// No pause between two tries is shorter: with less time left there is no further try.
-const RETRY_PAUSE_LEAST: Duration = Duration::from_millis(1);
 
 /// Waits for a lock; made by [`LockBuilder::acquire`](crate::LockBuilder::acquire).
 ///
@@ -45,6 +42,8 @@ pub struct Acquire {
     shared: Arc<Shared>,
     key: Result<Key, KeyError>,
     options: LockOptions,
+    /// The bound that this one's caller has set.
+    waiters_max: Option<usize>,
     gate: Option<RetryGate>,
     started: Option<Instant>,
     /// When the running try is over.
@@ -93,8 +92,21 @@ impl Acquire {
         options: LockOptions,
     ) -> Self {
         let (state, watched) = (State::Start, observe::Wait::new());
-        let (gate, started, try_until) = (None, None, None);
-        Self { shared, key, options, gate, started, try_until, tries: 0, state, watched }
+        let (waiters_max, gate, started, try_until, tries) = (None, None, None, None, 0);
+        Self { shared, key, options, waiters_max, gate, started, try_until, tries, state, watched }
+    }
+
+    /// Joins the line of the key only if fewer than so many wait in it, and is refused at once
+    /// otherwise. Zero is taken for 1. All who wait through the client count. Each try counts
+    /// them anew, as it joins the line anew.
+    ///
+    /// The client has a bound of its own,
+    /// [`waiters_per_key_max`](crate::ClientBuilder::waiters_per_key_max); the lower one decides.
+    /// The error is [`Overloaded`](AcquireError::Overloaded) for both, and
+    /// [`is_waiters_max`](OverloadedError::is_waiters_max) says that it was this one.
+    pub fn waiters_max(mut self, waiters: usize) -> Self {
+        self.waiters_max = Some(waiters.max(1));
+        self
     }
 
     /// Asks `gate` before each retry; where it says no, the acquire ends with the error of its last
@@ -130,6 +142,15 @@ impl Acquire {
         self.budget().saturating_sub(now.saturating_duration_since(self.started.unwrap_or(now)))
     }
 
+    /// How many may stand in line, and who says so.
+    fn line_bound(&self) -> (usize, OverloadBound) {
+        let of_client = self.shared.waiters_per_key_max;
+        match self.waiters_max {
+            Some(own) if own <= of_client => (own, OverloadBound::OwnWaiters(own)),
+            _ => (of_client, OverloadBound::Waiters(of_client)),
+        }
+    }
+
     fn ask(&mut self, now: Instant) -> Ask {
         let (queues, admission) = (self.queues(), self.has_admission());
         let one_try = if queues && !admission { self.options.wait } else { self.budget() };
@@ -142,7 +163,18 @@ impl Acquire {
         self.try_until = Some(deadline);
         let (budget, left) = (one_try, deadline.saturating_duration_since(now));
         let terms = terms::of(&self.options, queues, left);
-        Ask { deadline, budget, admission, hold_limit, linger, handoffs_max, slice, terms }
+        let waiters_max = self.line_bound().0;
+        Ask {
+            deadline,
+            budget,
+            admission,
+            waiters_max,
+            hold_limit,
+            linger,
+            handoffs_max,
+            slice,
+            terms,
+        }
     }
 
     /// Checks the input once, then re-enters the hold that this is called under, or enters the
@@ -218,27 +250,25 @@ impl Acquire {
                 self.state = State::Seated { cell, seat, timer: None, since: Some(now) };
                 Poll::Pending
             }
-            Entry::Full(waiters) => Poll::Ready(Err(OverloadedError {
-                key: key(),
-                waiters,
-                bound: OverloadBound::Waiters(self.shared.waiters_per_key_max),
-                estimated_wait: cell.cohort().estimate(now),
+            Entry::Full(waiters) => {
+                let estimated_wait = cell.cohort().estimate(now);
+                let bound = self.line_bound().1;
+                let error = OverloadedError { key: key(), waiters, bound, estimated_wait };
+                Poll::Ready(Err(error.into()))
             }
-            .into())),
             Entry::Refused(overload) => Poll::Ready(Err(overloaded(key(), overload))),
             Entry::Closed | Entry::Retired => Poll::Ready(Err(ClosedError { key: key() }.into())),
         }
     }
 
-    /// A try is over: pauses before the next, or fails for good. Pauses are a part of the budget:
-    /// one takes half of what is left of it at most, so that there is time for the try behind it.
+    /// A try is over: pauses before the next, or fails for good. Pauses are a part of the budget.
     fn next_try(&mut self, key: Key, why: TryOver) -> Result<(), AcquireError> {
         let now = clock::now();
-        let pause = RETRY_PAUSES.pause(self.tries, clock::random_bits()).min(self.left(now) / 2);
         let waited_it_out = self.has_admission() && matches!(why, TryOver::Timeout(..));
-        let worth_it = why.is_retryable() && !waited_it_out && pause >= RETRY_PAUSE_LEAST;
+        let worth_it = why.is_retryable() && !waited_it_out;
         let may = worth_it && self.queues() && self.tries <= self.options.retries;
         if may
+            && let Some(pause) = retry_pause(self.tries, self.left(now), clock::random_bits())
             && self.gate.as_ref().is_none_or(|gate| gate())
             && let Some(pause) = self.shared.sleep_until(now + pause)
         {

@@ -105,10 +105,9 @@ impl KeyCell {
             let make = |hash| Arc::new(Self::new(key.clone(), hash, shared.clone()));
             let cell = shared.registry.cell(key, make);
             let mut fx = Effects::none();
-            let max = shared.waiters_per_key_max;
             let waker = || cx.waker().clone();
             let mut cohort = cell.cohort();
-            let entry = cohort.enter(ask, max, now, waker, &mut fx);
+            let entry = cohort.enter(ask, now, waker, &mut fx);
             drop(cohort);
             if shared.is_closed() {
                 // A cell that was made after `close` had closed all that it found.

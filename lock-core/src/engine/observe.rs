@@ -91,11 +91,18 @@ impl Wait {
         if result.is_err() {
             self.saw(clock::now());
         }
-        self.end(started, tries, WaitEnd::of(result));
-        #[cfg(feature = "metrics")]
-        if let Err(AcquireError::Overloaded(error)) = result {
-            series::refused(labels::RefusedBy::of(error));
+        let end = WaitEnd::of(result);
+        match result {
+            // Whoever set that bound counts whom it never let in.
+            Err(AcquireError::Overloaded(error)) if error.is_waiters_max() && tries == 1 => {
+                self.tell(tries, end);
+                return;
+            }
+            #[cfg(feature = "metrics")]
+            Err(AcquireError::Overloaded(error)) => series::refused(labels::RefusedBy::of(error)),
+            _ => {}
         }
+        self.end(started, tries, end);
     }
 
     /// It was dropped before its end.
@@ -105,6 +112,14 @@ impl Wait {
     }
 
     fn end(&mut self, started: Option<Instant>, tries: u32, end: WaitEnd) {
+        self.tell(tries, end);
+        #[cfg(feature = "metrics")]
+        series::waited(end, between(started, self.seen), self.in_line);
+        #[cfg(not(feature = "metrics"))]
+        let _ = (started, self.seen, self.in_line);
+    }
+
+    fn tell(&mut self, tries: u32, end: WaitEnd) {
         // A field is looked up by its name even if nobody listens.
         if !self.span.is_disabled() {
             self.span.record("lock.outcome", end.as_str());
@@ -112,10 +127,6 @@ impl Wait {
             // It ends here, not when the caller drops the future.
             self.span = Span::none();
         }
-        #[cfg(feature = "metrics")]
-        series::waited(end, between(started, self.seen), self.in_line);
-        #[cfg(not(feature = "metrics"))]
-        let _ = (started, self.seen, self.in_line);
     }
 }
 

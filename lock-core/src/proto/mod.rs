@@ -30,7 +30,7 @@ mod votes;
 
 #[cfg(feature = "idempotency")]
 pub(crate) use backoff::OUTCOME_PAUSES;
-pub(crate) use backoff::{FAULT_PAUSES, PROBE_PAUSES, RETRY_PAUSES};
+pub(crate) use backoff::{FAULT_PAUSES, PROBE_PAUSES, retry_pause};
 #[cfg(feature = "redis")]
 pub(crate) use backoff::{RECONNECT_PAUSES, REDIRECT_PAUSES};
 pub(crate) use cohort::{

@@ -52,6 +52,7 @@ where
     R::Error: Into<BoxError>,
 {
     let wire = Wire::of(request.headers());
+    let answer = |refusal| config.answers.answer(wire, refusal).map(IdempotencyBody::answer);
     let lost = (config.on_lost == OnLost::Cancel).then(|| execution.lost());
     // An answer that came of a cut is no outcome, whatever the handler made of it, unless it is one
     // that is stored.
@@ -64,12 +65,12 @@ where
         tracing::warn!("a handler was stopped, as it had lost its lock");
         CutWatch::tell();
         let_go(execution, Got::InPart).await;
-        return Ok(config.answer(wire, Refusal::lost()));
+        return Ok(answer(Refusal::lost()));
     };
     let Ok(outcome) = outcome else {
         tracing::error!("a handler panicked");
         let_go(execution, unsaid()).await;
-        return Ok(config.answer(wire, Refusal::panicked()));
+        return Ok(answer(Refusal::panicked()));
     };
     let ran = match outcome {
         Ok(ran) => ran,
@@ -93,7 +94,7 @@ where
     };
     Ok(match left {
         Left::Written => response,
-        Left::Stale => config.answer(wire, Refusal::lost()),
+        Left::Stale => answer(Refusal::lost()),
     })
 }
 

@@ -23,6 +23,7 @@ pub(super) enum Tail<R> {
     Rest(Pin<Box<R>>),
 }
 
+/// What both ends see.
 struct Shared<R> {
     /// Not taken by the caller yet.
     fresh: Pieces,
@@ -34,12 +35,12 @@ struct Shared<R> {
 
 type Both<R> = Arc<Mutex<Shared<R>>>;
 
-/// The end of the task. Dropped without a [`Tail`], it breaks the body.
+/// Where the task puts pieces in. Dropped without a [`Tail`], it breaks the body.
 pub(super) struct Inlet<R> {
     both: Both<R>,
 }
 
-/// The end of the caller.
+/// Where the caller takes pieces out.
 pub(super) struct Outlet<R> {
     state: State<R>,
 }

@@ -12,7 +12,8 @@ use axum::routing::post;
 use http::{HeaderMap, StatusCode};
 use lock_core::idempotency::{OnUnknown, Scope};
 use lock_tower::IdempotencyLayer;
-use lock_tower::idempotency::{HasScope, ScopeReject};
+use lock_tower::answer::Reject;
+use lock_tower::idempotency::HasScope;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber, span};
 
@@ -49,7 +50,7 @@ async fn rule_9_a_request_without_a_scope_is_refused_as_the_closure_says() {
     let app = runs.shop(per_tenant(&engine), |_| "ran");
     send(&app, order("k")).await.assert_problem(401, "idempotency_scope_rejected");
     let layer = IdempotencyLayer::new(engine.clone()).scope(|_| {
-        let reject = ScopeReject::new(StatusCode::FORBIDDEN).with_code("no_tenant");
+        let reject = Reject::new(StatusCode::FORBIDDEN).with_code("no_tenant");
         Err::<Scope, _>(reject.with_detail("say who you are"))
     });
     let answer = send(&runs.shop(layer, |_| "ran"), order("k")).await;

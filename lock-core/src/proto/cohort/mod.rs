@@ -50,6 +50,8 @@ pub(crate) struct Ask {
     pub(crate) budget: Duration,
     /// Whether to be refused, at arrival or as soon as it is seen, when waiting is of no use.
     pub(crate) admission: bool,
+    /// Where so many wait in line already, it is not let in.
+    pub(crate) waiters_max: usize,
     pub(crate) hold_limit: Option<Duration>,
     pub(crate) linger: Duration,
     /// Hand-offs inside this process once others want the key, and the time for them.

@@ -8,7 +8,6 @@ impl<W, R> Cohort<W, R> {
     pub(crate) fn enter(
         &mut self,
         ask: Ask,
-        waiters_max: usize,
         now: Instant,
         waker: impl FnOnce() -> W,
         fx: &mut Effects<W, R>,
@@ -22,7 +21,7 @@ impl<W, R> Cohort<W, R> {
         if let Some(token) = self.take_idle(&ask, now, fx) {
             return Entry::Granted(token);
         }
-        if self.line.len() >= waiters_max {
+        if self.line.len() >= ask.waiters_max {
             return Entry::Full(self.line.len());
         }
         if let Some(overload) = self.overload(&ask, now) {

@@ -17,6 +17,7 @@ enum Event {
         linger: u64,
         lease: u64,
         replicas: u32,
+        most: usize,
     },
     Cancel(prop::sample::Index),
     Read(prop::sample::Index),
@@ -47,6 +48,7 @@ fn event() -> impl Strategy<Value = Event> {
         prop_oneof![4 => Just(0_u64), 1 => 1_u64..200],
         prop_oneof![4 => Just(900_u64), 1 => Just(300), 1 => Just(1_800)],
         prop_oneof![4 => Just(0_u32), 1 => 1_u32..3],
+        prop_oneof![4 => Just(8_usize), 1 => 1_usize..4],
     );
     let answer = (
         prop_oneof![1 => Just(0_u64), 4 => 1_u64..6],
@@ -57,9 +59,9 @@ fn event() -> impl Strategy<Value = Event> {
     );
     prop_oneof![
         6 => enter.prop_map(
-            |(wait, queues, admission, handoffs, slice, limit, linger, lease, replicas)| {
+            |(wait, queues, admission, handoffs, slice, limit, linger, lease, replicas, most)| {
                 Event::Enter {
-                    wait, queues, admission, handoffs, slice, limit, linger, lease, replicas,
+                    wait, queues, admission, handoffs, slice, limit, linger, lease, replicas, most,
                 }
             },
         ),
@@ -92,6 +94,7 @@ fn happen(world: &mut World, event: Event) {
             linger,
             lease,
             replicas,
+            most,
         } => {
             let ask = Ask {
                 admission,
@@ -102,7 +105,7 @@ fn happen(world: &mut World, event: Event) {
                 terms: Terms { queues, ..replicated(ms(lease), replicas, ms(1)) },
                 ..world.ask(ms(wait))
             };
-            world.enter(ask, 8);
+            world.enter(ask, most);
         }
         Event::Cancel(index) if world.waiting.len() + world.told.len() > 0 => {
             world.cancel(index.index(world.waiting.len() + world.told.len()));

@@ -318,7 +318,7 @@ fn a_try_that_may_not_wait_is_refused_at_the_door_when_the_key_is_held_here() {
     let mut world = held(5, false, 0, 64, ms(20));
     let ask = Ask { terms: Terms { queues: false, ..lasting(LEASE) }, ..world.ask(ms(1_000)) };
     let (name, mut fx) = (99, Effects::none());
-    let Entry::Seated(seat) = world.cohort.enter(ask, MAX, world.now, || name, &mut fx) else {
+    let Entry::Seated(seat) = world.cohort.enter(ask, world.now, || name, &mut fx) else {
         panic!("a seat with a verdict")
     };
     let token = crate::FencingToken::new(1);
@@ -334,6 +334,21 @@ fn a_full_line_refuses_the_next() {
     assert!(matches!(world.enter(world.ask(ms(9)), MAX), Entry::Full(MAX)));
     world.cancel(3);
     assert!(matches!(world.enter(world.ask(ms(9)), MAX), Entry::Seated(_)));
+    world.finish();
+}
+
+#[test]
+fn each_who_comes_says_how_long_a_line_it_joins() {
+    let mut world = held(5, false, 2, 64, ms(20));
+    for (most, waiting) in [(2, 2), (3, 2), (3, 3), (2, 3), (5, 3), (5, 4), (5, 5), (MAX, 5)] {
+        let entry = world.enter(world.ask(ms(9)), most);
+        match most > waiting {
+            true => assert!(matches!(entry, Entry::Seated(_)), "{most}: {entry:?}"),
+            false => {
+                assert!(matches!(entry, Entry::Full(so) if so == waiting), "{most}: {entry:?}")
+            }
+        }
+    }
     world.finish();
 }
 

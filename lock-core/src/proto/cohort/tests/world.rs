@@ -127,6 +127,7 @@ impl World {
             deadline: self.now + wait,
             budget: wait,
             admission: false,
+            waiters_max: 9,
             hold_limit: None,
             linger: Duration::ZERO,
             handoffs_max: 64,
@@ -216,8 +217,9 @@ impl World {
     }
 
     pub(super) fn enter(&mut self, ask: Ask, waiters_max: usize) -> Entry {
+        let ask = Ask { waiters_max, ..ask };
         let (name, mut fx) = (self.name(), Effects::none());
-        let entry = self.cohort.enter(ask, waiters_max, self.now, || name, &mut fx);
+        let entry = self.cohort.enter(ask, self.now, || name, &mut fx);
         match entry {
             Entry::Granted(token) => {
                 assert!(self.waiting.is_empty(), "nobody is overtaken");
@@ -228,7 +230,10 @@ impl World {
                 self.handoffs = self.cohort.counters().handoffs_local;
                 self.guards.push(token);
             }
-            Entry::Seated(seat) => self.waiting.push_back((name, seat, ask)),
+            Entry::Seated(seat) => {
+                assert!(self.cohort.waiters() <= waiters_max, "more in line than it may join");
+                self.waiting.push_back((name, seat, ask));
+            }
             Entry::Full(waiters) => assert!(waiters >= waiters_max),
             Entry::Refused(overload) => {
                 assert!(ask.admission && !self.waiting.is_empty(), "{overload:?}");
@@ -381,7 +386,7 @@ impl World {
         assert!(!self.cohort.has_watchers(), "watchers of a hold that is over");
         assert!(!self.cohort.retire(false), "only the driver may");
         assert!(self.cohort.retire(true));
-        let entry = self.cohort.enter(self.ask(ms(1)), 9, self.now, || 0, &mut Effects::none());
+        let entry = self.cohort.enter(self.ask(ms(1)), self.now, || 0, &mut Effects::none());
         assert!(matches!(entry, Entry::Retired));
         // The verdicts that were told are read from the old one, as seats hold on to it.
         while !self.told.is_empty() {
