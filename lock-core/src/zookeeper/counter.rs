@@ -64,7 +64,7 @@ pub(super) fn path(root: &str, key: &str) -> String {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     // Its low bits are the best mixed after the others were folded in.
-    names::fence(root, (hash ^ (hash >> 32)) % SLOTS)
+    names::counter(root, (hash ^ (hash >> 32)) % SLOTS)
 }
 
 /// What a counter holds after a block for a lock node of this id.

@@ -20,14 +20,22 @@
 //! from counters that only the holder of a key moves, not from transaction ids, of which each
 //! server has its own.
 //!
-//! - `home`: the thread that sessions live on. - `session`: requests. - `sessions`: a new one after
-//!   one has ended. - `liveness`, `keepalive`: what keeps a session. - `lock_node`: a claim's node,
-//!   deleted whatever happens. - `removal`: how. - `watch`: watches. - `claim`: the verbs. -
-//!   `join`: getting into the line, also after lost replies. - `line`: who is in it, and asking the
-//!   holder to leave, or making it. - `names`, `about`: names and data of nodes. - `fence`,
-//!   `counting`: tokens in a quorum. - `enrolled`: which quorum it is. - `schemes`, `driver`,
-//!   `connect`: ZooKeeper in the table of stores that URLs can name. - `target`, `tls`: what a URL
-//!   means. - `fault`.
+//! - `home`: the thread that sessions live on.
+//! - `session`: requests.
+//! - `sessions`: a new one after one has ended.
+//! - `liveness`, `keepalive`: what keeps a session.
+//! - `lock_node`: a claim's node, deleted whatever happens.
+//! - `removal`: how a node is deleted.
+//! - `watch`: watches.
+//! - `claim`: the verbs.
+//! - `join`: getting into the line, also after lost replies.
+//! - `line`: who is in it, and asking the holder to leave, or making it.
+//! - `names`, `about`: names and data of nodes.
+//! - `counter`, `counting`: tokens in a quorum.
+//! - `enrolled`: which quorum it is.
+//! - `schemes`, `driver`, `connect`: ZooKeeper in the table of stores that URLs can name.
+//! - `target`, `tls`: what a URL means.
+//! - `fault`: what an error of ZooKeeper means.
 
 mod about;
 mod claim;

@@ -9,7 +9,9 @@ use redis::{Cmd, FromRedisValue as _, Value};
 use super::claim::{CLAIM_LEASE, RedisClaim, millis};
 use crate::backend::{Enrolment, Fault, FaultKind, MemberClaim, Probe, SEEN_WITHIN};
 use crate::redis::protocol::names::QUORUM;
-use crate::redis::protocol::script::{ENROL, LOOK, QUORUM_ATTEMPT, QUORUM_WITHDRAW, RAISE, Script};
+use crate::redis::protocol::script::{
+    ENROL, PROBE, QUORUM_ATTEMPT, QUORUM_WITHDRAW, RAISE, Script,
+};
 use crate::redis::topology::Topology;
 use crate::redis::topology::gate::{self, Pass};
 use crate::redis::topology::single::Over;
@@ -126,9 +128,9 @@ pub(in crate::redis) async fn probe(servers: &Topology) -> Result<Probe, Fault> 
         servers.probe().await?;
         servers.gate.is_probed();
     }
-    let mut command = LOOK.evalsha(QUORUM.len());
+    let mut command = PROBE.evalsha(QUORUM.len());
     command.arg(&QUORUM);
-    let probe = Call { script: &LOOK, command, slot: 0 };
+    let probe = Call { script: &PROBE, command, slot: 0 };
     let (answer, connection) = match servers.call_over(&probe, None).await {
         Ok(answer) => answer,
         Err(unserved) => {
