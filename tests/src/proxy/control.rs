@@ -124,8 +124,8 @@ fn rename(mut bytes: Vec<u8>, from: &u16, to: &u16) -> Vec<u8> {
     let mut at = 0;
     while let Some(next) = bytes[at..].windows(from.len()).position(|it| it == from.as_bytes()) {
         let (start, end) = (at + next, at + next + from.len());
-        let alone = !is_digit(bytes.get(end)) && !(start > 0 && is_digit(bytes.get(start - 1)));
-        if alone {
+        let is_part = is_digit(bytes.get(end)) || start > 0 && is_digit(bytes.get(start - 1));
+        if !is_part {
             bytes[start..end].copy_from_slice(to.as_bytes());
         }
         at = end;

@@ -14,8 +14,6 @@
 
 #![allow(clippy::disallowed_methods)]
 
-mod blocked;
-mod client;
 mod clocks;
 mod connect;
 mod data;
@@ -25,7 +23,6 @@ mod many;
 mod memory;
 mod moved_clock;
 mod pool;
-mod processes;
 mod rights;
 mod scenes;
 mod server;

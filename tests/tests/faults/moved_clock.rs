@@ -49,7 +49,7 @@ impl Scene {
     }
 
     fn actor(&self, name: &str, client: usize) -> Actor {
-        self.history.actor(name, &self.clients[client], &self.server)
+        self.history.actor(name, &self.clients[client])
     }
 
     /// One has the key and another wants it, the clock moves, and the one makes way.

@@ -9,7 +9,6 @@
 
 mod clocks;
 mod conformance;
-mod links;
 mod lists;
 mod load;
 mod member;

@@ -16,10 +16,8 @@
 #![allow(clippy::disallowed_methods)]
 
 mod blocked;
-mod chaos;
 mod client;
 mod data;
-mod history;
 mod link;
 mod many;
 mod operator;

@@ -1,6 +1,8 @@
 //! Three ZooKeeper servers that elect a leader.
 
-use super::zookeeper::{CLOCK, claims, delete, left, options, request, times, url};
+use super::zookeeper::{
+    CLOCK, WAITS_ARE_LATE, claims, delete, left, options, request, times_of, url,
+};
 use super::*;
 use crate::proxy::Proxy;
 use crate::scene::layout::BoxFuture;
@@ -22,12 +24,16 @@ pub const ENSEMBLE: Kind = Kind {
     },
     keeps: Keeps::Everything,
     lacks: &[CLOCK],
-    patient: times(9_000, 30_000),
-    steady: times(5_000, 30_000),
-    brisk: times(2_000, 30_000),
+    fails: &[WAITS_ARE_LATE],
+    patient: times_of(9_000, 30_000, LATE),
+    steady: times_of(5_000, 30_000, LATE),
+    brisk: times_of(2_000, 30_000, LATE),
 };
 
 const SERVERS: usize = 3;
+
+/// In ticks: followers tell their leader of sessions now and then.
+const LATE: u64 = 4;
 
 #[derive(Debug)]
 struct Ensemble {
