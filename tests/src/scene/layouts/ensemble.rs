@@ -1,8 +1,6 @@
 //! Three ZooKeeper servers that elect a leader.
 
-use super::zookeeper::{
-    CLOCK, WAITS_ARE_LATE, claims, delete, left, options, request, times_of, url,
-};
+use super::zookeeper::{CLOCK, claims, delete, left, options, request, times_of, url};
 use super::*;
 use crate::proxy::Proxy;
 use crate::scene::layout::BoxFuture;
@@ -24,7 +22,7 @@ pub const ENSEMBLE: Kind = Kind {
     },
     keeps: Keeps::Everything,
     lacks: &[CLOCK],
-    fails: &[WAITS_ARE_LATE],
+    fails: &[],
     patient: times_of(9_000, 30_000, LATE),
     steady: times_of(5_000, 30_000, LATE),
     brisk: times_of(2_000, 30_000, LATE),

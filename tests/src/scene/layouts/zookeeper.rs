@@ -48,7 +48,7 @@ pub const ZOOKEEPER: Kind = Kind {
     },
     keeps: Keeps::Everything,
     lacks: &[CLOCK],
-    fails: &[WAITS_ARE_LATE],
+    fails: &[],
     patient: times(9_000, 30_000),
     steady: times(5_000, 30_000),
     brisk: times(2_000, 30_000),
@@ -56,13 +56,6 @@ pub const ZOOKEEPER: Kind = Kind {
 
 pub(super) const CLOCK: (Power, &str) =
     (Power::Clock, "its sessions and tokens take no wall clock, and the JVM's is not ours to move");
-
-/// Who was told to poll a key and does not come is helped after half a second. A renewal here is
-/// several answers in a row, each of which is told to whoever waits in the process.
-pub(super) const WAITS_ARE_LATE: (&str, &str) = (
-    "a_hold_is_kept_while_its_worker_and_who_waits_there_are_blocked",
-    "each answer of a renewal waits half a second for the blocked waiter: sessions of 2 s are lost",
-);
 
 #[derive(Debug)]
 struct ZooKeeper {

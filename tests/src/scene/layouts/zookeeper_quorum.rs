@@ -3,7 +3,7 @@
 use lock_core::LockClient;
 
 use super::redlock::repaired;
-use super::zookeeper::{CLOCK, WAITS_ARE_LATE, claims, delete, options, request, times};
+use super::zookeeper::{CLOCK, claims, delete, options, request, times};
 use super::*;
 use crate::proxy::Proxy;
 use crate::scene::layout::BoxFuture;
@@ -25,7 +25,7 @@ pub const ZOOKEEPER_QUORUM: Kind = Kind {
     },
     keeps: Keeps::Everything,
     lacks: &[CLOCK],
-    fails: &[WAITS_ARE_LATE],
+    fails: &[],
     patient: times(9_000, LEASE_MAX_MS),
     steady: times(5_000, LEASE_MAX_MS),
     brisk: times(2_000, LEASE_MAX_MS),
