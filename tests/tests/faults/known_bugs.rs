@@ -1,6 +1,4 @@
-//! Bugs that other lock libraries had, each as a test. "Renewal stops after one failed update" is
-//! in `replies`, "a fair queue blocked by a dead head" in `waiters`, "wall-clock arithmetic in
-//! the wait loop" in `clocks`, "an orphan after a cancelled acquire" in `cancel`.
+//! Bugs that other lock libraries had, and that only Redis can have; the others are scenes.
 
 use std::time::Instant;
 

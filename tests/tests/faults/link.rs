@@ -1,4 +1,4 @@
-//! Links that are silent, slow or cut.
+//! Links that are cut or silent, and what Redis makes of them.
 
 use tests::proxy::Action;
 use tests::redis::RedisServer;

@@ -1,4 +1,4 @@
-//! Links that are silent, slow or cut.
+//! A link that is cut, and the places in a line that outlive it.
 
 use std::time::Instant;
 

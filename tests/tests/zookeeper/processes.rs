@@ -1,4 +1,4 @@
-//! Holders that are stopped and killed.
+//! A holder that is stopped while its session lives.
 
 use tests::checker::Checker;
 

@@ -1,4 +1,4 @@
-//! A server that is killed, started again, and paused.
+//! A server that is started again in time.
 
 use std::time::Instant;
 
