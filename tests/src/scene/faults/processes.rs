@@ -166,12 +166,13 @@ pub(crate) async fn a_terminated_holder_gives_its_lock_back_before_its_lease_end
     stage.nothing_left([locks]).await;
 }
 
-/// Processes that never rest, until this is dropped.
+/// Processes that never rest, until this is dropped. What others run comes before them.
 struct Burners(Vec<Child>);
 
 impl Burners {
     fn start() -> Self {
-        let burn = || Command::new("nice").args(["sh", "-c", "while :; do :; done"]).spawn();
+        let never_rest = ["-n", "18", "sh", "-c", "while :; do :; done"];
+        let burn = || Command::new("nice").args(never_rest).spawn();
         Self((0..8).map(|_| burn().expect("a shell")).collect())
     }
 }
