@@ -39,7 +39,7 @@ pub async fn connect(url: &str, lease: Duration) -> LockClient {
 ///
 /// # Panics
 ///
-/// If something is after [`PATIENCE`](crate::wait::PATIENCE).
+/// If something is after [`PATIENCE`].
 pub async fn idle(client: &LockClient) {
     eventually("no key is busy", || client.stats().keys == 0).await;
     let stats = client.stats();
@@ -53,7 +53,7 @@ pub async fn idle(client: &LockClient) {
 ///
 /// # Panics
 ///
-/// If something is after [`PATIENCE`](crate::wait::PATIENCE), with what `left` found.
+/// If something is after [`PATIENCE`], with what `left` found.
 pub async fn nothing_left(
     clients: impl IntoIterator<Item = LockClient>,
     left: impl FnMut() -> Vec<String>,

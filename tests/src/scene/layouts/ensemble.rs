@@ -25,7 +25,7 @@ pub const ENSEMBLE: Kind = Kind {
     fails: &[],
     patient: times_of(9_000, 30_000, LATE),
     steady: times_of(5_000, 30_000, LATE),
-    brisk: times_of(2_000, 30_000, LATE),
+    brisk: times_of(3_000, 30_000, LATE),
 };
 
 const SERVERS: usize = 3;
