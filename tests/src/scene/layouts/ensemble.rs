@@ -30,8 +30,9 @@ pub const ENSEMBLE: Kind = Kind {
 
 const SERVERS: usize = 3;
 
-/// In ticks: followers tell their leader of sessions now and then.
-const LATE: u64 = 4;
+/// In ticks: followers tell their leader of sessions now and then, and a client that hears nothing
+/// goes on to be heard until it tries the next server.
+const LATE: u64 = 6;
 
 #[derive(Debug)]
 struct Ensemble {
