@@ -13,6 +13,7 @@
 //! - [`curator::Curator`] drives Apache Curator in a Java process, as client and as rival.
 //! - [`browser::Browser`] is a real Chromium, for the pages.
 //! - [`resource::FencedRegister`] is what a lock protects: it refuses the writes of stale holders.
+//! - [`scene`] does every fault of the matrix to every layout of servers.
 //! - [`history`] records what each process saw, and [`checker`] proves or refutes the invariants
 //!   on it.
 //!
@@ -49,6 +50,8 @@ pub mod proxy;
 pub mod redis;
 pub mod resource;
 pub mod said;
+pub mod scene;
+pub mod support;
 pub mod wait;
 pub mod worker;
 pub mod zookeeper;

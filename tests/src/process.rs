@@ -1,6 +1,7 @@
 //! A server's process and the one that ends it if the test cannot.
 
 use std::io::ErrorKind;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,18 +16,19 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `command` without standard streams.
+    /// Starts `command` without standard streams. Its `folder` goes with this process, should
+    /// nobody drop it.
     ///
     /// # Panics
     ///
     /// If the program is missing, with the Debian `package` to install, or cannot be started.
-    pub(crate) fn start(command: &mut Command, package: &str) -> Self {
+    pub(crate) fn start(command: &mut Command, package: &str, folder: &Path) -> Self {
         let server =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let program = command.get_program().display();
         match server {
             Ok(server) => {
-                let watchdog = watch(server.id());
+                let watchdog = watch(server.id(), folder);
                 Process { server, watchdog }
             }
             Err(error) if error.kind() == ErrorKind::NotFound => missing(&program, package),
@@ -78,12 +80,14 @@ pub(crate) fn missing(what: &impl std::fmt::Display, package: &str) -> ! {
     )
 }
 
-/// Starts a shell that kills `server` when this process ends without dropping its fixtures.
+/// Starts a shell that kills `server` and removes its `folder` when this process ends without
+/// dropping its fixtures, as it does with those that are static.
 ///
 /// It reads a pipe that only this process writes to; the kernel closes it even after a `SIGKILL`.
-fn watch(server: u32) -> Option<Child> {
+fn watch(server: u32, folder: &Path) -> Option<Child> {
     Command::new("/bin/sh")
-        .args(["-c", r#"read -r _; kill -9 "$1""#, "watchdog", &server.to_string()])
+        .args(["-c", r#"read -r _; kill -9 "$1"; rm -rf "$2""#, "watchdog", &server.to_string()])
+        .arg(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

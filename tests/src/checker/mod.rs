@@ -43,6 +43,7 @@ pub use violation::Violation;
 #[derive(Clone, Debug)]
 pub struct Checker {
     exclusive: bool,
+    told_late: Duration,
     has_former_master: bool,
     slack: Duration,
     killed: Vec<String>,
@@ -75,6 +76,7 @@ impl Checker {
     pub fn new() -> Self {
         Checker {
             exclusive: false,
+            told_late: Duration::ZERO,
             has_former_master: false,
             slack: Duration::from_millis(20),
             killed: Vec::new(),
@@ -98,6 +100,13 @@ impl Checker {
     pub fn exclusive(mut self) -> Self {
         self.exclusive = true;
         self
+    }
+
+    /// As [`exclusive`](Self::exclusive), where a busy process may write down so much later that it
+    /// was told of a loss.
+    #[must_use]
+    pub fn exclusive_but(self, told_late: Duration) -> Self {
+        Self { told_late, ..self.exclusive() }
     }
 
     /// How much later than its budget an acquire may answer; 20 ms by default.

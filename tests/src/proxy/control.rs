@@ -84,6 +84,8 @@ pub(super) struct Shared {
     pub(super) control: watch::Sender<Control>,
     pub(super) counters: watch::Sender<Counters>,
     traps: Mutex<Vec<Arc<Slot>>>,
+    /// The ports of servers, and what clients are told instead.
+    pub(super) renamed: Mutex<Vec<(u16, u16)>>,
 }
 
 impl Shared {
@@ -93,8 +95,18 @@ impl Shared {
 
     pub(super) fn set_trap(&self, which: Match, action: Action) -> Trap {
         let slot = Arc::new(Slot::new(which, action));
-        self.traps.lock().expect("no proxy panicked").push(Arc::clone(&slot));
+        self.arm(&slot);
         Trap::new(slot)
+    }
+
+    pub(super) fn arm(&self, slot: &Arc<Slot>) {
+        self.traps.lock().expect("no proxy panicked").push(Arc::clone(slot));
+    }
+
+    /// The bytes of a reply, with the ports that it names renamed.
+    pub(super) fn with_names(&self, bytes: Vec<u8>) -> Vec<u8> {
+        let renamed = self.renamed.lock().expect("no proxy panicked");
+        renamed.iter().fold(bytes, |bytes, (from, to)| rename(bytes, from, to))
     }
 
     /// Springs the first armed trap that wants this request.
@@ -102,5 +114,34 @@ impl Shared {
         let mut traps = self.traps.lock().expect("no proxy panicked");
         traps.retain(|slot| slot.is_armed());
         traps.iter().find(|slot| slot.takes(request)).cloned()
+    }
+}
+
+/// Puts one number in place of another that has no digit beside it.
+fn rename(mut bytes: Vec<u8>, from: &u16, to: &u16) -> Vec<u8> {
+    let (from, to) = (from.to_string(), to.to_string());
+    assert_eq!(from.len(), to.len(), "a frame keeps its length");
+    let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
+    let mut at = 0;
+    while let Some(next) = bytes[at..].windows(from.len()).position(|it| it == from.as_bytes()) {
+        let (start, end) = (at + next, at + next + from.len());
+        let is_part = is_digit(bytes.get(end)) || start > 0 && is_digit(bytes.get(start - 1));
+        if !is_part {
+            bytes[start..end].copy_from_slice(to.as_bytes());
+        }
+        at = end;
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_renamed_where_it_stands_alone() {
+        let text = b"-MOVED 7 127.0.0.1:40001 :40001 140001 400011".to_vec();
+        let renamed = b"-MOVED 7 127.0.0.1:50002 :50002 140001 400011";
+        assert_eq!(rename(text, &40001, &50002), renamed);
     }
 }

@@ -105,7 +105,8 @@ impl<'a> Link<'a> {
                 }
             }
             self.gate(Direction::ToClient, &frame).await;
-            if client.write_all(&frame.bytes).await.is_err() {
+            let bytes = self.shared.with_names(frame.bytes);
+            if client.write_all(&bytes).await.is_err() {
                 return End::Closed;
             }
         }

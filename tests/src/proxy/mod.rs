@@ -181,6 +181,22 @@ impl Proxy {
         self.shared.set_trap(which, action)
     }
 
+    /// Lies in wait at all of these `proxies` for one request among them, whichever comes first.
+    #[must_use = "a dropped trap is disarmed"]
+    pub fn trap_among(proxies: &[Proxy], which: Match, action: Action) -> Trap {
+        let slot = Arc::new(trap::Slot::new(which, action));
+        proxies.iter().for_each(|proxy| proxy.shared.arm(&slot));
+        Trap::new(slot)
+    }
+
+    /// Has servers that name each other in their replies name proxies instead: each port of
+    /// `servers`, where it stands alone, becomes the one beside it. Both have as many digits.
+    ///
+    /// So a client that is told by a sentinel or a node where to go comes through its own proxies.
+    pub fn rename(&self, servers: &[(u16, u16)]) {
+        *self.shared.renamed.lock().expect("no proxy panicked") = servers.to_vec();
+    }
+
     /// What has passed so far.
     #[must_use]
     pub fn counters(&self) -> Counters {

@@ -161,12 +161,10 @@ impl Slot {
 
     /// Takes `request` if it is the one, and is then armed no more.
     pub(super) fn takes(&self, request: &Request<'_>) -> bool {
-        let wanted = self.which.fits(request)
-            && self.seen.fetch_add(1, Ordering::Relaxed) >= self.which.skip;
-        if wanted {
-            self.advance(Stage::Taken);
-        }
-        wanted
+        // Several proxies may come here at once.
+        self.which.fits(request)
+            && self.seen.fetch_add(1, Ordering::Relaxed) >= self.which.skip
+            && self.advance(Stage::Taken)
     }
 
     /// Tells the test. Returns false if the test has dropped its trap meanwhile.

@@ -180,7 +180,7 @@ impl RedisServer {
         if self.options.movable_clock {
             clock::load(&mut command, folder);
         }
-        let mut process = Process::start(&mut command, "redis-server");
+        let mut process = Process::start(&mut command, "redis-server", folder);
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             // The pid tells our server from one that took the port first.

@@ -19,6 +19,7 @@ mod reply;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -36,6 +37,19 @@ pub struct Worker {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: mpsc::UnboundedReceiver<String>,
+}
+
+/// The program of workers, which cargo builds beside each test and binary of this package.
+///
+/// # Panics
+///
+/// If it is not there.
+#[must_use]
+pub fn program() -> PathBuf {
+    let own = std::env::current_exe().expect("a path of our own");
+    let mut beside = own.ancestors().skip(1).take(2).map(|folder| folder.join("worker"));
+    let found = beside.find(|path| path.is_file());
+    found.expect("the program `worker`: cargo build -p tests --bin worker")
 }
 
 impl Worker {

@@ -171,8 +171,19 @@ impl ZooKeeperEnsemble {
     ///
     /// If they do not serve within 30 s.
     pub fn start_again(&mut self, i: usize) {
-        self.servers[i].kill();
-        self.servers[i].spawn();
+        self.start_again_all(&[i]);
+    }
+
+    /// The same of several at once, which may need each other to serve.
+    ///
+    /// # Panics
+    ///
+    /// As [`start_again`](Self::start_again).
+    pub fn start_again_all(&mut self, which: &[usize]) {
+        for &i in which {
+            self.servers[i].kill();
+            self.servers[i].spawn();
+        }
         let running = self.servers.iter().filter(|server| server.is_running()).count();
         if running * 2 > self.servers.len() {
             self.form_again();

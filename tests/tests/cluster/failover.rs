@@ -17,7 +17,8 @@ const NAMES: [&str; 3] = ["one", "two", "three"];
 /// Processes that want `k`, of which some have had it.
 async fn contenders(cluster: &RedisCluster, history: &History) -> Vec<Worker> {
     let url = cluster.url_of_all(None);
-    let mut workers: Vec<_> = NAMES.iter().map(|name| history.worker(name, &url, 2_000)).collect();
+    let mut workers: Vec<_> =
+        NAMES.iter().map(|name| history.worker(name, &url, ms(2_000))).collect();
     for worker in &mut workers {
         assert!(worker.ask("contend k 1 1 0 20000").await.ok);
         worker.send(&format!("contend k {TASKS} {ROUNDS} 2000 20000"));

@@ -25,5 +25,6 @@ mod records;
 mod redirects;
 mod replicas;
 mod rights;
+mod scenes;
 mod support;
 mod tls;

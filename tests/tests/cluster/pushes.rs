@@ -116,13 +116,3 @@ async fn connections_for_pushes_are_tried_while_nothing_is_pushed() {
     next.release().await.unwrap();
     nothing_left(&cluster, [a, b]).await;
 }
-
-/// F18 (V5, V6): acquires and releases, dropped at each place where they can wait.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_is_dropped_at_any_poll_leaves_the_lock_to_the_next() {
-    let cluster = RedisCluster::start().await;
-    let locks = connect(&cluster.url(), ms(30_000)).await;
-    let other = connect(&cluster.url(), ms(30_000)).await;
-    tests::cancel::at_each_poll(&locks, &other, ms(30_000)).await;
-    nothing_left(&cluster, [locks, other]).await;
-}

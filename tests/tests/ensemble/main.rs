@@ -7,6 +7,7 @@
 mod conformance;
 mod cut;
 mod leader;
+mod scenes;
 mod tokens;
 
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Keys that are strange, and foreign values at them.
 
-use lock_core::{AcquireError, IntoKey, Key, KeyError, Rejection};
+use lock_core::{IntoKey, Key};
 use tests::redis::{KeyInfo, RedisServer};
 use tests::wait::eventually;
 
@@ -50,30 +50,6 @@ async fn strange_keys_are_encoded_and_no_two_of_them_are_one_lock() {
         waiter.await.unwrap().unwrap().release().await.unwrap();
     }
     nothing_left(&server, [locks, other]).await;
-}
-
-/// F33 (V6, V8): a key without a byte, or of 1 MB, is refused before anything is sent, with an
-/// error of a sane length.
-#[tokio::test]
-async fn empty_and_enormous_keys_are_refused_and_nothing_is_sent() {
-    let server = RedisServer::start();
-    let locks = connect(&server.url(), ms(10_000)).await;
-    let sent = locks.stats().store_requests;
-    for (key, bytes) in [(String::new(), 0), ("k".repeat(1 << 20), 1 << 20), ("😀".repeat(43), 516)]
-    {
-        let error = locks.lock(&key).await.unwrap_err();
-        let rejected = match &error {
-            AcquireError::Rejected(Rejection::Key(KeyError::Empty)) => bytes == 0,
-            AcquireError::Rejected(Rejection::Key(KeyError::TooLong { bytes: told, .. })) => {
-                *told == bytes
-            }
-            _ => false,
-        };
-        assert!(rejected && !error.is_retryable() && error.to_string().len() < 300, "{error}");
-    }
-    locks.lock("k".repeat(512)).await.unwrap().release().await.unwrap();
-    assert_eq!(locks.stats().store_requests, sent + 4, "two scripts, each twice");
-    nothing_left(&server, [locks]).await;
 }
 
 /// What each of the keys is made to be, in turn.

@@ -9,10 +9,10 @@
 
 mod clocks;
 mod conformance;
-mod links;
 mod lists;
 mod load;
 mod member;
 mod members;
 mod pools;
+mod scenes;
 mod support;

@@ -116,13 +116,3 @@ async fn a_member_that_may_have_lost_writes_is_kept_away_and_then_counts() {
         lock(&other, "k").await.release().await.unwrap();
     }
 }
-
-/// F18 (V5, V6): acquires and releases, dropped at each place where they can wait.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_is_dropped_at_any_poll_leaves_the_lock_to_the_next() {
-    let servers = Servers::start(3);
-    let (locks, other) = (servers.ready().await, servers.client().await);
-    tests::cancel::at_each_poll(&locks, &other, ms(1_500)).await;
-    drop((locks, other));
-    tests::wait::eventually("nothing is left", || servers.left().is_empty()).await;
-}

@@ -8,6 +8,7 @@ mod conformance;
 mod masters;
 mod pool;
 mod replicas;
+mod scenes;
 mod sentinels;
 mod support;
 mod switch;

@@ -2,7 +2,6 @@
 //! read.
 
 use lock_core::{ConnectError, LockClient, LossReason};
-use tests::actor::Actor;
 use tests::checker::Checker;
 
 use crate::support::*;
@@ -13,11 +12,11 @@ use crate::support::*;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_that_a_switch_has_lost_is_told_lost_and_its_writes_are_refused() {
     let (_turn, mut set) = a_set_to_cut().await;
-    let (history, register) = (History::new(), RedisServer::start());
+    let history = History::new();
     let locks = connect(&set.url(), ms(60_000)).await;
     let other = connect(&set.url(), ms(60_000)).await;
-    let first = Actor::new(&history.recorder, "first", &locks, register.url());
-    let second = Actor::new(&history.recorder, "second", &other, register.url());
+    let first = history.actor("first", &locks);
+    let second = history.actor("second", &other);
     let old = set.master();
     cut(&set, old).await;
     let (held, _) = first.acquire("k", ms(10_000)).await;
@@ -179,15 +178,4 @@ async fn a_master_without_its_replicas_serves_nobody_if_it_is_told_to() {
     locks.lock("k").await.unwrap().release().await.unwrap();
     drop(held);
     nothing_left(&set, &[master], [locks]).await;
-}
-
-/// F18 (V5, V6): acquires and releases, dropped at each place where they can wait.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_is_dropped_at_any_poll_leaves_the_lock_to_the_next() {
-    let (_turn, set) = a_set().await;
-    let locks = connect(&set.url(), ms(30_000)).await;
-    let other = connect(&set.url(), ms(30_000)).await;
-    tests::cancel::at_each_poll(&locks, &other, ms(30_000)).await;
-    let master = set.master();
-    nothing_left(&set, &[master], [locks, other]).await;
 }

@@ -114,14 +114,3 @@ async fn a_minority_never_grants_and_a_holder_of_a_majority_is_told_when_it_goes
     assert!(guard.token() > before);
     guard.release().await.unwrap();
 }
-
-/// F18 (V5, V6): acquires and releases, dropped at each place where they can wait.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_is_dropped_at_any_poll_leaves_the_lock_to_the_next() {
-    let servers = Servers::start().await;
-    let (locks, other) = (client(&servers), client(&servers));
-    granted(&locks).await.release().await.unwrap();
-    tests::cancel::at_each_poll(&locks, &other, LEASE).await;
-    drop((locks, other));
-    eventually("nothing is left", || servers.left().is_empty()).await;
-}

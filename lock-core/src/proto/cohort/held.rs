@@ -296,6 +296,7 @@ impl<W, R> Cohort<W, R> {
             clock,
             tokens: grant.tokens,
             renew_now: false,
+            renewing: false,
             refilling: false,
             has_failed: false,
             unconfirmed: false,
@@ -318,6 +319,7 @@ impl<W, R> Cohort<W, R> {
     pub(crate) fn renewing(&mut self, now: Instant) {
         if let Place::Held(held) = &mut self.place {
             held.clock.renewal_begins(now);
+            held.renewing = true;
         }
     }
 
@@ -331,7 +333,7 @@ impl<W, R> Cohort<W, R> {
     ) {
         let moved = answer.as_ref().is_err_and(|fault| self.has_moved(fault));
         let Place::Held(held) = &mut self.place else { return };
-        held.renew_now = false;
+        (held.renew_now, held.renewing) = (false, false);
         let refilled = std::mem::take(&mut held.refilling);
         match answer {
             Ok(Renewal::Held(grant)) => {

@@ -214,6 +214,8 @@ struct Held<R> {
     revoke_requested: bool,
     /// A renewal is due now, for tokens or to learn who waits.
     renew_now: bool,
+    /// A renewal is under way.
+    renewing: bool,
     /// The renewal under way was sent for those in line, see [`held::Idle::Refill`].
     refilling: bool,
     /// The last renewal failed: there is none before the clock says so, for whatever reason.
@@ -372,11 +374,15 @@ impl<W, R> Cohort<W, R> {
         self.line.len()
     }
 
-    /// What wakes the task at the head of the line.
+    /// What wakes the task at the head of the line, unless it is the conductor's to look: what is
+    /// under way is a renewal, which must not wait for a task that may not come to run.
     pub(crate) fn head_waker(&self) -> Option<W>
     where
         W: Clone,
     {
+        if matches!(&self.place, Place::Held(held) if held.renewing) {
+            return None;
+        }
         match &self.line.get(self.line.head()?)?.state {
             SeatState::Waiting(waker) => Some(waker.clone()),
             SeatState::Over(_) => None,

@@ -13,6 +13,7 @@
 
 mod sentinel;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use self::sentinel::Sentinel;
@@ -129,6 +130,13 @@ impl SentinelSet {
         let query = password.map(|password| format!("?sentinel_password={password}"));
         let (login, query) = (login.unwrap_or_default(), query.unwrap_or_default());
         format!("redis+sentinel://{login}{}/{MASTER}{query}", hosts.join(","))
+    }
+
+    /// Where the sentinels listen.
+    #[must_use]
+    pub fn sentinel_addrs(&self) -> Vec<SocketAddr> {
+        let at = |one: &Sentinel| SocketAddr::from(([127, 0, 0, 1], one.port()));
+        self.sentinels.iter().map(at).collect()
     }
 
     /// The URLs of the sentinels, for a client of another library.

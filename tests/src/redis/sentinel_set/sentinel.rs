@@ -58,6 +58,7 @@ impl Sentinel {
         let process = Process::start(
             Command::new(&options.server.binary).arg(&config).arg("--sentinel"),
             "redis-server",
+            folder,
         );
         let password = options.sentinel_password.clone();
         let mut sentinel = Self { process: Some(process), port, password, _directory: directory };

@@ -36,6 +36,21 @@ fn a_holder_that_is_asked_is_told_once_and_holds_on() {
     world.finish();
 }
 
+/// Who waits may be blocked, and the hold would be lost with it.
+#[test]
+fn what_a_renewal_waits_for_is_told_to_nobody_in_line() {
+    let mut world = held(100, false, 1, 64, ms(20));
+    assert!(world.cohort.head_waker().is_some());
+    world.push();
+    world.turn();
+    assert_eq!(world.asking.map(|asking| asking.0), Some(Request::Renew));
+    world.cohort.renewing(world.now);
+    assert!(world.cohort.head_waker().is_none());
+    world.answer(Some((100, false)), true);
+    assert!(world.cohort.head_waker().is_some());
+    world.finish();
+}
+
 #[test]
 fn a_claim_that_was_asked_is_given_back_and_those_in_line_join_anew() {
     for by_grant in [false, true] {

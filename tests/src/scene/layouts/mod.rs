@@ -1,0 +1,33 @@
+//! The layouts, one file each: a type with what it is made of, its [`Layout`] and its [`Kind`].
+
+mod cluster;
+mod ensemble;
+mod memory;
+mod redis;
+mod redlock;
+mod sentinel;
+mod zookeeper;
+mod zookeeper_quorum;
+
+use super::layout::{Keeps, Kind, Layout, Power, Tempo, Times, Verb};
+use super::line::Line;
+use crate::proxy::Match;
+
+pub use cluster::CLUSTER;
+pub use ensemble::ENSEMBLE;
+pub use memory::MEMORY;
+pub use redis::REDIS;
+pub use redlock::REDLOCK;
+pub use sentinel::SENTINEL;
+pub use zookeeper::ZOOKEEPER;
+pub use zookeeper_quorum::ZOOKEEPER_QUORUM;
+
+/// All of them.
+pub const KINDS: [&Kind; 8] =
+    [&MEMORY, &REDIS, &SENTINEL, &CLUSTER, &REDLOCK, &ZOOKEEPER, &ENSEMBLE, &ZOOKEEPER_QUORUM];
+
+/// The one that a command line calls so.
+#[must_use]
+pub fn named(store: &str) -> Option<&'static Kind> {
+    KINDS.into_iter().find(|kind| kind.store == store)
+}

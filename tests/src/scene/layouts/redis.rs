@@ -1,0 +1,171 @@
+//! One Redis server; and what all layouts of Redis servers share.
+
+use std::time::Duration;
+
+use lock_core::{LockClient, LockOptions};
+
+use super::*;
+use crate::proxy::Proxy;
+use crate::redis::{KeyInfo, RedisOptions, RedisServer};
+use crate::scene::layout::BoxFuture;
+use crate::support::{CLAIM_LEASE, RECHECK, ms};
+use crate::wait::eventually;
+
+/// The times of a lease of so many milliseconds.
+pub(super) const fn times(lease: u64) -> Times {
+    Times {
+        lease: ms(lease),
+        session: Duration::ZERO,
+        lost_within: ms(lease),
+        freed_within: ms(lease).saturating_add(RECHECK),
+        handed_within: CLAIM_LEASE.saturating_add(RECHECK),
+        // Nobody listens for them any more.
+        skipped_within: Duration::ZERO,
+        recheck: RECHECK,
+    }
+}
+
+/// One Redis server, which keeps nothing on its disk.
+pub const REDIS: Kind = Kind {
+    name: "Redis",
+    store: "redis",
+    start: || {
+        Box::pin(async {
+            let server = RedisServer::with(RedisOptions::new().movable_clock());
+            let layout = Redis { server };
+            layout.settled().await;
+            Box::new(layout) as Box<dyn Layout>
+        })
+    },
+    keeps: Keeps::Nothing,
+    lacks: &[],
+    fails: &[],
+    patient: times(30_000),
+    steady: times(2_000),
+    brisk: times(900),
+};
+
+#[derive(Debug)]
+struct Redis {
+    server: RedisServer,
+}
+
+impl Layout for Redis {
+    fn kind(&self) -> &'static Kind {
+        &REDIS
+    }
+
+    fn url(&self, _scope: &str, _tempo: Tempo) -> String {
+        self.server.url()
+    }
+
+    fn line_of(&self, _scope: &str, _tempo: Tempo) -> Line {
+        let proxy = Proxy::start(self.server.addr());
+        Line::new(proxy.url(), vec![proxy], false)
+    }
+
+    fn request(&self, _verb: Verb, key: &str) -> Match {
+        call_for(key)
+    }
+
+    fn is_free(&self, _scope: &str, key: &str) -> bool {
+        is_free(&self.server, key)
+    }
+
+    fn in_line(&self, _scope: &str, key: &str) -> usize {
+        in_line(&self.server, key)
+    }
+
+    fn left(&self, scope: &str) -> Vec<String> {
+        left(&self.server, scope)
+    }
+
+    fn delete(&self, _scope: &str, key: &str) {
+        delete(&self.server, key);
+    }
+
+    fn servers(&self) -> usize {
+        1
+    }
+
+    fn serving(&self, _scope: &str, _key: &str) -> Vec<usize> {
+        vec![0]
+    }
+
+    fn pause(&self, _server: usize) {
+        self.server.freeze();
+    }
+
+    fn resume(&self, _server: usize) {
+        self.server.thaw();
+    }
+
+    fn kill(&mut self, _server: usize) {
+        self.server.kill();
+    }
+
+    fn restart(&mut self, _servers: &[usize]) {
+        self.server.restart();
+    }
+
+    fn skew_clock(&self, by_ms: i64) {
+        self.server.move_clock(by_ms);
+    }
+
+    fn settled(&self) -> BoxFuture<'_, ()> {
+        Box::pin(knows_scripts(self.server.url(), 1))
+    }
+}
+
+/// The next call of a script for `key`: at these servers each verb is one.
+pub(super) fn call_for(key: &str) -> Match {
+    Match::verb("EVALSHA").containing(format!("lock:{{{key}}}"))
+}
+
+pub(super) fn is_free(server: &RedisServer, key: &str) -> bool {
+    server.command::<u64>(&["EXISTS", &format!("lock:{{{key}}}")]) == 0
+}
+
+pub(super) fn in_line(server: &RedisServer, key: &str) -> usize {
+    server.command(&["LLEN", &format!("lock:{{{key}}}:queue")])
+}
+
+pub(super) fn delete(server: &RedisServer, key: &str) {
+    server.command::<()>(&["DEL", &format!("lock:{{{key}}}")]);
+}
+
+/// What there is at a server of the keys of this scope.
+pub(super) fn left(server: &RedisServer, scope: &str) -> Vec<String> {
+    let ours = format!("lock:{{{scope}-");
+    let keys = server.keys().into_iter().filter(|key| key.name.starts_with(&ours));
+    keys.filter(|key| !stays(key)).map(|key| format!("{key:?}")).collect()
+}
+
+/// What docs name: clocks, and the counters of keys at the members of a quorum.
+fn stays(key: &KeyInfo) -> bool {
+    key.is_clock() || (key.name.ends_with(":fence") && key.ttl_ms.is_some())
+}
+
+/// Takes `keys` keys, each in all the ways that there are, so that servers know every script and
+/// a trap catches no request that is refused for its script.
+pub(super) async fn knows_scripts(url: String, keys: usize) {
+    let options = LockOptions::new().with_lease(ms(300)).with_wait(ms(9_000));
+    let connect = || LockClient::builder(&url).defaults(options).connect();
+    let (one, two) = (connect().await.expect("a client"), connect().await.expect("a client"));
+    for key in 0..keys {
+        let key = format!("settled-{key}");
+        let held = one.lock(&key).await.expect("a grant");
+        assert!(two.lock(&key).try_acquire().await.expect("an answer").is_none());
+        let renewals = one.stats().renewals;
+        eventually("a renewal", || one.stats().renewals > renewals || !held.is_held()).await;
+        let next = tokio::spawn(two.lock(&key).acquire());
+        eventually("a waiter", || two.stats().waiters == 1).await;
+        // One that lost its lease on a busy machine has nothing to give back.
+        let _ = held.release().await;
+        let _ = next.await.expect("no panic").expect("a grant").release().await;
+        drop(one.lock(&key).await.expect("a grant"));
+    }
+    for client in [one, two] {
+        eventually("no key is busy", || client.stats().keys == 0).await;
+    }
+}

@@ -1,0 +1,37 @@
+//! Every fault, done to every layout of servers.
+//!
+//! A **layout** is servers that make one lock service: a Redis server, a Redis master with its
+//! sentinels, a cluster, a quorum, ZooKeeper in three ways, and memory. It is a [`Layout`]: what
+//! can be done to it and asked of it. Its [`Kind`] is what is known before one is started: its
+//! name, its times, and what it lacks, with the reason.
+//!
+//! A **scene** is one fault of the matrix in `docs/faults.md`, done to a layout, and what must come
+//! of it. It knows of no store: it has a `Stage`, which is a layout, keys of its own, and clients,
+//! each on a [`Line`] that can be cut. A scene that needs what a layout lacks is not played on it.
+//! A test reads the matrix and compares it with this table, so neither can lie.
+//!
+//! | to add | write |
+//! |---|---|
+//! | a scene | a function in `faults/`, a line in `table.rs`, its name in `docs/faults.md` |
+//! | a layout | one file in `layouts/`, its line there, and `tests::scenes!(ITS_KIND);` in its suite |
+//!
+//! Scenes of one suite share one layout and run at the same time. Those that stop servers, kill
+//! them or move their clocks wait until they have it for themselves; see [`Pool`].
+//!
+//! What is one store's own (a switch of sentinels, slots that move, rights, formats) is no scene,
+//! and stays in the suite of that store.
+
+mod faults;
+mod history;
+pub mod layout;
+pub mod layouts;
+mod line;
+mod pool;
+mod stage;
+mod table;
+
+pub use history::{History, LATE, Remote};
+pub use layout::{Keeps, Kind, Layout, Power, Tempo, Times, Verb};
+pub use line::{Line, Snare};
+pub use pool::Pool;
+pub use table::{SCENES, Scene};
