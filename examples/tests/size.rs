@@ -130,7 +130,7 @@ fn an_endpoint_is_measured_as_it_is() {
 #[test]
 fn what_cannot_be_measured_is_said() {
     for (arguments, code, reason) in [
-        (&["--url", "nowhere:"][..], 1, "no lock backend for the scheme `nowhere`"),
+        (&["--url", "nowhere:"][..], 1, "bad scheme of a lock URL"),
         (&["--svg", "/no/such/folder/curve.svg"], 1, "/no/such/folder/curve.svg"),
         (&["--hold", "30s", "--seconds", "1"], 1, "--seconds"),
         (&["--budget", "0s"], 2, "--budget"),

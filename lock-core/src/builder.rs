@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::{Acquire, CutWatch, Shared};
+use crate::engine::{LockGuard, LockHandle};
 use crate::error::{AcquireError, LostError, RunError};
-use crate::guard::{LockGuard, LockHandle};
 use crate::key::{Key, KeyError};
 use crate::options::{Fairness, LockOptions};
 

@@ -3,24 +3,20 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use futures_util::future::BoxFuture;
-
-use crate::backend::{Backend, DynBackend, Promises};
+use crate::backend::{Backend, Capabilities, ConnectError, Driver, DynBackend};
 use crate::builder::LockBuilder;
-use crate::busy::BusyKey;
 use crate::connect;
 use crate::connect::Pools;
 use crate::engine::{Background, Closed, Shared, clock};
-use crate::error::{
-    AlreadyInstalled, ConnectError, ForceReleaseError, InspectError, RevokeError, UnavailableError,
-};
-use crate::inspect::Inspection;
+use crate::error::{AlreadyInstalled, OperatorError, UnavailableError};
 use crate::key::IntoKey;
 use crate::memory::Memory;
 use crate::options::LockOptions;
 #[cfg(feature = "deadpool")]
 use crate::redis::RedisPool;
-use crate::stats::{ShutdownReport, Stats};
+use crate::view::BusyKey;
+use crate::view::Inspection;
+use crate::view::{ShutdownReport, Stats};
 
 /// How many may wait for one key in one process, unless [`ClientBuilder`] says otherwise.
 const WAITERS_PER_KEY_MAX: usize = 10_000;
@@ -37,33 +33,56 @@ pub struct LockClient {
 impl LockClient {
     /// Connects to the store that a URL names.
     ///
-    /// | URL | store |
-    /// |---|---|
-    /// | `memory:` | in this process, private to this client |
-    /// | `memory:name` | in this process, shared by all clients that use the name |
-    /// | `redis://[user:password@]host[:port][/db]` | Redis 6.2 or later; feature `redis` |
-    /// | `rediss://…` | the same over TLS; feature `redis-tls` |
-    /// | `redis+unix:///path/to/socket[?db=0]` | the same over a unix socket; feature `redis` |
-    /// | `redis+cluster://[user:password@]host[:port][,host…][?tls]` | Redis Cluster, 7.0 or later; feature `redis`, `?tls` needs `redis-tls` |
-    /// | `redlock://[user:password@]h1[:port],h2,h3[,…][/db][?name=…&lease_max=30s]` | a majority of 3 to 9 independent Redis servers; feature `redis` |
-    /// | `redlocks://…` | the same over TLS; feature `redis-tls` |
-    /// | `redis+sentinel://[user:password@]host[:port][,host…]/master[/db][?…]` | the master that Redis Sentinel names; feature `redis` |
-    /// | `rediss+sentinel://…` | the same over TLS, to the sentinels too; feature `redis-tls` |
-    /// | `zookeeper://[user:password@]host[:port][,host…][/path][?session=10s]` | ZooKeeper 3.5 or later; feature `zookeeper` |
-    /// | `zookeeper+tls://…?ca=FILE[&cert=FILE&key=FILE]` | the same over TLS; feature `zookeeper-tls` |
-    /// | `zookeeper+quorum://[user:password@]host[:port],host…[/path][?session=10s&name=…&lease_max=30s]` | a majority of independent ZooKeeper servers, three or more; feature `zookeeper` |
+    /// | URL | store | feature |
+    /// |---|---|---|
+    /// | `memory:` | in this process, private to this client | |
+    /// | `memory:name` | in this process, shared by all clients that use the name | |
+    /// | `redis://[user:password@]host[:port][/db]` | Redis 6.2 or later | `redis` |
+    /// | `redis+unix://[user:password@]/path/to/socket[?db=0]` | the same over a unix socket | `redis` |
+    /// | `redis+sentinel://[user:password@]host[:port][,host…]/master[/db][?…]` | the master that Redis Sentinel names | `redis` |
+    /// | `redis+cluster://[user:password@]host[:port][,host…]` | Redis Cluster, 7.0 or later | `redis` |
+    /// | `redlock://[user:password@]host[:port],[…@]host…[/db][?name=…&lease_max=30s]` | a majority of independent Redis servers | `redis` |
+    /// | `zookeeper://[user:password@]host[:port][,host…][/path][?session=10s]` | ZooKeeper 3.5 or later | `zookeeper` |
+    /// | `zookeeper+quorum://[user:password@]host[:port],host…[/path][?session=10s&name=…&lease_max=30s]` | a majority of independent ZooKeeper servers | `zookeeper` |
+    ///
+    /// **TLS** is `+tls` at the end of the scheme, whichever it is: `redis+tls://…` (`rediss://…`
+    /// is the same), `redis+sentinel+tls://…` (to the sentinels too), `redis+cluster+tls://…`,
+    /// `redlock+tls://…` need the feature `redis-tls`, and trust the certificates of the platform.
+    /// `zookeeper+tls://…?ca=FILE[&cert=FILE&key=FILE]` and `zookeeper+quorum+tls://…` need
+    /// `zookeeper-tls`, and trust that of the file `ca`; `cert` and `key` say who the client is,
+    /// and are given together. Files are in PEM. There is no fallback to plain text, and no way to
+    /// skip a certificate.
+    ///
+    /// | part | of which schemes | default | bounds |
+    /// |---|---|---|---|
+    /// | hosts | `redis` | | 1 |
+    /// | | `redis+sentinel`: sentinels | | 1 to 16 |
+    /// | | `redis+cluster`: nodes, which name the others; `zookeeper`: servers of one ensemble | | 1 to 64 |
+    /// | | `redlock`, `zookeeper+quorum`: servers that know nothing of each other | | 3 to 9, each once |
+    /// | port | Redis; a sentinel; ZooKeeper | 6379; 26379; 2181 | 1 to 65535 |
+    /// | `user:password@` | all with hosts; of `redlock`, each host may have its own, and the first host's is that of those without | none | |
+    /// | `:password@` | Redis: the default user | | |
+    /// | `/db` or `db` | Redis: the number of the database; of a cluster `/0` or none | 0 | 0 to 65535 |
+    /// | `/master` | `redis+sentinel`: what the sentinels call the master | | no blanks |
+    /// | `/path` | ZooKeeper: where the lock directories are | the root | legal at ZooKeeper, not below `/zookeeper` |
+    /// | `sentinel_user`, `sentinel_password` | `redis+sentinel`: as whom to log in there | no login | a user needs a password |
+    /// | `session` | ZooKeeper: the timeout to ask for; the server narrows it to 2 to 20 of its ticks | `10s` | `100ms` to `10m` |
+    /// | `name` | quorums: what all clients call it | the sorted list of hosts | 1 to 128 bytes |
+    /// | `lease_max` | quorums: the longest lease | `30s` | `1s` to `1h` |
+    ///
+    /// What may stand in each part, and what is percent-encoded, is the same for all: see
+    /// [`backend::url`](crate::backend::url). A store of your own has a scheme of its own:
+    /// [`ClientBuilder::driver`].
     ///
     /// # Sentinel
     ///
-    /// The hosts are sentinels (port 26379 unless given, at most 16), `master` is what they call
-    /// the master. All are asked at once, so a dead one costs nothing, and those that they name
-    /// are learnt. Parameters: `user` and `password` of the servers (or before the `@`),
-    /// `sentinel_user` and `sentinel_password` of the sentinels. All text is percent-encoded.
+    /// All sentinels are asked at once, so a dead one costs nothing, and those that they name are
+    /// learnt, up to 16.
     ///
     /// The client follows a failover by the messages of the sentinels, and asks them every second
     /// beside that. From then on nothing counts that the old master still answers, grants or
     /// renews; those who wait and those who hold ask the new one at once. A hold that the new
-    /// master does not know is lost then ([`LostCause::Taken`](crate::LostCause::Taken)).
+    /// master does not know is lost then ([`LossReason::Taken`](crate::LossReason::Taken)).
     ///
     /// Replication is asynchronous, so **a failover can lose the last grants**: two may hold a key
     /// until the first is told, and the fencing tokens tell them apart. They grow over a failover
@@ -87,10 +106,8 @@ impl LockClient {
     ///
     /// # ZooKeeper
     ///
-    /// At ZooKeeper the path is where the lock directories are: the key `order:42` is Curator's
-    /// `InterProcessMutex` on `<path>/order:42`. User and password are for the scheme `digest`,
-    /// percent-encoded. `session` is the timeout to ask for, 100 ms to 10 min (default 10 s);
-    /// the server narrows it to 2 to 20 of its ticks. Files are in PEM.
+    /// The key `order:42` is Curator's `InterProcessMutex` on `<path>/order:42`. User and password
+    /// are for the scheme `digest`.
     ///
     /// Sessions live on a thread of their own, `lock-zookeeper`, one for all clients of the process
     /// and for all members of a quorum. It starts with the first of them and ends with the last,
@@ -100,9 +117,9 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`ConnectError`] for an unknown or malformed URL, when the store refuses or cannot be
-    /// reached, and when the thread for its sessions cannot be started. No error repeats the URL,
-    /// as it may hold a password.
+    /// [`ConnectError::Url`] for an unknown or malformed URL: it says in which part, and never
+    /// repeats a password. [`ConnectError::Store`] when the store refuses or cannot be reached, and
+    /// when the thread for its sessions cannot be started.
     ///
     /// # Cancel safety
     ///
@@ -174,12 +191,12 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`InspectError`] for a bad key, or when the store does not answer.
+    /// [`OperatorError`] for a bad key, or when the store does not answer.
     ///
     /// # Cancel safety
     ///
     /// It only reads.
-    pub async fn inspect<K: IntoKey>(&self, key: K) -> Result<Inspection, InspectError> {
+    pub async fn inspect<K: IntoKey>(&self, key: K) -> Result<Inspection, OperatorError> {
         let key = key.into_key()?;
         let answer = self.shared.backend.inspect(&key).await;
         answer.map_err(|fault| UnavailableError::new(key, fault).into())
@@ -194,17 +211,17 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// [`RevokeError`] for a bad key, when the store cannot ask
-    /// ([`Promises::revocation`](crate::Promises) says so beforehand), or when it does not answer:
-    /// whether the holder was asked is not known then, and asking again does no harm.
+    /// [`OperatorError`] for a bad key, when the store cannot ask
+    /// ([`Capabilities::revocation`](crate::Capabilities) says so beforehand), or when it does not
+    /// answer: whether the holder was asked is not known then, and asking again does no harm.
     ///
     /// # Cancel safety
     ///
     /// Once polled, the request may have gone out; asking again does no harm.
-    pub async fn request_revoke<K: IntoKey>(&self, key: K) -> Result<bool, RevokeError> {
+    pub async fn request_revoke<K: IntoKey>(&self, key: K) -> Result<bool, OperatorError> {
         let key = key.into_key()?;
-        if !self.shared.promises.revocation {
-            return Err(RevokeError::Unsupported { key });
+        if !self.shared.capabilities.revocation {
+            return Err(OperatorError::Unsupported { key, capability: "revocation" });
         }
         let answer = self.shared.backend.request_revoke(&key).await;
         answer.map_err(|fault| UnavailableError::new(key, fault).into())
@@ -214,29 +231,29 @@ impl LockClient {
     /// store's line, as a release by the holder would; `false` if nobody holds it.
     ///
     /// For operators, when a holder hangs and its lease goes on. The holder is told that its hold
-    /// is lost ([`LostCause::Taken`](crate::LostCause::Taken)): at once where the store pushes, else
-    /// at its next renewal, a third of its lease later at most. **Until then two may be at work**,
-    /// and what the old one has sent may arrive later still: only the fencing token, which is
-    /// greater for the next holder, keeps its writes out. [`request_revoke`](Self::request_revoke)
-    /// asks politely.
+    /// is lost ([`LossReason::Taken`](crate::LossReason::Taken)): at once where the store pushes,
+    /// else at its next renewal, a third of its lease later at most. **Until then two may be at
+    /// work**, and what the old one has sent may arrive later still: only the fencing token, which
+    /// is greater for the next holder, keeps its writes out.
+    /// [`request_revoke`](Self::request_revoke) asks politely.
     ///
     /// It takes the key from whoever holds it when the request arrives, a client of another
     /// library too. Tasks that wait in the old holder's process join the end of the line.
     ///
     /// # Errors
     ///
-    /// [`ForceReleaseError`] for a bad key, when the store cannot do it
-    /// ([`Promises::force_release`](crate::Promises) says so beforehand), or when it does not
-    /// answer: whether the key was taken away is not known then. Doing it again may meet the next
-    /// holder; [`inspect`](Self::inspect) tells who holds it.
+    /// [`OperatorError`] for a bad key, when the store cannot do it
+    /// ([`Capabilities::force_release`](crate::Capabilities) says so beforehand), or when it does
+    /// not answer: whether the key was taken away is not known then. Doing it again may meet the
+    /// next holder; [`inspect`](Self::inspect) tells who holds it.
     ///
     /// # Cancel safety
     ///
     /// Once polled, the request may have gone out; see the errors.
-    pub async fn force_release<K: IntoKey>(&self, key: K) -> Result<bool, ForceReleaseError> {
+    pub async fn force_release<K: IntoKey>(&self, key: K) -> Result<bool, OperatorError> {
         let key = key.into_key()?;
-        if !self.shared.promises.force_release {
-            return Err(ForceReleaseError::Unsupported { key });
+        if !self.shared.capabilities.force_release {
+            return Err(OperatorError::Unsupported { key, capability: "force_release" });
         }
         let answer = self.shared.backend.force_release(&key).await;
         answer.map_err(|fault| UnavailableError::new(key, fault).into())
@@ -286,8 +303,8 @@ impl LockClient {
     ///   `IdempotencyLayer`) are nobody's connection, but they hold their locks, so `shutdown`
     ///   waits for them. After it, `Idempotency::idle` waits for the last of their records.
     ///
-    /// `examples/examples/graceful_shutdown.rs` shows it with a handler at work, one that waits, one whose
-    /// client is gone, and an open stream.
+    /// `examples/examples/graceful_shutdown.rs` shows it with a handler at work, one that waits,
+    /// one whose client is gone, and an open stream.
     ///
     /// # Cancel safety
     ///
@@ -353,8 +370,8 @@ impl LockClient {
 
     /// What the store behind this client can do.
     #[must_use]
-    pub fn promises(&self) -> Promises {
-        self.shared.promises
+    pub fn capabilities(&self) -> Capabilities {
+        self.shared.capabilities
     }
 
     /// The options that an acquire starts from.
@@ -386,6 +403,7 @@ pub struct ClientBuilder {
     defaults: LockOptions,
     waiters_per_key_max: usize,
     background: Option<Background>,
+    drivers: Vec<Driver>,
     pools: Pools,
 }
 
@@ -404,6 +422,7 @@ impl ClientBuilder {
             defaults: LockOptions::default(),
             waiters_per_key_max: WAITERS_PER_KEY_MAX,
             background: None,
+            drivers: Vec::new(),
             pools: Pools::default(),
         }
     }
@@ -425,6 +444,42 @@ impl ClientBuilder {
     /// [`Background::Thread`]; [`Background::Runtime`] for `memory:`).
     pub fn background(mut self, background: Background) -> Self {
         self.background = Some(background);
+        self
+    }
+
+    /// Adds a store of your own to those that a URL can name, under a scheme of its own.
+    ///
+    /// ```
+    /// use lock_core::LockClient;
+    /// use lock_core::backend::{Driver, Scheme};
+    /// use lock_core::memory::Memory;
+    ///
+    /// // In place of a store that takes servers, a login and a time.
+    /// const TABLES: Scheme = Scheme::new("tables")
+    ///     .with_hosts(3, 7_001)
+    ///     .with_login()
+    ///     .with_path()
+    ///     .with_params(&["timeout"]);
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tables = Driver::new(TABLES, async |url| {
+    ///     assert_eq!(url.hosts()[1].to_string(), "b:7001");
+    ///     assert_eq!(url.login().map(|login| login.password()), Some("p@ss"));
+    ///     let timeout = url.duration("timeout")?.unwrap_or_default();
+    ///     assert_eq!(timeout.as_secs(), 2);
+    ///     Ok(Memory::named(url.path()))
+    /// });
+    /// let url = "tables://app:p%40ss@a:7002,b/locks?timeout=2s"; // or "redis://127.0.0.1"
+    /// let locks = LockClient::builder(url).driver(tables).connect().await?;
+    /// locks.lock("order:42").await?.release().await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// It may be called for several stores. A scheme that is taken, by this crate or another
+    /// driver, is an error of [`connect`](Self::connect). A client of
+    /// [`builder_with`](LockClient::builder_with) has no URL, and asks no driver.
+    pub fn driver(mut self, driver: Driver) -> Self {
+        self.drivers.push(driver);
         self
     }
 
@@ -459,25 +514,22 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// As [`LockClient::connect`]; with a backend of your own only if pools were given, which go
-    /// with a URL.
+    /// As [`LockClient::connect`]. [`ConnectError::Pools`] when pools were given that nothing would
+    /// go through, as with a backend of your own. [`ConnectError::SchemeTaken`] and
+    /// [`ConnectError::SchemeName`] for a driver whose scheme cannot be its own.
     ///
     /// # Cancel safety
     ///
     /// Nothing is left behind when it is dropped.
     pub async fn connect(self) -> Result<LockClient, ConnectError> {
         let backend = match self.store {
-            Store::At(url) => {
-                let backend = connect::backend(&url, self.pools);
-                // Its type is deep: named in full, it takes the caller's crate to the compiler's
-                // limits.
-                let backend: BoxFuture<'_, _> = Box::pin(backend);
-                backend.await?
+            Store::At(url) => connect::backend(&url, self.drivers, self.pools).await?,
+            #[cfg(feature = "redis")]
+            Store::Here(_) if !self.pools.are_none() => {
+                let reason = "there is none, only a backend: pools go with a URL".into();
+                return Err(ConnectError::Pools { reason });
             }
-            Store::Here(backend) => {
-                self.pools.are_none()?;
-                backend
-            }
+            Store::Here(backend) => backend,
         };
         Ok(LockClient::make(backend, self.defaults, self.waiters_per_key_max, self.background))
     }

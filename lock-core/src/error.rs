@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::backend::{Fault, NotReplicated};
 use crate::key::{Key, KeyError};
+pub use crate::proto::{BlockedBy, LossReason};
 use crate::rejection::Rejection;
 use crate::token::FencingToken;
 
@@ -114,33 +115,9 @@ impl AcquireError {
     }
 }
 
-/// What stood in the way when a wait ran out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BlockedBy {
-    /// A guard of this very client: perhaps of the same task, see [`LockGuard::scope`](crate::LockGuard::scope).
-    ThisClient {
-        /// The token of the guard that held the lock.
-        token: FencingToken,
-    },
-    /// Claims of other clients, as many as the store reported ahead.
-    Others {
-        /// Claims ahead, the holder included, where the store tells.
-        ahead: Option<u32>,
-    },
-}
-
-impl fmt::Display for BlockedBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ThisClient { token } => {
-                write!(f, "this client holds it under token {token}")
-            }
-            Self::Others { ahead: Some(ahead) } => {
-                write!(f, "{ahead} claims of other clients were ahead")
-            }
-            Self::Others { ahead: None } => f.write_str("another client holds it"),
-        }
+impl From<KeyError> for AcquireError {
+    fn from(error: KeyError) -> Self {
+        Self::Rejected(error.into())
     }
 }
 
@@ -209,6 +186,8 @@ pub struct OverloadedError {
 pub(crate) enum OverloadBound {
     /// `waiters_per_key_max` of the client.
     Waiters(usize),
+    /// [`Acquire::waiters_max`](crate::Acquire::waiters_max).
+    OwnWaiters(usize),
     /// What was left of its budget.
     Budget(Duration),
 }
@@ -232,6 +211,13 @@ impl OverloadedError {
         self.estimated_wait
     }
 
+    /// Whether it was the bound of [`Acquire::waiters_max`](crate::Acquire::waiters_max), and not
+    /// that of the client or the budget.
+    #[must_use]
+    pub fn is_waiters_max(&self) -> bool {
+        matches!(self.bound, OverloadBound::OwnWaiters(_))
+    }
+
     /// When to come back: the estimate, at least one second.
     #[must_use]
     pub fn retry_after(&self) -> Duration {
@@ -241,7 +227,7 @@ impl OverloadedError {
     fn reason(&self) -> String {
         let waiters = self.waiters;
         match (self.bound, self.estimated_wait) {
-            (OverloadBound::Waiters(max), _) => {
+            (OverloadBound::Waiters(max) | OverloadBound::OwnWaiters(max), _) => {
                 format!("it has {waiters} waiters in this process, at most {max} are allowed")
             }
             (OverloadBound::Budget(left), Some(estimate)) => format!(
@@ -407,28 +393,14 @@ impl ReleaseError {
     }
 }
 
-/// What ended a hold before its release.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LostCause {
-    /// The lease ran out by this process's own clock: no renewal was answered in time.
-    Expired,
-    /// The store answered that the claim holds nothing any more.
-    Taken,
-    /// The guard lived longer than its `hold_limit`.
-    HoldLimit,
-    /// The client was shut down and the deadline passed.
-    Shutdown,
-}
-
 /// A hold was over before it was released. Another holder with a greater token may be at work:
 /// stop, and let the resource refuse what was written under the old token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("lock `{key}` lost under token {token}: {}", self.reason())]
+#[error("lock `{key}` lost under token {token}: {}", self.words())]
 pub struct LostError {
     pub(crate) key: Key,
     pub(crate) token: FencingToken,
-    pub(crate) cause: LostCause,
+    pub(crate) reason: LossReason,
 }
 
 impl LostError {
@@ -446,16 +418,16 @@ impl LostError {
 
     /// What ended it.
     #[must_use]
-    pub fn cause(&self) -> LostCause {
-        self.cause
+    pub fn reason(&self) -> LossReason {
+        self.reason
     }
 
-    fn reason(&self) -> &'static str {
-        match self.cause {
-            LostCause::Expired => "the lease ended without a renewal",
-            LostCause::Taken => "the store does not know the claim any more",
-            LostCause::HoldLimit => "held longer than the hold limit",
-            LostCause::Shutdown => "the client was shut down",
+    fn words(&self) -> &'static str {
+        match self.reason {
+            LossReason::Expired => "the lease ended without a renewal",
+            LossReason::Taken => "the store does not know the claim any more",
+            LossReason::HoldLimit => "held longer than the hold limit",
+            LossReason::Shutdown => "the client was shut down",
         }
     }
 }
@@ -472,103 +444,28 @@ pub enum RunError {
     Lost(#[from] LostError),
 }
 
-/// Why no client could be made.
+/// Why what an operator asked for was not done: to inspect a key, to ask its holder to give it up,
+/// or to take it away.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConnectError {
-    /// The text is no URL of a backend that this build knows. The text is not repeated, as it may
-    /// hold a password.
-    #[error("no lock backend for the scheme `{scheme}`: use {known}")]
-    Scheme {
-        /// What stood before the colon, escaped.
-        scheme: String,
-        /// The schemes of this build.
-        known: String,
-    },
-    /// The URL is of a known scheme but not well formed.
-    #[error("bad lock URL: {reason}")]
-    Url {
-        /// What is wrong, without the URL itself.
-        reason: String,
-    },
-    /// The store refused or could not be reached.
-    #[error("lock store unavailable: {0}")]
-    Store(#[source] Fault),
-}
-
-/// Why a key could not be inspected.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum InspectError {
-    /// The key is empty or too long.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// The store could not be asked.
-    #[error(transparent)]
-    Unavailable(#[from] UnavailableError),
-}
-
-/// Why the holder of a key could not be asked to give it up.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum RevokeError {
-    /// The key is empty or too long.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// The store has no way to ask; nothing was sent.
-    #[error("the holder of lock `{key}` cannot be asked: its store does not promise `revocation`")]
-    Unsupported {
-        /// The key.
-        key: Key,
-    },
-    /// The store could not be asked, or its answer is unknown.
-    #[error(transparent)]
-    Unavailable(#[from] UnavailableError),
-}
-
-impl RevokeError {
-    /// Whether the store has no way to ask a holder.
-    #[must_use]
-    pub fn is_unsupported(&self) -> bool {
-        matches!(self, Self::Unsupported { .. })
-    }
-
-    /// Whether the store was out of reach.
-    #[must_use]
-    pub fn is_unavailable(&self) -> bool {
-        matches!(self, Self::Unavailable(_))
-    }
-
-    /// The key, where the input was good enough to make one.
-    #[must_use]
-    pub fn key(&self) -> Option<&Key> {
-        match self {
-            Self::Key(_) => None,
-            Self::Unsupported { key } => Some(key),
-            Self::Unavailable(error) => Some(error.key()),
-        }
-    }
-}
-
-/// Why a key could not be taken away from its holder.
-#[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
-pub enum ForceReleaseError {
+pub enum OperatorError {
     /// The key is empty or too long.
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The store has no way to do it; nothing was sent.
-    #[error("lock `{key}` cannot be taken away: its store does not promise `force_release`")]
+    #[error("lock `{key}`: its store does not promise `{capability}`")]
     Unsupported {
         /// The key.
         key: Key,
+        /// The name of the field of [`Capabilities`](crate::Capabilities) that does not hold.
+        capability: &'static str,
     },
     /// The store could not be asked, or its answer is unknown.
     #[error(transparent)]
     Unavailable(#[from] UnavailableError),
 }
 
-impl ForceReleaseError {
+impl OperatorError {
     /// Whether the store has no way to do it.
     #[must_use]
     pub fn is_unsupported(&self) -> bool {
@@ -586,7 +483,7 @@ impl ForceReleaseError {
     pub fn key(&self) -> Option<&Key> {
         match self {
             Self::Key(_) => None,
-            Self::Unsupported { key } => Some(key),
+            Self::Unsupported { key, .. } => Some(key),
             Self::Unavailable(error) => Some(error.key()),
         }
     }

@@ -37,17 +37,15 @@
 
 pub mod backend;
 mod builder;
-mod busy;
 mod client;
 mod connect;
 mod engine;
 mod error;
-mod guard;
 mod handler_ran;
 #[cfg(feature = "idempotency")]
 pub mod idempotency;
-mod inspect;
 mod key;
+mod labels;
 pub mod memory;
 #[cfg(feature = "metrics")]
 pub mod metrics;
@@ -56,45 +54,56 @@ mod options;
 mod problem;
 mod proto;
 pub mod quorum;
+#[cfg(feature = "idempotency")]
+mod records;
 #[cfg(feature = "redis")]
-mod redis;
+pub mod redis;
+/// What its URLs would look like.
+#[cfg(not(feature = "redis"))]
+mod redis {
+    pub(crate) mod driver;
+    mod schemes;
+}
 mod rejection;
-mod stats;
 #[cfg(feature = "test-util")]
 pub mod test_util;
 mod token;
+mod view;
 #[cfg(feature = "zookeeper")]
-mod zookeeper;
+pub mod zookeeper;
+/// What its URLs would look like.
+#[cfg(not(feature = "zookeeper"))]
+mod zookeeper {
+    pub(crate) mod driver;
+    mod schemes;
+}
 
-pub use backend::{Backend, Promises};
+pub use backend::{
+    Backend, Capabilities, ConnectError, DURATION_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas,
+};
 pub use builder::LockBuilder;
-pub use busy::{BusyHold, BusyKey, Quantiles};
 pub use client::{ClientBuilder, LockClient};
 pub use engine::{
-    Acquire, Background, Closed, CutWatch, LockScope, Lost, RenewalFailing, RenewalFailure,
-    RevokeRequested, Scoped,
+    Acquire, Background, Closed, CutWatch, LockGuard, LockHandle, LockScope, Lost, RenewalFailing,
+    RenewalFailure, RevokeRequested, Scoped,
 };
 pub use error::{
-    AcquireError, AlreadyInstalled, BlockedBy, ClosedError, ConnectError, ForceReleaseError,
-    InspectError, LostCause, LostError, NotReplicatedError, OverloadedError, ReleaseError,
-    RevokeError, RunError, TimeoutError, UnavailableError,
+    AcquireError, AlreadyInstalled, BlockedBy, ClosedError, LossReason, LostError,
+    NotReplicatedError, OperatorError, OverloadedError, ReleaseError, RunError, TimeoutError,
+    UnavailableError,
 };
-pub use guard::{LockGuard, LockHandle};
+
 pub use handler_ran::HandlerRan;
-pub use inspect::{Holder, Inspection, MemberHealth, MemberState, Waiter};
 pub use key::{IntoKey, KEY_BYTES_MAX, Key, KeyError};
-pub use options::{
-    DURATION_MAX, Fairness, LockOptions, NAME_BYTES_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX,
-    RETRIES_MAX, Replicas,
-};
+pub use options::{Fairness, LockOptions, NAME_BYTES_MAX, RETRIES_MAX};
 #[cfg(feature = "http")]
 pub use problem::Problem;
-pub use proto::FenceRange;
-#[cfg(feature = "redis")]
-pub use redis::RedisPool;
 pub use rejection::Rejection;
-pub use stats::{ShutdownReport, Stats};
-pub use token::FencingToken;
+pub use token::{FencingToken, TokenBlock};
+pub use view::{
+    BusyHold, BusyKey, Holder, Inspection, MemberHealth, MemberState, Quantiles, ShutdownReport,
+    Stats, Waiter,
+};
 
 #[cfg(feature = "macros")]
 mod macro_support;

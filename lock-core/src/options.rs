@@ -2,34 +2,13 @@
 
 use std::time::Duration;
 
-use crate::backend::Promises;
-use crate::key::Key;
-use crate::rejection::Rejection;
-
-/// The longest `wait`, `lease`, `hold_limit` and `linger`: 24 hours.
-pub const DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+use crate::backend::Replicas;
 
 /// The most `retries`.
 pub const RETRIES_MAX: u32 = 1_000;
 
 /// The longest `name`, in bytes.
 pub const NAME_BYTES_MAX: usize = 128;
-
-/// The most `replicas` that a grant can wait for.
-pub const REPLICAS_MAX: u32 = 32;
-
-/// The longest time that a grant can wait for its `replicas`: 1 s, as the store has 2 s to answer
-/// a request.
-pub const REPLICAS_TIMEOUT_MAX: Duration = Duration::from_secs(1);
-
-/// By how many replicas a grant must be acknowledged before it counts, and within which time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Replicas {
-    /// How many of them, 1 to 32.
-    pub count: u32,
-    /// How long they have, 1 ms to 1 s.
-    pub timeout: Duration,
-}
 
 /// How a process shares a key that other processes wait for.
 ///
@@ -47,7 +26,7 @@ pub enum Fairness {
         slice: Duration,
     },
     /// Every release goes to the longest waiting process: the order of arrival over all
-    /// processes, as far as the store promises one ([`Promises::fifo`](crate::Promises)).
+    /// processes, as far as the store promises one ([`Capabilities::fifo`](crate::Capabilities)).
     Strict,
 }
 
@@ -73,12 +52,12 @@ impl Fairness {
 /// |---|---|---|
 /// | `wait` | 10 s | 0 (never wait) to 24 h |
 /// | `retries` | 0 | at most 1,000 |
-/// | `lease` | 10 s | what the store can renew ([`Promises::lease_min`](crate::Promises)) to 24 h, or what it allows ([`Promises::lease_max`](crate::Promises)) |
+/// | `lease` | 10 s | what the store can renew ([`Capabilities::lease_min`](crate::Capabilities)) to 24 h, or what it allows ([`Capabilities::lease_max`](crate::Capabilities)) |
 /// | `hold_limit` | none | over 0, to 24 h |
 /// | `linger` | 0 | to 24 h |
 /// | `fairness` | 64 hand-offs or 20 ms | |
 /// | `admission` | false | |
-/// | `replicas` | none | 1 to 32 within 1 ms to 1 s and half of the lease, where [`Promises::replicas`] holds |
+/// | `replicas` | none | 1 to 32 within 1 ms to 1 s and half of the lease, where [`Capabilities::replicas`] holds |
 /// | `name` | none | at most 128 bytes, no control characters |
 /// | `reentrant` | true | counts only under a hold of the key, see [`LockScope`](crate::LockScope) |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,8 +75,8 @@ pub struct LockOptions {
     /// A process has one claim on a key, with the lease of the waiter that opened it. It is handed
     /// on to those who ask for as much or less. It is given back, and opened anew, for one that
     /// asks for more, also while it lingers. What is handed on here has at least half of the lease
-    /// left: with less, as after renewals that failed, it is renewed first. An acquire that re-enters
-    /// a hold is under the lease of that, see [`LockScope`](crate::LockScope).
+    /// left: with less, as after renewals that failed, it is renewed first. An acquire that
+    /// re-enters a hold is under the lease of that, see [`LockScope`](crate::LockScope).
     ///
     /// What another process handed on at Redis is good for 1.5 s at most until its first renewal,
     /// which is due at a third of that, also for those here that it is handed on to before: so a
@@ -123,9 +102,10 @@ pub struct LockOptions {
     /// that is not is given back, and the acquire fails with
     /// [`NotReplicated`](crate::AcquireError::NotReplicated); `retries` try again.
     ///
-    /// It is for a store that can lose its last writes in a failover: a grant that was
-    /// acknowledged by one replica is not lost if that one is promoted, or if all replicas were
-    /// asked for. It does not make a failover safe in every case, see [`LockClient::connect`](crate::LockClient::connect).
+    /// It is for a store that can lose its last writes in a failover: a grant that was acknowledged
+    /// by one replica is not lost if that one is promoted, or if all replicas were asked for. It
+    /// does not make a failover safe in every case, see
+    /// [`LockClient::connect`](crate::LockClient::connect).
     ///
     /// They have three quarters of what is left of the `wait`, if that is less than their time, so
     /// that there is an answer to tell of. Only a grant by the store waits: hand-offs inside a
@@ -243,127 +223,11 @@ impl LockOptions {
         self.reentrant = reentrant;
         self
     }
-
-    /// Refuses what no backend could keep, before anything is sent.
-    pub(crate) fn check(&self, key: &Key, promises: &Promises) -> Result<(), Rejection> {
-        let Promises { lease_min, lease_max, .. } = *promises;
-        let refuse = |option, given, min, max| {
-            Err(Rejection::OutOfBounds { key: key.clone(), option, given, min, max })
-        };
-        let lease_max = lease_max.min(DURATION_MAX);
-        if self.lease < lease_min || self.lease > lease_max {
-            return refuse("lease", self.lease, lease_min, lease_max);
-        }
-        if self.wait > DURATION_MAX {
-            return refuse("wait", self.wait, Duration::ZERO, DURATION_MAX);
-        }
-        if self.linger > DURATION_MAX {
-            return refuse("linger", self.linger, Duration::ZERO, DURATION_MAX);
-        }
-        if let Some(limit) = self.hold_limit
-            && (limit.is_zero() || limit > DURATION_MAX)
-        {
-            return refuse("hold_limit", limit, Duration::from_nanos(1), DURATION_MAX);
-        }
-        if self.retries > RETRIES_MAX {
-            let key = key.clone();
-            return Err(Rejection::TooManyRetries { key, given: self.retries, max: RETRIES_MAX });
-        }
-        if let Some(given) = self.name
-            && (given.len() > NAME_BYTES_MAX || given.contains(char::is_control))
-        {
-            return Err(Rejection::Name { key: key.clone(), given, max: NAME_BYTES_MAX });
-        }
-        self.replicas.map_or(Ok(()), |replicas| replicas.check(key, self.lease, promises))
-    }
-}
-
-impl Replicas {
-    /// Whether a grant that was acknowledged as `other` says will do.
-    pub(crate) fn is_met_by(self, other: Option<Self>) -> bool {
-        other.is_some_and(|other| other.count >= self.count)
-    }
-
-    /// The same, with time for the answer to one who waits no longer than `left`.
-    pub(crate) fn within(self, left: Duration) -> Self {
-        let most = (left / 4 * 3).max(Self::TIMEOUT_MIN);
-        Self { timeout: self.timeout.min(most), ..self }
-    }
-
-    const TIMEOUT_MIN: Duration = Duration::from_millis(1);
-
-    fn check(self, key: &Key, lease: Duration, promises: &Promises) -> Result<(), Rejection> {
-        let (key, option) = (key.clone(), "replicas");
-        if !promises.replicas {
-            return Err(Rejection::Unsupported { key, option });
-        }
-        if self.count == 0 || self.count > REPLICAS_MAX {
-            return Err(Rejection::Replicas { key, given: self.count, max: REPLICAS_MAX });
-        }
-        let (given, min) = (self.timeout, Self::TIMEOUT_MIN);
-        // A grant whose lease is over when it is acknowledged is of no use to anybody.
-        let max = REPLICAS_TIMEOUT_MAX.min(lease / 2);
-        if given < min || given > max {
-            let option = "the timeout of replicas";
-            return Err(Rejection::OutOfBounds { key, option, given, min, max });
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// 129 bytes in 128 characters.
-    const LONG: &str = concat!(
-        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
-        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdeé",
-    );
-
-    #[test]
-    fn every_bound_is_refused_by_name_with_the_key_and_the_limit() {
-        let key = Key::new("order:42").unwrap();
-        let day = DURATION_MAX + Duration::from_nanos(1);
-        let promises = Promises { replicas: true, ..Promises::none() };
-        let cases = [
-            (LockOptions::new().with_lease(Duration::ZERO), "lease"),
-            (LockOptions::new().with_lease(Duration::from_millis(9)), "lease"),
-            (LockOptions::new().with_lease(day), "lease"),
-            (LockOptions::new().with_wait(day), "wait"),
-            (LockOptions::new().with_linger(day), "linger"),
-            (LockOptions::new().with_hold_limit(Duration::ZERO), "hold_limit"),
-            (LockOptions::new().with_hold_limit(day), "hold_limit"),
-            (LockOptions::new().with_retries(RETRIES_MAX + 1), "retries"),
-            (
-                LockOptions::new().with_replicas(REPLICAS_MAX + 1, Duration::from_millis(9)),
-                "replicas",
-            ),
-            (LockOptions::new().with_replicas(1, Duration::ZERO), "replicas"),
-            (LockOptions::new().with_replicas(1, Duration::from_micros(999)), "replicas"),
-            (LockOptions::new().with_replicas(1, Duration::from_millis(1_001)), "replicas"),
-            (
-                LockOptions::new()
-                    .with_lease(Duration::from_millis(500))
-                    .with_replicas(1, Duration::from_millis(251)),
-                "from 1ms to 250ms",
-            ),
-            (LockOptions::new().with_name(LONG), "128"),
-            (LockOptions::new().with_name("two\nlines"), "name"),
-            (LockOptions::new().with_name("\u{9b}31m"), "name"),
-        ];
-        for (options, name) in cases {
-            let error = options.check(&key, &promises).unwrap_err().to_string();
-            assert!(error.contains("order:42") && error.contains(name), "{error}");
-        }
-        let replicas = LockOptions::new().with_replicas(REPLICAS_MAX, REPLICAS_TIMEOUT_MAX);
-        for options in [LockOptions::new(), LockOptions::new().with_name(&LONG[1..]), replicas] {
-            assert!(options.check(&key, &promises).is_ok(), "{options:?}");
-        }
-        let promises = Promises { lease_max: Duration::from_secs(5), ..Promises::none() };
-        let error = LockOptions::new().check(&key, &promises).unwrap_err().to_string();
-        assert!(error.contains("lease is 10s") && error.contains("to 5s"), "{error}");
-    }
 
     #[test]
     fn the_defaults_are_those_of_the_tables() {
@@ -374,25 +238,5 @@ mod tests {
         assert_eq!(options.fairness.bounds(), (64, Duration::from_millis(20)));
         assert_eq!((options.admission, options.replicas, options.name), (false, None, None));
         assert!(options.reentrant);
-    }
-
-    #[test]
-    fn replicas_have_no_longer_than_leaves_time_for_the_answer() {
-        let ms = Duration::from_millis;
-        let replicas = Replicas { count: 1, timeout: ms(600) };
-        for (left, timeout) in [(10_000, 600), (800, 600), (400, 300), (0, 1)] {
-            assert_eq!(replicas.within(ms(left)).timeout, ms(timeout), "{left}");
-        }
-    }
-
-    #[test]
-    fn replicas_are_refused_where_the_store_has_none_and_0_is_none() {
-        let key = Key::new("order:42").unwrap();
-        let some = LockOptions::new().with_replicas(1, Duration::from_millis(1));
-        let error = some.check(&key, &Promises::none()).unwrap_err();
-        assert!(matches!(error, Rejection::Unsupported { option: "replicas", .. }), "{error}");
-        assert!(error.to_string().contains("order:42"), "{error}");
-        let none = some.with_replicas(0, Duration::ZERO);
-        assert!(none.check(&key, &Promises::none()).is_ok());
     }
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::error::AcquireError;
 use crate::key::{Key, KeyError};
 
 /// Input that no acquire can serve. Nothing was sent.
@@ -58,8 +57,8 @@ pub enum Rejection {
         /// The most that is allowed.
         max: u32,
     },
-    /// The store has no way to do what an option asks for; [`Promises`](crate::Promises) says so
-    /// beforehand.
+    /// The store has no way to do what an option asks for; [`Capabilities`](crate::Capabilities)
+    /// says so beforehand.
     #[error("lock `{key}`: {option} cannot be had: its store does not promise it")]
     Unsupported {
         /// The key.
@@ -92,11 +91,5 @@ impl Rejection {
             | Self::Name { key, .. } => Some(key),
             Self::Key(_) | Self::KeyCount { .. } | Self::NoClient => None,
         }
-    }
-}
-
-impl From<KeyError> for AcquireError {
-    fn from(error: KeyError) -> Self {
-        Self::Rejected(error.into())
     }
 }

@@ -77,14 +77,14 @@ fn every_public_type_crosses_threads() {
         // Tokio pins what it scopes.
         Scoped<Pending<()>>: true true false,
         FencingToken: true true true,
-        FenceRange: true true true,
+        TokenBlock: true true true,
         Key: true true true,
         KeyError: true true true,
         Inspection: true true true,
         Holder: true true true,
         Stats: true true true,
         ShutdownReport: true true true,
-        Promises: true true true,
+        Capabilities: true true true,
         AcquireError: true true true,
         TimeoutError: true true true,
         OverloadedError: true true true,
@@ -94,18 +94,23 @@ fn every_public_type_crosses_threads() {
         BlockedBy: true true true,
         ReleaseError: true true true,
         LostError: true true true,
-        LostCause: true true true,
+        LossReason: true true true,
         RunError: true true true,
         ConnectError: true true true,
-        InspectError: true true true,
-        RevokeError: true true true,
-        ForceReleaseError: true true true,
+        OperatorError: true true true,
         AlreadyInstalled: true true true,
         ClaimId: true true true,
         Terms: true true true,
         Mode: true true true,
         Attempt: true true true,
         Change: true true true,
+        Driver: true true true,
+        Scheme: true true true,
+        StoreUrl: true true true,
+        UrlError: true true true,
+        UrlPart: true true true,
+        url::Host: true true true,
+        url::Login: true true true,
         Grant: true true true,
         Renewal: true true true,
         Withdrawal: true true true,
@@ -122,8 +127,14 @@ fn every_public_type_crosses_threads() {
     }
     #[cfg(feature = "redis")]
     table! {
-        Redis: true true true,
-        <Redis as Backend>::Claim: true true true,
+        redis::Redis: true true true,
+        redis::RedisPool: true true true,
+        <redis::Redis as Backend>::Claim: true true true,
+    }
+    #[cfg(feature = "zookeeper")]
+    table! {
+        zookeeper::ZooKeeper: true true true,
+        <zookeeper::ZooKeeper as Backend>::Claim: true true true,
     }
     #[cfg(feature = "idempotency")]
     {
@@ -198,7 +209,7 @@ fn the_futures_of_an_execution_can_be_spawned() {
     spawnable(async move { once.begin(&Scope::Global, b"k", Fingerprint::new([0; 32])).await });
     fn ended(a: Execution, b: Execution, c: Execution) {
         spawnable(a.complete(bytes::Bytes::new()));
-        spawnable(b.tombstone());
+        spawnable(b.complete_without_payload());
         spawnable(c.abort());
     }
     let _: fn(Execution, Execution, Execution) = ended;
@@ -218,9 +229,7 @@ fn every_error_is_one_that_can_be_boxed_and_sent() {
     error::<LostError>();
     error::<RunError>();
     error::<ConnectError>();
-    error::<InspectError>();
-    error::<RevokeError>();
-    error::<ForceReleaseError>();
+    error::<OperatorError>();
     error::<AlreadyInstalled>();
     error::<KeyError>();
     error::<backend::Fault>();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use lock_core::{AcquireError, Fairness, LockClient, LockScope, LostCause, Rejection, RunError};
+use lock_core::{AcquireError, Fairness, LockClient, LockScope, LossReason, Rejection, RunError};
 
 type Test = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
@@ -106,7 +106,7 @@ async fn a_hold_limit_tells_the_holder_first_and_hands_the_lock_on() -> Test {
     let guard = locks.lock("k").hold_limit(ms(50)).await?;
     let next = tokio::spawn(locks.lock("k").acquire());
     let lost = guard.lost().await;
-    assert_eq!((lost.cause(), lost.token()), (LostCause::HoldLimit, guard.token()));
+    assert_eq!((lost.reason(), lost.token()), (LossReason::HoldLimit, guard.token()));
     let next = next.await??;
     assert!(next.token() > guard.token() && next.is_held() && !guard.is_held());
     assert!(guard.release().await.unwrap_err().is_not_held());
@@ -118,7 +118,7 @@ async fn work_under_a_lost_lock_is_stopped() -> Test {
     let locks = LockClient::memory();
     let endless = |_| std::future::pending::<()>();
     let error = locks.lock("k").hold_limit(ms(50)).run(endless).await.unwrap_err();
-    assert!(matches!(error, RunError::Lost(lost) if lost.cause() == LostCause::HoldLimit));
+    assert!(matches!(error, RunError::Lost(lost) if lost.reason() == LossReason::HoldLimit));
     settle(&locks).await;
     Ok(())
 }
@@ -257,7 +257,7 @@ async fn a_shutdown_tells_those_who_do_not_let_go() -> Test {
     let held = locks.lock("k").await?;
     let report = locks.shutdown(ms(100)).await;
     assert!(report.complete && report.abandoned == 1, "{report:?}");
-    assert_eq!(held.lost().await.cause(), LostCause::Shutdown);
+    assert_eq!(held.lost().await.reason(), LossReason::Shutdown);
     Ok(())
 }
 

@@ -7,12 +7,14 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use lock_core::backend::url::Login;
 use lock_core::backend::{
-    Attempt, Backend, Change, Claim, ClaimId, Fault, FaultKind, Grant, NotReplicated, Renewal,
-    Terms, Withdrawal,
+    Attempt, Backend, Change, Claim, ClaimId, Driver, Fault, FaultKind, Grant, NotReplicated,
+    Renewal, Scheme, Terms, UrlError, UrlPart, Withdrawal,
 };
 use lock_core::{
-    AcquireError, FenceRange, Inspection, Key, LockClient, LockGuard, LockOptions, Promises,
+    AcquireError, Capabilities, ClientBuilder, ConnectError, Inspection, Key, LockClient,
+    LockGuard, LockOptions, TokenBlock,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
@@ -107,12 +109,12 @@ impl Outside {
 impl Backend for Outside {
     type Claim = Place;
 
-    fn promises(&self) -> Promises {
-        let mut promises = Promises::none();
-        (promises.fencing, promises.push, promises.replicas) = (true, true, true);
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::none();
+        (capabilities.fencing, capabilities.push, capabilities.replicas) = (true, true, true);
         // In this process, and on the paused clock of its runtime.
-        promises.in_process = true;
-        promises
+        capabilities.in_process = true;
+        capabilities
     }
 
     fn claim(&self, _: &Key, id: ClaimId, terms: Terms) -> Place {
@@ -131,9 +133,9 @@ struct Place {
 }
 
 impl Place {
-    fn grant(&self, fences: FenceRange) -> Grant {
+    fn grant(&self, tokens: TokenBlock) -> Grant {
         let (wanted, handed_on, revoke_requested) = (false, false, false);
-        Grant { fences, valid_for: self.lease, wanted, handed_on, revoke_requested }
+        Grant { tokens, valid_for: self.lease, wanted, handed_on, revoke_requested }
     }
 }
 
@@ -150,7 +152,7 @@ impl Claim for Place {
         state.holder = Some(self.id);
         state.token += TOKENS;
         let last = state.token;
-        Ok(Attempt::Granted(self.grant(FenceRange::new(last - TOKENS + 1, last))))
+        Ok(Attempt::Granted(self.grant(TokenBlock::new(last - TOKENS + 1, last))))
     }
 
     async fn changed(&mut self) -> Change {
@@ -166,7 +168,7 @@ impl Claim for Place {
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         let mut state = self.store.state();
         state.change = None;
-        let held = Renewal::Held(self.grant(FenceRange::empty()));
+        let held = Renewal::Held(self.grant(TokenBlock::empty()));
         state.renewals.asked().unwrap_or(Ok(held))
     }
 
@@ -210,6 +212,63 @@ async fn a_client_of_a_backend_from_outside_has_the_options_of_its_builder() -> 
         assert!(waiter.await?.unwrap_err().is_timeout());
     }
     assert!(begun.elapsed() >= ms(70) && begun.elapsed() < ms(75), "{:?}", begun.elapsed());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_url_of_a_scheme_of_its_own_leads_to_it_and_what_the_url_says_is_there() -> Test {
+    const SCHEME: Scheme =
+        Scheme::new("outside").with_hosts(2, 7).with_login().with_path().with_tls();
+    let store = Outside::default();
+    let driver = || {
+        let store = store.clone();
+        Driver::new(SCHEME, move |url| {
+            assert!(url.is_tls() && url.hosts().len() == 2);
+            assert_eq!(url.login().map(Login::password), Some("hush"));
+            let answer = match url.path() {
+                "/locks" => Ok(store.clone()),
+                _ => Err(UrlError::new(UrlPart::Path, "there is `/locks` alone").into()),
+            };
+            std::future::ready(answer)
+        })
+    };
+    let builder = |url: &str| LockClient::builder(url).driver(driver());
+    let locks = builder("outside+tls://:hush@a,b/locks").connect().await?;
+    locks.lock("k").await?.release().await?;
+    assert_eq!(store.state().attempts.calls.len(), 1);
+
+    let refused = async |builder: ClientBuilder| builder.connect().await.unwrap_err();
+    let error = refused(builder("outside+tls://:hush@a,b/x")).await;
+    assert!(matches!(&error, ConnectError::Url(error) if error.part() == UrlPart::Path), "{error}");
+    let error = refused(builder("outsides://:hush@a")).await.to_string();
+    assert!(error.contains("`outside+tls:`") && !error.contains("hush"), "{error}");
+    let error = refused(builder("memory:").driver(driver())).await;
+    assert!(matches!(error, ConnectError::SchemeTaken { scheme: "outside" }), "{error}");
+    builder("memory:").connect().await?.lock("k").await?.release().await?;
+    Ok(())
+}
+
+#[cfg(feature = "deadpool")]
+#[tokio::test]
+async fn a_pool_is_refused_beside_a_url_through_whose_store_nothing_would_go() -> Test {
+    let config = deadpool_redis::Config::from_url("redis://127.0.0.1:1");
+    let pool = config.create_pool(None)?;
+    for (url, pools, right) in [
+        ("memory:", 1, "`redis_pool` is for `redis:`"),
+        ("memory:", 2, "`redis_pools` are for `redlock:`"),
+        ("redis+tls://h", 2, "others take one `redis_pool`"),
+        ("redlock://a,b,c", 1, "one pool for each member"),
+        ("redlock://a,b,c", 2, "2 pools for 3 servers"),
+    ] {
+        let builder = LockClient::builder(url);
+        let builder = match pools {
+            1 => builder.redis_pool(pool.clone()),
+            _ => builder.redis_pools([pool.clone(), pool.clone()]),
+        };
+        let error = builder.connect().await.unwrap_err();
+        assert!(matches!(error, ConnectError::Pools { .. }), "{url}: {error:?}");
+        assert!(error.to_string().contains(right), "{url}: {error}");
+    }
     Ok(())
 }
 

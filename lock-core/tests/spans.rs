@@ -191,7 +191,7 @@ async fn failures_and_losses_are_told_by_name() -> Test {
     drop(guard);
     let [held] = &spans.all("lock.hold")[..] else { panic!("{spans:?}") };
     assert_eq!(held.field("lock.outcome"), "lost");
-    let lost = |event: &Seen| event.field("lock.cause") == "hold_limit";
+    let lost = |event: &Seen| event.field("lock.reason") == "hold_limit";
     assert_eq!(spans.all("event").iter().filter(|event| lost(event)).count(), 1);
     Ok(())
 }

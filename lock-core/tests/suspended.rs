@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::poll;
-use lock_core::{LockClient, LostCause, RunError, test_util};
+use lock_core::{LockClient, LossReason, RunError, test_util};
 use tokio::sync::Notify;
 use tokio::time::{Instant, advance};
 
@@ -45,7 +45,9 @@ fn a_holder_knows_at_its_first_look_that_its_lease_has_ended() -> Test {
         suspend(Duration::from_secs(5)).await;
         assert!(!guard.is_held() && guard.lease_left().is_zero());
         let lost = poll!(pin!(guard.lost()));
-        assert!(matches!(lost, std::task::Poll::Ready(lost) if lost.cause() == LostCause::Expired));
+        assert!(
+            matches!(lost, std::task::Poll::Ready(lost) if lost.reason() == LossReason::Expired)
+        );
         assert!(locks.lock("k").await?.token() > guard.token());
         Ok(())
     })
@@ -101,7 +103,7 @@ fn a_task_that_does_nothing_but_wait_for_the_loss_is_woken_when_the_next_renewal
         tokio::time::sleep(Duration::from_secs(1)).await;
         test_util::suspend(Duration::from_secs(60));
         let resumed = Instant::now();
-        assert_eq!(lost.await?.cause(), LostCause::Expired);
+        assert_eq!(lost.await?.reason(), LossReason::Expired);
         assert!(resumed.elapsed() <= Duration::from_millis(2_005), "{:?}", resumed.elapsed());
         Ok(())
     })

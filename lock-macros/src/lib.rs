@@ -49,9 +49,9 @@ use crate::args::Args;
 ///
 /// The signature stays as it is. The attribute works on functions, methods with any receiver,
 /// `async fn` in traits, methods under `#[async_trait]`, and above or below `#[debug_handler]` and
-/// `#[instrument]`. Above `#[instrument]` the span is of the whole call, below it of the body alone.
-/// With `guard`, write it above `#[debug_handler]`, which otherwise copies the body and does not know
-/// the name.
+/// `#[instrument]`. Above `#[instrument]` the span is of the whole call, below it of the body
+/// alone. With `guard`, write it above `#[debug_handler]`, which otherwise copies the body and does
+/// not know the name.
 ///
 /// # Options
 ///
@@ -73,9 +73,9 @@ use crate::args::Args;
 /// | `reentrant` | a `bool`: whether a call inside of another for the same key goes on | the client's, `true` |
 /// | `crate` | the path of lock-core, where it is re-exported | `::lock_core` |
 ///
-/// A duration is a literal such as `"250ms"` or `"1m 30s"`, checked by the compiler, or an
-/// expression of type `Duration`, checked by the acquire (`wait = Duration::ZERO` tries once and
-/// does not wait). Expressions see the arguments and `self`. They are evaluated once, before the
+/// A duration is a literal, such as `"250ms"` or `"1m 30s"`, which the compiler checks. Or it is an
+/// expression of type `Duration`, which the acquire checks; `wait = Duration::ZERO` tries once and
+/// does not wait. Expressions see the arguments and `self`. They are evaluated once, before the
 /// body: `when`, `client`, the key, the rest; where `when` is false, nothing else is.
 ///
 /// # Keys
@@ -89,9 +89,9 @@ use crate::args::Args;
 /// `1:paid` does not lock order `1`. For the same reason two values need a ':' between them. A key
 /// is at most 512 bytes, and not empty; anything else is a rejection, and the body does not run.
 ///
-/// With `keys` (at most 64) the locks are taken one after the other in the order of their names,
-/// each once, so that two functions with the same keys can't block each other; the waiting for all
-/// of them together is bounded as for one.
+/// With `keys` (at most 64) the locks are taken one after the other, each once. They are taken in
+/// the order of their names, so two functions with the same keys can't block each other. The
+/// waiting for all of them together is bounded as for one.
 ///
 /// # The client
 ///
@@ -103,10 +103,10 @@ use crate::args::Args;
 /// # When there is no lock
 ///
 /// The return type has to say so, which is the trait `FromLockError`: any `Result<T, E>` with
-/// `E: From<AcquireError>`, and axum's `Response`. For `impl IntoResponse` the failure is a response
-/// of its own. For anything else, or another answer, give `on_busy`: a closure or the path of a
-/// function is called with the `AcquireError` and returns the function's value (with
-/// `impl IntoResponse`: any response); any other expression is the value.
+/// `E: From<AcquireError>`, and axum's `Response`. For `impl IntoResponse` the failure is a
+/// response of its own. For anything else, or another answer, give `on_busy`. A closure, or the
+/// path of a function, is called with the `AcquireError` and returns the function's value; with
+/// `impl IntoResponse` that is any response. Any other expression is the value itself.
 ///
 /// As a response the `AcquireError` is a problem document (`lock_core::Problem`, RFC 9457), the same
 /// that `lock_tower::LockLayer` answers with:
@@ -129,9 +129,9 @@ use crate::args::Args;
 /// # When the lock is lost
 ///
 /// A process that pauses, or is cut off from the store, can lose a lock that it thought it had.
-/// - `on_lost = "cancel"`: the body is dropped at the `.await` it is at, and the function returns as
-///   above, with `AcquireError::Lost`, which is not retryable: what the body had done by then is
-///   done. An `on_busy` that uses an argument is not asked then, as the arguments are gone:
+/// - `on_lost = "cancel"`: the body is dropped at the `.await` it is at, and the function returns
+///   as above, with `AcquireError::Lost`. That is not retryable, as what the body had done by then
+///   is done. An `on_busy` that uses an argument is not asked then, as the arguments are gone:
 ///   `FromLockError` is.
 /// - `on_lost = "report"`: the body runs on, and can ask `guard`.
 ///
@@ -141,20 +141,21 @@ use crate::args::Args;
 ///
 /// # The guard
 ///
-/// `guard = g` binds a `LockHandle`: the token, whether the lock is held, a future of its loss. With
-/// `keys` it is a `Vec` of them in the order of the keys, and with `when` an `Option`. The lock itself
-/// is released when the body has returned, panicked or been dropped. The function does not wait for
-/// the store's answer to that, so a program that ends right after should call
+/// `guard = g` binds a `LockHandle`: the token, whether the lock is held, a future of its loss.
+/// With `keys` it is a `Vec` of them in the order of the keys, and with `when` an `Option`. The
+/// lock itself is released when the body has returned, panicked or been dropped. The function does
+/// not wait for the store's answer to that, so a program that ends right after should call
 /// `LockClient::shutdown`.
 ///
-/// A call for the same key of the same client that the body makes goes on with the same token
-/// (`reentrant`), also through other functions; of two such calls at once, one waits for the other.
-/// It is under the `lease` and the `hold` of the first. A spawned task is outside, see `LockScope`.
+/// The body may call, also through other functions, what takes the same key of the same client:
+/// that goes on with the same token (`reentrant`). Of two such calls at once, one waits for the
+/// other. Such a call is under the `lease` and the `hold` of the first. A spawned task is outside,
+/// see `LockScope`.
 ///
 /// # Cancel safety
 ///
 /// Dropping the future gives up the wait, or drops the body and then releases the lock. Arguments
-/// are moved into the body, so none of them outlives the lock; but what a pattern leaves unnamed
+/// are moved into the body, so none of them outlives the lock. But what a pattern leaves unnamed
 /// (`_`, `..`) stays with the function's own future, and is dropped after the release.
 #[proc_macro_attribute]
 pub fn distributed_lock(
@@ -216,18 +217,17 @@ pub fn distributed_lock(
 /// templates, tuples or expressions, with values that can't end their segment. The two are hashed
 /// under the client's secret; neither the store nor a log sees them.
 ///
-/// The function's name is part of the fingerprint, so that two functions with one key are a
-/// mismatch and no mix-up; a function that is renamed and must know its old keys says `name`.
-/// Fingerprinted values are compared as JSON: give none whose order changes from call to call, as
-/// that of a `HashMap`.
+/// The function's name is part of the fingerprint: two functions with one key are a mismatch and no
+/// mix-up. A function that is renamed and must know its old keys says `name`. Fingerprinted values
+/// are compared as JSON: give none whose order changes from call to call, as that of a `HashMap`.
 ///
 /// # The value
 ///
-/// The return type is one that can be kept and replayed, the trait `Replayable`: any
-/// `Result<T, E>` with `T: Serialize + DeserializeOwned` and `E: From<IdempotencyError>`. An `Ok` is
-/// kept as JSON. An `Err` is not: the record is removed, and a later call runs; but where a lock
-/// inside has cut its work, the record stays and `on_unknown` decides. An `Ok` that can't be
-/// serialised is returned once, and later calls are told `Tombstone`.
+/// The return type is one that can be kept and replayed, the trait `Replayable`: any `Result<T, E>`
+/// with `T: Serialize + DeserializeOwned` and `E: From<IdempotencyError>`. An `Ok` is kept as JSON.
+/// An `Err` is not: the record is removed, and a later call runs. Only where a lock inside has cut
+/// its work the record stays, and `on_unknown` decides. An `Ok` that can't be serialised is
+/// returned once, and later calls are told `WithoutPayload`.
 ///
 /// A value that the store does not take within 2 s is returned all the same. One that comes too
 /// late, after another call has taken over, is `IdempotencyError::Stale`.
@@ -235,7 +235,7 @@ pub fn distributed_lock(
 /// # Cancel safety
 ///
 /// Dropping the future, or a panic, drops the body, removes the record and releases the lock in the
-/// background; under `on_unknown = "refuse"` the record stays, as the body was stopped anywhere.
+/// background. Under `on_unknown = "refuse"` the record stays, as the body was stopped anywhere.
 /// When the lock is lost, the body is dropped at the `.await` it is at, and the record stays, so
 /// that `on_unknown` decides about the next call.
 #[proc_macro_attribute]

@@ -75,10 +75,10 @@
 //!
 //! # What it cannot promise
 //!
-//! A handler that is stopped for longer than its lease, or whose store loses its data, is no
-//! longer alone. It is stopped at its next await and answered with 503, but what it sent before
-//! may still arrive: let the resource refuse a write whose fencing token is smaller than one that
-//! it has seen.
+//! A handler that is stopped for longer than its lease, or whose store loses its data, is no longer
+//! alone. It is stopped at its next await and answered with 503, but what it sent before may still
+//! arrive. Let the resource refuse a write whose fencing token is smaller than one that it has
+//! seen.
 
 pub mod answer;
 mod clock;
@@ -96,6 +96,7 @@ mod lock;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod observe;
+mod permits;
 mod pieces;
 
 #[cfg(feature = "axum")]
@@ -104,5 +105,5 @@ pub use extract::{FencingToken, LockGuardExt};
 pub use idempotency::IdempotencyLayer;
 pub use lock::{HoldUntil, LockBody, LockFuture, LockLayer, LockService, NoKey, OnLost};
 
-/// Any error of a body.
+/// Any error that a request's or a response's body can end with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

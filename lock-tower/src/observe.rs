@@ -9,7 +9,7 @@ use crate::clock;
 
 /// The wait of one request, all tries together.
 ///
-/// Its span is never entered: those of lock-core are children of the request's own span, as this
+/// Its span is never entered. Those of lock-core are children of the request's own span, as this
 /// one is, so that the hold does not keep it open.
 pub(crate) struct Wait {
     span: Span,
@@ -42,7 +42,18 @@ impl Wait {
         self.end("refused", Some(tries));
     }
 
+    /// It never came to wait: no time is measured.
+    pub(crate) fn not_let_in(&mut self) {
+        self.tell("refused", None);
+    }
+
     fn end(&mut self, outcome: &'static str, tries: Option<u32>) {
+        self.tell(outcome, tries);
+        #[cfg(feature = "metrics")]
+        crate::metrics::waited(outcome, clock::now().saturating_duration_since(self.since));
+    }
+
+    fn tell(&mut self, outcome: &'static str, tries: Option<u32>) {
         self.over = true;
         // A field is looked up by its name even if nobody listens.
         if !self.span.is_disabled() {
@@ -50,8 +61,6 @@ impl Wait {
             self.span.record("lock.tries", tries);
             self.span = Span::none();
         }
-        #[cfg(feature = "metrics")]
-        crate::metrics::waited(outcome, clock::now().saturating_duration_since(self.since));
     }
 }
 

@@ -7,14 +7,16 @@ use std::task::Poll;
 use std::time::Duration;
 
 use common::{Probe, buy, ms, now, send, settle, shop, spawn};
+use futures_util::future::select_all;
 use futures_util::poll;
 use http::{Request, Response};
 use http_body_util::Full;
-use lock_core::LockClient;
+use lock_core::{Key, LockClient};
 use lock_tower::LockLayer;
+use lock_tower::answer::Cause;
 use lock_tower::key::fixed;
 use tower::limit::ConcurrencyLimitLayer;
-use tower::retry::budget::TpsBudget;
+use tower::retry::budget::{Budget, TpsBudget};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 #[tokio::test(start_paused = true)]
@@ -97,6 +99,80 @@ async fn a_client_that_goes_away_while_it_waits_frees_its_place() {
     assert_eq!(first.await.unwrap().text, "done");
     assert_eq!(third.await.unwrap().text, "done");
     assert_eq!(probe.entered(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_layer_has_a_cap_of_its_own_on_the_line_of_a_key_and_the_client_has_another() {
+    let locks = LockClient::builder("memory:").waiters_per_key_max(4).connect().await.unwrap();
+    let held = locks.lock("buy:42").await.unwrap();
+    let layer = |most| LockLayer::new(locks.clone()).waiters_per_key(most);
+    let (narrow, wide) = (shop(layer(2), &Probe::open()), shop(layer(5), &Probe::open()));
+    let mut waiting = vec![spawn(&narrow, buy("42")), spawn(&narrow, buy("42"))];
+    settle().await;
+    send(&narrow, buy("42")).await.assert_problem(429, "lock_waiters_per_key");
+    waiting.extend([spawn(&wide, buy("42")), spawn(&wide, buy("42"))]);
+    settle().await;
+    assert_eq!(locks.stats().waiters, 4);
+    send(&wide, buy("42")).await.assert_problem(429, "lock_overloaded");
+    send(&narrow, buy("42")).await.assert_problem(429, "lock_waiters_per_key");
+    drop(held);
+    for one in waiting {
+        assert_eq!(one.await.unwrap().text, "done");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_a_rush_from_many_threads_as_many_wait_as_may_and_those_who_go_make_room() {
+    let locks = LockClient::memory();
+    let held = locks.lock("buy:42").await.unwrap();
+    let layer = LockLayer::new(locks.clone()).waiters_per_key(7).wait(Duration::from_secs(60));
+    let app = shop(layer.admission(false), &Probe::open());
+    let mut served = Vec::new();
+    for round in 0..10 {
+        let mut rush: Vec<_> = (0..40).map(|_| spawn(&app, buy("42"))).collect();
+        // Those that wait do not end.
+        let at_once = if round == 0 { 33 } else { 36 };
+        for _ in 0..at_once {
+            let (answer, _, left) = select_all(rush).await;
+            answer.unwrap().assert_problem(429, "lock_waiters_per_key");
+            rush = left;
+        }
+        assert_eq!(locks.stats().waiters, 7);
+        served.extend(rush);
+        for gone in served.drain(..4) {
+            gone.abort();
+            assert!(gone.await.unwrap_err().is_cancelled());
+        }
+        assert_eq!(locks.stats().waiters, 3);
+    }
+    drop(held);
+    for one in served {
+        assert_eq!(one.await.unwrap().text, "done");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_not_let_in_has_made_no_try_and_pays_nothing_into_the_budget_of_retries() {
+    let locks = LockClient::memory();
+    let _held = locks.lock("buy:42").await.unwrap();
+    // Nothing but what requests pay in: one retry for each.
+    let budget = Arc::new(TpsBudget::new(Duration::from_secs(1), 0, 1.0));
+    let layer = LockLayer::new(locks).waiters_per_key(1).retry_budget(budget.clone());
+    let layer = layer.on_busy(|refusal| {
+        assert_eq!((refusal.cause(), refusal.tries()), (Cause::WaitersPerKey, 0));
+        assert_eq!((refusal.waited(), refusal.estimated_wait()), (Duration::ZERO, None));
+        assert_eq!(refusal.key().map(Key::as_str), Some("buy:42"));
+        refusal.default_response()
+    });
+    let app = shop(layer, &Probe::open());
+    let waiting = spawn(&app, buy("42"));
+    settle().await;
+    assert!(budget.withdraw() && !budget.withdraw(), "one was let in");
+    for _ in 0..10 {
+        send(&app, buy("42")).await.assert_problem(429, "lock_waiters_per_key");
+    }
+    assert!(!budget.withdraw());
+    waiting.abort();
 }
 
 #[tokio::test(start_paused = true)]

@@ -196,7 +196,7 @@ async fn the_handler_is_gone_before_its_lock_is_given_up() {
 async fn a_loss_that_is_only_reported_lets_the_handler_finish() {
     let handler = async |LockGuardExt(lock): LockGuardExt| {
         let lost = lock.lost().await;
-        format!("{:?}", lost.cause())
+        format!("{:?}", lost.reason())
     };
     let layer = LockLayer::new(LockClient::memory()).hold_limit(ms(100)).on_lost(OnLost::Report);
     let app = Router::new().route("/", post(handler)).layer(layer.key(fixed("job")));

@@ -15,7 +15,7 @@ use futures_util::StreamExt as _;
 use http::request::Parts;
 use http::{Request, StatusCode};
 use lock_core::memory::Memory;
-use lock_core::{Key, LockClient, LostCause};
+use lock_core::{Key, LockClient, LossReason};
 use lock_tower::inspect::{self, Inspector};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -197,7 +197,7 @@ async fn a_key_named_as_a_route_is_a_key_to_whoever_asks_for_no_events() -> Test
         send(&app, delete("/locks/events")).await.text,
         r#"{"key":"events","released":true}"#
     );
-    assert_eq!(guard.lost().await.cause(), LostCause::Taken);
+    assert_eq!(guard.lost().await.reason(), LossReason::Taken);
     Ok(())
 }
 
@@ -237,7 +237,7 @@ async fn nobody_takes_a_key_away_unless_that_is_allowed() -> Test {
     waiting(&locks, 1).await;
     let answer = send(&app, by_bob).await;
     assert_eq!((answer.status.as_u16(), &*answer.text), (200, r#"{"key":"k","released":true}"#));
-    assert_eq!(within(guard.lost()).await.cause(), LostCause::Taken);
+    assert_eq!(within(guard.lost()).await.reason(), LossReason::Taken);
     let next = within(next).await??;
     assert!(next.token() > guard.token());
     next.release().await?;

@@ -62,6 +62,10 @@ async fn requests_are_counted_by_code_and_timed_by_outcome_without_the_key() {
         (format!("{}{{outcome=refused}}", names::WAIT_SECONDS), 1),
     ];
     assert_eq!(ours, expected.iter().map(|(series, count)| (series, count)).collect());
+    let by_locks = |series: &str| counts.keys().any(|seen| seen.starts_with(series));
+    assert!(by_locks("lock_wait_seconds{outcome=granted}"));
+    assert!(!by_locks("lock_wait_seconds{outcome=overloaded}"), "it never began to wait");
+    assert!(!by_locks("lock_refused_total"), "the layer has counted it");
     let known = |series: &str| {
         let name = series.split('{').next();
         OF_LOCKS.iter().chain(METRICS).any(|Metric { name: of, .. }| Some(*of) == name)

@@ -8,14 +8,14 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
 use http_body_util::Full;
-use lock_tower::answer::{Cause, Refusal};
+use lock_tower::answer::{Cause, Refusal, Reject};
 use lock_tower::idempotency::{
     HasScope, IdempotencyBody, IdempotencyFuture, IdempotencyService, NoScope, OnDisconnect,
-    OnStoreDown, ScopeOutcome, ScopeReject,
+    OnStoreDown, ScopeOutcome,
 };
 use lock_tower::key::{
     And, AndFuture, BufferedBody, Extracted, FixedKey, FnKey, HeaderKey, JsonPointerFuture,
-    JsonPointerKey, KeyOutcome, KeyReject, Or, OrFuture, PathKey, QueryKey, When, WhenFuture,
+    JsonPointerKey, KeyOutcome, Or, OrFuture, PathKey, QueryKey, When, WhenFuture,
 };
 use lock_tower::{
     BoxError, FencingToken, HoldUntil, IdempotencyLayer, LockBody, LockFuture, LockGuardExt,
@@ -84,7 +84,7 @@ fn the_public_types_are_send_sync_and_unpin_as_the_table_says() {
         BufferedBody<B>: true true true,
         Extracted<B>: true true true,
         KeyOutcome: true true true,
-        KeyReject: true true true,
+        Reject: true true true,
         LockGuardExt: true true true,
         FencingToken: true true true,
         NoLock: true true true,
@@ -99,7 +99,6 @@ fn the_public_types_are_send_sync_and_unpin_as_the_table_says() {
         OnStoreDown: true true true,
         OnDisconnect: true true true,
         ScopeOutcome: true true true,
-        ScopeReject: true true true,
         lock_tower::idempotency::Cause: true true true,
         lock_tower::idempotency::Refusal<'static>: true true true,
         Arc<LockLayer<PathKey>>: true true true,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::backend::ZooKeeper;
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
+use lock_core::zookeeper::ZooKeeper;
 use tests::zookeeper::ZooKeeperServer;
 
 #[derive(Debug)]

@@ -18,9 +18,10 @@ const ENCODED: &AsciiSet =
 
 /// That a store is a member of a quorum. It lives for as long as the store has its data.
 ///
-/// As text it is one line, `lock-quorum-1 <quorum> <members> <lease_max in ms> <nonce> <life>
-/// <ready_at in µs> <floor>`, with quorum and life percent-encoded and `-` for a life without a
-/// name and for no floor. Equal enrolments are equal texts.
+/// As text it is one line,
+/// `lock-quorum-1 <quorum> <members> <lease_max in ms> <nonce> <incarnation> <ready_at in µs> <token_min>`,
+/// with quorum and incarnation percent-encoded and `-` for an incarnation without a name and for no
+/// minimum. Equal enrolments are equal texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Enrolment {
     /// The name of the quorum: the list of its members, or what the application calls it.
@@ -31,12 +32,12 @@ pub struct Enrolment {
     pub lease_max: Duration,
     /// Drawn at random with each enrolment of a store that had none, or has lost writes.
     pub nonce: u64,
-    /// The [`Look::life`](super::Look::life) that it was written in.
-    pub life: String,
-    /// When it may grant, by [`Look::now`](super::Look::now), in whole microseconds.
+    /// The [`Probe::incarnation`](super::Probe::incarnation) that it was written in.
+    pub incarnation: String,
+    /// When it may grant, by [`Probe::now`](super::Probe::now), in whole microseconds.
     pub ready_at: Duration,
     /// Its tokens are above this; `None` until the others were asked how far they are.
-    pub floor: Option<u64>,
+    pub token_min: Option<u64>,
 }
 
 /// A text that is no [`Enrolment`] of this layout.
@@ -50,15 +51,15 @@ impl fmt::Display for Enrolment {
         let (members, lease_ms) = (self.members, self.lease_max.as_millis());
         let (nonce, ready_us) = (self.nonce, self.ready_at.as_micros());
         write!(f, "{LAYOUT} {quorum} {members} {lease_ms} {nonce:016x} ")?;
-        match self.life.as_str() {
+        match self.incarnation.as_str() {
             "" => f.write_str(NONE)?,
-            // A life of this name would be read as none.
+            // An incarnation of this name would be read as none.
             NONE => f.write_str("%2D")?,
-            life => utf8_percent_encode(life, ENCODED).fmt(f)?,
+            incarnation => utf8_percent_encode(incarnation, ENCODED).fmt(f)?,
         }
         write!(f, " {ready_us} ")?;
-        match self.floor {
-            Some(floor) => write!(f, "{floor}"),
+        match self.token_min {
+            Some(token_min) => write!(f, "{token_min}"),
             None => f.write_str(NONE),
         }
     }
@@ -69,7 +70,9 @@ impl FromStr for Enrolment {
 
     fn from_str(text: &str) -> Result<Self, EnrolmentError> {
         let words: Vec<_> = text.split(' ').collect();
-        let [LAYOUT, quorum, members, lease_ms, nonce, life, ready_us, floor] = words[..] else {
+        let [LAYOUT, quorum, members, lease_ms, nonce, incarnation, ready_us, token_min] =
+            words[..]
+        else {
             return Err(EnrolmentError);
         };
         let decoded = |word: &str| {
@@ -82,9 +85,9 @@ impl FromStr for Enrolment {
             members: members.parse().map_err(|_| EnrolmentError)?,
             lease_max: Duration::from_millis(number(lease_ms)?),
             nonce: u64::from_str_radix(nonce, 16).map_err(|_| EnrolmentError)?,
-            life: if life == NONE { String::new() } else { decoded(life)? },
+            incarnation: if incarnation == NONE { String::new() } else { decoded(incarnation)? },
             ready_at: Duration::from_micros(number(ready_us)?),
-            floor: if floor == NONE { None } else { Some(number(floor)?) },
+            token_min: if token_min == NONE { None } else { Some(number(token_min)?) },
         })
     }
 }
@@ -100,9 +103,9 @@ mod tests {
             members: 3,
             lease_max: Duration::from_secs(30),
             nonce: 0xab,
-            life: "f00".into(),
+            incarnation: "f00".into(),
             ready_at: Duration::from_micros(1_700_000_000_000_001),
-            floor: None,
+            token_min: None,
         }
     }
 
@@ -111,7 +114,7 @@ mod tests {
         let text =
             "lock-quorum-1 a:1,[::1]:2,c.d_e:3 3 30000 00000000000000ab f00 1700000000000001 -";
         assert_eq!(some().to_string(), text);
-        assert!(Enrolment { floor: Some(7), ..some() }.to_string().ends_with("01 7"));
+        assert!(Enrolment { token_min: Some(7), ..some() }.to_string().ends_with("01 7"));
     }
 
     #[test]
@@ -124,12 +127,12 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read_back(
-            quorum: String, members: u32, lease_ms: u64, nonce: u64, life: String,
-            ready_us: u64, floor: Option<u64>,
+            quorum: String, members: u32, lease_ms: u64, nonce: u64, incarnation: String,
+            ready_us: u64, token_min: Option<u64>,
         ) {
             let lease_max = Duration::from_millis(lease_ms);
             let ready_at = Duration::from_micros(ready_us);
-            let it = Enrolment { quorum, members, lease_max, nonce, life, ready_at, floor };
+            let it = Enrolment { quorum, members, lease_max, nonce, incarnation, ready_at, token_min };
             let text = it.to_string();
             prop_assert!(!text.contains(char::is_control), "{}", text);
             prop_assert_eq!(text.parse::<Enrolment>(), Ok(it));

@@ -9,7 +9,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use super::{
-    Attempt, Backend, Change, Claim, ClaimId, Fault, Inspection, Promises, Renewal, Terms,
+    Attempt, Backend, Capabilities, Change, Claim, ClaimId, Fault, Inspection, Renewal, Terms,
     Withdrawal,
 };
 use crate::key::Key;
@@ -56,7 +56,7 @@ impl Listening {
 
 /// [`Backend`], type-erased.
 pub(crate) trait DynBackend: Send + Sync + Debug + 'static {
-    fn promises(&self) -> Promises;
+    fn capabilities(&self) -> Capabilities;
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Box<dyn DynClaim>;
     fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, Fault>>;
     fn request_revoke<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>>;
@@ -73,8 +73,8 @@ pub(crate) trait DynClaim: Send + 'static {
 }
 
 impl<B: Backend> DynBackend for B {
-    fn promises(&self) -> Promises {
-        Backend::promises(self)
+    fn capabilities(&self) -> Capabilities {
+        Backend::capabilities(self)
     }
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Box<dyn DynClaim> {

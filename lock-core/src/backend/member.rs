@@ -4,10 +4,11 @@
 //! grants, the counters of the majority are raised to one number: a [`MemberClaim`] does that, and
 //! a quorum that the application vouches for needs no more.
 //!
-//! One that sees to its members needs a [`Member`]. Two clients whose lists of members differ may hold one key at once, and so may two holders when
-//! a member has lost its data and grants again what it has granted before. So each member keeps an
-//! [`Enrolment`]: which quorum it is of, and since when it may grant. Whoever comes by writes it;
-//! the store only sees to it that no two write over each other.
+//! One that sees to its members needs a [`Member`]. Two clients whose lists of members differ may
+//! hold one key at once, and so may two holders when a member has lost its data and grants again
+//! what it has granted before. So each member keeps an [`Enrolment`]: which quorum it is of, and
+//! since when it may grant. Whoever comes by writes it; the store only sees to it that no two write
+//! over each other.
 
 use std::future::Future;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use super::{Backend, Claim, Enrolment, Fault};
 pub const SEEN_WITHIN: Duration = Duration::from_secs(2);
 
 /// A claim whose tokens a quorum can count: what is asked of it at a member, beside the four verbs.
-/// [`Promises::quorum`](super::Promises) says whether the store of this claim serves it.
+/// [`Capabilities::quorum`](super::Capabilities) says whether the store of this claim serves it.
 pub trait MemberClaim: Claim {
     /// Has the next verbs end the blocks of tokens that they reserve at `clock`, not at the store's
     /// own clock, so that the members of a quorum count alike. A store that numbers its grants in
@@ -33,23 +34,23 @@ pub trait MemberClaim: Claim {
 }
 
 /// A store that can be a member of a quorum, and knows it. The quorum counts its tokens above the
-/// floor; the store notes the highest that it reserved.
+/// minimum token; the store notes the highest that it reserved.
 pub trait Member: Backend<Claim: MemberClaim> {
     /// What the store says of itself. It connects if need be.
-    fn look(&self) -> impl Future<Output = Result<Look, Fault>> + Send;
+    fn probe(&self) -> impl Future<Output = Result<Probe, Fault>> + Send;
 
     /// Writes an enrolment, if the store is still as it was seen: the same enrolment, or none, the
-    /// same life, and its clock no further on than [`SEEN_WITHIN`]. `false`, and nothing written,
-    /// if it is not. (A client that was stopped between its look and this might else write over
-    /// what happened meanwhile, where there was no enrolment at either time.)
+    /// same incarnation, and its clock no further on than [`SEEN_WITHIN`]. `false`, and nothing
+    /// written, if it is not. (A client that was stopped between its probe and this might else
+    /// write over what happened meanwhile, where there was no enrolment at either time.)
     fn enrol(
         &self,
-        seen: &Look,
+        seen: &Probe,
         enrolment: &Enrolment,
     ) -> impl Future<Output = Result<bool, Fault>> + Send;
 
     /// From now on, attempts and raises are served only while the store has this very enrolment
-    /// and lives the life that it was last looked at in, none with `None`; else they are
+    /// and is in the incarnation that it was last probed in, none with `None`; else they are
     /// [`FaultKind::Unready`](super::FaultKind::Unready) and do nothing. A withdrawal that cannot
     /// tell that it is so hands the key to nobody. Renewals are served as ever. Whoever never
     /// calls this is served as by any other store.
@@ -58,12 +59,12 @@ pub trait Member: Backend<Claim: MemberClaim> {
 
 /// What a store says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Look {
+pub struct Probe {
     /// Its enrolment, if it has one.
     pub enrolment: Option<Enrolment>,
     /// Another one than that of the enrolment if it may have lost writes since: it was started
     /// anew.
-    pub life: String,
+    pub incarnation: String,
     /// Its clock, from some point of the past on that never changes.
     pub now: Duration,
     /// For how long it has not been started anew, at least.

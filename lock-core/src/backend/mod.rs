@@ -9,7 +9,7 @@
 //! The engine runs `attempt`, `renew` and `withdraw` to their end, so a caller's drop never cuts
 //! a request in half; in return a backend bounds its own I/O in time. What it answers is data, and
 //! what it cannot answer is a [`Fault`], whose [`FaultKind`] says what the engine does then. What it
-//! cannot do at all is left out of its [`Promises`].
+//! cannot do at all is left out of its [`Capabilities`].
 //!
 //! Waiters of one process, retries, time-outs, renewals, hand-offs and the loss of a lease are not
 //! the backend's: they are the same over every store. So a table with one row per key is enough,
@@ -21,9 +21,9 @@
 //! use std::time::{Duration, Instant};
 //!
 //! use lock_core::backend::{
-//!     Attempt, Backend, Claim, ClaimId, Fault, Grant, Renewal, Terms, Withdrawal,
+//!     Attempt, Backend, Claim, ClaimId, Driver, Fault, Grant, Renewal, Scheme, Terms, Withdrawal,
 //! };
-//! use lock_core::{FenceRange, Holder, Inspection, Key, LockClient, Promises};
+//! use lock_core::{TokenBlock, Holder, Inspection, Key, LockClient, Capabilities};
 //!
 //! /// Who has a key and until when. The row stays, so that its tokens grow.
 //! #[derive(Debug, Default)]
@@ -48,8 +48,8 @@
 //! impl Backend for Table {
 //!     type Claim = Place;
 //!
-//!     fn promises(&self) -> Promises {
-//!         let mut promises = Promises::none();
+//!     fn promises(&self) -> Capabilities {
+//!         let mut promises = Capabilities::none();
 //!         promises.fencing = true;
 //!         promises
 //!     }
@@ -74,7 +74,7 @@
 //! }
 //!
 //! impl Place {
-//!     fn grant(&self, fences: FenceRange) -> Grant {
+//!     fn grant(&self, fences: TokenBlock) -> Grant {
 //!         // Who else wants the key is not known here.
 //!         let (wanted, handed_on, revoke_requested) = (true, false, false);
 //!         Grant { fences, valid_for: self.lease, wanted, handed_on, revoke_requested }
@@ -93,7 +93,7 @@
 //!                 // A claim that asks again, as its reply was lost, has its token already.
 //!                 row.token += u64::from(mine.is_none());
 //!                 row.holder = Some((self.id, now + self.lease));
-//!                 Attempt::Granted(self.grant(FenceRange::new(row.token, row.token)))
+//!                 Attempt::Granted(self.grant(TokenBlock::new(row.token, row.token)))
 //!             }
 //!         }))
 //!     }
@@ -103,7 +103,7 @@
 //!         Ok(self.table.row(&self.key, now, |row| match &mut row.holder {
 //!             Some((holder, end)) if *holder == self.id => {
 //!                 *end = now + self.lease;
-//!                 Renewal::Held(self.grant(FenceRange::empty()))
+//!                 Renewal::Held(self.grant(TokenBlock::empty()))
 //!             }
 //!             _ => Renewal::Lost,
 //!         }))
@@ -120,42 +120,57 @@
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let locks = LockClient::builder_with(Table::default()).waiters_per_key_max(100).connect().await?;
+//! let table = Table::default();
+//! let locks = LockClient::builder_with(table.clone()).waiters_per_key_max(100).connect().await?;
 //! let first = locks.lock("order:42").await?;
 //! let second = tokio::spawn(locks.lock("order:42").acquire());
 //! let token = first.token();
 //! first.release().await?;
 //! assert!(second.await??.token() > token);
+//!
+//! // By a URL, as the stores of this crate.
+//! let tables = Driver::new(Scheme::new("table"), move |_| {
+//!     let table = table.clone();
+//!     async move { Ok(table) }
+//! });
+//! let locks = LockClient::builder("table:").driver(tables).connect().await?;
+//! locks.lock("order:42").await?.release().await?;
 //! # Ok(()) }
 //! ```
 //!
 //! `test_util::conformance` (feature `test-util`) checks a store against all that the engine relies
-//! on. What members of a [`Quorum`](crate::quorum::Quorum) are asked beside the verbs is in
-//! [`MemberClaim`] and [`Member`].
+//! on. A [`Driver`] gives a store URLs of its own, see [`url`]. What members of a
+//! [`Quorum`](crate::quorum::Quorum) are asked beside the verbs is in [`MemberClaim`] and
+//! [`Member`].
 
+mod capabilities;
+mod driver;
 mod enrolment;
 mod erased;
 mod fault;
 mod member;
+mod terms;
+pub mod url;
 
 use std::fmt::{self, Debug};
 use std::future::{Future, pending};
 use std::time::Duration;
 
+pub use capabilities::Capabilities;
+#[cfg(not(all(feature = "redis", feature = "zookeeper")))]
+pub(crate) use driver::no_store;
+pub use driver::{ConnectError, Driver};
+pub(crate) use driver::{Opening, opening};
 pub use enrolment::{Enrolment, EnrolmentError};
 pub(crate) use erased::{DynBackend, DynClaim, Listening, Request};
 pub use fault::{Fault, FaultKind, NotReplicated};
-pub use member::{Look, Member, MemberClaim, SEEN_WITHIN};
+pub use member::{Member, MemberClaim, Probe, SEEN_WITHIN};
+pub use terms::{DURATION_MAX, Mode, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas, Terms};
+pub use url::{Scheme, StoreUrl, UrlError, UrlPart};
 
-#[cfg(feature = "redis")]
-pub use crate::redis::Redis;
-#[cfg(feature = "zookeeper")]
-pub use crate::zookeeper::ZooKeeper;
-
-use crate::inspect::Inspection;
 use crate::key::Key;
-use crate::options::{DURATION_MAX, Replicas};
-use crate::proto::FenceRange;
+use crate::token::TokenBlock;
+use crate::view::Inspection;
 
 /// A lock service.
 pub trait Backend: Send + Sync + Debug + 'static {
@@ -163,7 +178,7 @@ pub trait Backend: Send + Sync + Debug + 'static {
     type Claim: Claim;
 
     /// What this backend can do. Never changes.
-    fn promises(&self) -> Promises;
+    fn capabilities(&self) -> Capabilities;
 
     /// Opens a claim. No I/O, cannot fail.
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Self::Claim;
@@ -177,7 +192,7 @@ pub trait Backend: Send + Sync + Debug + 'static {
     ///
     /// # Errors
     ///
-    /// A refusal where [`Promises::revocation`] does not hold.
+    /// A refusal where [`Capabilities::revocation`] does not hold.
     fn request_revoke(&self, key: &Key) -> impl Future<Output = Result<bool, Fault>> + Send {
         let what = format!("this store cannot ask the holder of `{key}` to give it up");
         std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
@@ -190,7 +205,7 @@ pub trait Backend: Send + Sync + Debug + 'static {
     ///
     /// # Errors
     ///
-    /// A refusal where [`Promises::force_release`] does not hold.
+    /// A refusal where [`Capabilities::force_release`] does not hold.
     fn force_release(&self, key: &Key) -> impl Future<Output = Result<bool, Fault>> + Send {
         let what = format!("this store cannot take `{key}` away from its holder");
         std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
@@ -254,99 +269,12 @@ impl Debug for ClaimId {
     }
 }
 
-/// What a backend can do, as data that a user can ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Promises {
-    /// Every grant carries a token greater than all before it.
-    pub fencing: bool,
-    /// Claims are granted in their order of arrival at the store. One that comes when a lease has
-    /// just run out may be granted first.
-    pub fifo: bool,
-    /// A grant is pushed to its claim, so that it need not poll.
-    pub push: bool,
-    /// [`Mode::Shared`] is served.
-    pub shared: bool,
-    /// [`Mode::Permit`] is served.
-    pub permits: bool,
-    /// A holder can be asked to give the key up, and is told so.
-    pub revocation: bool,
-    /// A key can be taken away from its holder.
-    pub force_release: bool,
-    /// It can be a member of a [`Quorum`](crate::quorum::Quorum): its claims serve [`MemberClaim`].
-    pub quorum: bool,
-    /// A grant can wait for replicas: [`Terms::replicas`] is served.
-    pub replicas: bool,
-    /// Its requests need no I/O: the store is in this process. See
-    /// [`Background`](crate::Background).
-    pub in_process: bool,
-    /// The shortest lease that the backend can renew in time.
-    pub lease_min: Duration,
-    /// The longest lease that may be asked for: at a quorum that sees to its members, those that
-    /// lost their data are kept away for so long.
-    pub lease_max: Duration,
-}
-
-impl Promises {
-    /// Promises nothing, with leases from 10 ms to 24 h; set the fields that hold.
-    #[must_use]
-    pub const fn none() -> Self {
-        Self {
-            fencing: false,
-            fifo: false,
-            push: false,
-            shared: false,
-            permits: false,
-            revocation: false,
-            force_release: false,
-            quorum: false,
-            replicas: false,
-            in_process: false,
-            lease_min: Duration::from_millis(10),
-            lease_max: DURATION_MAX,
-        }
-    }
-}
-
-/// On which terms a claim is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms {
-    /// How long a grant lives at the store without a renewal.
-    pub lease: Duration,
-    /// How the key is shared.
-    pub mode: Mode,
-    /// The most tokens worth reserving with one grant.
-    pub fences: u32,
-    /// How long the claim may wait; `Some(ZERO)` never joins the line, `None` has no bound.
-    pub patience: Option<Duration>,
-    /// What the claim is for, shown to operators where the store has a place for it.
-    pub name: Option<&'static str>,
-    /// By how many replicas a grant must be acknowledged before an attempt tells of it; fewer are
-    /// a [`Fault::not_replicated`]. Not asked for where [`Promises::replicas`] does not hold.
-    pub replicas: Option<Replicas>,
-}
-
-/// How a key is shared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Mode {
-    /// One holder.
-    Exclusive,
-    /// Many readers. No backend serves it yet, see [`Promises::shared`].
-    Shared,
-    /// Up to `of` holders. No backend serves it yet, see [`Promises::permits`].
-    Permit {
-        /// The number of holders.
-        of: u32,
-    },
-}
-
 /// Where a claim stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attempt {
     /// It holds the key.
     Granted(Grant),
-    /// It waits, or stands outside the line if its patience is zero.
+    /// It waits, or stands outside of the line if its [`Terms::queues`] is false.
     Blocked {
         /// Claims ahead, the holder included, where the store tells.
         ahead: Option<u32>,
@@ -361,7 +289,7 @@ pub struct Grant {
     /// The tokens reserved for it: at least one with a grant. A renewal without any says that the
     /// store has no more for this claim: those it has stay good, and when they are used up the
     /// engine opens a new claim.
-    pub fences: FenceRange,
+    pub tokens: TokenBlock,
     /// How long it lasts, from the instant the request was sent (or, for a grant found by push,
     /// from the call: the backend has taken off what had passed).
     pub valid_for: Duration,

@@ -12,27 +12,24 @@ use tokio::task::coop;
 use tokio::time::Sleep;
 
 use super::cell::{Hold, KeyCell};
+use super::guard::LockGuard;
 use super::lost::Lost;
 use super::scope::{Door, LockScope, Reentry};
-use super::{Shared, clock, observe};
+use super::{Shared, clock, observe, terms};
 use crate::backend::Fault;
 use crate::error::{
     AcquireError, BlockedBy, ClosedError, NotReplicatedError, OverloadBound, OverloadedError,
     TimeoutError, UnavailableError,
 };
-use crate::guard::LockGuard;
 use crate::key::{Key, KeyError};
 use crate::options::LockOptions;
-use crate::proto::{Ask, Effects, Entry, Overload, RETRY_PAUSES, SeatId, Verdict};
+use crate::proto::{Ask, Effects, Entry, Overload, SeatId, Verdict, retry_pause};
 
 /// What a try that must not wait is given for its one round trip.
 pub(crate) const TRY_WITHIN: Duration = Duration::from_secs(2);
 
 /// Says before each retry whether it may be made.
 type RetryGate = Arc<dyn Fn() -> bool + Send + Sync>;
-
-/// No pause between two tries is shorter: with less time left there is no further try.
-const RETRY_PAUSE_LEAST: Duration = Duration::from_millis(1);
 
 /// Waits for a lock; made by [`LockBuilder::acquire`](crate::LockBuilder::acquire).
 ///
@@ -45,6 +42,8 @@ pub struct Acquire {
     shared: Arc<Shared>,
     key: Result<Key, KeyError>,
     options: LockOptions,
+    /// The bound that this one's caller has set.
+    waiters_max: Option<usize>,
     gate: Option<RetryGate>,
     started: Option<Instant>,
     /// When the running try is over.
@@ -93,8 +92,21 @@ impl Acquire {
         options: LockOptions,
     ) -> Self {
         let (state, watched) = (State::Start, observe::Wait::new());
-        let (gate, started, try_until) = (None, None, None);
-        Self { shared, key, options, gate, started, try_until, tries: 0, state, watched }
+        let (waiters_max, gate, started, try_until, tries) = (None, None, None, None, 0);
+        Self { shared, key, options, waiters_max, gate, started, try_until, tries, state, watched }
+    }
+
+    /// Joins the line of the key only if fewer than so many wait in it, and is refused at once
+    /// otherwise. Zero is taken for 1. All who wait through the client count. Each try counts
+    /// them anew, as it joins the line anew.
+    ///
+    /// The client has a bound of its own,
+    /// [`waiters_per_key_max`](crate::ClientBuilder::waiters_per_key_max); the lower one decides.
+    /// The error is [`Overloaded`](AcquireError::Overloaded) for both, and
+    /// [`is_waiters_max`](OverloadedError::is_waiters_max) says that it was this one.
+    pub fn waiters_max(mut self, waiters: usize) -> Self {
+        self.waiters_max = Some(waiters.max(1));
+        self
     }
 
     /// Asks `gate` before each retry; where it says no, the acquire ends with the error of its last
@@ -110,19 +122,19 @@ impl Acquire {
         self.tries
     }
 
-    fn is_patient(&self) -> bool {
+    fn queues(&self) -> bool {
         !self.options.wait.is_zero()
     }
 
     /// Whether all tries share one wait in one place of the line. A try that does not wait has
     /// nothing to be spared.
     fn has_admission(&self) -> bool {
-        self.options.admission && self.is_patient()
+        self.options.admission && self.queues()
     }
 
     /// The time for all tries and the pauses between them.
     fn budget(&self) -> Duration {
-        if self.is_patient() { self.options.budget() } else { TRY_WITHIN }
+        if self.queues() { self.options.budget() } else { TRY_WITHIN }
     }
 
     /// What is left of it at `now`.
@@ -130,31 +142,38 @@ impl Acquire {
         self.budget().saturating_sub(now.saturating_duration_since(self.started.unwrap_or(now)))
     }
 
+    /// How many may stand in line, and who says so.
+    fn line_bound(&self) -> (usize, OverloadBound) {
+        let of_client = self.shared.waiters_per_key_max;
+        match self.waiters_max {
+            Some(own) if own <= of_client => (own, OverloadBound::OwnWaiters(own)),
+            _ => (of_client, OverloadBound::Waiters(of_client)),
+        }
+    }
+
     fn ask(&mut self, now: Instant) -> Ask {
-        let (patient, admission) = (self.is_patient(), self.has_admission());
-        let one_try = if patient && !admission { self.options.wait } else { self.budget() };
-        let LockOptions { lease, hold_limit, linger, fairness, replicas, name, .. } = self.options;
+        let (queues, admission) = (self.queues(), self.has_admission());
+        let one_try = if queues && !admission { self.options.wait } else { self.budget() };
+        let LockOptions { hold_limit, linger, fairness, .. } = self.options;
         let (handoffs_max, slice) = fairness.bounds();
         let deadline = match self.try_until {
             Some(until) => until,
             None => now + one_try.min(self.left(now)),
         };
         self.try_until = Some(deadline);
-        let replicas =
-            replicas.map(|wanted| wanted.within(deadline.saturating_duration_since(now)));
-        let budget = one_try;
+        let (budget, left) = (one_try, deadline.saturating_duration_since(now));
+        let terms = terms::of(&self.options, queues, left);
+        let waiters_max = self.line_bound().0;
         Ask {
             deadline,
             budget,
             admission,
-            patient,
-            lease,
+            waiters_max,
             hold_limit,
             linger,
             handoffs_max,
             slice,
-            replicas,
-            name,
+            terms,
         }
     }
 
@@ -168,7 +187,7 @@ impl Acquire {
         };
         let now = clock::now();
         if started.is_none() {
-            options.check(key, &shared.promises)?;
+            terms::check(options, key, &shared.capabilities)?;
         }
         let reentry = match options.reentrant {
             true => LockScope::reenter(shared, key, options.replicas, now),
@@ -202,7 +221,7 @@ impl Acquire {
         deadline: Instant,
     ) -> Poll<Result<LockGuard, AcquireError>> {
         // Nothing would end the wait of a task without timers.
-        let timer = self.shared.sleep_until(deadline).filter(|_| self.is_patient());
+        let timer = self.shared.sleep_until(deadline).filter(|_| self.queues());
         let Some(timer) = timer else {
             self.next_try(door.key().clone(), TryOver::by_sibling(&door))?;
             return Poll::Pending;
@@ -231,27 +250,25 @@ impl Acquire {
                 self.state = State::Seated { cell, seat, timer: None, since: Some(now) };
                 Poll::Pending
             }
-            Entry::Full(waiters) => Poll::Ready(Err(OverloadedError {
-                key: key(),
-                waiters,
-                bound: OverloadBound::Waiters(self.shared.waiters_per_key_max),
-                estimated_wait: cell.cohort().estimate(now),
+            Entry::Full(waiters) => {
+                let estimated_wait = cell.cohort().estimate(now);
+                let bound = self.line_bound().1;
+                let error = OverloadedError { key: key(), waiters, bound, estimated_wait };
+                Poll::Ready(Err(error.into()))
             }
-            .into())),
             Entry::Refused(overload) => Poll::Ready(Err(overloaded(key(), overload))),
             Entry::Closed | Entry::Retired => Poll::Ready(Err(ClosedError { key: key() }.into())),
         }
     }
 
-    /// A try is over: pauses before the next, or fails for good. Pauses are a part of the budget:
-    /// one takes half of what is left of it at most, so that there is time for the try behind it.
+    /// A try is over: pauses before the next, or fails for good. Pauses are a part of the budget.
     fn next_try(&mut self, key: Key, why: TryOver) -> Result<(), AcquireError> {
         let now = clock::now();
-        let pause = RETRY_PAUSES.pause(self.tries, clock::random_bits()).min(self.left(now) / 2);
         let waited_it_out = self.has_admission() && matches!(why, TryOver::Timeout(..));
-        let worth_it = why.is_retryable() && !waited_it_out && pause >= RETRY_PAUSE_LEAST;
-        let may = worth_it && self.is_patient() && self.tries <= self.options.retries;
+        let worth_it = why.is_retryable() && !waited_it_out;
+        let may = worth_it && self.queues() && self.tries <= self.options.retries;
         if may
+            && let Some(pause) = retry_pause(self.tries, self.left(now), clock::random_bits())
             && self.gate.as_ref().is_none_or(|gate| gate())
             && let Some(pause) = self.shared.sleep_until(now + pause)
         {

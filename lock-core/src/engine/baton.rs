@@ -50,7 +50,7 @@ flags!(AtomicU8);
 /// The conductor looks after the key.
 const GROWN_UP: u8 = 1;
 
-/// See the module.
+/// The right to poll the driver of one key, and the note that there is something to poll for.
 #[derive(Debug, Default)]
 pub(super) struct Baton<F = AtomicU8> {
     flags: F,

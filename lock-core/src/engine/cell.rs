@@ -12,29 +12,29 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::baton::Baton;
-use super::conductor::{LOOK_AFTER, PATIENCE};
+use super::conductor::{HELPED_AFTER, LOOK_AFTER};
 use super::driver::{self, Driver};
 use super::failing::RenewalFailure;
 use super::handed::Handed;
 use super::leave::RELEASE_WITHIN;
-use super::observe::Heard;
+use super::observe::OpenSpan;
 use super::release::Releasing;
 use super::scope::{Door, Inside, Turn};
 use super::shared::{Shared, lock};
 use super::sweep::NEVER;
 use super::{background, clock, observe};
 use crate::backend::{Fault, FaultKind};
-use crate::busy::{BusyHold, BusyKey};
-use crate::error::{LostCause, LostError, ReleaseError, UnavailableError};
+use crate::error::{LossReason, LostError, ReleaseError, UnavailableError};
 use crate::key::Key;
 use crate::proto::{Ask, Cohort, Effects, Entry, ReleaseAnswer};
 use crate::token::FencingToken;
+use crate::view::{BusyHold, BusyKey};
 
 pub(super) type ReleaseReply = oneshot::Sender<ReleaseAnswer>;
 pub(super) type KeyCohort = Cohort<Waker, ReleaseReply>;
 pub(super) type KeyEffects = Effects<Waker, ReleaseReply>;
 
-/// See the module.
+/// One busy key of a client: its cohort, its driver, and who polls that.
 #[derive(Debug)]
 pub(crate) struct KeyCell {
     key: Key,
@@ -105,10 +105,9 @@ impl KeyCell {
             let make = |hash| Arc::new(Self::new(key.clone(), hash, shared.clone()));
             let cell = shared.registry.cell(key, make);
             let mut fx = Effects::none();
-            let max = shared.waiters_per_key_max;
             let waker = || cx.waker().clone();
             let mut cohort = cell.cohort();
-            let entry = cohort.enter(ask, max, now, waker, &mut fx);
+            let entry = cohort.enter(ask, now, waker, &mut fx);
             drop(cohort);
             if shared.is_closed() {
                 // A cell that was made after `close` had closed all that it found.
@@ -191,7 +190,7 @@ impl KeyCell {
         waker.wake();
         // A young key is swept up soon enough.
         if self.is_grown_up() {
-            self.shared.conductor.watch(self, clock::now() + PATIENCE);
+            self.shared.conductor.watch(self, clock::now() + HELPED_AFTER);
         }
     }
 
@@ -352,8 +351,8 @@ impl KeyCell {
         self.shared.retire(self, false);
     }
 
-    pub(super) fn why_lost(&self, token: u64, cause: LostCause) -> LostError {
-        LostError { key: self.key.clone(), token: FencingToken::new(token), cause }
+    pub(super) fn why_lost(&self, token: u64, reason: LossReason) -> LostError {
+        LostError { key: self.key.clone(), token: FencingToken::new(token), reason }
     }
 }
 
@@ -371,7 +370,7 @@ pub(crate) struct Hold {
     cell: Arc<KeyCell>,
     token: u64,
     armed: bool,
-    span: Heard,
+    span: OpenSpan,
     /// Who of those that are called under this guard has re-entered its hold.
     turn: Turn,
     /// Where it re-entered the hold of a guard that it was called under. Given up after the hold,
@@ -388,7 +387,7 @@ impl Hold {
     pub(super) fn reentered(
         cell: Arc<KeyCell>,
         token: u64,
-        span: Heard,
+        span: OpenSpan,
         inside: Arc<Inside>,
     ) -> Self {
         Self { cell, token, armed: true, span, turn: Turn::default(), inside: Some(inside) }

@@ -32,7 +32,7 @@ pub(super) const LOOK_AFTER: Duration = Duration::from_millis(50);
 
 /// A caller that was told to poll its key, and does not come to run, is helped after this time at
 /// the latest: no longer than a lost push may cost.
-pub(super) const PATIENCE: Duration = Duration::from_millis(500);
+pub(super) const HELPED_AFTER: Duration = Duration::from_millis(500);
 
 /// Keys that are looked at in one turn, before requests that were answered have theirs.
 const TURN_MAX: usize = 256;
@@ -61,7 +61,7 @@ pub enum Background {
     Runtime,
 }
 
-/// See the module.
+/// The conductor of one client: what it is to watch, and how to reach it.
 #[derive(Debug)]
 pub(super) struct Conductor {
     on: Background,
@@ -401,7 +401,8 @@ impl Running {
         if !matches!(work.place, Place::Task(_)) || !work.wanted.is_empty() {
             return false;
         }
-        // A key that comes behind this asks for a conductor, and waits for the mutex that is held here.
+        // A key that comes behind this asks for a conductor, and waits for the mutex that is held
+        // here.
         if !conductor.sweep.end(|| shared.registry.is_empty()) {
             return false;
         }

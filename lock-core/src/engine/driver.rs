@@ -16,14 +16,8 @@ use std::time::{Duration, Instant};
 use super::cell::{KeyCell, ReleaseReply};
 use super::observe::Asked;
 use super::{clock, leave};
-use crate::backend::{
-    Attempt, Change, DynClaim, Fault, FaultKind, Listening, Mode, Renewal, Terms, Withdrawal,
-};
+use crate::backend::{Attempt, Change, DynClaim, Fault, FaultKind, Listening, Renewal, Withdrawal};
 use crate::proto::{Effects, FAULT_PAUSES, ReleaseAnswer, Step};
-
-/// The most tokens worth reserving at once. They cost nothing, so enough for the longest row of
-/// hand-offs between two renewals.
-const FENCES: u32 = 1 << 20;
 
 type Claimed = Box<dyn DynClaim>;
 
@@ -58,8 +52,8 @@ enum Event {
     Changed(Claimed, Option<Change>),
 }
 
-/// See the module. A future but for its name: what is always there is the cell's, and is lent to it
-/// at each poll.
+/// What a busy key asks the store, and what is under way. A future but for its name: what is always
+/// there is the cell's, and is lent to it at each poll.
 #[derive(Default)]
 pub(super) struct Driver {
     open: Open,
@@ -150,10 +144,7 @@ impl Driver {
             let step = cell.cohort().step(now, asking, self.leaving.is_some(), &mut fx);
             cell.apply_driven(fx);
             match step {
-                Step::Open { lease, patient, name, replicas } => {
-                    let patience = (!patient).then_some(Duration::ZERO);
-                    let (mode, fences) = (Mode::Exclusive, FENCES);
-                    let terms = Terms { lease, mode, fences, patience, name, replicas };
+                Step::Open(terms) => {
                     let id = clock::random_claim_id();
                     self.open = Open::Idle(cell.shared.backend.claim(cell.key(), id, terms));
                     self.attempt(cell, now);

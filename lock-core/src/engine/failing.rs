@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::cell::HoldView;
 use super::watch::Watch;
 use crate::error::UnavailableError;
-use crate::proto::News;
+use crate::proto::Event;
 
 /// A renewal failed, and the hold is still good: it is lost when its time is over, unless one of
 /// the next tries succeeds.
@@ -49,7 +49,7 @@ pub struct RenewalFailing {
 
 impl RenewalFailing {
     pub(crate) fn new(view: HoldView) -> Self {
-        Self { watch: Watch::new(view, News::RenewalFailing) }
+        Self { watch: Watch::new(view, Event::RenewalFailing) }
     }
 }
 

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     /// A test that waits for longer is broken.
-    const PATIENCE: Duration = Duration::from_secs(10);
+    const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
     #[test]
     fn whoever_is_woken_runs_while_the_one_that_woke_it_computes() {
@@ -124,9 +124,9 @@ mod tests {
         let holder = async move {
             // The first makes the follower; for the second it waits nowhere yet.
             for _ in 0..tasks {
-                handed.wake(waiting.recv_timeout(PATIENCE).unwrap());
+                handed.wake(waiting.recv_timeout(ANSWERED_WITHIN).unwrap());
                 // This task does not yield: whoever runs does so on the other worker.
-                ran.recv_timeout(PATIENCE).expect("it runs meanwhile");
+                ran.recv_timeout(ANSWERED_WITHIN).expect("it runs meanwhile");
             }
         };
         runtime.block_on(runtime.spawn(holder)).unwrap();

@@ -37,14 +37,14 @@ pub(super) fn in_background(
     let counted = Counted(cell.clone());
     cell.shared.conductor.spawn(&cell.shared, async move {
         let mut reply = reply;
-        let patience = clock::sleep_until(since + RELEASE_WITHIN);
+        let too_long = clock::sleep_until(since + RELEASE_WITHIN);
         let unknown = ReleaseAnswer::Unknown(fault.clone());
         let Counted(cell) = &counted;
         let mut leaving = pin!(again(cell.key(), claim, fault, since + lease));
         tokio::select! {
             biased;
             answer = &mut leaving => return tell(&mut reply, answer),
-            () = patience => tell(&mut reply, unknown),
+            () = too_long => tell(&mut reply, unknown),
         }
         leaving.await;
     });

@@ -11,7 +11,7 @@ use super::cell::HoldView;
 use super::clock;
 use super::watch::Watch;
 use crate::error::LostError;
-use crate::proto::{Cohort, News};
+use crate::proto::{Cohort, Event};
 
 /// Resolves when a hold is over without a release; stays pending once it was released.
 ///
@@ -31,7 +31,7 @@ pub struct Lost {
 
 impl Lost {
     pub(crate) fn new(view: HoldView) -> Self {
-        Self { watch: Watch::new(view, News::Lost), timer: None }
+        Self { watch: Watch::new(view, Event::Lost), timer: None }
     }
 
     /// Whether to look again, as the time of the hold has come by a timer of our own.

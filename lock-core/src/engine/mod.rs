@@ -24,6 +24,7 @@ mod closed;
 mod conductor;
 mod driver;
 mod failing;
+mod guard;
 mod handed;
 mod leave;
 mod lost;
@@ -35,6 +36,7 @@ mod scope;
 mod shared;
 pub(crate) mod suspended;
 mod sweep;
+mod terms;
 #[cfg(feature = "redis")]
 pub(crate) mod timeout;
 pub(crate) mod wall;
@@ -45,12 +47,13 @@ pub(crate) use cell::{Hold, HoldView};
 pub use closed::Closed;
 pub use conductor::Background;
 pub use failing::{RenewalFailing, RenewalFailure};
+pub use guard::{LockGuard, LockHandle};
 pub(crate) use leave::RELEASE_WITHIN;
 pub use lost::Lost;
-#[cfg(feature = "metrics")]
-pub(crate) use observe::labels;
 pub use revoke::RevokeRequested;
 pub use scope::{CutWatch, LockScope, Scoped};
 pub(crate) use shared::Shared;
 #[cfg(feature = "zookeeper")]
 pub(crate) use shared::lock;
+#[cfg(feature = "idempotency")]
+pub(crate) use terms::check;

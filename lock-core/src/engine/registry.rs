@@ -47,7 +47,7 @@ impl Shard {
     }
 }
 
-/// See the module.
+/// The busy keys of one client, in shards by their hashes.
 #[derive(Debug)]
 pub(super) struct Registry {
     shards: Box<[Mutex<Shard>]>,

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use super::cell::HoldView;
 use super::watch::Watch;
-use crate::proto::News;
+use crate::proto::Event;
 
 /// Resolves when somebody asks the holder to give the key up, at once if somebody has already;
 /// stays pending once the hold is over, by a release or by a loss.
@@ -25,7 +25,7 @@ pub struct RevokeRequested {
 
 impl RevokeRequested {
     pub(crate) fn new(view: HoldView) -> Self {
-        Self { watch: Watch::new(view, News::RevokeRequested) }
+        Self { watch: Watch::new(view, Event::RevokeRequested) }
     }
 }
 

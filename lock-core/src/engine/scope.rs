@@ -20,11 +20,11 @@ use tokio::task::futures::TaskLocalFuture;
 
 use super::cell::{Hold, HoldView};
 use super::lost::Lost;
-use super::observe::Heard;
+use super::observe::OpenSpan;
 use super::shared::Shared;
 use crate::backend::NotReplicated;
+use crate::backend::Replicas;
 use crate::key::Key;
-use crate::options::Replicas;
 use crate::token::FencingToken;
 
 tokio::task_local! {
@@ -81,7 +81,7 @@ enum What {
 pub(super) struct Door {
     view: HoldView,
     turn: Arc<Semaphore>,
-    span: Heard,
+    span: OpenSpan,
     /// Where the guard behind it has itself re-entered the hold.
     inside: Option<Weak<Inside>>,
 }
@@ -179,7 +179,7 @@ impl Door {
     pub(super) fn new(
         hold: &Hold,
         turn: &Turn,
-        span: &Heard,
+        span: &OpenSpan,
         inside: Option<&Arc<Inside>>,
     ) -> Self {
         let turn = turn.0.get_or_init(|| Arc::new(Semaphore::new(1))).clone();

@@ -14,16 +14,16 @@ use super::clock;
 use super::closed::Closed;
 use super::conductor::{Background, Conductor};
 use super::registry::Registry;
-use crate::backend::{DynBackend, Promises};
-use crate::busy::BusyKey;
+use crate::backend::{Capabilities, DynBackend};
 use crate::options::LockOptions;
 use crate::proto::{Counters, Effects};
+use crate::view::BusyKey;
 
-/// See the module.
+/// What the handles, guards and keys of one client share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) backend: Arc<dyn DynBackend>,
-    pub(crate) promises: Promises,
+    pub(crate) capabilities: Capabilities,
     pub(crate) defaults: LockOptions,
     pub(crate) waiters_per_key_max: usize,
     pub(super) registry: Registry,
@@ -46,11 +46,11 @@ impl Shared {
         waiters_per_key_max: usize,
         background: Option<Background>,
     ) -> Self {
-        let promises = backend.promises();
-        let usual = if promises.in_process { Background::Runtime } else { Background::Thread };
+        let capabilities = backend.capabilities();
+        let usual = if capabilities.in_process { Background::Runtime } else { Background::Thread };
         Self {
             conductor: Conductor::new(background.unwrap_or(usual)),
-            promises,
+            capabilities,
             backend,
             defaults,
             waiters_per_key_max,

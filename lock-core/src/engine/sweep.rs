@@ -36,7 +36,8 @@ macro_rules! time {
 
 time!(AtomicU64);
 
-/// See the module. Times are in nanoseconds of the conductor.
+/// When the next sweep is due, for those who ask for one and the one who does it. Times are in
+/// nanoseconds of the conductor.
 #[derive(Debug)]
 pub(super) struct Sweep<T = AtomicU64>(T);
 

@@ -6,20 +6,20 @@ use std::time::Instant;
 
 use super::cell::{HoldView, KeyCell, KeyCohort, KeyEffects};
 use super::clock;
-use crate::proto::{Effects, News};
+use crate::proto::{Effects, Event};
 
 /// One who waits for one kind of news of one hold. Nothing is lost by dropping it: news stay, and
 /// who asks later is told at once.
 #[derive(Debug)]
 pub(super) struct Watch {
     pub(super) view: HoldView,
-    news: News,
+    news: Event,
     /// What the cohort knows this by, once it waits.
     watcher: Option<u64>,
 }
 
 impl Watch {
-    pub(super) fn new(view: HoldView, news: News) -> Self {
+    pub(super) fn new(view: HoldView, news: Event) -> Self {
         Self { view, news, watcher: None }
     }
 

@@ -10,18 +10,16 @@ use tokio::sync::oneshot;
 use super::client::Shared;
 use super::error::BeginError;
 use super::execution::Execution;
-use super::fingerprint::Fingerprint;
-use super::flight::{End, Joined, Lead, LeadInHand};
-use super::id::RecordId;
-use super::keeper::{Keeper, Kept};
-use super::options::{OnUnknown, Options};
+use super::options::Options;
 use super::repeat::{Repeat, STORE_WITHIN};
-use super::store::Found;
+use super::single_flight::{End, Joined, Lead, LeadInHand};
+use super::task::{Kept, Task};
 use crate::backend::{Fault, FaultKind};
+use crate::engine::LockGuard;
 use crate::engine::clock;
 use crate::error::AcquireError;
-use crate::guard::LockGuard;
 use crate::key::Key;
+use crate::records::{Fingerprint, Found, OnUnknown, RecordId};
 
 /// What is to be done about a request.
 #[non_exhaustive]
@@ -37,7 +35,7 @@ pub enum Begun {
         age: Duration,
     },
     /// It has run, and its answer was not kept.
-    Tombstone,
+    WithoutPayload,
     /// The key was used for something else.
     Mismatch,
     /// It was begun, and left no outcome; [`OnUnknown::Refuse`] was asked for.
@@ -68,7 +66,7 @@ impl Begin<'_> {
                 Joined::Lead(lead) => self.lead(lead, deadline, &runtime).await,
                 Joined::InFlight { age } => Ok(Begun::InFlight { age }),
                 Joined::End(End::Done(payload)) => Ok(Begun::Replay(payload)),
-                Joined::End(End::Tombstone) => Ok(Begun::Tombstone),
+                Joined::End(End::WithoutPayload) => Ok(Begun::WithoutPayload),
                 Joined::End(End::Mismatch) => Ok(Begun::Mismatch),
                 // The leader was told to refuse what this one may run.
                 Joined::End(End::Unknown { .. })
@@ -156,10 +154,9 @@ impl Begin<'_> {
         let &Self { shared, options, id, fingerprint } = self;
         let (answer, answered) = oneshot::channel();
         let lead = LeadInHand::new(lead);
-        let _kept = Kept::one_more(&shared.keepers);
-        let keeper =
-            Keeper { shared: shared.clone(), options, id, fingerprint, guard, lead, _kept };
-        drop(runtime.spawn(keeper.keep(answer)));
+        let _kept = Kept::one_more(&shared.tasks);
+        let task = Task { shared: shared.clone(), options, id, fingerprint, guard, lead, _kept };
+        drop(runtime.spawn(task.keep(answer)));
         match answered.await.unwrap_or_else(|_| Err(self.no_runtime())) {
             // Stopped past its lease before it began: another may run already.
             Ok(Begun::Run(execution)) if !execution.handle().is_held() => {
@@ -193,7 +190,7 @@ impl Begin<'_> {
 fn completed(lead: &Lead, found: Found) -> Begun {
     let (begun, end) = match found {
         Found::Done(payload) => (Begun::Replay(payload.clone()), End::Done(payload)),
-        Found::Tombstone => (Begun::Tombstone, End::Tombstone),
+        Found::WithoutPayload => (Begun::WithoutPayload, End::WithoutPayload),
         Found::Mismatch => (Begun::Mismatch, End::Mismatch),
         Found::Absent => return Begun::InFlight { age: Duration::ZERO },
         Found::InFlight { age, .. } => return Begun::InFlight { age },

@@ -8,16 +8,15 @@ use tokio::sync::watch;
 
 use super::begin::{Begin, Begun};
 use super::error::BeginError;
-use super::fingerprint::Fingerprint;
-use super::flight::Flights;
-use super::id::{Ids, RecordId};
-use super::options::{BeginRejection, Duplicates, OnUnknown, Options, check_key};
-use super::scope::Scope;
+use super::options::{BeginRejection, Duplicates, Options, check_key};
+use super::single_flight::SingleFlights;
 use super::stats::{Counters, IdempotencyStats};
-use super::store::RecordStore;
 use crate::client::LockClient;
 use crate::error::AlreadyInstalled;
+#[cfg(feature = "metrics")]
+use crate::labels::Repeat;
 use crate::options::LockOptions;
+use crate::records::{Fingerprint, Ids, OnUnknown, RecordId, RecordStore, Scope};
 
 /// Without a secret of the service's own.
 const SECRET: &[u8] = b"lock-core idempotency records";
@@ -52,10 +51,10 @@ pub struct Idempotency {
 pub(super) struct Shared {
     pub(super) locks: LockClient,
     pub(super) store: Arc<dyn RecordStore>,
-    pub(super) flights: Arc<Flights>,
+    pub(super) flights: Arc<SingleFlights>,
     pub(super) counters: Counters,
     /// How many executions are kept now.
-    pub(super) keepers: watch::Sender<usize>,
+    pub(super) tasks: watch::Sender<usize>,
 }
 
 impl Idempotency {
@@ -68,7 +67,7 @@ impl Idempotency {
         let store: Arc<dyn RecordStore> = Arc::new(store);
         let (flights, counters) = (Arc::default(), Counters::default());
         let shared =
-            Arc::new(Shared { locks, store, flights, counters, keepers: watch::Sender::new(0) });
+            Arc::new(Shared { locks, store, flights, counters, tasks: watch::Sender::new(0) });
         Self { shared, ids: Ids::new(SECRET), options }
     }
 
@@ -140,7 +139,7 @@ impl Idempotency {
     ///
     /// [`BeginRejection`] names the option and its bounds.
     pub fn check(&self) -> Result<(), BeginRejection> {
-        self.options.check(&self.shared.locks.promises())
+        self.options.check(&self.shared.locks.capabilities())
     }
 
     /// The name of the record of a key, for operators who look into the store.
@@ -184,12 +183,20 @@ impl Idempotency {
             Ok(Begun::Run(_) | Begun::Unknown { .. }) => {}
             Ok(Begun::Replay(_)) => counters.replayed.add(),
             Ok(Begun::InFlight { .. }) => counters.in_flight.add(),
-            Ok(Begun::Tombstone) => counters.tombstones.add(),
+            Ok(Begun::WithoutPayload) => counters.without_payload.add(),
             Ok(Begun::Mismatch) => counters.mismatches.add(),
             Err(_) => counters.failed.add(),
         }
         #[cfg(feature = "metrics")]
-        crate::metrics::series::begun(&begun);
+        crate::metrics::series::begun(match &begun {
+            Ok(Begun::Run(_)) => Repeat::Executed,
+            Ok(Begun::Replay(_)) => Repeat::Replayed,
+            Ok(Begun::InFlight { .. }) => Repeat::InFlight,
+            Ok(Begun::Mismatch) => Repeat::Mismatch,
+            Ok(Begun::WithoutPayload) => Repeat::WithoutPayload,
+            Ok(Begun::Unknown { .. }) => Repeat::Unknown,
+            Err(_) => Repeat::Failed,
+        });
         begun
     }
 
@@ -210,8 +217,8 @@ impl Idempotency {
     ///
     /// Keeps no state.
     pub async fn idle(&self, within: Duration) -> bool {
-        let mut keepers = self.shared.keepers.subscribe();
-        let idle = keepers.wait_for(|keepers| *keepers == 0);
+        let mut tasks = self.shared.tasks.subscribe();
+        let idle = tasks.wait_for(|tasks| *tasks == 0);
         // The sender lives as long as `self`.
         tokio::time::timeout(within, idle).await.is_ok()
     }

@@ -5,8 +5,8 @@ use std::fmt::{Debug, Formatter, Result};
 use bytes::Bytes;
 
 use super::begin::Begun;
-use super::flight::End;
-use super::store::{Claimed, Found, Outcome};
+use super::single_flight::End;
+use crate::records::{Claimed, Found, Outcome};
 
 /// A payload in the words of a log.
 struct Size(usize);
@@ -27,7 +27,7 @@ impl Debug for Begun {
             Self::Run(execution) => f.debug_tuple("Run").field(execution).finish(),
             Self::Replay(bytes) => payload(f, "Replay", bytes),
             Self::InFlight { age } => f.debug_struct("InFlight").field("age", age).finish(),
-            Self::Tombstone => f.write_str("Tombstone"),
+            Self::WithoutPayload => f.write_str("WithoutPayload"),
             Self::Mismatch => f.write_str("Mismatch"),
             Self::Unknown { age } => f.debug_struct("Unknown").field("age", age).finish(),
         }
@@ -42,7 +42,7 @@ impl Debug for Found {
                 f.debug_struct("InFlight").field("age", age).field("token", token).finish()
             }
             Self::Done(bytes) => payload(f, "Done", bytes),
-            Self::Tombstone => f.write_str("Tombstone"),
+            Self::WithoutPayload => f.write_str("WithoutPayload"),
             Self::Mismatch => f.write_str("Mismatch"),
         }
     }
@@ -58,7 +58,7 @@ impl Debug for Claimed {
                 f.debug_struct("InFlight").field("age", age).field("token", token).finish()
             }
             Self::Done(bytes) => payload(f, "Done", bytes),
-            Self::Tombstone => f.write_str("Tombstone"),
+            Self::WithoutPayload => f.write_str("WithoutPayload"),
             Self::Mismatch => f.write_str("Mismatch"),
             Self::Unknown { age } => f.debug_struct("Unknown").field("age", age).finish(),
         }
@@ -69,7 +69,7 @@ impl Debug for Outcome {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Self::Payload(bytes) => payload(f, "Payload", bytes),
-            Self::Tombstone => f.write_str("Tombstone"),
+            Self::WithoutPayload => f.write_str("WithoutPayload"),
         }
     }
 }
@@ -78,7 +78,7 @@ impl Debug for End {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Self::Done(bytes) => payload(f, "Done", bytes),
-            Self::Tombstone => f.write_str("Tombstone"),
+            Self::WithoutPayload => f.write_str("WithoutPayload"),
             Self::Mismatch => f.write_str("Mismatch"),
             Self::Unknown { age } => f.debug_struct("Unknown").field("age", age).finish(),
             Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),

@@ -1,20 +1,20 @@
-//! How a [`Keeper`] ends: the outcome is written, or the record removed, under the lock.
+//! How a [`Task`] ends: the outcome is written, or the record removed, under the lock.
 
 use super::error::CompleteError;
 use super::execution::Reply;
-use super::flight::End;
-use super::keeper::Keeper;
 use super::repeat::{KEEP_COMPLETING, Repeat};
-use super::store::{BoxFuture, ClaimRecord, Claimed, Outcome, Written};
+use super::single_flight::End;
+use super::task::Task;
 use crate::backend::Fault;
+use crate::records::{BoxFuture, ClaimRecord, Claimed, Outcome, Written};
 
-impl Keeper {
+impl Task {
     pub(super) async fn complete(&self, outcome: Outcome, reply: Reply) {
         let (id, token) = (self.id, self.token());
         let counters = &self.shared.counters;
         let end = || match &outcome {
             Outcome::Payload(payload) => End::Done(payload.clone()),
-            Outcome::Tombstone => End::Tombstone,
+            Outcome::WithoutPayload => End::WithoutPayload,
         };
         let unwritten = |fault| {
             counters.unwritten_completions.add();

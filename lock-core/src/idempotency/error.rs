@@ -1,9 +1,9 @@
 //! What can go wrong, one type per operation.
 
-use super::id::RecordId;
 use super::options::BeginRejection;
 use crate::backend::Fault;
 use crate::error::AcquireError;
+use crate::records::RecordId;
 use crate::token::FencingToken;
 
 /// Why it is not known whether an execution may begin. Nothing was run.

@@ -8,18 +8,17 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::error::CompleteError;
-use super::id::RecordId;
 use super::repeat::STORE_WITHIN;
-use super::store::Outcome;
 use crate::backend::{Fault, FaultKind};
+use crate::engine::LockHandle;
 use crate::engine::Lost;
-use crate::guard::LockHandle;
+use crate::records::{Outcome, RecordId};
 use crate::token::FencingToken;
 
-/// Where the keeper says what became of an end.
+/// Where the task says what became of an end.
 pub(super) type Reply = oneshot::Sender<Result<(), CompleteError>>;
 
-/// How an execution ends, as it is told to its keeper; without a word it was dropped.
+/// How an execution ends, as it is told to its task; without a word it was dropped.
 #[derive(Debug)]
 pub(super) enum Finish {
     Complete(Outcome, Reply),
@@ -31,13 +30,13 @@ pub(super) enum Finish {
     Unused,
 }
 
-/// How much longer than the keeper takes at most its answer may be on its way.
+/// How much longer than the task takes at most its answer may be on its way.
 const ANSWER_MARGIN: Duration = Duration::from_millis(500);
 
 /// The right to run once. It is the holder of the lock on its record, whose lease is renewed as
 /// long as this lives.
 ///
-/// End it with [`complete`](Self::complete), [`tombstone`](Self::tombstone),
+/// End it with [`complete`](Self::complete), [`without_payload`](Self::complete_without_payload),
 /// [`abort`](Self::abort) or [`leave`](Self::leave). Dropped without any of them (a panic, a
 /// cancelled task), it is [given up](Self::give_up) in the background.
 #[must_use = "an execution that is dropped is given up"]
@@ -45,7 +44,7 @@ pub struct Execution {
     id: RecordId,
     handle: LockHandle,
     replaced: Option<FencingToken>,
-    /// The keeper listens at the other end.
+    /// The task listens at the other end.
     finish: Option<oneshot::Sender<Finish>>,
     is_handed_over: bool,
 }
@@ -122,8 +121,8 @@ impl Execution {
     /// # Cancel safety
     ///
     /// As [`complete`](Self::complete).
-    pub async fn tombstone(self) -> Result<(), CompleteError> {
-        self.end(|reply| Finish::Complete(Outcome::Tombstone, reply)).await
+    pub async fn complete_without_payload(self) -> Result<(), CompleteError> {
+        self.end(|reply| Finish::Complete(Outcome::WithoutPayload, reply)).await
     }
 
     /// Removes the record, as if nothing had been asked, then releases the lock: a retry runs.
@@ -160,11 +159,11 @@ impl Execution {
     /// next is dealt with as [`OnUnknown`](super::OnUnknown) says. For an execution that was cut
     /// in the middle, as when its lock was [lost](Self::lost).
     pub fn leave(mut self) {
-        // Without a keeper the record stays as it is too.
+        // Without a task the record stays as it is too.
         self.say(Finish::Leave);
     }
 
-    /// Tells the keeper; `false` if it is gone.
+    /// Tells the task; `false` if it is gone.
     fn say(&mut self, how: Finish) -> bool {
         self.finish.take().is_some_and(|finish| finish.send(how).is_ok())
     }
@@ -178,7 +177,7 @@ impl Execution {
         if !self.say(how(reply)) {
             return Err(unavailable(gone));
         }
-        // The keeper may be in another runtime, and that one may be blocked.
+        // The task may be in another runtime, and that one may be blocked.
         let answer = match Handle::try_current() {
             Ok(_) => tokio::time::timeout(STORE_WITHIN + ANSWER_MARGIN, answer).await,
             Err(_) => Ok(answer.await),

@@ -47,9 +47,11 @@
 //! - **Not exactly once**: an execution whose process dies may have done its work and told nobody.
 //!   [`OnUnknown`] chooses between running again and refusing.
 //!
-//! - `client`: the handle. `begin`: from a key to what is to be done. `flight`: the local line of
-//!   duplicates. `keeper` and `ending`: the one task of an execution. `store`: the seam, with
-//!   `memory` behind it; `RedisRecords` is beside the Redis backend.
+//! - `client`: the handle.
+//! - `begin`: from a key to what is to be done.
+//! - `single_flight`: the local line of duplicates.
+//! - `task` and `ending`: the one task of an execution. The seam to a store of records is
+//!   [`RecordStore`].
 
 mod begin;
 mod client;
@@ -57,34 +59,25 @@ mod debug;
 mod ending;
 mod error;
 mod execution;
-mod fingerprint;
-mod flight;
-mod id;
-mod keeper;
-mod memory;
 mod options;
 mod repeat;
-mod scope;
-mod stats;
-mod store;
-
 #[cfg(feature = "idempotent")]
-pub use crate::macro_support::idempotent::{IdempotencyError, Keep, Replayable};
-#[cfg(feature = "redis")]
-pub use crate::redis::RedisRecords;
+mod replay;
+mod single_flight;
+mod stats;
+mod task;
+
+pub use crate::records::{
+    BoxFuture, ClaimRecord, Claimed, Fingerprint, FingerprintBuilder, Found, MemoryRecords,
+    OnUnknown, Outcome, RECORD_TTL_MAX, RECORD_TTL_MIN, RecordId, RecordStore, Scope, Written,
+};
 pub use begin::Begun;
 pub use client::Idempotency;
 pub use error::{BeginError, CompleteError};
 pub use execution::Execution;
-pub use fingerprint::{Fingerprint, FingerprintBuilder};
-pub use id::RecordId;
-pub use memory::MemoryRecords;
 pub use options::{
-    BeginRejection, Duplicates, IDEMPOTENCY_KEY_BYTES_MAX, OnUnknown, RECORD_TTL_MAX,
-    RECORD_TTL_MIN, SCOPE_BYTES_MAX, SECRET_BYTES_MIN,
+    BeginRejection, Duplicates, IDEMPOTENCY_KEY_BYTES_MAX, SCOPE_BYTES_MAX, SECRET_BYTES_MIN,
 };
-pub use scope::Scope;
+#[cfg(feature = "idempotent")]
+pub use replay::{IdempotencyError, Keep, Replayable};
 pub use stats::IdempotencyStats;
-#[cfg(feature = "redis")]
-pub(crate) use store::MARK_TTL;
-pub use store::{BoxFuture, ClaimRecord, Claimed, Found, Outcome, RecordStore, Written};

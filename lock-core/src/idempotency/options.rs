@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::scope::Scope;
-use crate::backend::Promises;
+use crate::backend::Capabilities;
+use crate::backend::DURATION_MAX;
 use crate::key::Key;
-use crate::options::{DURATION_MAX, LockOptions};
+use crate::options::LockOptions;
+use crate::records::{OnUnknown, RECORD_TTL_MAX, RECORD_TTL_MIN, Scope};
 use crate::rejection::Rejection;
 
 /// The longest idempotency key, in bytes.
@@ -16,12 +17,6 @@ pub const SCOPE_BYTES_MAX: usize = 1_024;
 
 /// The shortest secret, in bytes.
 pub const SECRET_BYTES_MIN: usize = 16;
-
-/// The shortest life of a completed record: 1 s.
-pub const RECORD_TTL_MIN: Duration = Duration::from_secs(1);
-
-/// The longest life of a record: 366 days.
-pub const RECORD_TTL_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// A record in flight lives at least this many leases.
 const LEASES_MIN: u32 = 3;
@@ -50,23 +45,6 @@ impl Duplicates {
             Self::Wait(wait) => (!wait.is_zero()).then_some(wait),
         }
     }
-}
-
-/// What to do where an earlier execution claimed the record and left no outcome: its process
-/// died, was cut off or stopped, so it may have done everything, a part, or nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum OnUnknown {
-    /// Run again, under a greater token, which keeps the writes of the earlier one out where the
-    /// resource checks tokens.
-    #[default]
-    Reexecute,
-    /// Answer [`Begun::Unknown`](super::Begun::Unknown) until the record's life has ended.
-    ///
-    /// An [`Execution`](super::Execution) that is dropped without a word, as when its task is
-    /// cancelled or panics, is unknown too: it was cut anywhere. Say
-    /// [`abort`](super::Execution::abort) where a retry may run.
-    Refuse,
 }
 
 /// The choices of one [`Idempotency`](super::Idempotency).
@@ -103,8 +81,8 @@ impl Options {
     }
 
     /// Refuses what cannot be kept, before anything is sent.
-    pub(super) fn check(&self, promises: &Promises) -> Result<(), BeginRejection> {
-        if !promises.fencing {
+    pub(super) fn check(&self, capabilities: &Capabilities) -> Result<(), BeginRejection> {
+        if !capabilities.fencing {
             return Err(BeginRejection::NoFencing);
         }
         if self.secret_bytes < SECRET_BYTES_MIN {
@@ -118,7 +96,7 @@ impl Options {
         };
         within("record_ttl", self.record_ttl, RECORD_TTL_MIN, RECORD_TTL_MAX)?;
         let key = Key::from_encoded("idem:").map_err(Rejection::from)?;
-        self.lock(Duration::ZERO).check(&key, promises)?;
+        crate::engine::check(&self.lock(Duration::ZERO), &key, capabilities)?;
         // A record that went before the lease of a dead holder would hide that there was one, and
         // it is extended at each third of its life.
         let least = self.lock.lease.saturating_mul(LEASES_MIN);
@@ -199,8 +177,8 @@ mod tests {
     #[test]
     fn every_bound_is_refused_by_name_with_the_limit() {
         let good = Options::new(LockOptions::new(), 16);
-        let promises = Promises { fencing: true, ..Promises::none() };
-        assert!(good.check(&promises).is_ok());
+        let capabilities = Capabilities { fencing: true, ..Capabilities::none() };
+        assert!(good.check(&capabilities).is_ok());
         let (ms, lock) = (Duration::from_millis, LockOptions::new());
         let cases = [
             (Options { record_ttl: ms(999), ..good }, "record_ttl is 999ms"),
@@ -214,10 +192,10 @@ mod tests {
             (Options { lock: lock.with_name("two\nlines"), ..good }, "name"),
         ];
         for (options, text) in cases {
-            let error = options.check(&promises).unwrap_err().to_string();
+            let error = options.check(&capabilities).unwrap_err().to_string();
             assert!(error.contains(text), "{error}");
         }
-        assert_eq!(good.check(&Promises::none()), Err(BeginRejection::NoFencing));
+        assert_eq!(good.check(&Capabilities::none()), Err(BeginRejection::NoFencing));
     }
 
     #[test]

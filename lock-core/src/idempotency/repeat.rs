@@ -3,18 +3,18 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::store::BoxFuture;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::proto::{FAULT_PAUSES, OUTCOME_PAUSES};
+use crate::records::BoxFuture;
 
 /// How long a caller waits for the store.
 pub(super) const STORE_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long the keeper goes on with a claim or an abort behind the caller's back.
+/// How long the task goes on with a claim or an abort behind the caller's back.
 const KEEP_ASKING: Duration = Duration::from_secs(30);
 
-/// How long the keeper goes on with an outcome at most: it cannot be had again.
+/// How long the task goes on with an outcome at most: it cannot be had again.
 pub(super) const KEEP_COMPLETING: Duration = Duration::from_secs(10 * 60);
 
 /// How long one try with an outcome may take, whatever the store makes of its time.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct IdempotencyStats {
     /// Executions begun.
     pub executed: u64,
-    /// Executions completed, with a payload or a tombstone that the store has taken.
+    /// Executions completed, with a payload or without, that the store has taken.
     pub completed: u64,
     /// Duplicates that were given a payload.
     pub replayed: u64,
@@ -17,8 +17,8 @@ pub struct IdempotencyStats {
     pub in_flight: u64,
     /// Requests under a key that was used for another payload.
     pub mismatches: u64,
-    /// Duplicates of an execution that left a tombstone.
-    pub tombstones: u64,
+    /// Duplicates of an execution that left an outcome without payload.
+    pub without_payload: u64,
     /// Executions found without an outcome: those that were run again, and those refused.
     pub unknown: u64,
     /// Completions that came too late: another execution had taken over, so they were dropped.
@@ -41,7 +41,7 @@ pub(super) struct Counters {
     pub(super) replayed: Counter,
     pub(super) in_flight: Counter,
     pub(super) mismatches: Counter,
-    pub(super) tombstones: Counter,
+    pub(super) without_payload: Counter,
     pub(super) unknown: Counter,
     pub(super) stale_completions: Counter,
     pub(super) unwritten_completions: Counter,
@@ -57,7 +57,7 @@ impl Counters {
             replayed: self.replayed.get(),
             in_flight: self.in_flight.get(),
             mismatches: self.mismatches.get(),
-            tombstones: self.tombstones.get(),
+            without_payload: self.without_payload.get(),
             unknown: self.unknown.get(),
             stale_completions: self.stale_completions.get(),
             unwritten_completions: self.unwritten_completions.get(),

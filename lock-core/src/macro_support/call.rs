@@ -22,99 +22,26 @@ pub trait Acquire: Send {
     fn acquire(self) -> impl Future<Output = Result<Self::Held, AcquireError>> + Send;
 }
 
-/// Client, keys and options of a call. What is not given is the client's default, but for `wait`
-/// (2 s) and `retries` (1).
+/// Client, keys and options of a call.
 #[derive(Debug)]
 #[must_use]
 pub struct Call<K> {
     client: Option<LockClient>,
     keys: K,
-    wait: Duration,
-    retries: u32,
-    lease: Option<Duration>,
-    hold: Option<Duration>,
-    name: Option<&'static str>,
-    admission: Option<bool>,
-    reentrant: Option<bool>,
+    options: LockOptions,
 }
 
 impl<K> Call<K> {
-    /// A call with the default options.
-    pub fn new(client: Option<LockClient>, keys: K) -> Self {
-        Self {
-            client,
-            keys,
-            wait: WAIT,
-            retries: RETRIES,
-            lease: None,
-            hold: None,
-            name: None,
-            admission: None,
-            reentrant: None,
-        }
+    /// A call with these options, which began as [`options`] has them.
+    pub fn new(client: Option<LockClient>, keys: K, options: LockOptions) -> Self {
+        Self { client, keys, options }
     }
+}
 
-    /// Bounds one try.
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = wait;
-        self
-    }
-
-    /// Adds tries.
-    pub fn retries(mut self, retries: u32) -> Self {
-        self.retries = retries;
-        self
-    }
-
-    /// Sets the lease.
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = Some(lease);
-        self
-    }
-
-    /// Sets the hold limit.
-    pub fn hold(mut self, hold: Duration) -> Self {
-        self.hold = Some(hold);
-        self
-    }
-
-    /// Says what the lock is for.
-    pub fn name(mut self, name: &'static str) -> Self {
-        self.name = Some(name);
-        self
-    }
-
-    /// Says whether to be refused at once when waiting is of no use.
-    pub fn admission(mut self, admission: bool) -> Self {
-        self.admission = Some(admission);
-        self
-    }
-
-    /// Says whether to re-enter a lock that the surrounding scope holds.
-    pub fn reentrant(mut self, reentrant: bool) -> Self {
-        self.reentrant = Some(reentrant);
-        self
-    }
-
-    fn options(&self, client: &LockClient) -> LockOptions {
-        let mut options = client.defaults().with_wait(self.wait).with_retries(self.retries);
-        if let Some(lease) = self.lease {
-            options = options.with_lease(lease);
-        }
-        if let Some(hold) = self.hold {
-            options = options.with_hold_limit(hold);
-        }
-        if let Some(name) = self.name {
-            options = options.with_name(name);
-        }
-        if let Some(admission) = self.admission {
-            options = options.with_admission(admission);
-        }
-        if let Some(reentrant) = self.reentrant {
-            options = options.with_reentrant(reentrant);
-        }
-        options
-    }
+/// What a call does not say is the client's default, but for `wait` (2 s) and `retries` (1).
+#[must_use]
+pub fn options(client: Option<&LockClient>) -> LockOptions {
+    client.map(LockClient::defaults).unwrap_or_default().with_wait(WAIT).with_retries(RETRIES)
 }
 
 fn no_client() -> AcquireError {
@@ -126,8 +53,7 @@ impl Acquire for Call<OneKey> {
 
     async fn acquire(self) -> Result<LockGuard, AcquireError> {
         let client = self.client.as_ref().ok_or_else(no_client)?;
-        let options = self.options(client);
-        client.lock(self.keys.0).options(options).acquire().await
+        client.lock(self.keys.0).options(self.options).acquire().await
     }
 }
 
@@ -136,12 +62,11 @@ impl Acquire for Call<KeySet> {
 
     async fn acquire(self) -> Result<Vec<LockGuard>, AcquireError> {
         let client = self.client.as_ref().ok_or_else(no_client)?;
-        let options = self.options(client);
         let keys = bounded(self.keys)?;
         let started = clock::now();
         let mut guards = Vec::with_capacity(keys.len());
         for key in keys {
-            let options = share(options, clock::now().saturating_duration_since(started));
+            let options = share(self.options, clock::now().saturating_duration_since(started));
             guards.push(client.lock(key).options(options).acquire().await?);
         }
         Ok(guards)

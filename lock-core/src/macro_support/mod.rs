@@ -24,7 +24,7 @@ mod scope;
 #[cfg(feature = "axum")]
 pub use self::axum::{Answer, client_of_state};
 pub use self::body::{Cancelled, Reported};
-pub use self::call::{Acquire, Call};
+pub use self::call::{Acquire, Call, options};
 pub use self::client::ClientSource;
 pub use self::failure::{FromLockError, answer};
 pub use self::held::Held;

@@ -13,7 +13,7 @@ use crate::backend::{
 use crate::engine::clock;
 use crate::key::Key;
 
-/// See the module.
+/// A claim on a key of a store in this process.
 #[derive(Debug)]
 pub struct MemoryClaim {
     store: Arc<Store>,
@@ -21,7 +21,7 @@ pub struct MemoryClaim {
     id: ClaimId,
     terms: Terms,
     /// The store pokes it when the claim stands elsewhere than it was told.
-    news: Arc<Notify>,
+    events: Arc<Notify>,
     /// It was poked, and has not asked since.
     heard: bool,
     /// Where its tokens end, in a quorum.
@@ -37,8 +37,8 @@ impl MemoryClaim {
         id: ClaimId,
         terms: Terms,
     ) -> Self {
-        let news = Arc::new(Notify::new());
-        Self { store, key, id, terms, news, heard: false, tokens_at: None, door }
+        let events = Arc::new(Notify::new());
+        Self { store, key, id, terms, events, heard: false, tokens_at: None, door }
     }
 
     fn moment(&self) -> Moment {
@@ -46,8 +46,8 @@ impl MemoryClaim {
     }
 
     fn place(&self) -> Place {
-        let Terms { lease, fences, .. } = self.terms;
-        Place { claim: self.id, lease, fences, news: self.news.clone() }
+        let Terms { lease, tokens_max, .. } = self.terms;
+        Place { claim: self.id, lease, tokens_max, events: self.events.clone() }
     }
 }
 
@@ -57,14 +57,14 @@ impl Claim for MemoryClaim {
             return Err(Fault::new(FaultKind::Refused, "`memory:` serves exclusive locks only"));
         }
         self.heard = false;
-        let join = self.terms.patience.is_none_or(|patience| !patience.is_zero());
+        let join = self.terms.queues;
         let place = self.place();
         self.store.attempt(&self.key, place, join, &self.moment()).ok_or_else(unready)
     }
 
     async fn changed(&mut self) -> Change {
         if !self.heard {
-            self.news.notified().await;
+            self.events.notified().await;
             self.heard = true;
         }
         Change::Here
@@ -106,8 +106,8 @@ mod tests {
         let terms = Terms {
             lease,
             mode: Mode::Exclusive,
-            fences: 1,
-            patience: None,
+            tokens_max: 1,
+            queues: true,
             name: None,
             replicas: None,
         };

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::Memory;
 #[cfg(feature = "test-util")]
 use super::store::State;
-use crate::backend::{self, Enrolment, Fault, FaultKind, Look, SEEN_WITHIN};
+use crate::backend::{self, Enrolment, Fault, FaultKind, Probe, SEEN_WITHIN};
 use crate::engine::clock;
 
 /// What a store knows of itself as a member.
@@ -14,21 +14,21 @@ use crate::engine::clock;
 pub(super) struct Member {
     enrolment: Option<Enrolment>,
     /// Counts its starts.
-    life: u64,
+    incarnation: u64,
     started: Instant,
 }
 
 impl Member {
     pub(super) const fn new(started: Instant) -> Self {
-        Self { enrolment: None, life: 0, started }
+        Self { enrolment: None, incarnation: 0, started }
     }
 
     pub(super) fn serves(&self, gate: &Gate) -> bool {
         match gate {
             Gate::Open => true,
             Gate::Shut => false,
-            Gate::Under { enrolment, life } => {
-                *life == self.life && self.enrolment.as_ref() == Some(enrolment)
+            Gate::Under { enrolment, incarnation } => {
+                *incarnation == self.incarnation && self.enrolment.as_ref() == Some(enrolment)
             }
         }
     }
@@ -41,14 +41,14 @@ pub(super) enum Gate {
     #[default]
     Open,
     Shut,
-    /// While the store has this enrolment, and lives the life that it was looked at in.
+    /// While the store has this enrolment, and is in the incarnation that it was probed in.
     Under {
         enrolment: Arc<Enrolment>,
-        life: u64,
+        incarnation: u64,
     },
 }
 
-/// The gate of one client, and the life that it looked at the store in.
+/// The gate of one client, and the incarnation that it probed the store in.
 #[derive(Debug, Default)]
 pub(super) struct Door(Mutex<(Gate, u64)>);
 
@@ -63,27 +63,27 @@ impl Door {
 }
 
 pub(super) fn unready() -> Fault {
-    Fault::new(FaultKind::Unready, "the store has to be looked at first")
+    Fault::new(FaultKind::Unready, "the store has to be probed first")
 }
 
 impl backend::Member for Memory {
-    async fn look(&self) -> Result<Look, Fault> {
+    async fn probe(&self) -> Result<Probe, Fault> {
         let state = self.store.state();
         let (member, now) = (&state.member, clock::now());
-        self.door.state().1 = member.life;
-        Ok(Look {
+        self.door.state().1 = member.incarnation;
+        Ok(Probe {
             enrolment: member.enrolment.clone(),
-            life: member.life.to_string(),
+            incarnation: member.incarnation.to_string(),
             now: state.clock(now),
             up_for: now.saturating_duration_since(member.started),
             highest: state.highest(),
         })
     }
 
-    async fn enrol(&self, seen: &Look, enrolment: &Enrolment) -> Result<bool, Fault> {
+    async fn enrol(&self, seen: &Probe, enrolment: &Enrolment) -> Result<bool, Fault> {
         let mut state = self.store.state();
         let is_as_seen = state.member.enrolment == seen.enrolment
-            && state.member.life.to_string() == seen.life
+            && state.member.incarnation.to_string() == seen.incarnation
             && state.clock(clock::now()) <= seen.now + SEEN_WITHIN;
         if is_as_seen {
             state.member.enrolment = Some(enrolment.clone());
@@ -94,7 +94,9 @@ impl backend::Member for Memory {
     fn serve_under(&self, enrolment: Option<&Enrolment>) {
         let mut door = self.door.state();
         door.0 = match enrolment {
-            Some(enrolment) => Gate::Under { enrolment: Arc::new(enrolment.clone()), life: door.1 },
+            Some(enrolment) => {
+                Gate::Under { enrolment: Arc::new(enrolment.clone()), incarnation: door.1 }
+            }
             None => Gate::Shut,
         };
     }
@@ -112,8 +114,8 @@ impl Memory {
     pub fn restart(&self) {
         let mut state = self.store.state();
         state.clear();
-        let life = state.member.life + 1;
-        state.member = Member { life, ..Member::new(clock::now()) };
+        let incarnation = state.member.incarnation + 1;
+        state.member = Member { incarnation, ..Member::new(clock::now()) };
     }
 
     /// Forgets the same without a new start, as by `FLUSHALL`.
@@ -132,8 +134,8 @@ impl Memory {
     /// Starts anew with what it had when the image was made.
     pub fn restore(&self, image: &MemoryImage) {
         let mut state = self.store.state();
-        let life = state.member.life + 1;
+        let incarnation = state.member.incarnation + 1;
         *state = image.0.clone();
-        (state.member.life, state.member.started) = (life, clock::now());
+        (state.member.incarnation, state.member.started) = (incarnation, clock::now());
     }
 }

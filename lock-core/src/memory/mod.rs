@@ -7,6 +7,7 @@
 //! process as well.
 
 mod claim;
+pub(crate) mod driver;
 mod member;
 mod store;
 
@@ -20,15 +21,15 @@ use member::Door;
 pub use member::MemoryImage;
 use store::{Moment, Store};
 
-use crate::backend::{Backend, ClaimId, Fault, Promises, Terms};
+use crate::backend::{Backend, Capabilities, ClaimId, Fault, Terms};
 use crate::engine::clock;
-use crate::inspect::Inspection;
 use crate::key::Key;
+use crate::view::Inspection;
 
 /// Stores by name, as long as a client of theirs lives.
 static NAMED: OnceLock<Mutex<HashMap<String, Weak<Store>>>> = OnceLock::new();
 
-/// See the module. A clone is one more client of the same store.
+/// A lock store in this process. A clone is one more client of the same store.
 #[derive(Debug)]
 pub struct Memory {
     store: Arc<Store>,
@@ -86,8 +87,8 @@ impl Memory {
 impl Backend for Memory {
     type Claim = MemoryClaim;
 
-    fn promises(&self) -> Promises {
-        Promises {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
             fencing: true,
             fifo: true,
             push: true,
@@ -96,7 +97,7 @@ impl Backend for Memory {
             quorum: true,
             lease_min: Duration::from_millis(10),
             in_process: true,
-            ..Promises::none()
+            ..Capabilities::none()
         }
     }
 

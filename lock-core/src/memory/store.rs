@@ -8,10 +8,11 @@ use tokio::sync::Notify;
 
 use crate::backend::{Attempt, ClaimId, Grant, Renewal, Withdrawal};
 use crate::engine::{clock, wall};
-use crate::inspect::{Holder, Inspection, Waiter};
 use crate::key::Key;
-use crate::proto::{FenceRange, reserve, ticks};
+use crate::proto::{reserve, ticks};
 use crate::token::FencingToken;
+use crate::token::TokenBlock;
+use crate::view::{Holder, Inspection, Waiter};
 
 use super::member::{Gate, Member};
 
@@ -21,15 +22,15 @@ pub(super) struct Place {
     pub(super) claim: ClaimId,
     pub(super) lease: Duration,
     /// The most tokens to reserve for it.
-    pub(super) fences: u32,
-    pub(super) news: Arc<Notify>,
+    pub(super) tokens_max: u32,
+    pub(super) events: Arc<Notify>,
 }
 
 #[derive(Debug, Clone)]
 struct Owner {
     place: Place,
     until: Instant,
-    fences: FenceRange,
+    tokens: TokenBlock,
     handed_on: bool,
     revoke_requested: bool,
 }
@@ -63,7 +64,7 @@ struct Tokens {
     epoch_us: u64,
     epoch: Instant,
     /// No key that is not in the map ever had a token above this.
-    floor: u64,
+    token_min: u64,
 }
 
 /// When a request is served, over which client's gate, and the clock that tokens end at if not this
@@ -76,19 +77,19 @@ pub(super) struct Moment {
 }
 
 impl Tokens {
-    fn block(&self, last: Option<u64>, fences: u32, at: &Moment) -> FenceRange {
+    fn block(&self, last: Option<u64>, count: u32, at: &Moment) -> TokenBlock {
         let clock = at.tokens_at.unwrap_or_else(|| {
             let since = at.now.saturating_duration_since(self.epoch).as_micros();
             ticks(self.epoch_us + u64::try_from(since).unwrap_or(0))
         });
         match last {
-            None => reserve(None, clock.max(self.floor + 1), fences),
-            last => reserve(last, clock, fences),
+            None => reserve(None, clock.max(self.token_min + 1), count),
+            last => reserve(last, clock, count),
         }
     }
 }
 
-/// See the module.
+/// The keys of a store in this process, who holds each and who waits.
 #[derive(Debug)]
 pub(super) struct Store {
     state: Mutex<State>,
@@ -96,7 +97,7 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) fn new() -> Self {
-        let tokens = Tokens { epoch_us: wall::micros(), epoch: clock::now(), floor: 0 };
+        let tokens = Tokens { epoch_us: wall::micros(), epoch: clock::now(), token_min: 0 };
         Self { state: Mutex::new(State::new(tokens)) }
     }
 
@@ -144,7 +145,7 @@ impl Store {
         if position.is_none() && join {
             entry.queue.push_back(place);
             if let (1, Some(owner)) = (entry.queue.len(), &entry.owner) {
-                owner.place.news.notify_one();
+                owner.place.events.notify_one();
             }
         }
         let until = entry.owner.as_ref().map_or(now, |owner| owner.until);
@@ -166,8 +167,8 @@ impl Store {
             Some(owner) if owner.place.claim == place.claim => {
                 owner.until = now + place.lease;
                 if at.tokens_at.is_none() {
-                    owner.fences = tokens.block(entry.last, place.fences, at);
-                    entry.last = owner.fences.last();
+                    owner.tokens = tokens.block(entry.last, place.tokens_max, at);
+                    entry.last = owner.tokens.last();
                 }
                 Renewal::Held(entry.grant(now))
             }
@@ -219,7 +220,7 @@ impl Store {
         let owner = state.keys.get_mut(key).and_then(|entry| entry.owner.as_mut());
         let Some(owner) = owner.filter(|owner| now < owner.until) else { return false };
         owner.revoke_requested = true;
-        owner.place.news.notify_one();
+        owner.place.events.notify_one();
         true
     }
 
@@ -231,13 +232,13 @@ impl Store {
         entry.expire_at(at.now);
         let owner = entry.owner.take();
         if let Some(owner) = &owner {
-            owner.place.news.notify_one();
+            owner.place.events.notify_one();
         }
         match &at.gate {
             Gate::Open => entry.promote(tokens, at, owner.is_some()),
             // It hands the key to nobody: they ask.
             Gate::Shut | Gate::Under { .. } => {
-                entry.queue.iter().for_each(|place| place.news.notify_one());
+                entry.queue.iter().for_each(|place| place.events.notify_one());
             }
         }
         state.forget_if_idle(key);
@@ -250,7 +251,7 @@ impl Store {
         let Some(entry) = state.keys.get(key) else { return Inspection::default() };
         let owner = entry.owner.as_ref().filter(|owner| now < owner.until);
         let holder = owner.map(|owner| {
-            let token = owner.fences.first().map(FencingToken::new);
+            let token = owner.tokens.first().map(FencingToken::new);
             let left = owner.until.saturating_duration_since(now);
             Holder::new(owner.place.claim.to_string(), token, Some(left))
         });
@@ -275,23 +276,23 @@ impl State {
     /// No token of any key is greater.
     pub(super) fn highest(&self) -> u64 {
         let lasts = self.keys.values().filter_map(|entry| entry.last);
-        lasts.max().unwrap_or(0).max(self.tokens.floor)
+        lasts.max().unwrap_or(0).max(self.tokens.token_min)
     }
 
     /// Loses everything but the clock.
     #[cfg(feature = "test-util")]
     pub(super) fn clear(&mut self) {
         let member = self.member.clone();
-        *self = Self::new(Tokens { floor: 0, ..self.tokens.clone() });
+        *self = Self::new(Tokens { token_min: 0, ..self.tokens.clone() });
         self.member = member;
     }
 
-    /// A key that nobody holds or waits for leaves nothing but the floor of all tokens.
+    /// A key that nobody holds or waits for leaves nothing but the token_min of all tokens.
     fn forget_if_idle(&mut self, key: &Key) {
         let Self { keys, tokens, .. } = self;
         let idle = |entry: &&mut Entry| entry.owner.is_none() && entry.queue.is_empty();
         if let Some(entry) = keys.get_mut(key).filter(idle) {
-            tokens.floor = tokens.floor.max(entry.last.unwrap_or(0));
+            tokens.token_min = tokens.token_min.max(entry.last.unwrap_or(0));
             keys.remove(key);
             if keys.is_empty() {
                 keys.shrink_to(64);
@@ -304,12 +305,12 @@ impl State {
         if self.keys.len() < self.sweep_at {
             return;
         }
-        let floor = &mut self.tokens.floor;
+        let token_min = &mut self.tokens.token_min;
         self.keys.retain(|_, entry| {
             let owned = entry.owner.as_ref().is_some_and(|owner| now < owner.until);
             let keep = owned || !entry.queue.is_empty();
             if !keep {
-                *floor = (*floor).max(entry.last.unwrap_or(0));
+                *token_min = (*token_min).max(entry.last.unwrap_or(0));
             }
             keep
         });
@@ -336,30 +337,30 @@ impl Entry {
 
     fn promote(&mut self, tokens: &Tokens, at: &Moment, handed_on: bool) {
         if let Some(place) = self.queue.pop_front() {
-            place.news.notify_one();
+            place.events.notify_one();
             self.own(place, tokens, at, handed_on);
         }
     }
 
     fn own(&mut self, place: Place, tokens: &Tokens, at: &Moment, handed_on: bool) {
         let until = at.now + place.lease;
-        let fences = tokens.block(self.last, place.fences, at);
-        self.last = fences.last();
-        self.owner = Some(Owner { place, until, fences, handed_on, revoke_requested: false });
+        let tokens = tokens.block(self.last, place.tokens_max, at);
+        self.last = tokens.last();
+        self.owner = Some(Owner { place, until, tokens, handed_on, revoke_requested: false });
     }
 
     fn grant(&self, now: Instant) -> Grant {
         let wanted = !self.queue.is_empty();
         match &self.owner {
             Some(owner) => Grant {
-                fences: owner.fences,
+                tokens: owner.tokens,
                 valid_for: owner.until.saturating_duration_since(now),
                 wanted,
                 handed_on: owner.handed_on,
                 revoke_requested: owner.revoke_requested,
             },
             None => Grant {
-                fences: FenceRange::empty(),
+                tokens: TokenBlock::empty(),
                 valid_for: Duration::ZERO,
                 wanted,
                 handed_on: false,

@@ -1,9 +1,10 @@
 //! What is counted and timed, through the facade of the crate `metrics`. Feature `metrics`.
 //!
 //! [`names`] has each name, [`METRICS`] also its labels with all their values: no label is open
-//! (`member` has those that the URL of a quorum lists), and none is the key, so that a service with a million keys has as many series as one with ten.
-//! Nothing has to be set up here. Install a recorder before the first lock is taken (a gauge that
-//! went up unseen goes below zero later), and call [`describe`] once for the help texts.
+//! (`member` has those that the URL of a quorum lists), and none is the key, so that a service with
+//! a million keys has as many series as one with ten. Nothing has to be set up here. Install a
+//! recorder before the first lock is taken (a gauge that went up unseen goes below zero later), and
+//! call [`describe`] once for the help texts.
 //!
 //! Histograms are in seconds. A Prometheus exporter needs buckets for them, as summaries of
 //! several processes cannot be added up: [`SECONDS_BUCKETS`] for all names that end in `_seconds`.
@@ -13,7 +14,7 @@ pub(crate) mod series;
 
 use metrics::{Unit, with_recorder};
 
-use crate::engine::labels::{HANDOFFS, LOST, RefusedBy, WaitEnd};
+use crate::labels::{HANDOFFS, LOST, RefusedBy, Repeat, WaitEnd};
 
 /// Upper bounds in seconds that suit all histograms of this crate: from a hand-off inside a
 /// process to a wait that is given up.
@@ -60,10 +61,6 @@ impl Metric {
     }
 }
 
-/// What becomes of a request under an idempotency key.
-pub(crate) const IDEMPOTENT: [&str; 7] =
-    ["executed", "replayed", "in_flight", "mismatch", "tombstone", "unknown", "failed"];
-
 /// All metrics of this crate; those of idempotency are emitted with that feature.
 pub const METRICS: &[Metric] = &[
     Metric {
@@ -87,13 +84,13 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: names::REFUSED_TOTAL,
         kind: Kind::Counter,
-        labels: &[("cause", &RefusedBy::ALL)],
+        labels: &[("reason", &RefusedBy::ALL)],
         description: "Acquires that were refused without using up their wait",
     },
     Metric {
         name: names::LOST_TOTAL,
         kind: Kind::Counter,
-        labels: &[("cause", &LOST)],
+        labels: &[("reason", &LOST)],
         description: "Holds that were over before their release",
     },
     Metric {
@@ -150,7 +147,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         name: names::IDEMPOTENCY_REQUESTS_TOTAL,
         kind: Kind::Counter,
-        labels: &[("outcome", &IDEMPOTENT)],
+        labels: &[("outcome", &Repeat::ALL)],
         description: "Requests under an idempotency key",
     },
     Metric {

@@ -10,11 +10,11 @@ pub const HOLD_SECONDS: &str = "lock_hold_seconds";
 /// Grants that came straight from another holder. Label `kind`: `local` from a guard of this
 /// process without the store, `remote` from another claim by the store.
 pub const HANDOFFS_TOTAL: &str = "lock_handoffs_total";
-/// Acquires that were refused without using up their wait. Label `cause`: `line_full`,
+/// Acquires that were refused without using up their wait. Label `reason`: `line_full`,
 /// or `over_budget` where the wait was estimated to be longer than its budget.
 pub const REFUSED_TOTAL: &str = "lock_refused_total";
-/// Holds that were over before their release. Label `cause`: `expired`, `taken`, `hold_limit`,
-/// `shutdown`; see [`LostCause`](crate::LostCause).
+/// Holds that were over before their release. Label `reason`: `expired`, `taken`, `hold_limit`,
+/// `shutdown`; see [`LossReason`](crate::LossReason).
 pub const LOST_TOTAL: &str = "lock_lost_total";
 /// Renewals. Label `outcome`: `held`, `lost`, or `fault` without an answer.
 pub const RENEWALS_TOTAL: &str = "lock_renewals_total";
@@ -36,7 +36,7 @@ pub const MEMBER_REPAIRS_TOTAL: &str = "lock_quorum_repairs_total";
 /// How long a request to a member took, of those that were answered. Label `member`.
 pub const MEMBER_SECONDS: &str = "lock_quorum_member_seconds";
 /// Requests under an idempotency key. Label `outcome`: `executed`, `replayed`, `in_flight`,
-/// `mismatch`, `tombstone`, `unknown`, or `failed` without the lock or the records.
+/// `mismatch`, `without_payload`, `unknown`, or `failed` without the lock or the records.
 pub const IDEMPOTENCY_REQUESTS_TOTAL: &str = "idempotency_requests_total";
 /// Executions that ended after another had taken over; what they brought was refused.
 pub const IDEMPOTENCY_STALE_TOTAL: &str = "idempotency_stale_completions_total";

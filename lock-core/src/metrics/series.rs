@@ -6,9 +6,9 @@ use std::time::Duration;
 use metrics::{Key, Label, Level, Metadata, Recorder, with_recorder};
 
 use super::names;
-use crate::engine::labels::{HANDOFFS, LOST, RefusedBy, Told, WaitEnd};
 #[cfg(feature = "idempotency")]
-use crate::idempotency::{BeginError, Begun};
+use crate::labels::Repeat;
+use crate::labels::{HANDOFFS, LOST, RefusedBy, Told, WaitEnd};
 use crate::proto::Changes;
 
 static METADATA: Metadata<'static> = Metadata::new("lock_core", Level::INFO, Some(module_path!()));
@@ -29,8 +29,8 @@ macro_rules! keys {
 static WAIT: [Key; 7] = keys!(names::WAIT_SECONDS, [0 1 2 3 4 5 6], "outcome" = WaitEnd::ALL);
 static HOLD: Key = Key::from_static_name(names::HOLD_SECONDS);
 static HANDED_ON: [Key; 2] = keys!(names::HANDOFFS_TOTAL, [0 1], "kind" = HANDOFFS);
-static REFUSED: [Key; 2] = keys!(names::REFUSED_TOTAL, [0 1], "cause" = RefusedBy::ALL);
-static LOST_BY: [Key; 4] = keys!(names::LOST_TOTAL, [0 1 2 3], "cause" = LOST);
+static REFUSED: [Key; 2] = keys!(names::REFUSED_TOTAL, [0 1], "reason" = RefusedBy::ALL);
+static LOST_BY: [Key; 4] = keys!(names::LOST_TOTAL, [0 1 2 3], "reason" = LOST);
 /// By [`Told`]; only those of a renewal are ever counted.
 static RENEWED: [Key; 9] = keys!(names::RENEWALS_TOTAL, [0 1 2 3 4 5 6 7 8], "outcome" = Told::ALL);
 static STORE: [Key; 9] = keys!(
@@ -43,7 +43,7 @@ static STORE: [Key; 9] = keys!(
 static IDEMPOTENT: [Key; 7] = keys!(
     names::IDEMPOTENCY_REQUESTS_TOTAL,
     [0 1 2 3 4 5 6],
-    "outcome" = super::IDEMPOTENT
+    "outcome" = Repeat::ALL
 );
 #[cfg(feature = "idempotency")]
 static STALE: Key = Key::from_static_name(names::IDEMPOTENCY_STALE_TOTAL);
@@ -97,8 +97,8 @@ pub(crate) fn changed(changes: &Changes) {
         }
         if let Some(ended) = ended {
             time(to, &HOLD, ended.held_for);
-            if let Some(cause) = ended.lost {
-                add(to, &LOST_BY[cause as usize]);
+            if let Some(reason) = ended.lost {
+                add(to, &LOST_BY[reason as usize]);
             }
         }
         // A hand-off inside this process leaves it as it was.
@@ -120,19 +120,9 @@ pub(crate) fn asked(told: Told, took: Duration) {
     });
 }
 
-/// What became of a request under an idempotency key, as [`IDEMPOTENT`](super::IDEMPOTENT) has it.
 #[cfg(feature = "idempotency")]
-pub(crate) fn begun(begun: &Result<Begun, BeginError>) {
-    let nth = match begun {
-        Ok(Begun::Run(_)) => 0,
-        Ok(Begun::Replay(_)) => 1,
-        Ok(Begun::InFlight { .. }) => 2,
-        Ok(Begun::Mismatch) => 3,
-        Ok(Begun::Tombstone) => 4,
-        Ok(Begun::Unknown { .. }) => 5,
-        Err(_) => 6,
-    };
-    with_recorder(|to| add(to, &IDEMPOTENT[nth]));
+pub(crate) fn begun(what: Repeat) {
+    with_recorder(|to| add(to, &IDEMPOTENT[what as usize]));
 }
 
 #[cfg(feature = "idempotency")]

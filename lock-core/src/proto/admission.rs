@@ -22,7 +22,7 @@
 use std::time::{Duration, Instant};
 
 use super::quantiles::Samples;
-use crate::busy::Quantiles;
+use crate::view::Quantiles;
 
 /// Nothing is estimated from fewer samples.
 const SAMPLES_MIN: u64 = 8;
@@ -53,7 +53,11 @@ const DEVIATIONS: f64 = 1.64;
 /// as long as anybody waits.
 const DRIFT: f64 = 0.1;
 
-/// See the module.
+/// The estimator of one key: what its holds and waits were like of late.
+///
+/// It is told of each grant ([`granted`](Self::granted), or [`begins`](Self::begins) where nobody
+/// had waited), of each end of a hold ([`released`](Self::released)), and when the key lies
+/// [`idle`](Self::idle). Who comes asks [`refuses`](Self::refuses).
 #[derive(Debug)]
 pub(crate) struct Admission {
     /// In seconds.

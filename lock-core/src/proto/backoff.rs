@@ -4,9 +4,12 @@
 
 use std::time::Duration;
 
-/// Pauses between the tries of one acquire.
-pub(crate) const RETRY_PAUSES: Backoff =
+/// Pauses between the tries of one acquire, see [`retry_pause`].
+const RETRY_PAUSES: Backoff =
     Backoff { first: Duration::from_millis(50), longest: Duration::from_secs(1) };
+
+/// No pause between two tries of an acquire is shorter.
+const RETRY_PAUSE_LEAST: Duration = Duration::from_millis(1);
 
 /// Pauses between requests to a store that does not answer.
 pub(crate) const FAULT_PAUSES: Backoff =
@@ -24,7 +27,7 @@ pub(crate) const REDIRECT_PAUSES: Backoff =
     Backoff { first: Duration::from_millis(5), longest: Duration::from_millis(50) };
 
 /// Pauses between the looks at a member of a quorum that does not answer.
-pub(crate) const LOOK_PAUSES: Backoff =
+pub(crate) const PROBE_PAUSES: Backoff =
     Backoff { first: Duration::from_millis(200), longest: Duration::from_secs(1) };
 
 /// Pauses between the tries to keep an outcome, which may be large.
@@ -48,6 +51,13 @@ impl Backoff {
     }
 }
 
+/// The pause of an acquire that has made `tries` and has `left` of its budget. It takes half of
+/// that at most, so that there is time for the try behind it. None where too little is left.
+pub(crate) fn retry_pause(tries: u32, left: Duration, random: u32) -> Option<Duration> {
+    let pause = RETRY_PAUSES.pause(tries, random).min(left / 2);
+    (pause >= RETRY_PAUSE_LEAST).then_some(pause)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,5 +76,15 @@ mod tests {
     fn pauses_double_until_the_longest() {
         let bounds: Vec<_> = (1..8).map(|n| RETRY_PAUSES.pause(n, u32::MAX).as_millis()).collect();
         assert_eq!(bounds, [50, 100, 200, 400, 800, 1000, 1000]);
+    }
+
+    #[test]
+    fn a_retry_has_as_much_time_as_the_pause_before_it_and_none_is_made_in_the_last_moment() {
+        let ms = Duration::from_millis;
+        for (left, pause) in [(1_000, Some(50)), (60, Some(30)), (2, Some(1)), (1, None), (0, None)]
+        {
+            assert_eq!(retry_pause(1, ms(left), u32::MAX), pause.map(ms), "{left} ms left");
+        }
+        assert_eq!(retry_pause(9, Duration::MAX, u32::MAX), Some(ms(1_000)));
     }
 }

@@ -13,7 +13,7 @@ enum Slot<T> {
     Taken { prev: u32, next: u32, queued: bool, value: T },
 }
 
-/// See the module.
+/// A line of `T`, each in a seat of its own.
 #[derive(Debug)]
 pub(crate) struct Line<T> {
     slots: Vec<Slot<T>>,

@@ -9,7 +9,7 @@
 //! - [`quantiles`]: durations of late.
 //! - [`line`]: a FIFO whose members can leave from the middle.
 //! - [`children`]: the line in a ZooKeeper directory.
-//! - [`roll`]: which members of a quorum may grant.
+//! - [`membership`]: which members of a quorum may grant.
 //! - [`votes`]: what the members of a quorum say, and what it comes to.
 //! - [`session`]: until when a ZooKeeper session surely lives.
 
@@ -18,29 +18,30 @@ mod backoff;
 #[cfg(feature = "zookeeper")]
 pub(crate) mod children;
 mod cohort;
-mod fence;
 mod lease;
 mod line;
+mod membership;
 mod quantiles;
-mod roll;
+mod reason;
 #[cfg(feature = "zookeeper")]
 mod session;
+mod tokens;
 mod votes;
 
 #[cfg(feature = "idempotency")]
 pub(crate) use backoff::OUTCOME_PAUSES;
-pub(crate) use backoff::{FAULT_PAUSES, LOOK_PAUSES, RETRY_PAUSES};
+pub(crate) use backoff::{FAULT_PAUSES, PROBE_PAUSES, retry_pause};
 #[cfg(feature = "redis")]
 pub(crate) use backoff::{RECONNECT_PAUSES, REDIRECT_PAUSES};
 pub(crate) use cohort::{
-    Ask, Changes, Cohort, Counters, Effects, Entry, News, Overload, ReleaseAnswer, SeatId, Step,
+    Ask, Changes, Cohort, Counters, Effects, Entry, Event, Overload, ReleaseAnswer, SeatId, Step,
     Verdict,
 };
-pub use fence::FenceRange;
-pub(crate) use fence::{AHEAD_MAX, reserve, ticks};
 #[cfg(feature = "test-util")]
 pub(crate) use lease::margin;
-pub(crate) use roll::{Act, Enrol, Identity, Roll, Standing};
+pub(crate) use membership::{Act, Enrol, Identity, Membership, Standing};
+pub use reason::{BlockedBy, LossReason};
 #[cfg(feature = "zookeeper")]
 pub(crate) use session::SessionClock;
+pub(crate) use tokens::{AHEAD_MAX, reserve, ticks};
 pub(crate) use votes::{GRACE_MIN, Renewed, Ruling, Votes};

@@ -13,7 +13,7 @@ const BUCKETS: usize = 35 << SUB_BITS;
 /// When so many have come, what was before counts half.
 const MEMORY: u32 = 512;
 
-/// See the module.
+/// The durations of late.
 #[derive(Debug)]
 pub(crate) struct Samples {
     buckets: [u16; BUCKETS],

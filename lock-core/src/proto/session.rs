@@ -23,7 +23,10 @@ use super::lease::margin;
 const REMEMBERED: usize = 12;
 const APART: u32 = 24;
 
-/// See the module.
+/// Until when one session surely lives.
+///
+/// It is [started](Self::start) by the first answered write. Each later one is reported by
+/// [`proved`](Self::proved), and the next is due at [`beat_at`](Self::beat_at).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SessionClock {
     timeout: Duration,

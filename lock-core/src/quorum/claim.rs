@@ -14,14 +14,15 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Id};
 
 use super::Members;
-use super::member::{self, Command, Said, Served, Waits};
+use super::member::{self, Command, Event, Served, Waits};
 use crate::backend::{
     Attempt, Backend, Change, Claim, ClaimId, Fault, FaultKind, Grant, MemberClaim, Renewal, Terms,
     Withdrawal,
 };
 use crate::engine::clock::{self, Alarm};
 use crate::key::Key;
-use crate::proto::{FAULT_PAUSES, FenceRange, GRACE_MIN, Renewed, Ruling, Votes};
+use crate::proto::{FAULT_PAUSES, GRACE_MIN, Renewed, Ruling, Votes};
+use crate::token::TokenBlock;
 
 /// How long one verb may take. Members bound their own requests at 2 s, and say why.
 const VERB_WITHIN: Duration = Duration::from_millis(2_250);
@@ -30,7 +31,7 @@ const VERB_WITHIN: Duration = Duration::from_millis(2_250);
 /// members' pushes of one hand-off are apart.
 const MINORITY_KEPT: Duration = Duration::from_millis(20);
 
-/// See the module.
+/// A claim on a key at all members of a quorum.
 pub struct QuorumClaim<B> {
     members: Arc<Members<B>>,
     key: Key,
@@ -48,11 +49,11 @@ pub struct QuorumClaim<B> {
     rejoins: u32,
     held: bool,
     /// A push has come that the engine has not asked about.
-    news: bool,
+    is_told: bool,
     /// So has an answer that counts where the claim waits: the verb that it was for is over.
     late: bool,
     /// How long this round keeps a minority at least.
-    patience: Duration,
+    minority_max: Duration,
     /// How long a majority took to answer the last attempt.
     took: Duration,
     /// Why a member has not forgotten the claim yet.
@@ -78,9 +79,9 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
             polled_in: None,
             rejoins: 0,
             held: false,
-            news: false,
+            is_told: false,
             late: false,
-            patience: patience(),
+            minority_max: minority_max(),
             took: Duration::ZERO,
             stays: None,
             released: false,
@@ -126,22 +127,22 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
         asked.into_iter().filter(worth).collect()
     }
 
-    fn hear(&mut self, member: usize, said: Said) {
+    fn hear(&mut self, member: usize, said: Event) {
         let now = clock::now();
         let pause = |failures| FAULT_PAUSES.pause(failures, clock::random_bits());
         match said {
-            Said::Attempted(answer) => {
+            Event::Attempted(answer) => {
                 self.late |= matches!(answer, Ok(Attempt::Granted(_)));
                 self.votes.attempted(member, answer, now, pause);
             }
-            Said::Renewed(answer) => {
+            Event::Renewed(answer) => {
                 if matches!(answer, Ok(Renewal::Lost)) {
                     self.forget(member);
                 }
                 self.votes.renewed(member, answer);
             }
-            Said::Raised(to, answer) => self.votes.raised(member, to, answer, now, pause),
-            Said::Left(withdrawal) => {
+            Event::Raised(to, answer) => self.votes.raised(member, to, answer, now, pause),
+            Event::Left(withdrawal) => {
                 self.released |= withdrawal == Withdrawal::Released;
                 let denies = withdrawal != Withdrawal::Released && self.believed.contains(&member);
                 self.denied += usize::from(denies);
@@ -149,15 +150,15 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
                 self.forget(member);
                 self.votes.left(member);
             }
-            Said::Stays(fault) => self.stays = Some(fault),
-            Said::GaveUp(fault) => {
+            Event::Stays(fault) => self.stays = Some(fault),
+            Event::GaveUp(fault) => {
                 // Whatever is left there ends with its lease.
                 self.forget(member);
                 self.stays = Some(fault.clone());
                 self.votes.gave_up(member, fault, now, pause);
             }
-            Said::Changed => {
-                self.news = true;
+            Event::Changed => {
+                self.is_told = true;
                 self.votes.heard(member);
             }
         }
@@ -187,7 +188,7 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
     }
 
     /// Polls those once that have something to do.
-    async fn look(&mut self) {
+    async fn probe(&mut self) {
         poll_fn(|cx| {
             self.poll(cx, false);
             Poll::Ready(())
@@ -212,8 +213,8 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
     /// Hears what was answered since the last verb. What is pushed `changed` hears, and no other: a
     /// store may begin to listen when it is asked, and take what it is told of for all there is.
     async fn catch_up(&mut self) {
-        self.look().await;
-        (self.news, self.late) = (false, false);
+        self.probe().await;
+        (self.is_told, self.late) = (false, false);
     }
 
     /// Has these members told to forget the claim, as soon as they can be.
@@ -224,24 +225,20 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
             let within = self.terms.lease;
             self.tell(member, Command::Withdraw { clock: count, within });
         }
-        self.look().await;
-    }
-
-    fn is_patient(&self) -> bool {
-        self.terms.patience.is_none_or(|patience| !patience.is_zero())
+        self.probe().await;
     }
 
     /// Others have the key, or too few members answer: what this has of it keeps the others
     /// waiting as they keep this one waiting.
     async fn give_way(&mut self, now: Instant) -> Option<Duration> {
-        if !self.is_patient() {
+        if !self.terms.queues {
             // What is still under way would not be seen any more.
             self.leave(self.votes.to_leave()).await;
             return None;
         }
         let back = self.votes.give_back(now, self.minority_kept());
         if !back.is_empty() {
-            self.patience = patience();
+            self.minority_max = minority_max();
             self.leave(back).await;
         }
         self.votes.minority_left(now, self.minority_kept())
@@ -249,22 +246,22 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
 
     /// A minority is kept for longer than it takes to see that another was given back.
     fn minority_kept(&self) -> Duration {
-        self.patience.max(self.took * 2)
+        self.minority_max.max(self.took * 2)
     }
 
     fn granted(
         &mut self,
-        fences: FenceRange,
+        tokens: TokenBlock,
         until: Instant,
         began: Instant,
         wanted: bool,
         handed_on: bool,
     ) -> Grant {
         self.held = true;
-        self.members.count.has_seen(fences.last().unwrap_or(0));
+        self.members.count.has_seen(tokens.last().unwrap_or(0));
         // The members were asked a moment later than the quorum.
         let valid_for = until.saturating_duration_since(began).min(self.terms.lease);
-        Grant { fences, valid_for, wanted, handed_on, revoke_requested: false }
+        Grant { tokens, valid_for, wanted, handed_on, revoke_requested: false }
     }
 }
 
@@ -275,7 +272,7 @@ fn place_of(claim: ClaimId, nth: u32) -> ClaimId {
 }
 
 /// [`MINORITY_KEPT`] and what chance adds.
-fn patience() -> Duration {
+fn minority_max() -> Duration {
     let part = f64::from(clock::random_bits()) / f64::from(u32::MAX);
     MINORITY_KEPT + (MINORITY_KEPT * 2).mul_f64(part)
 }
@@ -293,8 +290,8 @@ impl<B: Backend<Claim: MemberClaim>> Claim for QuorumClaim<B> {
         loop {
             let now = clock::now();
             let until = match self.votes.attempt(began, now) {
-                Ruling::Granted { fences, until, wanted, handed_on } => {
-                    let grant = self.granted(fences, until, began, wanted, handed_on);
+                Ruling::Granted { tokens, until, wanted, handed_on } => {
+                    let grant = self.granted(tokens, until, began, wanted, handed_on);
                     return Ok(Attempt::Granted(grant));
                 }
                 Ruling::Blocked { ahead, recheck } => {
@@ -302,7 +299,7 @@ impl<B: Backend<Claim: MemberClaim>> Claim for QuorumClaim<B> {
                     self.late = false;
                     self.took = now.saturating_duration_since(began);
                     let left = self.give_way(now).await;
-                    if !self.is_patient() {
+                    if !self.terms.queues {
                         // Nobody need withdraw what was told "blocked".
                         self.hand_over();
                     }
@@ -334,10 +331,10 @@ impl<B: Backend<Claim: MemberClaim>> Claim for QuorumClaim<B> {
     }
 
     async fn changed(&mut self) -> Change {
-        // A member that joins the others while they hold is no news.
+        // A member that joins the others while they hold is no is_told.
         poll_fn(|cx| {
             self.poll(cx, true);
-            let is_news = self.news || (self.late && !self.held);
+            let is_news = self.is_told || (self.late && !self.held);
             if is_news { Poll::Ready(Change::Here) } else { Poll::Pending }
         })
         .await
@@ -360,7 +357,7 @@ impl<B: Backend<Claim: MemberClaim>> Claim for QuorumClaim<B> {
             match self.votes.renewal(now) {
                 Renewed::Held { until, wanted } => {
                     // The tokens of the grant are all there are: more would have to be agreed on.
-                    let none = FenceRange::empty();
+                    let none = TokenBlock::empty();
                     let grant = self.granted(none, until, began, wanted, false);
                     return Ok(Renewal::Held(grant));
                 }

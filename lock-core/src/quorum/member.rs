@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 use futures_util::task::AtomicWaker;
 
 use super::Members;
-use super::council::Council;
+use super::membership::MembershipState;
 use crate::backend::{
     Attempt, Enrolment, Fault, FaultKind, Grant, MemberClaim, Renewal, Withdrawal,
 };
 use crate::engine::clock;
-use crate::proto::{FAULT_PAUSES, FenceRange};
+use crate::proto::FAULT_PAUSES;
+use crate::token::TokenBlock;
 
 /// What the quorum asks of a member.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ pub(super) enum Command {
 
 /// What a member says.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum Event {
     Attempted(Result<Attempt, Fault>),
     Renewed(Result<Renewal, Fault>),
     Raised(u64, Result<bool, Fault>),
@@ -83,7 +84,7 @@ struct Line {
     /// something else, and what was not begun before it need not be.
     next: Option<Command>,
     /// Taken before it is polled again.
-    said: Option<Said>,
+    said: Option<Event>,
     /// When it was woken since the last poll, which may be long before the next.
     woken_at: Option<Instant>,
     /// The same for the poll under way: when what it finds has come.
@@ -145,7 +146,7 @@ impl Served {
 
     /// Polls it if there is something to poll for, until it says something; `None` if it does not
     /// yet.
-    pub(super) fn poll(&mut self) -> Option<Said> {
+    pub(super) fn poll(&mut self) -> Option<Event> {
         if !self.slot.is_woken.swap(false, Ordering::AcqRel) {
             return None;
         }
@@ -155,11 +156,11 @@ impl Served {
         if polled.is_err() {
             // It is not polled again.
             self.owes = 0;
-            return Some(Said::GaveUp(Fault::new(FaultKind::Transient, "a member panicked")));
+            return Some(Event::GaveUp(Fault::new(FaultKind::Transient, "a member panicked")));
         }
         let said = self.slot.line().said.take()?;
         self.slot.is_woken.store(true, Ordering::Release);
-        self.owes -= u32::from(!matches!(said, Said::Stays(_) | Said::Changed));
+        self.owes -= u32::from(!matches!(said, Event::Stays(_) | Event::Changed));
         Some(said)
     }
 }
@@ -197,7 +198,7 @@ impl Slot {
     }
 
     /// Whoever hears it polls again.
-    async fn say(&self, said: Said) {
+    async fn say(&self, said: Event) {
         self.line().said = Some(said);
         poll_fn(|_| if self.line().said.is_none() { Poll::Ready(()) } else { Poll::Pending }).await;
     }
@@ -224,12 +225,12 @@ async fn serve<B>(place: Place<B>, mut claim: impl MemberClaim) -> Infallible {
             command = slot.command() => command,
             _ = claim.changed(), if listens => {
                 listens = false;
-                slot.say(Said::Changed).await;
+                slot.say(Event::Changed).await;
                 continue;
             }
             () = place.is_good(), if unready => {
                 unready = false;
-                slot.say(Said::Changed).await;
+                slot.say(Event::Changed).await;
                 continue;
             }
         };
@@ -238,15 +239,15 @@ async fn serve<B>(place: Place<B>, mut claim: impl MemberClaim) -> Infallible {
             Command::Attempt { clock } => {
                 let answer;
                 (answer, is_asked) = place.attempt(&mut claim, clock).await;
-                let is_good = |council: &Arc<Council>| council.good(member).is_some();
-                unready = answer.is_err() && place.council().is_some_and(|it| !is_good(it));
-                Said::Attempted(answer)
+                let is_good = |membership: &Arc<MembershipState>| membership.good(member).is_some();
+                unready = answer.is_err() && place.membership().is_some_and(|it| !is_good(it));
+                Event::Attempted(answer)
             }
             Command::Renew { clock } => {
                 claim.count_from(clock);
-                Said::Renewed(place.ask(claim.renew()).await)
+                Event::Renewed(place.ask(claim.renew()).await)
             }
-            Command::Raise { to } => Said::Raised(to, place.ask(claim.raise(to)).await),
+            Command::Raise { to } => Event::Raised(to, place.ask(claim.raise(to)).await),
             Command::Withdraw { clock, within } => {
                 unready = false;
                 claim.count_from(place.clock(clock));
@@ -256,14 +257,14 @@ async fn serve<B>(place: Place<B>, mut claim: impl MemberClaim) -> Infallible {
         };
         // What the claim has to tell it tells until it is asked: where that could not be, this would
         // hear the same for ever.
-        listens = is_asked && !matches!(said, Said::Left(_) | Said::GaveUp(_));
+        listens = is_asked && !matches!(said, Event::Left(_) | Event::GaveUp(_));
         slot.say(said).await;
     }
 }
 
 impl<B> Place<B> {
-    fn council(&self) -> Option<&Arc<Council>> {
-        self.members.council.as_ref()
+    fn membership(&self) -> Option<&Arc<MembershipState>> {
+        self.members.membership.as_ref()
     }
 
     /// Runs a request to its end, and notes whether the store has answered.
@@ -276,52 +277,52 @@ impl<B> Place<B> {
         let silent = |fault: &Fault| fault.kind() == FaultKind::Transient;
         if answer.as_ref().is_err_and(silent) {
             // It may be gone, or started anew: found out and mended though nobody asks again.
-            if let Some(council) = self.council()
-                && let Some(enrolment) = council.good(self.member)
+            if let Some(membership) = self.membership()
+                && let Some(enrolment) = membership.good(self.member)
             {
-                council.unsee(self.member, &enrolment);
+                membership.unsee(self.member, &enrolment);
             }
         } else {
             health.answered();
-            if let Some(council) = self.council() {
-                council.seats[self.member].answers(sent, self.slot.came_at());
+            if let Some(membership) = self.membership() {
+                membership.seats[self.member].answers(sent, self.slot.came_at());
             }
         }
         answer
     }
 
     async fn is_good(&self) {
-        match self.council() {
-            Some(council) => council.is_good(self.member).await,
+        match self.membership() {
+            Some(membership) => membership.is_good(self.member).await,
             None => std::future::pending().await,
         }
     }
 
-    /// Attempts where the member may be asked, and once more if it says that it must be looked at
+    /// Attempts where the member may be asked, and once more if it says that it must be probed
     /// first: its connection is a new one. Also whether the claim was asked.
     async fn attempt(
         &self,
         claim: &mut impl MemberClaim,
         clock: u64,
     ) -> (Result<Attempt, Fault>, bool) {
-        let Some(council) = self.council() else {
+        let Some(membership) = self.membership() else {
             claim.count_from(clock);
             return (self.ask(claim.attempt()).await, true);
         };
         let mut unready = None;
         for _ in 0..2 {
-            let enrolment = match council.admit(self.member).await {
+            let enrolment = match membership.admit(self.member).await {
                 Ok(enrolment) => enrolment,
                 Err(fault) => return (Err(fault), unready.is_some()),
             };
             claim.count_from(above(&enrolment, clock));
             let answer = match self.ask(claim.attempt()).await {
                 Err(fault) if fault.kind() == FaultKind::Unready => {
-                    council.unsee(self.member, &enrolment);
+                    membership.unsee(self.member, &enrolment);
                     unready = Some(fault);
                     continue;
                 }
-                Ok(Attempt::Granted(_)) if !council.is_still(self.member, &enrolment) => {
+                Ok(Attempt::Granted(_)) if !membership.is_still(self.member, &enrolment) => {
                     let what = "a member lost its data while it was asked";
                     Err(Fault::new(FaultKind::Unready, what))
                 }
@@ -336,46 +337,48 @@ impl<B> Place<B> {
 
     /// Where a block of tokens ends that the member reserves.
     fn clock(&self, clock: u64) -> u64 {
-        let floor = self.council().map_or(0, |council| council.seats[self.member].floor());
-        clock.max(floor + 1)
+        let token_min =
+            self.membership().map_or(0, |membership| membership.seats[self.member].token_min());
+        clock.max(token_min + 1)
     }
 }
 
-fn floor(enrolment: &Enrolment) -> u64 {
-    enrolment.floor.unwrap_or(0)
+fn token_min(enrolment: &Enrolment) -> u64 {
+    enrolment.token_min.unwrap_or(0)
 }
 
 fn above(enrolment: &Enrolment, clock: u64) -> u64 {
-    clock.max(floor(enrolment) + 1)
+    clock.max(token_min(enrolment) + 1)
 }
 
-/// A member that was restored may remember less of a key than its floor: its tokens begin there.
+/// A member that was restored may remember less of a key than its minimum token: its tokens begin
+/// there.
 fn cut(grant: Grant, enrolment: &Enrolment) -> Result<Grant, Fault> {
-    let (Some(first), Some(last)) = (grant.fences.first(), grant.fences.last()) else {
+    let (Some(first), Some(last)) = (grant.tokens.first(), grant.tokens.last()) else {
         return Ok(grant);
     };
-    let fences = FenceRange::new(first.max(floor(enrolment) + 1), last);
-    if fences.left() == 0 {
+    let tokens = TokenBlock::new(first.max(token_min(enrolment) + 1), last);
+    if tokens.left() == 0 {
         let what = "a member holds the key for this claim by a grant that it had lost";
         return Err(Fault::new(FaultKind::Unready, what));
     }
-    Ok(Grant { fences, ..grant })
+    Ok(Grant { tokens, ..grant })
 }
 
 /// Withdraws, again and again for as long as the lease may last.
-async fn leave<B>(place: &Place<B>, claim: &mut impl MemberClaim, until: Instant) -> Said {
+async fn leave<B>(place: &Place<B>, claim: &mut impl MemberClaim, until: Instant) -> Event {
     let mut failures = 0;
     loop {
         match place.ask(claim.withdraw()).await {
             // An earlier try took effect, and only its answer was lost.
-            Ok(_) if failures > 0 => return Said::Left(Withdrawal::Released),
-            Ok(withdrawal) => return Said::Left(withdrawal),
+            Ok(_) if failures > 0 => return Event::Left(Withdrawal::Released),
+            Ok(withdrawal) => return Event::Left(withdrawal),
             Err(fault) if !fault.is_transient() || clock::now() >= until => {
-                return Said::GaveUp(fault);
+                return Event::GaveUp(fault);
             }
             Err(fault) => {
                 failures += 1;
-                place.slot.say(Said::Stays(fault)).await;
+                place.slot.say(Event::Stays(fault)).await;
             }
         }
         clock::alarm(clock::now() + FAULT_PAUSES.pause(failures, clock::random_bits())).await;
@@ -392,7 +395,7 @@ mod tests {
 
     impl Claim for Insistent {
         async fn attempt(&mut self) -> Result<Attempt, Fault> {
-            unreachable!("nobody has looked at the member")
+            unreachable!("nobody has probed the member")
         }
 
         async fn changed(&mut self) -> Change {
@@ -419,8 +422,8 @@ mod tests {
     /// The driver of the key would go round for it, and let nothing else run.
     #[tokio::test(start_paused = true)]
     async fn a_claim_that_could_not_be_asked_is_not_heard_until_it_was() {
-        let council = Council::new(&["a".to_owned()], |_| {});
-        let members = Members::new(vec![()], Some(council.into()), Duration::from_secs(9));
+        let membership = MembershipState::new(&["a".to_owned()], |_| {});
+        let members = Members::new(vec![()], Some(membership.into()), Duration::from_secs(9));
         let waits = Arc::new(Waits::default());
         let mut served = Served::new(&members.into(), 0, Insistent, waits.clone());
         served.ask(Command::Attempt { clock: 1 });
@@ -431,7 +434,7 @@ mod tests {
             })
             .await
         };
-        assert!(matches!(says().await, Said::Attempted(Err(_))));
+        assert!(matches!(says().await, Event::Attempted(Err(_))));
         let more = tokio::time::timeout(Duration::from_secs(60), says()).await;
         assert!(more.is_err(), "{more:?}");
     }

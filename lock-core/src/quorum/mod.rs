@@ -12,17 +12,21 @@
 //!
 //! A store that lost its data would grant again what it has granted before, and two lists of
 //! members that differ would grant one key twice. A [managed](Quorum::managed) quorum sees to
-//! both, `proto/roll/` has the rules; of one that is [not](Quorum::new), the application must.
+//! both, `proto/membership/` has the rules; of one that is [not](Quorum::new), the application must.
 //!
-//! - `claim`: the verbs of one claim. - `member`: what it does at one member. - `charter`: which quorum
-//!   it is. - `council`: how the members stand. - `session`: the task that sees to them. - `health`:
-//!   which members are worth asking. - `report`: who holds a key, and how the members are.
+//! - `claim`: the verbs of one claim.
+//! - `member`: what it does at one member.
+//! - `config`: which quorum it is.
+//! - `membership`: how the members stand.
+//! - `session`: the task that sees to them.
+//! - `health`: which members are worth asking.
+//! - `report`: who holds a key, and how the members are.
 
-mod charter;
 mod claim;
-mod council;
+mod config;
 mod health;
 mod member;
+mod membership;
 mod report;
 mod series;
 mod session;
@@ -31,20 +35,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-pub use charter::Charter;
-use charter::{MEMBERS_MAX, MEMBERS_MIN};
 pub use claim::QuorumClaim;
-use council::Council;
+pub use config::MembershipConfig;
+use config::{MEMBERS_MAX, MEMBERS_MIN};
 use health::Health;
+use membership::MembershipState;
 
-use crate::backend::{Backend, ClaimId, Fault, Member, MemberClaim, Promises, Terms};
+use crate::backend::{
+    Backend, Capabilities, ClaimId, DURATION_MAX, Fault, Member, MemberClaim, Terms, UrlError,
+    UrlPart,
+};
 use crate::engine::wall;
-use crate::inspect::Inspection;
 use crate::key::Key;
-use crate::options::DURATION_MAX;
 use crate::proto::{AHEAD_MAX, ticks};
+use crate::view::Inspection;
 
-/// See the module.
+/// A store that grants a key where a majority of its members, stores of their own, has granted it.
 #[derive(Debug)]
 pub struct Quorum<B> {
     members: Arc<Members<B>>,
@@ -57,14 +63,14 @@ struct Members<B> {
     health: Vec<Health>,
     count: Count,
     /// Of a managed quorum.
-    council: Option<Arc<Council>>,
+    membership: Option<Arc<MembershipState>>,
     lease_max: Duration,
 }
 
 impl<B> Members<B> {
-    fn new(all: Vec<B>, council: Option<Arc<Council>>, lease_max: Duration) -> Self {
+    fn new(all: Vec<B>, membership: Option<Arc<MembershipState>>, lease_max: Duration) -> Self {
         let health = all.iter().map(|_| Health::default()).collect();
-        Self { all, health, count: Count::default(), council, lease_max }
+        Self { all, health, count: Count::default(), membership, lease_max }
     }
 }
 
@@ -103,10 +109,10 @@ pub enum QuorumError {
         /// How many were given.
         given: usize,
     },
-    /// The charter does not fit the stores.
+    /// The configuration does not fit the stores.
     #[error("{given} names of members for {stores} stores")]
     Names {
-        /// How many names the charter has.
+        /// How many names the configuration has.
         given: usize,
         /// How many stores were given.
         stores: usize,
@@ -129,7 +135,7 @@ pub enum QuorumError {
         /// What was given.
         given: Duration,
     },
-    /// [`Promises::quorum`] does not hold.
+    /// [`Capabilities::quorum`] does not hold.
     #[error("the store at place {place} cannot be a member of a quorum")]
     Unfit {
         /// Its place among those given, from 0.
@@ -137,10 +143,21 @@ pub enum QuorumError {
     },
 }
 
+impl From<QuorumError> for UrlError {
+    /// Of a URL whose hosts are the members.
+    fn from(error: QuorumError) -> Self {
+        let part = match error {
+            QuorumError::Name { .. } | QuorumError::LeaseMax { .. } => UrlPart::Parameters,
+            _ => UrlPart::Hosts,
+        };
+        Self::new(part, error.to_string())
+    }
+}
+
 impl<B: Backend<Claim: MemberClaim>> Quorum<B> {
     /// A quorum of these stores, at least three, the same in each process that shares its locks.
     /// An odd number is best: one more stands no further failure. Whose claims are a
-    /// [`MemberClaim`] can be one; [`Promises::quorum`] says whether it is.
+    /// [`MemberClaim`] can be one; [`Capabilities::quorum`] says whether it is.
     ///
     /// Nothing looks after the members: the application vouches that every client has the same
     /// list, and that a store which may have lost data is kept away for the longest lease and
@@ -155,8 +172,8 @@ impl<B: Backend<Claim: MemberClaim>> Quorum<B> {
         Ok(Self { members: Arc::new(members) })
     }
 
-    fn promise(&self, promise: impl Fn(Promises) -> bool) -> bool {
-        self.members.all.iter().all(|member| promise(member.promises()))
+    fn promise(&self, promise: impl Fn(Capabilities) -> bool) -> bool {
+        self.members.all.iter().all(|member| promise(member.capabilities()))
     }
 }
 
@@ -164,34 +181,34 @@ impl<M: Member> Quorum<M> {
     /// A quorum that sees to its members: each keeps in its store which quorum it is of. A store
     /// that lost its data, or was started anew, grants nothing until the longest lease is over,
     /// and then only above the tokens of the others; a client of another list is refused for good.
-    /// Members are looked at when they are first asked, over each new connection, and when they
+    /// Members are probed when they are first asked, over each new connection, and when they
     /// refuse; see [`open`](Self::open).
     ///
     /// # Errors
     ///
-    /// [`QuorumError`] for a charter that is none or does not fit the stores, and for a store that
-    /// cannot be a member.
-    pub fn managed(members: Vec<M>, charter: Charter) -> Result<Self, QuorumError> {
+    /// [`QuorumError`] for a configuration that is none or does not fit the stores, and for a store
+    /// that cannot be a member.
+    pub fn managed(members: Vec<M>, config: MembershipConfig) -> Result<Self, QuorumError> {
         check(&members)?;
-        let identity = charter.check(members.len())?;
+        let identity = config.check(members.len())?;
         let members = Arc::new_cyclic(|this: &Weak<Members<M>>| {
             for member in &members {
                 member.serve_under(None);
             }
-            let council = Arc::new_cyclic(|council: &Weak<Council>| {
-                let (this, council) = (this.clone(), council.clone());
-                Council::new(&charter.members, move |call| {
-                    if let Some(council) = council.upgrade() {
-                        session::start(this.clone(), council, identity.clone(), call);
+            let membership = Arc::new_cyclic(|membership: &Weak<MembershipState>| {
+                let (this, membership) = (this.clone(), membership.clone());
+                MembershipState::new(&config.members, move |call| {
+                    if let Some(membership) = membership.upgrade() {
+                        session::start(this.clone(), membership, identity.clone(), call);
                     }
                 })
             });
-            Members::new(members, Some(council), charter.lease_max())
+            Members::new(members, Some(membership), config.lease_max())
         });
         Ok(Self { members })
     }
 
-    /// Looks at all members, and waits until a majority has answered; those that are late go on
+    /// Probes at all members, and waits until a majority has answered; those that are late go on
     /// being looked for in the background.
     ///
     /// # Errors
@@ -200,10 +217,10 @@ impl<M: Member> Quorum<M> {
     ///
     /// # Cancel safety
     ///
-    /// The members go on to be looked at.
+    /// The members go on to be probed.
     pub async fn open(&self) -> Result<(), Fault> {
-        match &self.members.council {
-            Some(council) => council.open().await,
+        match &self.members.membership {
+            Some(membership) => membership.open().await,
             None => Ok(()),
         }
     }
@@ -213,7 +230,7 @@ fn check<B: Backend>(members: &[B]) -> Result<(), QuorumError> {
     if members.len() < MEMBERS_MIN {
         return Err(QuorumError::TooFew { given: members.len() });
     }
-    match members.iter().position(|member| !member.promises().quorum) {
+    match members.iter().position(|member| !member.capabilities().quorum) {
         Some(place) => Err(QuorumError::Unfit { place }),
         None => Ok(()),
     }
@@ -222,16 +239,16 @@ fn check<B: Backend>(members: &[B]) -> Result<(), QuorumError> {
 impl<B: Backend<Claim: MemberClaim>> Backend for Quorum<B> {
     type Claim = QuorumClaim<B>;
 
-    fn promises(&self) -> Promises {
-        let leases = self.members.all.iter().map(|member| member.promises().lease_min);
-        Promises {
+    fn capabilities(&self) -> Capabilities {
+        let leases = self.members.all.iter().map(|member| member.capabilities().lease_min);
+        Capabilities {
             fencing: true,
             push: self.promise(|member| member.push),
             force_release: self.promise(|member| member.force_release),
             in_process: self.promise(|member| member.in_process),
             lease_min: leases.max().unwrap_or(Duration::ZERO),
             lease_max: self.members.lease_max,
-            ..Promises::none()
+            ..Capabilities::none()
         }
     }
 

@@ -5,11 +5,11 @@ use std::time::Instant;
 use futures_util::future::join_all;
 
 use super::Members;
-use super::council::{Council, Standing};
+use super::membership::{MembershipState, Standing};
 use crate::backend::{Backend, Fault, FaultKind};
 use crate::engine::clock;
-use crate::inspect::{Holder, Inspection, MemberHealth, MemberState, Waiter};
 use crate::key::Key;
+use crate::view::{Holder, Inspection, MemberHealth, MemberState, Waiter};
 
 /// The digits of a claim's id that its places at members have in common.
 const CLAIM_DIGITS: usize = 24;
@@ -30,7 +30,7 @@ pub(super) async fn inspect<B: Backend>(members: &Members<B>, key: &Key) -> Answ
     }
     let holder = holder(&seen, majority);
     let claim = holder.as_ref().map(|holder| holder.claim.as_str());
-    let health = health(members.council.as_deref(), &answers, claim);
+    let health = health(members.membership.as_deref(), &answers, claim);
     Ok(Inspection::new(holder, waiters(&seen, majority)).with_members(health))
 }
 
@@ -83,16 +83,20 @@ fn waiters(seen: &[&Inspection], majority: usize) -> Vec<Waiter> {
     waiters.map(|waiter| Waiter { claim: common(&waiter.claim).to_owned(), ..waiter }).collect()
 }
 
-fn health(council: Option<&Council>, answers: &[Answer], claim: Option<&str>) -> Vec<MemberHealth> {
+fn health(
+    membership: Option<&MembershipState>,
+    answers: &[Answer],
+    claim: Option<&str>,
+) -> Vec<MemberHealth> {
     let now = clock::now();
     let each = answers.iter().enumerate().map(|(member, answer)| {
-        let seat = council.map(|council| &council.seats[member]);
+        let seat = membership.map(|membership| &membership.seats[member]);
         let here = answer.as_ref().ok().and_then(|seen| seen.holder.as_ref());
         let here = here.filter(|holder| Some(common(&holder.claim)) == claim);
-        let state = match council {
-            Some(council) if council.is_foreign(member) => MemberState::AnotherQuorum,
+        let state = match membership {
+            Some(membership) if membership.is_foreign(member) => MemberState::AnotherQuorum,
             _ if answer.is_err() => MemberState::Unreachable,
-            Some(council) => state(&council.seats[member].standing(), now),
+            Some(membership) => state(&membership.seats[member].standing(), now),
             None => MemberState::Ready,
         };
         let answered = seat.and_then(|seat| seat.answered());
@@ -109,7 +113,7 @@ fn health(council: Option<&Council>, answers: &[Answer], claim: Option<&str>) ->
 
 fn state(standing: &Standing, now: Instant) -> MemberState {
     match standing {
-        Standing::Unseen => MemberState::Looking,
+        Standing::Unseen => MemberState::Probing,
         Standing::Good(_) => MemberState::Ready,
         Standing::Early { until } => {
             MemberState::Quarantined { left: until.saturating_duration_since(now) }

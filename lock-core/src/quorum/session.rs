@@ -1,6 +1,7 @@
-//! The task that sees to the members: it looks at those that must be looked at, and writes what
-//! proto/roll says, until all is well or nobody has the quorum any more. Renewals and withdrawals do
-//! not wait for it; where attempts do that the conductor makes, it runs beside the conductor.
+//! The task that sees to the members: it probes those that must be probed, and writes what
+//! proto/membership says, until all is well or nobody has the quorum any more. Renewals and
+//! withdrawals do not wait for it; where attempts do that the conductor makes, it runs beside the
+//! conductor.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -10,21 +11,21 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 
 use super::Members;
-use super::council::{Call, Council, Standing};
-use crate::backend::{Enrolment, Fault, FaultKind, Look, Member};
+use super::membership::{Call, MembershipState, Standing};
+use crate::backend::{Enrolment, Fault, FaultKind, Member, Probe};
 use crate::engine::clock;
-use crate::proto::{self, Act, Enrol, Identity, LOOK_PAUSES, Roll};
+use crate::proto::{self, Act, Enrol, Identity, Membership, PROBE_PAUSES};
 
-/// Looks at one member are at least so far apart.
-const LOOKS_APART: Duration = Duration::from_millis(10);
+/// Probes at one member are at least so far apart.
+const PROBES_APART: Duration = Duration::from_millis(10);
 
 /// What a request to a member came to.
-enum Heard {
-    Looked { sent: Instant, answer: Result<Look, Fault> },
+enum Event {
+    Probed { sent: Instant, answer: Result<Probe, Fault> },
     Enrolled { act: Act, answer: Result<bool, Fault> },
 }
 
-type Running = FuturesUnordered<BoxFuture<'static, (usize, Heard)>>;
+type Running = FuturesUnordered<BoxFuture<'static, (usize, Event)>>;
 
 /// The requests to one member.
 #[derive(Debug, Clone)]
@@ -37,15 +38,15 @@ struct Line {
 
 struct Session<M> {
     members: Weak<Members<M>>,
-    council: Arc<Council>,
+    state: Arc<MembershipState>,
     call: Call,
-    roll: Roll,
+    membership: Membership,
     lines: Vec<Line>,
     running: Running,
 }
 
 /// Ends the session whatever becomes of its task: it may go with its runtime.
-struct Rises(Arc<Council>, Call);
+struct Rises(Arc<MembershipState>, Call);
 
 impl Drop for Rises {
     fn drop(&mut self) {
@@ -56,25 +57,26 @@ impl Drop for Rises {
 /// Starts the task.
 pub(super) fn start<M: Member>(
     members: Weak<Members<M>>,
-    council: Arc<Council>,
+    state: Arc<MembershipState>,
     identity: Identity,
     call: Call,
 ) {
     let line = Line { is_busy: false, again: clock::now(), failures: 0 };
-    let lines = vec![line; council.seats.len()];
-    let rises = Rises(council.clone(), call.clone());
-    let roll = Roll::new(identity);
+    let lines = vec![line; state.seats.len()];
+    let rises = Rises(state.clone(), call.clone());
+    let membership = Membership::new(identity);
     let client = members.clone();
-    let session = Session { members, council, call, roll, lines, running: FuturesUnordered::new() };
+    let session =
+        Session { members, state, call, membership, lines, running: FuturesUnordered::new() };
     drop(tokio::spawn(async move {
         let rises = rises;
         session.run().await;
-        let council = rises.0.clone();
+        let state = rises.0.clone();
         drop(rises);
         // Called between the last look around and the end.
-        let is_needed = client.strong_count() > 0 && council.conflict().is_none();
-        if is_needed && council.seats.iter().any(|seat| seat.is_unseen()) {
-            council.call();
+        let is_needed = client.strong_count() > 0 && state.conflict().is_none();
+        if is_needed && state.seats.iter().any(|seat| seat.is_unseen()) {
+            state.call();
         }
     }));
 }
@@ -83,26 +85,26 @@ impl<M: Member> Session<M> {
     async fn run(mut self) {
         loop {
             let Some(members) = self.members.upgrade() else { return };
-            if !self.council.sits(&self.call) {
+            if !self.state.sits(&self.call) {
                 return;
             }
             let now = clock::now();
             for member in 0..self.lines.len() {
-                let is_known = self.roll.standing(member) == Some(proto::Standing::Good);
-                if is_known && self.council.seats[member].is_unseen() {
-                    self.roll.unsee(member);
+                let is_known = self.membership.standing(member) == Some(proto::Standing::Good);
+                if is_known && self.state.seats[member].is_unseen() {
+                    self.membership.unsee(member);
                 }
             }
             let wake = self.begin(&members, now);
             drop(members);
-            if self.council.conflict().is_some() || (wake.is_none() && self.running.is_empty()) {
+            if self.state.conflict().is_some() || (wake.is_none() && self.running.is_empty()) {
                 return;
             }
             let wake = wake.unwrap_or_else(|| now + Duration::from_secs(60));
             tokio::select! {
                 Some((member, heard)) = self.running.next() => {
                     // If it was taken over, this may be of the past.
-                    if self.council.sits(&self.call) {
+                    if self.state.sits(&self.call) {
                         self.hear(member, heard);
                     }
                 }
@@ -114,23 +116,23 @@ impl<M: Member> Session<M> {
 
     /// Begins what is to be done, and says when there is more to do.
     fn begin(&mut self, members: &Arc<Members<M>>, now: Instant) -> Option<Instant> {
-        let plan = self.roll.plan(now);
+        let plan = self.membership.plan(now);
         for act in plan.acts {
             let line = &mut self.lines[act.member];
             if line.is_busy {
                 continue;
             }
             line.is_busy = true;
-            let enrolment = enrolment(self.roll.identity(), &act);
+            let enrolment = enrolment(self.membership.identity(), &act);
             let members = members.clone();
             self.running.push(Box::pin(async move {
                 let member = act.member;
                 let answer = members.all[member].enrol(&act.seen, &enrolment).await;
-                (member, Heard::Enrolled { act, answer })
+                (member, Event::Enrolled { act, answer })
             }));
         }
         let mut wake = plan.next;
-        for member in plan.looks {
+        for member in plan.probes {
             let line = &mut self.lines[member];
             if line.is_busy {
                 continue;
@@ -143,45 +145,45 @@ impl<M: Member> Session<M> {
             let members = members.clone();
             self.running.push(Box::pin(async move {
                 let sent = clock::now();
-                let answer = members.all[member].look().await;
+                let answer = members.all[member].probe().await;
                 if answer.is_ok() {
                     members.health[member].answered();
                 }
-                (member, Heard::Looked { sent, answer })
+                (member, Event::Probed { sent, answer })
             }));
         }
         wake
     }
 
-    fn hear(&mut self, member: usize, heard: Heard) {
+    fn hear(&mut self, member: usize, heard: Event) {
         let now = clock::now();
         let line = &mut self.lines[member];
         line.is_busy = false;
-        line.again = now + LOOKS_APART;
+        line.again = now + PROBES_APART;
         let answer = match heard {
-            Heard::Looked { sent, answer: Ok(look) } => {
+            Event::Probed { sent, answer: Ok(probe) } => {
                 line.failures = 0;
-                self.council.seats[member].answers(sent, now);
-                self.roll.saw(member, sent, now, look);
+                self.state.seats[member].answers(sent, now);
+                self.membership.saw(member, sent, now, probe);
                 Ok(())
             }
-            Heard::Enrolled { act, answer: Ok(written) } => {
+            Event::Enrolled { act, answer: Ok(written) } => {
                 // As it is now, or as another has made it.
-                self.roll.unsee(member);
+                self.membership.unsee(member);
                 line.again = if written { now } else { line.again };
                 if written {
-                    self.council.seats[member].tell(act.what);
+                    self.state.seats[member].tell(act.what);
                 }
                 Ok(())
             }
-            Heard::Looked { answer: Err(fault), .. }
-            | Heard::Enrolled { answer: Err(fault), .. } => Err(fault),
+            Event::Probed { answer: Err(fault), .. }
+            | Event::Enrolled { answer: Err(fault), .. } => Err(fault),
         };
         if let Err(fault) = answer {
             line.failures += 1;
-            line.again = now + LOOK_PAUSES.pause(line.failures, clock::random_bits());
-            self.roll.missed(member);
-            let seat = &self.council.seats[member];
+            line.again = now + PROBE_PAUSES.pause(line.failures, clock::random_bits());
+            self.membership.missed(member);
+            let seat = &self.state.seats[member];
             let what = format!("`{}`: {fault}", seat.name);
             seat.set(Standing::Away(Fault::new(fault.kind(), what).with_source(fault)));
         }
@@ -191,20 +193,22 @@ impl<M: Member> Session<M> {
     /// Tells those who ask how the members stand; `heard` is the one that has answered.
     fn publish(&self, heard: usize, now: Instant) {
         use proto::Standing as Of;
-        if let Some((one, other)) = self.roll.twins() {
-            let name = |member: usize| &self.council.seats[member].name;
+        if let Some((one, other)) = self.membership.twins() {
+            let name = |member: usize| &self.state.seats[member].name;
             let what = format!("`{}` and `{}` are one server", name(one), name(other));
-            return self.council.conflicts(other, Fault::new(FaultKind::Refused, what));
+            return self.state.conflicts(other, Fault::new(FaultKind::Refused, what));
         }
-        for (member, seat) in self.council.seats.iter().enumerate() {
-            let Some(of) = self.roll.standing(member) else { continue };
-            let standing = match (of, self.roll.enrolment(member)) {
+        for (member, seat) in self.state.seats.iter().enumerate() {
+            let Some(of) = self.membership.standing(member) else { continue };
+            let standing = match (of, self.membership.enrolment(member)) {
                 (Of::Foreign, Some(theirs)) => {
-                    let fault = conflict(&seat.name, self.roll.identity(), theirs);
-                    return self.council.conflicts(member, fault);
+                    let fault = conflict(&seat.name, self.membership.identity(), theirs);
+                    return self.state.conflicts(member, fault);
                 }
-                (Of::Vacant | Of::Lost, _) if self.roll.is_stuck(member) => Standing::Unenrolled,
-                (Of::Unrepaired, _) if self.roll.is_stuck(member) => Standing::Unrepaired,
+                (Of::Vacant | Of::Lost, _) if self.membership.is_stuck(member) => {
+                    Standing::Unenrolled
+                }
+                (Of::Unrepaired, _) if self.membership.is_stuck(member) => Standing::Unrepaired,
                 // A matter of a moment.
                 (Of::Vacant | Of::Lost | Of::Unrepaired, _) => Standing::Unseen,
                 (Of::Early { left }, _) if member == heard => Standing::Early { until: now + left },
@@ -224,19 +228,19 @@ impl<M: Member> Session<M> {
 fn enrolment(identity: &Identity, act: &Act) -> Enrolment {
     let Identity { quorum, members, lease_max } = identity.clone();
     let seen = &act.seen.enrolment;
-    let fresh = |ready_at: Duration, floor| Enrolment {
+    let fresh = |ready_at: Duration, token_min| Enrolment {
         quorum,
         members,
         lease_max,
         nonce: clock::random_u64(),
-        life: act.seen.life.clone(),
+        incarnation: act.seen.incarnation.clone(),
         // As it is written, in whole microseconds.
         ready_at: Duration::from_micros(u64::try_from(ready_at.as_micros()).unwrap_or(u64::MAX)),
-        floor,
+        token_min,
     };
     match (act.what, seen) {
-        (Enrol::Repair { floor, .. }, Some(seen)) => {
-            Enrolment { floor: Some(floor), ..seen.clone() }
+        (Enrol::Repair { token_min, .. }, Some(seen)) => {
+            Enrolment { token_min: Some(token_min), ..seen.clone() }
         }
         (Enrol::Found { ready_at }, _) => fresh(ready_at, Some(0)),
         (Enrol::Quarantine { ready_at }, _) => fresh(ready_at, None),
@@ -260,7 +264,7 @@ mod tests {
 
     use crate::engine::background;
     use crate::memory::Memory;
-    use crate::quorum::{Charter, Quorum};
+    use crate::quorum::{MembershipConfig, Quorum};
 
     fn runtime() -> Runtime {
         Builder::new_current_thread().enable_time().build().unwrap()
@@ -270,19 +274,19 @@ mod tests {
     fn the_conductor_has_members_looked_at_while_the_application_is_blocked() {
         let (application, conductor) = (runtime(), runtime());
         let stores = vec![Memory::new(), Memory::new(), Memory::new()];
-        let charter = Charter::new(["one", "two", "three"]);
-        let quorum = Quorum::managed(stores, charter).unwrap();
-        let council = quorum.members.council.clone().unwrap();
+        let config = MembershipConfig::new(["one", "two", "three"]);
+        let quorum = Quorum::managed(stores, config).unwrap();
+        let state = quorum.members.membership.clone().unwrap();
         // Begun in a runtime that is not driven any more.
-        application.block_on(async { council.call() });
-        assert!(council.seats.iter().all(|seat| seat.is_unseen()));
+        application.block_on(async { state.call() });
+        assert!(state.seats.iter().all(|seat| seat.is_unseen()));
         let here = background::enter();
         let begun = crate::engine::clock::now();
         // They are new, and kept away for a time.
-        conductor.block_on(council.admit(0)).unwrap_err();
+        conductor.block_on(state.admit(0)).unwrap_err();
         let took = crate::engine::clock::now() - begun;
-        assert!(took < super::LOOKS_APART * 50, "{took:?}");
-        assert!(!council.seats[0].is_unseen());
+        assert!(took < super::PROBES_APART * 50, "{took:?}");
+        assert!(!state.seats[0].is_unseen());
         drop(here);
         // The one before finds that it was taken over, and ends.
         application.block_on(async {

@@ -7,23 +7,28 @@
 //! keys, owners, pushes and tokens, and what two versions do to each other: docs/redis.md.
 //!
 //! A free key is asked for as little as can be: the first attempt sets it, and looks at nothing
-//! unless that fails; who waits marks the holder, so that a release looks for a line only where there
-//! is one; and one key a server, the clock, has the highest token ever given.
+//! unless that fails; who waits marks the holder, so that a release looks for a line only where
+//! there is one; and one key a server, the clock, has the highest token ever given.
 //!
 //! The folders, each of which knows those above it only:
 //!
+//! - `schemes`: what its URLs may hold. Pure.
 //! - `protocol/`: what is said at a server. Pure.
 //! - `wire/`: connections to one server, and what goes over them.
 //! - `topology/`: who is asked, and whose answer counts: one server, Sentinel, a cluster.
 //! - `lock/`: the verbs of a claim, and of an operator.
-//! - `quorum`: the URL of servers of which a majority decides. `records/`: what the idempotency
-//!   engine remembers.
+//! - `quorum`: servers of which a majority decides. `records/`: what the idempotency engine
+//!   remembers.
+//! - `pools`, `driver`: Redis in the table of stores that URLs can name.
 
+pub(crate) mod driver;
 mod lock;
+pub(crate) mod pools;
 mod protocol;
 mod quorum;
 #[cfg(feature = "idempotency")]
 mod records;
+mod schemes;
 mod topology;
 mod wire;
 
@@ -38,15 +43,17 @@ use self::lock::claim::RedisClaim;
 use self::lock::{member, operator};
 #[cfg(feature = "idempotency")]
 pub use self::records::RedisRecords;
+use self::schemes::{QUORUM, STORES};
 use self::topology::Topology;
-use self::topology::cluster::Target;
-use self::topology::origin::Origin;
+use self::topology::origin::Meant;
 pub use self::wire::pool::RedisPool;
-use crate::backend::{Backend, ClaimId, Enrolment, Fault, Look, Member, Promises, Terms};
-use crate::error::ConnectError;
-use crate::inspect::Inspection;
+use crate::backend::{
+    Backend, Capabilities, ClaimId, ConnectError, Enrolment, Fault, Member, Probe, StoreUrl, Terms,
+    UrlError,
+};
 use crate::key::Key;
-use crate::quorum::{Quorum, QuorumError};
+use crate::quorum::{MembershipConfig, Quorum};
+use crate::view::Inspection;
 
 /// The shortest lease that is renewed in time over a network.
 const LEASE_MIN: Duration = Duration::from_millis(100);
@@ -58,8 +65,9 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Connects, and checks that the server will serve every verb. The server is that of the URL,
-    /// or the master that its sentinels name: see [`LockClient::connect`](crate::LockClient::connect).
+    /// Connects, and checks that the server will serve every verb. The URLs
+    /// `redis:`, `redis+unix:`, `redis+sentinel:` and `redis+cluster:` are those of
+    /// [`LockClient::connect`](crate::LockClient::connect).
     ///
     /// # Errors
     ///
@@ -68,44 +76,55 @@ impl Redis {
     /// password, lacks a right (each is named) or is too old, when `pool` leads elsewhere, and when
     /// it is given for a cluster, where no lock goes through one.
     pub async fn connect(url: &str, pool: Option<RedisPool>) -> Result<Self, ConnectError> {
-        // On the heap: its type is deep, and named in full takes the caller's crate to the
-        // compiler's limits.
-        let connecting: BoxFuture<'_, _> = if url.starts_with("redis+cluster:") {
-            Box::pin(Topology::connect_cluster(Target::parse(url)?, pool))
-        } else {
-            Box::pin(Topology::connect(Origin::parse(url)?, pool))
-        };
-        let servers = connecting.await.map_err(ConnectError::Store)?;
-        Ok(Self { servers })
+        Self::open(&StoreUrl::parse(url, &STORES)?, pool)?.await
     }
-}
 
-impl Redis {
+    /// On the heap: its type is deep, and named in full takes the caller's crate to the compiler's
+    /// limits.
+    fn open(
+        url: &StoreUrl,
+        pool: Option<RedisPool>,
+    ) -> Result<BoxFuture<'static, Result<Self, ConnectError>>, ConnectError> {
+        let meant = Meant::by(url)?;
+        Ok(Box::pin(async {
+            let servers = Topology::connect(meant, pool).await.map_err(ConnectError::Store)?;
+            Ok(Self { servers })
+        }))
+    }
+
     /// Connects to the quorum that a `redlock:` URL names, and waits for a majority of it; `pools`
     /// are the application's own, one for each server in the order of the URL, or none.
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Url`] for a malformed URL or another number of pools;
-    /// [`ConnectError::Store`] when no majority answers within 5 s, and when a server is a member of
-    /// another quorum.
+    /// [`ConnectError::Url`] for a malformed URL, [`ConnectError::Pools`] for another number of
+    /// pools; [`ConnectError::Store`] when no majority answers within 5 s, and when a server is a
+    /// member of another quorum.
     pub async fn quorum(url: &str, pools: Vec<RedisPool>) -> Result<Quorum<Self>, ConnectError> {
-        let (members, charter) = quorum::members(url, pools)?;
-        let members = members.into_iter().map(|servers| Self { servers });
-        let bad = |error: QuorumError| ConnectError::Url { reason: error.to_string() };
-        let quorum = Quorum::managed(members.collect(), charter).map_err(bad)?;
-        let opening: BoxFuture<'_, _> = Box::pin(quorum.open());
-        opening.await.map_err(ConnectError::Store)?;
-        Ok(quorum)
+        Self::open_quorum(&StoreUrl::parse(url, &[QUORUM])?, pools)?.await
+    }
+
+    fn open_quorum(
+        url: &StoreUrl,
+        pools: Vec<RedisPool>,
+    ) -> Result<BoxFuture<'static, Result<Quorum<Self>, ConnectError>>, ConnectError> {
+        let members = quorum::members(url, pools)?;
+        let members = members.into_iter().map(|servers| Self { servers }).collect();
+        let quorum =
+            Quorum::managed(members, MembershipConfig::of(url)?).map_err(UrlError::from)?;
+        Ok(Box::pin(async move {
+            quorum.open().await.map_err(ConnectError::Store)?;
+            Ok(quorum)
+        }))
     }
 }
 
 impl Member for Redis {
-    async fn look(&self) -> Result<Look, Fault> {
-        member::look(&self.servers).await
+    async fn probe(&self) -> Result<Probe, Fault> {
+        member::probe(&self.servers).await
     }
 
-    async fn enrol(&self, seen: &Look, enrolment: &Enrolment) -> Result<bool, Fault> {
+    async fn enrol(&self, seen: &Probe, enrolment: &Enrolment) -> Result<bool, Fault> {
         member::enrol(&self.servers, seen, enrolment).await
     }
 
@@ -117,8 +136,8 @@ impl Member for Redis {
 impl Backend for Redis {
     type Claim = RedisClaim;
 
-    fn promises(&self) -> Promises {
-        Promises {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
             fencing: true,
             fifo: true,
             push: true,
@@ -127,7 +146,7 @@ impl Backend for Redis {
             quorum: self.servers.cluster().is_none(),
             replicas: true,
             lease_min: LEASE_MIN,
-            ..Promises::none()
+            ..Capabilities::none()
         }
     }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use crate::backend::{
-    Attempt, Backend, Change, Claim, ClaimId, DynBackend, DynClaim, Fault, FaultKind, Listening,
-    Promises, Renewal, Request, Terms, Withdrawal,
+    Attempt, Backend, Capabilities, Change, Claim, ClaimId, DynBackend, DynClaim, Fault, FaultKind,
+    Listening, Renewal, Request, Terms, Withdrawal,
 };
-use crate::inspect::Inspection;
 use crate::key::Key;
+use crate::view::Inspection;
 
 /// Any [`Backend`], type-erased. Cheap to clone; the clones are one process to the store.
 #[derive(Debug, Clone)]
@@ -26,8 +26,8 @@ impl AnyBackend {
 impl Backend for AnyBackend {
     type Claim = AnyClaim;
 
-    fn promises(&self) -> Promises {
-        self.0.promises()
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
     }
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> AnyClaim {

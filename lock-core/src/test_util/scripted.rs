@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::backend::{
-    Attempt, Backend, Change, Claim, ClaimId, Enrolment, Fault, FaultKind, Look, Member,
-    MemberClaim, Promises, Renewal, Terms, Withdrawal,
+    Attempt, Backend, Capabilities, Change, Claim, ClaimId, Enrolment, Fault, FaultKind, Member,
+    MemberClaim, Probe, Renewal, Terms, Withdrawal,
 };
 use crate::engine::clock;
-use crate::inspect::Inspection;
 use crate::key::Key;
+use crate::view::Inspection;
 
 /// A verb of a [`Claim`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,14 +25,14 @@ pub enum Verb {
     Renew,
     /// [`Claim::withdraw`].
     Withdraw,
-    /// [`Member::look`] and [`Member::enrol`]: no verb of a claim, and recorded as one of claim 0
+    /// [`Member::probe`] and [`Member::enrol`]: no verb of a claim, and recorded as one of claim 0
     /// without a reply.
-    Look,
+    Probe,
 }
 
 impl Verb {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Attempt, Self::Renew, Self::Withdraw, Self::Look];
+    pub const ALL: [Self; 4] = [Self::Attempt, Self::Renew, Self::Withdraw, Self::Probe];
 }
 
 /// What becomes of one request.
@@ -262,8 +262,8 @@ impl<B: Backend> Scripted<B> {
 impl<B: Backend> Backend for Scripted<B> {
     type Claim = ScriptedClaim<B::Claim>;
 
-    fn promises(&self) -> Promises {
-        self.inner.promises()
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
     }
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Self::Claim {
@@ -289,13 +289,13 @@ impl<B: Backend> Backend for Scripted<B> {
 }
 
 impl<M: Member> Member for Scripted<M> {
-    async fn look(&self) -> Result<Look, Fault> {
-        let pass = self.script.begin(Verb::Look, ClaimId::from_bits(0)).enter().await?;
-        pass.pass_on(self.inner.look().await).await
+    async fn probe(&self) -> Result<Probe, Fault> {
+        let pass = self.script.begin(Verb::Probe, ClaimId::from_bits(0)).enter().await?;
+        pass.pass_on(self.inner.probe().await).await
     }
 
-    async fn enrol(&self, seen: &Look, enrolment: &Enrolment) -> Result<bool, Fault> {
-        let pass = self.script.begin(Verb::Look, ClaimId::from_bits(0)).enter().await?;
+    async fn enrol(&self, seen: &Probe, enrolment: &Enrolment) -> Result<bool, Fault> {
+        let pass = self.script.begin(Verb::Probe, ClaimId::from_bits(0)).enter().await?;
         pass.pass_on(self.inner.enrol(seen, enrolment).await).await
     }
 

@@ -14,27 +14,28 @@ use super::lock_node::{LockNode, Presence};
 use super::removal;
 use super::session::{REQUEST_WITHIN, Session};
 use super::sessions::Sessions;
-use super::watch::{News, Watch};
+use super::watch::{Events, Watch};
 use crate::backend::{
     Attempt, Change, Claim, ClaimId, Fault, FaultKind, Grant, MemberClaim, Mode, Renewal, Terms,
     Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
-use crate::proto::{FenceRange, children};
+use crate::proto::children;
+use crate::token::TokenBlock;
 
 /// The bits of a token that count the hand-offs of one claim; the others are the transaction that
 /// created its node.
 const HANDOFF_BITS: u32 = 12;
 
-/// Transactions from here on leave no room for the hand-offs in 63 bits: half a million elections of a
-/// leader.
+/// Transactions from here on leave no room for the hand-offs in 63 bits: half a million elections
+/// of a leader.
 pub(super) const CZXID_END: u64 = 1 << (63 - HANDOFF_BITS);
 
 /// A hold that is over before this does not ask to be told of others, which saves two requests.
 const WATCH_AFTER: Duration = Duration::from_millis(2);
 
-/// See the module.
+/// A claim on one key at ZooKeeper: its node, what it watches, and until when it holds.
 #[derive(Debug)]
 pub struct ZooKeeperClaim {
     pub(super) sessions: Arc<Sessions>,
@@ -83,10 +84,10 @@ enum Leaving {
 
 /// The tokens of a claim whose node was created by the transaction `czxid`: as many as the claim
 /// asked for, and never those of the next transaction.
-pub(super) fn tokens(czxid: u64, count: u32) -> FenceRange {
+pub(super) fn tokens(czxid: u64, count: u32) -> TokenBlock {
     let first = czxid << HANDOFF_BITS;
     let most = (1 << HANDOFF_BITS) - 1;
-    FenceRange::new(first, first + u64::from(count.saturating_sub(1)).min(most))
+    TokenBlock::new(first, first + u64::from(count.saturating_sub(1)).min(most))
 }
 
 impl ZooKeeperClaim {
@@ -104,10 +105,6 @@ impl ZooKeeperClaim {
             leaving: None,
             counting: None,
         }
-    }
-
-    pub(super) fn is_patient(&self) -> bool {
-        self.terms.patience.is_none_or(|patience| !patience.is_zero())
     }
 
     /// A waiting claim asks again this often: its own lease must not end meanwhile.
@@ -139,7 +136,7 @@ impl ZooKeeperClaim {
         held: Held,
         began: Instant,
         until: Instant,
-        fences: FenceRange,
+        tokens: TokenBlock,
     ) -> Result<Grant, Fault> {
         let liveness = &node.session.liveness;
         if !liveness.clock().is_confirmed(clock::now()) {
@@ -150,7 +147,7 @@ impl ZooKeeperClaim {
         }
         let session_left = liveness.clock().valid_until().saturating_duration_since(began);
         Ok(Grant {
-            fences,
+            tokens,
             valid_for: self.terms.lease.min(session_left),
             wanted: held.wanted,
             handed_on: held.waited,
@@ -163,9 +160,9 @@ impl ZooKeeperClaim {
         let Ok(directory) = &self.directory else { return Ok(false) };
         let Some(held) = &mut self.held else { return Ok(false) };
         let now = clock::now();
-        let news = self.watch.as_ref().is_none_or(Watch::is_over);
+        let is_told = self.watch.as_ref().is_none_or(Watch::is_over);
         // The word of a watch on the line can be lost with a link, so now and then it is read.
-        if !news && !held.wanted && now < held.looked + node.session.timeout() {
+        if !is_told && !held.wanted && now < held.looked + node.session.timeout() {
             return Ok(true);
         }
         let path = node.path(name);
@@ -177,7 +174,7 @@ impl ZooKeeperClaim {
         };
         let Some(standing) = children::standing(&children, name) else { return Ok(false) };
         held.revoke_requested |= data == REVOKE;
-        if news || held.wanted != standing.followed {
+        if is_told || held.wanted != standing.followed {
             // Set anew when the engine listens again.
             self.watch = None;
         }
@@ -189,9 +186,9 @@ impl ZooKeeperClaim {
     fn watch_as_holder(&mut self, held: Held) {
         let (Some(node), Ok(directory)) = (&self.node, &self.directory) else { return };
         let Presence::There { name, .. } = node.presence() else { return };
-        let news = News { behind: !held.wanted, revocation: !held.revoke_requested };
+        let events = Events { behind: !held.wanted, revocation: !held.revoke_requested };
         let session = node.session.clone();
-        self.watch = Some(Watch::of_holder(session, directory.clone(), name, news));
+        self.watch = Some(Watch::of_holder(session, directory.clone(), name, events));
     }
 
     /// The answer to a deletion that goes on in the background.
@@ -261,7 +258,7 @@ impl Claim for ZooKeeperClaim {
         };
         match (looked, self.held) {
             (Ok(true), Some(held)) => {
-                let grant = self.grant(&node, held, began, until, FenceRange::empty()).await;
+                let grant = self.grant(&node, held, began, until, TokenBlock::empty()).await;
                 if !node.is_lost() {
                     return grant.map(Renewal::Held);
                 }

@@ -7,14 +7,15 @@ use std::time::Instant;
 use futures_util::future::OptionFuture;
 
 use super::claim::ZooKeeperClaim;
+use super::counter::{self, Counter, Moved};
 use super::enrolled::Ticket;
 use super::fault::{self, Failure};
-use super::fence::{self, Counter, Moved};
 use super::lock_node::{LockNode, Presence};
 use super::session::{REQUEST_WITHIN, Session};
 use crate::backend::{ClaimId, Fault};
 use crate::engine::clock;
-use crate::proto::{FenceRange, reserve};
+use crate::proto::reserve;
+use crate::token::TokenBlock;
 
 /// Which bits of a claim's id tell its places apart: the quorum uses those below for its own, and
 /// those above are common to all.
@@ -32,9 +33,9 @@ pub(super) struct Counting {
     id: ClaimId,
     places: u32,
     /// The tokens of the place in the line that the claim has now.
-    block: Option<FenceRange>,
+    block: Option<TokenBlock>,
     /// A block that was asked for without an answer, as it would stand in the counter.
-    tried: Option<(FenceRange, Vec<u8>)>,
+    tried: Option<(TokenBlock, Vec<u8>)>,
 }
 
 /// What was read for a claim that may turn out to be the first.
@@ -47,7 +48,7 @@ pub(super) struct Basis {
 
 impl Counting {
     fn new(root: &str, key: &str, id: ClaimId) -> Self {
-        let path = fence::path(root, key).into();
+        let path = counter::path(root, key).into();
         Self { clock: 0, path, id, places: 0, block: None, tried: None }
     }
 
@@ -101,7 +102,7 @@ impl ZooKeeperClaim {
         node: &LockNode,
         basis: Basis,
         until: Instant,
-    ) -> Result<Option<FenceRange>, Fault> {
+    ) -> Result<Option<TokenBlock>, Fault> {
         let Basis { ticket, counter: mut read } = basis;
         let Presence::There { name, .. } = node.presence() else { return Ok(None) };
         let Some(counting) = &mut self.counting else { return Ok(None) };
@@ -109,7 +110,7 @@ impl ZooKeeperClaim {
             return Ok(Some(block));
         }
         let (session, at) = (&node.session, node.path(&name));
-        let floor = ticket.as_ref().map_or(0, |ticket| ticket.floor);
+        let token_min = ticket.as_ref().map_or(0, |ticket| ticket.token_min);
         loop {
             if clock::now() >= until {
                 return Err(fault::timed_out(REQUEST_WITHIN));
@@ -128,9 +129,9 @@ impl ZooKeeperClaim {
                 counting.block = Some(block);
                 return Ok(Some(block));
             }
-            let last = Some(counter.last.max(floor)).filter(|last| *last > 0);
-            let block = reserve(last, counting.clock, self.terms.fences);
-            let data = fence::data(block, self.id);
+            let last = Some(counter.last.max(token_min)).filter(|last| *last > 0);
+            let block = reserve(last, counting.clock, self.terms.tokens_max);
+            let data = counter::data(block, self.id);
             counting.tried = Some((block, data.clone()));
             let write = Some((&*counting.path, &counter, &*data));
             match session.move_counter(&at, ticket.clone(), write, until).await {
@@ -148,7 +149,7 @@ impl ZooKeeperClaim {
                     return Ok(None);
                 }
                 Ok(Moved::NoDirectory) => {
-                    fence::make_directory(session, &self.sessions.target.root, until).await?;
+                    counter::make_directory(session, &self.sessions.target.root, until).await?;
                 }
                 Err(Failure::Over) => return Ok(None),
                 Err(failure) => return Err(failure.into_fault()),
@@ -165,7 +166,7 @@ impl ZooKeeperClaim {
         let (session, at) = (&node.session, node.path(&name));
         // Who looks at the key is told where the claim's own block begins.
         let first = counting.block.and_then(|block| block.first()).unwrap_or(to).min(to);
-        let data = fence::data(FenceRange::new(first, to), self.id);
+        let data = counter::data(TokenBlock::new(first, to), self.id);
         loop {
             if clock::now() >= until {
                 return Err(fault::timed_out(REQUEST_WITHIN));
@@ -190,7 +191,7 @@ impl ZooKeeperClaim {
                 Ok(Moved::Elsewhere) => {}
                 Ok(Moved::NotEnrolled) => session.forget_enrolment(),
                 Ok(Moved::NoDirectory) => {
-                    fence::make_directory(session, &self.sessions.target.root, until).await?;
+                    counter::make_directory(session, &self.sessions.target.root, until).await?;
                 }
                 Err(Failure::Over) => return Ok(false),
                 Err(failure) => return Err(failure.into_fault()),

@@ -2,15 +2,15 @@
 //!
 //! The enrolment is a persistent node, `<root>/{lock-quorum}`. A claim reads it once a session,
 //! and each grant is made in one transaction with a check that it is as it was read. So a server
-//! that lost its data, which ends all sessions, grants nothing before somebody has looked at it
+//! that lost its data, which ends all sessions, grants nothing before somebody has probed it
 //! anew, and neither does one that was enrolled anew while a claim stood in line. For the same
-//! reason it is enrolled in the session in which it was looked at, or not at all.
+//! reason it is enrolled in the session in which it was probed, or not at all.
 //!
 //! A server syncs each write to disk before it answers, so unlike a store in memory it is the same
-//! after a restart: its [`life`](Look::life) never changes. That takes `forceSync` to be left on,
-//! and a data directory that nobody sets back to a backup: such a server would count as one that
-//! has missed nothing. A backup that is put in place without the node of the enrolment is a member
-//! that lost its data.
+//! after a restart: its [`incarnation`](Probe::incarnation) never changes. That takes `forceSync`
+//! to be left on, and a data directory that nobody sets back to a backup: such a server would count
+//! as one that has missed nothing. A backup that is put in place without the node of the enrolment
+//! is a member that lost its data.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 use zookeeper_client::{CreateMode, Error};
 
 use super::ZooKeeper;
+use super::counter;
 use super::fault::Failure;
-use super::fence;
 use super::names;
 use super::session::{Answer, REQUEST_WITHIN, Session};
 use super::sessions::Sessions;
-use crate::backend::{Enrolment, Fault, FaultKind, Look, Member, SEEN_WITHIN};
+use crate::backend::{Enrolment, Fault, FaultKind, Member, Probe, SEEN_WITHIN};
 use crate::engine::clock;
 
 /// The longest data of a node that is taken for an enrolment.
@@ -46,7 +46,7 @@ pub(super) struct Ticket {
     pub(super) path: Arc<str>,
     pub(super) version: i32,
     /// Tokens are above this.
-    pub(super) floor: u64,
+    pub(super) token_min: u64,
     rule: u64,
 }
 
@@ -82,7 +82,7 @@ impl Sessions {
     pub(super) async fn admit(&self, session: &Session, until: Instant) -> Answer<Option<Ticket>> {
         let (enrolment, rule) = match self.rule() {
             Rule::Always => return Ok(None),
-            Rule::Never => return Err(unready("this member of the quorum was not looked at yet")),
+            Rule::Never => return Err(unready("this member of the quorum was not probed yet")),
             Rule::Under(enrolment, rule) => (enrolment, rule),
         };
         if let Some(ticket) = session.ticket().filter(|ticket| ticket.rule == rule) {
@@ -92,7 +92,7 @@ impl Sessions {
             Some((found, version)) if found == *enrolment => Ticket {
                 path: names::enrolment(&self.target.root).into(),
                 version,
-                floor: enrolment.floor.unwrap_or(0),
+                token_min: enrolment.token_min.unwrap_or(0),
                 rule,
             },
             _ => {
@@ -136,29 +136,29 @@ fn since_epoch(ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
-async fn look(session: &Session, root: &str, until: Instant) -> Answer<Look> {
+async fn probe(session: &Session, root: &str, until: Instant) -> Answer<Probe> {
     let now = session.server_clock(until).await?;
     // Its data was not lost since.
     let born = session.born(root, until).await?;
-    let look = Look {
+    let probe = Probe {
         enrolment: read(session, root, until).await?.map(|(enrolment, _)| enrolment),
-        life: String::new(),
+        incarnation: String::new(),
         now,
         up_for: born.map_or(Duration::ZERO, |born| now.saturating_sub(born)),
-        highest: fence::highest(session, root, until).await?,
+        highest: counter::highest(session, root, until).await?,
     };
     session.looked(now);
-    Ok(look)
+    Ok(probe)
 }
 
 async fn enrol(
     session: &Session,
     root: &str,
-    seen: &Look,
+    seen: &Probe,
     enrolment: &Enrolment,
     until: Instant,
 ) -> Answer<bool> {
-    // In the session of the look nothing was lost since, and an enrolment that was written since
+    // In the session of the probe nothing was lost since, and an enrolment that was written since
     // is met by the version.
     if !session.has_looked(seen.now) || session.server_clock(until).await? > seen.now + SEEN_WITHIN
     {
@@ -188,18 +188,18 @@ async fn enrol(
 }
 
 impl Member for ZooKeeper {
-    async fn look(&self) -> Result<Look, Fault> {
+    async fn probe(&self) -> Result<Probe, Fault> {
         let until = clock::now() + REQUEST_WITHIN;
         loop {
             let session = self.sessions.get(until).await?;
-            match look(&session, &self.sessions.target.root, until).await {
+            match probe(&session, &self.sessions.target.root, until).await {
                 Err(Failure::Over) if clock::now() < until => {}
                 answer => return answer.map_err(Failure::into_fault),
             }
         }
     }
 
-    async fn enrol(&self, seen: &Look, enrolment: &Enrolment) -> Result<bool, Fault> {
+    async fn enrol(&self, seen: &Probe, enrolment: &Enrolment) -> Result<bool, Fault> {
         let until = clock::now() + REQUEST_WITHIN;
         let session = self.sessions.get(until).await?;
         let root = &self.sessions.target.root;

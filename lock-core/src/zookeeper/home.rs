@@ -28,8 +28,8 @@ use crate::engine::{clock, lock};
 
 static SHARED: Mutex<Weak<Home>> = Mutex::new(Weak::new());
 
-/// See the module. The thread runs for as long as somebody has this; nobody waits for its end, so
-/// the last may be a task of its own.
+/// The thread `lock-zookeeper` and its runtime, where all sessions of the process live. It runs for
+/// as long as somebody has this; nobody waits for its end, so the last may be a task of its own.
 #[derive(Debug)]
 pub(super) struct Home {
     runtime: Handle,

@@ -95,7 +95,7 @@ impl ZooKeeperClaim {
             Err(Failure::Over) => return Ok(None),
             Err(failure) => return Err(failure.into_fault()),
         };
-        if !self.is_patient() {
+        if !self.terms.queues {
             match line::children(&session, directory, until).await {
                 Ok(children) => match children::line(&children).len() {
                     0 => {}
@@ -208,7 +208,7 @@ impl ZooKeeperClaim {
         let Some(predecessor) = standing.predecessor else {
             return self.hold(node, standing.followed, began, until, basis).await;
         };
-        if !self.is_patient() {
+        if !self.terms.queues {
             let outside = self.outside(&node.session, children::line(children).len() - 1);
             // What was joined in vain is left at once.
             return self.withdraw().await.map(|_| Some(outside));
@@ -247,8 +247,8 @@ impl ZooKeeperClaim {
     ) -> Stepped {
         let Presence::There { czxid, .. } = node.presence() else { return Ok(None) };
         self.watch = None;
-        let fences = match &self.counting {
-            None => tokens(czxid, self.terms.fences),
+        let tokens = match &self.counting {
+            None => tokens(czxid, self.terms.tokens_max),
             Some(_) => match self.reserve(node, basis, until).await? {
                 Some(block) => block,
                 None => return Ok(None),
@@ -265,7 +265,7 @@ impl ZooKeeperClaim {
             waited: waited || before.is_some_and(|held| held.waited),
         };
         self.held = Some(held);
-        let grant = self.grant(node, held, began, until, fences).await;
+        let grant = self.grant(node, held, began, until, tokens).await;
         // Nobody may take the node away before the grant is over.
         if !node.extend(began + self.terms.lease) {
             return Ok(None);

@@ -7,17 +7,17 @@ use zookeeper_client::Error;
 
 use super::about::{self, REVOKE};
 use super::claim::tokens;
+use super::counter;
 use super::fault::{self, Failure};
-use super::fence;
 use super::names;
 use super::session::{Answer, REQUEST_WITHIN, Session};
 use super::sessions::Sessions;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
-use crate::inspect::{Holder, Inspection, Waiter};
 use crate::key::Key;
 use crate::proto::children;
 use crate::token::FencingToken;
+use crate::view::{Holder, Inspection, Waiter};
 
 /// How many of a line are asked for what they say of themselves.
 const ASKED_MAX: usize = 128;
@@ -99,7 +99,7 @@ pub(super) async fn inspect(sessions: &Arc<Sessions>, key: &Key) -> Result<Inspe
             let token = match (said, sessions.counts()) {
                 (_, true) => {
                     let root = &sessions.target.root;
-                    let token = fence::first_token(&session, root, key.as_str(), &claim, until);
+                    let token = counter::first_token(&session, root, key.as_str(), &claim, until);
                     match token.await {
                         Ok(token) => token,
                         // Who it is can be told all the same.

@@ -24,7 +24,7 @@ pub(super) enum End {
 /// Names one entry of [`Liveness`]: when its claim is to be looked at, and a number of its own.
 pub(super) type Entry = (Instant, u64);
 
-/// See the module.
+/// Until when a session surely lives, whether it is over, and which claims have a node in it.
 #[derive(Debug)]
 pub(super) struct Liveness {
     clock: watch::Sender<SessionClock>,

@@ -14,7 +14,7 @@ use super::session::Session;
 use crate::backend::ClaimId;
 use crate::engine::lock;
 
-/// See the module.
+/// One claim's node in a lock directory, or a node that may be there; deleted when this is dropped.
 #[derive(Debug)]
 pub(super) struct LockNode {
     pub(super) session: Arc<Session>,

@@ -6,7 +6,7 @@
 //! | `<root>/<key>` | container | the line | until the server finds it empty |
 //! | `<root>/<key>/_c_<claim id>-lock-<number>` | ephemeral | host, process, name of a claim | until it is withdrawn |
 //! | `<root>/{lock-sessions}/<session id>` | ephemeral | nothing | as long as the session |
-//! | `<root>/{lock-fences}/<slot>` | persistent | a token counter, at a member of a quorum | for good; 1,024 of them at most |
+//! | `<root>/{lock-tokens}/<slot>` | persistent | a token counter, at a member of a quorum | for good; 1,024 of them at most |
 //! | `<root>/{lock-quorum}` | persistent | which quorum the server is a member of | for good |
 //!
 //! The claim with the lowest number holds the key; each other one watches the one before it.
@@ -20,61 +20,73 @@
 //! from counters that only the holder of a key moves, not from transaction ids, of which each
 //! server has its own.
 //!
-//! - `home`: the thread that sessions live on. - `session`: requests. - `sessions`: a new one after
-//!   one has ended. - `liveness`, `keeper`: what keeps a session. - `lock_node`: a claim's node,
-//!   deleted whatever happens. - `removal`: how. - `watch`: watches. - `claim`: the verbs. -
-//!   `join`: getting into the line, also after lost replies. - `line`: who is in it, and asking the
-//!   holder to leave, or making it. - `names`, `about`: names and data of nodes. - `fence`,
-//!   `counting`: tokens in a quorum. - `enrolled`: which quorum it is. - `quorum`:
-//!   `zookeeper+quorum://`. - `url`, `tls`, `fault`.
+//! - `home`: the thread that sessions live on.
+//! - `session`: requests.
+//! - `sessions`: a new one after one has ended.
+//! - `liveness`, `keepalive`: what keeps a session.
+//! - `lock_node`: a claim's node, deleted whatever happens.
+//! - `removal`: how a node is deleted.
+//! - `watch`: watches.
+//! - `claim`: the verbs.
+//! - `join`: getting into the line, also after lost replies.
+//! - `line`: who is in it, and asking the holder to leave, or making it.
+//! - `names`, `about`: names and data of nodes.
+//! - `counter`, `counting`: tokens in a quorum.
+//! - `enrolled`: which quorum it is.
+//! - `schemes`, `driver`, `connect`: ZooKeeper in the table of stores that URLs can name.
+//! - `target`, `tls`: what a URL means.
+//! - `fault`: what an error of ZooKeeper means.
 
 mod about;
 mod claim;
+mod connect;
+mod counter;
 mod counting;
+pub(crate) mod driver;
 mod enrolled;
 mod fault;
-mod fence;
 mod home;
 mod join;
-mod keeper;
+mod keepalive;
 mod line;
 mod liveness;
 mod lock_node;
 mod names;
-pub(crate) mod quorum;
 mod removal;
+mod schemes;
 mod session;
 mod sessions;
+mod target;
 #[cfg(feature = "zookeeper-tls")]
 mod tls;
-mod url;
 mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use claim::ZooKeeperClaim;
+use schemes::SERVERS;
 use sessions::Sessions;
-use url::Target;
+use target::Target;
 
-use crate::backend::{Backend, ClaimId, Fault, Promises, Terms};
-use crate::error::ConnectError;
-use crate::inspect::Inspection;
+use crate::backend::{Backend, Capabilities, ClaimId, ConnectError, Fault, StoreUrl, Terms};
 use crate::key::Key;
+use crate::view::Inspection;
 
 /// The shortest lease that is renewed in time.
 const LEASE_MIN: Duration = Duration::from_millis(100);
 
-/// See the module. Cheap to clone; the clones share one session.
+/// Locks at a ZooKeeper server or ensemble, in one line with Curator's `InterProcessMutex`. Cheap to
+/// clone; the clones share one session.
 #[derive(Debug, Clone)]
 pub struct ZooKeeper {
     sessions: Arc<Sessions>,
 }
 
 impl ZooKeeper {
-    /// Opens a session, which proves that nodes can be made under the URL's path. No runtime is
-    /// needed: sessions live on a thread of their own, `lock-zookeeper`, one for all clients of the
-    /// process.
+    /// Opens a session at the servers of a `zookeeper:` or `zookeeper+tls:` URL, which proves that
+    /// nodes can be made under the URL's path. No runtime is needed: sessions live on a thread of
+    /// their own, `lock-zookeeper`, one for all clients of the process.
     ///
     /// # Errors
     ///
@@ -86,7 +98,10 @@ impl ZooKeeper {
     ///
     /// The opening goes on for 5 s at most; the session is closed then.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
-        let target = Target::parse(url)?;
+        Self::open(Target::of(&StoreUrl::parse(url, &[SERVERS])?)?).await
+    }
+
+    async fn open(target: Target) -> Result<Self, ConnectError> {
         let sessions = Sessions::connect(target).await.map_err(ConnectError::Store)?;
         Ok(Self { sessions })
     }
@@ -99,7 +114,7 @@ impl ZooKeeper {
     /// [`ConnectError::Url`] for a malformed URL; [`ConnectError::Store`] when the thread for its
     /// session cannot be started.
     pub fn member(url: &str) -> Result<Self, ConnectError> {
-        Self::member_at(Target::parse(url)?)
+        Self::member_at(Target::of(&StoreUrl::parse(url, &[SERVERS])?)?)
     }
 
     fn member_at(target: Target) -> Result<Self, ConnectError> {
@@ -112,8 +127,8 @@ impl ZooKeeper {
 impl Backend for ZooKeeper {
     type Claim = ZooKeeperClaim;
 
-    fn promises(&self) -> Promises {
-        Promises {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
             fencing: true,
             fifo: true,
             push: true,
@@ -121,7 +136,7 @@ impl Backend for ZooKeeper {
             force_release: true,
             quorum: true,
             lease_min: LEASE_MIN,
-            ..Promises::none()
+            ..Capabilities::none()
         }
     }
 

@@ -16,7 +16,7 @@ const UUID_CHARS: usize = 36;
 const SESSIONS: &str = "{lock-sessions}";
 
 /// The directory of the token counters of a quorum's member.
-const FENCES: &str = "{lock-fences}";
+const TOKENS: &str = "{lock-tokens}";
 
 /// Which quorum the server is a member of.
 const ENROLMENT: &str = "{lock-quorum}";
@@ -45,13 +45,13 @@ pub(super) fn session(root: &str, id: i64) -> String {
 }
 
 /// The directory of the token counters.
-pub(super) fn fences(root: &str) -> String {
-    format!("{root}/{FENCES}")
+pub(super) fn tokens(root: &str) -> String {
+    format!("{root}/{TOKENS}")
 }
 
 /// One token counter.
-pub(super) fn fence(root: &str, slot: u64) -> String {
-    format!("{root}/{FENCES}/{slot:03x}")
+pub(super) fn counter(root: &str, slot: u64) -> String {
+    format!("{root}/{TOKENS}/{slot:03x}")
 }
 
 /// The node of the enrolment.

@@ -18,10 +18,10 @@ use zookeeper_client::{Acls, Client, CreateMode, Error, OneshotWatcher, Stat, St
 use super::enrolled::Ticket;
 use super::fault::{self, Failure};
 use super::home::Home;
-use super::keeper;
+use super::keepalive;
 use super::liveness::{End, Liveness};
 use super::names;
-use super::url::Target;
+use super::target::Target;
 use crate::backend::Fault;
 use crate::engine::{clock, lock};
 use crate::proto::SessionClock;
@@ -41,7 +41,7 @@ const LOOKS_MAX: usize = 8;
 
 pub(super) type Answer<T> = Result<T, Failure>;
 
-/// See the module.
+/// One session at ZooKeeper: sends its requests, and keeps the node that proves it alive.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) client: Client,
@@ -99,7 +99,7 @@ impl Session {
         }
         made.map_err(Failure::into_fault)?;
         tracing::debug!(session = %session.client.session_id(), ?timeout, "zookeeper session");
-        let keeper = keeper::keep(Arc::downgrade(&session), session.liveness.clone(), state);
+        let keeper = keepalive::keep(Arc::downgrade(&session), session.liveness.clone(), state);
         drop(session.home.spawn(keeper));
         Ok(session)
     }

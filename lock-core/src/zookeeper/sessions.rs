@@ -10,7 +10,7 @@ use super::enrolled::Rule;
 use super::fault;
 use super::home::Home;
 use super::session::{REQUEST_WITHIN, Session};
-use super::url::Target;
+use super::target::Target;
 use crate::backend::Fault;
 use crate::engine::{clock, lock};
 
@@ -20,7 +20,7 @@ const OPEN_WITHIN: Duration = Duration::from_secs(5);
 /// Those who waited for one opening share its failure for this long.
 const FAILURE_SHARED: Duration = Duration::from_millis(10);
 
-/// See the module.
+/// Gives all claims of a client its session, and opens the next one when that has ended.
 #[derive(Debug)]
 pub(super) struct Sessions {
     pub(super) target: Target,

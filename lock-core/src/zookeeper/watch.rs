@@ -15,7 +15,8 @@ use super::session::{REQUEST_WITHIN, Session};
 use crate::engine::clock;
 use crate::proto::children;
 
-/// See the module. Dropping it takes the watches off the server.
+/// The watches of one claim, and what they have told so far. Dropping it takes the watches off the
+/// server.
 #[derive(Debug)]
 pub(super) struct Watch {
     task: Option<JoinHandle<()>>,
@@ -23,7 +24,7 @@ pub(super) struct Watch {
 
 /// What a holder is told of.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct News {
+pub(super) struct Events {
     /// That somebody is in line behind it.
     pub(super) behind: bool,
     /// That it was asked to give the key up. That its node is gone it is always told.
@@ -50,14 +51,14 @@ impl Watch {
         session: Arc<Session>,
         directory: Arc<str>,
         name: Arc<str>,
-        news: News,
+        events: Events,
     ) -> Self {
         let home = session.home.clone();
         let task = home.spawn(async move {
             let until = clock::now() + REQUEST_WITHIN;
-            let own = own_node(&session, &directory, &name, news, until);
+            let own = own_node(&session, &directory, &name, events, until);
             let line = async {
-                match news.behind {
+                match events.behind {
                     true => line_behind(&session, &directory, &name, until).await.map(Some),
                     false => Some(None),
                 }
@@ -110,12 +111,12 @@ async fn own_node(
     session: &Session,
     directory: &str,
     name: &str,
-    news: News,
+    events: Events,
     until: Instant,
 ) -> Option<OneshotWatcher> {
     let path = format!("{directory}/{name}");
     let (data, watcher) = session.watch_data(&path, until).await.ok()?;
-    (data != REVOKE || !news.revocation).then_some(watcher)
+    (data != REVOKE || !events.revocation).then_some(watcher)
 }
 
 /// A watch on the line, unless somebody is behind the holder already.

@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use futures_util::poll;
-use lock_core::LostCause;
+use lock_core::LossReason;
 use lock_core::backend::FaultKind;
 use lock_core::test_util::{Act, Verb};
 use tokio::time::{Instant, sleep};
@@ -52,7 +52,7 @@ async fn news_of_failing_renewals_end_with_the_hold() -> Test {
     stage.script.always(Verb::Renew, FAULT);
     let guard = stage.locks.lock("k").lease(secs(9)).await?;
     guard.renewal_failing().await;
-    assert_eq!(guard.lost().await.cause(), LostCause::Expired);
+    assert_eq!(guard.lost().await.reason(), LossReason::Expired);
     assert!(guard.renewal_failure().is_none());
     assert!(poll!(pin!(guard.renewal_failing())).is_pending());
     drop(guard);

@@ -1,6 +1,6 @@
 //! Having the key taken away.
 
-use lock_core::{ForceReleaseError, Key, LockClient, LostCause};
+use lock_core::{Key, LockClient, LossReason, OperatorError};
 use tokio::time::timeout;
 
 use crate::mute::Mute;
@@ -15,7 +15,7 @@ async fn the_holder_is_told_at_once_and_the_next_has_a_greater_token() -> Test {
     settle().await;
     assert!(stage.rival.force_release("k").await?);
     let lost = timeout(ms(1), guard.lost()).await?;
-    assert_eq!((lost.cause(), lost.token()), (LostCause::Taken, guard.token()));
+    assert_eq!((lost.reason(), lost.token()), (LossReason::Taken, guard.token()));
     let next = timeout(ms(1), next).await???;
     assert!(next.token() > guard.token() && !guard.is_held());
     assert!(guard.release().await.unwrap_err().is_not_held());
@@ -57,7 +57,7 @@ async fn the_work_under_run_is_stopped() -> Test {
     };
     let ended = timeout(secs(1), stage.locks.lock("k").run(work)).await?;
     assert!(
-        matches!(ended, Err(lock_core::RunError::Lost(lost)) if lost.cause() == LostCause::Taken)
+        matches!(ended, Err(lock_core::RunError::Lost(lost)) if lost.reason() == LossReason::Taken)
     );
     stage.is_clean(secs(1)).await;
     Ok(())
@@ -65,16 +65,18 @@ async fn the_work_under_run_is_stopped() -> Test {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_cannot_or_does_not_answer_is_an_error_of_its_own() -> Test {
-    let cannot = LockClient::with_backend(Mute::new(|promises| promises.force_release = false));
+    let cannot =
+        LockClient::with_backend(Mute::new(|capabilities| capabilities.force_release = false));
     let error = cannot.force_release("order:42").await.unwrap_err();
     assert!(error.is_unsupported() && !error.is_unavailable());
     let text = error.to_string();
     assert!(text.contains("order:42") && text.contains("force_release"), "{text}");
-    let silent = LockClient::with_backend(Mute::new(|promises| promises.force_release = true));
+    let silent =
+        LockClient::with_backend(Mute::new(|capabilities| capabilities.force_release = true));
     let error = silent.force_release("order:42").await.unwrap_err();
     assert!(error.is_unavailable() && error.to_string().contains("order:42"), "{error}");
     assert_eq!(error.key(), Some(&Key::new("order:42")?));
     let error = silent.force_release("").await.unwrap_err();
-    assert!(matches!(error, ForceReleaseError::Key(_)));
+    assert!(matches!(error, OperatorError::Key(_)));
     Ok(())
 }

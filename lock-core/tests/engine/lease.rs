@@ -2,7 +2,7 @@
 
 use lock_core::backend::{Backend, Claim, FaultKind, Mode, Terms};
 use lock_core::test_util::{Act, Verb};
-use lock_core::{Key, LostCause};
+use lock_core::{Key, LossReason};
 use tokio::time::{Instant, sleep};
 
 use crate::{Stage, Test, assert_after, ms, secs, settle};
@@ -18,7 +18,7 @@ async fn a_renewal_that_hangs_does_not_hold_up_the_news_of_the_loss() -> Test {
         let guard = stage.locks.lock("k").lease(secs(9)).await?;
         let lost = guard.lost().await;
         assert_after(stage.script.calls()[0].at, Instant::now(), ms(VALID_MS));
-        assert_eq!(lost.cause(), LostCause::Expired);
+        assert_eq!(lost.reason(), LossReason::Expired);
         assert!(!guard.is_held() && guard.lease_left().is_zero());
         assert_eq!(stage.locks.stats().lost, 1);
         stage.script.heal();
@@ -40,7 +40,7 @@ async fn a_late_held_does_not_revive_a_hold_and_gives_the_key_back() -> Test {
     stage.script.open(Verb::Renew);
     settle().await;
     assert!(!guard.is_held());
-    assert_eq!(guard.lost().await.cause(), LostCause::Expired);
+    assert_eq!(guard.lost().await.reason(), LossReason::Expired);
     // Without waiting for the end of the lease that the store has in mind.
     stage.rival.lock("k").try_acquire().await?.expect("a free key").release().await?;
     assert!(guard.release().await.unwrap_err().is_not_held());
@@ -78,7 +78,7 @@ async fn renewals_that_all_fail_end_the_hold_at_its_lease_and_never_extend_it() 
         let stage = Stage::new();
         stage.script.always(Verb::Renew, act);
         let guard = stage.locks.lock("k").lease(secs(9)).await?;
-        assert_eq!(guard.lost().await.cause(), LostCause::Expired);
+        assert_eq!(guard.lost().await.reason(), LossReason::Expired);
         assert_after(stage.script.calls()[0].at, Instant::now(), ms(VALID_MS));
         assert_eq!(stage.script.calls_of(Verb::Renew).len(), 6);
         drop(guard);
@@ -151,8 +151,8 @@ async fn a_hold_that_the_store_forgot_is_lost_at_its_next_renewal() -> Test {
     let terms = Terms {
         lease: secs(9),
         mode: Mode::Exclusive,
-        fences: 1,
-        patience: None,
+        tokens_max: 1,
+        queues: true,
         name: None,
         replicas: None,
     };
@@ -160,7 +160,7 @@ async fn a_hold_that_the_store_forgot_is_lost_at_its_next_renewal() -> Test {
     let rival = stage.rival.lock("k").await?;
     let lost = guard.lost().await;
     assert_after(first.at, Instant::now(), secs(3));
-    assert_eq!((lost.cause(), lost.token()), (LostCause::Taken, guard.token()));
+    assert_eq!((lost.reason(), lost.token()), (LossReason::Taken, guard.token()));
     assert!(rival.token() > guard.token());
     drop(guard);
     settle().await;
@@ -176,7 +176,7 @@ async fn a_hold_limit_ends_the_guard_and_hands_the_lock_on_with_a_higher_token()
     let guard = stage.locks.lock("k").lease(secs(9)).hold_limit(secs(20)).await?;
     let begun = Instant::now();
     let next = tokio::spawn(stage.locks.lock("k").wait(secs(60)).acquire());
-    assert_eq!(guard.lost().await.cause(), LostCause::HoldLimit);
+    assert_eq!(guard.lost().await.reason(), LossReason::HoldLimit);
     assert_after(begun, Instant::now(), secs(20));
     let next = next.await??;
     assert_after(begun, Instant::now(), secs(20));
@@ -196,7 +196,7 @@ async fn the_work_under_run_is_dropped_when_the_lock_is_lost() -> Test {
     let work = |_| std::future::pending::<()>();
     let error = stage.locks.lock("k").lease(secs(9)).run(work).await.unwrap_err();
     assert!(
-        matches!(&error, lock_core::RunError::Lost(lost) if lost.cause() == LostCause::Expired)
+        matches!(&error, lock_core::RunError::Lost(lost) if lost.reason() == LossReason::Expired)
     );
     assert_after(begun, Instant::now(), ms(VALID_MS));
     stage.script.heal();

@@ -8,6 +8,7 @@ mod cancel;
 mod failing;
 mod force;
 mod lease;
+mod line;
 mod mute;
 mod names;
 mod release;

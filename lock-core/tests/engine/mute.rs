@@ -2,30 +2,30 @@
 
 use lock_core::backend::{Backend, ClaimId, Fault, FaultKind, Terms};
 use lock_core::memory::Memory;
-use lock_core::{Inspection, Key, Promises};
+use lock_core::{Capabilities, Inspection, Key};
 
 /// Never answers who asks for a key or takes it away, whatever it promises.
 #[derive(Debug)]
 pub(crate) struct Mute {
     store: Memory,
-    promises: Promises,
+    capabilities: Capabilities,
 }
 
 impl Mute {
     /// One that promises what the memory store does, but for what `change` changes.
-    pub(crate) fn new(change: impl FnOnce(&mut Promises)) -> Self {
+    pub(crate) fn new(change: impl FnOnce(&mut Capabilities)) -> Self {
         let store = Memory::new();
-        let mut promises = store.promises();
-        change(&mut promises);
-        Self { store, promises }
+        let mut capabilities = store.capabilities();
+        change(&mut capabilities);
+        Self { store, capabilities }
     }
 }
 
 impl Backend for Mute {
     type Claim = <Memory as Backend>::Claim;
 
-    fn promises(&self) -> Promises {
-        self.promises
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
     }
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Self::Claim {

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use lock_core::{Key, LockClient, RevokeError};
+use lock_core::{Key, LockClient, OperatorError};
 use tokio::time::timeout;
 
 use crate::mute::Mute;
@@ -119,15 +119,16 @@ async fn the_work_under_run_is_not_stopped_by_a_request() -> Test {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_cannot_ask_or_does_not_answer_is_an_error_of_its_own() -> Test {
-    let cannot = LockClient::with_backend(Mute::new(|promises| promises.revocation = false));
+    let cannot =
+        LockClient::with_backend(Mute::new(|capabilities| capabilities.revocation = false));
     let error = cannot.request_revoke("order:42").await.unwrap_err();
     assert!(error.is_unsupported() && !error.is_unavailable());
     let text = error.to_string();
     assert!(text.contains("order:42") && text.contains("revocation"), "{text}");
-    let silent = LockClient::with_backend(Mute::new(|promises| promises.revocation = true));
+    let silent = LockClient::with_backend(Mute::new(|capabilities| capabilities.revocation = true));
     let error = silent.request_revoke("order:42").await.unwrap_err();
     assert!(error.is_unavailable() && error.to_string().contains("order:42"), "{error}");
     assert_eq!(error.key(), Some(&Key::new("order:42")?));
-    assert!(matches!(silent.request_revoke("").await.unwrap_err(), RevokeError::Key(_)));
+    assert!(matches!(silent.request_revoke("").await.unwrap_err(), OperatorError::Key(_)));
     Ok(())
 }

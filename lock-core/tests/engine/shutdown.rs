@@ -7,7 +7,7 @@ use std::time::Duration;
 use lock_core::backend::FaultKind;
 use lock_core::memory::Memory;
 use lock_core::test_util::{Act, Verb};
-use lock_core::{LockClient, LostCause};
+use lock_core::{LockClient, LossReason};
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep};
 
@@ -40,7 +40,7 @@ async fn a_shutdown_tells_holders_that_stay_and_takes_their_locks() -> Test {
     let guard = stage.locks.lock("k").await?;
     let report = stage.locks.shutdown(secs(5)).await;
     assert!(report.complete && report.abandoned == 1, "{report:?}");
-    assert_eq!(guard.lost().await.cause(), LostCause::Shutdown);
+    assert_eq!(guard.lost().await.reason(), LossReason::Shutdown);
     assert!(guard.release().await.unwrap_err().is_not_held());
     stage.rival.lock("k").try_acquire().await?.expect("a free key").release().await?;
     Ok(())
@@ -60,7 +60,7 @@ async fn a_shutdown_ends_in_time_over_a_store_that_hangs() -> Test {
             let took = begun.elapsed();
             assert!(took <= secs(5) + ms(5), "{verb:?} {act:?}: {took:?}");
             assert_eq!(report.abandoned, 1 + usize::from(waiting.await?.is_ok()));
-            assert_eq!(guard.lost().await.cause(), LostCause::Shutdown);
+            assert_eq!(guard.lost().await.reason(), LossReason::Shutdown);
             stage.script.heal();
             // What hung goes on, and leaves nothing.
             assert!(stage.locks.shutdown(secs(2)).await.complete, "{verb:?} {act:?}");
@@ -128,7 +128,7 @@ fn a_hold_of_a_runtime_that_is_gone_ends_with_its_lease_where_nobody_waits() -> 
         std::thread::sleep(ms(2));
     }
     second.block_on(async {
-        assert_eq!(guard.lost().await.cause(), LostCause::Expired);
+        assert_eq!(guard.lost().await.reason(), LossReason::Expired);
         assert!(guard.release().await.unwrap_err().is_not_held());
         locks.lock("k").wait(LEASE * 50).await?.release().await?;
         assert!(locks.shutdown(LEASE * 50).await.complete);

@@ -7,7 +7,7 @@ use lock_core::backend::{Backend, ClaimId, Fault, Terms};
 use lock_core::memory::Memory;
 use lock_core::test_util::{Act, Script, Scripted, Verb};
 use lock_core::{
-    AcquireError, Inspection, Key, LockClient, NotReplicatedError, Promises, RunError,
+    AcquireError, Capabilities, Inspection, Key, LockClient, NotReplicatedError, RunError,
 };
 use tokio::time::{Duration, Instant, sleep};
 
@@ -155,10 +155,10 @@ struct Replicated(Memory);
 impl Backend for Replicated {
     type Claim = <Memory as Backend>::Claim;
 
-    fn promises(&self) -> Promises {
-        let mut promises = self.0.promises();
-        promises.replicas = true;
-        promises
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = self.0.capabilities();
+        capabilities.replicas = true;
+        capabilities
     }
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Self::Claim {

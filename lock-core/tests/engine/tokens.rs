@@ -7,7 +7,7 @@ use lock_core::backend::{
     Attempt, Backend, Change, Claim, ClaimId, Fault, Grant, Renewal, Terms, Withdrawal,
 };
 use lock_core::memory::Memory;
-use lock_core::{FenceRange, Inspection, Key, LockClient, Promises};
+use lock_core::{Capabilities, Inspection, Key, LockClient, TokenBlock};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -35,20 +35,20 @@ struct Counts {
 struct ScantClaim {
     claim: <Memory as Backend>::Claim,
     counts: Arc<Counts>,
-    fences: Option<FenceRange>,
+    tokens: Option<TokenBlock>,
 }
 
 impl Backend for Scant {
     type Claim = ScantClaim;
 
-    fn promises(&self) -> Promises {
-        self.store.promises()
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
     }
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> ScantClaim {
         self.counts.claims.fetch_add(1, Ordering::Relaxed);
         let claim = self.store.claim(key, id, terms);
-        ScantClaim { claim, counts: self.counts.clone(), fences: None }
+        ScantClaim { claim, counts: self.counts.clone(), tokens: None }
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
@@ -60,11 +60,11 @@ impl Claim for ScantClaim {
     async fn attempt(&mut self) -> Result<Attempt, Fault> {
         Ok(match self.claim.attempt().await? {
             Attempt::Granted(grant) => {
-                let fences = *self.fences.get_or_insert_with(|| {
+                let tokens = *self.tokens.get_or_insert_with(|| {
                     let before = self.counts.last.fetch_add(TOKENS, Ordering::Relaxed);
-                    FenceRange::new(before + 1, before + TOKENS)
+                    TokenBlock::new(before + 1, before + TOKENS)
                 });
-                Attempt::Granted(Grant { fences, ..grant })
+                Attempt::Granted(Grant { tokens, ..grant })
             }
             blocked => blocked,
         })
@@ -77,7 +77,7 @@ impl Claim for ScantClaim {
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         self.counts.renewals.fetch_add(1, Ordering::Relaxed);
         Ok(match self.claim.renew().await? {
-            Renewal::Held(grant) => Renewal::Held(Grant { fences: FenceRange::empty(), ..grant }),
+            Renewal::Held(grant) => Renewal::Held(Grant { tokens: TokenBlock::empty(), ..grant }),
             Renewal::Lost => Renewal::Lost,
         })
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lock_core::LockClient;
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, Fault, Promises, Renewal, Terms, Withdrawal,
+    Attempt, Backend, Capabilities, Claim, ClaimId, Fault, Renewal, Terms, Withdrawal,
 };
 use lock_core::idempotency::{
     BeginRejection, Begun, Duplicates, Idempotency, MemoryRecords, RecordStore, Scope,
@@ -51,8 +51,8 @@ struct NoClaim;
 impl Backend for Unfenced {
     type Claim = NoClaim;
 
-    fn promises(&self) -> Promises {
-        Promises::none()
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::none()
     }
 
     fn claim(&self, _: &Key, _: ClaimId, _: Terms) -> NoClaim {

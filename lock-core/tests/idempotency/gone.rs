@@ -5,7 +5,7 @@ use lock_core::backend::FaultKind;
 use lock_core::idempotency::{Begun, OnUnknown, Outcome, RecordStore, Scope};
 use lock_core::test_util::records::RecordVerb::{Abort, Claim, Complete};
 use lock_core::test_util::{Act, Verb};
-use lock_core::{FencingToken, LostCause};
+use lock_core::{FencingToken, LossReason};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -17,7 +17,7 @@ const DOWN: Act = Act::Err(FaultKind::Transient);
 /// What an eviction, a flush or an operator does.
 async fn vanish(stage: &Stage, token: FencingToken) -> Test {
     let id = stage.once.record_id(&Scope::of("tenant"), b"key");
-    stage.records.complete(id, token, &Outcome::Tombstone, ms(1)).await?;
+    stage.records.complete(id, token, &Outcome::WithoutPayload, ms(1)).await?;
     sleep(ms(2)).await;
     assert!(stage.records.is_empty());
     Ok(())
@@ -51,7 +51,7 @@ async fn an_outcome_that_was_overtaken_is_stale_though_its_own_record_had_vanish
     let late = run(&stage.once).await;
     vanish(&stage, late.token()).await?;
     stage.lock_script.always(Verb::Renew, DOWN);
-    assert_eq!(late.lost().await.cause(), LostCause::Expired);
+    assert_eq!(late.lost().await.reason(), LossReason::Expired);
     let next = run(&stage.other).await;
     assert_eq!(next.replaced(), None);
     next.complete(Bytes::from_static(b"next")).await?;

@@ -1,7 +1,7 @@
 //! Executions that were stopped past their lease.
 
 use bytes::Bytes;
-use lock_core::LostCause;
+use lock_core::LossReason;
 use lock_core::backend::FaultKind;
 use lock_core::idempotency::Begun;
 use lock_core::test_util::records::RecordVerb;
@@ -17,7 +17,7 @@ async fn a_completion_after_another_took_over_is_stale_dropped_and_counted() -> 
     let stage = Stage::new();
     let late = run(&stage.once).await;
     stage.lock_script.always(Verb::Renew, Act::Err(FaultKind::Transient));
-    assert_eq!(late.lost().await.cause(), LostCause::Expired);
+    assert_eq!(late.lost().await.reason(), LossReason::Expired);
     let next = run(&stage.other).await;
     assert!(next.token() > late.token());
     assert_eq!(next.replaced(), Some(late.token()));
@@ -34,14 +34,15 @@ async fn a_completion_after_another_took_over_is_stale_dropped_and_counted() -> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tombstone_or_an_abort_that_comes_too_late_changes_nothing_either() -> Test {
+async fn an_outcome_without_payload_or_an_abort_that_comes_too_late_changes_nothing_either() -> Test
+{
     for aborts in [false, true] {
         let stage = Stage::new();
         let late = run(&stage.once).await;
         stage.lock_script.always(Verb::Renew, Act::Err(FaultKind::Transient));
         late.lost().await;
         run(&stage.other).await.complete(Bytes::from_static(b"next")).await?;
-        let ended = if aborts { late.abort().await } else { late.tombstone().await };
+        let ended = if aborts { late.abort().await } else { late.complete_without_payload().await };
         assert!(ended.unwrap_err().is_stale());
         assert_eq!(replay(&stage.once).await, "next");
         stage.lock_script.heal();

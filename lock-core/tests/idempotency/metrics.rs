@@ -34,8 +34,8 @@ async fn every_outcome_of_a_request_and_every_stale_completion_is_counted() -> T
     let Begun::Run(large) = stage.once.begin(&scope, b"large", other).await? else {
         panic!("nobody has asked for it");
     };
-    large.tombstone().await?;
-    assert!(matches!(stage.once.begin(&scope, b"large", other).await?, Begun::Tombstone));
+    large.complete_without_payload().await?;
+    assert!(matches!(stage.once.begin(&scope, b"large", other).await?, Begun::WithoutPayload));
     stage.script.always(RecordVerb::Peek, Act::Err(FaultKind::Refused));
     assert!(begin(&stage.once).await.is_err());
 

@@ -27,12 +27,12 @@ async fn the_first_runs_and_all_later_are_given_its_payload_without_a_lock() -> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tombstone_lets_nothing_run_and_has_nothing_to_replay() -> Test {
+async fn an_outcome_without_payload_lets_nothing_run_and_has_nothing_to_replay() -> Test {
     let stage = Stage::new();
-    run(&stage.once).await.tombstone().await?;
+    run(&stage.once).await.complete_without_payload().await?;
     for once in [&stage.once, &stage.other] {
-        assert!(matches!(begin(once).await?, Begun::Tombstone));
-        assert_eq!(once.stats().tombstones, 1);
+        assert!(matches!(begin(once).await?, Begun::WithoutPayload));
+        assert_eq!(once.stats().without_payload, 1);
     }
     stage.is_clean(1, secs(1)).await;
     Ok(())

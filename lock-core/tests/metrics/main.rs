@@ -10,7 +10,7 @@ use std::time::Duration;
 use lock_core::LockClient;
 use lock_core::memory::Memory;
 use lock_core::metrics::{Kind, METRICS, Metric, describe, names};
-use lock_core::quorum::{Charter, Quorum};
+use lock_core::quorum::{MembershipConfig, Quorum};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tokio::time::sleep;
 
@@ -181,7 +181,7 @@ async fn the_members_of_a_quorum_are_counted_by_their_names() -> Test {
     let snapshotter = recorder.snapshotter();
     let stores: Vec<_> = (0..3).map(|_| Memory::new()).collect();
     sleep(secs(60)).await;
-    let charter = Charter::new(["a:1", "b:1", "c:1"]).with_lease_max(secs(2));
+    let charter = MembershipConfig::new(["a:1", "b:1", "c:1"]).with_lease_max(secs(2));
     let locks = LockClient::with_backend(Quorum::managed(stores.clone(), charter)?);
     let take = async || -> Test {
         let guard = locks.lock(SECRET).lease(secs(1)).await?;

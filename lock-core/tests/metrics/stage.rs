@@ -3,7 +3,7 @@
 use lock_core::backend::{Backend, Claim, FaultKind, Mode, Terms};
 use lock_core::memory::Memory;
 use lock_core::test_util::{Act, Script, Scripted, Verb};
-use lock_core::{Key, LockClient, LostCause};
+use lock_core::{Key, LockClient, LossReason};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -93,11 +93,11 @@ impl Stage {
     pub(crate) async fn every_loss(&self) -> Test {
         let locks = &self.locks;
         let limited = locks.lock(SECRET).hold_limit(ms(5)).await?;
-        assert_eq!(limited.lost().await.cause(), LostCause::HoldLimit);
+        assert_eq!(limited.lost().await.reason(), LossReason::HoldLimit);
         drop(limited);
         self.script.always(Verb::Renew, Act::Err(FaultKind::Transient));
         let expired = locks.lock(SECRET).lease(secs(3)).await?;
-        assert_eq!(expired.lost().await.cause(), LostCause::Expired);
+        assert_eq!(expired.lost().await.reason(), LossReason::Expired);
         drop(expired);
         self.script.heal();
         let taken = locks.lock(SECRET).lease(secs(9)).await?;
@@ -105,22 +105,22 @@ impl Stage {
         let terms = Terms {
             lease: secs(9),
             mode: Mode::Exclusive,
-            fences: 1,
-            patience: None,
+            tokens_max: 1,
+            queues: true,
             name: None,
             replicas: None,
         };
         // Once it was held on to.
         sleep(secs(4)).await;
         self.store.claim(&Key::new(SECRET)?, claim, terms).withdraw().await?;
-        assert_eq!(taken.lost().await.cause(), LostCause::Taken);
+        assert_eq!(taken.lost().await.reason(), LossReason::Taken);
         drop(taken);
         settle().await;
         self.script.next(Verb::Withdraw, Act::Err(FaultKind::Transient));
         locks.lock(SECRET).await?.release().await?;
         let abandoned = locks.lock(SECRET).await?;
         locks.shutdown(ms(1)).await;
-        assert_eq!(abandoned.lost().await.cause(), LostCause::Shutdown);
+        assert_eq!(abandoned.lost().await.reason(), LossReason::Shutdown);
         Ok(())
     }
 

@@ -156,8 +156,8 @@ async fn a_cancelled_release_goes_on_at_every_member() {
 const TERMS: Terms = Terms {
     lease: LEASE,
     mode: Mode::Exclusive,
-    fences: 1,
-    patience: None,
+    tokens_max: 1,
+    queues: true,
     name: None,
     replicas: None,
 };

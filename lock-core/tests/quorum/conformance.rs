@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::memory::Memory;
-use lock_core::quorum::{Charter, Quorum};
+use lock_core::quorum::{MembershipConfig, Quorum};
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
 
 #[derive(Debug)]
@@ -47,9 +47,9 @@ struct Managed(Members);
 impl Subject for Managed {
     fn open(&self) -> BoxFuture<'_, AnyBackend> {
         Box::pin(async {
-            let charter = Charter::new((0..self.0.0.len()).map(|n| format!("m{n}")));
-            let quorum = Quorum::managed(self.0.0.clone(), charter).expect("three or more");
-            // New stores, which may have lost what an earlier life granted.
+            let config = MembershipConfig::new((0..self.0.0.len()).map(|n| format!("m{n}")));
+            let quorum = Quorum::managed(self.0.0.clone(), config).expect("three or more");
+            // New stores, which may have lost what an earlier incarnation granted.
             tokio::time::sleep(Duration::from_secs(31)).await;
             AnyBackend::new(quorum)
         })

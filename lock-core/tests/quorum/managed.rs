@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, FaultKind, Look, Member, MemberClaim, Mode, Terms,
+    Attempt, Backend, Claim, ClaimId, FaultKind, Member, MemberClaim, Mode, Probe, Terms,
 };
 use lock_core::memory::Memory;
-use lock_core::quorum::{Charter, Quorum};
+use lock_core::quorum::{MembershipConfig, Quorum};
 use lock_core::test_util::{Act, Script, Scripted, Verb};
 use lock_core::{AcquireError, Key, LockClient};
 use tokio::time::{Instant, sleep, timeout};
@@ -23,8 +23,8 @@ const OLD: Duration = ms(60_000);
 /// Far ahead of every clock.
 const AHEAD: u64 = 1 << 52;
 
-fn charter(members: usize) -> Charter {
-    Charter::new((0..members).map(|n| format!("m{n}:1"))).with_lease_max(LEASE_MAX)
+fn config(members: usize) -> MembershipConfig {
+    MembershipConfig::new((0..members).map(|n| format!("m{n}:1"))).with_lease_max(LEASE_MAX)
 }
 
 /// Stores that have run for long, and one client of them.
@@ -38,7 +38,7 @@ impl Stage {
     async fn of(members: usize) -> Self {
         let stores: Vec<_> = (0..members).map(|_| Memory::new()).collect();
         sleep(OLD).await;
-        let (locks, scripts) = client(&stores, charter(members));
+        let (locks, scripts) = client(&stores, config(members));
         Self { stores, locks, scripts }
     }
 
@@ -50,16 +50,18 @@ impl Stage {
     }
 
     /// What a member says of itself, for whoever asks.
-    async fn look(&self, member: usize) -> Look {
-        self.stores[member].clone().look().await.unwrap()
+    async fn probe(&self, member: usize) -> Probe {
+        self.stores[member].clone().probe().await.unwrap()
     }
 
     async fn ready(&self, member: usize) {
         let is_ready = async {
             loop {
-                let look = self.look(member).await;
-                let enrolment = look.enrolment.as_ref();
-                if enrolment.is_some_and(|it| it.life == look.life && it.floor.is_some()) {
+                let probe = self.probe(member).await;
+                let enrolment = probe.enrolment.as_ref();
+                if enrolment
+                    .is_some_and(|it| it.incarnation == probe.incarnation && it.token_min.is_some())
+                {
                     return;
                 }
                 sleep(ms(1)).await;
@@ -74,10 +76,10 @@ impl Stage {
     }
 }
 
-fn client(stores: &[Memory], charter: Charter) -> (LockClient, Vec<Script>) {
+fn client(stores: &[Memory], config: MembershipConfig) -> (LockClient, Vec<Script>) {
     let (members, scripts): (Vec<_>, Vec<_>) =
         stores.iter().map(|store| Scripted::new(store.clone())).unzip();
-    let quorum = Quorum::managed(members, charter).expect("a charter that fits");
+    let quorum = Quorum::managed(members, config).expect("a config that fits");
     (LockClient::with_backend(quorum), scripts)
 }
 
@@ -91,7 +93,7 @@ async fn old_stores_grant_at_once_and_new_ones_once_every_lease_of_before_is_ove
     for ran in [ms(0), ms(3_000)] {
         let stores: Vec<_> = (0..3).map(|_| Memory::new()).collect();
         sleep(ran).await;
-        let (locks, _) = client(&stores, charter(3));
+        let (locks, _) = client(&stores, config(3));
         let begun = Instant::now();
         let error = locks.lock("k").options(short()).try_acquire().await.unwrap_err();
         assert!(error.is_unavailable() && error.is_retryable(), "{error}");
@@ -106,11 +108,11 @@ async fn two_clients_may_found_one_quorum_at_once() {
     for _ in 0..20 {
         let stores: Vec<_> = (0..3).map(|_| Memory::new()).collect();
         sleep(OLD).await;
-        let clients: Vec<_> = (0..4).map(|_| client(&stores, charter(3))).collect();
+        let clients: Vec<_> = (0..4).map(|_| client(&stores, config(3))).collect();
         for (_, scripts) in &clients {
             for script in scripts {
                 for _ in 0..6 {
-                    script.next(Verb::Look, Act::Slow(ms(fastrand::u64(..20))));
+                    script.next(Verb::Probe, Act::Slow(ms(fastrand::u64(..20))));
                 }
             }
         }
@@ -139,7 +141,7 @@ async fn a_member_that_lost_its_data_grants_nothing_for_the_longest_lease_and_th
         let guard = stage.locks.lock("k").options(short()).await.unwrap();
         lose(&stage.stores[0], &image);
         stage.away(2, false);
-        let (other, scripts) = client(&stage.stores, charter(3));
+        let (other, scripts) = client(&stage.stores, config(3));
         let lost_at = Instant::now();
         while guard.is_held() && lost_at.elapsed() < LEASE_MAX * 2 {
             let granted = other.lock("k").options(short().with_wait(ms(0))).try_acquire().await;
@@ -159,7 +161,7 @@ async fn a_member_that_lost_its_data_grants_nothing_for_the_longest_lease_and_th
 /// A counter that somebody raised far ahead of every clock, at one member.
 async fn run_ahead(store: &Memory) {
     let (lease, mode) = (ms(1_000), Mode::Exclusive);
-    let terms = Terms { lease, mode, fences: 1, patience: None, name: None, replicas: None };
+    let terms = Terms { lease, mode, tokens_max: 1, queues: true, name: None, replicas: None };
     let key = Key::new("k").unwrap();
     let mut claim = store.clone().claim(&key, ClaimId::from_bits(7), terms);
     assert!(matches!(claim.attempt().await, Ok(Attempt::Granted(_))));
@@ -192,7 +194,7 @@ async fn tokens_go_on_to_grow_over_a_member_that_lost_its_data() {
                 // Nobody is granted anything before it is repaired.
                 let (all, scripts): (Vec<_>, Vec<_>) =
                     stage.stores.iter().map(|store| Scripted::new(store.clone())).unzip();
-                let quorum = Quorum::managed(all, charter(members)).unwrap();
+                let quorum = Quorum::managed(all, config(members)).unwrap();
                 quorum.open().await.unwrap();
                 stage.ready(lost).await;
                 let other = LockClient::with_backend(quorum);
@@ -244,9 +246,9 @@ async fn another_list_size_or_longest_lease_is_refused_when_it_connects_and_when
     let stage = Stage::of(3).await;
     assert!(stage.is_granted().await);
     let others = [
-        Charter::new(["m0:1", "m1:1", "x:1"]).with_lease_max(LEASE_MAX),
-        charter(3).with_name("another"),
-        charter(3).with_lease_max(ms(6_000)),
+        MembershipConfig::new(["m0:1", "m1:1", "x:1"]).with_lease_max(LEASE_MAX),
+        config(3).with_name("another"),
+        config(3).with_lease_max(ms(6_000)),
     ];
     for other in others {
         // One member in common is enough.
@@ -265,8 +267,8 @@ async fn another_list_size_or_longest_lease_is_refused_when_it_connects_and_when
     // Found while it runs: the member was away when it connected.
     let stores = [Memory::new(), Memory::new(), stage.stores[2].clone()];
     sleep(OLD).await;
-    let (locks, scripts) = client(&stores, charter(3).with_name("another"));
-    scripts[2].always(Verb::Look, Act::Err(FaultKind::Transient));
+    let (locks, scripts) = client(&stores, config(3).with_name("another"));
+    scripts[2].always(Verb::Probe, Act::Err(FaultKind::Transient));
     drop(locks.lock("k").options(short()).await);
     scripts[2].heal();
     sleep(ms(2_000)).await;
@@ -289,13 +291,13 @@ async fn a_lease_beyond_the_longest_is_refused_before_anything_is_sent() {
 async fn it_opens_with_a_majority_and_the_rest_come_later() {
     let stores: Vec<_> = (0..3).map(|_| Memory::new()).collect();
     sleep(OLD).await;
-    let (first, _) = client(&stores, charter(3));
+    let (first, _) = client(&stores, config(3));
     drop(first.lock("k").options(short()).await.unwrap());
     for act in [Act::Err(FaultKind::Transient), Act::Never] {
         let (members, scripts): (Vec<_>, Vec<_>) =
             stores.iter().map(|store| Scripted::new(store.clone())).unzip();
         Verb::ALL.into_iter().for_each(|verb| scripts[0].always(verb, act));
-        let quorum = Quorum::managed(members, charter(3)).unwrap();
+        let quorum = Quorum::managed(members, config(3)).unwrap();
         quorum.open().await.unwrap();
         let locks = LockClient::with_backend(quorum);
         drop(locks.lock("k").options(short()).await.unwrap());
@@ -306,9 +308,9 @@ async fn it_opens_with_a_majority_and_the_rest_come_later() {
     }
     let (members, scripts): (Vec<_>, Vec<_>) =
         stores.iter().map(|store| Scripted::new(store.clone())).unzip();
-    scripts[..2].iter().for_each(|script| script.always(Verb::Look, Act::Never));
+    scripts[..2].iter().for_each(|script| script.always(Verb::Probe, Act::Never));
     let begun = Instant::now();
-    let quorum = Quorum::managed(members, charter(3)).unwrap();
+    let quorum = Quorum::managed(members, config(3)).unwrap();
     let fault = quorum.open().await.unwrap_err();
     assert!(fault.is_transient() && fault.to_string().contains("`m0:1`"), "{fault}");
     assert!(begun.elapsed() <= ms(5_000));
@@ -318,24 +320,24 @@ async fn it_opens_with_a_majority_and_the_rest_come_later() {
 async fn nobody_looks_at_members_that_are_well_or_for_a_client_that_is_gone() {
     let stage = Stage::of(3).await;
     assert!(stage.is_granted().await);
-    let looks = |stage: &Stage| -> usize {
-        stage.scripts.iter().map(|script| script.calls_of(Verb::Look).len()).sum()
+    let probes = |stage: &Stage| -> usize {
+        stage.scripts.iter().map(|script| script.calls_of(Verb::Probe).len()).sum()
     };
-    let before = looks(&stage);
+    let before = probes(&stage);
     sleep(OLD).await;
-    assert_eq!(looks(&stage), before);
+    assert_eq!(probes(&stage), before);
     stage.away(0, true);
     stage.stores[0].restart();
     let gone = Arc::new(AtomicBool::new(false));
     assert!(stage.is_granted().await);
     sleep(ms(10_000)).await;
-    let before = looks(&stage);
+    let before = probes(&stage);
     sleep(ms(10_000)).await;
     let Stage { locks, scripts, stores } = stage;
     drop((locks, stores));
     gone.store(true, SeqCst);
     sleep(ms(2_000)).await;
-    let counted = || scripts.iter().map(|script| script.calls_of(Verb::Look).len()).sum::<usize>();
+    let counted = || scripts.iter().map(|script| script.calls_of(Verb::Probe).len()).sum::<usize>();
     let after = counted();
     assert!(after >= before);
     sleep(ms(10_000)).await;
@@ -347,7 +349,7 @@ async fn nobody_looks_at_members_that_are_well_or_for_a_client_that_is_gone() {
 async fn a_member_that_was_restored_hands_the_key_to_nobody() {
     let stage = Stage::of(3).await;
     let guard = stage.locks.lock("k").options(short()).await.unwrap();
-    let (other, _) = client(&stage.stores, charter(3));
+    let (other, _) = client(&stage.stores, config(3));
     let waiter = tokio::spawn(other.lock("k").options(short()).acquire());
     let key = Key::new("k").unwrap();
     let seen = |member: usize| {
@@ -417,7 +419,7 @@ async fn a_key_that_is_taken_away_goes_to_the_next_with_a_greater_token() {
     for away in [None, Some(2)] {
         let stage = Stage::of(3).await;
         let guard = stage.locks.lock("k").options(short()).await.unwrap();
-        let (other, _) = client(&stage.stores, charter(3));
+        let (other, _) = client(&stage.stores, config(3));
         let waiter = tokio::spawn(other.lock("k").options(short()).acquire());
         sleep(ms(50)).await;
         if let Some(away) = away {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lock_core::backend::{
-    Attempt, Backend, Change, Claim, ClaimId, Fault, MemberClaim, Promises, Renewal, Terms,
+    Attempt, Backend, Capabilities, Change, Claim, ClaimId, Fault, MemberClaim, Renewal, Terms,
     Withdrawal,
 };
 use lock_core::memory::Memory;
@@ -29,8 +29,8 @@ impl<T> Frail<T> {
 impl Backend for Frail<Memory> {
     type Claim = Frail<<Memory as Backend>::Claim>;
 
-    fn promises(&self) -> Promises {
-        self.inner.promises()
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
     }
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Self::Claim {

@@ -15,15 +15,16 @@ async fn run_ahead(store: &Memory) {
     let terms = Terms {
         lease: ms(1_000),
         mode: Mode::Exclusive,
-        fences: 1,
-        patience: None,
+        tokens_max: 1,
+        queues: true,
         name: None,
         replicas: None,
     };
     let mut claim = store.claim(&Key::new("k").unwrap(), ClaimId::from_bits(7), terms);
     assert!(matches!(claim.attempt().await, Ok(Attempt::Granted(_))));
     assert!(claim.raise(AHEAD).await.unwrap());
-    // Kept: the store forgets the counter of a key that nobody uses, not the floor of all keys.
+    // Kept: the store forgets the counter of a key that nobody uses, not the minimum token of all
+    // keys.
     claim.withdraw().await.unwrap();
 }
 

@@ -7,6 +7,7 @@ use quote::{quote, quote_spanned};
 use syn::Expr;
 use syn::spanned::Spanned as _;
 
+use super::hidden;
 use crate::duration::Time;
 use crate::target::Target;
 use crate::valid::{Client, Key, Keys, Part, Plan};
@@ -16,16 +17,21 @@ pub(super) fn expr(target: &Target, plan: &Plan, private: &TokenStream) -> Token
     let client = client(&plan.client, plan, private);
     let keys = keys(&plan.keys, target, private);
     let options = [
-        plan.wait.as_ref().map(|time| time_option("wait", time)),
-        plan.retries.as_ref().map(|value| option("retries", value)),
-        plan.lease.as_ref().map(|time| time_option("lease", time)),
-        plan.hold.as_ref().map(|time| time_option("hold", time)),
-        plan.admission.as_ref().map(|value| option("admission", value)),
-        plan.reentrant.as_ref().map(|value| option("reentrant", value)),
+        plan.wait.as_ref().map(|time| time_option("with_wait", time)),
+        plan.retries.as_ref().map(|value| option("with_retries", value)),
+        plan.lease.as_ref().map(|time| time_option("with_lease", time)),
+        plan.hold.as_ref().map(|time| time_option("with_hold_limit", time)),
+        plan.admission.as_ref().map(|value| option("with_admission", value)),
+        plan.reentrant.as_ref().map(|value| option("with_reentrant", value)),
         Some(name(plan, target, private)),
     ];
     let options = options.into_iter().flatten();
-    let call = quote!(#private::Call::new(#client, #keys) #(#options)*);
+    let (of, chosen) = (hidden("__client"), hidden("__options"));
+    let call = quote!({
+        let #of = #client;
+        let #chosen = #private::options(#of.as_ref()) #(#options)*;
+        #private::Call::new(#of, #keys, #chosen)
+    });
     match &plan.when {
         None => call,
         Some(when) => quote! {
@@ -45,11 +51,11 @@ fn option(name: &str, value: &Expr) -> TokenStream {
 
 fn name(plan: &Plan, target: &Target, private: &TokenStream) -> TokenStream {
     match &plan.name {
-        Some(name) => quote!(.name(#name)),
+        Some(name) => quote!(.with_name(#name)),
         None => {
             let function = target.function.sig.ident.to_string();
             let path = quote!(::core::concat!(::core::module_path!(), "::", #function));
-            quote!(.name(#private::function_name(#path)))
+            quote!(.with_name(#private::function_name(#path)))
         }
     }
 }

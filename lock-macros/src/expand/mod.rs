@@ -29,7 +29,7 @@ pub(crate) fn hidden(name: &str) -> Ident {
 ///
 /// The order matters. The call (client, keys, options) is evaluated while the arguments are only
 /// borrowed. The outer `async move` takes the arguments to where the guard will live, and the inner
-/// one takes them on, so that whatever drops the function drops the arguments before the guard.
+/// one takes them on. So whatever drops the function drops the arguments before the guard.
 fn wrap(body: Vec<Stmt>, target: &Target, plan: &Plan) -> Vec<Stmt> {
     let krate = &plan.krate;
     let private = quote!(#krate::__private);

@@ -12,8 +12,8 @@ pub(crate) struct Binding {
     pub(crate) cfgs: Vec<Attribute>,
 }
 
-/// Collects what `pat` binds, and takes the `mut` out of it: the name is bound again, with the
-/// `mut`, where the body starts, and would be reported as needlessly mutable here.
+/// Collects what `pat` binds, and takes the `mut` out of it. The name is bound again, with the
+/// `mut`, where the body starts; here it would be reported as needlessly mutable.
 pub(crate) fn take(pat: &mut Pat, attrs: &[Attribute], bindings: &mut Vec<Binding>) {
     let cfgs = attrs.iter().filter(|attr| attr.path().is_ident("cfg")).cloned().collect();
     Names { cfgs, bindings }.visit_pat_mut(pat);

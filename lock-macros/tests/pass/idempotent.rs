@@ -100,7 +100,7 @@ enum Reply {
 impl Replayable for Reply {
     fn keep(&self) -> Keep {
         match self {
-            Self::Done => Keep::Tombstone,
+            Self::Done => Keep::WithoutPayload,
             Self::Refused => Keep::Nothing,
         }
     }

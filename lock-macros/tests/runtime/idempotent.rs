@@ -195,7 +195,7 @@ async fn a_value_that_can_not_be_kept_is_returned_once_and_never_made_again() {
     let (once, till) = (engine(), Till::default());
     assert_eq!(unkept(&once, &till).await.unwrap().len(), 1);
     let again = unkept(&once, &till).await;
-    assert!(matches!(again, Err(IdempotencyError::Tombstone)), "{again:?}");
+    assert!(matches!(again, Err(IdempotencyError::WithoutPayload)), "{again:?}");
     assert_eq!(till.runs.load(Ordering::SeqCst), 1);
 }
 

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use lock_core::{AcquireError, FromLockError, LockClient, LostCause, distributed_lock};
+use lock_core::{AcquireError, FromLockError, LockClient, LossReason, distributed_lock};
 use tokio::sync::Notify;
 
 use crate::is_held;
@@ -51,16 +51,16 @@ async fn a_body_that_blocked_past_its_time_is_not_taken_for_done() {
 }
 
 #[distributed_lock(key = "k", client = locks, hold = "1s", on_lost = "report", guard = g)]
-async fn reported(locks: &LockClient) -> Outcome<LostCause> {
+async fn reported(locks: &LockClient) -> Outcome<LossReason> {
     let lost = g.lost().await;
     tokio::task::yield_now().await;
     assert!(!g.is_held());
-    Ok(lost.cause())
+    Ok(lost.reason())
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_is_told_runs_on() {
-    assert_eq!(reported(&LockClient::memory()).await.unwrap(), LostCause::HoldLimit);
+    assert_eq!(reported(&LockClient::memory()).await.unwrap(), LossReason::HoldLimit);
 }
 
 #[distributed_lock(
@@ -76,7 +76,7 @@ struct Failed(&'static str);
 impl FromLockError for Failed {
     fn from_lock_error(error: AcquireError) -> Self {
         match error {
-            AcquireError::Lost(lost) if lost.cause() == LostCause::HoldLimit => Self("limit"),
+            AcquireError::Lost(lost) if lost.reason() == LossReason::HoldLimit => Self("limit"),
             _ => Self("other"),
         }
     }

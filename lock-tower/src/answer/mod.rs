@@ -17,14 +17,14 @@
 //! | the request gives no good key | 400, or as the extractor says | `lock_key_…`, `lock_body_…` | no |
 //! | the layer is set up wrongly | 500 | `lock_path_…`, `lock_misconfigured` | no |
 //!
-//! 429 is for what the client may try again later, and 503 for a service that is down: load
+//! 429 is for what the client may try again later, and 503 for a service that is down. Load
 //! balancers take a server that answers 503 out of service, and tower-http's `TraceLayer` logs each
 //! as an error. [`LockLayer::status`](crate::LockLayer::status) gives a cause another status. The
 //! documents are those of [`lock_core::Problem`], which `#[distributed_lock]` answers with too.
 //!
-//! `Retry-After` is the estimated wait in whole seconds, rounded up, at least 1, plus up to a
-//! quarter of it (at least up to 1 s) at random, so that those who were refused together do not
-//! come back together. The key is not repeated to the client.
+//! `Retry-After` is the estimated wait in whole seconds, rounded up, at least 1. Up to a quarter of
+//! it (at least up to 1 s) is added at random, so that those who were refused together do not come
+//! back together. The key is not repeated to the client.
 //!
 //! The answers of the `IdempotencyLayer` are of the same kind; see the module `idempotency`.
 //!
@@ -61,16 +61,17 @@
 //! `No` where the handler never began, `InPart` where it was stopped. A layer outside reads it where
 //! the status does not tell the two apart.
 
-mod custom;
+mod answers;
+mod cause;
 mod grpc;
 mod protobuf;
 mod refusal;
+mod reject;
 mod reply;
-mod statuses;
 
-pub(crate) use custom::{CustomBody, custom};
+pub(crate) use answers::{AnswerBody, Answers};
+pub use cause::Cause;
 pub(crate) use grpc::Wire;
-pub use refusal::{Cause, Refusal};
-#[cfg(feature = "idempotency")]
+pub use refusal::Refusal;
+pub use reject::Reject;
 pub(crate) use reply::Reply;
-pub(crate) use statuses::Statuses;

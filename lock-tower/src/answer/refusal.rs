@@ -8,59 +8,38 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 use http_body_util::Full;
-use lock_core::{AcquireError, Key, LostError, Problem, Rejection};
+use lock_core::Key;
 
+use super::cause::Cause;
 use super::reply::Reply;
-use crate::key::KeyReject;
 
-/// Why the handler did not run, or not to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Cause {
-    /// Others held the lock until the budget was used up.
-    Timeout,
-    /// The line of the key takes longer than the budget, see
-    /// [`admission`](crate::LockLayer::admission), or lock-core's own line of this process is full.
-    Overloaded,
-    /// The layer's cap on waiters of one key.
-    WaitersPerKey,
-    /// The layer's cap on waiters of all keys.
-    Waiters,
-    /// The store could not be asked, or too few replicas have acknowledged the grant.
-    Unavailable,
-    /// The lock was lost while the handler ran; the handler was stopped.
-    Lost,
-    /// The extractor refused the request, or its key is out of bounds.
-    Key,
-    /// An option of the layer is out of bounds.
-    Misconfigured,
-    /// The lock client is shut down.
-    Closed,
-}
-
-/// All facts of one refusal, as [`on_busy`](crate::LockLayer::on_busy) gets them.
+/// All facts of one refusal, as [`LockLayer::on_busy`](crate::LockLayer::on_busy) gets them, and
+/// `IdempotencyLayer::on_refused`, with causes of its own.
 ///
 /// Printed, it shows neither the key nor the head of the request, which may hold a password.
-pub struct Refusal<'a> {
-    pub(crate) cause: Cause,
+pub struct Refusal<'a, C = Cause> {
+    pub(crate) cause: C,
     pub(crate) reply: Reply<'a>,
-    pub(crate) estimated_wait: Option<Duration>,
-    pub(crate) key: Option<&'a Key>,
     pub(crate) error: Option<&'a (dyn StdError + Send + Sync + 'static)>,
     pub(crate) request: Option<&'a Parts>,
+    // Only lock layers know these:
+    pub(crate) key: Option<&'a Key>,
+    pub(crate) estimated_wait: Option<Duration>,
     pub(crate) waited: Duration,
     pub(crate) tries: u32,
+    /// Only an idempotency layer knows it.
+    pub(crate) age: Option<Duration>,
 }
 
-impl<'a> Refusal<'a> {
+impl<'a, C: Copy> Refusal<'a, C> {
     /// What stood in the way.
     #[must_use]
-    pub fn cause(&self) -> Cause {
+    pub fn cause(&self) -> C {
         self.cause
     }
 
-    /// The status of the default answer: that of the cause, or the one
-    /// [given for it](crate::LockLayer::status). To gRPC it is 200 all the same.
+    /// The status of the default answer: that of the cause, or the one that the layer's `status`
+    /// gave it. To gRPC it is 200 all the same.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         self.reply.problem().status()
@@ -78,42 +57,6 @@ impl<'a> Refusal<'a> {
         self.reply.problem().detail()
     }
 
-    /// The key, where there is one. It may hold what another client must not see.
-    #[must_use]
-    pub fn key(&self) -> Option<&'a Key> {
-        self.key
-    }
-
-    /// The error of lock-core, where it is one: an [`AcquireError`] or a [`LostError`].
-    #[must_use]
-    pub fn error(&self) -> Option<&'a (dyn StdError + Send + Sync + 'static)> {
-        self.error
-    }
-
-    /// The head of the request; `None` once the handler has it.
-    #[must_use]
-    pub fn request(&self) -> Option<&'a Parts> {
-        self.request
-    }
-
-    /// The time spent waiting for the lock.
-    #[must_use]
-    pub fn waited(&self) -> Duration {
-        self.waited
-    }
-
-    /// How many tries were made.
-    #[must_use]
-    pub fn tries(&self) -> u32 {
-        self.tries
-    }
-
-    /// How long the lock would have taken, where that is known.
-    #[must_use]
-    pub fn estimated_wait(&self) -> Option<Duration> {
-        self.estimated_wait
-    }
-
     /// The `Retry-After` of the default answer, whole seconds with their jitter; `None` where
     /// coming back does not help.
     #[must_use]
@@ -128,75 +71,69 @@ impl<'a> Refusal<'a> {
         self.reply.is_grpc()
     }
 
-    /// The answer that is given without an [`on_busy`](crate::LockLayer::on_busy), to gRPC in its
-    /// own form.
+    /// The error of lock-core, where it is one: of a lock layer an
+    /// [`AcquireError`](lock_core::AcquireError) or a [`LostError`](lock_core::LostError).
+    #[must_use]
+    pub fn error(&self) -> Option<&'a (dyn StdError + Send + Sync + 'static)> {
+        self.error
+    }
+
+    /// The head of the request; `None` once the handler has it. Whatever its client has sent is in
+    /// it, keys and passwords too: it is not for logs.
+    #[must_use]
+    pub fn request(&self) -> Option<&'a Parts> {
+        self.request
+    }
+
+    /// The answer that is given unless the application gives its own, to gRPC in its own form.
     #[must_use]
     pub fn default_response(&self) -> Response<Full<Bytes>> {
         self.reply.response()
     }
 
-    fn new(cause: Cause, reply: impl Into<Reply<'a>>) -> Self {
+    pub(crate) fn new(cause: C, reply: impl Into<Reply<'a>>) -> Self {
         Self {
             cause,
             reply: reply.into(),
-            estimated_wait: None,
-            key: None,
             error: None,
             request: None,
+            key: None,
+            estimated_wait: None,
             waited: Duration::ZERO,
             tries: 0,
+            age: None,
         }
-    }
-
-    pub(crate) fn of_acquire(error: &'a AcquireError) -> Self {
-        let (cause, estimated_wait) = match error {
-            AcquireError::Timeout(error) => (Cause::Timeout, error.estimated_wait()),
-            AcquireError::Overloaded(error) => (Cause::Overloaded, error.estimated_wait()),
-            AcquireError::Rejected(Rejection::Key(_)) => (Cause::Key, None),
-            AcquireError::Rejected(error) => {
-                tracing::error!(%error, "the lock layer is set up wrongly");
-                (Cause::Misconfigured, None)
-            }
-            AcquireError::Closed(_) => (Cause::Closed, None),
-            AcquireError::Lost(error) => return Self::of_lost(error),
-            error => {
-                tracing::warn!(%error, "a request got no lock");
-                (Cause::Unavailable, None)
-            }
-        };
-        let refusal = Self::new(cause, Problem::of(error));
-        Self { error: Some(error), key: error.key(), estimated_wait, ..refusal }
-    }
-
-    pub(crate) fn of_cap(cause: Cause) -> Self {
-        let (code, detail) = match cause {
-            Cause::WaitersPerKey => {
-                ("lock_waiters_per_key", "too many requests wait for the same lock")
-            }
-            _ => ("lock_waiters", "too many requests wait for locks"),
-        };
-        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, code, detail);
-        Self::new(cause, problem.come_back(None))
-    }
-
-    pub(crate) fn of_key(reject: &'a KeyReject) -> Self {
-        Self::new(Cause::Key, Reply::new(reject.status(), reject.code(), reject.detail()))
-    }
-
-    pub(crate) fn of_lost(error: &'a LostError) -> Self {
-        let lost = Self::new(Cause::Lost, Reply::from(Problem::lost()).cut());
-        Self { error: Some(error), key: Some(error.key()), ..lost }
-    }
-
-    /// The task of a handler that had begun was dropped.
-    pub(crate) fn of_shutdown() -> Self {
-        let detail = "this server was shut down while the work ran; what the work did is not known";
-        let reply = Reply::new(StatusCode::SERVICE_UNAVAILABLE, "lock_closed", detail);
-        Self::new(Cause::Closed, reply.cut())
     }
 }
 
-impl fmt::Debug for Refusal<'_> {
+/// Of a lock layer.
+impl<'a> Refusal<'a> {
+    /// The key, where there is one. It may hold what another client must not see.
+    #[must_use]
+    pub fn key(&self) -> Option<&'a Key> {
+        self.key
+    }
+
+    /// The time spent waiting for the lock.
+    #[must_use]
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// How many tries were made; none by who was not let in.
+    #[must_use]
+    pub fn tries(&self) -> u32 {
+        self.tries
+    }
+
+    /// How long the lock would have taken, where that is known.
+    #[must_use]
+    pub fn estimated_wait(&self) -> Option<Duration> {
+        self.estimated_wait
+    }
+}
+
+impl<C: fmt::Debug> fmt::Debug for Refusal<'_, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refusal")
             .field("cause", &self.cause)
@@ -204,6 +141,7 @@ impl fmt::Debug for Refusal<'_> {
             .field("estimated_wait", &self.estimated_wait)
             .field("waited", &self.waited)
             .field("tries", &self.tries)
+            .field("age", &self.age)
             .finish_non_exhaustive()
     }
 }

@@ -7,12 +7,11 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::Full;
 use pin_project_lite::pin_project;
 
 use super::passage::Outlet;
 use crate::BoxError;
-use crate::answer::CustomBody;
+use crate::answer::AnswerBody;
 use crate::pieces::size_hint;
 
 pin_project! {
@@ -38,8 +37,7 @@ pin_project! {
         Flowing { outlet: Outlet<R> },
         // ## Broken => Broken, without its data => Broken, without its error
         Broken { data: Option<Bytes>, error: Option<BoxError> },
-        Answer { #[pin] body: Full<Bytes> },
-        Custom { #[pin] body: CustomBody },
+        Answer { #[pin] body: AnswerBody },
     }
 }
 
@@ -64,12 +62,8 @@ impl<R> IdempotencyBody<R> {
         Self { state: State::Broken { data: some(data), error: Some(error) } }
     }
 
-    pub(super) fn answer(body: Full<Bytes>) -> Self {
+    pub(super) fn answer(body: AnswerBody) -> Self {
         Self { state: State::Answer { body } }
-    }
-
-    pub(super) fn custom(body: CustomBody) -> Self {
-        Self { state: State::Custom { body } }
     }
 }
 
@@ -111,8 +105,7 @@ where
                 let frame = data.take().map(|data| Ok(Frame::data(data)));
                 Poll::Ready(frame.or_else(|| error.take().map(Err)))
             }
-            StateProj::Answer { body } => body.poll_frame(cx).map_err(|never| match never {}),
-            StateProj::Custom { body } => body.poll_frame(cx),
+            StateProj::Answer { body } => body.poll_frame(cx),
         }
     }
 
@@ -124,7 +117,6 @@ where
             State::Flowing { outlet } => outlet.is_end_stream(),
             State::Broken { data, error } => data.is_none() && error.is_none(),
             State::Answer { body } => body.is_end_stream(),
-            State::Custom { body } => body.is_end_stream(),
         }
     }
 
@@ -146,7 +138,6 @@ where
             // More was announced than comes; that it ends is told by the error.
             State::Broken { .. } => SizeHint::new(),
             State::Answer { body } => body.size_hint(),
-            State::Custom { body } => body.size_hint(),
         }
     }
 }
@@ -168,7 +159,7 @@ impl<R> fmt::Debug for IdempotencyBody<R> {
             State::Begun { .. } => "begun",
             State::Flowing { .. } => "flowing",
             State::Broken { .. } => "broken",
-            State::Answer { .. } | State::Custom { .. } => "answer",
+            State::Answer { .. } => "answer",
         };
         f.debug_tuple("IdempotencyBody").field(&state).finish()
     }

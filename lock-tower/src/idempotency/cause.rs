@@ -24,7 +24,7 @@ pub enum Cause {
     Mismatch,
     /// The request ran before, and its response was too large, a stream or broken, or `store_if`
     /// panicked.
-    Tombstone,
+    WithoutPayload,
     /// The request may have run before: it began, and nobody knows how it ended.
     Unknown,
     /// The handler lost its lock; it was stopped, or its response was refused by the store.

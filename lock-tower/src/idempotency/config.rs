@@ -4,17 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderName, Method, Response, StatusCode, response};
+use http::{HeaderName, Method, StatusCode, response};
 use lock_core::idempotency::Idempotency;
 
-use super::body::IdempotencyBody;
 use super::cause::Cause;
 use super::ending::grpc_status;
 use super::headers::Replayed;
 use super::places::{Bounds, Places};
-use super::refusal::Refusal;
 use crate::OnLost;
-use crate::answer::{CustomBody, Statuses, Wire};
+use crate::answer::Answers;
 
 /// What happens to a request that cannot be protected, as the lock service or the record store is
 /// out of reach.
@@ -24,8 +22,8 @@ pub enum OnStoreDown {
     /// It is answered with 503 `idempotency_unavailable` (default).
     #[default]
     FailClosed,
-    /// The handler runs without lock, token and record: its request carries no fencing token, not
-    /// even that of a lock layer around this one, and a retry may run it again.
+    /// The handler runs without lock, token and record, and a retry may run it again. Its request
+    /// carries no fencing token, not even that of a lock layer around this one.
     ///
     /// Nor is it looked after in other ways: it is dropped when its client goes away, whatever
     /// [`OnDisconnect`] says, and its panic is not caught here.
@@ -39,11 +37,11 @@ pub enum OnDisconnect {
     /// It runs on, in a task, and its response is stored for the retry (default). So is one whose
     /// head the client has seen, as long as its body is read for its record.
     ///
-    /// A concurrency limit outside of the layer counts responses that somebody waits for, so not
-    /// the handlers that run on: clients that come and go could start more than it allows. Bound
-    /// how long one may take by the lock of the engine, as with
+    /// A concurrency limit outside of the layer counts responses that somebody waits for, and no
+    /// handlers that run on. So clients that come and go could start more than it allows. Bound how
+    /// long one may take by the lock of the engine, as with
     /// `engine.with_lock_options(LockOptions::new().with_hold_limit(limit))`
-    /// ([`with_hold_limit`](lock_core::LockOptions::with_hold_limit)): it is stopped then as one
+    /// ([`with_hold_limit`](lock_core::LockOptions::with_hold_limit)). It is stopped then as one
     /// that lost its lock, and its outcome is unknown.
     #[default]
     Finish,
@@ -53,11 +51,10 @@ pub enum OnDisconnect {
     Abort,
 }
 
+/// Whether a response is to be stored.
 pub(super) type Stores = Arc<dyn Fn(&response::Parts) -> bool + Send + Sync>;
 
-/// The caller's own answer.
-pub(super) type OnRefused = Arc<dyn Fn(&Refusal<'_>) -> Response<CustomBody> + Send + Sync>;
-
+/// The options of a layer, and what its clones and services share.
 #[derive(Clone)]
 pub(super) struct Config {
     pub(super) engine: Idempotency,
@@ -76,33 +73,12 @@ pub(super) struct Config {
     pub(super) on_store_down: OnStoreDown,
     pub(super) on_disconnect: OnDisconnect,
     pub(super) on_lost: OnLost,
-    pub(super) statuses: Statuses<Cause>,
-    pub(super) on_refused: Option<OnRefused>,
-}
-
-impl Config {
-    /// Answers a request that came over `wire`.
-    pub(super) fn answer<R>(
-        &self,
-        wire: Wire,
-        refusal: Refusal<'_>,
-    ) -> Response<IdempotencyBody<R>> {
-        let reply = refusal.reply.over(wire, self.statuses.of(refusal.cause));
-        let refusal = Refusal { reply, ..refusal };
-        tracing::debug!(code = refusal.code(), "a request is answered by the idempotency layer");
-        #[cfg(feature = "metrics")]
-        crate::metrics::refused(refusal.code());
-        let response = match &self.on_refused {
-            Some(on_refused) => on_refused(&refusal).map(IdempotencyBody::custom),
-            None => refusal.default_response().map(IdempotencyBody::answer),
-        };
-        refusal.reply.mark(response)
-    }
+    pub(super) answers: Answers<Cause>,
 }
 
 /// Whether a response is stored unless [`store_if`](super::IdempotencyLayer::store_if) says
-/// otherwise: 2xx, 3xx and the 4xx that the same request would meet again; never 401, 403, 407,
-/// 408, 409, 421, 423, 424, 425, 429 nor 5xx, after which a retry runs the handler again.
+/// otherwise. 2xx, 3xx and the 4xx that the same request would meet again are. 401, 403, 407, 408,
+/// 409, 421, 423, 424, 425, 429 and 5xx are not: a retry runs the handler again.
 #[must_use]
 pub fn stored_by_default(status: StatusCode) -> bool {
     // On who asks, over which connection, and in which state everything else is.
@@ -138,8 +114,7 @@ impl fmt::Debug for Config {
             .field("on_store_down", &self.on_store_down)
             .field("on_disconnect", &self.on_disconnect)
             .field("on_lost", &self.on_lost)
-            .field("statuses", &self.statuses)
-            .field("on_refused", &self.on_refused.is_some())
+            .field("answers", &self.answers)
             .finish_non_exhaustive()
     }
 }

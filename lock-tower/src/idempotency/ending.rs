@@ -1,4 +1,5 @@
-//! How the execution of a handler ends: with a record, with a tombstone, or without either.
+//! How the execution of a handler ends: with a record, with an outcome without payload, or without
+//! either.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -92,13 +93,13 @@ impl Draft {
         let trailers = kept.filter(|trailers| !trailers.is_empty());
         match (Stored { status, headers, trailers, body }).encode() {
             Ok(record) => Left::of(execution.complete(record).await),
-            Err(_) => tombstone(execution).await,
+            Err(_) => without_payload(execution).await,
         }
     }
 }
 
-pub(super) async fn tombstone(execution: Execution) -> Left {
-    Left::of(execution.tombstone().await)
+pub(super) async fn without_payload(execution: Execution) -> Left {
+    Left::of(execution.complete_without_payload().await)
 }
 
 /// Ends an execution of which nothing is kept. Waits for it, so that a retry that comes after the

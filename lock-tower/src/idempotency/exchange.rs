@@ -74,7 +74,7 @@ where
             },
             Ok(Begun::InFlight { age, .. }) => Refusal::in_flight(age),
             Ok(Begun::Mismatch) => Refusal::mismatch(),
-            Ok(Begun::Tombstone) => Refusal::tombstone(),
+            Ok(Begun::WithoutPayload) => Refusal::complete_without_payload(),
             Ok(Begun::Unknown { age, .. }) => Refusal::unknown(age),
             Ok(other) => {
                 tracing::error!(?other, "an answer of the engine that this layer does not know");
@@ -149,7 +149,7 @@ where
         Ok(result) => result,
         // A panic of the handler is caught before: this is one of the closures of the layer.
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(_) => Ok(config.answer(wire, Refusal::dropped())),
+        Err(_) => Ok(config.answers.answer(wire, Refusal::dropped()).map(IdempotencyBody::answer)),
     }
 }
 
@@ -184,5 +184,5 @@ fn replay<R>(record: Bytes) -> Option<Response<IdempotencyBody<R>>> {
 }
 
 fn refuse<R>(config: &Config, refusal: Refusal<'_>, head: &Parts) -> Response<IdempotencyBody<R>> {
-    config.answer(Wire::of(&head.headers), Refusal { request: Some(head), ..refusal })
+    config.answers.refuse(head, refusal).map(IdempotencyBody::answer)
 }

@@ -16,7 +16,7 @@ use tokio::time::timeout_at;
 use super::body::IdempotencyBody;
 use super::capture::{Reading, Stop};
 use super::config::{Config, OnDisconnect};
-use super::ending::{Draft, Left, tombstone, until_lost};
+use super::ending::{Draft, Left, until_lost, without_payload};
 use super::passage::{Inlet, Tail, passage};
 use super::places::Place;
 use super::task;
@@ -90,16 +90,16 @@ where
                 left.or_broken(Tail::End(trailers))
             }
             Some(Some(Ok(Ok(Ok(Stop::Bound))) | Err(_))) => {
-                tombstone(execution).await.or_broken(Tail::Rest(reading.into_rest()))
+                without_payload(execution).await.or_broken(Tail::Rest(reading.into_rest()))
             }
             // The caller has its head, so it has said that its work was done.
             Some(Some(Ok(Ok(Err(error))))) => {
-                tombstone(execution).await;
+                without_payload(execution).await;
                 Tail::Broken(error)
             }
             Some(Some(Ok(Err(_)))) => {
                 tracing::error!("the body of a response panicked");
-                tombstone(execution).await;
+                without_payload(execution).await;
                 Tail::Broken("the body panicked".into())
             }
         };

@@ -13,7 +13,7 @@ use tower_service::Service;
 use super::body::IdempotencyBody;
 use super::capture::{Capture, Captured, Reading, capture};
 use super::config::Config;
-use super::ending::{Draft, Got, Left, let_go, tombstone, until_lost};
+use super::ending::{Draft, Got, Left, let_go, until_lost, without_payload};
 use super::places::Place;
 use super::refusal::Refusal;
 use super::{flow, streams};
@@ -52,6 +52,7 @@ where
     R::Error: Into<BoxError>,
 {
     let wire = Wire::of(request.headers());
+    let answer = |refusal| config.answers.answer(wire, refusal).map(IdempotencyBody::answer);
     let lost = (config.on_lost == OnLost::Cancel).then(|| execution.lost());
     // An answer that came of a cut is no outcome, whatever the handler made of it, unless it is one
     // that is stored.
@@ -64,12 +65,12 @@ where
         tracing::warn!("a handler was stopped, as it had lost its lock");
         CutWatch::tell();
         let_go(execution, Got::InPart).await;
-        return Ok(config.answer(wire, Refusal::lost()));
+        return Ok(answer(Refusal::lost()));
     };
     let Ok(outcome) = outcome else {
         tracing::error!("a handler panicked");
         let_go(execution, unsaid()).await;
-        return Ok(config.answer(wire, Refusal::panicked()));
+        return Ok(answer(Refusal::panicked()));
     };
     let ran = match outcome {
         Ok(ran) => ran,
@@ -84,7 +85,7 @@ where
             return Ok(response.map(IdempotencyBody::untouched));
         }
         Ran::Unkept(response) => {
-            (tombstone(execution).await, response.map(IdempotencyBody::untouched))
+            (without_payload(execution).await, response.map(IdempotencyBody::untouched))
         }
         Ran::Flowing(head, reading) => {
             return Ok(flow::begin(&config, execution, place, head, reading));
@@ -93,7 +94,7 @@ where
     };
     Ok(match left {
         Left::Written => response,
-        Left::Stale => config.answer(wire, Refusal::lost()),
+        Left::Stale => answer(Refusal::lost()),
     })
 }
 
@@ -166,11 +167,11 @@ async fn settle<R>(
             (left, IdempotencyBody::whole(data, trailers))
         }
         Captured::Beyond { data, rest } => {
-            (tombstone(execution).await, IdempotencyBody::begun(data, rest))
+            (without_payload(execution).await, IdempotencyBody::begun(data, rest))
         }
         // It said that it had done its work before its body broke, so it is not run again.
         Captured::Broken { data, error } => {
-            (tombstone(execution).await, IdempotencyBody::broken(data, error))
+            (without_payload(execution).await, IdempotencyBody::broken(data, error))
         }
     };
     (left, Response::from_parts(head, body))

@@ -41,7 +41,7 @@ const NEVER: [HeaderName; 14] = [
     header::UPGRADE,
 ];
 
-/// The allow-list.
+/// The names of the headers that a replay has; no other is stored.
 #[derive(Debug, Clone)]
 pub(super) struct Replayed {
     names: Vec<HeaderName>,

@@ -18,7 +18,7 @@ use super::places::Bounds;
 use super::refusal::Refusal;
 use super::scope::{HasScope, NoScope, ScopeOutcome};
 use super::service::IdempotencyService;
-use crate::answer::{Statuses, custom};
+use crate::answer::Answers;
 use crate::{BoxError, OnLost};
 
 /// How much of a request's or a response's body is read unless told otherwise: 1 MiB.
@@ -63,8 +63,8 @@ pub const RESPONSE_WAIT: Duration = Duration::from_secs(10);
 ///
 /// # Cancel safety
 ///
-/// When the client goes away the response future is dropped: a request that still waits leaves
-/// the line and never runs; a handler that has begun runs on, unless
+/// When the client goes away the response future is dropped. A request that still waits leaves the
+/// line and never runs. A handler that has begun runs on, unless
 /// [`on_disconnect`](Self::on_disconnect) says otherwise.
 #[derive(Debug, Clone)]
 #[must_use = "a layer does nothing until it is added to a service"]
@@ -101,8 +101,7 @@ impl IdempotencyLayer {
             on_store_down: OnStoreDown::default(),
             on_disconnect: OnDisconnect::default(),
             on_lost: OnLost::default(),
-            statuses: Statuses::default(),
-            on_refused: None,
+            answers: Answers::default(),
         };
         Self { scope: NoScope, config }
     }
@@ -116,7 +115,7 @@ impl<C> IdempotencyLayer<C> {
     /// requests the same.
     ///
     /// The closure returns a [`Scope`], or a `Result` of one whose error is a
-    /// [`StatusCode`](http::StatusCode) or a [`ScopeReject`](super::ScopeReject). It is asked once
+    /// [`StatusCode`](http::StatusCode) or a [`Reject`](crate::answer::Reject). It is asked once
     /// for each request with a good key, before its body is read, in the call of the service: it
     /// must not block.
     pub fn scope<F, O>(self, scope: F) -> IdempotencyLayer<HasScope>
@@ -210,21 +209,23 @@ impl<C> IdempotencyLayer<C> {
     /// is taken for a stream: it goes on to its caller and is not stored, as one that is too long.
     ///
     /// The caller of a body whose length is announced sees it when it is stored, and waits as long
-    /// as this at most. Any other body is sent as it comes, and its end when it is stored; one
-    /// that its `content-type` declares for a stream (server-sent events, lines of JSON, gRPC, …)
-    /// is sent as it comes and never stored.
+    /// as this at most. Any other body is sent as it comes, and its end when it is stored. One that
+    /// its `content-type` declares for a stream (server-sent events, lines of JSON, gRPC, …) is
+    /// sent as it comes and never stored.
     pub fn response_wait(mut self, wait: Duration) -> Self {
         self.config.response_wait = wait;
         self
     }
 
     /// Which responses are stored, by status and headers. After one that is not, a retry runs the
-    /// handler again. Replaces [`stored_by_default`](super::stored_by_default), and what is known of
-    /// gRPC: an error in the head of a response, whose status is 200, is stored if it is
-    /// `INVALID_ARGUMENT`, `NOT_FOUND`, `ALREADY_EXISTS`, `FAILED_PRECONDITION` or `OUT_OF_RANGE`;
-    /// one behind messages always is. Protocol upgrades are not asked about: they
-    /// never run twice. Where the closure panics the caller gets the response, and a retry 409
-    /// `idempotency_response_not_stored`: the handler has done its work.
+    /// handler again. It replaces [`stored_by_default`](super::stored_by_default) and what is known
+    /// of gRPC, whose errors have the status 200. Of those that stand in the head of a response,
+    /// these are stored by default: `INVALID_ARGUMENT`, `NOT_FOUND`, `ALREADY_EXISTS`,
+    /// `FAILED_PRECONDITION` and `OUT_OF_RANGE`. One behind messages always is.
+    ///
+    /// Protocol upgrades are not asked about: they never run twice. Where the closure panics the
+    /// caller gets the response, and a retry 409 `idempotency_response_not_stored`: the handler has
+    /// done its work.
     pub fn store_if<F>(mut self, stores: F) -> Self
     where
         F: Fn(&response::Parts) -> bool + Send + Sync + 'static,
@@ -300,8 +301,8 @@ impl<C> IdempotencyLayer<C> {
         self
     }
 
-    /// How many bytes of bodies the first requests that are read or wait may have in memory, and
-    /// how many the duplicates may have beside them; one scope has a quarter of each at most, but
+    /// How many bytes of bodies first requests may have in memory while they are read or wait, and
+    /// how many the duplicates may have beside them. One scope has a quarter of each at most, but
     /// for [`Scope::Global`]. They are counted as they arrive, and until the request runs or is
     /// answered. One beyond them is answered with 429 `idempotency_waiting_bytes`. Less than
     /// [`request_bytes_max`](Self::request_bytes_max) is taken for that, for a scope too, so that
@@ -320,15 +321,19 @@ impl<C> IdempotencyLayer<C> {
     /// What a request does when one with its key began before and nobody knows how it ended.
     ///
     /// A timeout, load shedding or a lock *inside* of this layer cuts the handler and answers for
-    /// it. What carries [`HandlerRan::InPart`](lock_core::HandlerRan), as the answers of a
-    /// [`LockLayer`](crate::LockLayer) do, began and has no outcome, whatever its status; nor has
-    /// what a lock inside has cut, whatever its error was made into
-    /// ([`CutWatch`](lock_core::CutWatch)), unless the response is stored. Others do not say so:
-    /// under [`OnUnknown::Refuse`] an error of the service, a panic, and a 408 or
-    /// 5xx that is not stored are taken for cuts, and a retry is refused. A handler that knows
-    /// that it did nothing answers with [`HandlerRan::No`](lock_core::HandlerRan), and a retry
-    /// runs. A timeout that answers with another status must carry `InPart`. Under
-    /// [`OnUnknown::Reexecute`] a retry runs after all of these.
+    /// it. These answers have no outcome:
+    ///
+    /// - What carries [`HandlerRan::InPart`](lock_core::HandlerRan), as the answers of a
+    ///   [`LockLayer`](crate::LockLayer) do, whatever its status.
+    /// - What a lock inside has cut ([`CutWatch`](lock_core::CutWatch)), whatever its error was
+    ///   made into, unless the response is stored.
+    /// - Under [`OnUnknown::Refuse`] also an error of the service, a panic, and a 408 or 5xx that
+    ///   is not stored: a cut that does not say so looks like them.
+    ///
+    /// Under [`OnUnknown::Refuse`] a retry of them is refused, under [`OnUnknown::Reexecute`] it
+    /// runs. A handler that knows that it did nothing answers with
+    /// [`HandlerRan::No`](lock_core::HandlerRan), and a retry runs. A timeout that answers with
+    /// another status must carry `InPart`.
     pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Self {
         self.config.engine = self.config.engine.with_on_unknown(on_unknown);
         self
@@ -342,19 +347,19 @@ impl<C> IdempotencyLayer<C> {
 
     /// What happens to a handler whose client goes away.
     ///
-    /// With [`OnDisconnect::Finish`] every handler runs in a task of its own from the start, in
-    /// the tracing span of the request; task-local values of other middleware do not reach it, nor
-    /// do their limits hold it once its client is gone: see there.
+    /// With [`OnDisconnect::Finish`] every handler runs in a task of its own from the start, in the
+    /// tracing span of the request. Task-local values of other middleware do not reach it, and
+    /// their limits do not hold it once its client is gone: see there.
     pub fn on_disconnect(mut self, action: OnDisconnect) -> Self {
         self.config.on_disconnect = action;
         self
     }
 
-    /// What happens when the lock is lost while the handler runs. Either way a response that is
-    /// to be stored is not sent once a later request has taken over: the caller gets 503
-    /// `idempotency_lost`, and comes back for the response that is stored. With
-    /// [`OnLost::Report`] one that is not to be stored, as a 5xx, is sent all the same: it tells
-    /// its caller to come back, too.
+    /// What happens when the lock is lost while the handler runs. Either way a response that is to
+    /// be stored is not sent once a later request has taken over. The caller gets 503
+    /// `idempotency_lost`, and comes back for the response that is stored. With [`OnLost::Report`]
+    /// one that is not to be stored, as a 5xx, is sent all the same: it tells its caller to come
+    /// back, too.
     pub fn on_lost(mut self, action: OnLost) -> Self {
         self.config.on_lost = action;
         self
@@ -369,7 +374,7 @@ impl<C> IdempotencyLayer<C> {
     /// If it is no error status.
     #[track_caller]
     pub fn status(mut self, cause: Cause, status: StatusCode) -> Self {
-        self.config.statuses.set(cause, status);
+        self.config.answers.set_status(cause, status);
         self
     }
 
@@ -403,7 +408,7 @@ impl<C> IdempotencyLayer<C> {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        self.config.on_refused = Some(Arc::new(move |refusal| custom(answer(refusal))));
+        self.config.answers.set_custom(answer);
         self
     }
 }

@@ -1,9 +1,9 @@
 //! Runs each request with an idempotency key once, and gives its retries the same response.
 //!
-//! A client that got no answer does not know whether its order was placed. It has to send it
-//! again, and it must not be placed twice. [`IdempotencyLayer`] lets the client name its request
-//! in the header `Idempotency-Key`: the first request of a name runs the handler, under the lock
-//! of that name and over all processes; those that come meanwhile wait for it; and all of them, and
+//! A client that got no answer does not know whether its order was placed. It has to send it again,
+//! and it must not be placed twice. [`IdempotencyLayer`] lets the client name its request in the
+//! header `Idempotency-Key`. The first request of a name runs the handler, under the lock of that
+//! name, which holds over all processes. Those that come meanwhile wait for it. All of them, and
 //! each later one, get the response of the first.
 //!
 //! ```
@@ -95,19 +95,18 @@
 //! [`LockLayer`](crate::LockLayer): a replay then waits for no lock, and a handler that outlives
 //! its client keeps the lock that it runs under.
 //!
-//! Inside of response compression: a record is kept plain then, and each retry gets the coding
-//! that it asks for. Inside of timeouts: a handler that outlives one runs on, and its retry gets
-//! its response; one that is cut inside of this layer is run again, or refused, as
+//! Inside of response compression: a record is kept plain then, and each retry gets the coding that
+//! it asks for. Inside of timeouts: a handler that outlives one runs on, and its retry gets its
+//! response. One that a timeout inside of this layer cuts is run again, or refused, as
 //! [`on_unknown`](IdempotencyLayer::on_unknown) says. Inside of a concurrency limit, with what
 //! [`OnDisconnect::Finish`] says about it.
 //!
 //! # What it cannot promise
 //!
 //! That the handler runs once, where a process dies or stands still past its lease between the
-//! handler's last write and the record's: then the outcome is unknown, and the retry runs it again
-//! with a higher fencing token, or is refused, as
-//! [`on_unknown`](lock_core::idempotency::Idempotency) says. Send the token with each write and let
-//! the resource refuse a smaller one.
+//! handler's last write and the record's. The outcome is unknown then. The retry runs it again with
+//! a higher fencing token, or is refused, as [`on_unknown`](lock_core::idempotency::Idempotency)
+//! says. Send the token with each write and let the resource refuse a smaller one.
 
 mod body;
 mod capture;
@@ -139,7 +138,7 @@ pub use future::IdempotencyFuture;
 pub use key::KEY_BYTES_MAX;
 pub use layer::{BODY_BYTES_MAX, IdempotencyLayer, REQUEST_WAIT, RESPONSE_WAIT, WAITING_BYTES_MAX};
 pub use refusal::Refusal;
-pub use scope::{HasScope, NoScope, ScopeOutcome, ScopeReject};
+pub use scope::{HasScope, NoScope, ScopeOutcome};
 pub use service::IdempotencyService;
 
 /// Set on replayed responses.

@@ -23,6 +23,7 @@ pub(super) enum Tail<R> {
     Rest(Pin<Box<R>>),
 }
 
+/// What both ends see.
 struct Shared<R> {
     /// Not taken by the caller yet.
     fresh: Pieces,
@@ -34,12 +35,12 @@ struct Shared<R> {
 
 type Both<R> = Arc<Mutex<Shared<R>>>;
 
-/// The end of the task. Dropped without a [`Tail`], it breaks the body.
+/// Where the task puts pieces in. Dropped without a [`Tail`], it breaks the body.
 pub(super) struct Inlet<R> {
     both: Both<R>,
 }
 
-/// The end of the caller.
+/// Where the caller takes pieces out.
 pub(super) struct Outlet<R> {
     state: State<R>,
 }
@@ -119,7 +120,8 @@ impl<R> Inlet<R> {
 
 impl<R> Drop for Inlet<R> {
     fn drop(&mut self) {
-        // After an `end` this one is too late: that is there, or the caller has it and looks no more.
+        // After an `end` this one is too late: that is there, or the caller has it and looks no
+        // more.
         self.put(Tail::Broken("the runtime of this response was shut down".into()));
     }
 }

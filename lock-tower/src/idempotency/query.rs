@@ -7,9 +7,9 @@ use percent_encoding::percent_decode;
 /// A query whose pairs are sorted by name.
 ///
 /// A retry repeats the bytes of the first request, but a client that builds its query from a hash
-/// map may give the pairs in another order. Nothing more is made equal: pairs of one name keep
-/// their order, as a handler may read the first of them or the last; and no spelling is decoded
-/// or cleaned up, so two queries that differ in more are never taken for one. Names are compared
+/// map may give the pairs in another order. Nothing more is made equal. Pairs of one name keep
+/// their order, as a handler may read the first of them or the last. No spelling is decoded or
+/// cleaned up, so two queries that differ in more are never taken for one. Names are compared
 /// decoded, because the handler reads `a` and `%61` as one name too.
 pub(super) fn canonical(query: &str) -> Cow<'_, str> {
     if !query.contains('&') {

@@ -1,14 +1,9 @@
-//! Why a request is answered by the layer, with all that is known.
+//! What an idempotency layer refuses, and in which words.
 
 use std::borrow::Cow;
-use std::error::Error as StdError;
-use std::fmt;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::request::Parts;
-use http::{HeaderName, Response, StatusCode};
-use http_body_util::Full as Whole;
+use http::{HeaderName, StatusCode};
 use lock_core::AcquireError;
 use lock_core::backend::FaultKind;
 use lock_core::idempotency::BeginError;
@@ -16,61 +11,16 @@ use lock_core::idempotency::BeginError;
 use super::cause::Cause;
 use super::key::{KEY_BYTES_MAX, KeyFault};
 use super::places::Full;
-use super::scope::ScopeReject;
-use crate::answer::Reply;
+use crate::answer::{self, Reject, Reply};
 
 /// A request in flight is not told to come back later than this, however long it has run.
 const IN_FLIGHT_RETRY_MAX: Duration = Duration::from_secs(30);
 
-/// All facts of one refusal, as [`on_refused`](super::IdempotencyLayer::on_refused) gets them.
-pub struct Refusal<'a> {
-    pub(super) cause: Cause,
-    pub(super) reply: Reply<'a>,
-    pub(super) age: Option<Duration>,
-    pub(super) error: Option<&'a (dyn StdError + Send + Sync + 'static)>,
-    pub(super) request: Option<&'a Parts>,
-}
+/// A [`Refusal`](answer::Refusal) of an idempotency layer, as
+/// [`on_refused`](super::IdempotencyLayer::on_refused) gets it.
+pub type Refusal<'a> = answer::Refusal<'a, Cause>;
 
 impl<'a> Refusal<'a> {
-    /// What stood in the way.
-    #[must_use]
-    pub fn cause(&self) -> Cause {
-        self.cause
-    }
-
-    /// The status of the default answer: that of the cause, or the one
-    /// [given for it](super::IdempotencyLayer::status). To gRPC it is 200 all the same.
-    #[must_use]
-    pub fn status(&self) -> StatusCode {
-        self.reply.problem().status()
-    }
-
-    /// The stable code of the default answer.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        self.reply.problem().code()
-    }
-
-    /// The sentence for people of the default answer.
-    #[must_use]
-    pub fn detail(&self) -> &str {
-        self.reply.problem().detail()
-    }
-
-    /// The `Retry-After` of the default answer, whole seconds with their jitter; `None` where
-    /// coming back does not help.
-    #[must_use]
-    pub fn retry_after(&self) -> Option<Duration> {
-        self.reply.problem().retry_after()
-    }
-
-    /// Whether the request is of gRPC, which has answers of its own: see
-    /// [`answer`](crate::answer#grpc).
-    #[must_use]
-    pub fn is_grpc(&self) -> bool {
-        self.reply.is_grpc()
-    }
-
     /// How long ago the other request with this key began, where there is one
     /// ([`Cause::InFlight`], [`Cause::Unknown`]).
     #[must_use]
@@ -78,34 +28,13 @@ impl<'a> Refusal<'a> {
         self.age
     }
 
-    /// The error of lock-core, where it is one.
-    #[must_use]
-    pub fn error(&self) -> Option<&'a (dyn StdError + Send + Sync + 'static)> {
-        self.error
-    }
-
-    /// The head of the request; `None` once the handler has it. It holds the idempotency key,
-    /// which is not for logs.
-    #[must_use]
-    pub fn request(&self) -> Option<&'a Parts> {
-        self.request
-    }
-
-    /// The answer that is given without an
-    /// [`on_refused`](super::IdempotencyLayer::on_refused), to gRPC in its own form.
-    #[must_use]
-    pub fn default_response(&self) -> Response<Whole<Bytes>> {
-        self.reply.response()
-    }
-
-    pub(super) fn new(
+    fn said(
         cause: Cause,
         status: StatusCode,
         code: &'static str,
         detail: impl Into<Cow<'a, str>>,
     ) -> Self {
-        let reply = Reply::new(status, code, detail);
-        Self { cause, reply, age: None, error: None, request: None }
+        Self::new(cause, Reply::new(status, code, detail))
     }
 
     fn with(self, change: impl FnOnce(Reply<'a>) -> Reply<'a>) -> Self {
@@ -139,27 +68,28 @@ impl<'a> Refusal<'a> {
                 format!("`{header}` is neither a quoted string nor a token"),
             ),
         };
-        Self::new(Cause::Key, StatusCode::BAD_REQUEST, code, detail)
+        Self::said(Cause::Key, StatusCode::BAD_REQUEST, code, detail)
     }
 
-    pub(super) fn of_scope(reject: &'a ScopeReject) -> Self {
-        Self::new(Cause::Scope, reject.status(), reject.code(), reject.detail())
+    pub(super) fn of_scope(reject: Reject) -> Self {
+        let detail = "nobody is known whose idempotency key this could be";
+        Self::new(Cause::Scope, reject.reply("idempotency_scope_rejected", detail))
     }
 
     pub(super) fn body_too_large(bytes_max: usize) -> Self {
         let detail = format!("the body is over {bytes_max} bytes");
         let status = StatusCode::PAYLOAD_TOO_LARGE;
-        Self::new(Cause::Body, status, "idempotency_body_too_large", detail)
+        Self::said(Cause::Body, status, "idempotency_body_too_large", detail)
     }
 
     pub(super) fn body_incomplete() -> Self {
         let status = StatusCode::BAD_REQUEST;
-        Self::new(Cause::Body, status, "idempotency_body_incomplete", "the body broke off")
+        Self::said(Cause::Body, status, "idempotency_body_incomplete", "the body broke off")
     }
 
     pub(super) fn body_timeout() -> Self {
         let (status, code) = (StatusCode::REQUEST_TIMEOUT, "idempotency_body_timeout");
-        Self::new(Cause::Body, status, code, "the body took too long")
+        Self::said(Cause::Body, status, code, "the body took too long")
     }
 
     pub(super) fn full(full: Full) -> Self {
@@ -181,13 +111,13 @@ impl<'a> Refusal<'a> {
                 "the requests that wait are too large together",
             ),
         };
-        Self::new(cause, StatusCode::TOO_MANY_REQUESTS, code, detail).come_back(Duration::ZERO)
+        Self::said(cause, StatusCode::TOO_MANY_REQUESTS, code, detail).come_back(Duration::ZERO)
     }
 
     pub(super) fn in_flight(age: Duration) -> Self {
         let detail = "a request with this key is being worked on";
         let refusal =
-            Self::new(Cause::InFlight, StatusCode::CONFLICT, "idempotency_in_flight", detail);
+            Self::said(Cause::InFlight, StatusCode::CONFLICT, "idempotency_in_flight", detail);
         // What has run for a while goes on for about as long.
         Self { age: Some(age), ..refusal.come_back(age.min(IN_FLIGHT_RETRY_MAX)) }
     }
@@ -195,44 +125,44 @@ impl<'a> Refusal<'a> {
     pub(super) fn mismatch() -> Self {
         let detail = "this key was used for another request";
         let status = StatusCode::UNPROCESSABLE_ENTITY;
-        Self::new(Cause::Mismatch, status, "idempotency_key_reused", detail)
+        Self::said(Cause::Mismatch, status, "idempotency_key_reused", detail)
     }
 
-    pub(super) fn tombstone() -> Self {
+    pub(super) fn complete_without_payload() -> Self {
         let detail = "this request has run, and its response was not kept";
         let code = "idempotency_response_not_stored";
-        Self::new(Cause::Tombstone, StatusCode::CONFLICT, code, detail)
+        Self::said(Cause::WithoutPayload, StatusCode::CONFLICT, code, detail)
             .with(Reply::failed_precondition)
     }
 
     pub(super) fn unknown(age: Duration) -> Self {
         let detail = "this request has begun before, and it is not known how it ended";
         let code = "idempotency_outcome_unknown";
-        let refusal = Self::new(Cause::Unknown, StatusCode::CONFLICT, code, detail);
+        let refusal = Self::said(Cause::Unknown, StatusCode::CONFLICT, code, detail);
         Self { age: Some(age), ..refusal.with(Reply::failed_precondition) }
     }
 
     pub(super) fn lost() -> Self {
         let detail = "the hold on this request was lost while it ran; come back for how it ended";
         let status = StatusCode::SERVICE_UNAVAILABLE;
-        let refusal = Self::new(Cause::Lost, status, "idempotency_lost", detail);
+        let refusal = Self::said(Cause::Lost, status, "idempotency_lost", detail);
         refusal.come_back(Duration::ZERO).with(Reply::cut)
     }
 
     pub(super) fn panicked() -> Self {
         let (status, code) = (StatusCode::INTERNAL_SERVER_ERROR, "idempotency_handler_panicked");
-        Self::new(Cause::Panicked, status, code, "the request could not be worked on").in_part()
+        Self::said(Cause::Panicked, status, code, "the request could not be worked on").in_part()
     }
 
     pub(super) fn unreadable() -> Self {
         let (status, code) = (StatusCode::INTERNAL_SERVER_ERROR, "idempotency_record_unreadable");
         let detail = "this request has run, and what is stored of it cannot be read";
-        Self::new(Cause::Record, status, code, detail)
+        Self::said(Cause::Record, status, code, detail)
     }
 
     pub(super) fn of_begin(error: &'a BeginError) -> Self {
         use StatusCode as S;
-        let new = Self::new;
+        let new = Self::said;
         let refusal = match error {
             BeginError::Records { fault, .. } if fault.kind() == FaultKind::ForeignValue => {
                 Self::unreadable()
@@ -261,29 +191,17 @@ impl<'a> Refusal<'a> {
     pub(super) fn misconfigured() -> Self {
         let (status, code) = (StatusCode::INTERNAL_SERVER_ERROR, "idempotency_misconfigured");
         let detail = "the idempotency layer is set up wrongly";
-        Self::new(Cause::Misconfigured, status, code, detail)
+        Self::said(Cause::Misconfigured, status, code, detail)
     }
 
     pub(super) fn shut_down() -> Self {
         let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, "idempotency_closed");
         let detail = "this server is shutting down";
-        Self::new(Cause::Closed, status, code, detail).come_back(Duration::ZERO)
+        Self::said(Cause::Closed, status, code, detail).come_back(Duration::ZERO)
     }
 
     /// The task of a handler that had begun was dropped.
     pub(super) fn dropped() -> Self {
         Self::shut_down().with(Reply::cut)
-    }
-}
-
-/// Without the head of the request: it holds the key, and what the client is known by.
-impl fmt::Debug for Refusal<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refusal")
-            .field("cause", &self.cause)
-            .field("reply", &self.reply)
-            .field("age", &self.age)
-            .field("error", &self.error)
-            .finish_non_exhaustive()
     }
 }

@@ -17,17 +17,16 @@ use super::future::IdempotencyFuture;
 use super::key::{self, KeyFault};
 use super::places::Place;
 use super::refusal::Refusal;
-use super::scope::{HasScope, ScopeReject};
+use super::scope::HasScope;
 use crate::BoxError;
-use crate::answer::Wire;
 use crate::key::BufferedBody;
 
 /// Runs each request with an idempotency key once; made by
 /// [`IdempotencyLayer`](crate::IdempotencyLayer).
 ///
-/// It is ready when the inner service is, and a request takes that readiness along while it
-/// waits: an inner concurrency limit counts waiters too, so put it outside. There it does not
-/// count handlers whose client is gone, which run on; see
+/// It is ready when the inner service is, and a request takes that readiness along while it waits.
+/// So an inner concurrency limit counts waiters too: put it outside. There it does not count
+/// handlers whose client is gone, which run on; see
 /// [`OnDisconnect::Finish`](super::OnDisconnect::Finish) for a bound on them.
 #[derive(Debug, Clone)]
 pub struct IdempotencyService<S> {
@@ -41,7 +40,6 @@ enum Verdict<'a> {
     Pass,
     Run { scope: Scope, key: Vec<u8>, place: Place },
     Refuse(Refusal<'a>),
-    Reject(ScopeReject),
 }
 
 impl<S> IdempotencyService<S> {
@@ -63,7 +61,7 @@ impl<S> IdempotencyService<S> {
         };
         let scope = match self.scope.of(head) {
             Ok(scope) => scope,
-            Err(reject) => return Verdict::Reject(reject),
+            Err(reject) => return Verdict::Refuse(Refusal::of_scope(reject)),
         };
         match config.places.enter(&config.engine, &scope, &key, config.bounds) {
             Ok(place) => Verdict::Run { scope, key, place },
@@ -103,14 +101,8 @@ where
                 return IdempotencyFuture::passed(service.call(request));
             }
             Verdict::Refuse(refusal) => {
-                let refusal = Refusal { request: Some(&head), ..refusal };
-                let wire = Wire::of(&head.headers);
-                return IdempotencyFuture::refused(self.config.answer(wire, refusal));
-            }
-            Verdict::Reject(reject) => {
-                let refusal = Refusal { request: Some(&head), ..Refusal::of_scope(&reject) };
-                let wire = Wire::of(&head.headers);
-                return IdempotencyFuture::refused(self.config.answer(wire, refusal));
+                let answer = self.config.answers.refuse(&head, refusal);
+                return IdempotencyFuture::refused(answer.map(IdempotencyBody::answer));
             }
         };
         let config = Arc::clone(&self.config);

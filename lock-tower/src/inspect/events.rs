@@ -12,12 +12,12 @@ use futures_util::future::{Either, select};
 use futures_util::stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep};
 
 use super::inspector::{Desk, Ended};
 use super::view;
 use crate::clock;
+use crate::permits::Permit;
 
 /// Who looks on for longer is asked again who it is.
 const STREAM_WITHIN: Duration = Duration::from_secs(300);
@@ -31,14 +31,11 @@ struct Viewer<V> {
     begun: Instant,
     first: bool,
     ended: Ended,
-    _permit: OwnedSemaphorePermit,
+    _permit: Permit,
 }
 
 /// The stream. It goes on when the client reads, so a slow one has fewer events.
-pub(super) fn answer<V: Send + Sync + 'static>(
-    desk: Arc<Desk<V>>,
-    permit: OwnedSemaphorePermit,
-) -> Response {
+pub(super) fn answer<V: Send + Sync + 'static>(desk: Arc<Desk<V>>, permit: Permit) -> Response {
     let ended = desk.ended.clone();
     let viewer = Viewer { desk, begun: clock::now(), first: true, ended, _permit: permit };
     let events = stream::unfold(viewer, next);

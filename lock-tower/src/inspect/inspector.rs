@@ -11,10 +11,10 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt as _, Shared, select};
 use http::request::Parts;
 use lock_core::{Key, LockClient};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::routes;
+use crate::permits::Permits;
 
 const REFRESH: Duration = Duration::from_secs(1);
 const REFRESH_MIN: Duration = Duration::from_millis(100);
@@ -23,10 +23,10 @@ const REFRESH_MAX: Duration = Duration::from_secs(10);
 const ROWS_MAX: usize = 200;
 
 /// Streams of events that are open at a time.
-const VIEWERS_MAX: usize = 32;
+pub(super) const VIEWERS_MAX: usize = 32;
 
 type Authenticate<V> = dyn Fn(&Parts) -> Result<V, Box<Response>> + Send + Sync;
-/// Resolves once.
+/// Resolves once, when streams of events are to end.
 pub(super) type Ended = Shared<BoxFuture<'static, ()>>;
 type Guard<V> = dyn Fn(&V, &Key) -> bool + Send + Sync;
 
@@ -52,7 +52,7 @@ where
         guard: None,
         refresh: REFRESH,
         rows_max: ROWS_MAX,
-        viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
+        viewers: Arc::default(),
         ended,
         last: Mutex::default(),
     })
@@ -70,7 +70,7 @@ pub(super) struct Desk<V> {
     pub(super) guard: Option<Box<Guard<V>>>,
     pub(super) refresh: Duration,
     pub(super) rows_max: usize,
-    pub(super) viewers: Arc<Semaphore>,
+    pub(super) viewers: Arc<Permits>,
     /// When all streams end; one for all of them.
     pub(super) ended: Ended,
     /// The last snapshot that was streamed, and when it was made.

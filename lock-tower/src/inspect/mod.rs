@@ -38,18 +38,18 @@
 //! # Who may see it
 //!
 //! Keys name customers and orders, so there is no inspector without a function that says who may
-//! look. It is asked for every request, the page's own script included; what must be awaited to
-//! know a user belongs into a middleware before it, which leaves the user in the request's
-//! extensions. A stream of events ends after 5 minutes, and the browser that opens it again is
-//! asked again.
+//! look. It is asked for every request, the page's own script included. It cannot wait: what must
+//! be awaited to know a user belongs into a middleware before it, which leaves the user in the
+//! request's extensions. A stream of events ends after 5 minutes, and the browser that opens it
+//! again is asked again.
 //!
 //! # What it costs
 //!
-//! Nothing while nobody looks. A viewer of the page has the busy keys of this process written out
-//! once per [refresh](Inspector::refresh), and the snapshot is shared by those who look at the same
-//! time; the store is asked only for a key that somebody has opened. At most 32 streams are open
-//! at a time. They end as soon as the lock client is shut down, or [when told to](Inspector::until),
-//! so that a graceful shutdown of the server does not wait for them;
+//! Nothing while nobody looks. While somebody has the page open, the busy keys of this process are
+//! written out once per [refresh](Inspector::refresh). Those who look at the same time share what
+//! was written. The store is asked only for a key that somebody has opened. At most 32 streams are
+//! open at a time. They end as soon as the lock client is shut down, or [when told
+//! to](Inspector::until): a graceful shutdown of the server does not wait for them, and
 //! [`LockClient::shutdown`](lock_core::LockClient::shutdown) has the recipe.
 //!
 //! # Answers

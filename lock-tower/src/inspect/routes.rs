@@ -13,11 +13,11 @@ use axum_core::body::Body;
 use axum_core::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use lock_core::{ForceReleaseError, InspectError, Key, Problem};
+use lock_core::{Key, OperatorError, Problem};
 use serde_json::{Value, json};
 
 use super::accept::{self, Kind};
-use super::inspector::Desk;
+use super::inspector::{Desk, VIEWERS_MAX};
 use super::{access, events, page, view};
 
 /// A store that does not answer may do so soon.
@@ -36,8 +36,7 @@ where
 {
     Router::new()
         .route("/locks", get(list::<V>))
-        .route("/locks/events", get(stream::<V>).delete(release_events::<V>))
-        .route("/locks/{key}", get(inspect::<V>).delete(release::<V>))
+        .route("/locks/{key}", get(one::<V>).delete(release::<V>))
         // A segment more than any key has.
         .route("/locks/-/page.js", get(async || page::script()))
         .route("/locks/-/page.css", get(async || page::style()))
@@ -54,32 +53,35 @@ async fn list<V>(State(desk): Shared<V>, headers: HeaderMap) -> Response {
     answer
 }
 
-/// Who asks for anything but events means the key of that name.
-async fn stream<V: Send + Sync + 'static>(desk: Shared<V>, headers: HeaderMap) -> Response {
-    if accept::preferred(&headers) != Kind::Events {
-        return inspect(desk, Ok(Path("events".to_owned()))).await;
+/// One key. `events` are the busy ones of this process, for who accepts events, and else the key
+/// of that name.
+async fn one<V>(State(desk): Shared<V>, headers: HeaderMap, path: KeyPath) -> Response
+where
+    V: Send + Sync + 'static,
+{
+    let key = match parse(path) {
+        Ok(key) => key,
+        Err(detail) => return bad_key(&detail),
+    };
+    if key.as_str() == "events" && accept::preferred(&headers) == Kind::Events {
+        return stream(desk);
     }
-    let State(desk) = desk;
-    match desk.viewers.clone().try_acquire_owned() {
-        Ok(permit) => events::answer(desk, permit),
-        Err(_) => refuse(
+    match desk.locks.inspect(&key).await {
+        Ok(seen) => json_answer(&view::inspection(&key, &seen)),
+        Err(OperatorError::Key(error)) => bad_key(&error.to_string()),
+        Err(error) => unavailable(&error),
+    }
+}
+
+fn stream<V: Send + Sync + 'static>(desk: Arc<Desk<V>>) -> Response {
+    match desk.viewers.take(VIEWERS_MAX) {
+        Some(permit) => events::answer(desk, permit),
+        None => refuse(
             StatusCode::TOO_MANY_REQUESTS,
             "inspect_viewers",
             "too many look at the locks of this process already",
             Some(VIEWERS_RETRY_AFTER),
         ),
-    }
-}
-
-async fn inspect<V>(State(desk): Shared<V>, path: KeyPath) -> Response {
-    let key = match parse(path) {
-        Ok(key) => key,
-        Err(detail) => return bad_key(&detail),
-    };
-    match desk.locks.inspect(&key).await {
-        Ok(seen) => json_answer(&view::inspection(&key, &seen)),
-        Err(InspectError::Key(error)) => bad_key(&error.to_string()),
-        Err(error) => unavailable(&error),
     }
 }
 
@@ -109,22 +111,13 @@ async fn release<V>(
             tracing::warn!(%key, released, "a key was taken away through the inspector");
             json_answer(&json!({ "key": key.as_str(), "released": released }))
         }
-        Err(ForceReleaseError::Key(error)) => bad_key(&error.to_string()),
-        Err(error @ ForceReleaseError::Unsupported { .. }) => {
+        Err(OperatorError::Key(error)) => bad_key(&error.to_string()),
+        Err(error @ OperatorError::Unsupported { .. }) => {
             let status = StatusCode::NOT_IMPLEMENTED;
             refuse(status, "inspect_unsupported", &error.to_string(), None)
         }
         Err(error) => unavailable(&error),
     }
-}
-
-/// The key whose name is that of a route.
-async fn release_events<V>(
-    desk: Shared<V>,
-    viewer: Extension<Arc<V>>,
-    headers: HeaderMap,
-) -> Response {
-    release(desk, viewer, headers, Ok(Path("events".to_owned()))).await
 }
 
 fn parse(path: KeyPath) -> Result<Key, String> {

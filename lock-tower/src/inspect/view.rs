@@ -9,7 +9,7 @@ use super::inspector::Desk;
 
 /// The busy keys of this process, those with the most waiters first, and what it has counted.
 pub(super) fn snapshot<V>(desk: &Desk<V>) -> Value {
-    let (stats, promises) = (desk.locks.stats(), desk.locks.promises());
+    let (stats, capabilities) = (desk.locks.stats(), desk.locks.capabilities());
     let mut keys = desk.locks.busy_keys();
     let rows = desk.rows_max.min(keys.len());
     let rank = |a: &BusyKey, b: &BusyKey| b.waiters.cmp(&a.waiters).then(a.key.cmp(&b.key));
@@ -22,7 +22,7 @@ pub(super) fn snapshot<V>(desk: &Desk<V>) -> Value {
     json!({
         "keys": keys.iter().map(row).collect::<Vec<_>>(),
         "keys_omitted": omitted,
-        "force_release": desk.guard.is_some() && promises.force_release,
+        "force_release": desk.guard.is_some() && capabilities.force_release,
         "refresh_ms": ms(desk.refresh),
         "stats": {
             "acquired": stats.acquired,

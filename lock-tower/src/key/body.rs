@@ -14,9 +14,9 @@ use pin_project_lite::pin_project;
 use crate::pieces::{Pieces, size_hint};
 
 pin_project! {
-    /// The request body behind [`json_pointer`](super::json_pointer) and the idempotency layer:
-    /// what was read, as one data frame and the trailers, or the untouched body where it was
-    /// decided before.
+    /// The request body behind [`json_pointer`](super::json_pointer) and the idempotency layer. It
+    /// gives again what was read, as one data frame and the trailers. Where nothing had to be read
+    /// it is the untouched body.
     pub struct BufferedBody<B> {
         #[pin]
         state: State<B>,

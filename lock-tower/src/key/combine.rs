@@ -10,8 +10,9 @@ use http::request::Parts;
 use lock_core::Key;
 use pin_project_lite::pin_project;
 
-use super::extractor::{Extracted, KeyExtractor, KeyReject};
+use super::extractor::{Extracted, KeyExtractor};
 use super::when::When;
+use crate::answer::Reject;
 
 /// Combines extractors. Implemented for those of this module; give your own an empty `impl`.
 pub trait Combine: Sized {
@@ -56,14 +57,14 @@ impl<A, C> Combine for And<A, C> {}
 impl<A, C> Combine for Or<A, C> {}
 impl<K, P> Combine for When<K, P> {}
 
-/// See [`Combine::and`].
+/// One key out of two extractors, the segments of both; made by [`Combine::and`].
 #[derive(Debug, Clone)]
 pub struct And<A, C> {
     first: A,
     second: C,
 }
 
-/// See [`Combine::or`].
+/// The key of the first extractor, or of the second where that skips; made by [`Combine::or`].
 #[derive(Debug, Clone)]
 pub struct Or<A, C> {
     first: A,
@@ -125,7 +126,7 @@ pin_project! {
 }
 
 pin_project! {
-    /// The work of [`And`].
+    /// Asks the two extractors of an [`And`] for the key of one request, one after the other.
     pub struct AndFuture<F, C, G> {
         #[pin]
         pair: Pair<F, C, G>,
@@ -176,12 +177,12 @@ fn joined<B>(first: &str, second: &Key, apart: bool, request: Request<B>) -> Ext
     let first = if apart { Key::encode_segment(first) } else { first.into() };
     match Key::from_encoded(format!("{first}:{second}")) {
         Ok(key) => Extracted::Lock(key, request),
-        Err(error) => Extracted::Reject(KeyReject::from(error), request.into_parts().0),
+        Err(error) => Extracted::Reject(Reject::from(error), request.into_parts().0),
     }
 }
 
 pin_project! {
-    /// The work of [`Or`].
+    /// Asks the extractors of an [`Or`] for the key of one request, the second if the first skips.
     pub struct OrFuture<F, C, G> {
         #[pin]
         pair: Pair<F, C, G>,

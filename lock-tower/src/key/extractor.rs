@@ -1,11 +1,12 @@
 //! The seam between a request and its key.
 
-use std::borrow::Cow;
 use std::future::Future;
 
 use http::request::Parts;
 use http::{Request, StatusCode};
-use lock_core::{Key, KeyError, Problem};
+use lock_core::{Key, KeyError};
+
+use crate::answer::Reject;
 
 /// Derives the key of a request.
 ///
@@ -45,7 +46,7 @@ pub enum Extracted<B> {
     /// The request runs without a lock.
     Skip(Request<B>),
     /// The request is answered without running it; its head is for the answer.
-    Reject(KeyReject, Parts),
+    Reject(Reject, Parts),
 }
 
 impl<B> Extracted<B> {
@@ -58,7 +59,8 @@ impl<B> Extracted<B> {
     }
 }
 
-/// What a closure says about a request.
+/// What [`key_fn`](super::key_fn)'s closure says about a request; made of a key, an `Option`, a
+/// `Result`, a status or a [`Reject`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyOutcome {
     /// Runs under the lock of this key.
@@ -66,7 +68,7 @@ pub enum KeyOutcome {
     /// Runs without a lock.
     Skip,
     /// Is answered without running.
-    Reject(KeyReject),
+    Reject(Reject),
 }
 
 impl From<Key> for KeyOutcome {
@@ -95,88 +97,9 @@ impl From<StatusCode> for KeyOutcome {
     }
 }
 
-impl From<KeyReject> for KeyOutcome {
-    fn from(reject: KeyReject) -> Self {
+impl From<Reject> for KeyOutcome {
+    fn from(reject: Reject) -> Self {
         Self::Reject(reject)
-    }
-}
-
-/// Why a request has no key, as the client is told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyReject {
-    status: StatusCode,
-    code: &'static str,
-    detail: Cow<'static, str>,
-}
-
-impl KeyReject {
-    /// A refusal with this status and the code `lock_key_rejected`.
-    #[must_use]
-    pub fn new(status: StatusCode) -> Self {
-        Self {
-            status,
-            code: "lock_key_rejected",
-            detail: Cow::Borrowed("the request names no lock key"),
-        }
-    }
-
-    /// Replaces the stable code that programs read.
-    #[must_use]
-    pub fn with_code(mut self, code: &'static str) -> Self {
-        self.code = code;
-        self
-    }
-
-    /// Replaces the sentence that people read. It goes to the client.
-    #[must_use]
-    pub fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
-        self.detail = detail.into();
-        self
-    }
-
-    /// The status of the answer.
-    #[must_use]
-    pub fn status(&self) -> StatusCode {
-        self.status
-    }
-
-    /// The stable code.
-    #[must_use]
-    pub fn code(&self) -> &'static str {
-        self.code
-    }
-
-    /// The sentence for people.
-    #[must_use]
-    pub fn detail(&self) -> &str {
-        &self.detail
-    }
-
-    pub(super) fn bad(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST).with_code(code).with_detail(detail)
-    }
-
-    #[cfg(feature = "axum")]
-    pub(super) fn misuse(code: &'static str, detail: impl Into<Cow<'static, str>>) -> Self {
-        let reject = Self::new(StatusCode::INTERNAL_SERVER_ERROR).with_code(code);
-        let reject = reject.with_detail(detail);
-        tracing::error!(code, "{}", reject.detail);
-        reject
-    }
-}
-
-impl From<StatusCode> for KeyReject {
-    fn from(status: StatusCode) -> Self {
-        Self::new(status)
-    }
-}
-
-/// As `#[distributed_lock]` answers it: without the key, of which the error shows the beginning.
-impl From<KeyError> for KeyReject {
-    fn from(error: KeyError) -> Self {
-        let problem = Problem::of(&error.into());
-        let reject = Self::new(problem.status()).with_code(problem.code());
-        reject.with_detail(problem.detail().to_owned())
     }
 }
 

@@ -22,7 +22,7 @@ pub fn fixed(key: impl IntoKey) -> FixedKey {
     }
 }
 
-/// See [`fixed`].
+/// Gives every request the same key; made by [`fixed`].
 #[derive(Debug, Clone)]
 pub struct FixedKey {
     key: Key,
@@ -39,7 +39,7 @@ extract_from_head!(FixedKey, |key| Some(key.key.as_str().split(':').count()));
 /// A key by a closure over the head of the request. It returns a [`Key`], an `Option` or a
 /// `Result` of one, a [`StatusCode`](http::StatusCode) to refuse with, or a [`KeyOutcome`].
 ///
-/// Parse what has more than one spelling, such as a number, and make the key of the value; begin
+/// Parse what has more than one spelling, such as a number, and make the key of the value. Begin
 /// with fixed text that says what the key names, as the templates of the other extractors do.
 ///
 /// ```
@@ -67,7 +67,7 @@ where
     FnKey { derive }
 }
 
-/// See [`key_fn`].
+/// Asks a closure for the key of each request; made by [`key_fn`].
 #[derive(Clone)]
 pub struct FnKey<F> {
     derive: F,

@@ -21,12 +21,12 @@ const KIND: Kind = Kind { call: "header", what: "the header" };
 /// # let _ = (one, both);
 /// ```
 ///
-/// Without [`parsed`](HeaderKey::parsed) the key is the spelling: `7` and `07` are two locks, so
-/// that is only for values whose spelling is the identity, such as a SKU that the handler takes as
-/// text too.
+/// Without [`parsed`](HeaderKey::parsed) the key is the spelling: `7` and `07` are two locks. That
+/// is only for values whose spelling is the identity, such as a SKU that the handler takes as text
+/// too.
 ///
-/// The template is that of [the module](super#templates), with the names of headers in the braces;
-/// its fixed text is what keeps two routes that read one header apart.
+/// The template is that of [the module](super#templates), with the names of headers in the braces.
+/// Its fixed text is what keeps two routes that read one header apart.
 ///
 /// | the header | the answer |
 /// |---|---|
@@ -50,7 +50,7 @@ pub fn header(template: &str) -> HeaderKey {
     HeaderKey { template: Template::new(KIND, template, named) }
 }
 
-/// See [`header`].
+/// Takes the values of a request's headers for its key; made by [`header`].
 #[derive(Debug, Clone)]
 pub struct HeaderKey {
     template: Template<HeaderName>,

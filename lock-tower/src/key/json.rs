@@ -11,12 +11,13 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 
 use super::body::{BufferedBody, is_too_large};
-use super::extractor::{Extracted, KeyExtractor, KeyOutcome, KeyReject};
+use super::extractor::{Extracted, KeyExtractor, KeyOutcome};
 use super::pointer::Pointer;
 use super::template::{Kind, Template, Value};
 use super::typed::typed_parts;
 use super::whole::Whole;
 use crate::BoxError;
+use crate::answer::Reject;
 
 /// How much of a body [`json_pointer`] reads unless told otherwise: 64 KiB.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -34,13 +35,13 @@ const KIND: Kind = Kind { call: "json_pointer", what: "the value of the body at"
 /// ```
 ///
 /// Without [`parsed`](JsonPointerKey::parsed) the key is the spelling: `"7"` and `"07"` are two
-/// locks, so that is only for values whose spelling is the identity, such as a SKU that the
-/// handler takes as text too.
+/// locks. That is only for values whose spelling is the identity, such as a SKU that the handler
+/// takes as text too.
 ///
 /// The template is that of [the module](super#templates), with JSON pointers (RFC 6901) in the
-/// braces, which say `~0` for a `~` and `~1` for a `/` in a name, and cannot say a brace; `{}`
-/// means the whole body. The value is a string, a boolean or a whole number of any size, whose
-/// key is its text: `7` and `"7"` make the same.
+/// braces. They say `~0` for a `~` and `~1` for a `/` in a name, and cannot say a brace; `{}` means
+/// the whole body. The value is a string, a boolean or a whole number of any size, whose key is its
+/// text: `7` and `"7"` make the same.
 ///
 /// The body is read up to [`bytes_max`](JsonPointerKey::bytes_max) before any waiting, and the
 /// handler gets it as it was, with its trailers. The time for reading it is not bounded here.
@@ -69,7 +70,7 @@ pub fn json_pointer(template: &str) -> JsonPointerKey {
     JsonPointerKey { template, bytes_max: BODY_BYTES_MAX }
 }
 
-/// See [`json_pointer`].
+/// Takes values inside of the JSON body for the key; made by [`json_pointer`].
 #[derive(Debug, Clone)]
 pub struct JsonPointerKey {
     template: Template<Pointer>,
@@ -101,20 +102,20 @@ impl JsonPointerKey {
             return self.template.fill(|_| Ok(Value::Missing));
         }
         let Ok(body) = std::str::from_utf8(data) else {
-            return KeyReject::bad("lock_body_invalid", "the body is not UTF-8").into();
+            return Reject::bad("lock_body_invalid", "the body is not UTF-8").into();
         };
         self.template.fill(|pointer| {
             pointer.find(body).map_err(|error| {
                 // Only the place: the text of the error may repeat what the client sent.
                 let (line, column) = (error.line(), error.column());
                 let detail = format!("the body is no JSON: error at line {line}, column {column}");
-                KeyReject::bad("lock_body_invalid", detail)
+                Reject::bad("lock_body_invalid", detail)
             })
         })
     }
 
-    fn too_large(&self) -> KeyReject {
-        KeyReject::new(StatusCode::PAYLOAD_TOO_LARGE)
+    fn too_large(&self) -> Reject {
+        Reject::new(StatusCode::PAYLOAD_TOO_LARGE)
             .with_code("lock_body_too_large")
             .with_detail(format!("the body is over {} bytes", self.bytes_max))
     }
@@ -146,7 +147,7 @@ where
 }
 
 pin_project! {
-    /// Reads a body for its key; made by [`json_pointer`].
+    /// Reads the body of one request for a [`JsonPointerKey`].
     pub struct JsonPointerFuture<B> {
         // None when the body is too large by its own word.
         #[pin]
@@ -170,7 +171,7 @@ where
                 if is_too_large(&*error) {
                     this.key.too_large()
                 } else {
-                    KeyReject::bad("lock_body_incomplete", "the body broke off")
+                    Reject::bad("lock_body_incomplete", "the body broke off")
                 }
             }),
             None => Err(this.key.too_large()),

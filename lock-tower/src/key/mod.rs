@@ -1,6 +1,6 @@
 //! What a request is serialised by.
 //!
-//! Two requests wait for each other when they have the same key, so the key must say exactly what
+//! Two requests wait for each other when they have the same key. So the key must say exactly what
 //! they compete for, and nothing that a client sends may turn it into another one. The extractors
 //! here take values from a request, encode each as a part of a [`Key`](lock_core::Key), and are
 //! combined:
@@ -37,16 +37,16 @@
 //!
 //! **Without a type the key is the spelling: `/pay/1` and `/pay/01` are two locks**, and a client
 //! that knows it gets into the handler twice at once. So a key without a type is only for values
-//! whose spelling is the identity, such as a SKU that the handler also takes as text, without
-//! changing case, blanks, Unicode forms or slashes.
+//! whose spelling is the identity, such as a SKU that the handler takes as text too. The handler
+//! must not change its case, blanks, Unicode forms or slashes.
 //!
 //! # Templates
 //!
-//! All of [`path`], [`header`], [`query`] and [`json_pointer`] take a template: `order:{id}`. A
-//! `:` separates the segments of the key. The first segment is fixed text that says what the key
-//! names: two routes share a lock only if they begin with the same one. Each other segment has one
-//! name in braces at most, with fixed text around it if need be; the value is encoded, so that it
-//! cannot leave its segment. A template that is none panics where it is written, and says why.
+//! All of [`path`], [`header`], [`query`] and [`json_pointer`] take a template: `order:{id}`. A `:`
+//! separates the segments of the key. The first segment is fixed text that says what the key names:
+//! two routes share a lock only if they begin with the same one. Each other segment has one name in
+//! braces at most, with fixed text around it if need be. The value is encoded, so that it cannot
+//! leave its segment. A template that is none panics where it is written, and says why.
 
 mod body;
 mod combine;
@@ -67,7 +67,7 @@ pub use body::BufferedBody;
 #[cfg(feature = "idempotency")]
 pub(crate) use body::is_too_large;
 pub use combine::{And, AndFuture, Combine, Or, OrFuture};
-pub use extractor::{Extracted, KeyExtractor, KeyOutcome, KeyReject};
+pub use extractor::{Extracted, KeyExtractor, KeyOutcome};
 pub use head::{FixedKey, FnKey, fixed, key_fn};
 pub use header::{HeaderKey, header};
 pub use json::{BODY_BYTES_MAX, JsonPointerFuture, JsonPointerKey, json_pointer};

@@ -6,9 +6,10 @@ use futures_util::FutureExt;
 use http::StatusCode;
 use http::request::Parts;
 
-use super::extractor::{KeyOutcome, KeyReject, extract_from_head};
+use super::extractor::{KeyOutcome, extract_from_head};
 use super::template::{Kind, Template, Value, any_name};
 use super::typed::typed_parts;
+use crate::answer::Reject;
 
 const KIND: Kind = Kind { call: "path", what: "the path parameter" };
 
@@ -24,8 +25,8 @@ const KIND: Kind = Kind { call: "path", what: "the path parameter" };
 /// ```
 ///
 /// Without [`parsed`](PathKey::parsed) the key is the spelling: `/pay/7` and `/pay/07` are two
-/// locks, so that is only for values whose spelling is the identity, such as a SKU that the
-/// handler takes as text too.
+/// locks. That is only for values whose spelling is the identity, such as a SKU that the handler
+/// takes as text too.
 ///
 /// The template is that of [the module](super#templates), with the names of the route's parameters
 /// in the braces. A value is percent-decoded once, by the router, so the key is of the text that
@@ -54,7 +55,7 @@ pub fn path(template: &str) -> PathKey {
     PathKey { template: Template::new(KIND, template, any_name) }
 }
 
-/// See [`path`].
+/// Takes the path parameters that the router matched for the key; made by [`path`].
 #[derive(Debug, Clone)]
 pub struct PathKey {
     template: Template<String>,
@@ -66,10 +67,10 @@ impl PathKey {
         let params = match RawPathParams::from_request_parts(parts, &()).now_or_never() {
             Some(Ok(params)) => params,
             Some(Err(RawPathParamsRejection::InvalidUtf8InPathParam(_))) => {
-                return KeyReject::bad("lock_key_rejected", "a path parameter is not UTF-8").into();
+                return Reject::bad("lock_key_rejected", "a path parameter is not UTF-8").into();
             }
             _ => {
-                return KeyReject::misuse(
+                return Reject::misuse(
                     "lock_path_not_matched",
                     "the lock layer stands outside the router, where no route is matched yet: add \
                      it with `Router::route_layer` or `Router::layer`",
@@ -91,20 +92,20 @@ impl PathKey {
 
 /// A request that reached the fallback is nobody's mistake here, so it is no 500. It is not let
 /// through either: what runs there may be a nested service that wants its lock.
-fn missing(name: &str, route: Option<&MatchedPath>) -> KeyReject {
+fn missing(name: &str, route: Option<&MatchedPath>) -> Reject {
     match route {
-        Some(route) => KeyReject::misuse(
+        Some(route) => Reject::misuse(
             "lock_path_param_missing",
             format!("the route `{}` has no parameter `{name}` for the lock key", route.as_str()),
         ),
-        None => KeyReject::new(StatusCode::NOT_FOUND)
+        None => Reject::new(StatusCode::NOT_FOUND)
             .with_code("lock_no_route")
             .with_detail("no route matches"),
     }
 }
 
-fn ambiguous(name: &str) -> KeyReject {
-    KeyReject::misuse(
+fn ambiguous(name: &str) -> Reject {
+    Reject::misuse(
         "lock_path_param_ambiguous",
         format!("the route and one it is nested under both have a parameter `{name}`"),
     )

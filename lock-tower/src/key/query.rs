@@ -18,9 +18,9 @@ const KIND: Kind = Kind { call: "query", what: "the query parameter" };
 /// # let _ = key;
 /// ```
 ///
-/// Without [`parsed`](QueryKey::parsed) the key is the spelling: `7` and `07` are two locks, so
-/// that is only for values whose spelling is the identity, such as a SKU that the handler takes as
-/// text too.
+/// Without [`parsed`](QueryKey::parsed) the key is the spelling: `7` and `07` are two locks. That
+/// is only for values whose spelling is the identity, such as a SKU that the handler takes as text
+/// too.
 ///
 /// The template is that of [the module](super#templates), with the names of parameters in the
 /// braces. Names and values are decoded once, as axum's `Query` does it: `+` is a blank, and
@@ -42,7 +42,7 @@ pub fn query(template: &str) -> QueryKey {
     QueryKey { template: Template::new(KIND, template, any_name) }
 }
 
-/// See [`query`].
+/// Takes the values of query parameters for the key; made by [`query`].
 #[derive(Debug, Clone)]
 pub struct QueryKey {
     template: Template<String>,

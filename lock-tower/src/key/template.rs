@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use lock_core::Key;
 
-use super::extractor::{KeyOutcome, KeyReject};
+use super::extractor::KeyOutcome;
 use super::typed::Typed;
+use crate::answer::Reject;
 
 const NOT_CANONICAL: &str = "lock_key_not_canonical";
 
@@ -33,6 +34,7 @@ pub(super) struct Template<N> {
     optional: bool,
 }
 
+/// What stands between two `:` of a template.
 #[derive(Debug, Clone)]
 enum Segment<N> {
     Fixed(Box<str>),
@@ -124,7 +126,7 @@ impl<N: Display + PartialEq<str> + Clone> Template<N> {
     /// Fills the holes; each value stays inside its segment, whatever it holds.
     pub(super) fn fill<'a>(
         &self,
-        value_of: impl Fn(&N) -> Result<Value<'a>, KeyReject>,
+        value_of: impl Fn(&N) -> Result<Value<'a>, Reject>,
     ) -> KeyOutcome {
         match self.filled(value_of) {
             Ok(Some(segments)) => Key::from_segments(segments).into(),
@@ -135,8 +137,8 @@ impl<N: Display + PartialEq<str> + Clone> Template<N> {
 
     fn filled<'a>(
         &self,
-        value_of: impl Fn(&N) -> Result<Value<'a>, KeyReject>,
-    ) -> Result<Option<Vec<String>>, KeyReject> {
+        value_of: impl Fn(&N) -> Result<Value<'a>, Reject>,
+    ) -> Result<Option<Vec<String>>, Reject> {
         let mut filled = Vec::with_capacity(self.segments.len());
         // A value that is refused decides even after one that is missing.
         let mut whole = true;
@@ -152,13 +154,9 @@ impl<N: Display + PartialEq<str> + Clone> Template<N> {
         Ok(whole.then_some(filled))
     }
 
-    fn accept<'a>(
-        &self,
-        hole: &Hole<N>,
-        value: Value<'a>,
-    ) -> Result<Option<Cow<'a, str>>, KeyReject> {
+    fn accept<'a>(&self, hole: &Hole<N>, value: Value<'a>) -> Result<Option<Cow<'a, str>>, Reject> {
         let reject = |code, why: fmt::Arguments<'_>| {
-            Err(KeyReject::bad(code, format!("{} `{}` {why}", self.kind.what, hole.name)))
+            Err(Reject::bad(code, format!("{} `{}` {why}", self.kind.what, hole.name)))
         };
         match value {
             Value::Missing if self.optional => Ok(None),
@@ -242,7 +240,7 @@ mod tests {
         match template.fill(value_of) {
             KeyOutcome::Lock(key) => Ok(key.to_string()),
             KeyOutcome::Skip => Ok("-".into()),
-            KeyOutcome::Reject(reject) => Err(reject.code()),
+            KeyOutcome::Reject(reject) => Err(reject.code().unwrap()),
         }
     }
 

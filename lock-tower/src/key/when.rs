@@ -11,7 +11,8 @@ use pin_project_lite::pin_project;
 
 use super::extractor::{Extracted, KeyExtractor};
 
-/// See [`Combine::when`](super::Combine::when).
+/// Asks an extractor for the key of those requests that a predicate holds for; made by
+/// [`Combine::when`](super::Combine::when).
 #[derive(Clone)]
 pub struct When<K, P> {
     key: K,
@@ -53,7 +54,7 @@ where
 }
 
 pin_project! {
-    /// The work of [`When`].
+    /// The key of one request, or none, as the predicate of a [`When`] has decided.
     pub struct WhenFuture<F, B> {
         #[pin]
         asked: Option<F>,

@@ -7,12 +7,11 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::Full;
 use lock_core::{LockGuard, Lost};
 use pin_project_lite::pin_project;
 
 use crate::BoxError;
-use crate::answer::CustomBody;
+use crate::answer::AnswerBody;
 
 pin_project! {
     /// The response body behind a [`LockLayer`](crate::LockLayer): the handler's own, or the
@@ -34,12 +33,12 @@ pin_project! {
         // ## Held => (Free | Ended)
         // The body is declared before the guard, so it is dropped first.
         Held { #[pin] body: R, hold: Option<Hold> },
-        Answer { #[pin] body: Full<Bytes> },
-        Custom { #[pin] body: CustomBody },
+        Answer { #[pin] body: AnswerBody },
         Ended,
     }
 }
 
+/// The lock of a body that is being sent.
 struct Hold {
     // Taken out of its place by nothing but its drop.
     _guard: LockGuard,
@@ -47,12 +46,8 @@ struct Hold {
 }
 
 impl<R> LockBody<R> {
-    pub(super) fn answer(body: Full<Bytes>) -> Self {
+    pub(super) fn answer(body: AnswerBody) -> Self {
         Self { state: State::Answer { body } }
-    }
-
-    pub(super) fn custom(body: CustomBody) -> Self {
-        Self { state: State::Custom { body } }
     }
 }
 
@@ -108,8 +103,7 @@ where
                 }
                 frame.map_err(Into::into)
             }
-            StateProj::Answer { body } => body.poll_frame(cx).map_err(|never| match never {}),
-            StateProj::Custom { body } => body.poll_frame(cx),
+            StateProj::Answer { body } => body.poll_frame(cx),
             StateProj::Ended => Poll::Ready(None),
         }
     }
@@ -118,7 +112,6 @@ where
         match &self.state {
             State::Held { body, .. } => body.is_end_stream(),
             State::Answer { body } => body.is_end_stream(),
-            State::Custom { body } => body.is_end_stream(),
             State::Ended => true,
         }
     }
@@ -127,7 +120,6 @@ where
         match &self.state {
             State::Held { body, .. } => body.size_hint(),
             State::Answer { body } => body.size_hint(),
-            State::Custom { body } => body.size_hint(),
             State::Ended => SizeHint::with_exact(0),
         }
     }
@@ -138,7 +130,7 @@ impl<R> fmt::Debug for LockBody<R> {
         let state = match &self.state {
             State::Held { hold: Some(_), .. } => "held",
             State::Held { hold: None, .. } => "free",
-            State::Answer { .. } | State::Custom { .. } => "answer",
+            State::Answer { .. } => "answer",
             State::Ended => "ended",
         };
         f.debug_tuple("LockBody").field(&state).finish()

@@ -3,13 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use http::Response;
 use lock_core::{LockClient, LockOptions};
 use tower::retry::budget::{Budget, TpsBudget};
 
-use super::arrival::{Arrivals, Caps};
-use super::body::LockBody;
-use crate::answer::{Cause, CustomBody, Refusal, Statuses, Wire};
+use crate::answer::{Answers, Cause};
+use crate::permits::Permits;
 
 /// How long a request keeps its lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,63 +48,35 @@ impl RetryBudget {
         Self { budget, pay: Arc::new(move || purse.withdraw()) }
     }
 
-    /// A request deposits; each of its retries calls what this returns.
-    pub(super) fn deposit(&self) -> Arc<dyn Fn() -> bool + Send + Sync> {
+    /// A request was let in.
+    pub(super) fn deposit(&self) {
         self.budget.deposit();
+    }
+
+    /// What each retry calls, to pay for itself.
+    pub(super) fn pay(&self) -> Arc<dyn Fn() -> bool + Send + Sync> {
         Arc::clone(&self.pay)
     }
 }
 
-/// The caller's own answer.
-pub(super) type OnBusy = Arc<dyn Fn(&Refusal<'_>) -> Response<CustomBody> + Send + Sync>;
+impl fmt::Debug for RetryBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.budget.fmt(f)
+    }
+}
 
-#[derive(Clone)]
+/// The options of a layer, and what its clones and services share.
+#[derive(Debug, Clone)]
 pub(super) struct Config {
     pub(super) locks: LockClient,
     pub(super) options: LockOptions,
-    pub(super) caps: Caps,
-    pub(super) arrivals: Arc<Arrivals>,
+    pub(super) waiters_per_key: usize,
+    pub(super) waiters: usize,
+    /// Those that wait have one each, of this layer and its clones.
+    pub(super) permits: Arc<Permits>,
     pub(super) retry_budget: RetryBudget,
-    pub(super) statuses: Statuses<Cause>,
-    pub(super) on_busy: Option<OnBusy>,
+    pub(super) answers: Answers<Cause>,
     pub(super) hold_until: HoldUntil,
     pub(super) on_lost: OnLost,
     pub(super) detach: bool,
-}
-
-impl Config {
-    /// Answers a request that came over `wire`.
-    pub(super) fn answer<B>(&self, wire: Wire, refusal: Refusal<'_>) -> Response<LockBody<B>> {
-        let reply = refusal.reply.over(wire, self.statuses.of(refusal.cause));
-        let refusal = Refusal { reply, ..refusal };
-        tracing::debug!(
-            code = refusal.code(),
-            waited_ms = refusal.waited.as_millis() as u64,
-            tries = refusal.tries,
-            "a request is answered by the lock layer"
-        );
-        #[cfg(feature = "metrics")]
-        crate::metrics::refused(refusal.code());
-        let response = match &self.on_busy {
-            Some(on_busy) => on_busy(&refusal).map(LockBody::custom),
-            None => refusal.default_response().map(LockBody::answer),
-        };
-        refusal.reply.mark(response)
-    }
-}
-
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("locks", &self.locks)
-            .field("options", &self.options)
-            .field("caps", &self.caps)
-            .field("retry_budget", &self.retry_budget.budget)
-            .field("statuses", &self.statuses)
-            .field("on_busy", &self.on_busy.is_some())
-            .field("hold_until", &self.hold_until)
-            .field("on_lost", &self.on_lost)
-            .field("detach", &self.detach)
-            .finish_non_exhaustive()
-    }
 }

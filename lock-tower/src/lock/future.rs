@@ -7,15 +7,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
-use lock_core::{Key, LockGuard, LockScope};
+use lock_core::LockGuard;
 use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
 use tower_service::Service;
-use tracing::Instrument;
 
-use super::arrival::Full;
 use super::body::LockBody;
 use super::config::Config;
 use super::held::Held;
@@ -67,9 +66,6 @@ pin_project! {
 impl<S, K, B, R> LockFuture<S, K, B, R>
 where
     S: Service<Request<K::Body>, Response = Response<R>>,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
-    R: Body + Send + 'static,
     K: KeyExtractor<B>,
 {
     pub(super) fn new(service: S, key: K::Future, config: Arc<Config>) -> Self {
@@ -93,36 +89,40 @@ where
         loop {
             let next = match this.state.as_mut().project() {
                 StateProj::Deriving { key } => match ready!(key.poll(cx)) {
-                    Extracted::Lock(key, request) => {
-                        match config.arrivals.arrive(&key, config.caps) {
-                            Ok(place) => State::Waiting {
-                                waiting: Waiting::new(config, key, place),
-                                request: Some(request),
-                            },
-                            Err(full) => {
-                                return Poll::Ready(Ok(not_let_in(config, full, &key, request)));
-                            }
+                    Extracted::Lock(key, request) => match config.permits.take(config.waiters) {
+                        Some(permit) => State::Waiting {
+                            waiting: Waiting::new(config, key, permit),
+                            request: Some(request),
+                        },
+                        None => {
+                            let head = request.into_parts().0;
+                            return refuse(config, &head, Refusal::crowded(&key));
                         }
-                    }
+                    },
                     Extracted::Skip(request) => {
                         State::Unlocked { inner: call(this.service, request) }
                     }
                     Extracted::Reject(reject, head) => {
-                        let refusal = Refusal { request: Some(&head), ..Refusal::of_key(&reject) };
-                        return Poll::Ready(Ok(config.answer(Wire::of(&head.headers), refusal)));
+                        return refuse(config, &head, Refusal::of_key(reject));
                     }
                 },
                 StateProj::Waiting { waiting, request } => {
-                    let outcome = ready!(Pin::new(waiting).poll(cx));
+                    let outcome = ready!(waiting.poll(config, cx));
                     let request = request.take().expect("kept until the wait is over");
                     match outcome {
                         Ok(guard) => {
                             let wire = Wire::of(request.headers());
                             let inner = call(this.service, with_lock(request, &guard));
-                            begin(Held::new(inner, guard, Arc::clone(config), wire), config.detach)
+                            let held = Held::new(inner, guard, Arc::clone(this.config), wire);
+                            match config.detach {
+                                true => State::Detached { task: held.detach(), wire },
+                                false => State::Held { held },
+                            }
                         }
-                        Err(gave_up) => {
-                            return Poll::Ready(Ok(not_granted(config, gave_up, request)));
+                        Err(GaveUp { error, waited, tries }) => {
+                            let head = request.into_parts().0;
+                            let refusal = Refusal::of_acquire(&error);
+                            return refuse(config, &head, Refusal { waited, tries, ..refusal });
                         }
                     }
                 }
@@ -136,7 +136,10 @@ where
                         Ok(result) => result,
                         // A panic takes the way that it would have taken without the task.
                         Err(error) if error.is_panic() => panic::resume_unwind(error.into_panic()),
-                        Err(_) => Ok(config.answer(*wire, Refusal::of_shutdown())),
+                        Err(_) => {
+                            let answer = config.answers.answer(*wire, Refusal::of_shutdown());
+                            Ok(answer.map(LockBody::answer))
+                        }
                     });
                 }
             };
@@ -156,49 +159,12 @@ fn with_lock<B>(mut request: Request<B>, guard: &LockGuard) -> Request<B> {
     request
 }
 
-/// Runs the handler here, or in a task that outlives this future.
-fn begin<S, K, B, R>(held: Held<S::Future>, detach: bool) -> State<S, K, B, R>
-where
-    S: Service<Request<K::Body>, Response = Response<R>>,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
-    R: Body + Send + 'static,
-    K: KeyExtractor<B>,
-{
-    if !detach {
-        return State::Held { held };
-    }
-    let wire = held.wire();
-    let held = held.in_current_span();
-    // What this request is called under goes along, for a lock or a watch outside of this layer.
-    let task = match LockScope::current() {
-        Some(scope) => tokio::spawn(scope.run(held)),
-        None => tokio::spawn(held),
-    };
-    State::Detached { task, wire }
-}
-
-fn not_let_in<B, R>(
+fn refuse<R, E>(
     config: &Config,
-    full: Full,
-    key: &Key,
-    request: Request<B>,
-) -> Response<LockBody<R>> {
-    let head = request.into_parts().0;
-    let refusal = Refusal { request: Some(&head), ..full.refusal(key) };
-    config.answer(Wire::of(&head.headers), refusal)
-}
-
-fn not_granted<B, R>(
-    config: &Config,
-    gave_up: GaveUp,
-    request: Request<B>,
-) -> Response<LockBody<R>> {
-    let GaveUp { error, waited, tries } = gave_up;
-    let head = request.into_parts().0;
-    let refusal = Refusal::of_acquire(&error);
-    let refusal = Refusal { request: Some(&head), waited, tries, ..refusal };
-    config.answer(Wire::of(&head.headers), refusal)
+    head: &Parts,
+    refusal: Refusal<'_>,
+) -> Poll<Result<Response<LockBody<R>>, E>> {
+    Poll::Ready(Ok(config.answers.refuse(head, refusal).map(LockBody::answer)))
 }
 
 impl<S, K, B, R> fmt::Debug for LockFuture<S, K, B, R>

@@ -7,8 +7,10 @@ use std::task::{Context, Poll, ready};
 
 use http::Response;
 use http_body::Body;
-use lock_core::{CutWatch, LockGuard, Lost, LostError, Scoped};
+use lock_core::{CutWatch, LockGuard, LockScope, Lost, LostError, Scoped};
 use pin_project_lite::pin_project;
+use tokio::task::JoinHandle;
+use tracing::Instrument;
 
 use super::body::LockBody;
 use super::config::{Config, HoldUntil, OnLost};
@@ -37,8 +39,17 @@ impl<F: Future> Held<F> {
         Self { inner: Some(inner), guard: Some(guard), lost, config, wire }
     }
 
-    pub(super) fn wire(&self) -> Wire {
-        self.wire
+    /// Runs it in a task that outlives the request.
+    pub(super) fn detach(self) -> JoinHandle<<Self as Future>::Output>
+    where
+        Self: Future<Output: Send> + Send + 'static,
+    {
+        let held = self.in_current_span();
+        // What the request is called under goes along, for a lock or a watch outside of this layer.
+        match LockScope::current() {
+            Some(scope) => tokio::spawn(scope.run(held)),
+            None => tokio::spawn(held),
+        }
     }
 }
 
@@ -79,5 +90,5 @@ where
 
 fn answer_lost<R>(config: &Config, wire: Wire, error: &LostError) -> Response<LockBody<R>> {
     tracing::warn!(%error, "a handler was stopped");
-    config.answer(wire, Refusal::of_lost(error))
+    config.answers.answer(wire, Refusal::of_lost(error)).map(LockBody::answer)
 }

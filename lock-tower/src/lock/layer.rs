@@ -10,13 +10,13 @@ use lock_core::{Fairness, LockClient};
 use tower::retry::budget::TpsBudget;
 use tower_layer::Layer;
 
-use super::arrival::{Arrivals, Caps};
 use super::config::{Config, HoldUntil, OnLost, RetryBudget};
 use super::service::LockService;
 use crate::BoxError;
-use crate::answer::{Cause, Refusal, Statuses, custom};
+use crate::answer::{Answers, Cause, Refusal};
 
-/// The layer has no key extractor yet; see [`LockLayer::key`].
+/// Stands in a [`LockLayer`] for a key extractor that was not given yet, and serves no request; see
+/// [`LockLayer::key`].
 #[derive(Debug, Clone, Copy)]
 pub struct NoKey;
 
@@ -37,8 +37,8 @@ pub struct NoKey;
 /// | [`on_lost`](Self::on_lost) | stop the handler, 503 | |
 /// | [`detach_on_disconnect`](Self::detach_on_disconnect) | off | |
 ///
-/// Clones of a layer, and all services that it makes, count waiters together and share the retry
-/// budget. An option out of its bounds is answered with 500 `lock_misconfigured`.
+/// Clones of a layer, and all services that it makes, count [`waiters`](Self::waiters) together and
+/// share the retry budget. An option out of its bounds is answered with 500 `lock_misconfigured`.
 ///
 /// # Beside other layers
 ///
@@ -98,7 +98,7 @@ pub struct NoKey;
 ///
 /// # Cancel safety
 ///
-/// When the client goes away the response future is dropped: a waiter leaves the line, a running
+/// When the client goes away the response future is dropped. A waiter leaves the line. A running
 /// handler is dropped and then its lock given up, unless
 /// [`detach_on_disconnect`](Self::detach_on_disconnect) is set.
 #[derive(Debug, Clone)]
@@ -117,11 +117,11 @@ impl LockLayer {
         let config = Config {
             locks,
             options,
-            caps: Caps { per_key: 1_000, total: 10_000 },
-            arrivals: Arc::new(Arrivals::default()),
+            waiters_per_key: 1_000,
+            waiters: 10_000,
+            permits: Arc::default(),
             retry_budget: RetryBudget::new(Arc::default()),
-            statuses: Statuses::default(),
-            on_busy: None,
+            answers: Answers::default(),
             hold_until: HoldUntil::default(),
             on_lost: OnLost::default(),
             detach: false,
@@ -144,11 +144,14 @@ impl<K> LockLayer<K> {
         self
     }
 
-    /// How many further tries follow one that failed, as far as the retry budget allows: after a
-    /// fault of the store that may pass, or, without [`admission`](Self::admission), a wait that
-    /// ran out. Each follows a jittered pause of 25 to 50 ms that doubles up to 1 s, and is half
-    /// of the time that is left at most. A request waits at most `wait * (1 + retries)`, pauses
-    /// included (2 s for the answer of the store where `wait` is zero).
+    /// How many further tries follow one that failed, as far as the retry budget allows. A fault of
+    /// the store that may pass is tried again, and without [`admission`](Self::admission) also a
+    /// wait that ran out.
+    ///
+    /// Before each of them there is a jittered pause, at first of 25 to 50 ms. It doubles up to 1
+    /// s, and is half of the time that is left at most. A request waits at most
+    /// `wait * (1 + retries)`, pauses included (2 s for the answer of the store where `wait` is
+    /// zero).
     pub fn retries(mut self, retries: u32) -> Self {
         self.config.options.retries = retries;
         self
@@ -157,10 +160,10 @@ impl<K> LockLayer<K> {
     /// Whether a request is refused at once, with 429 `lock_overloaded` and an honest
     /// `Retry-After`, when it could not be done within its budget (default: yes).
     ///
-    /// The budget is `wait * (1 + retries)`, and under admission it is one wait in one place of
-    /// the line: who left it to come back would only lose the place. How long the line takes is
-    /// learnt from how long requests held the key of late; as long as nothing is known everybody
-    /// is let in, and those who came in vain are told as soon as that is seen. See
+    /// The budget is `wait * (1 + retries)`. Under admission it is one wait in one place of the
+    /// line: who left it to come back would only lose the place. How long the line takes is learnt
+    /// from how long requests held the key of late. As long as nothing is known everybody is let
+    /// in, and those who came in vain are told as soon as that is seen. See
     /// [`LockOptions::admission`](lock_core::LockOptions::admission).
     pub fn admission(mut self, admission: bool) -> Self {
         self.config.options.admission = admission;
@@ -202,25 +205,30 @@ impl<K> LockLayer<K> {
         self
     }
 
-    /// What the lock is for, shown to operators where the store has a place for it (ZooKeeper: the
-    /// data of the claim's node); at most 128 bytes, no control characters.
+    /// What the lock is for. It is shown to operators where the store has a place for it
+    /// (ZooKeeper: the data of the claim's node), and has at most 128 bytes and no control
+    /// characters.
     pub fn name(mut self, name: &'static str) -> Self {
         self.config.options.name = Some(name);
         self
     }
 
-    /// How many requests of one key may wait in this process, the one that is about to get a free
-    /// lock included; the next is answered with 429 at once. Those that hold the lock do not
-    /// count. Zero is taken for 1.
+    /// How many may wait for one key in this process, the one that is about to get a free lock
+    /// included. The next request is answered with 429 `lock_waiters_per_key` at once. Zero is
+    /// taken for 1.
+    ///
+    /// What counts is the line of the key in the lock client. Requests of other layers and other
+    /// acquires stand in it too; who holds the lock does not. A request that pauses between two
+    /// tries is not in line: its next try is answered with 429 if the line is full then.
     pub fn waiters_per_key(mut self, waiters: usize) -> Self {
-        self.config.caps.per_key = waiters.max(1);
+        self.config.waiters_per_key = waiters.max(1);
         self
     }
 
-    /// How many requests may wait in this process over all keys of this layer, as
-    /// [`waiters_per_key`](Self::waiters_per_key) counts them.
+    /// How many requests of this layer may wait in this process over all keys, pauses between
+    /// tries included. The next is answered with 429 `lock_waiters` at once. Zero is taken for 1.
     pub fn waiters(mut self, waiters: usize) -> Self {
-        self.config.caps.total = waiters.max(1);
+        self.config.waiters = waiters.max(1);
         self
     }
 
@@ -242,7 +250,7 @@ impl<K> LockLayer<K> {
     /// If it is no error status.
     #[track_caller]
     pub fn status(mut self, cause: Cause, status: StatusCode) -> Self {
-        self.config.statuses.set(cause, status);
+        self.config.answers.set_status(cause, status);
         self
     }
 
@@ -273,7 +281,7 @@ impl<K> LockLayer<K> {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        self.config.on_busy = Some(Arc::new(move |refusal| custom(answer(refusal))));
+        self.config.answers.set_custom(answer);
         self
     }
 
@@ -292,8 +300,8 @@ impl<K> LockLayer<K> {
     /// Finishes a handler that has begun, with its lock, when the client goes away. A request
     /// that still waits leaves the line as ever.
     ///
-    /// Every handler then runs in a task of its own from the start, inside the reentrancy scope
-    /// and the tracing span of the request; task-local values of other middleware do not reach it.
+    /// Every handler then runs in a task of its own from the start, inside the reentrancy scope and
+    /// the tracing span of the request. Task-local values of other middleware do not reach it.
     pub fn detach_on_disconnect(mut self) -> Self {
         self.config.detach = true;
         self

@@ -1,12 +1,12 @@
 //! The middleware: [`LockLayer`] makes a [`LockService`], whose [`LockFuture`] derives the key,
 //! waits for the lock and runs the handler under it.
 
-mod arrival;
 mod body;
 mod config;
 mod future;
 mod held;
 mod layer;
+mod refusal;
 mod service;
 mod waiting;
 

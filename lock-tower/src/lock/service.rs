@@ -14,8 +14,8 @@ use crate::key::KeyExtractor;
 
 /// Runs the requests of one key one at a time; made by [`LockLayer`](crate::LockLayer).
 ///
-/// It is ready when the inner service is, and a request takes that readiness along while it
-/// waits: an inner concurrency limit counts waiters too, so put it outside.
+/// It is ready when the inner service is, and a request takes that readiness along while it waits.
+/// So an inner concurrency limit counts waiters too: put it outside.
 #[derive(Debug, Clone)]
 pub struct LockService<S, K> {
     inner: S,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, Fault, FaultKind, NotReplicated, Promises, Renewal, Terms,
-    Withdrawal,
+    Attempt, Backend, Capabilities, Claim, ClaimId, Fault, FaultKind, NotReplicated, Renewal,
+    Terms, Withdrawal,
 };
 use lock_core::{Inspection, Key};
 
@@ -28,12 +28,12 @@ pub(crate) fn unreplicated() -> Fault {
 impl Backend for Broken {
     type Claim = Self;
 
-    fn promises(&self) -> Promises {
-        let mut promises = Promises::none();
-        promises.fencing = true;
-        promises.replicas = true;
-        promises.in_process = true;
-        promises
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::none();
+        capabilities.fencing = true;
+        capabilities.replicas = true;
+        capabilities.in_process = true;
+        capabilities
     }
 
     fn claim(&self, _: &Key, _: ClaimId, _: Terms) -> Self {

@@ -9,8 +9,8 @@ use http::{Request, Response, StatusCode};
 use http_body_util::Empty;
 use lock_core::{HandlerRan, LockClient};
 use lock_tower::LockLayer;
-use lock_tower::answer::{Cause, Refusal};
-use lock_tower::key::{KeyReject, fixed, key_fn};
+use lock_tower::answer::{Cause, Refusal, Reject};
+use lock_tower::key::{fixed, key_fn};
 use tonic::Code;
 use tower::ServiceExt;
 
@@ -112,7 +112,7 @@ async fn a_bad_key_is_an_invalid_argument_or_what_its_extractor_says() {
     ] {
         let detail = "100 % of Ωs\nand more";
         let none = key_fn(move |_: &http::request::Parts| {
-            KeyReject::new(status).with_code("shop_no_order").with_detail(detail)
+            Reject::new(status).with_code("shop_no_order").with_detail(detail)
         });
         let app = shop(&Probe::open()).layer(impatient(&LockClient::memory()).key(none));
         let answer = Client::of(app).await.buy(&[]).await;

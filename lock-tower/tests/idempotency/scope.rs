@@ -12,7 +12,8 @@ use axum::routing::post;
 use http::{HeaderMap, StatusCode};
 use lock_core::idempotency::{OnUnknown, Scope};
 use lock_tower::IdempotencyLayer;
-use lock_tower::idempotency::{HasScope, ScopeReject};
+use lock_tower::answer::Reject;
+use lock_tower::idempotency::HasScope;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber, span};
 
@@ -49,7 +50,7 @@ async fn rule_9_a_request_without_a_scope_is_refused_as_the_closure_says() {
     let app = runs.shop(per_tenant(&engine), |_| "ran");
     send(&app, order("k")).await.assert_problem(401, "idempotency_scope_rejected");
     let layer = IdempotencyLayer::new(engine.clone()).scope(|_| {
-        let reject = ScopeReject::new(StatusCode::FORBIDDEN).with_code("no_tenant");
+        let reject = Reject::new(StatusCode::FORBIDDEN).with_code("no_tenant");
         Err::<Scope, _>(reject.with_detail("say who you are"))
     });
     let answer = send(&runs.shop(layer, |_| "ran"), order("k")).await;
@@ -146,7 +147,7 @@ async fn rule_18_a_replay_is_denied_when_authentication_denies() {
 /// body, meets none of it.
 #[tokio::test(start_paused = true)]
 async fn rule_9_a_tenant_that_knows_the_key_of_another_learns_nothing_and_replaces_nothing() {
-    for state in ["in flight", "done", "tombstone", "unknown"] {
+    for state in ["in flight", "done", "without_payload", "unknown"] {
         let (engine, _) = engine();
         let layer = per_tenant(&engine).on_unknown(OnUnknown::Refuse).store_everything();
         let runs = Runs::default();
@@ -155,7 +156,7 @@ async fn rule_9_a_tenant_that_knows_the_key_of_another_learns_nothing_and_replac
             counting.next();
             match (&tenant["x-tenant"] == "a", state) {
                 (true, "in flight") => std::future::pending().await,
-                (true, "tombstone") => {
+                (true, "without_payload") => {
                     ([("content-type", "text/event-stream")], "x").into_response()
                 }
                 (true, "unknown") => panic!("the handler's own"),
@@ -174,7 +175,7 @@ async fn rule_9_a_tenant_that_knows_the_key_of_another_learns_nothing_and_replac
         // The record of the first is as it was.
         let code = match state {
             "in flight" => "idempotency_in_flight",
-            "tombstone" => "idempotency_response_not_stored",
+            "without_payload" => "idempotency_response_not_stored",
             "unknown" => "idempotency_outcome_unknown",
             _ => "",
         };

@@ -2,7 +2,8 @@
 
 use http::StatusCode;
 use lock_core::Key;
-use lock_tower::key::{KeyReject, header, key_fn, query};
+use lock_tower::answer::Reject;
+use lock_tower::key::{header, key_fn, query};
 
 use crate::fixture::{ask, get, lines};
 
@@ -77,7 +78,7 @@ async fn a_closure_locks_skips_or_refuses() {
     let invalid = key_fn(|_| Key::new(""));
     ask(invalid, get("/")).await.assert_problem(400, "lock_key_rejected");
     let own = key_fn(|_| {
-        KeyReject::new(StatusCode::GONE).with_code("sale_over").with_detail("the sale is over")
+        Reject::new(StatusCode::GONE).with_code("sale_over").with_detail("the sale is over")
     });
     let answer = ask(own, get("/")).await;
     answer.assert_problem(410, "sale_over");

@@ -196,5 +196,6 @@ pub(crate) const WAIT_MAX: &str = "longest wait ms";
 /// What a free key may cost this process, beside a lock with neither line nor tokens.
 pub(crate) const CPU_TO_RSLOCK_MAX: f64 = 1.2;
 
-/// The most that the server may spend on a free key, by what two scripts cost it that set and delete.
+/// The most that the server may spend on a free key, by what two scripts cost it that set and
+/// delete.
 pub(crate) const SERVER_CPU_TO_BARE_MAX: f64 = 1.5;

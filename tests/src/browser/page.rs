@@ -13,7 +13,7 @@ use super::link::Link;
 /// Longer than a rush of buyers takes on a machine that is busy with other tests.
 const HOLDS_WITHIN: Duration = Duration::from_secs(60);
 
-/// See the module.
+/// One tab of the browser.
 #[derive(Debug)]
 pub struct Page {
     link: Arc<Link>,

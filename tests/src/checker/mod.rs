@@ -54,6 +54,7 @@ pub use violation::Violation;
 #[derive(Clone, Debug)]
 pub struct Checker {
     exclusive: bool,
+    told_late: Duration,
     has_former_master: bool,
     slack: Duration,
     killed: Vec<String>,
@@ -94,6 +95,7 @@ impl Checker {
     pub fn new() -> Self {
         Checker {
             exclusive: false,
+            told_late: Duration::ZERO,
             has_former_master: false,
             slack: Duration::from_millis(20),
             killed: Vec::new(),
@@ -101,9 +103,9 @@ impl Checker {
         }
     }
 
-    /// For runs in which a master hangs, is succeeded, and goes on: for a moment it grants to who has
-    /// not heard of its successor, and the tasks of that process hand the key on under tokens lower
-    /// than those of the successor. Tokens are unique then, and writes still never go back.
+    /// For runs in which a master hangs, is succeeded, and goes on: for a moment it grants to who
+    /// has not heard of its successor, and the tasks of that process hand the key on under tokens
+    /// lower than those of the successor. Tokens are unique then, and writes still never go back.
     #[must_use]
     pub fn with_a_former_master(mut self) -> Self {
         self.has_former_master = true;
@@ -125,6 +127,13 @@ impl Checker {
     pub fn under_faults(mut self, rule: UnderFaults) -> Self {
         self.faults = Some(rule);
         self
+    }
+
+    /// As [`exclusive`](Self::exclusive), where a busy process may write down so much later that it
+    /// was told of a loss.
+    #[must_use]
+    pub fn exclusive_but(self, told_late: Duration) -> Self {
+        Self { told_late, ..self.exclusive() }
     }
 
     /// How much later than its budget an acquire may answer; 20 ms by default.

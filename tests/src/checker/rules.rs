@@ -105,7 +105,8 @@ pub(super) fn overlaps(checker: &Checker, calls: &Calls<'_>, violations: &mut Ve
                 let killed = checker.was_killed(before.process());
                 if killed { calls.last_ns[before.process()] } else { u64::MAX }
             });
-            if next.from_ns < until_ns {
+            let told_late_ns = u64::try_from(checker.told_late.as_nanos()).unwrap_or(u64::MAX);
+            if next.from_ns.saturating_add(told_late_ns) < until_ns {
                 violations.push(Violation::Overlap {
                     key: before.key().to_owned(),
                     held: before.token,

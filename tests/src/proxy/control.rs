@@ -44,7 +44,8 @@ pub struct Counters {
     pub pushes: u64,
     /// ZooKeeper's pings that came from clients, passed on or not. They come when they like.
     pub pings: u64,
-    /// Published messages and notifications lost by [`Proxy::drop_pushes`](super::Proxy::drop_pushes).
+    /// Published messages and notifications lost by
+    /// [`Proxy::drop_pushes`](super::Proxy::drop_pushes).
     pub pushes_dropped: u64,
     /// Bytes that came from clients.
     pub bytes_to_server: u64,
@@ -124,8 +125,8 @@ fn rename(mut bytes: Vec<u8>, from: &u16, to: &u16) -> Vec<u8> {
     let mut at = 0;
     while let Some(next) = bytes[at..].windows(from.len()).position(|it| it == from.as_bytes()) {
         let (start, end) = (at + next, at + next + from.len());
-        let alone = !is_digit(bytes.get(end)) && !(start > 0 && is_digit(bytes.get(start - 1)));
-        if alone {
+        let is_part = is_digit(bytes.get(end)) || start > 0 && is_digit(bytes.get(start - 1));
+        if !is_part {
             bytes[start..end].copy_from_slice(to.as_bytes());
         }
         at = end;

@@ -13,7 +13,8 @@ pub(super) struct Frame {
     pub(super) at: Instant,
 }
 
-/// Reads frames of `protocol` until the peer ends, each into `frames`, and calls `read` with each chunk's size.
+/// Reads frames of `protocol` until the peer ends, each into `frames`, and calls `read` with each
+/// chunk's size.
 ///
 /// The reader runs ahead of the writer, so that a delay adds to the latency of pipelined frames
 /// and not to their spacing; the channel's bound is what a kernel's buffer would be.

@@ -10,7 +10,7 @@ use tokio::time::sleep_until;
 
 use super::control::{Control, Direction, Flow, Shared};
 use super::frames::Frame;
-use super::protocol::{Protocol, Request, Said};
+use super::protocol::{Event, Protocol, Request};
 use super::trap::{Action, Slot};
 
 /// Why a connection ends.
@@ -81,7 +81,7 @@ impl<'a> Link<'a> {
         while let Some(frame) = replies.recv().await {
             let said = self.protocol.said(&frame.bytes, self.subscribed.load(Ordering::Relaxed));
             match said {
-                Said::Push { message } => {
+                Event::Push { message } => {
                     let lost = message && self.shared.control.borrow().drop_pushes;
                     self.shared.count(|counters| {
                         counters.pushes += 1;
@@ -91,7 +91,7 @@ impl<'a> Link<'a> {
                         continue;
                     }
                 }
-                Said::Reply { ticket } => {
+                Event::Reply { ticket } => {
                     self.shared.count(|counters| counters.replies += u64::from(!said.is_pong()));
                     if let Some(slot) = self.answered(ticket) {
                         match slot.action {

@@ -37,17 +37,17 @@ impl Request<'_> {
 }
 
 /// A frame from the server.
-pub(super) enum Said {
+pub(super) enum Event {
     /// The answer to the first request with this ticket that is not yet answered.
     Reply { ticket: i32 },
-    /// Said without a request: `message` if it tells news, and not only confirms.
+    /// Event without a request: `message` if it tells news, and not only confirms.
     Push { message: bool },
 }
 
-impl Said {
+impl Event {
     /// True for the answer to a [ping](Request::is_ping).
     pub(super) fn is_pong(&self) -> bool {
-        matches!(self, Said::Reply { ticket: jute::PING })
+        matches!(self, Event::Reply { ticket: jute::PING })
     }
 }
 
@@ -95,14 +95,14 @@ impl Protocol {
     }
 
     /// Reads a whole frame from the server, to a client that has `subscribed` or not.
-    pub(super) fn said(self, bytes: &[u8], subscribed: bool) -> Said {
+    pub(super) fn said(self, bytes: &[u8], subscribed: bool) -> Event {
         match self {
             Protocol::Redis if resp::is_push(bytes, subscribed) => {
-                Said::Push { message: resp::is_message(bytes) }
+                Event::Push { message: resp::is_message(bytes) }
             }
-            Protocol::ZooKeeper if jute::is_notification(bytes) => Said::Push { message: true },
-            Protocol::ZooKeeper => Said::Reply { ticket: jute::ticket_of(bytes) },
-            Protocol::Redis | Protocol::Opaque => Said::Reply { ticket: IN_ORDER },
+            Protocol::ZooKeeper if jute::is_notification(bytes) => Event::Push { message: true },
+            Protocol::ZooKeeper => Event::Reply { ticket: jute::ticket_of(bytes) },
+            Protocol::Redis | Protocol::Opaque => Event::Reply { ticket: IN_ORDER },
         }
     }
 }

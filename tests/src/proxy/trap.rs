@@ -34,7 +34,8 @@ impl Match {
         Match { verb: Some(verb.to_ascii_uppercase()), ..Self::default() }
     }
 
-    /// … whose bytes contain `part`: a key, a script's hash, a part of a path. Several must all be there.
+    /// … whose bytes contain `part`: a key, a script's hash, a part of a path. Several must all be
+    /// there.
     #[must_use]
     pub fn containing(mut self, part: impl AsRef<[u8]>) -> Self {
         self.parts.push(part.as_ref().to_vec());

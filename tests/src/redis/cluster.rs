@@ -123,7 +123,7 @@ impl RedisCluster {
     #[must_use]
     pub fn url_tls(&self) -> String {
         let (_, port): (String, u16) = self.nodes[0].command(&["CONFIG", "GET", "tls-port"]);
-        format!("redis+cluster://127.0.0.1:{port}?tls")
+        format!("redis+cluster+tls://127.0.0.1:{port}")
     }
 
     /// [`url`](Self::url) with all nodes, as `user` if one is given.

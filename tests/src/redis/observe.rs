@@ -184,6 +184,19 @@ impl RedisServer {
         parts.map(seconds).iter().sum::<f64>() * 1e6
     }
 
+    /// All that locks and their clients have here now beyond clocks: keys, connections and
+    /// subscriptions. Servers, sentinels and the fixtures speak RESP2, and lock clients do not.
+    #[must_use]
+    pub fn left_by_locks(&self) -> Vec<String> {
+        let keys = self.keys().into_iter().filter(|key| !key.is_clock());
+        let mut left: Vec<_> = keys.map(|key| format!("{key:?}")).collect();
+        let channels = self.channels().into_iter().filter(|name| !name.starts_with("__sentinel"));
+        left.extend(channels.map(|channel| format!("channel {channel}")));
+        let ours = self.clients().into_iter().filter(|one| one.field("resp") == Some("3"));
+        left.extend(ours.map(|client| format!("{client:?}")));
+        left
+    }
+
     /// Starts the counters of [`command_stats`](Self::command_stats) at zero.
     pub fn reset_stats(&self) {
         self.command::<()>(&["CONFIG", "RESETSTAT"]);

@@ -2,7 +2,6 @@
 
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use lock_core::LockClient;
@@ -12,7 +11,7 @@ use crate::actor::Actor;
 use crate::checker::{Checker, Report};
 use crate::history::{Recorder, read};
 use crate::redis::RedisServer;
-use crate::worker::Worker;
+use crate::worker::{Worker, binary};
 
 /// How late an answer at the end of a budget may come on a busy machine; 20 ms on an idle one.
 pub const LATE: Duration = Duration::from_millis(500);
@@ -24,34 +23,40 @@ pub struct History {
     _folder: TempDir,
     path: PathBuf,
     recorder: Recorder,
-    worker: PathBuf,
     resource: String,
+    _own: Option<RedisServer>,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl History {
-    /// An empty one, of processes that run the program `worker`. All of this process share one
-    /// resource, a Redis server that nobody stops.
+    /// An empty one, with a resource of its own.
     ///
     /// # Panics
     ///
     /// If there is no place for it.
     #[must_use]
-    pub fn new(worker: impl Into<PathBuf>) -> Self {
-        static RESOURCE: OnceLock<RedisServer> = OnceLock::new();
-        Self::of_resource(worker, RESOURCE.get_or_init(RedisServer::start).url())
+    pub fn new() -> Self {
+        let own = RedisServer::start();
+        let url = own.url();
+        Self { _own: Some(own), ..Self::of_resource(url) }
     }
 
-    /// The same with a resource at this Redis URL.
+    /// The same with the resource at this Redis URL, which others may use too.
     ///
     /// # Panics
     ///
     /// As [`new`](Self::new).
     #[must_use]
-    pub fn of_resource(worker: impl Into<PathBuf>, resource: String) -> Self {
+    pub fn of_resource(resource: String) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("history.jsonl");
         let recorder = Recorder::to_file(&path).expect("a history");
-        Self { _folder: folder, path, recorder, worker: worker.into(), resource }
+        Self { _folder: folder, path, recorder, resource, _own: None }
     }
 
     /// Where callers of this process write.
@@ -70,7 +75,7 @@ impl History {
         let (path, lease) = (self.path.to_str().expect("a path"), lease.as_millis().to_string());
         let arguments = ["--url", url, "--resource", &self.resource, "--process", name];
         let more = ["--history", path, "--lease-ms", &lease];
-        Worker::spawn(&self.worker, &[&arguments[..], &more[..]].concat())
+        Worker::spawn(binary(), &[&arguments[..], &more[..]].concat())
     }
 
     /// A caller in this process.

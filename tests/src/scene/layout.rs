@@ -24,8 +24,6 @@ pub enum Power {
     Push,
     /// The lock is deleted by hand.
     Delete,
-    /// A renewal is a request of its own to the store.
-    Renewal,
     /// Servers are stopped and go on. Nobody else may use the layout meanwhile.
     Pause,
     /// Servers are killed and started again. Nobody else may use the layout meanwhile.
@@ -79,6 +77,8 @@ pub struct Times {
     pub freed_within: Duration,
     /// The same where the store handed the key to a waiter that is dead.
     pub handed_within: Duration,
+    /// The longest time that waiters whose process was killed hold up the key together.
+    pub skipped_within: Duration,
     /// The longest time between two requests of a waiter.
     pub recheck: Duration,
 }
@@ -106,6 +106,8 @@ pub struct Kind {
     pub keeps: Keeps,
     /// What cannot be done to it, and why.
     pub lacks: &'static [(Power, &'static str)],
+    /// Scenes that are known to fail on it, and why: each a bug to be mended.
+    pub fails: &'static [(&'static str, &'static str)],
     /// The times of [`Tempo::Patient`].
     pub patient: Times,
     /// The times of [`Tempo::Steady`].
@@ -125,6 +127,12 @@ impl Kind {
     #[must_use]
     pub fn lacks(&self, power: Power) -> Option<&'static str> {
         self.lacks.iter().find(|(lacking, _)| *lacking == power).map(|(_, why)| *why)
+    }
+
+    /// Why the scene of this name is known to fail on such a layout; `None` if it must not.
+    #[must_use]
+    pub fn fails(&self, scene: &str) -> Option<&'static str> {
+        self.fails.iter().find(|(failing, _)| *failing == scene).map(|(_, why)| *why)
     }
 
     /// Its times.

@@ -31,6 +31,15 @@ impl Line {
         proxies
     }
 
+    /// Does something to all proxies, or to one of them.
+    pub(super) fn some(&self, one: Option<usize>, fault: impl Fn(&Proxy)) -> Option<Snare> {
+        match one {
+            Some(one) => fault(&self.proxies[one % self.proxies.len()]),
+            None => self.proxies.iter().for_each(fault),
+        }
+        None
+    }
+
     /// What the client connects to.
     #[must_use]
     pub fn url(&self) -> &str {

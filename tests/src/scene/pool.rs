@@ -1,6 +1,5 @@
 //! Started layouts, shared by the scenes of one test binary.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
@@ -26,13 +25,12 @@ impl Pool {
         Self { kind, layout: RwLock::new(None) }
     }
 
-    /// Plays a scene on the layout, or says why that cannot be. `worker` is the program of other
-    /// processes.
+    /// Plays a scene on the layout, or says why that cannot be.
     ///
     /// # Panics
     ///
     /// Where the scene fails.
-    pub fn play(&self, scene: &Scene, worker: &Path) {
+    pub fn play(&self, scene: &Scene) {
         if let Some(why) = scene.cannot_be_on(self.kind) {
             println!("not on {}: {why}", self.kind.name);
             return;
@@ -43,14 +41,14 @@ impl Pool {
         if scene.is_loud() {
             let mut place = self.layout.write().unwrap_or_else(PoisonError::into_inner);
             let layout = place.take().unwrap_or_else(|| self.start());
-            let mut stage = Stage { seat: Seat::Alone(layout), scope, worker };
+            let mut stage = Stage { seat: Seat::Alone(layout), scope };
             perform(scene, &mut stage);
             let Seat::Alone(layout) = stage.seat else { unreachable!("it was alone") };
             alone().block_on(layout.settled());
             *place = Some(layout);
         } else {
             let seat = Seat::Shared(self.started());
-            perform(scene, &mut Stage { seat, scope, worker });
+            perform(scene, &mut Stage { seat, scope });
         }
     }
 

@@ -2,27 +2,17 @@
 
 use std::fmt::Debug;
 use std::ops::Deref;
-use std::path::Path;
-use std::sync::RwLockReadGuard;
-use std::time::Duration;
+use std::sync::{OnceLock, RwLockReadGuard};
 
-use lock_core::{LockClient, LockOptions};
+use lock_core::LockClient;
 
 use super::history::{History, Remote};
-use super::layout::{Keeps, Layout, Power, Tempo, Times, Verb};
+use super::layout::{Layout, Power, Tempo, Times, Verb};
 use super::line::{Line, Snare};
 use crate::proxy::Action;
+use crate::redis::RedisServer;
+use crate::support::{self, SLACK, ms};
 use crate::wait::eventually;
-
-/// What a busy machine may add to a bound.
-pub(super) const SLACK: Duration = Duration::from_millis(1_500);
-
-/// How long acquires wait where a scene says nothing else.
-const WAIT: Duration = Duration::from_secs(9);
-
-pub(super) const fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
 
 /// Who else uses the layout.
 pub(super) enum Seat<'a> {
@@ -36,7 +26,6 @@ pub(super) enum Seat<'a> {
 pub(super) struct Stage<'a> {
     pub(super) seat: Seat<'a>,
     pub(super) scope: String,
-    pub(super) worker: &'a Path,
 }
 
 impl Debug for Stage<'_> {
@@ -85,10 +74,6 @@ impl Stage<'_> {
         self.layout().kind().times(tempo)
     }
 
-    pub(super) fn keeps(&self) -> Keeps {
-        self.layout().kind().keeps
-    }
-
     pub(super) fn can(&self, power: Power) -> bool {
         self.layout().kind().lacks(power).is_none()
     }
@@ -96,13 +81,13 @@ impl Stage<'_> {
     /// A client that waits 9 s, with the lease of the tempo.
     pub(super) async fn client(&self, tempo: Tempo) -> Client {
         let line = self.layout().line_of(&self.scope, tempo);
-        let options = LockOptions::new().with_wait(WAIT).with_lease(self.times(tempo).lease);
-        let builder = LockClient::builder(line.url()).defaults(options);
-        Client { locks: builder.connect().await.expect("a client"), line }
+        Client { locks: support::connect(line.url(), self.times(tempo).lease).await, line }
     }
 
     pub(super) fn history(&self) -> History {
-        History::new(self.worker)
+        // One for all scenes of this process, whose keys are their own.
+        static RESOURCE: OnceLock<RedisServer> = OnceLock::new();
+        History::of_resource(RESOURCE.get_or_init(RedisServer::start).url())
     }
 
     /// A process of its own.
@@ -148,9 +133,7 @@ impl Stage<'_> {
     /// V6 of one client: no key is busy, nobody waits, and no connection is open.
     pub(super) async fn gone(&self, client: Client) {
         let Client { locks, line } = client;
-        eventually("no key is busy", || locks.stats().keys == 0).await;
-        let stats = locks.stats();
-        assert_eq!((stats.waiters, stats.held), (0, 0));
+        support::idle(&locks).await;
         drop(locks);
         line.closed().await;
     }
@@ -163,13 +146,12 @@ impl Stage<'_> {
         for client in clients {
             self.gone(client).await;
         }
-        let mut left = Vec::new();
-        let is_empty = || {
-            left = self.layout().left(&self.scope);
-            left.is_empty()
-        };
-        eventually("nothing is left at the servers", is_empty).await;
-        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-        eventually("all tasks have ended", || tasks() == 0).await;
+        support::nothing_left([], || self.layout().left(&self.scope)).await;
+    }
+
+    /// The same where processes were killed: the members of a Redis quorum keep the places of dead
+    /// waiters for as long as a line lives.
+    pub(super) async fn nothing_left_of_the_dead(&self) {
+        support::nothing_left_after(ms(20_000), || self.layout().left(&self.scope)).await;
     }
 }

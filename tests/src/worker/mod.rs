@@ -1,6 +1,6 @@
 //! A separate process that holds locks on command.
 //!
-//! Freezing or killing a holder needs a process to freeze or kill. The binary `worker` (see [`program`],
+//! Freezing or killing a holder needs a process to freeze or kill. The binary `worker` (see [`binary`],
 //! `worker --help`) takes one command per line and answers each with one line of JSON;
 //! [`Worker`] starts it, talks to it and sends it signals.
 //!
@@ -20,7 +20,7 @@ mod reply;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -40,6 +40,19 @@ pub struct Worker {
     stdin: Option<ChildStdin>,
     lines: mpsc::UnboundedReceiver<String>,
     watchdog: Option<Child>,
+}
+
+/// The program of workers, which cargo builds beside each test and binary of this package.
+///
+/// # Panics
+///
+/// If it is not there.
+#[must_use]
+pub fn binary() -> PathBuf {
+    let own = std::env::current_exe().expect("a path of our own");
+    let mut beside = own.ancestors().skip(1).take(2).map(|folder| folder.join("worker"));
+    let found = beside.find(|path| path.is_file());
+    found.expect("the program `worker`: cargo build -p tests --bin worker")
 }
 
 impl Worker {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::backend::{Backend, ClaimId, Mode, Redis, Terms};
+use lock_core::backend::{Backend, ClaimId, Mode, Terms};
+use lock_core::redis::Redis;
 use lock_core::test_util::as_conductor;
 use lock_core::{Key, Replicas};
 pub(crate) use tests::blocked::{Application, alone};
@@ -19,8 +20,8 @@ pub(crate) fn conduct<T>(work: impl Future<Output = T>) -> T {
 pub(crate) const LEASE: Duration = Duration::from_secs(60);
 
 pub(crate) fn claim(backend: &Redis, key: &str, replicas: Option<Replicas>) -> Claim {
-    let (mode, patience, name) = (Mode::Exclusive, None, None);
-    let terms = Terms { lease: LEASE, mode, fences: 8, patience, name, replicas };
+    let (mode, queues, name) = (Mode::Exclusive, true, None);
+    let terms = Terms { lease: LEASE, mode, tokens_max: 8, queues, name, replicas };
     let id = ClaimId::from_bits(fastrand::u128(..));
     backend.claim(&Key::new(key).expect("a key"), id, terms)
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::backend::{Claim as _, Redis, Withdrawal};
+use lock_core::backend::{Claim as _, Withdrawal};
+use lock_core::redis::Redis;
 use tests::proxy::{Action, Match, Proxy};
 use tests::redis::RedisServer;
 use tests::wait::eventually;

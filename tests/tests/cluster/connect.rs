@@ -55,8 +55,8 @@ async fn one_node_of_the_url_that_answers_is_enough() {
 #[tokio::test]
 async fn a_cluster_promises_what_a_server_does_but_to_be_one_of_a_quorum() {
     let (server, cluster) = (RedisServer::start(), RedisCluster::start().await);
-    let one = connect(&server.url(), ms(5_000)).await.promises();
-    let many = connect(&cluster.url(), ms(5_000)).await.promises();
+    let one = connect(&server.url(), ms(5_000)).await.capabilities();
+    let many = connect(&cluster.url(), ms(5_000)).await.capabilities();
     assert!(one.quorum && !many.quorum);
     let mut same = many;
     same.quorum = true;

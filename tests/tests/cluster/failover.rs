@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::LostCause;
+use lock_core::LossReason;
 use tests::checker::Checker;
 use tests::redis::{RedisCluster, RedisOptions};
 use tests::wait::{eventually, within};
@@ -17,7 +17,8 @@ const NAMES: [&str; 3] = ["one", "two", "three"];
 /// Processes that want `k`, of which some have had it.
 async fn contenders(cluster: &RedisCluster, history: &History) -> Vec<Worker> {
     let url = cluster.url_of_all(None);
-    let mut workers: Vec<_> = NAMES.iter().map(|name| history.worker(name, &url, 2_000)).collect();
+    let mut workers: Vec<_> =
+        NAMES.iter().map(|name| history.worker(name, &url, ms(2_000))).collect();
     for worker in &mut workers {
         assert!(worker.ask("contend k 1 1 0 20000").await.ok);
         worker.send(&format!("contend k {TASKS} {ROUNDS} 2000 20000"));
@@ -138,7 +139,7 @@ async fn a_renewal_at_a_master_that_was_cut_off_and_succeeded_does_not_count() {
     eventually("a replica took over", || cluster.owner_seen_by(by, slot) == old + 3).await;
     new.command::<()>(&["DEL", "lock:{k}"]);
     // The old one would renew it for ever.
-    assert_eq!(within("the loss", guard.lost()).await.cause(), LostCause::Taken);
+    assert_eq!(within("the loss", guard.lost()).await.reason(), LossReason::Taken);
     assert!(cluster.node(old).key("lock:{k}").is_some());
     let next = locks.lock("k").await.unwrap();
     assert!(next.token() > guard.token());
@@ -180,7 +181,7 @@ async fn a_renewal_that_a_superseded_master_answers_late_does_not_count() {
     };
     while !heard().await {}
     cluster.node(old).thaw();
-    assert_eq!(within("the loss", guard.lost()).await.cause(), LostCause::Taken);
+    assert_eq!(within("the loss", guard.lost()).await.reason(), LossReason::Taken);
     assert!(cluster.node(old).key("lock:{k}").is_some(), "it renewed");
     assert_eq!(locks.stats().renewals, renewals);
 }

@@ -205,7 +205,7 @@ async fn processes_take_turns_while_the_slots_of_their_keys_move_back_and_forth(
     let keys = ["a", "b"];
     let names = ["one", "two", "three"];
     let mut workers: Vec<_> =
-        names.iter().map(|name| history.worker(name, &cluster.url(), 2_000)).collect();
+        names.iter().map(|name| history.worker(name, &cluster.url(), ms(2_000))).collect();
     for worker in &mut workers {
         for key in keys {
             worker.send(&format!("contend {key} 3 {ROUNDS} 500 20000"));

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::idempotency::{RecordId, RecordStore, RedisRecords};
+use lock_core::idempotency::{RecordId, RecordStore};
+use lock_core::redis::RedisRecords;
 use lock_core::test_util::BoxFuture;
 use lock_core::test_util::records::{self, RecordSubject};
 use tests::redis::{RedisCluster, RedisServer};

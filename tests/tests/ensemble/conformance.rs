@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lock_core::backend::ZooKeeper;
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
+use lock_core::zookeeper::ZooKeeper;
 use tests::zookeeper::ZooKeeperEnsemble;
 
 const SERVERS: usize = 3;

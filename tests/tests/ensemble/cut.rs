@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use lock_core::{LockClient, LostCause};
+use lock_core::{LockClient, LossReason};
 use tests::wait::eventually;
 use tests::zookeeper::ZooKeeperEnsemble;
 
@@ -47,7 +47,7 @@ impl Pair {
         cut().await;
         let lost = held.lost().await;
         let told = Instant::now();
-        assert_eq!(lost.cause(), LostCause::Expired, "by the clock, without any word");
+        assert_eq!(lost.reason(), LossReason::Expired, "by the clock, without any word");
         assert!(!held.is_held());
         let (next, granted) = waiting.await.expect("a task");
         let next = next.expect("the rival is granted");

@@ -1,6 +1,6 @@
 //! The leader dies.
 
-use lock_core::LostCause;
+use lock_core::LossReason;
 use tests::wait::eventually;
 use tests::zookeeper::ZooKeeperEnsemble;
 
@@ -28,7 +28,7 @@ async fn holders_and_waiters_outlive_the_leader() {
         assert!(!waiting.is_finished(), "two hold the key");
         held.release().await.unwrap();
     } else {
-        assert_eq!(held.lost().await.cause(), LostCause::Expired);
+        assert_eq!(held.lost().await.reason(), LossReason::Expired);
     }
     let next = waiting.await.unwrap().unwrap();
     assert!(next.token() > token);

@@ -132,3 +132,15 @@ async fn a_unix_socket_serves_locks_and_pushes() {
     elsewhere.release().await.unwrap();
     nothing_left(&server, [a, b, other]).await;
 }
+
+/// What Redis can renew in time is a bound that the client tells before anything is sent.
+#[tokio::test]
+async fn a_lease_under_100_ms_is_refused_by_name() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(2_000)).await;
+    assert_eq!(locks.capabilities().lease_min, ms(100));
+    let error = locks.lock("k").lease(ms(99)).await.unwrap_err();
+    assert!(error.is_rejected() && error.to_string().contains("lease is 99ms"), "{error}");
+    locks.lock("k").lease(ms(100)).await.unwrap().release().await.unwrap();
+    nothing_left(&server, [locks]).await;
+}

@@ -1,6 +1,4 @@
-//! Bugs that other lock libraries had, each as a test. "Renewal stops after one failed update" is
-//! in `replies`, "a fair queue blocked by a dead head" in `waiters`, "wall-clock arithmetic in
-//! the wait loop" in `clocks`, "an orphan after a cancelled acquire" in `cancel`.
+//! Bugs that other lock libraries had, and that only Redis can have; the others are scenes.
 
 use std::time::Instant;
 
@@ -8,42 +6,6 @@ use tests::redis::{KeyInfo, RedisServer};
 use tests::wait::eventually;
 
 use crate::support::*;
-
-/// "Renewal outlives the release" (V1, V6): once a lock is released, nobody renews it. The next
-/// holder renews it three times, and the first client has sent nothing meanwhile.
-#[tokio::test]
-async fn no_renewal_is_sent_after_the_release() {
-    let server = RedisServer::start();
-    let (proxy, locks) = behind_proxy(&server, ms(600)).await;
-    let next = connect(&server.url(), ms(600)).await;
-    let guard = locks.lock("k").await.unwrap();
-    eventually("a renewal", || locks.stats().renewals >= 1).await;
-    guard.release().await.unwrap();
-    eventually("it is quiet", || locks.stats().keys == 0).await;
-    let sent = proxy.counters().requests;
-    let guard = next.lock("k").await.unwrap();
-    eventually("a lease has passed", || next.stats().renewals >= 4).await;
-    assert_eq!(proxy.counters().requests, sent);
-    assert!(guard.is_held());
-    guard.release().await.unwrap();
-    nothing_left(&server, [locks, next]).await;
-}
-
-/// "Renewal outlives the release" (V6): a release that overtakes a renewal under way ends it too.
-#[tokio::test]
-async fn a_renewal_under_way_at_the_release_does_not_bring_the_lock_back() {
-    use tests::proxy::Action;
-    let server = RedisServer::start();
-    let (proxy, locks) = behind_proxy(&server, ms(900)).await;
-    let guard = locks.lock("k").await.unwrap();
-    let renewal = proxy.trap(call_for("k"), Action::HoldRequest);
-    renewal.sprung().await;
-    let release = tokio::spawn(guard.release());
-    renewal.release();
-    release.await.unwrap().unwrap();
-    eventually("the key is free", || server.key("lock:{k}").is_none()).await;
-    nothing_left(&server, [locks]).await;
-}
 
 /// "A fair queue spinning on a dead head" (V5): a waiter behind a dead one asks at its recheck,
 /// not in a row.
@@ -53,7 +15,7 @@ async fn a_waiter_behind_a_dead_one_asks_at_its_recheck_only() {
     let holder = connect(&server.url(), ms(600)).await;
     let waiter = connect(&server.url(), ms(30_000)).await;
     let guard = holder.lock("k").await.unwrap();
-    let mut dead = history.worker("dead", &server.url(), &server, 30_000);
+    let mut dead = history.worker("dead", &server.url(), ms(30_000));
     dead.send("acquire k 20000");
     line_of(&server, "k", 1).await;
     dead.kill();
@@ -110,26 +72,6 @@ async fn a_token_after_the_clock_was_deleted_is_higher_than_the_last() {
         assert_eq!(server.command::<u64>(&["DEL", "lock:clock"]), 1);
     }
     nothing_left(&server, [locks]).await;
-}
-
-/// "A waiter that sleeps to the TTL after a missed push" (V5): without any push, a waiter has the
-/// released key at its recheck, with a lease of 60 s.
-#[tokio::test]
-async fn a_waiter_that_missed_its_push_does_not_sleep_to_the_ttl() {
-    let server = RedisServer::start();
-    let (proxy, waiter) = behind_proxy(&server, ms(60_000)).await;
-    let holder = connect(&server.url(), ms(60_000)).await;
-    proxy.drop_pushes(true);
-    for _ in 0..3 {
-        let held = holder.lock("k").await.unwrap();
-        let waiting = tokio::spawn(waiter.lock("k").acquire());
-        line_of(&server, "k", 1).await;
-        let start = Instant::now();
-        held.release().await.unwrap();
-        waiting.await.unwrap().unwrap().release().await.unwrap();
-        assert!(start.elapsed() < RECHECK + SLACK, "{:?}", start.elapsed());
-    }
-    nothing_left(&server, [waiter, holder]).await;
 }
 
 /// "One subscription per key until the limit" (V6): a client has one channel and two connections,

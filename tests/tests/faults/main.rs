@@ -1,21 +1,11 @@
-//! What is done to a lock on one Redis server, and what must come of it.
+//! What can be done to a lock on one Redis server alone, and the scenes of all layouts on it.
 //!
-//! Each test names its fault (F…) and the invariants that it defends:
-//!
-//! - **V1** no accepted write carries a token below the highest one accepted. **V2** tokens grow
-//!   per key in real-time order.
-//! - **V3** a guard reports lost no later than its lease end on its own clock.
-//! - **V4** acquire returns within its budget. **V5** a free key with a live waiter is granted
-//!   within one recheck.
-//! - **V6** nothing is left: see [`support::nothing_left`]. **V8** the error says what happened.
-//!
-//! Bounds on time are wide, for a machine that is busy with other things; no assertion is decided
-//! by a sleep.
+//! Each test names its fault (F…) and the invariants (V…) that it defends, as `docs/faults.md` has
+//! them. Bounds on time are wide, for a machine that is busy with other things; no assertion is
+//! decided by a sleep.
 
 #![allow(clippy::disallowed_methods)]
 
-mod blocked;
-mod client;
 mod clocks;
 mod connect;
 mod data;
@@ -25,7 +15,6 @@ mod many;
 mod memory;
 mod moved_clock;
 mod pool;
-mod processes;
 mod rights;
 mod scenes;
 mod server;

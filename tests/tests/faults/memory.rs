@@ -36,8 +36,8 @@ async fn a_full_server_refuses_acquires_and_serves_renewals_and_releases() {
     nothing_left(&server, [locks]).await;
 }
 
-/// F28 (V3): a hold behind which a waiter has left is renewed by a full server, and so are those that
-/// are renewed with it.
+/// F28 (V3): a hold behind which a waiter has left is renewed by a full server, and so are those
+/// that are renewed with it.
 #[tokio::test]
 async fn a_full_server_renews_a_hold_behind_which_a_waiter_has_left() {
     let server = RedisServer::start();
@@ -58,8 +58,8 @@ async fn a_full_server_renews_a_hold_behind_which_a_waiter_has_left() {
     nothing_left(&server, [locks, other]).await;
 }
 
-/// F28 (V5, V6): a release while others wait hands the key on although the server is full: its script
-/// takes its own place off first, and one that has written may write on.
+/// F28 (V5, V6): a release while others wait hands the key on although the server is full: its
+/// script takes its own place off first, and one that has written may write on.
 #[tokio::test]
 async fn a_full_server_serves_the_release_of_a_key_that_others_wait_for() {
     let server = RedisServer::start();

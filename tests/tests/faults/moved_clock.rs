@@ -49,7 +49,7 @@ impl Scene {
     }
 
     fn actor(&self, name: &str, client: usize) -> Actor {
-        self.history.actor(name, &self.clients[client], &self.server)
+        self.history.actor(name, &self.clients[client])
     }
 
     /// One has the key and another wants it, the clock moves, and the one makes way.
@@ -75,8 +75,9 @@ impl Scene {
         self.server.move_clock(by_ms);
         match how {
             Change::Local | Change::Remote => {}
-            // Nothing is there any more if the clock went forth.
-            Change::Expired => self.server.command(&["PEXPIRE", "lock:{k}", "1"]),
+            // Nothing is there any more if the clock went forth. In the past, so that no renewal
+            // comes first.
+            Change::Expired => self.server.command(&["PEXPIREAT", "lock:{k}", "1"]),
             Change::Forced => drop(self.clients[1].force_release("k").await.unwrap()),
             Change::Restarted => self.server.restart(),
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lock_core::{ConnectError, LockClient, LostCause};
+use lock_core::{ConnectError, LockClient, LossReason};
 use tests::redis::{RedisOptions, RedisServer};
 use tests::wait::{eventually, within};
 
@@ -100,7 +100,7 @@ async fn a_rotated_password_is_permanent_until_it_is_put_right() {
     let text = everything(&error);
     assert!(!text.contains(PASSWORD) && text.to_lowercase().contains("wrongpass"), "{text}");
     let lost = within("the loss", guard.lost()).await;
-    assert_eq!(lost.cause(), LostCause::Expired);
+    assert_eq!(lost.reason(), LossReason::Expired);
     server.command::<()>(&["ACL", "SETUSER", "locks", &format!(">{PASSWORD}")]);
     eventually("the channel again", || server.channels().len() == 1).await;
     drop(guard);
@@ -135,14 +135,14 @@ async fn whole_life(server: &RedisServer, url: &str) {
     line_of(server, "k", 1).await;
     server.command::<u64>(&["HSET", "lock:{k}:due", &due_of(server)[0], "1000:900"]);
     server.command::<u64>(&["DEL", "lock:{k}"]);
-    assert_eq!(within("the loss", second.lost()).await.cause(), LostCause::Taken);
+    assert_eq!(within("the loss", second.lost()).await.reason(), LossReason::Taken);
     drop(second);
     let third = within("the next", gone).await.unwrap().unwrap();
     server.command::<()>(&["SCRIPT", "FLUSH"]);
     let after = tokio::spawn(a.lock("k").acquire());
     line_of(server, "k", 1).await;
     assert!(b.force_release("k").await.unwrap());
-    assert_eq!(within("the loss", third.lost()).await.cause(), LostCause::Taken);
+    assert_eq!(within("the loss", third.lost()).await.reason(), LossReason::Taken);
     after.await.unwrap().unwrap().release().await.unwrap();
     drop(third);
     assert!(!b.force_release("k").await.unwrap());

@@ -56,7 +56,7 @@ async fn tls_serves_locks_and_refuses_a_server_that_nobody_vouches_for() {
     assert!(!careful.ended().await.success());
 
     // No plaintext fallback: the plain port is not spoken to in the clear.
-    let plain = format!("rediss://127.0.0.1:{}", server.port());
+    let plain = format!("redis+tls://127.0.0.1:{}", server.port());
     let mut strict = worker(&plain, &ca);
     assert_eq!(strict.reply().await.error(), "unavailable");
     assert!(!strict.ended().await.success());

@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use lock_core::LockClient;
 use lock_core::idempotency::{
-    ClaimRecord, Claimed, Fingerprint, Idempotency, OnUnknown, RecordStore, RedisRecords, Written,
+    ClaimRecord, Claimed, Fingerprint, Idempotency, OnUnknown, RecordStore, Written,
 };
+use lock_core::redis::RedisRecords;
 use tests::redis::RedisServer;
 
 use crate::support::{id_of, ms, replay, run, state_of};

@@ -34,13 +34,13 @@ async fn a_look_or_a_claim_without_an_answer_is_repeated_and_runs_once() {
 async fn a_completion_without_an_answer_is_repeated_and_written_once() {
     let server = RedisServer::start();
     for action in FAULTS {
-        for tombstone in [false, true] {
+        for without_payload in [false, true] {
             let (proxy, once) = behind_proxy(&server).await;
-            let key = format!("{action:?} {tombstone}");
+            let key = format!("{action:?} {without_payload}");
             let execution = run(&once, &key).await;
             let trap = proxy.trap(call_for(&once, &key, 0), action);
-            let ended = if tombstone {
-                within("a tombstone", execution.tombstone()).await
+            let ended = if without_payload {
+                within("an outcome without payload", execution.complete_without_payload()).await
             } else {
                 within("a completion", execution.complete(Bytes::from_static(b"paid"))).await
             };
@@ -49,8 +49,8 @@ async fn a_completion_without_an_answer_is_repeated_and_written_once() {
             let stats = once.stats();
             assert_eq!((stats.completed, stats.stale_completions), (1, 0), "{key}");
             match begin(&process(&server.url()).await, &key).await {
-                Ok(Begun::Tombstone) if tombstone => {}
-                Ok(Begun::Replay(payload)) if !tombstone => assert_eq!(payload, "paid"),
+                Ok(Begun::WithoutPayload) if without_payload => {}
+                Ok(Begun::Replay(payload)) if !without_payload => assert_eq!(payload, "paid"),
                 other => panic!("{key}: {other:?}"),
             }
         }

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use lock_core::ConnectError;
 use lock_core::LockClient;
-use lock_core::idempotency::{Idempotency, RedisRecords};
+use lock_core::idempotency::Idempotency;
+use lock_core::redis::RedisRecords;
 use tests::redis::{RedisOptions, RedisServer};
 use tests::said::everything;
 
@@ -32,13 +33,14 @@ fn url(server: &RedisServer) -> String {
     server.url_as("records", PASSWORD)
 }
 
-/// Runs, completes, replays, leaves a tombstone, aborts; with the scripts known and unknown.
+/// Runs, completes, replays, leaves an outcome without payload, aborts; with the scripts known and
+/// unknown.
 async fn whole_life(server: &RedisServer, once: &Idempotency, name: &str) {
     for key in ["a", "b"] {
         let key = format!("{name} {key}");
         run(once, &key).await.complete(Bytes::from_static(b"paid")).await.expect("in time");
         assert_eq!(replay(once, &key).await, "paid");
-        run(once, &format!("{key} t")).await.tombstone().await.expect("in time");
+        run(once, &format!("{key} t")).await.complete_without_payload().await.expect("in time");
         server.command::<()>(&["SCRIPT", "FLUSH"]);
         run(once, &format!("{key} x")).await.abort().await.expect("in time");
     }

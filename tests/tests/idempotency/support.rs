@@ -5,8 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use lock_core::LockClient;
 use lock_core::idempotency::{
-    BeginError, Begun, Execution, Fingerprint, Idempotency, RecordId, RedisRecords, Scope,
+    BeginError, Begun, Execution, Fingerprint, Idempotency, RecordId, Scope,
 };
+use lock_core::redis::RedisRecords;
 use tests::proxy::{Match, Proxy};
 use tests::redis::RedisServer;
 

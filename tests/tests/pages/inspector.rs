@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Router;
 use http::StatusCode;
 use lock_core::memory::Memory;
-use lock_core::{Key, LockClient, LockGuard, LostCause};
+use lock_core::{Key, LockClient, LockGuard, LossReason};
 use lock_tower::inspect;
 use tests::browser::{Browser, Page};
 use tests::redis::RedisServer;
@@ -118,7 +118,7 @@ async fn a_key_is_taken_away_by_two_clicks_and_not_by_one() {
     page.click(".detail .danger").await;
     assert_eq!(page.text("#confirm-key").await, "order:42");
     page.click("#confirm-yes").await;
-    assert_eq!(within("the loss", guard.lost()).await.cause(), LostCause::Taken);
+    assert_eq!(within("the loss", guard.lost()).await.reason(), LossReason::Taken);
     let next = within("the hand-off", next).await.unwrap();
     shows(&page, "order:42", &next.token().to_string()).await;
     page.until(

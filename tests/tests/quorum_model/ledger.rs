@@ -34,11 +34,11 @@ pub(crate) struct Broken {
 }
 
 impl Ledger {
-    /// Notes a grant with `token`, asked for when `floor` was the highest token granted; gives its
-    /// number, from 1.
-    pub(crate) fn grant(&mut self, rules: &Rules, token: Token, floor: Token) -> u8 {
+    /// Notes a grant with `token`, asked for when `token_min` was the highest token granted; gives
+    /// its number, from 1.
+    pub(crate) fn grant(&mut self, rules: &Rules, token: Token, token_min: Token) -> u8 {
         self.broken.order |= token <= self.newest();
-        self.broken.real_time |= token <= floor;
+        self.broken.real_time |= token <= token_min;
         self.broken.twice |= self.tokens & (1 << token) != 0;
         if rules.leases_last() && token > self.newest() {
             self.tokens = 0;

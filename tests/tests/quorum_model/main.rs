@@ -22,8 +22,9 @@
 //!    the tokens keep them apart.
 //! 5. A member that lost its data is quarantined: it answers nothing until every lease that it had
 //!    granted is over. Then the highest `last` of a majority of the members, itself not counted, is
-//!    read and becomes its floor, and it grants again, above it. The floor is kept with the member
-//!    and read as its `last` is. (The real floor is that of all keys together, which is higher.)
+//!    read and becomes its minimum token, and it grants again, above it. The minimum token is kept
+//!    with the member and read as its `last` is. (The real minimum token is that of all keys
+//!    together, which is higher.)
 //!
 //! Messages are delayed, reordered and lost without a bound; how many are duplicated, and how many
 //! members lose their data, is bounded by [`Rules`]. Each rule has a switch, and for each switch
@@ -35,8 +36,8 @@
 //!   granted in between, and a late attempt may have made the claim the owner again.
 //! - The repair has to read *after* the quarantine: a grant that counts the lost lease may still be
 //!   raising the others before. What was read after one loss is void after the next.
-//! - A member that was repaired has to be read with its floor, not only with what it has reserved
-//!   since.
+//! - A member that was repaired has to be read with its minimum token, not only with what it has
+//!   reserved since.
 //! - Two of three members in quarantine at once stay there: who knows what they had? (The real ones
 //!   come back when all answer; that tokens grow rests on clocks then.)
 //!
@@ -188,7 +189,7 @@ fn a_repair_with_what_was_read_after_an_earlier_loss_is_refuted() {
     refuted(rules, &[ORDER, UNIQUE]);
 }
 
-/// What counted the second member is known to the first only as its floor.
+/// What counted the second member is known to the first only as its minimum token.
 #[test]
 fn a_repair_that_does_not_count_the_floor_of_another_is_refuted() {
     let rules = Rules { losses: 2, repair: Repair::WithoutFloors, ..Rules::default() };

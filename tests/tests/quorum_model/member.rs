@@ -29,7 +29,7 @@ pub(crate) struct Member {
     /// The highest token reserved here. It outlives the owner.
     pub(crate) last: Token,
     /// What it was told when it was repaired: its tokens are above this, too.
-    floor: Token,
+    token_min: Token,
     /// The transactions of [`Store::Numbers`].
     counter: Token,
     /// The clients that may count on a lease from here. A quarantine waits for them, whatever
@@ -43,7 +43,7 @@ pub(crate) struct Member {
 /// Whether a member answers.
 ///
 /// `Up => Quarantined` when it loses its data, `Quarantined => Up` when all leases that it had
-/// granted are over and it has a floor. In quarantine it answers nothing.
+/// granted are over and it has a minimum token. In quarantine it answers nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Health {
     Up,
@@ -55,7 +55,7 @@ pub(crate) enum Health {
 pub(crate) struct Readings {
     /// The members read.
     pub(crate) from: Set,
-    /// The highest `last` or floor among them.
+    /// The highest `last` or minimum token among them.
     pub(crate) highest: Token,
 }
 
@@ -90,7 +90,7 @@ impl Member {
             owner: None,
             answer: 0,
             last: 0,
-            floor: 0,
+            token_min: 0,
             counter,
             owes: 0,
             health: Health::Up,
@@ -120,7 +120,7 @@ impl Member {
     pub(crate) fn attempt(&mut self, rules: &Rules, claim: ClaimId, from: Token) -> Token {
         if self.owner != Some(claim) {
             self.owner = Some(claim);
-            self.answer = from.max(self.last.max(self.floor) + 1);
+            self.answer = from.max(self.last.max(self.token_min) + 1);
             match rules.store {
                 Store::Reserves => self.last = self.answer,
                 Store::Numbers { .. } => {
@@ -172,7 +172,7 @@ impl Member {
     pub(crate) fn reached(&self, rules: &Rules) -> Token {
         match rules.repair {
             Repair::WithoutFloors => self.last,
-            _ => self.last.max(self.floor),
+            _ => self.last.max(self.token_min),
         }
     }
 
@@ -183,7 +183,7 @@ impl Member {
 
     /// Grants again from now on.
     pub(crate) fn come_back(&mut self, readings: &Readings) {
-        self.floor = readings.highest;
+        self.token_min = readings.highest;
         self.health = Health::Up;
         self.returned = true;
     }

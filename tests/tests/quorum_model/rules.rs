@@ -47,7 +47,7 @@ pub(crate) enum Raise {
 /// What a member that lost its data must learn before it grants again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repair {
-    /// The highest `last` or floor of a majority, not counting itself, each read after the
+    /// The highest `last` or minimum token of a majority, not counting itself, each read after the
     /// quarantine.
     FromOthers,
     /// The same, but read as soon as it is back.

@@ -177,8 +177,8 @@ impl System {
         let held = client.holds().is_some();
         take_in(client);
         let Some(token) = client.holds().filter(|_| !held) else { return };
-        let floor = self.floors[usize::from(claim.client)].saturating_sub(1);
-        let grant = self.ledger.grant(rules, token, floor);
+        let token_min = self.floors[usize::from(claim.client)].saturating_sub(1);
+        let grant = self.ledger.grant(rules, token, token_min);
         self.network.forget_answers(claim);
         if rules.writes {
             self.network.send(Message::Write { claim, token, grant });

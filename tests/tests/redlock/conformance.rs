@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::backend::Redis;
+use lock_core::redis::Redis;
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, as_conductor, conformance};
 use tests::redis::RedisServer;
 

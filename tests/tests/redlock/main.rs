@@ -1,5 +1,5 @@
-//! One lock at a majority of independent Redis servers, `redlock://`: the conformance suite, and what
-//! becomes of it when members are killed, frozen, slow, or come back without their data (F41).
+//! One lock at a majority of independent Redis servers, `redlock://`: the conformance suite, and
+//! what becomes of it when members are killed, frozen, slow, or come back without their data (F41).
 //!
 //! The invariants are numbered as in the binary `faults`: **V1** no accepted write goes back, **V2**
 //! tokens grow, **V3** a loss is told in time, **V4** acquire returns within its budget, **V6**
@@ -9,7 +9,6 @@
 
 mod clocks;
 mod conformance;
-mod links;
 mod lists;
 mod load;
 mod member;

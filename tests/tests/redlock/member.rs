@@ -5,9 +5,10 @@ use std::time::Duration;
 use deadpool_redis::{Config, Runtime};
 use lock_core::Key;
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, Enrolment, FaultKind, Member, MemberClaim, Mode, Redis,
-    Terms, Withdrawal,
+    Attempt, Backend, Claim, ClaimId, Enrolment, FaultKind, Member, MemberClaim, Mode, Terms,
+    Withdrawal,
 };
+use lock_core::redis::Redis;
 use lock_core::test_util::as_conductor;
 use tests::redis::{RedisOptions, RedisServer};
 use tests::wait::within;
@@ -22,16 +23,17 @@ async fn member(server: &RedisServer, pooled: bool) -> Redis {
     let url = server.url();
     let pool = || Config::from_url(url.clone()).create_pool(Some(Runtime::Tokio1)).expect("a URL");
     let member = Redis::connect(&url, pooled.then(|| pool().into())).await.expect("it answers");
-    let look = member.look().await.unwrap();
-    let enrolment = match &look.enrolment {
+    let probe = member.probe().await.unwrap();
+    let enrolment = match &probe.enrolment {
         Some(enrolment) => enrolment.clone(),
         None => {
-            let (quorum, life) = ("q".to_owned(), look.life.clone());
-            let (nonce, ready_at, floor) = (7, look.now, Some(0));
+            let (quorum, incarnation) = ("q".to_owned(), probe.incarnation.clone());
+            let (nonce, ready_at, token_min) = (7, probe.now, Some(0));
             let (members, lease_max) = (3, LEASE);
-            let new = Enrolment { quorum, members, lease_max, nonce, life, ready_at, floor };
-            assert!(member.enrol(&look, &new).await.unwrap());
-            member.look().await.unwrap().enrolment.expect("it was written")
+            let new =
+                Enrolment { quorum, members, lease_max, nonce, incarnation, ready_at, token_min };
+            assert!(member.enrol(&probe, &new).await.unwrap());
+            member.probe().await.unwrap().enrolment.expect("it was written")
         }
     };
     member.serve_under(Some(&enrolment));
@@ -39,15 +41,15 @@ async fn member(server: &RedisServer, pooled: bool) -> Redis {
 }
 
 fn claim(member: &Redis, clock: u64) -> <Redis as Backend>::Claim {
-    let (mode, patience, name) = (Mode::Exclusive, None, None);
-    let terms = Terms { lease: LEASE, mode, fences: 8, patience, name, replicas: None };
+    let (mode, queues, name) = (Mode::Exclusive, true, None);
+    let terms = Terms { lease: LEASE, mode, tokens_max: 8, queues, name, replicas: None };
     let id = ClaimId::from_bits(fastrand::u128(..));
     let mut claim = member.claim(&Key::new("k").unwrap(), id, terms);
     claim.count_from(clock);
     claim
 }
 
-/// With all of its data, the enrolment too: only its life tells that it may have lost some.
+/// With all of its data, the enrolment too: only its incarnation tells that it may have lost some.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_was_started_anew_grants_nothing_before_it_was_looked_at() {
     for pooled in [false, true] {
@@ -75,15 +77,15 @@ async fn a_server_that_was_started_anew_grants_nothing_before_it_was_looked_at()
         assert_eq!(holder.withdraw().await.unwrap(), Withdrawal::Released);
         assert_eq!(server.command::<u64>(&["EXISTS", "lock:{k}"]), 0, "pooled: {pooled}");
         // A connect that failed while it was away may be shared still.
-        let look = within("a look", async {
+        let probe = within("a probe", async {
             loop {
-                if let Ok(look) = member.look().await {
-                    return look;
+                if let Ok(probe) = member.probe().await {
+                    return probe;
                 }
             }
         });
-        let look = look.await;
-        assert_ne!(look.enrolment.expect("it is there").life, look.life);
+        let probe = probe.await;
+        assert_ne!(probe.enrolment.expect("it is there").incarnation, probe.incarnation);
         drop((waiter.withdraw().await, other.withdraw().await));
     }
 }
@@ -93,9 +95,9 @@ fn asked_who_it_is(server: &RedisServer) -> u64 {
     server.command_stats().calls("info")
 }
 
-/// The runtime of the application, which has looked at it, is not driven any more, as if it were
-/// blocked. What the conductor sends goes over a connection that nobody has looked at: so the
-/// server is asked each time whether its life is the one that was seen.
+/// The runtime of the application, which has probed it, is not driven any more, as if it were
+/// blocked. What the conductor sends goes over a connection that nobody has probed: so the
+/// server is asked each time whether its incarnation is the one that was seen.
 #[test]
 fn the_conductor_is_served_while_the_life_is_the_one_that_the_application_saw() {
     let runtime = || Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -125,12 +127,12 @@ fn the_conductor_is_served_while_the_life_is_the_one_that_the_application_saw() 
         })
         .await;
         assert_eq!(held.raise(9_000).await.unwrap_err().kind(), FaultKind::Unready);
-        // It looks itself, and has it served under its life.
-        let look = member.look().await.unwrap();
-        let seen = look.enrolment.clone().expect("it was kept");
-        assert_ne!(seen.life, look.life);
-        let anew = Enrolment { life: look.life.clone(), nonce: 8, ..seen };
-        assert!(member.enrol(&look, &anew).await.unwrap());
+        // It probes itself, and has it served under its incarnation.
+        let probe = member.probe().await.unwrap();
+        let seen = probe.enrolment.clone().expect("it was kept");
+        assert_ne!(seen.incarnation, probe.incarnation);
+        let anew = Enrolment { incarnation: probe.incarnation.clone(), nonce: 8, ..seen };
+        assert!(member.enrol(&probe, &anew).await.unwrap());
         member.serve_under(Some(&anew));
         server.reset_stats();
         assert!(matches!(other.attempt().await, Ok(Attempt::Blocked { .. })));
@@ -151,7 +153,7 @@ fn the_conductor_is_served_while_the_life_is_the_one_that_the_application_saw() 
 async fn every_token_that_it_reserves_is_noted_whoever_reserves_it() {
     let server = RedisServer::start();
     let member = member(&server, false).await;
-    let highest = async || member.look().await.unwrap().highest;
+    let highest = async || member.probe().await.unwrap().highest;
     assert_eq!(highest().await, 0);
     let (mut one, mut two) = (claim(&member, 1_000), claim(&member, 900));
     assert!(matches!(one.attempt().await, Ok(Attempt::Granted(_))));
@@ -166,7 +168,7 @@ async fn every_token_that_it_reserves_is_noted_whoever_reserves_it() {
     one.withdraw().await.unwrap();
     assert_eq!(highest().await, 6_000, "of the hand-off");
     let Ok(Attempt::Granted(grant)) = two.attempt().await else { panic!("it was handed the key") };
-    assert_eq!(grant.fences.last(), Some(6_000));
+    assert_eq!(grant.tokens.last(), Some(6_000));
     two.withdraw().await.unwrap();
 }
 
@@ -174,17 +176,17 @@ async fn every_token_that_it_reserves_is_noted_whoever_reserves_it() {
 async fn an_enrolment_is_written_only_where_the_server_is_as_it_was_seen() {
     let server = RedisServer::start();
     let member = member(&server, false).await;
-    let look = member.look().await.unwrap();
-    let ours = look.enrolment.clone().expect("it was enrolled");
+    let probe = member.probe().await.unwrap();
+    let ours = probe.enrolment.clone().expect("it was enrolled");
     let other = Enrolment { nonce: 8, ..ours.clone() };
-    let none = lock_core::backend::Look { enrolment: None, ..look.clone() };
+    let none = lock_core::backend::Probe { enrolment: None, ..probe.clone() };
     assert!(!member.enrol(&none, &other).await.unwrap(), "there is one");
-    let before = lock_core::backend::Look { life: "another".into(), ..look.clone() };
+    let before = lock_core::backend::Probe { incarnation: "another".into(), ..probe.clone() };
     assert!(!member.enrol(&before, &other).await.unwrap(), "it was started anew");
-    let long_ago = lock_core::backend::Look { now: look.now - ms(2_500), ..look.clone() };
+    let long_ago = lock_core::backend::Probe { now: probe.now - ms(2_500), ..probe.clone() };
     assert!(!member.enrol(&long_ago, &other).await.unwrap(), "it was seen too long ago");
-    assert!(member.enrol(&look, &other).await.unwrap());
-    assert!(!member.enrol(&look, &ours).await.unwrap(), "it was changed");
+    assert!(member.enrol(&probe, &other).await.unwrap());
+    assert!(!member.enrol(&probe, &ours).await.unwrap(), "it was changed");
     server.command::<()>(&["SET", "lock:quorum", "theirs"]);
-    assert_eq!(member.look().await.unwrap_err().kind(), FaultKind::ForeignValue);
+    assert_eq!(member.probe().await.unwrap_err().kind(), FaultKind::ForeignValue);
 }

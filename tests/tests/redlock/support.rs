@@ -5,14 +5,11 @@ use std::time::Duration;
 
 use lock_core::{LockClient, LockGuard, LockOptions};
 use tests::redis::{RedisOptions, RedisServer};
+pub(crate) use tests::support::ms;
 use tests::wait::eventually;
 
 /// The longest lease, where nothing else is said.
 pub(crate) const LEASE_MAX: Duration = ms(1_500);
-
-pub(crate) const fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
 
 /// A quick lease and a patient wait.
 pub(crate) fn options() -> LockOptions {
@@ -57,7 +54,7 @@ impl Servers {
         keys.filter(|key| !stays(&key.name)).map(|key| format!("{key:?}")).collect()
     }
 
-    /// Waits until a member has an enrolment with a floor, other than `before`.
+    /// Waits until a member has an enrolment with a minimum token, other than `before`.
     pub(crate) async fn repaired(&self, member: usize, before: &str) {
         let is_repaired = || {
             let text = self.enrolment(member);

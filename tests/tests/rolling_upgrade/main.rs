@@ -26,7 +26,8 @@ const TOKENS: u64 = 1 << 20;
 /// How long a waiter counts as alive, and how long a grant that was pushed to it lives.
 const CLAIM_LEASE_MS: u64 = 1_500;
 
-/// How often both ask again, and version 1 where the holder was a stranger to it, as is one of today.
+/// How often both ask again, and version 1 where the holder was a stranger to it, as is one of
+/// today.
 const RECHECK_MS: u64 = 500;
 const RECHECK_FOREIGN_MS: u64 = 50;
 
@@ -364,8 +365,8 @@ async fn what_version_1_wrote_is_never_marked() {
     back.await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// A key that version 1 used before has a fence for an hour, of which today's clients know nothing: a
-/// block of version 1 reaches back 2^20 tokens, 0.13 s, and not behind what it gave itself.
+/// A key that version 1 used before has a fence for an hour, of which today's clients know nothing:
+/// a block of version 1 reaches back 2^20 tokens, 0.13 s, and not behind what it gave itself.
 #[tokio::test]
 async fn version_1_goes_back_by_a_block_at_most_where_it_has_used_a_key_before() {
     let server = RedisServer::start();

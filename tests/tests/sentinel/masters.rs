@@ -1,8 +1,7 @@
 //! Masters that have lost writes, that do not know that they are masters no more, or that only
 //! read.
 
-use lock_core::{ConnectError, LockClient, LostCause};
-use tests::actor::Actor;
+use lock_core::{ConnectError, LockClient, LossReason};
 use tests::checker::Checker;
 
 use crate::support::*;
@@ -13,11 +12,11 @@ use crate::support::*;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_that_a_switch_has_lost_is_told_lost_and_its_writes_are_refused() {
     let (_turn, mut set) = a_set_to_cut().await;
-    let (history, register) = (History::new(), RedisServer::start());
+    let history = History::new();
     let locks = connect(&set.url(), ms(60_000)).await;
     let other = connect(&set.url(), ms(60_000)).await;
-    let first = Actor::new(&history.recorder, "first", &locks, register.url());
-    let second = Actor::new(&history.recorder, "second", &other, register.url());
+    let first = history.actor("first", &locks);
+    let second = history.actor("second", &other);
     let old = set.master();
     cut(&set, old).await;
     let (held, _) = first.acquire("k", ms(10_000)).await;
@@ -31,7 +30,7 @@ async fn a_grant_that_a_switch_has_lost_is_told_lost_and_its_writes_are_refused(
     let again = again.expect("the new master has lost the first grant");
     assert!(again.token() > held.token());
     assert!(second.write(&again).await);
-    assert_eq!(first.lost(&held).await.cause(), LostCause::Taken);
+    assert_eq!(first.lost(&held).await.reason(), LossReason::Taken);
     assert!(!first.write(&held).await, "the register has seen a greater token");
     assert!(first.release(held).await.unwrap_err().is_not_held());
     second.release(again).await.unwrap();
@@ -84,7 +83,7 @@ async fn a_former_master_that_nobody_demotes_neither_grants_nor_renews() {
     .await;
     set.server(old).reset_stats();
     let lost = within("the loss", doomed.lost()).await;
-    assert_eq!(lost.cause(), LostCause::Taken, "the old master would have renewed it");
+    assert_eq!(lost.reason(), LossReason::Taken, "the old master would have renewed it");
     let asked = rival.stats().store_requests;
     eventually("it asks again and again", || rival.stats().store_requests >= asked + 6).await;
     assert!(!for_free.is_finished(), "the old master has granted it");
@@ -174,7 +173,7 @@ async fn a_master_without_its_replicas_serves_nobody_if_it_is_told_to() {
     cut(&set, master).await;
     let error = locks.lock("k").wait(ms(500)).await.unwrap_err();
     assert!(error.is_unavailable() && error.is_retryable(), "{error}");
-    assert_eq!(within("the loss", held.lost()).await.cause(), LostCause::Expired);
+    assert_eq!(within("the loss", held.lost()).await.reason(), LossReason::Expired);
     heal(&set, &set.others(master));
     locks.lock("k").await.unwrap().release().await.unwrap();
     drop(held);

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use lock_core::idempotency::{Fingerprint, Found, RecordId, RecordStore, RedisRecords};
+use lock_core::idempotency::{Fingerprint, Found, RecordId, RecordStore};
+use lock_core::redis::RedisRecords;
 use lock_core::{ConnectError, LockClient};
 
 use crate::support::*;
@@ -74,7 +75,7 @@ async fn a_wrong_password_or_name_is_permanent_and_names_no_secret() {
     connect(&good, ms(10_000)).await.lock("k").await.unwrap().release().await.unwrap();
     let (server, sentinel) =
         (good.replace(SERVER_PASSWORD, "hunter2"), good.replace(SENTINEL_PASSWORD, "hunter2"));
-    let none = good.replace(&format!("&sentinel_password={SENTINEL_PASSWORD}"), "");
+    let none = good.replace(&format!("?sentinel_password={SENTINEL_PASSWORD}"), "");
     let name = good.replace(set.name(), "another");
     for (url, says) in
         [(server, "WRONGPASS"), (sentinel, "sentinel"), (none, "sentinel"), (name, "another")]

@@ -62,9 +62,10 @@ const ROUNDS: u64 = 40;
 
 impl Load {
     fn start(url: &str) -> Self {
-        let (history, register) = (History::new(), RedisServer::start());
+        let register = RedisServer::start();
+        let history = History::of_resource(register.url());
         let mut workers: Vec<_> =
-            (0..3).map(|n| history.worker(&format!("w{n}"), url, &register, 2_000)).collect();
+            (0..3).map(|n| history.worker(&format!("w{n}"), url, ms(2_000))).collect();
         for worker in &mut workers {
             // Four tasks each, 5 ms a hold, 10 s a wait.
             worker.send(&format!("contend k 4 {ROUNDS} 5000 10000"));
@@ -128,7 +129,7 @@ async fn a_master_that_is_killed_under_load_costs_nobody_the_lock() {
     let (_turn, mut set) = a_set().await;
     let locks = connect(&set.url(), ms(2_000)).await;
     let load = Load::start(&set.url());
-    let probe = Actor::new(&load.history.recorder, "probe", &locks, load.register.url());
+    let probe = load.history.actor("probe", &locks);
     load.is_on_its_way().await;
     let old = set.master();
     set.server_mut(old).kill();
@@ -143,7 +144,7 @@ async fn a_master_that_hangs_under_load_and_comes_back_costs_nobody_the_lock() {
     let (_turn, set) = a_set().await;
     let locks = connect(&set.url(), ms(2_000)).await;
     let load = Load::start(&set.url());
-    let probe = Actor::new(&load.history.recorder, "probe", &locks, load.register.url());
+    let probe = load.history.actor("probe", &locks);
     load.is_on_its_way().await;
     let old = set.master();
     set.server(old).freeze();

@@ -9,35 +9,6 @@ use tests::zookeeper::ZooKeeperOptions;
 
 use crate::support::*;
 
-/// F35 (V6): keys that are used once each leave nothing in the client nor at the server: the
-/// directories are containers, and go.
-#[tokio::test]
-async fn many_keys_used_once_each_leave_nothing() {
-    let server = Zoo::start().await;
-    let locks = connect(&server.at(LONG)).await;
-    let tasks: Vec<_> = (0..50)
-        .map(|task| {
-            let locks = locks.clone();
-            tokio::spawn(async move {
-                for n in 0..60 {
-                    let guard = locks.lock(format!("k:{task}:{n}")).await.unwrap();
-                    guard.release().await.unwrap();
-                }
-            })
-        })
-        .collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
-    assert_eq!(locks.stats().acquired, 3_000);
-    eventually("all directories but that of the sessions are gone", || {
-        server.children("/").iter().all(|name| name == "zookeeper" || name == "{lock-sessions}")
-    })
-    .await;
-    assert_eq!(server.watches(), 0);
-    nothing_left(&server, [locks]).await;
-}
-
 /// V6: a directory that was made for a creation that never came does not stay: the server
 /// removes by itself only what has had a child.
 #[tokio::test]

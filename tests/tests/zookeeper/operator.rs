@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use lock_core::LostCause;
+use lock_core::LossReason;
 use tests::checker::Checker;
 
 use crate::support::*;
@@ -21,39 +21,13 @@ async fn a_holder_whose_node_is_deleted_by_hand_is_told_at_once() {
     assert!(server.delete(&format!("/k/{}", server.line("k")[0])));
     let lost = actor.lost(&guard).await;
     assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
-    assert_eq!((lost.cause(), guard.is_held()), (LostCause::Taken, false));
+    assert_eq!((lost.reason(), guard.is_held()), (LossReason::Taken, false));
     assert!(actor.release(guard).await.unwrap_err().is_not_held());
     let (guard, _) = actor.acquire("k", ms(1_000)).await;
     actor.release(guard.unwrap()).await.unwrap();
     history.check(Checker::new().exclusive());
     drop(actor);
     nothing_left(&server, [locks]).await;
-}
-
-/// F29 (V2, V5): the next in line has the key then, and it is told that it is alone.
-#[tokio::test]
-async fn the_next_in_line_has_a_key_whose_node_was_deleted_by_hand() {
-    let (server, history) = (Zoo::start().await, History::new());
-    let (locks, other) = (connect(&server.at(LONG)).await, connect(&server.at(LONG)).await);
-    let (first, second) = (history.actor("first", &locks), history.actor("second", &other));
-    let (guard, _) = first.acquire("k", ms(1_000)).await;
-    let guard = guard.unwrap();
-    let waiting = tokio::spawn({
-        let second = second.clone();
-        async move { second.acquire("k", ms(5_000)).await.0 }
-    });
-    server.watching("k", 2).await;
-    let start = Instant::now();
-    assert!(server.delete(&format!("/k/{}", server.line("k")[0])));
-    first.lost(&guard).await;
-    let next = waiting.await.unwrap().unwrap();
-    assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
-    assert!(second.write(&next).await && !first.write(&guard).await);
-    second.release(next).await.unwrap();
-    // Not `exclusive`: who deletes the node of a holder makes two for a moment.
-    history.check(Checker::new());
-    drop((first, second, guard));
-    nothing_left(&server, [locks, other]).await;
 }
 
 /// F29 (V4, V5, V6): a waiter whose node is deleted stands in line again at its next look.

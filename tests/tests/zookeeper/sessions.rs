@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lock_core::LostCause;
+use lock_core::LossReason;
 use tests::checker::Checker;
 use tests::proxy::{Action, Proxy};
 use tests::wait::{eventually, within};
@@ -24,7 +24,7 @@ async fn a_holder_whose_session_expires_is_told_and_its_next_grant_is_a_new_one(
     server.expire_session(session);
     let lost = actor.lost(&guard).await;
     assert!(start.elapsed() < LONG / 3, "by the watch, not by the clock: {:?}", start.elapsed());
-    assert_eq!(lost.cause(), LostCause::Taken);
+    assert_eq!(lost.reason(), LossReason::Taken);
     assert!(actor.release(guard).await.unwrap_err().is_not_held());
     let (guard, _) = actor.acquire("k", ms(9_000)).await;
     let guard = guard.unwrap();

@@ -3,24 +3,13 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use lock_core::{LockClient, LockOptions};
+use lock_core::LockClient;
 use tests::proxy::{Match, Proxy};
 use tests::wait::eventually;
 use tests::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-pub(crate) use crate::history::History;
-pub(crate) use tests::actor::Actor;
-pub(crate) use tests::said::everything;
-
-/// What a busy machine may add to a bound.
-pub(crate) const SLACK: Duration = Duration::from_millis(1_500);
-
-/// How late an answer at the end of a budget may come on a busy machine; 20 ms on an idle one.
-pub(crate) const LATE: Duration = Duration::from_millis(500);
-
-/// How long one request to the server may take.
-pub(crate) const REQUEST: Duration = ms(2_000);
+pub(crate) use tests::support::{History, LATE, SLACK, everything, ms};
 
 /// A tick of the servers here: sessions live 1 s to 10 s, and end up to a tick late.
 pub(crate) const TICK: Duration = Duration::from_millis(500);
@@ -32,14 +21,10 @@ pub(crate) const SHORT: Duration = Duration::from_secs(2);
 pub(crate) const LONG: Duration = Duration::from_secs(9);
 
 /// A lease that no test waits the end of.
-const LEASE: Duration = Duration::from_secs(30);
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
 /// How many servers, each a JVM, run at a time.
 static PLACES: Semaphore = Semaphore::const_new(3);
-
-pub(crate) const fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
 
 /// A server of a test's own, with a place among those that may run.
 #[derive(Debug)]
@@ -145,8 +130,7 @@ pub(crate) async fn connect(url: &str) -> LockClient {
 
 /// The same with another lease.
 pub(crate) async fn connect_with(url: &str, lease: Duration) -> LockClient {
-    let options = LockOptions::new().with_wait(ms(9_000)).with_lease(lease);
-    LockClient::builder(url).defaults(options).connect().await.expect("a client")
+    tests::support::connect(url, lease).await
 }
 
 /// A client with sessions of `session`, behind a proxy of its own.
@@ -176,16 +160,13 @@ pub(crate) fn beat() -> Match {
 ///
 /// Tests that call it have joined the tasks of their own.
 pub(crate) async fn nothing_left(server: &Zoo, clients: impl IntoIterator<Item = LockClient>) {
-    for client in clients {
-        eventually("no key is busy", || client.stats().keys == 0).await;
-        let stats = client.stats();
-        assert_eq!((stats.waiters, stats.held), (0, 0));
-    }
-    eventually("all sessions have ended", || server.sessions().is_empty()).await;
-    eventually("the tree is empty", || server.tree("/").is_empty()).await;
+    tests::support::nothing_left(clients, || {
+        let sessions = server.sessions().into_iter().map(|session| format!("{session:?}"));
+        let nodes = server.tree("/").into_iter().map(|node| format!("{node:?}"));
+        sessions.chain(nodes).collect()
+    })
+    .await;
     assert_eq!(server.watches(), 0);
-    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    eventually("all tasks have ended", || tasks() == 0).await;
 }
 
 /// V5 and V6 for `key` while the session of those who had it goes on: no node of theirs is left,

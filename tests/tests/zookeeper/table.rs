@@ -47,7 +47,8 @@ async fn lose(proxy: &Proxy, trap: &Trap, loss: Loss) {
     }
 }
 
-/// `FIRST-CREATE` finds no directory; `DOUBT` is the look for a node whose creation was not answered.
+/// `FIRST-CREATE` finds no directory; `DOUBT` is the look for a node whose creation was not
+/// answered.
 const VERBS: [&str; 8] = [
     "FIRST-CREATE",
     "CREATECONTAINER",

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use lock_core::{ConnectError, LockClient};
+use lock_core::{ConnectError, LockClient, LockOptions};
 use tests::certificates::certificates;
 use tests::wait::within;
 use tests::zookeeper::{Session, ZooKeeperOptions};
@@ -20,6 +20,22 @@ fn ca_and_both(folder: &Path) -> [PathBuf; 2] {
     let path = folder.join("both.pem");
     std::fs::write(&path, both.concat()).unwrap();
     [ca, path]
+}
+
+/// A server with a key and a certificate, and its port for TLS.
+async fn server_with(both: &Path) -> (Zoo, u16) {
+    let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let factory = "org.apache.zookeeper.server.NettyServerCnxnFactory";
+    let options = ZooKeeperOptions::new()
+        // No session outlives its client by more than 8 s.
+        .tick_ms(400)
+        .jar("netty-codec.jar")
+        .property("zookeeper.serverCnxnFactory", factory)
+        .set("secureClientPort", &port.to_string())
+        .set("ssl.keyStore.location", both.to_str().unwrap())
+        .set("ssl.keyStore.type", "PEM")
+        .set("ssl.clientAuth", "none");
+    (Zoo::with(options).await, port)
 }
 
 fn tls_url(port: u16, ca: &Path) -> String {
@@ -43,20 +59,7 @@ async fn tls_serves_locks_and_refuses_a_server_that_nobody_vouches_for() {
     let [ca, both] = ca_and_both(folder.path());
     let strangers = tempfile::tempdir().unwrap();
     let [stranger, _] = ca_and_both(strangers.path());
-    let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-    let factory = "org.apache.zookeeper.server.NettyServerCnxnFactory";
-    let server = Zoo::with(
-        ZooKeeperOptions::new()
-            // No session outlives its client by more than 8 s.
-            .tick_ms(400)
-            .jar("netty-codec.jar")
-            .property("zookeeper.serverCnxnFactory", factory)
-            .set("secureClientPort", &port.to_string())
-            .set("ssl.keyStore.location", both.to_str().unwrap())
-            .set("ssl.keyStore.type", "PEM")
-            .set("ssl.clientAuth", "none"),
-    )
-    .await;
+    let (server, port) = server_with(&both).await;
     let plain = connect(&server.at(LONG)).await;
     let locks = connect(&tls_url(port, &ca)).await;
     let held = plain.lock("k").await.unwrap();
@@ -75,6 +78,30 @@ async fn tls_serves_locks_and_refuses_a_server_that_nobody_vouches_for() {
     let of_others = |session: &Session| before.iter().all(|other| other.id != session.id);
     assert!(!server.sessions().iter().any(of_others), "who was refused has no session");
     nothing_left(&server, [plain, locks]).await;
+}
+
+/// F32 (V6): a quorum over TLS excludes one client while another holds, as without.
+#[tokio::test]
+async fn tls_serves_a_quorum() {
+    let folder = tempfile::tempdir().unwrap();
+    let [ca, both] = ca_and_both(folder.path());
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+        servers.push(server_with(&both).await);
+    }
+    let hosts: Vec<_> = servers.iter().map(|(_, port)| format!("127.0.0.1:{port}")).collect();
+    let query = format!("session=2s&lease_max=1s&ca={}", ca.display());
+    let url = format!("zookeeper+quorum+tls://{}/locks?{query}", hosts.join(","));
+    let options = LockOptions::new().with_lease(ms(1_000)).with_wait(ms(9_000));
+    let client = || LockClient::builder(&url).defaults(options).connect();
+    let (a, b) = (client().await.unwrap(), client().await.unwrap());
+    let held = a.lock("k").await.unwrap();
+    assert!(b.lock("k").try_acquire().await.unwrap().is_none());
+    let token = held.token();
+    held.release().await.unwrap();
+    let guard = b.lock("k").await.unwrap();
+    assert!(guard.token() > token);
+    guard.release().await.unwrap();
 }
 
 /// F32 (V8): a server that speaks no TLS is refused in bounded time.

@@ -1,51 +1,9 @@
 //! Waiters that are killed, and waiters that are many.
 
-use std::time::{Duration, Instant};
-
-use tests::checker::Checker;
 use tests::proxy::Proxy;
 use tests::wait::eventually;
 
 use crate::support::*;
-
-/// `dead` waiters stand in line and are killed, and a live one comes behind them. How long it
-/// takes from their death to its grant; the holder releases while their nodes are there still.
-async fn delay_behind(dead: usize) -> Duration {
-    let (server, history) = (Zoo::start().await, History::new());
-    let locks = connect(&server.at(LONG)).await;
-    let holder = history.actor("holder", &locks);
-    let (guard, _) = holder.acquire("k", ms(1_000)).await;
-    let mut crowd = history.worker("crowd", &server.at(SHORT));
-    assert!(crowd.ask(&format!("flood k {dead} 60000")).await.ok);
-    server.line_of("k", dead + 1).await;
-    let other = connect(&server.at(LONG)).await;
-    let next = history.actor("next", &other);
-    let waiting = tokio::spawn({
-        let next = next.clone();
-        async move { next.acquire("k", ms(9_000)).await.0 }
-    });
-    server.line_of("k", dead + 2).await;
-    crowd.kill();
-    let start = Instant::now();
-    holder.release(guard.unwrap()).await.unwrap();
-    let guard = waiting.await.unwrap().unwrap();
-    let took = start.elapsed();
-    next.release(guard).await.unwrap();
-    assert_eq!(history.check(Checker::new().exclusive()).grants, 2);
-    drop((holder, next));
-    nothing_left(&server, [locks, other]).await;
-    took
-}
-
-/// F04 (V2, V4, V5, V6): killed waiters cost one session end together, however many they are.
-/// Also "a fair queue blocked by a dead head".
-#[tokio::test]
-async fn killed_waiters_cost_one_session_end_together() {
-    for dead in [1, 25] {
-        let took = delay_behind(dead).await;
-        assert!(took < SHORT + TICK * 2 + SLACK, "{dead} dead waiters: {took:?}");
-    }
-}
 
 /// F04 (V5): while waiters in the middle of the line die, nobody but the one behind them is
 /// woken, and it is not granted what is still held.
@@ -54,7 +12,7 @@ async fn the_death_of_a_waiter_wakes_the_one_behind_it_and_grants_nothing() {
     let (server, history) = (Zoo::start().await, History::new());
     let holder = connect(&server.at(LONG)).await;
     let guard = holder.lock("k").await.unwrap();
-    let mut doomed = history.worker("doomed", &server.at(LONG));
+    let mut doomed = history.worker("doomed", &server.at(LONG), LEASE);
     doomed.send("acquire k 60000");
     server.line_of("k", 2).await;
     let doomed_session = server

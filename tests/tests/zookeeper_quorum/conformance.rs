@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_core::backend::{Enrolment, Member};
-use lock_core::quorum::{Charter, Quorum};
+use lock_core::quorum::{MembershipConfig, Quorum};
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
 
 use crate::support::{LONG, Servers};
@@ -15,8 +15,8 @@ const NAME: &str = "of the suite";
 
 impl Subject for Servers {
     fn open(&self) -> BoxFuture<'_, AnyBackend> {
-        let charter = Charter::new(["one", "two", "three"]).with_name(NAME);
-        let quorum = Quorum::managed(self.members(LONG), charter.with_lease_max(LEASE_MAX));
+        let config = MembershipConfig::new(["one", "two", "three"]).with_name(NAME);
+        let quorum = Quorum::managed(self.members(LONG), config.with_lease_max(LEASE_MAX));
         Box::pin(async { AnyBackend::new(quorum.expect("three")) })
     }
 
@@ -38,11 +38,11 @@ async fn found(servers: &Servers) {
             members: 3,
             lease_max: LEASE_MAX,
             nonce,
-            life: String::new(),
+            incarnation: String::new(),
             ready_at: Duration::ZERO,
-            floor: Some(0),
+            token_min: Some(0),
         };
-        let seen = member.look().await.expect("a look");
+        let seen = member.probe().await.expect("a probe");
         assert!(member.enrol(&seen, &founded).await.expect("an answer"));
     }
 }

@@ -4,12 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use lock_core::backend::ZooKeeper;
-use lock_core::quorum::{Charter, Quorum};
+use lock_core::quorum::{MembershipConfig, Quorum};
 use lock_core::{LockClient, LockOptions};
 use tests::checker::{Checker, Report};
 use tests::history::{Fun, Process, Recorder};
-use tests::proxy::Proxy;
 use tests::wait::eventually;
 use tokio::task::JoinHandle;
 
@@ -35,13 +33,8 @@ pub(crate) struct Contention {
 
 /// A client of these servers, which sees to them. The first of all waits for a lease.
 pub(crate) fn client(servers: &Servers) -> LockClient {
-    client_of(servers.members(SHORT))
-}
-
-fn client_of(members: Vec<ZooKeeper>) -> LockClient {
-    // Some reach them through links of their own.
-    let charter = Charter::new(["one", "two", "three"]).with_name("of the test");
-    let quorum = Quorum::managed(members, charter.with_lease_max(LEASE));
+    let config = MembershipConfig::new(["one", "two", "three"]).with_name("of the test");
+    let quorum = Quorum::managed(servers.members(SHORT), config.with_lease_max(LEASE));
     LockClient::with_backend(quorum.expect("three"))
 }
 
@@ -88,21 +81,6 @@ impl Contention {
         let contention = Self::of((0..CLIENTS).map(|_| client(servers)).collect());
         contention.goes_on("with three servers").await;
         contention
-    }
-
-    /// Each client has links of its own.
-    pub(crate) async fn behind(servers: &Servers) -> (Self, Vec<Arc<Proxy>>) {
-        let (mut clients, mut links) = (Vec::new(), Vec::new());
-        for _ in 0..CLIENTS {
-            let own = servers.all.iter().map(|server| Arc::new(Proxy::zookeeper(server.addr())));
-            let own: Vec<_> = own.collect();
-            let members = own.iter().map(|link| member_at(&link.url(), SHORT));
-            clients.push(client_of(members.collect()));
-            links.extend(own);
-        }
-        let contention = Self::of(clients);
-        contention.goes_on("with three servers").await;
-        (contention, links)
     }
 
     fn of(clients: Vec<LockClient>) -> Self {

@@ -54,7 +54,7 @@ async fn grants_go_on_while_a_server_comes_back_without_its_data() {
     let lost = Instant::now();
     servers.all[0].restart_empty();
     contention.goes_on("with one that lost its data").await;
-    eventually("it grants again", || !servers.all[0].children("/{lock-fences}").is_empty()).await;
+    eventually("it grants again", || !servers.all[0].children("/{lock-tokens}").is_empty()).await;
     assert!(lost.elapsed() >= LEASE, "after {:?}", lost.elapsed());
     servers.all[1].kill();
     contention.goes_on("with one that came back, and one killed").await;

@@ -5,13 +5,11 @@
 
 #![allow(clippy::disallowed_methods)]
 
-mod chaos;
 mod conformance;
 mod contention;
 mod enrolled;
 mod faults;
 mod member;
-mod processes;
 mod scenes;
 mod support;
 mod tokens;

@@ -1,9 +1,10 @@
 //! One server as a member: its token counters, asked by claims directly.
 
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, MemberClaim, Mode, Renewal, Terms, Withdrawal, ZooKeeper,
+    Attempt, Backend, Claim, ClaimId, MemberClaim, Mode, Renewal, Terms, Withdrawal,
 };
-use lock_core::{FenceRange, Key};
+use lock_core::zookeeper::ZooKeeper;
+use lock_core::{Key, TokenBlock};
 use tests::proxy::{Action, Match, Proxy};
 use tests::wait::{eventually, within};
 use tests::zookeeper::ZooKeeperServer;
@@ -23,9 +24,9 @@ fn claim(member: &ZooKeeper, clock: u64) -> ZooKeeperClaim {
 }
 
 fn claim_on(key: &str, member: &ZooKeeper, clock: u64) -> ZooKeeperClaim {
-    let (lease, patience) = (ms(60_000), None);
+    let (lease, queues) = (ms(60_000), true);
     let terms =
-        Terms { lease, mode: Mode::Exclusive, fences: 8, patience, name: None, replicas: None };
+        Terms { lease, mode: Mode::Exclusive, tokens_max: 8, queues, name: None, replicas: None };
     let id = ClaimId::from_bits(fastrand::u128(..));
     let mut claim = member.claim(&Key::new(key).expect("a good key"), id, terms);
     claim.count_from(clock);
@@ -33,19 +34,19 @@ fn claim_on(key: &str, member: &ZooKeeper, clock: u64) -> ZooKeeperClaim {
 }
 
 /// Asks once, and is granted.
-async fn granted(claim: &mut ZooKeeperClaim) -> FenceRange {
+async fn granted(claim: &mut ZooKeeperClaim) -> TokenBlock {
     match claim.attempt().await.expect("an answer") {
-        Attempt::Granted(grant) => grant.fences,
+        Attempt::Granted(grant) => grant.tokens,
         blocked => panic!("{blocked:?}"),
     }
 }
 
 /// Asks until it is granted, through lost links too.
-async fn eventually_granted(claim: &mut ZooKeeperClaim) -> FenceRange {
+async fn eventually_granted(claim: &mut ZooKeeperClaim) -> TokenBlock {
     let asking = async {
         loop {
             if let Ok(Attempt::Granted(grant)) = claim.attempt().await {
-                return grant.fences;
+                return grant.tokens;
             }
             tokio::time::sleep(ms(2)).await;
         }
@@ -73,19 +74,19 @@ async fn blocked(claim: &mut ZooKeeperClaim) {
 
 /// The last token of the one counter that there is.
 fn counter(server: &ZooKeeperServer) -> u64 {
-    let counters = server.tree("/{lock-fences}");
+    let counters = server.tree("/{lock-tokens}");
     let [_, counter] = &*counters else { panic!("one counter, not {counters:?}") };
     let text = String::from_utf8(counter.data.clone()).unwrap();
     text.split(':').next().unwrap().parse().unwrap()
 }
 
-fn block(fences: FenceRange) -> (u64, u64) {
-    (fences.first().unwrap(), fences.last().unwrap())
+fn block(tokens: TokenBlock) -> (u64, u64) {
+    (tokens.first().unwrap(), tokens.last().unwrap())
 }
 
 /// The next move of a counter.
 fn a_move() -> Match {
-    Match::verb("MULTI").containing("{lock-fences}")
+    Match::verb("MULTI").containing("{lock-tokens}")
 }
 
 /// V2: a block ends at the clock that the claim was told, above all before it; where the clock is
@@ -104,11 +105,11 @@ async fn blocks_end_at_the_clock_of_the_quorum_and_never_go_back() {
         (CLOCK, (CLOCK * 100 + 1, CLOCK * 100 + 8)),
     ] {
         let mut claim = claim(&member, clock);
-        let fences = block(granted(&mut claim).await);
-        assert_eq!(fences, expected, "at {clock}");
-        assert!(fences.0 > given && counter(&server) == fences.1);
-        given = fences.1;
-        assert_eq!(block(granted(&mut claim).await), fences, "asked again");
+        let tokens = block(granted(&mut claim).await);
+        assert_eq!(tokens, expected, "at {clock}");
+        assert!(tokens.0 > given && counter(&server) == tokens.1);
+        given = tokens.1;
+        assert_eq!(block(granted(&mut claim).await), tokens, "asked again");
         assert_eq!(claim.withdraw().await.unwrap(), Withdrawal::Released);
     }
 }
@@ -143,14 +144,14 @@ async fn a_raise_moves_the_counter_up_and_the_next_grant_is_above_it() {
     let server = one().await;
     let member = server.member();
     let mut holder = claim(&member, CLOCK);
-    let fences = granted(&mut holder).await;
+    let tokens = granted(&mut holder).await;
     assert!(holder.raise(CLOCK + 500).await.unwrap());
     assert_eq!(counter(&server), CLOCK + 500);
     for lower in [CLOCK + 500, CLOCK + 499, 1] {
         assert!(holder.raise(lower).await.unwrap(), "it is there already");
         assert_eq!(counter(&server), CLOCK + 500);
     }
-    assert_eq!(granted(&mut holder).await, fences, "the tokens stay those of the grant");
+    assert_eq!(granted(&mut holder).await, tokens, "the tokens stay those of the grant");
     holder.withdraw().await.unwrap();
     let mut next = claim(&member, CLOCK + 1);
     assert_eq!(block(granted(&mut next).await), (CLOCK + 501, CLOCK + 501));
@@ -177,9 +178,9 @@ async fn a_move_whose_reply_was_lost_gives_the_same_tokens_when_asked_again() {
         let moved = counter(&server);
         assert_eq!(moved == clock, action == Action::SwallowReply);
         unlucky.count_from(clock + 100);
-        let fences = eventually_granted(&mut unlucky).await;
+        let tokens = eventually_granted(&mut unlucky).await;
         let last = if action == Action::SwallowReply { clock } else { clock + 100 };
-        assert_eq!(block(fences), (last - 7, last));
+        assert_eq!(block(tokens), (last - 7, last));
         assert_eq!(counter(&server), last);
         // The same of a raise: asked again it is done once.
         let trap = proxy.trap(a_move(), action);
@@ -228,6 +229,6 @@ async fn no_more_counters_than_promised_are_left_of_many_keys() {
     }
     drop(member);
     eventually("only counters are left", || server.children("/").len() == 2).await;
-    let counters = server.children("/{lock-fences}").len();
+    let counters = server.children("/{lock-tokens}").len();
     assert!((500..=1_024).contains(&counters), "{counters}");
 }

@@ -3,8 +3,9 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use lock_core::backend::ZooKeeper;
+use lock_core::zookeeper::ZooKeeper;
 use lock_core::{ConnectError, LockClient, LockOptions};
+pub(crate) use tests::support::ms;
 use tests::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -18,10 +19,6 @@ pub(crate) const LONG: Duration = Duration::from_secs(9);
 
 /// How many servers, each a JVM, run at a time.
 static PLACES: Semaphore = Semaphore::const_new(SERVERS);
-
-pub(crate) const fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
 
 /// Three servers that know nothing of each other.
 #[derive(Debug)]
@@ -60,7 +57,7 @@ impl Servers {
     pub(crate) fn left(&self) -> Vec<String> {
         let nodes = self.all.iter().flat_map(|server| server.tree("/"));
         let stays = |path: &str| {
-            path.contains("/{lock-fences}") || path.ends_with("/{lock-quorum}") || path == "/locks"
+            path.contains("/{lock-tokens}") || path.ends_with("/{lock-quorum}") || path == "/locks"
         };
         nodes.filter(|node| !stays(&node.path)).map(|node| format!("{node:?}")).collect()
     }

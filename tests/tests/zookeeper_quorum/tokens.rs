@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use lock_core::backend::{
-    Attempt, Backend, Change, Claim, ClaimId, Fault, MemberClaim, Mode, Promises, Renewal, Terms,
-    Withdrawal, ZooKeeper,
+    Attempt, Backend, Capabilities, Change, Claim, ClaimId, Fault, MemberClaim, Mode, Renewal,
+    Terms, Withdrawal,
 };
 use lock_core::quorum::Quorum;
-use lock_core::{FenceRange, Inspection, Key};
+use lock_core::zookeeper::ZooKeeper;
+use lock_core::{Inspection, Key, TokenBlock};
 use tests::wait::within;
 use zookeeper_client::CreateMode;
 
@@ -23,8 +24,8 @@ struct LateClaim(<ZooKeeper as Backend>::Claim, u64);
 impl Backend for Late {
     type Claim = LateClaim;
 
-    fn promises(&self) -> Promises {
-        self.0.promises()
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
     }
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> LateClaim {
@@ -68,10 +69,10 @@ impl MemberClaim for LateClaim {
 const HOUR: u64 = 3_600 * 1_000_000 * 8;
 
 /// One grant, and the way back.
-async fn one_grant(locks: &Quorum<Late>, round: u32) -> FenceRange {
-    let (lease, patience) = (Duration::from_secs(60), None);
+async fn one_grant(locks: &Quorum<Late>, round: u32) -> TokenBlock {
+    let (lease, queues) = (Duration::from_secs(60), true);
     let terms =
-        Terms { lease, mode: Mode::Exclusive, fences: 8, patience, name: None, replicas: None };
+        Terms { lease, mode: Mode::Exclusive, tokens_max: 8, queues, name: None, replicas: None };
     let id = ClaimId::from_bits(fastrand::u128(..));
     let mut claim = locks.claim(&Key::new("k").expect("a good key"), id, terms);
     let asking = async {
@@ -87,7 +88,7 @@ async fn one_grant(locks: &Quorum<Late>, round: u32) -> FenceRange {
     };
     let grant = within("a grant", asking).await;
     assert_eq!(claim.withdraw().await.expect("an answer"), Withdrawal::Released);
-    grant.fences
+    grant.tokens
 }
 
 /// V2: in each round one member is held by a foreign client, as by one of Curator, so that the
@@ -111,12 +112,12 @@ async fn tokens_grow_over_every_majority_where_one_counter_lags() {
         let away = &servers.all[fastrand::usize(..SERVERS)];
         let foreign =
             away.create("/k/_c_0-theirs-lock-", "10.0.0.1", CreateMode::EphemeralSequential);
-        let fences = one_grant(&clients[fastrand::usize(..3)], round).await;
+        let tokens = one_grant(&clients[fastrand::usize(..3)], round).await;
         assert!(
-            fences.first().is_some_and(|first| first > given),
-            "round {round}: {fences:?} after {given}"
+            tokens.first().is_some_and(|first| first > given),
+            "round {round}: {tokens:?} after {given}"
         );
-        given = fences.last().unwrap();
+        given = tokens.last().unwrap();
         assert!(away.delete(&foreign));
     }
 }

@@ -6,7 +6,7 @@ use crate::Trouble;
 use crate::server::{Counts, Now};
 use crate::web::Web;
 
-/// See the module. Its clones share connections.
+/// The servers, as seen from outside of their processes. Its clones share connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Reach {
     servers: Vec<SocketAddr>,

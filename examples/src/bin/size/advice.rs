@@ -7,7 +7,7 @@ use crate::capacity::Capacity;
 /// What `LockLayer` lets wait for one key unless it is told otherwise.
 const WAITERS_DEFAULT: u64 = 1_000;
 
-/// See the module.
+/// What to choose, or why nothing will do.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Advice {
     /// A `wait` and `retries` that keep the budget.

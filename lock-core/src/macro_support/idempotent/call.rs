@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{IdempotencyError, Keep, Replayable};
 use crate::idempotency::{
     BeginError, BeginRejection, Begun, CompleteError, Duplicates, Execution, FingerprintBuilder,
-    Idempotency, OnUnknown, Scope,
+    Idempotency, IdempotencyError, Keep, OnUnknown, Replayable, Scope,
 };
 use crate::{CutWatch, Key, KeyError, LockHandle};
 
@@ -102,7 +101,7 @@ where
         Ok(Begun::Run(execution)) => execution,
         Ok(Begun::Replay(payload)) => return (values.replay)(&payload),
         Ok(Begun::InFlight { age }) => return refuse(IdempotencyError::InFlight { age }),
-        Ok(Begun::Tombstone) => return refuse(IdempotencyError::Tombstone),
+        Ok(Begun::WithoutPayload) => return refuse(IdempotencyError::WithoutPayload),
         Ok(Begun::Mismatch) => return refuse(IdempotencyError::Mismatch),
         Ok(Begun::Unknown { age }) => return refuse(IdempotencyError::Unknown { age }),
         Err(error) => return refuse(error),
@@ -132,7 +131,7 @@ where
 async fn end(execution: Execution, keep: Keep, watch: &CutWatch) -> Result<(), CompleteError> {
     match keep {
         Keep::Payload(payload) => return execution.complete(payload).await,
-        Keep::Tombstone => return execution.tombstone().await,
+        Keep::WithoutPayload => return execution.complete_without_payload().await,
         // An error of whatever type that came of a cut is no outcome.
         Keep::Nothing if !watch.has_seen_one() => abort(execution).await,
         Keep::Nothing | Keep::Unknown => execution.leave(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::LostCause;
+use crate::proto::LossReason;
 
 /// At most one hold begins, and one ends, in a call.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct Ended {
     /// Since its grant.
     pub(crate) held_for: Duration,
     /// Why, if it was not released.
-    pub(crate) lost: Option<LostCause>,
+    pub(crate) lost: Option<LossReason>,
 }
 
 impl Changes {

@@ -36,7 +36,7 @@ impl<R> Held<R> {
     /// each, fewer if the fairness bounds of `ask` cut the row of hand-offs short.
     pub(super) fn ask_for_tokens<W>(&mut self, line: usize, ask: &Ask, fx: &mut Effects<W, R>) {
         // This runs at every arrival, and most find enough.
-        let left = self.fences.left();
+        let left = self.tokens.left();
         if left >= TOKENS_LOW_MAX || !self.may_ask_for_tokens() {
             return;
         }
@@ -68,7 +68,7 @@ impl<R> Held<R> {
 
     /// Whether nobody can be granted this claim any more: no token is left, and none will come.
     pub(super) fn is_used_up(&self) -> bool {
-        self.spent && self.fences.left() == 0
+        self.spent && self.tokens.left() == 0
     }
 
     pub(super) fn replicas(&self) -> Option<Replicas> {
@@ -78,7 +78,8 @@ impl<R> Held<R> {
     /// Whether the claim has what a waiter asks for: a lease as long, and a grant that as many
     /// replicas acknowledged. Both are fixed when it is opened.
     pub(super) fn suits(&self, ask: &Ask) -> bool {
-        self.lease >= ask.lease && ask.replicas.is_none_or(|it| it.is_met_by(self.replicas()))
+        let Terms { lease, replicas, .. } = ask.terms;
+        self.lease >= lease && replicas.is_none_or(|it| it.is_met_by(self.replicas()))
     }
 
     /// Whether a claim that suits a waiter is to be renewed before it is handed on to that.
@@ -86,7 +87,7 @@ impl<R> Held<R> {
     /// So little of the lease is left only if renewals have failed, or this process was stopped:
     /// who was given the rest would lose what it asked for.
     pub(super) fn is_stale_for(&self, ask: &Ask, now: Instant) -> bool {
-        self.fences.left() == 0 || self.unconfirmed || !self.clock.has_half_of(ask.lease, now)
+        self.tokens.left() == 0 || self.unconfirmed || !self.clock.has_half_of(ask.terms.lease, now)
     }
 
     /// Whether the fairness bounds of the next in line allow one more hand-off here.
@@ -135,7 +136,7 @@ impl<W, R> Cohort<W, R> {
             fx.poke = true;
             return false;
         }
-        let Some(token) = held.fences.take() else { return false };
+        let Some(token) = held.tokens.take() else { return false };
         if let Some(reply) = held.reply.take() {
             // Released to nobody at first, and wanted here again before it was withdrawn.
             fx.reply = Some((reply, ReleaseAnswer::Released));
@@ -278,8 +279,7 @@ impl<W, R> Cohort<W, R> {
     /// The claim was granted; it was asked for at `sent`.
     pub(super) fn granted(
         &mut self,
-        lease: Duration,
-        replicas: Option<Replicas>,
+        terms: &Terms,
         sent: Instant,
         grant: Grant,
         now: Instant,
@@ -291,11 +291,12 @@ impl<W, R> Cohort<W, R> {
             fx.changes.handed_on = Some(HandOff::Remote);
         }
         self.place = Place::Held(Held {
-            lease,
-            replicas: replicas.map(Box::new),
+            lease: terms.lease,
+            replicas: terms.replicas.map(Box::new),
             clock,
-            fences: grant.fences,
+            tokens: grant.tokens,
             renew_now: false,
+            renewing: false,
             refilling: false,
             has_failed: false,
             unconfirmed: false,
@@ -310,7 +311,7 @@ impl<W, R> Cohort<W, R> {
         });
         if clock.is_valid(now) && self.grant_head(now, fx) {
             let busy = Verdict::TimedOut(self.blocked_by());
-            self.fail_impatient(&busy, fx);
+            self.fail_tries(&busy, fx);
         }
     }
 
@@ -318,6 +319,7 @@ impl<W, R> Cohort<W, R> {
     pub(crate) fn renewing(&mut self, now: Instant) {
         if let Place::Held(held) = &mut self.place {
             held.clock.renewal_begins(now);
+            held.renewing = true;
         }
     }
 
@@ -331,7 +333,7 @@ impl<W, R> Cohort<W, R> {
     ) {
         let moved = answer.as_ref().is_err_and(|fault| self.has_moved(fault));
         let Place::Held(held) = &mut self.place else { return };
-        held.renew_now = false;
+        (held.renew_now, held.renewing) = (false, false);
         let refilled = std::mem::take(&mut held.refilling);
         match answer {
             Ok(Renewal::Held(grant)) => {
@@ -345,9 +347,9 @@ impl<W, R> Cohort<W, R> {
                     return self.expire_hold(now, fx);
                 }
                 held.clock.renewed(sent, grant.valid_for);
-                held.spent = grant.fences.left() == 0;
+                held.spent = grant.tokens.left() == 0;
                 if !held.spent {
-                    held.fences.extend(grant.fences);
+                    held.tokens.extend(grant.tokens);
                 }
                 match (grant.wanted, held.wanted) {
                     (true, None) => (held.wanted, held.handed_off) = (Some(now), 0),
@@ -365,7 +367,7 @@ impl<W, R> Cohort<W, R> {
                 }
             }
             Ok(Renewal::Lost) => {
-                self.lose(LostCause::Taken, now, fx);
+                self.lose(LossReason::Taken, now, fx);
                 if let Place::Held(held) = &mut self.place {
                     held.over = true;
                 }

@@ -30,17 +30,16 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::admission::{Admission, Ahead};
-use super::fence::FenceRange;
 use super::lease::LeaseClock;
 use super::line::Line;
 pub(crate) use super::line::SeatId;
-use crate::backend::Fault;
-use crate::busy::Quantiles;
-use crate::error::{BlockedBy, LostCause};
-use crate::options::Replicas;
+use crate::backend::{Fault, Replicas, Terms};
+use crate::proto::{BlockedBy, LossReason};
+use crate::token::TokenBlock;
+use crate::view::Quantiles;
 pub(crate) use changes::Changes;
 use changes::{Ended, HandOff};
-pub(crate) use told::News;
+pub(crate) use told::Event;
 
 /// What one waiter asks for.
 #[derive(Debug, Clone, Copy)]
@@ -51,18 +50,15 @@ pub(crate) struct Ask {
     pub(crate) budget: Duration,
     /// Whether to be refused, at arrival or as soon as it is seen, when waiting is of no use.
     pub(crate) admission: bool,
-    /// False for a try that must not stand in line behind anybody.
-    pub(crate) patient: bool,
-    pub(crate) lease: Duration,
+    /// Where so many wait in line already, it is not let in.
+    pub(crate) waiters_max: usize,
     pub(crate) hold_limit: Option<Duration>,
     pub(crate) linger: Duration,
     /// Hand-offs inside this process once others want the key, and the time for them.
     pub(crate) handoffs_max: u32,
     pub(crate) slice: Duration,
-    /// By how many replicas a grant must be acknowledged before it is given to this waiter.
-    pub(crate) replicas: Option<Replicas>,
-    /// What the claim is for, if this waiter opens it.
-    pub(crate) name: Option<&'static str>,
+    /// Those of the claim, if this waiter opens it; what an open one must have, to be given to it.
+    pub(crate) terms: Terms,
 }
 
 /// What became of a waiter's arrival.
@@ -116,7 +112,7 @@ pub(crate) enum ReleaseAnswer {
 #[derive(Debug)]
 pub(crate) enum Step<R> {
     /// Open a claim on these terms and ask for the lock.
-    Open { lease: Duration, patient: bool, name: Option<&'static str>, replicas: Option<Replicas> },
+    Open(Terms),
     /// Ask again with the open claim.
     Attempt,
     /// Renew the granted claim.
@@ -196,9 +192,7 @@ enum Place<R> {
 
 #[derive(Debug)]
 struct Asking {
-    lease: Duration,
-    replicas: Option<Replicas>,
-    patient: bool,
+    terms: Terms,
     /// When to ask again; the first attempt is part of [`Step::Open`].
     ask_at: Instant,
     answered: bool,
@@ -208,18 +202,20 @@ struct Asking {
 
 #[derive(Debug)]
 struct Held<R> {
-    /// Asked for by the waiter that opened the claim. Each renewal is for as long.
+    /// Of the terms that it was opened on, what later waiters are compared with: the lease, and by
+    /// how many replicas the grant was acknowledged. Not all of them, as many keys are held.
     lease: Duration,
-    /// By how many replicas its grant was acknowledged, if that was asked for, as few do.
     replicas: Option<Box<Replicas>>,
     clock: LeaseClock,
-    fences: FenceRange,
-    /// The store has no more tokens for this claim than those in `fences`.
+    tokens: TokenBlock,
+    /// The store has no more tokens for this claim than those in `tokens`.
     spent: bool,
     /// Somebody asked for the key: once the hold is over, the claim is given back.
     revoke_requested: bool,
     /// A renewal is due now, for tokens or to learn who waits.
     renew_now: bool,
+    /// A renewal is under way.
+    renewing: bool,
     /// The renewal under way was sent for those in line, see [`held::Idle::Refill`].
     refilling: bool,
     /// The last renewal failed: there is none before the clock says so, for whatever reason.
@@ -259,17 +255,23 @@ struct Holder {
 #[derive(Debug)]
 struct LostHold {
     token: u64,
-    cause: LostCause,
+    reason: LossReason,
     guards: u32,
 }
 
 impl Holder {
-    fn ended(&self, now: Instant, lost: Option<LostCause>) -> Ended {
+    fn ended(&self, now: Instant, lost: Option<LossReason>) -> Ended {
         Ended { held_for: now.saturating_duration_since(self.since), lost }
     }
 }
 
-/// See the module.
+/// The waiters of one process for one key, and the state of their claim.
+///
+/// A waiter calls [`enter`](Self::enter), then [`poll`](Self::poll) until it has a verdict, or
+/// [`cancel`](Self::cancel). A guard calls [`release`](Self::release). The driver calls
+/// [`step`](Self::step), does what that says, and reports by [`attempted`](Self::attempted),
+/// [`renewed`](Self::renewed) or [`changed`](Self::changed); then it asks for the next step. Before
+/// it sends a renewal it calls [`renewing`](Self::renewing).
 #[derive(Debug)]
 pub(crate) struct Cohort<W, R> {
     line: Line<Seat<W>>,
@@ -372,11 +374,15 @@ impl<W, R> Cohort<W, R> {
         self.line.len()
     }
 
-    /// What wakes the task at the head of the line.
+    /// What wakes the task at the head of the line, unless it is the conductor's to look: what is
+    /// under way is a renewal, which must not wait for a task that may not come to run.
     pub(crate) fn head_waker(&self) -> Option<W>
     where
         W: Clone,
     {
+        if matches!(&self.place, Place::Held(held) if held.renewing) {
+            return None;
+        }
         match &self.line.get(self.line.head()?)?.state {
             SeatState::Waiting(waker) => Some(waker.clone()),
             SeatState::Over(_) => None,

@@ -8,7 +8,6 @@ impl<W, R> Cohort<W, R> {
     pub(crate) fn enter(
         &mut self,
         ask: Ask,
-        waiters_max: usize,
         now: Instant,
         waker: impl FnOnce() -> W,
         fx: &mut Effects<W, R>,
@@ -22,7 +21,7 @@ impl<W, R> Cohort<W, R> {
         if let Some(token) = self.take_idle(&ask, now, fx) {
             return Entry::Granted(token);
         }
-        if self.line.len() >= waiters_max {
+        if self.line.len() >= ask.waiters_max {
             return Entry::Full(self.line.len());
         }
         if let Some(overload) = self.overload(&ask, now) {
@@ -61,16 +60,18 @@ impl<W, R> Cohort<W, R> {
 
     /// Why a try that may not stand in line is over before it began.
     fn refusal(&self, ask: &Ask) -> Option<BlockedBy> {
-        if ask.patient {
+        if ask.terms.queues {
             return None;
         }
         match &self.place {
             Place::Held(Held { holder: Some(_), .. }) => Some(self.blocked_by()),
             // Only what the store has said counts: those ahead may have left before it answered.
-            Place::Asking(asking) if asking.patient && asking.answered => Some(self.blocked_by()),
+            Place::Asking(asking) if asking.terms.queues && asking.answered => {
+                Some(self.blocked_by())
+            }
             _ => {
                 let head = self.line.head().and_then(|id| self.line.get(id));
-                head.filter(|seat| seat.ask.patient).map(|_| self.blocked_by())
+                head.filter(|seat| seat.ask.terms.queues).map(|_| self.blocked_by())
             }
         }
     }
@@ -86,7 +87,7 @@ impl<W, R> Cohort<W, R> {
         if held.holder.is_some() || awaited || !good {
             return None;
         }
-        let token = held.fences.take()?;
+        let token = held.tokens.take()?;
         if let Some(reply) = held.reply.take() {
             fx.reply = Some((reply, ReleaseAnswer::Released));
         }
@@ -202,11 +203,11 @@ impl<W, R> Cohort<W, R> {
     }
 
     /// Ends the tries that must not stand in line.
-    pub(super) fn fail_impatient(&mut self, verdict: &Verdict, fx: &mut Effects<W, R>) {
+    pub(super) fn fail_tries(&mut self, verdict: &Verdict, fx: &mut Effects<W, R>) {
         let mut at = self.line.head();
         while let Some(id) = at {
             at = self.line.after(id);
-            if self.line.get(id).is_some_and(|seat| !seat.ask.patient) {
+            if self.line.get(id).is_some_and(|seat| !seat.ask.terms.queues) {
                 self.fail(id, verdict.clone(), fx);
             }
         }
@@ -226,7 +227,7 @@ impl<W, R> Cohort<W, R> {
         let mut at = self.line.head();
         while let Some(id) = at {
             at = self.line.after(id);
-            let wanted = self.line.get(id).and_then(|seat| seat.ask.replicas);
+            let wanted = self.line.get(id).and_then(|seat| seat.ask.terms.replicas);
             if wanted.is_some_and(|it| it.count > acknowledged && it.timeout <= asked.timeout) {
                 self.fail(id, verdict.clone(), fx);
             }
@@ -252,10 +253,10 @@ impl<W, R> Cohort<W, R> {
     }
 
     /// Whether somebody in line may stand in the store's line too.
-    pub(super) fn has_patient(&self) -> bool {
+    pub(super) fn has_queuer(&self) -> bool {
         let mut at = self.line.head();
         while let Some(id) = at {
-            if self.line.get(id).is_some_and(|seat| seat.ask.patient) {
+            if self.line.get(id).is_some_and(|seat| seat.ask.terms.queues) {
                 return true;
             }
             at = self.line.after(id);

@@ -41,10 +41,9 @@ impl<W, R> Cohort<W, R> {
         let Some(head) = self.line.head().and_then(|id| self.line.get(id)) else {
             return if leaving { self.wait_until(None) } else { Step::Stop };
         };
-        let (lease, name, replicas) = (head.ask.lease, head.ask.name, head.ask.replicas);
-        let patient = self.has_patient();
-        if leaving && !patient {
-            // A try that does not wait must not find the place of our own former claim taken.
+        let terms = Terms { queues: self.has_queuer(), ..head.ask.terms };
+        if leaving && !terms.queues {
+            // One that may not queue must not find the place of our own former claim taken.
             return self.wait_until(None);
         }
         if let Some(at) = self.ask_not_before()
@@ -57,9 +56,8 @@ impl<W, R> Cohort<W, R> {
             more.ahead = None;
         }
         let (ask_at, answered, given_back) = (now, false, false);
-        self.place =
-            Place::Asking(Asking { lease, replicas, patient, ask_at, answered, given_back });
-        Step::Open { lease, patient, name, replicas }
+        self.place = Place::Asking(Asking { terms, ask_at, answered, given_back });
+        Step::Open(terms)
     }
 
     // ## Asking => (Asking | Vacant)
@@ -68,13 +66,13 @@ impl<W, R> Cohort<W, R> {
         if asking {
             return self.wait_until(None);
         }
-        let (ask_at, lease) = (place.ask_at, place.lease);
-        let unjoined = !place.patient && place.answered;
+        let (ask_at, Terms { lease, queues, .. }) = (place.ask_at, place.terms);
+        let unjoined = !queues && place.answered;
         if unjoined {
             self.place = Place::Vacant;
             return Step::Forget;
         }
-        if self.line.is_empty() || !place.patient || place.given_back {
+        if self.line.is_empty() || !queues || place.given_back {
             if leaving {
                 return self.wait_until(None);
             }
@@ -150,25 +148,25 @@ impl<W, R> Cohort<W, R> {
         asking.answered = answer.is_ok();
         match answer {
             Ok(Attempt::Granted(grant)) => {
-                let (lease, replicas) = (asking.lease, asking.replicas);
+                let terms = asking.terms;
                 self.answered(None, now);
-                self.granted(lease, replicas, sent, grant, now, fx);
+                self.granted(&terms, sent, grant, now, fx);
             }
             Ok(Attempt::Blocked { ahead, recheck }) => {
                 asking.ask_at = now + recheck;
                 self.answered(Some(ahead), now);
                 let busy = Verdict::TimedOut(self.blocked_by());
-                self.fail_impatient(&busy, fx);
+                self.fail_tries(&busy, fx);
             }
             Err(fault) if moved => {
                 asking.ask_at = now;
                 self.forget_failures();
-                self.fail_impatient(&Verdict::Unavailable(fault.clone()), fx);
+                self.fail_tries(&Verdict::Unavailable(fault.clone()), fx);
                 self.trouble = Some(Box::new(fault));
             }
             Err(fault) if is_unreplicated(&fault, asking) => {
                 asking.given_back = true;
-                let asked = asking.replicas;
+                let asked = asking.terms.replicas;
                 // The store did answer.
                 self.answered(None, now);
                 if !asked.is_some_and(|asked| self.fail_unreplicated(asked, &fault, fx)) {
@@ -185,7 +183,7 @@ impl<W, R> Cohort<W, R> {
                 asking.ask_at = again;
                 let verdict = Verdict::Unavailable(fault.clone());
                 if matches!(fault.kind(), FaultKind::Transient | FaultKind::Superseded) {
-                    self.fail_impatient(&verdict, fx);
+                    self.fail_tries(&verdict, fx);
                 } else {
                     self.fail_all(&verdict, fx);
                 }
@@ -255,7 +253,7 @@ impl<W, R> Cohort<W, R> {
     /// The driver is gone, with its runtime or by a panic: its claim dies at the store with the
     /// lease. The hold is over for its guard, and those who wait are told why.
     pub(crate) fn orphan(&mut self, why: Fault, now: Instant, fx: &mut Effects<W, R>) {
-        self.lose(LostCause::Shutdown, now, fx);
+        self.lose(LossReason::Shutdown, now, fx);
         self.place = Place::Vacant;
         self.has_driver = false;
         self.fail_all(&Verdict::Unavailable(why), fx);
@@ -264,13 +262,13 @@ impl<W, R> Cohort<W, R> {
 
 /// Whether fewer replicas than were asked for have the grant.
 fn is_unreplicated(fault: &Fault, asking: &Asking) -> bool {
-    fault.found_of_replicas().is_some() && asking.replicas.is_some()
+    fault.found_of_replicas().is_some() && asking.terms.replicas.is_some()
 }
 
 /// A hold without a token cannot be given to anybody, and asking again would be answered the same.
 fn with_token(attempt: Attempt) -> Result<Attempt, Fault> {
     match attempt {
-        Attempt::Granted(grant) if grant.fences.left() == 0 => {
+        Attempt::Granted(grant) if grant.tokens.left() == 0 => {
             Err(Fault::new(FaultKind::Refused, "the store granted the lock without a token"))
         }
         attempt => Ok(attempt),

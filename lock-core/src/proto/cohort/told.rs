@@ -4,7 +4,7 @@ use super::*;
 
 /// What a watcher wants to know of a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum Event {
     /// It is over without a release.
     Lost,
     /// A renewal failed.
@@ -17,7 +17,7 @@ pub(crate) enum News {
 #[derive(Debug)]
 pub(super) struct Watcher<W> {
     pub(super) token: u64,
-    news: News,
+    event: Event,
     waker: W,
 }
 
@@ -29,14 +29,14 @@ impl<W> Watcher<W> {
 
 impl<W, R> Cohort<W, R> {
     /// Tells the holder that its hold is over, and why.
-    pub(super) fn lose(&mut self, cause: LostCause, now: Instant, fx: &mut Effects<W, R>) {
+    pub(super) fn lose(&mut self, reason: LossReason, now: Instant, fx: &mut Effects<W, R>) {
         let Place::Held(held) = &mut self.place else { return };
         let Some(holder) = held.holder.take() else { return };
-        fx.changes.ended = Some(holder.ended(now, Some(cause)));
+        fx.changes.ended = Some(holder.ended(now, Some(reason)));
         self.count().lost += 1;
         let Holder { token, guards, .. } = holder;
-        self.more().lost.push(LostHold { token, cause, guards });
-        self.wake_watchers(token, News::Lost, fx);
+        self.more().lost.push(LostHold { token, reason, guards });
+        self.wake_watchers(token, Event::Lost, fx);
         self.forget_watchers(token);
     }
 
@@ -45,11 +45,11 @@ impl<W, R> Cohort<W, R> {
         let Place::Held(held) = &mut self.place else { return };
         if !held.clock.is_valid(now) {
             held.over = true;
-            self.lose(LostCause::Expired, now, fx);
+            self.lose(LossReason::Expired, now, fx);
         } else if let Some(Holder { until: Some(until), .. }) = held.holder
             && now >= until
         {
-            self.lose(LostCause::HoldLimit, now, fx);
+            self.lose(LossReason::HoldLimit, now, fx);
             self.pass(now, fx);
             fx.poke = true;
         }
@@ -61,12 +61,12 @@ impl<W, R> Cohort<W, R> {
         token: u64,
         now: Instant,
         fx: &mut Effects<W, R>,
-    ) -> Option<LostCause> {
+    ) -> Option<LossReason> {
         if self.holder() == Some(token) && self.held_until(token, now).is_none() {
             self.expire_hold(now, fx);
             fx.poke = true;
         }
-        self.more.as_ref()?.lost.iter().find(|lost| lost.token == token).map(|lost| lost.cause)
+        self.more.as_ref()?.lost.iter().find(|lost| lost.token == token).map(|lost| lost.reason)
     }
 
     /// Why the last renewal of the hold under `token` failed, and how long it is good without one;
@@ -81,7 +81,7 @@ impl<W, R> Cohort<W, R> {
     /// The holder is told that a renewal failed.
     pub(super) fn tell_failing(&mut self, fx: &mut Effects<W, R>) {
         if let Some(token) = self.holder() {
-            self.wake_watchers(token, News::RenewalFailing, fx);
+            self.wake_watchers(token, Event::RenewalFailing, fx);
         }
     }
 
@@ -93,7 +93,7 @@ impl<W, R> Cohort<W, R> {
             return;
         }
         if let Some(token) = self.holder() {
-            self.wake_watchers(token, News::RevokeRequested, fx);
+            self.wake_watchers(token, Event::RevokeRequested, fx);
         }
     }
 
@@ -103,12 +103,12 @@ impl<W, R> Cohort<W, R> {
             && self.holder() == Some(token)
     }
 
-    /// Wakes `waker` when there is this news of the hold under `token`. `watcher` is the number
+    /// Wakes `waker` when there is this event of the hold under `token`. `watcher` is the number
     /// that an earlier call gave; the caller hands it back with [`unwatch`](Self::unwatch).
     pub(crate) fn watch(
         &mut self,
         token: u64,
-        news: News,
+        event: Event,
         watcher: Option<u64>,
         waker: W,
     ) -> Option<u64> {
@@ -120,7 +120,7 @@ impl<W, R> Cohort<W, R> {
             more.watchers_made += 1;
             more.watchers_made
         });
-        more.watchers.insert(number, Watcher { token, news, waker });
+        more.watchers.insert(number, Watcher { token, event, waker });
         Some(number)
     }
 
@@ -131,12 +131,12 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    fn wake_watchers(&mut self, token: u64, news: News, fx: &mut Effects<W, R>) {
+    fn wake_watchers(&mut self, token: u64, event: Event, fx: &mut Effects<W, R>) {
         let Some(more) = &mut self.more else { return };
         let watchers = std::mem::take(&mut more.watchers);
         let (told, others): (BTreeMap<_, _>, _) = watchers
             .into_iter()
-            .partition(|(_, watcher)| watcher.token == token && watcher.news == news);
+            .partition(|(_, watcher)| watcher.token == token && watcher.event == event);
         more.watchers = others;
         fx.wake_more.extend(told.into_values().map(|watcher| watcher.waker));
     }
@@ -151,7 +151,7 @@ impl<W, R> Cohort<W, R> {
     /// Ends the hold for good at the deadline of a shutdown.
     pub(crate) fn abandon(&mut self, now: Instant, fx: &mut Effects<W, R>) -> bool {
         let before = self.counters().lost;
-        self.lose(LostCause::Shutdown, now, fx);
+        self.lose(LossReason::Shutdown, now, fx);
         fx.poke = true;
         self.counters().lost > before
     }

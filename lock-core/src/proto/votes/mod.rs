@@ -22,13 +22,19 @@ use std::time::{Duration, Instant};
 use seat::{Part, Seat, Share, Standing};
 
 use crate::backend::{Attempt, Fault, FaultKind, Renewal};
-use crate::proto::fence::FenceRange;
+use crate::token::TokenBlock;
 
 /// A member that has not answered when a majority has, is waited for as long again, and for this
 /// long at least.
 pub(crate) const GRACE_MIN: Duration = Duration::from_millis(5);
 
-/// See the module.
+/// What the members of a quorum said of one claim.
+///
+/// An attempt is [`begin`](Self::begin), then [`sent`](Self::sent) for each member
+/// [`to_ask`](Self::to_ask), [`attempted`](Self::attempted) or [`raised`](Self::raised) for each
+/// answer, and after each of them [`attempt`](Self::attempt), which says what they come to. A
+/// renewal goes from [`renewal_begins`](Self::renewal_begins) through [`renewed`](Self::renewed) to
+/// [`renewal`](Self::renewal); a withdrawal from [`leaves`](Self::leaves) to [`left`](Self::left).
 #[derive(Debug)]
 pub(crate) struct Votes {
     seats: Vec<Seat>,
@@ -44,7 +50,7 @@ pub(crate) struct Votes {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ruling {
     /// Held until then, under these tokens.
-    Granted { fences: FenceRange, until: Instant, wanted: bool, handed_on: bool },
+    Granted { tokens: TokenBlock, until: Instant, wanted: bool, handed_on: bool },
     /// Granted once these members count to this token.
     Raise { members: Vec<usize>, to: u64 },
     /// More answers are needed; after this time what there is has to do.
@@ -227,9 +233,9 @@ impl Votes {
         match (answer, &seat.standing) {
             (Ok(Renewal::Held(grant)), Standing::Granted(share)) => {
                 // The tokens are those of the grant: these would not be above those of others.
-                let Share { fences, handed_on, part, .. } = *share;
+                let Share { tokens, handed_on, part, .. } = *share;
                 let renewed = Share::new(grant, sent, share.counter);
-                seat.standing = Standing::Granted(Share { fences, handed_on, part, ..renewed });
+                seat.standing = Standing::Granted(Share { tokens, handed_on, part, ..renewed });
             }
             (Ok(Renewal::Lost), _) => seat.standing = Standing::Outside,
             // What it held goes on until its time is over.
@@ -340,19 +346,19 @@ impl Votes {
     }
 
     fn grant(&self, now: Instant) -> Ruling {
-        let firsts = self.shares(now).filter_map(|(_, share)| share.fences.first());
-        let lasts = self.shares(now).filter_map(|(_, share)| share.fences.last());
-        let fences = match (firsts.max(), lasts.max()) {
-            (Some(first), Some(last)) => FenceRange::new(first, last),
-            _ => FenceRange::empty(),
+        let firsts = self.shares(now).filter_map(|(_, share)| share.tokens.first());
+        let lasts = self.shares(now).filter_map(|(_, share)| share.tokens.last());
+        let tokens = match (firsts.max(), lasts.max()) {
+            (Some(first), Some(last)) => TokenBlock::new(first, last),
+            _ => TokenBlock::empty(),
         };
-        let to = fences.last().unwrap_or(0);
+        let to = tokens.last().unwrap_or(0);
         let counted = || self.shares(now).filter(|(_, share)| share.counter >= to);
         match self.until(counted().map(|(_, share)| share.until)) {
             Some(until) => {
                 let wanted = counted().any(|(_, share)| share.wanted);
                 let handed_on = counted().any(|(_, share)| share.handed_on);
-                Ruling::Granted { fences, until, wanted, handed_on }
+                Ruling::Granted { tokens, until, wanted, handed_on }
             }
             None => {
                 let behind = self.shares(now).filter(|(_, share)| share.counter < to);
@@ -395,10 +401,10 @@ impl Votes {
         }
     }
 
-    /// The members to give back: a minority that was held for `patience`.
-    pub(crate) fn give_back(&mut self, now: Instant, patience: Duration) -> Vec<usize> {
+    /// The members to give back: a minority that was held for `minority_max`.
+    pub(crate) fn give_back(&mut self, now: Instant, minority_max: Duration) -> Vec<usize> {
         match self.minority_since {
-            Some(since) if now >= since + patience => {
+            Some(since) if now >= since + minority_max => {
                 self.minority_since = None;
                 self.kept()
             }
@@ -407,8 +413,8 @@ impl Votes {
     }
 
     /// How long from now until a minority is given back.
-    pub(crate) fn minority_left(&self, now: Instant, patience: Duration) -> Option<Duration> {
-        self.minority_since.map(|since| (since + patience).saturating_duration_since(now))
+    pub(crate) fn minority_left(&self, now: Instant, minority_max: Duration) -> Option<Duration> {
+        self.minority_since.map(|since| (since + minority_max).saturating_duration_since(now))
     }
 
     /// Why too few members answer: a refusal, if that is what most say.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::backend::{Fault, Grant};
-use crate::proto::fence::FenceRange;
+use crate::token::TokenBlock;
 
 /// What one member said last.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) enum Standing {
 /// The key at one member.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
-    pub(super) fences: FenceRange,
+    pub(super) tokens: TokenBlock,
     /// The member's counter has reached this.
     pub(super) counter: u64,
     /// It was answered since the renewal under way began.
@@ -92,9 +92,9 @@ impl Seat {
 
 impl Share {
     pub(super) fn new(grant: Grant, sent: Instant, counter: u64) -> Self {
-        let last = grant.fences.last().unwrap_or(0);
+        let last = grant.tokens.last().unwrap_or(0);
         Self {
-            fences: grant.fences,
+            tokens: grant.tokens,
             counter: counter.max(last),
             fresh: true,
             part: Part::Kept,

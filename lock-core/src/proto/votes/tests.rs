@@ -12,7 +12,7 @@ const LEASE: Duration = ms(1_000);
 
 fn granted(first: u64, last: u64, valid_for: Duration) -> Result<Attempt, Fault> {
     Ok(Attempt::Granted(Grant {
-        fences: FenceRange::new(first, last),
+        tokens: TokenBlock::new(first, last),
         valid_for,
         wanted: false,
         handed_on: false,
@@ -49,9 +49,9 @@ fn a_majority_that_counts_alike_is_granted_without_another_request() {
     let grant = || Some(granted(5, 9, LEASE));
     for answers in [vec![grant(), grant(), None], vec![grant(), grant(), Some(blocked(1))]] {
         let (mut votes, now) = asked(answers);
-        let fences = FenceRange::new(5, 9);
+        let tokens = TokenBlock::new(5, 9);
         let expected =
-            Ruling::Granted { fences, until: now + LEASE, wanted: false, handed_on: false };
+            Ruling::Granted { tokens, until: now + LEASE, wanted: false, handed_on: false };
         assert_eq!(votes.attempt(now, now), expected);
     }
 }
@@ -61,15 +61,15 @@ fn members_that_have_counted_less_are_raised_first_and_the_tokens_begin_above_al
     let grant = |first, last| Some(granted(first, last, LEASE));
     let (mut votes, now) = asked(vec![grant(1, 4), grant(7, 9), grant(2, 9)]);
     // The second and the third are a majority that has reached 9.
-    assert!(matches!(votes.attempt(now, now), Ruling::Granted { fences, .. }
-        if fences == FenceRange::new(7, 9)));
+    assert!(matches!(votes.attempt(now, now), Ruling::Granted { tokens, .. }
+        if tokens == TokenBlock::new(7, 9)));
     let (mut votes, now) = asked(vec![grant(1, 4), grant(7, 9), None]);
     assert_eq!(votes.attempt(now, now), Ruling::Raise { members: vec![0], to: 9 });
     votes.sent(0, now);
     assert_eq!(votes.attempt(now, now), Ruling::Raise { members: vec![], to: 9 }, "told once");
     votes.raised(0, 9, Ok(true), now, |_| ms(50));
-    assert!(matches!(votes.attempt(now, now), Ruling::Granted { fences, .. }
-        if fences == FenceRange::new(7, 9)));
+    assert!(matches!(votes.attempt(now, now), Ruling::Granted { tokens, .. }
+        if tokens == TokenBlock::new(7, 9)));
 }
 
 #[test]
@@ -142,9 +142,9 @@ fn too_few_that_answer_is_a_fault_that_passes_unless_most_refuse() {
 #[test]
 fn a_renewal_needs_a_majority_that_answers_and_is_lost_with_a_majority_that_does_not_hold() {
     let held = |valid_for| {
-        let fences = FenceRange::empty();
+        let tokens = TokenBlock::empty();
         let (wanted, handed_on, revoke_requested) = (true, false, false);
-        Ok(Renewal::Held(Grant { fences, valid_for, wanted, handed_on, revoke_requested }))
+        Ok(Renewal::Held(Grant { tokens, valid_for, wanted, handed_on, revoke_requested }))
     };
     let grant = || Some(granted(5, 9, LEASE));
     let renewing = || {
@@ -210,7 +210,7 @@ fn renewed(votes: &mut Votes, now: Instant, answers: &[(usize, bool)]) {
     }
     for &(member, held) in answers {
         let grant = Grant {
-            fences: FenceRange::empty(),
+            tokens: TokenBlock::empty(),
             valid_for: LEASE,
             wanted: false,
             handed_on: false,

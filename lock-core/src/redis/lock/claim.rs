@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value};
 
+use crate::backend::Replicas;
 use crate::backend::{
     Attempt, Change, Claim, ClaimId, Fault, FaultKind, Grant, Mode, NotReplicated, Renewal, Terms,
     Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
-use crate::options::Replicas;
-use crate::proto::FenceRange;
 use crate::redis::protocol::names::{Names, Owner};
 use crate::redis::protocol::script::{ATTEMPT, WITHDRAW};
 use crate::redis::topology::Topology;
@@ -26,6 +25,7 @@ use crate::redis::wire::free::{Answer, Part, Verb};
 use crate::redis::wire::inbox::{Handed, Inbox};
 use crate::redis::wire::renewals::{Renew, Renewed};
 use crate::redis::wire::request::{Call, REQUEST_WITHIN, Sent, Unserved};
+use crate::token::TokenBlock;
 
 /// A waiting claim asks again at least this often; beside a push it is what refreshes its place.
 const RECHECK: Duration = Duration::from_millis(500);
@@ -57,10 +57,10 @@ pub struct RedisClaim {
     inbox: Option<Arc<Inbox>>,
     /// None where a free key was taken: those are the many.
     more: Option<Box<More>>,
-    pub(super) fences: u32,
+    pub(super) tokens_max: u32,
     is_exclusive: bool,
-    /// It stands in line if need be.
-    joins: bool,
+    /// It may stand in line.
+    queues: bool,
     held: bool,
     /// Held for the full lease, not only for what is left of a pushed grant.
     renewed: bool,
@@ -96,8 +96,8 @@ pub(super) struct More {
 struct Blocked {
     /// When the attempt was sent: a hand-off that counts is later.
     sent: Instant,
-    /// The last token of the server then, or its clock in tokens if that is more; of a quorum, that of
-    /// the key: a hand-off that counts has greater ones.
+    /// The last token of the server then, or its clock in tokens if that is more; of a quorum, that
+    /// of the key: a hand-off that counts has greater ones.
     latest: u64,
 }
 
@@ -108,7 +108,7 @@ impl RedisClaim {
         id: ClaimId,
         terms: Terms,
     ) -> Self {
-        let Terms { lease, mode, fences, patience, name: _, replicas } = terms;
+        let Terms { lease, mode, tokens_max, queues, name: _, replicas } = terms;
         let more = replicas.map(|_| Box::new(More { replicas, ..More::default() }));
         Self {
             names: Names::new(key),
@@ -117,9 +117,9 @@ impl RedisClaim {
             lease_nanos: u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX),
             inbox: None,
             more,
-            fences,
+            tokens_max,
             is_exclusive: mode == Mode::Exclusive,
-            joins: patience.is_none_or(|patience| !patience.is_zero()),
+            queues,
             held: false,
             renewed: false,
             is_tracked: false,
@@ -212,7 +212,7 @@ impl RedisClaim {
     /// it can have happened.
     fn handed_on(&self, handed: Handed) -> Option<Grant> {
         let Blocked { sent, latest } = self.more.as_ref()?.blocked?;
-        if handed.fences.last()? <= latest {
+        if handed.tokens.last()? <= latest {
             // Of an earlier hand-off, which has run out: it was long on its way.
             return None;
         }
@@ -223,7 +223,7 @@ impl RedisClaim {
             return None;
         }
         Some(Grant {
-            fences: handed.fences,
+            tokens: handed.tokens,
             valid_for,
             wanted: handed.wanted,
             handed_on: true,
@@ -231,10 +231,10 @@ impl RedisClaim {
         })
     }
 
-    fn granted(&mut self, fences: FenceRange, wanted: Option<bool>) -> Grant {
+    fn granted(&mut self, tokens: TokenBlock, wanted: Option<bool>) -> Grant {
         self.wanted = wanted.unwrap_or(self.wanted);
         Grant {
-            fences,
+            tokens,
             valid_for: self.lease(),
             wanted: self.wanted,
             handed_on: false,
@@ -243,9 +243,9 @@ impl RedisClaim {
     }
 
     /// Granted from now on, with these tokens.
-    fn holds(&mut self, fences: FenceRange) {
+    fn holds(&mut self, tokens: TokenBlock) {
         self.held = true;
-        self.tokens = (fences.first().unwrap_or(0), fences.last().unwrap_or(0));
+        self.tokens = (tokens.first().unwrap_or(0), tokens.last().unwrap_or(0));
     }
 
     fn blocked(&mut self, blocked: Blocked, ahead: i64, left_ms: i64, foreign: bool) -> Attempt {
@@ -286,10 +286,10 @@ impl RedisClaim {
             Ok(answer) => answer,
             Err(unserved) => return Err(self.in_doubt(unserved).await),
         };
-        let (fences, wanted) = match (&answer, ints(&answer, &mut [0; 5])) {
+        let (tokens, wanted) = match (&answer, ints(&answer, &mut [0; 5])) {
             (Value::Int(first), _) => (free_tokens(token(*first)?), false),
             (_, &[1, first, last, wanted]) => {
-                (FenceRange::new(token(first)?, token(last)?), wanted != 0)
+                (TokenBlock::new(token(first)?, token(last)?), wanted != 0)
             }
             (_, &[0, ahead, left, foreign, latest]) => {
                 let blocked = Blocked { sent, latest: token(latest)? };
@@ -300,16 +300,16 @@ impl RedisClaim {
         if let Some(found) = not_replicated {
             return Err(Fault::not_replicated(found));
         }
-        Ok(self.takes(fences, wanted))
+        Ok(self.takes(tokens, wanted))
     }
 
     /// An attempt was answered with a grant.
-    fn takes(&mut self, fences: FenceRange, wanted: bool) -> Attempt {
-        let mut grant = self.granted(fences, Some(wanted));
+    fn takes(&mut self, tokens: TokenBlock, wanted: bool) -> Attempt {
+        let mut grant = self.granted(tokens, Some(wanted));
         // It stood in line, and found itself the owner. A push that says so is of the past.
         grant.handed_on = self.take_blocked().is_some();
         self.renewed = true;
-        self.holds(fences);
+        self.holds(tokens);
         Attempt::Granted(grant)
     }
 
@@ -365,12 +365,12 @@ impl Claim for RedisClaim {
             && let Some(grant) = self.handed_on(handed)
         {
             self.wanted = handed.wanted;
-            self.holds(handed.fences);
+            self.holds(handed.tokens);
             self.take_blocked();
             return Ok(Attempt::Granted(grant));
         }
         let heard = self.servers.is_heard(self.listening());
-        let join = self.joins;
+        let join = self.queues;
         let answer = self.stand(join).await?;
         if let (false, true, Attempt::Blocked { .. }) = (heard, join, &answer) {
             // A hand-off before anybody listened was pushed to nobody, and this claim passed over.
@@ -409,12 +409,12 @@ impl Claim for RedisClaim {
                 }
                 // Those that it has go on to where the server's end now.
                 let (first, before) = self.tokens;
-                let fences = match last {
-                    Some(last) => FenceRange::new(first, last.max(before)),
-                    None => FenceRange::empty(),
+                let tokens = match last {
+                    Some(last) => TokenBlock::new(first, last.max(before)),
+                    None => TokenBlock::empty(),
                 };
-                self.tokens.1 = fences.last().unwrap_or(before);
-                Ok(Renewal::Held(self.granted(fences, wanted)))
+                self.tokens.1 = tokens.last().unwrap_or(before);
+                Ok(Renewal::Held(self.granted(tokens, wanted)))
             }
             Renewed::Lost => {
                 self.tokens = (0, 0);
@@ -517,8 +517,8 @@ pub(in crate::redis) fn add_attempt(
 }
 
 /// Of a grant on a free key.
-fn free_tokens(first: u64) -> FenceRange {
-    FenceRange::new(first, first + (FREE_TOKENS - 1))
+fn free_tokens(first: u64) -> TokenBlock {
+    TokenBlock::new(first, first + (FREE_TOKENS - 1))
 }
 
 fn keep_latest<T>(all: &mut Vec<T>, next: T, max: usize) {
@@ -553,8 +553,10 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::backend::url::Host;
     use crate::redis::protocol::script::{RENEW, Script};
     use crate::redis::topology::origin::Origin;
+    use crate::redis::wire::access::Access;
     use crate::redis::wire::fake;
 
     fn sha(script: &Script) -> String {
@@ -587,13 +589,14 @@ mod tests {
                 _ => Some("+OK\r\n".into()),
             }
         });
-        let origin = Origin::parse(&format!("redis://127.0.0.1:{port}")).unwrap();
+        let at = Host::new("127.0.0.1", port);
+        let origin = Origin::Server(Access::default().client(&at).unwrap().into());
         let servers = Topology::new(&origin, None);
         let terms = Terms {
             lease: Duration::from_secs(9),
             mode: Mode::Exclusive,
-            fences: 1,
-            patience: None,
+            tokens_max: 1,
+            queues: true,
             name: None,
             replicas: None,
         };
@@ -602,7 +605,7 @@ mod tests {
         assert!(matches!(claim.attempt().await, Ok(Attempt::Granted(_))));
         match claim.renew().await {
             Ok(Renewal::Held(grant)) => {
-                assert_eq!(grant.fences, FenceRange::new(100, 5_000));
+                assert_eq!(grant.tokens, TokenBlock::new(100, 5_000));
                 assert!(grant.wanted);
             }
             answer => panic!("{answer:?}"),

@@ -1,4 +1,4 @@
-//! A claim at a member of a quorum, and the member itself: it is looked at over each new connection
+//! A claim at a member of a quorum, and the member itself: it is probed over each new connection
 //! before anything is attempted over it, and serves under its enrolment only (see
 //! [`gate`](crate::redis::topology::gate)).
 
@@ -7,9 +7,11 @@ use std::time::Duration;
 use redis::{Cmd, FromRedisValue as _, Value};
 
 use super::claim::{CLAIM_LEASE, RedisClaim, millis};
-use crate::backend::{Enrolment, Fault, FaultKind, Look, MemberClaim, SEEN_WITHIN};
+use crate::backend::{Enrolment, Fault, FaultKind, MemberClaim, Probe, SEEN_WITHIN};
 use crate::redis::protocol::names::QUORUM;
-use crate::redis::protocol::script::{ENROL, LOOK, QUORUM_ATTEMPT, QUORUM_WITHDRAW, RAISE, Script};
+use crate::redis::protocol::script::{
+    ENROL, PROBE, QUORUM_ATTEMPT, QUORUM_WITHDRAW, RAISE, Script,
+};
 use crate::redis::topology::Topology;
 use crate::redis::topology::gate::{self, Pass};
 use crate::redis::topology::single::Over;
@@ -40,7 +42,7 @@ impl RedisClaim {
         call.command
             .arg(self.owner())
             .arg(millis(self.lease()))
-            .arg(self.fences)
+            .arg(self.tokens_max)
             .arg(u8::from(join))
             .arg(millis(CLAIM_LEASE))
             .arg(millis(self.claim_lease()))
@@ -51,11 +53,11 @@ impl RedisClaim {
 
     pub(super) fn withdrawal_of_quorum(&self, clock: u64) -> Call {
         let mut call = self.of_quorum(&QUORUM_WITHDRAW);
-        call.command.arg(self.owner()).arg(self.fences).arg(clock);
+        call.command.arg(self.owner()).arg(self.tokens_max).arg(clock);
         call
     }
 
-    /// Asks a member of a quorum, which does nothing if it is not as it was looked at.
+    /// Asks a member of a quorum, which does nothing if it is not as it was probed.
     pub(super) async fn ask_member(&self, mut call: Call, pass: &Pass) -> Result<Value, Unserved> {
         let unready = || Unserved { fault: Failure::Other(fault::unready()), sent: None };
         let Some(only) = self.put_under(&mut call, pass) else { return Err(unready()) };
@@ -65,7 +67,7 @@ impl RedisClaim {
         }
     }
 
-    /// Withdraws from a member of a quorum. One that has to be looked at first hands the key to
+    /// Withdraws from a member of a quorum. One that has to be probed first hands the key to
     /// nobody: that could be a grant that it must not make.
     pub(super) async fn leave_member(&self, call: Call, pass: &Pass) -> Result<Value, Unserved> {
         let mut under = call.clone();
@@ -80,14 +82,14 @@ impl RedisClaim {
         self.call_member(call, None).await
     }
 
-    /// Adds what a member compares; the connection over which it was looked at, which is the only
-    /// one to be used if the script does not compare its life. `None` where it is shut.
+    /// Adds what a member compares; the connection over which it was probed, which is the only
+    /// one to be used if the script does not compare its incarnation. `None` where it is shut.
     fn put_under(&self, call: &mut Call, pass: &Pass) -> Option<Option<Over>> {
-        let Pass::Under { enrolment, life, connection } = pass else { return None };
-        let only = Some(*connection).filter(|looked| looked.side == Side::here());
+        let Pass::Under { enrolment, incarnation, connection } = pass else { return None };
+        let only = Some(*connection).filter(|probed| probed.side == Side::here());
         call.command.arg(&**enrolment);
         if self.servers.has_pool() || only.is_none() {
-            call.command.arg(&**life);
+            call.command.arg(&**incarnation);
         }
         Some(only)
     }
@@ -121,24 +123,24 @@ impl MemberClaim for RedisClaim {
     }
 }
 
-pub(in crate::redis) async fn look(servers: &Topology) -> Result<Look, Fault> {
+pub(in crate::redis) async fn probe(servers: &Topology) -> Result<Probe, Fault> {
     if servers.gate.is_unprobed() {
         servers.probe().await?;
         servers.gate.is_probed();
     }
-    let mut command = LOOK.evalsha(QUORUM.len());
+    let mut command = PROBE.evalsha(QUORUM.len());
     command.arg(&QUORUM);
-    let look = Call { script: &LOOK, command, slot: 0 };
-    let (answer, connection) = match servers.call_over(&look, None).await {
+    let probe = Call { script: &PROBE, command, slot: 0 };
+    let (answer, connection) = match servers.call_over(&probe, None).await {
         Ok(answer) => answer,
         Err(unserved) => {
             let fault = unserved.fault.into_fault();
             return Err(if fault.kind() == FaultKind::Refused { lacks_info(fault) } else { fault });
         }
     };
-    let look = read(answer)?;
+    let probe = read(answer)?;
     servers.gate.was_looked_at(connection);
-    Ok(look)
+    Ok(probe)
 }
 
 fn lacks_info(fault: Fault) -> Fault {
@@ -147,9 +149,9 @@ fn lacks_info(fault: Fault) -> Fault {
     Fault::new(FaultKind::Refused, what)
 }
 
-fn read(answer: Value) -> Result<Look, Fault> {
+fn read(answer: Value) -> Result<Probe, Fault> {
     type Parts = (Option<String>, Option<String>, u64, u64, String);
-    let strange = || fault::strange("a look at a member of a quorum");
+    let strange = || fault::strange("a probe of a member of a quorum");
     let (enrolment, highest, s, us, info) =
         Parts::from_redis_value(answer).map_err(|_| strange())?;
     let field = |name: &str| {
@@ -160,9 +162,9 @@ fn read(answer: Value) -> Result<Look, Fault> {
         Fault::new(FaultKind::ForeignValue, what)
     };
     let up_s: u64 = field("uptime_in_seconds").and_then(|up| up.parse().ok()).unwrap_or(0);
-    Ok(Look {
+    Ok(Probe {
         enrolment: enrolment.map(|text| text.parse().map_err(foreign)).transpose()?,
-        life: field("run_id").ok_or_else(strange)?.to_owned(),
+        incarnation: field("run_id").ok_or_else(strange)?.to_owned(),
         now: Duration::from_secs(s) + Duration::from_micros(us),
         // Two clocks in whole seconds were taken from each other.
         up_for: Duration::from_secs(up_s.saturating_sub(1)),
@@ -175,7 +177,7 @@ fn read(answer: Value) -> Result<Look, Fault> {
 
 pub(in crate::redis) async fn enrol(
     servers: &Topology,
-    seen: &Look,
+    seen: &Probe,
     enrolment: &Enrolment,
 ) -> Result<bool, Fault> {
     let mut command: Cmd = ENROL.evalsha(1);
@@ -183,7 +185,7 @@ pub(in crate::redis) async fn enrol(
         .arg(QUORUM[0])
         .arg(seen.enrolment.as_ref().map(Enrolment::to_string).unwrap_or_default())
         .arg(enrolment.to_string())
-        .arg(gate::life_line(&seen.life))
+        .arg(gate::incarnation_line(&seen.incarnation))
         .arg(u64::try_from(seen.now.as_micros()).unwrap_or(u64::MAX))
         .arg(u64::try_from(SEEN_WITHIN.as_micros()).unwrap_or(u64::MAX));
     let enrol = Call { script: &ENROL, command, slot: 0 };

@@ -1,6 +1,7 @@
 //! A lock at a server: the verbs of its claims, and what an operator may ask.
 //!
-//! - [`claim`]: the verbs. [`member`]: those at a member of a quorum. [`operator`]: who holds a key, and to take it away.
+//! - [`claim`]: the verbs. [`member`]: those at a member of a quorum. [`operator`]: who holds a
+//!   key, and to take it away.
 //! - [`bare`]: the requests of a free key without a client, for benchmarks.
 
 #[cfg(feature = "bench-util")]

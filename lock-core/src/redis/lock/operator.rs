@@ -6,7 +6,6 @@ use redis::FromRedisValue as _;
 use redis::Value;
 
 use crate::backend::Fault;
-use crate::inspect::{Holder, Inspection, Waiter};
 use crate::key::Key;
 use crate::redis::protocol::names::{self, Names};
 use crate::redis::protocol::script::{FORCE_RELEASE, INSPECT, QUORUM_FORCE_RELEASE};
@@ -14,6 +13,7 @@ use crate::redis::topology::Topology;
 use crate::redis::wire::fault;
 use crate::redis::wire::request::Call;
 use crate::token::FencingToken;
+use crate::view::{Holder, Inspection, Waiter};
 
 /// The longest part of a foreign value that an inspection shows.
 const VALUE_SHOWN_MAX: usize = 64;

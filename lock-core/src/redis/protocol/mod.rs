@@ -1,5 +1,5 @@
-//! What is said at the server: names, scripts, and where both are in a cluster. Pure; the contract is
-//! docs/redis.md.
+//! What is said at the server: names, scripts, and where both are in a cluster. Pure; the contract
+//! is docs/redis.md.
 
 pub(in crate::redis) mod names;
 pub(in crate::redis) mod script;

@@ -21,18 +21,18 @@ use redis::{Cmd, FromRedisValue as _, Value};
 use self::script::{ABORT, CLAIM, COMPLETE, PEEK, RIGHTS};
 use super::protocol::script::Script;
 use super::protocol::slots;
+use super::schemes::STORES;
 use super::topology::cluster::{Cluster, Target};
-use super::topology::origin::Origin;
+use super::topology::origin::{Meant, Origin};
 use super::topology::probe;
 use super::wire::connection::Connection;
+use super::wire::fault;
 use super::wire::pool::RedisPool;
 use super::wire::request::{Call, Failure, REQUEST_WITHIN, Request, Unserved};
 use super::wire::sides::Side;
-use super::wire::{fault, url};
-use crate::backend::{Fault, FaultKind};
+use crate::backend::{ConnectError, Fault, FaultKind, StoreUrl};
 use crate::engine::clock;
-use crate::error::ConnectError;
-use crate::idempotency::{
+use crate::records::{
     BoxFuture, ClaimRecord, Claimed, Fingerprint, Found, MARK_TTL, OnUnknown, Outcome,
     RECORD_TTL_MAX, RecordId, RecordStore, Written,
 };
@@ -59,8 +59,9 @@ enum Wire {
 }
 
 impl RedisRecords {
-    /// Connects, and checks that the server will serve every verb. URLs are those of
-    /// [`LockClient::connect`](crate::LockClient::connect) for Redis.
+    /// Connects, and checks that the server will serve every verb. The URLs `redis:`,
+    /// `redis+unix:`, `redis+sentinel:` and `redis+cluster:` are those of
+    /// [`LockClient::connect`](crate::LockClient::connect).
     ///
     /// # Errors
     ///
@@ -72,18 +73,22 @@ impl RedisRecords {
     ///
     /// Nothing is left behind when it is dropped.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
-        if url.starts_with("redis+cluster:") {
-            return Self::connect_cluster(Target::parse(url)?).await.map_err(ConnectError::Store);
-        }
-        let connection = Connection::plain(Origin::parse(url)?.route(), Side::Application);
-        connection.get().await.map_err(ConnectError::Store)?;
-        probe::no_cluster(&connection).await.map_err(ConnectError::Store)?;
+        let connected = match Meant::by(&StoreUrl::parse(url, &STORES)?)? {
+            Meant::Single(origin) => Self::connect_single(&origin).await,
+            Meant::Cluster(target) => Self::connect_cluster(target).await,
+        };
+        connected.map_err(ConnectError::Store)
+    }
+
+    async fn connect_single(origin: &Origin) -> Result<Self, Fault> {
+        let connection = Connection::plain(origin.route(), Side::Application);
+        connection.get().await?;
+        probe::no_cluster(&connection).await?;
         let probe = format!("idem:{{probe-{}}}", clock::random_claim_id());
-        Self { wire: Wire::Own(connection) }.checked(&probe, &[]).await.map_err(ConnectError::Store)
+        Self { wire: Wire::Own(connection) }.checked(&probe, &[]).await
     }
 
     async fn connect_cluster(target: Target) -> Result<Self, Fault> {
-        url::install_tls();
         let session: Arc<str> = clock::random_claim_id().to_string().into();
         let cluster =
             Cluster::connect(target, session.clone(), Arc::default(), Arc::default()).await?;
@@ -239,7 +244,7 @@ impl RecordStore for RedisRecords {
         let mut call = on_record(&COMPLETE, id);
         let (state, payload) = match outcome {
             Outcome::Payload(payload) => ("d", &payload[..]),
-            Outcome::Tombstone => ("t", &[][..]),
+            Outcome::WithoutPayload => ("t", &[][..]),
         };
         call.command.arg(digits(token)).arg(state).arg(payload).arg(millis(ttl));
         Box::pin(async move { reply::written(self.call(call).await?) })

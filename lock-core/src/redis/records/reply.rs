@@ -6,7 +6,7 @@ use bytes::Bytes;
 use redis::{FromRedisValue as _, Value};
 
 use crate::backend::Fault;
-use crate::idempotency::{Claimed, Found, Written};
+use crate::records::{Claimed, Found, Written};
 use crate::redis::wire::fault;
 use crate::token::FencingToken;
 
@@ -15,7 +15,7 @@ enum Reply {
     Absent,
     InFlight { age: Duration, token: FencingToken },
     Done(Bytes),
-    Tombstone,
+    WithoutPayload,
     Mismatch,
     Claimed { replaced: Option<FencingToken> },
     Unknown { age: Duration },
@@ -29,7 +29,7 @@ fn reply(value: Value) -> Option<Reply> {
         0 => Reply::Absent,
         1 => Reply::InFlight { age: age(next()?)?, token: token(next()?)? },
         2 => Reply::Done(payload(next()?)?),
-        3 => Reply::Tombstone,
+        3 => Reply::WithoutPayload,
         4 => Reply::Mismatch,
         5 => {
             let replaced = token(next()?)?;
@@ -61,7 +61,7 @@ pub(super) fn found(value: Value) -> Result<Found, Fault> {
         Some(Reply::Absent) => Found::Absent,
         Some(Reply::InFlight { age, token }) => Found::InFlight { age, token },
         Some(Reply::Done(payload)) => Found::Done(payload),
-        Some(Reply::Tombstone) => Found::Tombstone,
+        Some(Reply::WithoutPayload) => Found::WithoutPayload,
         Some(Reply::Mismatch) => Found::Mismatch,
         Some(Reply::Claimed { .. } | Reply::Unknown { .. }) | None => {
             return Err(fault::strange("a look at a record"));
@@ -74,7 +74,7 @@ pub(super) fn claimed(value: Value) -> Result<Claimed, Fault> {
         Some(Reply::Claimed { replaced }) => Claimed::Claimed { replaced },
         Some(Reply::InFlight { age, token }) => Claimed::InFlight { age, token },
         Some(Reply::Done(payload)) => Claimed::Done(payload),
-        Some(Reply::Tombstone) => Claimed::Tombstone,
+        Some(Reply::WithoutPayload) => Claimed::WithoutPayload,
         Some(Reply::Mismatch) => Claimed::Mismatch,
         Some(Reply::Unknown { age }) => Claimed::Unknown { age },
         Some(Reply::Absent) | None => return Err(fault::strange("a claim of a record")),

@@ -1,13 +1,13 @@
-//! On which terms a member of a quorum is asked: it is looked at over each new connection before
+//! On which terms a member of a quorum is asked: it is probed over each new connection before
 //! anything is attempted over it, and serves under its enrolment only.
 //!
-//! A restart ends all connections, so a server that may have lost writes is always looked at first:
+//! A restart ends all connections, so a server that may have lost writes is always probed first:
 //! its `run_id` is another then, whatever it kept. A deletion by hand shows in the scripts, which
 //! compare the enrolment.
 //!
-//! What is sent over a connection that was not looked at has its scripts compare the `run_id` as
-//! well: over one of a pool, and over that of the other side than the last look, whose turn to look
-//! may never come (see `sides`).
+//! What is sent over a connection that was not probed has its scripts compare the `run_id` as well:
+//! over one of a pool, and over that of the other side than the last probe, whose turn to probe may
+//! never come (see `sides`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,8 +27,8 @@ pub(in crate::redis) struct Gate {
 struct State {
     /// How it is served; `None` if it is no member.
     pass: Option<Pass>,
-    /// The connection over which it was looked at last.
-    looked: Option<Over>,
+    /// The connection over which it was probed last.
+    probed: Option<Over>,
 }
 
 /// On which terms a member is asked.
@@ -37,8 +37,8 @@ pub(in crate::redis) enum Pass {
     Shut,
     Under {
         enrolment: Arc<str>,
-        /// The line of `INFO server` that shows its life.
-        life: Arc<str>,
+        /// The line of `INFO server` that shows its incarnation.
+        incarnation: Arc<str>,
         /// The connection over which that was seen.
         connection: Over,
     },
@@ -55,19 +55,19 @@ impl Gate {
 
     pub(in crate::redis) fn serve_under(&self, enrolment: Option<&Enrolment>) {
         let mut state = self.state();
-        state.pass = Some(match (enrolment, state.looked) {
+        state.pass = Some(match (enrolment, state.probed) {
             (Some(enrolment), Some(connection)) => Pass::Under {
                 enrolment: enrolment.to_string().into(),
-                life: life_line(&enrolment.life).into(),
+                incarnation: incarnation_line(&enrolment.incarnation).into(),
                 connection,
             },
             _ => Pass::Shut,
         });
     }
 
-    /// It was looked at over this connection.
+    /// It was probed over this connection.
     pub(in crate::redis) fn was_looked_at(&self, over: Over) {
-        self.state().looked = Some(over);
+        self.state().probed = Some(over);
     }
 
     /// Whether nothing was checked yet.
@@ -80,7 +80,7 @@ impl Gate {
     }
 }
 
-/// The line of `INFO server` that shows its life.
-pub(in crate::redis) fn life_line(life: &str) -> String {
-    format!("run_id:{life}")
+/// The line of `INFO server` that shows its incarnation.
+pub(in crate::redis) fn incarnation_line(incarnation: &str) -> String {
+    format!("run_id:{incarnation}")
 }

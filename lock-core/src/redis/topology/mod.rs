@@ -23,21 +23,21 @@ use redis::{Cmd, Value};
 
 use self::cluster::{Cluster, Listening};
 use self::gate::Gate;
-use self::origin::Origin;
+use self::origin::{Meant, Origin};
 use self::sentinel::Sentinels;
 use self::single::{Over, SingleServer};
 use super::protocol::names::{self, Names, Owner};
 use super::protocol::script::{RIGHTS, Script};
 use super::protocol::slots;
+use super::wire::fault;
 use super::wire::free::{Answer, Part};
 use super::wire::inbox::Inboxes;
 use super::wire::pool::RedisPool;
 use super::wire::renewals::{Renew, Renewed};
 use super::wire::request::{self, Call, Failure, Request, Unserved, WrongServer};
-use super::wire::{fault, url};
+use crate::backend::Replicas;
 use crate::backend::{ClaimId, Fault, FaultKind};
 use crate::engine::{clock, timeout};
-use crate::options::Replicas;
 
 /// How long a claim that has to wait lets it take until its pushes are heard.
 const HEARD_WITHIN: Duration = Duration::from_millis(300);
@@ -85,11 +85,19 @@ impl Topology {
         }
     }
 
-    /// Connects to one server, or to the one that sentinels name.
+    /// Connects to what a URL means.
     pub(in crate::redis) async fn connect(
-        origin: Origin,
+        meant: Meant,
         pool: Option<RedisPool>,
     ) -> Result<Arc<Self>, Fault> {
+        match meant {
+            Meant::Single(origin) => Self::connect_single(origin, pool).await,
+            Meant::Cluster(target) => Self::connect_cluster(target, pool).await,
+        }
+    }
+
+    /// Connects to one server, or to the one that sentinels name.
+    async fn connect_single(origin: Origin, pool: Option<RedisPool>) -> Result<Arc<Self>, Fault> {
         let this = Self::new(&origin, pool);
         if let Servers::Single(single) = &this.servers {
             single.main.get().await?;
@@ -104,7 +112,7 @@ impl Topology {
     }
 
     /// Connects to a cluster.
-    pub(in crate::redis) async fn connect_cluster(
+    async fn connect_cluster(
         target: cluster::Target,
         pool: Option<RedisPool>,
     ) -> Result<Arc<Self>, Fault> {
@@ -113,7 +121,6 @@ impl Topology {
                         that answered: give the URL alone";
             return Err(Fault::new(FaultKind::Refused, what));
         }
-        url::install_tls();
         let (session, inboxes) = (new_session(), Arc::new(Inboxes::default()));
         let requests = Arc::new(AtomicU64::new(0));
         let cluster =

@@ -1,15 +1,33 @@
-//! Which server a URL means.
+//! Which server, or which cluster, a URL means.
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use redis::Client;
 
-use super::sentinel::{Sentinels, Target};
-use crate::backend::Fault;
-use crate::error::ConnectError;
+use super::cluster;
+use super::sentinel::{self, Sentinels};
+use crate::backend::{ConnectError, Fault, StoreUrl, UrlPart};
+use crate::redis::schemes;
+use crate::redis::wire::access::{self, Access};
 use crate::redis::wire::route::{self, Route};
-use crate::redis::wire::url;
+
+/// What a URL means.
+#[derive(Debug)]
+pub(in crate::redis) enum Meant {
+    Single(Origin),
+    Cluster(cluster::Target),
+}
+
+impl Meant {
+    /// Of a URL of [`schemes::STORES`].
+    pub(in crate::redis) fn by(url: &StoreUrl) -> Result<Self, ConnectError> {
+        if url.scheme() == schemes::CLUSTER.name() {
+            return Ok(Self::Cluster(cluster::Target::of(url)?));
+        }
+        Ok(Self::Single(Origin::of(url)?))
+    }
+}
 
 /// One server at a time.
 #[derive(Debug, Clone)]
@@ -21,13 +39,23 @@ pub(in crate::redis) enum Origin {
 }
 
 impl Origin {
-    /// Reads a URL of one server or of sentinels.
-    pub(in crate::redis) fn parse(url: &str) -> Result<Self, ConnectError> {
-        url::install_tls();
-        if Target::is_meant_by(url) {
-            return Ok(Self::Sentinel(Sentinels::new(Target::parse(url)?)));
+    /// What a URL of one server, or of sentinels, means.
+    fn of(url: &StoreUrl) -> Result<Self, ConnectError> {
+        if url.scheme() == schemes::SENTINEL.name() {
+            return Ok(Self::Sentinel(Sentinels::new(sentinel::Target::of(url)?)));
         }
-        Ok(Self::Server(url::client(url)?.into()))
+        let client = match url.hosts().first() {
+            Some(host) => {
+                let db = access::database_in_path(url)?;
+                Access { db, ..Access::of(url) }.client(host)
+            }
+            None => {
+                let db = url.param("db").unwrap_or_default();
+                let db = access::database(db, UrlPart::Parameters)?;
+                Access { db, ..Access::of(url) }.client_of_socket(url.path())
+            }
+        };
+        Ok(Self::Server(client.map_err(ConnectError::Store)?.into()))
     }
 
     /// How a connection finds it.

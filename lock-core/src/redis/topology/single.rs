@@ -7,8 +7,8 @@ use redis::{Cmd, Value};
 
 use super::origin::Origin;
 use super::pooled::Pooled;
+use crate::backend::Replicas;
 use crate::backend::{Fault, FaultKind};
-use crate::options::Replicas;
 use crate::redis::wire::connection::{Connection, Current};
 use crate::redis::wire::free::{Asking, FreeKeys};
 use crate::redis::wire::inbox::Inboxes;

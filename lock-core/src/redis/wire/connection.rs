@@ -18,8 +18,8 @@ use super::route::Route;
 use super::sides::{self, Home, Side};
 use super::{fault, hello};
 use crate::backend::Fault;
+use crate::backend::Replicas;
 use crate::engine::{clock, timeout};
-use crate::options::Replicas;
 use crate::proto::{FAULT_PAUSES, RECONNECT_PAUSES};
 
 /// Requests that may wait to be written.
@@ -82,8 +82,8 @@ impl Current {
     }
 }
 
-/// With more holds than this, none is tracked: what that costs the server is as much again as to renew
-/// them.
+/// With more holds than this, none is tracked: what that costs the server is as much again as to
+/// renew them.
 const TRACKED_MAX: usize = 10_000;
 
 /// The pause between two tries to reach a server that another may succeed.

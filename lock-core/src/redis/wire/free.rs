@@ -1,4 +1,5 @@
-//! Attempts on free keys, and releases of those that nobody waits for, of several claims in one call.
+//! Attempts on free keys, and releases of those that nobody waits for, of several claims in one
+//! call.
 //!
 //! A claim that finds few others asking asks alone, and at once. Where more are under way, those
 //! that come then are sent together by a task, two calls at a time: so the more a client asks, the
@@ -25,11 +26,12 @@ use crate::engine::timeout;
 use crate::redis::protocol::names::{Names, Owner};
 use crate::redis::protocol::script::MANY;
 
-/// With so many requests under way, the next go together. With fewer a call for several costs more than
-/// it saves: they wait for it, and a task is woken for them.
+/// With so many requests under way, the next go together. With fewer a call for several costs more
+/// than it saves: they wait for it, and a task is woken for them.
 const CROWD: usize = 32;
 
-/// Calls for several that are under way at most: while the server works on one, the next is on its way.
+/// Calls for several that are under way at most: while the server works on one, the next is on its
+/// way.
 const CALLS_MAX: usize = 2;
 
 /// Claims per call at most, so that none holds the server up.

@@ -10,28 +10,28 @@ use hashbrown::HashTable;
 use redis::{PushInfo, PushKind, Value};
 
 use crate::backend::{Change, ClaimId};
-use crate::proto::FenceRange;
 use crate::redis::protocol::names;
+use crate::token::TokenBlock;
 
 /// What was pushed to one claim and not looked at yet. Every held key has one.
 #[derive(Debug)]
 pub(in crate::redis) struct Inbox {
     /// The claim, in halves: whole, it would be aligned as 16 bytes are.
     claim: [u64; 2],
-    news: Mutex<News>,
+    events: Mutex<Events>,
 }
 
 /// A hand-off as it was pushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::redis) struct Handed {
-    pub(in crate::redis) fences: FenceRange,
+    pub(in crate::redis) tokens: TokenBlock,
     pub(in crate::redis) wanted: bool,
     /// In which it was pushed: once that is over, it does not count.
     pub(in crate::redis) term: u64,
 }
 
 #[derive(Debug, Default)]
-struct News {
+struct Events {
     /// On the heap, as a claim that is held has none.
     handed: Option<Box<Handed>>,
     wanted: bool,
@@ -61,11 +61,11 @@ impl Why {
     }
 }
 
-impl News {
+impl Events {
     /// Keeps the hand-off of the later term, and of one term that with the greater tokens: pushes of
     /// two connections may cross.
     fn hand(&mut self, handed: Handed) {
-        let order = |it: Handed| (it.term, it.fences.first());
+        let order = |it: Handed| (it.term, it.tokens.first());
         if self.handed.as_ref().is_none_or(|old| order(**old) < order(handed)) {
             self.handed = Some(Box::new(handed));
         }
@@ -80,47 +80,47 @@ impl News {
 
 impl Inbox {
     fn new(claim: ClaimId) -> Self {
-        Self { claim: halves(claim), news: Mutex::default() }
+        Self { claim: halves(claim), events: Mutex::default() }
     }
 
     fn hash(&self) -> u64 {
         self.claim[0]
     }
 
-    fn news(&self) -> MutexGuard<'_, News> {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    fn events(&self) -> MutexGuard<'_, Events> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether there is another server, which was not asked yet.
     pub(in crate::redis) fn is_elsewhere(&self) -> bool {
-        self.news().ask == Some(Why::Elsewhere)
+        self.events().ask == Some(Why::Elsewhere)
     }
 
     /// Takes the hand-off that was pushed. The store is asked if there is none.
     pub(in crate::redis) fn handed(&self) -> Option<Handed> {
-        let mut news = self.news();
-        news.ask = None;
-        news.handed.take().map(|handed| *handed)
+        let mut events = self.events();
+        events.ask = None;
+        events.handed.take().map(|handed| *handed)
     }
 
     /// Whether it was told that others want the key, and forgot it not yet.
     pub(in crate::redis) fn is_wanted(&self) -> bool {
-        self.news().wanted
+        self.events().wanted
     }
 
     /// Forgets that others want the key, if that was told: the store is about to be asked.
     pub(in crate::redis) fn clear_wanted(&self) -> bool {
-        let mut news = self.news();
-        news.ask = None;
-        std::mem::take(&mut news.wanted)
+        let mut events = self.events();
+        events.ask = None;
+        std::mem::take(&mut events.wanted)
     }
 
     /// Puts something in, and has the claim look.
-    fn put(&self, what: impl FnOnce(&mut News)) {
-        let mut news = self.news();
-        what(&mut news);
-        let waker = news.waker.take();
-        drop(news);
+    fn put(&self, what: impl FnOnce(&mut Events)) {
+        let mut events = self.events();
+        what(&mut events);
+        let waker = events.waker.take();
+        drop(events);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -128,26 +128,26 @@ impl Inbox {
 
     /// Has the claim ask, whatever was pushed to it.
     fn stir(&self, why: Why) {
-        self.put(|news| {
-            (news.handed, news.wanted, news.ask) = (None, false, news.ask.max(Some(why)));
+        self.put(|events| {
+            (events.handed, events.wanted, events.ask) = (None, false, events.ask.max(Some(why)));
         });
     }
 
     /// Has the claim ask.
     fn tell(&self) {
-        self.put(|news| {
-            news.ask.get_or_insert(Why::Told);
+        self.put(|events| {
+            events.ask.get_or_insert(Why::Told);
         });
     }
 
     /// Whether there is something that `holding` claims or waiting ones care for. For one who
     /// listens: the last to poll is woken.
     pub(in crate::redis) fn poll_changed(&self, holding: bool, cx: &Context<'_>) -> Poll<Change> {
-        let mut news = self.news();
-        if let Some(change) = news.change(holding) {
+        let mut events = self.events();
+        if let Some(change) = events.change(holding) {
             return Poll::Ready(change);
         }
-        match &mut news.waker {
+        match &mut events.waker {
             Some(waker) => waker.clone_from(cx.waker()),
             none => *none = Some(cx.waker().clone()),
         }
@@ -298,7 +298,8 @@ impl Inboxes {
         self.deliver_in(0, push);
     }
 
-    /// Delivers a push that came in a term. Runs on the task of the connection: short, and without waiting.
+    /// Delivers a push that came in a term. Runs on the task of the connection: short, and without
+    /// waiting.
     pub(in crate::redis) fn deliver_in(&self, term: u64, push: &PushInfo) {
         if !matches!(push.kind, PushKind::Message | PushKind::SMessage) {
             return;
@@ -309,8 +310,8 @@ impl Inboxes {
             // Of a claim that is gone already: the store finds out by the lease.
             let Some(inbox) = self.get(claim) else { return };
             match what {
-                What::Handed(handed) => inbox.put(|news| news.hand(Handed { term, ..handed })),
-                What::Wanted => inbox.put(|news| news.wanted = true),
+                What::Handed(handed) => inbox.put(|events| events.hand(Handed { term, ..handed })),
+                What::Wanted => inbox.put(|events| events.wanted = true),
                 What::Ask => inbox.tell(),
             }
         }
@@ -332,8 +333,8 @@ fn parse(message: &[u8]) -> Option<(ClaimId, What)> {
     let claim = names::claim_of(words.next()?.as_bytes())?;
     let what = match verb {
         "g" => {
-            let fences = FenceRange::new(words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-            What::Handed(Handed { fences, wanted: words.next()? == "1", term: 0 })
+            let tokens = TokenBlock::new(words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+            What::Handed(Handed { tokens, wanted: words.next()? == "1", term: 0 })
         }
         "w" => What::Wanted,
         "a" => What::Ask,
@@ -366,7 +367,7 @@ mod tests {
         for order in [[(1, 9), (2, 5)], [(2, 5), (1, 9)]] {
             order.iter().for_each(|(term, first)| inboxes.deliver_in(*term, &push(*first)));
             let handed = inbox.handed().unwrap();
-            assert_eq!((handed.term, handed.fences.first()), (2, Some(5)));
+            assert_eq!((handed.term, handed.tokens.first()), (2, Some(5)));
         }
     }
 
@@ -385,7 +386,7 @@ mod tests {
             assert!(inbox.is_elsewhere());
         }
         assert_eq!(inbox.handed(), None);
-        let left = [true, false].map(|holding| inbox.news().change(holding));
+        let left = [true, false].map(|holding| inbox.events().change(holding));
         assert!(left == [None, None] && !inbox.is_elsewhere());
     }
 
@@ -408,7 +409,7 @@ mod tests {
     fn messages_are_read_and_others_passed_over() {
         let claim = ClaimId::from_bits(5);
         let owner = names::Owner { claim, session: "ab", of_quorum: false };
-        let handed = Handed { fences: FenceRange::new(7, 9), wanted: true, term: 0 };
+        let handed = Handed { tokens: TokenBlock::new(7, 9), wanted: true, term: 0 };
         let message = format!("g {owner} 7 9 1");
         assert_eq!(parse(message.as_bytes()), Some((claim, What::Handed(handed))));
         assert_eq!(parse(format!("w {owner}").as_bytes()), Some((claim, What::Wanted)));

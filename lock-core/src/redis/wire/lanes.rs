@@ -14,9 +14,9 @@ use super::connection::Connection;
 use super::request::{Failure, REQUEST_WITHIN, Unserved};
 use super::route::Route;
 use super::sides::Side;
+use crate::backend::Replicas;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::{clock, timeout};
-use crate::options::Replicas;
 
 /// Connections at most. Each serves hundreds of attempts a second while the replicas are well, and
 /// one to a thousand when they are not.

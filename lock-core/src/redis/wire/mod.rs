@@ -1,6 +1,6 @@
 //! One server, wherever it is: connections that come back, and what goes over them.
 //!
-//! - [`route`]: where a connection leads. [`url`]: from a URL to a server.
+//! - [`route`]: where a connection leads. [`access`]: as whom, and how.
 //! - [`connection`]: one that comes back. [`request`]: what is sent over it, and what comes of it.
 //! - [`sides`]: what the conductor has for itself.
 //! - [`inbox`]: pushes, by claim. [`hello`]: what is said first.
@@ -9,6 +9,7 @@
 //! - [`pool`]: an application's own connections.
 //! - [`fault`]: what an error means.
 
+pub(in crate::redis) mod access;
 mod batch;
 pub(in crate::redis) mod connection;
 #[cfg(test)]
@@ -27,4 +28,3 @@ pub(in crate::redis) mod renewals;
 pub(in crate::redis) mod request;
 pub(in crate::redis) mod route;
 pub(in crate::redis) mod sides;
-pub(in crate::redis) mod url;

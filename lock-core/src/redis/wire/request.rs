@@ -8,9 +8,9 @@ use redis::{Cmd, FromRedisValue as _, RedisError, Value};
 use tokio::runtime::Handle;
 
 use super::fault;
+use crate::backend::Replicas;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::{clock, timeout};
-use crate::options::Replicas;
 use crate::redis::protocol::script::Script;
 
 /// How long one request, or one connect, may take.

@@ -61,5 +61,6 @@ pub(in crate::redis) fn to(server: Client) -> Arc<dyn Route> {
 /// To a server of a test.
 #[cfg(test)]
 pub(in crate::redis) fn to_port(port: u16) -> Arc<dyn Route> {
-    to(super::url::client(&format!("redis://127.0.0.1:{port}")).expect("a URL"))
+    let at = crate::backend::url::Host::new("127.0.0.1", port);
+    to(super::access::Access::default().client(&at).expect("a client"))
 }

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
 use crate::backend::{
-    Attempt, Backend, Claim, ClaimId, Fault, Grant, Mode, Promises, Renewal, Terms, Withdrawal,
+    Attempt, Backend, Capabilities, Claim, ClaimId, Fault, Grant, Mode, Renewal, Terms, Withdrawal,
 };
 use crate::engine::clock;
-use crate::inspect::Inspection;
 use crate::key::Key;
 use crate::test_util::any::AnyBackend;
 use crate::test_util::subject::Subject;
+use crate::view::Inspection;
 
 /// Tokens that a claim asks for.
 const FENCES: u32 = 16;
@@ -89,8 +89,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn promises(&self) -> Promises {
-        Backend::promises(&self.backend)
+    pub(super) fn capabilities(&self) -> Capabilities {
+        Backend::capabilities(&self.backend)
     }
 
     /// A claim that waits, with a lease that does not end by itself here.
@@ -103,12 +103,12 @@ impl Process {
         lease: Duration,
         name: &'static str,
     ) -> Asker<impl Claim + use<>> {
-        Asker::new(&self.backend, &self.key, lease, None, name)
+        Asker::new(&self.backend, &self.key, lease, true, name)
     }
 
-    /// A claim that must not wait.
-    pub(super) fn impatient(&self, name: &'static str) -> Asker<impl Claim + use<>> {
-        Asker::new(&self.backend, &self.key, LONG, Some(Duration::ZERO), name)
+    /// A claim that may not stand in line.
+    pub(super) fn unqueued(&self, name: &'static str) -> Asker<impl Claim + use<>> {
+        Asker::new(&self.backend, &self.key, LONG, false, name)
     }
 
     pub(super) async fn inspect(&self) -> Inspection {
@@ -145,15 +145,15 @@ impl<C: Claim> Asker<C> {
         backend: &B,
         key: &Key,
         lease: Duration,
-        patience: Option<Duration>,
+        queues: bool,
         name: &'static str,
     ) -> Self {
         let id = clock::random_claim_id();
         let terms = Terms {
             lease,
             mode: Mode::Exclusive,
-            fences: FENCES,
-            patience,
+            tokens_max: FENCES,
+            queues,
             name: None,
             replicas: None,
         };

@@ -1,5 +1,5 @@
-//! Having the key taken away. Where [`Promises::force_release`](crate::Promises) does not hold,
-//! trying is refused and nothing else is checked.
+//! Having the key taken away. Where [`Capabilities::force_release`](crate::Capabilities) does not
+//! hold, trying is refused and nothing else is checked.
 
 use tokio::time::timeout;
 
@@ -9,7 +9,7 @@ use crate::test_util::subject::Subject;
 
 /// Whether there is something to check; if not, trying must be refused.
 async fn is_promised(process: &Process) -> bool {
-    if process.promises().force_release {
+    if process.capabilities().force_release {
         return true;
     }
     match process.backend.force_release(&process.key).await {
@@ -32,19 +32,19 @@ pub async fn a_key_is_taken_from_its_holder_and_handed_to_the_next(subject: &dyn
     let before = old.takes().await;
     next.is_blocked().await;
     last.is_blocked().await;
-    if one.promises().push {
+    if one.capabilities().push {
         // So that it has no other news than what comes next.
         drop(timeout(case.soon(), old.claim.changed()).await);
     }
     eventually("another waits", case.soon(), async || old.renews().await.wanted).await;
     assert!(three.forces().await, "somebody holds the key");
-    if one.promises().push {
+    if one.capabilities().push {
         old.is_told(case.soon(), "the old holder was not told").await;
         next.is_told(case.soon(), "the next holder was not told").await;
     }
     assert_eq!(old.renewal().await, Renewal::Lost, "it was taken away");
     let grant = next.is_granted(case.soon()).await;
-    assert!(!one.promises().fencing || grant.fences.first() > before.fences.last());
+    assert!(!one.capabilities().fencing || grant.tokens.first() > before.tokens.last());
     old.leaves().await;
     assert!(next.holds_in(&three.inspect().await), "the old holder's farewell is not its own");
     next.renews().await;
@@ -67,9 +67,9 @@ pub async fn a_key_that_was_taken_away_with_nobody_in_line_is_free(subject: &dyn
     assert!(two.forces().await, "somebody holds the key");
     assert!(!two.forces().await, "nobody holds the key any more");
     case.is_free(&two).await;
-    let mut new = two.impatient("the new");
+    let mut new = two.unqueued("the new");
     let grant = new.takes().await;
-    assert!(!one.promises().fencing || grant.fences.first() > before.fences.last());
+    assert!(!one.capabilities().fencing || grant.tokens.first() > before.tokens.last());
     assert_eq!(old.renewal().await, Renewal::Lost, "it was taken away");
     old.leaves().await;
     new.renews().await;

@@ -23,7 +23,7 @@ pub async fn a_lease_that_nobody_renews_ends_and_the_next_in_line_is_granted(
     next.is_blocked().await;
     let grant = next.is_granted(case.a_lease_later()).await;
     assert!(clock::now() >= safe_until, "granted while the holder's lease was good");
-    assert!(!one.promises().fencing || grant.fences.first() > before.fences.last());
+    assert!(!one.capabilities().fencing || grant.tokens.first() > before.tokens.last());
     assert_eq!(silent.renewal().await, Renewal::Lost);
     assert_eq!(silent.renewal().await, Renewal::Lost, "a lost claim stays lost");
     silent.leaves().await;
@@ -86,7 +86,7 @@ pub async fn a_holder_whose_process_died_is_followed(subject: &dyn Subject) {
     drop(dead);
     one.dies(subject);
     let grant = next.is_granted(case.a_lease_later()).await;
-    assert!(!two.promises().fencing || grant.fences.first() > before.fences.last());
+    assert!(!two.capabilities().fencing || grant.tokens.first() > before.tokens.last());
     next.renews().await;
     next.releases().await;
     case.is_free(&two).await;

@@ -31,7 +31,7 @@ pub async fn one_claim_holds_a_key_at_a_time(subject: &dyn Subject) {
     let within = case.soon() * 4;
     let mut claims = JoinSet::new();
     let first = case.process().await;
-    let fencing = first.promises().fencing;
+    let fencing = first.capabilities().fencing;
     for _ in 0..PROCESSES {
         let process = case.process().await;
         for _ in 0..CLAIMS {
@@ -52,9 +52,9 @@ pub async fn one_claim_holds_a_key_at_a_time(subject: &dyn Subject) {
                         if clock::now() < until {
                             assert_eq!(other, None, "two claims hold the key");
                             inside.until = Some(until);
-                            let first = grant.fences.first().unwrap_or(0);
+                            let first = grant.tokens.first().unwrap_or(0);
                             assert!(!fencing || first > inside.last, "{grant:?} is not above");
-                            inside.last = inside.last.max(grant.fences.last().unwrap_or(0));
+                            inside.last = inside.last.max(grant.tokens.last().unwrap_or(0));
                         }
                         inside.grants += 1;
                     }
@@ -73,11 +73,11 @@ pub async fn one_claim_holds_a_key_at_a_time(subject: &dyn Subject) {
     case.is_free(&first).await;
 }
 
-/// Where [`Promises::fifo`](crate::Promises) holds; nothing is checked elsewhere.
+/// Where [`Capabilities::fifo`](crate::Capabilities) holds; nothing is checked elsewhere.
 pub async fn claims_are_granted_in_their_order_of_arrival(subject: &dyn Subject) {
     let case = Case::new(subject, "fifo");
     let one = case.process().await;
-    if !one.promises().fifo {
+    if !one.capabilities().fifo {
         return;
     }
     let mut holder = one.claim("the holder");
@@ -119,11 +119,11 @@ pub async fn a_withdrawal_hands_the_key_to_the_next_in_line(subject: &dyn Subjec
     let before = holder.takes().await;
     next.is_blocked().await;
     holder.releases().await;
-    if one.promises().push {
+    if one.capabilities().push {
         next.is_told(case.soon(), "the hand-off was not pushed").await;
     }
     let grant = next.is_granted(case.soon()).await;
-    assert!(!one.promises().fencing || grant.fences.first() > before.fences.last());
+    assert!(!one.capabilities().fencing || grant.tokens.first() > before.tokens.last());
     assert!(!grant.wanted, "nobody waits any more");
     // A grant that was handed on may be short at first; a renewal makes it whole.
     assert!(next.renews().await.valid_for >= case.lease());
@@ -133,18 +133,18 @@ pub async fn a_withdrawal_hands_the_key_to_the_next_in_line(subject: &dyn Subjec
     case.is_free(&one).await;
 }
 
-/// Where [`Promises::fifo`](crate::Promises) holds: a key that is handed on is never free.
+/// Where [`Capabilities::fifo`](crate::Capabilities) holds: a key that is handed on is never free.
 pub async fn a_claim_that_comes_late_does_not_overtake_a_hand_off(subject: &dyn Subject) {
     let case = Case::new(subject, "overtaking");
     let (one, two) = (case.process().await, case.process().await);
-    if !one.promises().fifo {
+    if !one.capabilities().fifo {
         return;
     }
     let (mut holder, mut next) = (one.claim("the holder"), two.claim("the next"));
     holder.takes().await;
     next.is_blocked().await;
     holder.releases().await;
-    let mut late = one.impatient("the latecomer");
+    let mut late = one.unqueued("the latecomer");
     late.is_blocked().await;
     next.is_granted(case.soon()).await;
     next.releases().await;
@@ -232,10 +232,10 @@ pub async fn withdrawing_again_changes_nothing(subject: &dyn Subject) {
 }
 
 /// It is not wanted, not waited for, and never granted after it was told "blocked".
-pub async fn without_patience_a_claim_never_joins_the_line(subject: &dyn Subject) {
-    let case = Case::new(subject, "no patience");
+pub async fn a_claim_that_may_not_queue_never_joins_the_line(subject: &dyn Subject) {
+    let case = Case::new(subject, "not queued");
     let (one, two) = (case.process().await, case.process().await);
-    let (mut holder, mut hasty) = (one.claim("the holder"), two.impatient("the hasty"));
+    let (mut holder, mut hasty) = (one.claim("the holder"), two.unqueued("the hasty"));
     holder.takes().await;
     for _ in 0..2 {
         hasty.is_blocked().await;

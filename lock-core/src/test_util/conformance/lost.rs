@@ -11,7 +11,7 @@ const LEASE: Duration = Duration::from_secs(60);
 /// A claim whose replies the script can lose.
 pub(super) async fn lossy(case: &Case<'_>) -> (Asker<impl Claim + use<>>, Script) {
     let (backend, script) = Scripted::new(case.process().await.backend);
-    (Asker::new(&backend, &case.key, LEASE, None, "the unlucky"), script)
+    (Asker::new(&backend, &case.key, LEASE, true, "the unlucky"), script)
 }
 
 /// The same claim is found again by its id: it holds the key once, under the same tokens or later
@@ -24,7 +24,7 @@ pub async fn an_attempt_whose_reply_was_lost_is_granted_when_it_asks_again(subje
     let again = unlucky.takes().await;
     match script.calls()[0].reply {
         Some(Reply::Attempt(Attempt::Granted(lost))) => {
-            assert!(again.fences.first() >= lost.fences.first());
+            assert!(again.tokens.first() >= lost.tokens.first());
         }
         lost => panic!("a free key was not granted: {lost:?}"),
     }
@@ -47,7 +47,7 @@ pub async fn a_place_in_the_line_whose_reply_was_lost_is_taken_once(subject: &dy
     unlucky.is_blocked().await;
     let waiters = one.inspect().await.waiters;
     assert_eq!(waiters.len(), 2, "{waiters:?}");
-    if one.promises().fifo {
+    if one.capabilities().fifo {
         assert!(unlucky.is(&waiters[0].claim) && last.is(&waiters[1].claim), "{waiters:?}");
     }
     last.leaves().await;
@@ -75,7 +75,7 @@ pub async fn a_renewal_whose_reply_was_lost_can_be_repeated(subject: &dyn Subjec
             Some(Reply::Renewal(Renewal::Held(grant))) => grant,
             _ => continue,
         };
-        assert!(!one.promises().fencing || grant.fences.first() > before.fences.last());
+        assert!(!one.capabilities().fencing || grant.tokens.first() > before.tokens.last());
     }
     next.releases().await;
     case.is_free(&one).await;
@@ -102,10 +102,10 @@ pub async fn a_withdrawal_whose_reply_was_lost_has_freed_the_key(subject: &dyn S
 pub async fn an_attempt_whose_reply_was_lost_leaves_nothing_when_withdrawn(subject: &dyn Subject) {
     let case = Case::new(subject, "lost and withdrawn");
     let one = case.process().await;
-    for patience in [None, Some(Duration::ZERO)] {
+    for queues in [true, false] {
         for held in [false, true] {
             let (backend, script) = Scripted::new(case.process().await.backend);
-            let mut unlucky = Asker::new(&backend, &case.key, LEASE, patience, "the unlucky");
+            let mut unlucky = Asker::new(&backend, &case.key, LEASE, queues, "the unlucky");
             let mut holder = one.claim("the holder");
             if held {
                 holder.takes().await;
@@ -120,7 +120,7 @@ pub async fn an_attempt_whose_reply_was_lost_leaves_nothing_when_withdrawn(subje
                 unlucky.releases().await;
             }
             case.is_free(&one).await;
-            let mut next = one.impatient("the next");
+            let mut next = one.unqueued("the next");
             next.takes().await;
             next.releases().await;
         }

@@ -44,7 +44,7 @@ macro_rules! __conformance_properties {
             a_waiter_whose_process_died_is_passed_over
             a_waiter_that_hangs_is_passed_over
             withdrawing_again_changes_nothing
-            without_patience_a_claim_never_joins_the_line
+            a_claim_that_may_not_queue_never_joins_the_line
             a_lease_that_nobody_renews_ends_and_the_next_in_line_is_granted
             a_renewed_lease_goes_on
             a_renewal_after_the_lease_ended_is_lost

@@ -15,7 +15,7 @@ pub async fn a_holder_learns_that_others_wait_and_that_they_are_gone(subject: &d
     assert!(!holder.renews().await.wanted);
     for _ in 0..2 {
         waiter.is_blocked().await;
-        if one.promises().push {
+        if one.capabilities().push {
             holder.is_told(case.soon(), "the holder was not told that another waits").await;
         }
         // The first members of a quorum to answer may be those that have not told yet.
@@ -32,7 +32,7 @@ pub async fn a_holder_learns_that_others_wait_and_that_they_are_gone(subject: &d
 pub async fn a_change_is_told_until_the_store_was_asked(subject: &dyn Subject) {
     let case = Case::new(subject, "changed");
     let (one, two) = (case.process().await, case.process().await);
-    if !one.promises().push {
+    if !one.capabilities().push {
         return;
     }
     let (mut holder, mut next) = (one.claim("the holder"), two.claim("the next"));

@@ -1,5 +1,5 @@
-//! Being asked to give the key up. Where [`Promises::revocation`](crate::Promises) does not hold,
-//! asking is refused and nothing else is checked.
+//! Being asked to give the key up. Where [`Capabilities::revocation`](crate::Capabilities) does not
+//! hold, asking is refused and nothing else is checked.
 
 use super::drive::{Case, Process, eventually, is_lost};
 use super::lost::lossy;
@@ -9,7 +9,7 @@ use crate::test_util::subject::Subject;
 
 /// Whether there is something to check; if not, asking must be refused.
 async fn is_promised(process: &Process) -> bool {
-    if process.promises().revocation {
+    if process.capabilities().revocation {
         return true;
     }
     match process.backend.request_revoke(&process.key).await {
@@ -30,7 +30,7 @@ pub async fn a_holder_is_asked_to_give_the_key_up_and_is_told(subject: &dyn Subj
     assert!(!holder.takes().await.revoke_requested);
     assert!(!holder.renews().await.revoke_requested, "nobody asked");
     assert!(two.asks_to_give_up().await, "somebody holds the key");
-    if one.promises().push {
+    if one.capabilities().push {
         holder.is_told(case.soon(), "the holder was not told that somebody asked").await;
     }
     let what = "the holder's renewal says that somebody asked";
@@ -79,7 +79,7 @@ pub async fn a_reply_that_was_lost_does_not_take_the_request_with_it(subject: &d
             is_lost(unlucky.claim.attempt().await);
             assert!(one.asks_to_give_up().await, "the attempt took the key");
             let grant = unlucky.takes().await;
-            if !grant.revoke_requested && one.promises().push {
+            if !grant.revoke_requested && one.capabilities().push {
                 let why = "neither the grant nor a push tells that somebody asked";
                 unlucky.is_told(case.soon(), why).await;
             }

@@ -1,4 +1,5 @@
-//! Fencing tokens. Nothing is checked where [`Promises::fencing`](crate::Promises) does not hold.
+//! Fencing tokens. Nothing is checked where [`Capabilities::fencing`](crate::Capabilities) does not
+//! hold.
 
 use super::drive::Case;
 use crate::backend::Grant;
@@ -11,7 +12,7 @@ struct Given(u64);
 impl Given {
     /// The tokens of a grant are above all before them. A renewal of a hold may repeat its own.
     fn add(&mut self, grant: Grant) {
-        let (first, last) = (grant.fences.first(), grant.fences.last());
+        let (first, last) = (grant.tokens.first(), grant.tokens.last());
         let first = first.unwrap_or_else(|| panic!("{grant:?} has no token"));
         assert!(first > self.0, "token {first} after {}", self.0);
         self.0 = last.unwrap_or(first);
@@ -22,7 +23,7 @@ impl Given {
 pub async fn tokens_grow_with_every_grant_of_a_key(subject: &dyn Subject) {
     let case = Case::new(subject, "tokens");
     let (one, two) = (case.process().await, case.process().await);
-    if !one.promises().fencing {
+    if !one.capabilities().fencing {
         return;
     }
     let mut given = Given::default();
@@ -36,7 +37,7 @@ pub async fn tokens_grow_with_every_grant_of_a_key(subject: &dyn Subject) {
         given.add(holder.takes().await);
         next.is_blocked().await;
         if round % 3 == 0 {
-            let renewed = holder.renews().await.fences;
+            let renewed = holder.renews().await.tokens;
             given.0 = given.0.max(renewed.last().unwrap_or(0));
         }
         if lease.is_none() {
@@ -52,7 +53,7 @@ pub async fn tokens_grow_with_every_grant_of_a_key(subject: &dyn Subject) {
 /// Keys that come and go do not disturb each other.
 pub async fn tokens_of_many_keys_grow_key_by_key(subject: &dyn Subject) {
     let case = Case::new(subject, "tokens of many");
-    if !case.process().await.promises().fencing {
+    if !case.process().await.capabilities().fencing {
         return;
     }
     let mut keys = Vec::new();

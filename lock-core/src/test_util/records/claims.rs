@@ -138,12 +138,12 @@ pub async fn a_claim_under_a_smaller_token_finds_the_execution_in_flight(
     assert_eq!(claimed, Claimed::Claimed { replaced: Some(token(great)) });
 }
 
-/// Whether in flight, completed or a tombstone: what was asked for otherwise is told so, and the
-/// record is as it was.
+/// Whether in flight, or completed with a payload or without: what was asked for otherwise is told
+/// so, and the record is as it was.
 pub async fn another_fingerprint_is_a_mismatch_and_leaves_the_record_alone(
     subject: &dyn RecordSubject,
 ) {
-    for outcome in [None, Some(payload("done")), Some(Outcome::Tombstone)] {
+    for outcome in [None, Some(payload("done")), Some(Outcome::WithoutPayload)] {
         let process = Process::open(subject, fresh_id()).await;
         process.claim_free(7).await;
         if let Some(outcome) = &outcome {

@@ -22,7 +22,7 @@ pub async fn a_record_in_flight_ends_with_its_life(subject: &dyn RecordSubject) 
 
 /// An outcome is gone after its life, not before, and a new claim is granted.
 pub async fn a_completed_record_ends_with_its_life(subject: &dyn RecordSubject) {
-    for outcome in [payload("done"), Outcome::Tombstone] {
+    for outcome in [payload("done"), Outcome::WithoutPayload] {
         let process = Process::open(subject, fresh_id()).await;
         process.claim_free(7).await;
         let begun = clock::now();

@@ -65,7 +65,7 @@ macro_rules! __record_conformance_properties {
             records_of_two_ids_do_not_touch_one_another
             an_age_is_the_time_since_the_claim
             a_completed_record_gives_its_payload_back_byte_for_byte
-            a_tombstone_has_nothing_to_replay_and_nothing_runs_again
+            an_outcome_without_payload_has_nothing_to_replay_and_nothing_runs_again
             a_completion_whose_reply_was_lost_is_answered_the_same_when_it_asks_again
             the_first_outcome_of_an_execution_stays
             a_completion_after_another_took_over_is_stale_and_dropped

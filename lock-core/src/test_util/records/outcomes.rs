@@ -24,21 +24,23 @@ pub async fn a_completed_record_gives_its_payload_back_byte_for_byte(subject: &d
     }
 }
 
-/// A tombstone is no empty payload.
-pub async fn a_tombstone_has_nothing_to_replay_and_nothing_runs_again(subject: &dyn RecordSubject) {
+/// An outcome without payload is not one with an empty payload.
+pub async fn an_outcome_without_payload_has_nothing_to_replay_and_nothing_runs_again(
+    subject: &dyn RecordSubject,
+) {
     let process = Process::open(subject, fresh_id()).await;
     process.claim_free(7).await;
-    assert_eq!(process.complete(7, &Outcome::Tombstone).await, Written::Yes);
-    assert_eq!(process.peek().await, Found::Tombstone);
-    assert_eq!(process.claim(9).await, Claimed::Tombstone);
-    assert_eq!(process.refusing().claim(9).await, Claimed::Tombstone);
+    assert_eq!(process.complete(7, &Outcome::WithoutPayload).await, Written::Yes);
+    assert_eq!(process.peek().await, Found::WithoutPayload);
+    assert_eq!(process.claim(9).await, Claimed::WithoutPayload);
+    assert_eq!(process.refusing().claim(9).await, Claimed::WithoutPayload);
 }
 
 /// The same outcome under the same token is written once and acknowledged each time.
 pub async fn a_completion_whose_reply_was_lost_is_answered_the_same_when_it_asks_again(
     subject: &dyn RecordSubject,
 ) {
-    for outcome in [payload("done"), payload(""), Outcome::Tombstone] {
+    for outcome in [payload("done"), payload(""), Outcome::WithoutPayload] {
         let process = Process::open(subject, fresh_id()).await;
         process.claim_free(7).await;
         for _ in 0..3 {
@@ -50,8 +52,8 @@ pub async fn a_completion_whose_reply_was_lost_is_answered_the_same_when_it_asks
 /// Another outcome under the token of a completed execution is stale.
 pub async fn the_first_outcome_of_an_execution_stays(subject: &dyn RecordSubject) {
     for (first, found, others) in [
-        (payload("one"), Found::Done("one".into()), [payload("two"), Outcome::Tombstone]),
-        (Outcome::Tombstone, Found::Tombstone, [payload("two"), payload("")]),
+        (payload("one"), Found::Done("one".into()), [payload("two"), Outcome::WithoutPayload]),
+        (Outcome::WithoutPayload, Found::WithoutPayload, [payload("two"), payload("")]),
     ] {
         let process = Process::open(subject, fresh_id()).await;
         process.claim_free(7).await;
@@ -71,7 +73,7 @@ pub async fn a_completion_after_another_took_over_is_stale_and_dropped(
     let (late, next) = (Process::open(subject, id).await, Process::open(subject, id).await);
     late.claim_free(7).await;
     assert_eq!(next.claim(8).await, Claimed::Claimed { replaced: Some(token(7)) });
-    for outcome in [payload("late"), Outcome::Tombstone] {
+    for outcome in [payload("late"), Outcome::WithoutPayload] {
         assert_eq!(late.complete(7, &outcome).await, Written::Stale);
     }
     Process::assert_in_flight(&next.peek().await, 8);

@@ -75,6 +75,7 @@ struct Pools {
     duplicates: Pool,
 }
 
+/// Those of one kind.
 #[derive(Debug, Default)]
 struct Pool {
     requests: usize,

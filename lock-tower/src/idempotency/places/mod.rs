@@ -1,5 +1,5 @@
-//! How many requests may be in memory that do not run yet, apart for each record and each scope:
-//! one tenant's duplicates and slow uploads keep no other tenant out.
+//! How many requests may be in memory that do not run yet. They are counted for each record and
+//! each scope, so one tenant's duplicates and slow uploads keep no other tenant out.
 
 mod book;
 mod metered;
@@ -28,6 +28,7 @@ pub(super) struct Place {
     waits: Option<Waits>,
 }
 
+/// What a request takes up until it runs.
 #[derive(Debug)]
 struct Waits {
     kind: Kind,

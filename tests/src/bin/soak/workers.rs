@@ -26,7 +26,7 @@ const REST: Duration = Duration::from_secs(30);
 /// One worker's place: a process in it is followed by another when it is killed.
 pub(crate) struct Place {
     pub(crate) number: usize,
-    life: u64,
+    incarnation: u64,
     worker: Worker,
     url: String,
     /// Answers to come that nobody has read.
@@ -124,11 +124,11 @@ impl Ground {
 impl Place {
     fn take(ground: &Ground, number: usize, url: &str) -> Self {
         let url = url.to_owned();
-        Self { number, life: 0, worker: spawn(ground, &name(number, 0), &url), url, unread: 0 }
+        Self { number, incarnation: 0, worker: spawn(ground, &name(number, 0), &url), url, unread: 0 }
     }
 
     pub(crate) fn name(&self) -> String {
-        name(self.number, self.life)
+        name(self.number, self.incarnation)
     }
 
     fn send(&mut self, command: &str) {
@@ -139,7 +139,7 @@ impl Place {
     fn roam(&mut self, ground: &Ground) {
         let Arguments { keys, tasks, seed, workers, .. } = ground.arguments;
         let tasks = if self.url.starts_with("memory:") { tasks * workers } else { tasks };
-        let seed = seed.wrapping_mul(1_000_003).wrapping_add(self.life * 1_009);
+        let seed = seed.wrapping_mul(1_000_003).wrapping_add(self.incarnation * 1_009);
         let seed = seed.wrapping_add(self.number as u64 * 101);
         self.send(&format!("roam {SCOPE} {keys} {tasks} {seed}"));
     }
@@ -172,14 +172,14 @@ impl Place {
 
     /// Puts another process in its place.
     pub(crate) fn succeed(&mut self, ground: &Ground) {
-        self.life += 1;
+        self.incarnation += 1;
         self.unread = 0;
         self.worker = spawn(ground, &self.name(), &self.url);
         self.roam(ground);
     }
 }
 
-fn name(number: usize, life: u64) -> String {
+fn name(number: usize, incarnation: u64) -> String {
     format!("p{number}.{life}")
 }
 

@@ -125,15 +125,11 @@ impl SentinelSet {
     pub fn url_of(&self, sentinels: &[usize]) -> String {
         let at = |one: &usize| format!("127.0.0.1:{}", self.sentinels[*one].port());
         let hosts: Vec<_> = sentinels.iter().map(at).collect();
-        let mut url = format!("redis+sentinel://{}/{MASTER}", hosts.join(","));
-        if let Some(password) = &self.options.password {
-            url += &format!("?password={password}");
-        }
-        if let Some(password) = &self.options.sentinel_password {
-            let sign = if url.contains('?') { '&' } else { '?' };
-            url += &format!("{sign}sentinel_password={password}");
-        }
-        url
+        let login = self.options.password.as_ref().map(|password| format!(":{password}@"));
+        let password = self.options.sentinel_password.as_ref();
+        let query = password.map(|password| format!("?sentinel_password={password}"));
+        let (login, query) = (login.unwrap_or_default(), query.unwrap_or_default());
+        format!("redis+sentinel://{login}{}/{MASTER}{query}", hosts.join(","))
     }
 
     /// Where the sentinels listen.

@@ -4,11 +4,25 @@
 //! Bounds on time are wide, for a machine that is busy with other things; no assertion is decided
 //! by a sleep.
 
+pub(super) mod blocked;
 pub(super) mod cancel;
+pub(super) mod chaos;
+pub(super) mod client;
+pub(super) mod data;
+pub(super) mod link;
+pub(super) mod processes;
 pub(super) mod replies;
+pub(super) mod server;
+pub(super) mod waiters;
 
-use super::history::LATE;
+use std::time::Duration;
+
 use super::layout::{Power, Tempo, Verb};
-use super::stage::{Client, SLACK, Stage, ms};
-use crate::proxy::{Action, Direction, Flow, Match};
+use super::line::{Line, Snare};
+use super::stage::{Client, Stage};
+use crate::proxy::{Action, Direction, Flow, Match, Proxy};
+use crate::support::{LATE, SLACK, ms};
 use crate::wait::{eventually, within};
+
+/// How long one request to a store may take.
+const OPERATION: Duration = ms(2_000);

@@ -21,6 +21,7 @@ pub const CLUSTER: Kind = Kind {
         (Power::Clock, "a moved clock has the nodes take each other for dead"),
         (Power::Pause, "a replica takes over after a second, which `cluster` tries"),
     ],
+    fails: &[],
     patient: times(30_000),
     steady: times(2_000),
     brisk: times(900),

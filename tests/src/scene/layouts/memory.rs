@@ -21,6 +21,7 @@ const fn times(lease_ms: u64) -> Times {
         lost_within: lease,
         freed_within: lease,
         handed_within: lease,
+        skipped_within: lease,
         recheck,
     }
 }
@@ -37,13 +38,13 @@ pub const MEMORY: Kind = Kind {
         (Power::Link, NO_SERVER),
         (Power::Trap, NO_SERVER),
         (Power::Push, NO_SERVER),
-        (Power::Renewal, NO_SERVER),
         (Power::Pause, NO_SERVER),
         (Power::Kill, NO_SERVER),
         (Power::Clock, NO_SERVER),
         (Power::Process, "it is of one process, and ends with it"),
         (Power::Delete, "nobody can reach into it"),
     ],
+    fails: &[],
     patient: times(30_000),
     steady: times(2_000),
     brisk: times(900),

@@ -8,17 +8,8 @@ use super::*;
 use crate::proxy::Proxy;
 use crate::redis::{KeyInfo, RedisOptions, RedisServer};
 use crate::scene::layout::BoxFuture;
+use crate::support::{CLAIM_LEASE, RECHECK, ms};
 use crate::wait::eventually;
-
-const fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
-
-/// How long a waiter that does not ask again counts as alive, and a pushed grant lives.
-const CLAIM_LEASE: u64 = 1_500;
-
-/// The longest time between two requests of a waiter.
-const RECHECK: u64 = 500;
 
 /// The times of a lease of so many milliseconds.
 pub(super) const fn times(lease: u64) -> Times {
@@ -26,9 +17,11 @@ pub(super) const fn times(lease: u64) -> Times {
         lease: ms(lease),
         session: Duration::ZERO,
         lost_within: ms(lease),
-        freed_within: ms(lease + RECHECK),
-        handed_within: ms(CLAIM_LEASE + RECHECK),
-        recheck: ms(RECHECK),
+        freed_within: ms(lease).saturating_add(RECHECK),
+        handed_within: CLAIM_LEASE.saturating_add(RECHECK),
+        // Nobody listens for them any more.
+        skipped_within: Duration::ZERO,
+        recheck: RECHECK,
     }
 }
 
@@ -46,6 +39,7 @@ pub const REDIS: Kind = Kind {
     },
     keeps: Keeps::Nothing,
     lacks: &[],
+    fails: &[],
     patient: times(30_000),
     steady: times(2_000),
     brisk: times(900),

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::LockClient;
-use lock_core::MemberState;
+use lock_core::{Inspection, LockClient, MemberState};
 
 use super::redis::{call_for, delete, in_line, is_free, knows_scripts, left, times};
 use super::*;
@@ -25,6 +24,7 @@ pub const REDLOCK: Kind = Kind {
     },
     keeps: Keeps::Nothing,
     lacks: &[],
+    fails: &[],
     patient: times(LEASE_MAX_MS),
     steady: times(2_000),
     brisk: times(900),
@@ -136,10 +136,10 @@ pub(super) async fn repaired(locks: &LockClient) {
         let lease = Duration::from_millis(900);
         let granted = locks.lock("settled").lease(lease).wait(wait).await;
         let seen = locks.inspect("settled").await;
-        if let (Ok(_), Ok(seen)) = (&granted, &seen) {
-            if seen.members.iter().all(|one| one.state == MemberState::Ready) {
-                return;
-            }
+        let ready =
+            |seen: &Inspection| seen.members.iter().all(|one| one.state == MemberState::Ready);
+        if granted.is_ok() && seen.as_ref().is_ok_and(ready) {
+            return;
         }
         assert!(tokio::time::Instant::now() < deadline, "not settled: {granted:?} {seen:?}");
     }

@@ -20,6 +20,7 @@ pub const SENTINEL: Kind = Kind {
     },
     keeps: Keeps::Perhaps,
     lacks: &[(Power::Clock, "a moved clock has the sentinels name another master")],
+    fails: &[],
     patient: times(30_000),
     steady: times(2_000),
     brisk: times(900),

@@ -1,29 +1,30 @@
 //! One ZooKeeper server; and what all layouts of ZooKeeper servers share.
 
-use std::time::Duration;
-
 use super::*;
 use crate::proxy::Proxy;
 use crate::scene::layout::BoxFuture;
+use crate::support::ms;
 use crate::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
-
-const fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
 
 /// Sessions live 2 to 20 of these, and end up to one late.
 const TICK_MS: u64 = 500;
 
 /// The times of a session of so many milliseconds, and of a lease.
 pub(super) const fn times(session: u64, lease: u64) -> Times {
+    times_of(session, lease, 2)
+}
+
+/// The same where a session ends so many ticks late.
+pub(super) const fn times_of(session: u64, lease: u64, late: u64) -> Times {
     let proven = session * 2 / 3;
-    let ended = ms(session + 2 * TICK_MS);
+    let ended = ms(session + late * TICK_MS);
     Times {
         lease: ms(lease),
         session: ms(session),
         lost_within: ms(if lease < proven { lease } else { proven }),
         freed_within: ended,
         handed_within: ended,
+        skipped_within: ended,
         recheck: ms(session / 3),
     }
 }
@@ -47,6 +48,7 @@ pub const ZOOKEEPER: Kind = Kind {
     },
     keeps: Keeps::Everything,
     lacks: &[CLOCK],
+    fails: &[],
     patient: times(9_000, 30_000),
     steady: times(5_000, 30_000),
     brisk: times(2_000, 30_000),

@@ -25,9 +25,10 @@ pub const ZOOKEEPER_QUORUM: Kind = Kind {
     },
     keeps: Keeps::Everything,
     lacks: &[CLOCK],
+    fails: &[],
     patient: times(9_000, LEASE_MAX_MS),
     steady: times(5_000, LEASE_MAX_MS),
-    brisk: times(2_000, LEASE_MAX_MS),
+    brisk: times(3_000, LEASE_MAX_MS),
 };
 
 /// The longest lease, for which a new quorum waits before it grants.

@@ -138,7 +138,7 @@ impl Session {
         let loss = tokio::spawn(async move {
             let error = lost.await;
             process.lost(&name, token);
-            let message = Some(format!("{:?}", error.cause()));
+            let message = Some(format!("{:?}", error.reason()));
             Reply { token: Some(token), message, ..Reply::done() }
         });
         self.holds.insert(key.to_owned(), Hold { guard: Some(guard), token, loss });

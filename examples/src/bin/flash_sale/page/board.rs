@@ -36,7 +36,7 @@ struct Grant {
     sale: bool,
 }
 
-/// See the module.
+/// The numbers of the rush that goes on.
 #[derive(Debug)]
 pub(super) struct Board {
     ask: Ask,

@@ -27,7 +27,7 @@ const STOCK_MAX: u32 = 5_000;
 /// A server that does not answer for so long is shown as one that does not.
 const NOW_WITHIN: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// The rush that goes on, and those before it.
 #[derive(Debug)]
 pub(super) struct Hall {
     store: String,

@@ -6,9 +6,9 @@
 //! | `POST /restock/{sku}?items=` | `#[distributed_lock]` | 200, else as the macro says |
 //! | `GET /counts` | no lock | what this process has counted |
 //!
-//! Behind a page there are more: `POST /hurry/{sku}` is `/buy` for buyers who wait 4 s and are told at
-//! once if that is not enough, `POST /grab/{sku}` is `/buy` without the lock, `GET /now` tells who
-//! waits at this moment, and `GET /metrics` is for Prometheus.
+//! Behind a page there are more: `POST /hurry/{sku}` is `/buy` for buyers who wait 4 s and are told
+//! at once if that is not enough, `POST /grab/{sku}` is `/buy` without the lock, `GET /now` tells
+//! who waits at this moment, and `GET /metrics` is for Prometheus.
 
 mod buy;
 mod counts;

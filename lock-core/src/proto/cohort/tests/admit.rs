@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::tables::held;
-use super::world::{World, ms};
+use super::world::{World, lasting, ms};
 
 const MANY: usize = 10_000;
 
@@ -75,8 +75,8 @@ fn a_grant_that_leaves_less_than_the_usual_hold_is_passed_on() {
     let ask = admitted(&world, ms(48));
     // Let in: 30 ms for three, and 10 ms for the hold.
     assert!(matches!(world.enter(ask, MANY), Entry::Seated(_)));
-    let patient = world.ask(ms(10_000));
-    world.enter(patient, MANY);
+    let without = world.ask(ms(10_000));
+    world.enter(without, MANY);
     hand_on(&mut world, ms(10));
     hand_on(&mut world, ms(1));
     let timed_out = world.timed_out;
@@ -94,9 +94,9 @@ fn one_that_is_granted_as_the_one_before_it_made_way_has_what_it_asked_for_itsel
         let (_, _, until) = world.cohort.hold(world.now).expect("held");
         // Renewals hang from a third on.
         world.advance(until - ms(490) - world.now);
-        let ask = Ask { lease: ms(300), ..admitted(&world, ms(45)) };
+        let ask = Ask { terms: lasting(ms(300)), ..admitted(&world, ms(45)) };
         assert!(matches!(world.enter(ask, MANY), Entry::Seated(_)));
-        let ask = Ask { lease: ms(lease), ..world.ask(ms(10_000)) };
+        let ask = Ask { terms: lasting(ms(lease)), ..world.ask(ms(10_000)) };
         world.enter(ask, MANY);
         world.advance(ms(41));
         world.release(0);

@@ -2,11 +2,11 @@
 
 use super::super::*;
 use super::tables::{MAX, held};
-use super::world::{LEASE, Request, World, ms};
+use super::world::{LEASE, Request, World, lasting, ms};
 use crate::proto::lease::margin;
 
 fn leased(world: &World, lease: Duration) -> Ask {
-    Ask { lease, ..world.ask(ms(60_000)) }
+    Ask { terms: lasting(lease), ..world.ask(ms(60_000)) }
 }
 
 /// A world in which somebody holds the key by a claim of this lease, and will keep it idle for
@@ -50,13 +50,14 @@ fn one_that_wants_a_longer_lease_than_the_claim_has_is_served_by_a_new_claim() {
 
 #[test]
 fn an_idle_claim_that_lingers_is_not_taken_by_one_that_wants_a_longer_lease() {
-    for patient in [true, false] {
+    for queues in [true, false] {
         for (has, wants, taken) in TABLE {
             let mut world = held_by(ms(has), ms(5_000));
             world.release(0);
             world.turn();
             assert!(world.leaving.is_none() && world.unanswered.is_empty(), "it lingers");
-            let entry = world.enter(Ask { patient, ..leased(&world, ms(wants)) }, MAX);
+            let terms = Terms { queues, ..lasting(ms(wants)) };
+            let entry = world.enter(Ask { terms, ..leased(&world, ms(wants)) }, MAX);
             assert_eq!(matches!(entry, Entry::Granted(_)), taken, "{has} {wants}");
             world.turn();
             assert_eq!(world.leaving.is_some(), !taken, "{has} {wants}");

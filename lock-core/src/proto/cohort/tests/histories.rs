@@ -3,13 +3,13 @@
 use proptest::prelude::*;
 
 use super::super::*;
-use super::world::{World, ms};
+use super::world::{World, ms, replicated};
 
 #[derive(Debug, Clone)]
 enum Event {
     Enter {
         wait: u64,
-        patient: bool,
+        queues: bool,
         admission: bool,
         handoffs: u32,
         slice: u64,
@@ -17,6 +17,7 @@ enum Event {
         linger: u64,
         lease: u64,
         replicas: u32,
+        most: usize,
     },
     Cancel(prop::sample::Index),
     Read(prop::sample::Index),
@@ -47,6 +48,7 @@ fn event() -> impl Strategy<Value = Event> {
         prop_oneof![4 => Just(0_u64), 1 => 1_u64..200],
         prop_oneof![4 => Just(900_u64), 1 => Just(300), 1 => Just(1_800)],
         prop_oneof![4 => Just(0_u32), 1 => 1_u32..3],
+        prop_oneof![4 => Just(8_usize), 1 => 1_usize..4],
     );
     let answer = (
         prop_oneof![1 => Just(0_u64), 4 => 1_u64..6],
@@ -57,9 +59,9 @@ fn event() -> impl Strategy<Value = Event> {
     );
     prop_oneof![
         6 => enter.prop_map(
-            |(wait, patient, admission, handoffs, slice, limit, linger, lease, replicas)| {
+            |(wait, queues, admission, handoffs, slice, limit, linger, lease, replicas, most)| {
                 Event::Enter {
-                    wait, patient, admission, handoffs, slice, limit, linger, lease, replicas,
+                    wait, queues, admission, handoffs, slice, limit, linger, lease, replicas, most,
                 }
             },
         ),
@@ -84,7 +86,7 @@ fn happen(world: &mut World, event: Event) {
     match event {
         Event::Enter {
             wait,
-            patient,
+            queues,
             admission,
             handoffs,
             slice,
@@ -92,19 +94,18 @@ fn happen(world: &mut World, event: Event) {
             linger,
             lease,
             replicas,
+            most,
         } => {
             let ask = Ask {
-                patient,
                 admission,
                 handoffs_max: handoffs,
                 slice: ms(slice),
                 hold_limit: limit.map(ms),
                 linger: ms(linger),
-                lease: ms(lease),
-                replicas: (replicas > 0).then_some(Replicas { count: replicas, timeout: ms(1) }),
+                terms: Terms { queues, ..replicated(ms(lease), replicas, ms(1)) },
                 ..world.ask(ms(wait))
             };
-            world.enter(ask, 8);
+            world.enter(ask, most);
         }
         Event::Cancel(index) if world.waiting.len() + world.told.len() > 0 => {
             world.cancel(index.index(world.waiting.len() + world.told.len()));
@@ -120,8 +121,12 @@ fn happen(world: &mut World, event: Event) {
             world.answer(Some((tokens, wanted)), served);
         }
         Event::Watch(index, revoke) if !world.guards.is_empty() => {
-            let news = if revoke { News::RevokeRequested } else { News::Lost };
-            world.watch(index.index(world.guards.len()), news);
+            let event = if revoke {
+                super::super::Event::RevokeRequested
+            } else {
+                super::super::Event::Lost
+            };
+            world.watch(index.index(world.guards.len()), event);
         }
         Event::Silence => world.answer(None, false),
         Event::Left => world.left(),

@@ -5,16 +5,16 @@ use super::world::{Request, World, fault, ms};
 use crate::backend::{Attempt, Change, FaultKind, Grant, Renewal};
 
 impl World {
-    fn grant(&mut self, tokens: u64, wanted: bool) -> Grant {
-        let fences = FenceRange::new(self.given + 1, self.given + tokens);
-        self.given += tokens;
+    fn grant(&mut self, count: u64, wanted: bool) -> Grant {
+        let tokens = TokenBlock::new(self.given + 1, self.given + count);
+        self.given += count;
         let lease = match &self.cohort.place {
-            Place::Asking(asking) => asking.lease,
+            Place::Asking(asking) => asking.terms.lease,
             Place::Held(held) => held.lease,
             Place::Vacant => panic!("a grant without a claim"),
         };
         let (valid_for, handed_on, revoke_requested) = (lease / self.part, false, self.revoke);
-        Grant { fences, valid_for, wanted, handed_on, revoke_requested }
+        Grant { tokens, valid_for, wanted, handed_on, revoke_requested }
     }
 
     fn know(&mut self, wanted: bool) {
@@ -38,7 +38,7 @@ impl World {
             }
             self.know(grant.wanted);
             self.revoked |= grant.revoke_requested;
-            self.spent = grant.fences.left() == 0;
+            self.spent = grant.tokens.left() == 0;
         }
         match request {
             Request::Attempt => {

@@ -1,9 +1,9 @@
 //! Single moments.
 
 use super::super::*;
-use super::world::{LEASE, Request, World, ms};
+use super::world::{LEASE, Request, World, lasting, ms, replicated};
 use crate::backend::{Attempt, Grant, NotReplicated};
-use crate::error::BlockedBy;
+use crate::proto::BlockedBy;
 use crate::proto::lease::margin;
 
 pub(super) const MAX: usize = 10;
@@ -155,7 +155,7 @@ fn a_claim_that_is_used_up_does_not_linger() {
 fn one_that_wants_more_replicas_than_the_claim_has_is_served_by_a_new_claim() {
     for (has, wants, passed_on) in [(0, 1, false), (1, 2, false), (2, 1, true), (1, 0, true)] {
         let ask = |world: &World, count| Ask {
-            replicas: (count > 0).then_some(Replicas { count, timeout: ms(1) }),
+            terms: replicated(LEASE, count, ms(1)),
             ..world.ask(ms(1_000))
         };
         let mut world = World::new();
@@ -180,8 +180,7 @@ fn a_claim_whose_opener_has_left_is_not_given_to_one_that_wants_more_replicas() 
     let mut world = World::new();
     world.enter(world.ask(ms(1_000)), MAX);
     world.turn();
-    let replicas = Some(Replicas { count: 1, timeout: ms(1) });
-    world.enter(Ask { replicas, ..world.ask(ms(1_000)) }, MAX);
+    world.enter(wants(&world, 1, ms(1)), MAX);
     world.cancel(0);
     world.answer(Some((5, false)), true);
     world.turn();
@@ -195,8 +194,8 @@ fn not_replicated(world: &mut World) {
     world.answer_attempt(Err(Fault::not_replicated(found)));
 }
 
-fn replicated(world: &World, count: u32, timeout: Duration) -> Ask {
-    Ask { replicas: Some(Replicas { count, timeout }), ..world.ask(ms(1_000)) }
+fn wants(world: &World, count: u32, timeout: Duration) -> Ask {
+    Ask { terms: replicated(LEASE, count, timeout), ..world.ask(ms(1_000)) }
 }
 
 #[test]
@@ -204,7 +203,7 @@ fn a_grant_that_is_not_replicated_fails_those_who_want_it_so_and_is_given_back()
     let mut world = World::new();
     let wanted = [(2, 9), (1, 9), (2, 1), (3, 9), (2, 10)];
     for (count, timeout) in wanted {
-        world.enter(replicated(&world, count, ms(timeout)), MAX);
+        world.enter(wants(&world, count, ms(timeout)), MAX);
         world.turn();
     }
     world.enter(world.ask(ms(1_000)), MAX);
@@ -225,7 +224,7 @@ fn a_grant_that_is_not_replicated_fails_those_who_want_it_so_and_is_given_back()
 #[test]
 fn one_without_replicas_is_served_behind_one_whose_grant_is_not_replicated() {
     let mut world = World::new();
-    world.enter(replicated(&world, 2, ms(9)), MAX);
+    world.enter(wants(&world, 2, ms(9)), MAX);
     world.turn();
     world.enter(world.ask(ms(1_000)), MAX);
     not_replicated(&mut world);
@@ -251,11 +250,11 @@ fn a_grant_that_is_not_replicated_is_given_back_before_those_who_come_later_are_
             world.turn();
             assert!(world.leaving.is_some());
         }
-        world.enter(replicated(&world, 2, ms(9)), MAX);
+        world.enter(wants(&world, 2, ms(9)), MAX);
         world.turn();
         not_replicated(&mut world);
         world.read(0);
-        world.enter(replicated(&world, 2, ms(9)), MAX);
+        world.enter(wants(&world, 2, ms(9)), MAX);
         world.turn();
         if leaving {
             assert_eq!(world.asking, None, "the claim of before is on its way out");
@@ -273,9 +272,9 @@ fn a_grant_without_a_token_is_a_fault_and_is_given_back() {
     let mut world = World::new();
     world.enter(world.ask(ms(1_000)), MAX);
     world.turn();
-    let fences = FenceRange::empty();
+    let tokens = TokenBlock::empty();
     let (wanted, handed_on, revoke_requested) = (false, false, false);
-    let grant = Grant { fences, valid_for: LEASE, wanted, handed_on, revoke_requested };
+    let grant = Grant { tokens, valid_for: LEASE, wanted, handed_on, revoke_requested };
     world.answer_attempt(Ok(Attempt::Granted(grant)));
     assert!(matches!(world.read(0), Verdict::Unavailable(fault) if !fault.is_transient()));
     world.turn();
@@ -317,9 +316,9 @@ fn an_idle_lease_lingers_until_its_time_or_until_wanted() {
 #[test]
 fn a_try_that_may_not_wait_is_refused_at_the_door_when_the_key_is_held_here() {
     let mut world = held(5, false, 0, 64, ms(20));
-    let ask = Ask { patient: false, ..world.ask(ms(1_000)) };
+    let ask = Ask { terms: Terms { queues: false, ..lasting(LEASE) }, ..world.ask(ms(1_000)) };
     let (name, mut fx) = (99, Effects::none());
-    let Entry::Seated(seat) = world.cohort.enter(ask, MAX, world.now, || name, &mut fx) else {
+    let Entry::Seated(seat) = world.cohort.enter(ask, world.now, || name, &mut fx) else {
         panic!("a seat with a verdict")
     };
     let token = crate::FencingToken::new(1);
@@ -335,6 +334,21 @@ fn a_full_line_refuses_the_next() {
     assert!(matches!(world.enter(world.ask(ms(9)), MAX), Entry::Full(MAX)));
     world.cancel(3);
     assert!(matches!(world.enter(world.ask(ms(9)), MAX), Entry::Seated(_)));
+    world.finish();
+}
+
+#[test]
+fn each_who_comes_says_how_long_a_line_it_joins() {
+    let mut world = held(5, false, 2, 64, ms(20));
+    for (most, waiting) in [(2, 2), (3, 2), (3, 3), (2, 3), (5, 3), (5, 4), (5, 5), (MAX, 5)] {
+        let entry = world.enter(world.ask(ms(9)), most);
+        match most > waiting {
+            true => assert!(matches!(entry, Entry::Seated(_)), "{most}: {entry:?}"),
+            false => {
+                assert!(matches!(entry, Entry::Full(so) if so == waiting), "{most}: {entry:?}")
+            }
+        }
+    }
     world.finish();
 }
 
@@ -384,7 +398,7 @@ fn a_late_held_does_not_revive_a_hold() {
     world.turn();
     assert!(world.leaving.is_some(), "the key is given back at once");
     let cause = world.cohort.lost(1, world.now, &mut Effects::none());
-    assert_eq!(cause, Some(LostCause::Expired));
+    assert_eq!(cause, Some(LossReason::Expired));
     world.finish();
 }
 
@@ -398,7 +412,7 @@ fn a_held_that_comes_before_the_driver_saw_the_end_of_the_lease_does_not_revive_
     world.answer(Some((5, false)), true);
     assert_eq!(world.cohort.holder(), None);
     let cause = world.cohort.lost(1, world.now, &mut Effects::none());
-    assert_eq!(cause, Some(LostCause::Expired));
+    assert_eq!(cause, Some(LossReason::Expired));
     world.finish();
 }
 
@@ -409,6 +423,6 @@ fn an_orphaned_cohort_tells_its_holder_and_its_waiters() {
     world.cohort.orphan(super::world::fault(), world.now, &mut fx);
     assert_eq!(fx.wake_more.len(), 2);
     let cause = world.cohort.lost(1, world.now, &mut Effects::none());
-    assert_eq!(cause, Some(LostCause::Shutdown));
+    assert_eq!(cause, Some(LossReason::Shutdown));
     assert!(world.cohort.retire(false));
 }

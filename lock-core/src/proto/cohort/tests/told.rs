@@ -19,7 +19,7 @@ fn revoke(world: &mut World) {
 fn a_holder_that_is_asked_is_told_once_and_holds_on() {
     let mut world = held(100, false, 0, 64, ms(20));
     let token = world.guards[0];
-    let (asked, lost) = (world.watch(0, News::RevokeRequested), world.watch(0, News::Lost));
+    let (asked, lost) = (world.watch(0, Event::RevokeRequested), world.watch(0, Event::Lost));
     assert!(!world.cohort.is_revoke_requested(token));
     revoke(&mut world);
     assert_eq!(world.heard, [asked]);
@@ -33,6 +33,21 @@ fn a_holder_that_is_asked_is_told_once_and_holds_on() {
     world.advance(LEASE);
     assert_eq!(world.heard, [asked, lost], "and the watcher of the loss is there still");
     assert!(!world.cohort.is_revoke_requested(token), "a hold that is over is not asked");
+    world.finish();
+}
+
+/// Who waits may be blocked, and the hold would be lost with it.
+#[test]
+fn what_a_renewal_waits_for_is_told_to_nobody_in_line() {
+    let mut world = held(100, false, 1, 64, ms(20));
+    assert!(world.cohort.head_waker().is_some());
+    world.push();
+    world.turn();
+    assert_eq!(world.asking.map(|asking| asking.0), Some(Request::Renew));
+    world.cohort.renewing(world.now);
+    assert!(world.cohort.head_waker().is_none());
+    world.answer(Some((100, false)), true);
+    assert!(world.cohort.head_waker().is_some());
     world.finish();
 }
 
@@ -123,18 +138,18 @@ fn a_hold_limit_of_a_claim_that_was_asked_gives_it_back() {
 
 #[test]
 fn watchers_go_with_the_hold_and_with_those_who_watch() {
-    for news in [News::Lost, News::RevokeRequested] {
+    for event in [Event::Lost, Event::RevokeRequested] {
         let mut world = held(100, false, 1, 64, ms(20));
         let first = world.guards[0];
-        let number = world.cohort.watch(first, news, None, 98).expect("a number");
-        assert_eq!(world.cohort.watch(first, news, Some(number), 99), Some(number), "not twice");
+        let number = world.cohort.watch(first, event, None, 98).expect("a number");
+        assert_eq!(world.cohort.watch(first, event, Some(number), 99), Some(number), "not twice");
         world.cohort.unwatch(number);
-        world.watch(0, news);
+        world.watch(0, event);
         world.release(0);
         world.read(0);
-        assert_eq!(world.cohort.watch(first, news, None, 98), None, "nothing comes any more");
-        world.watch(0, news);
+        assert_eq!(world.cohort.watch(first, event, None, 98), None, "nothing comes any more");
+        world.watch(0, event);
         world.finish();
-        assert!(world.heard.is_empty(), "{news:?}: a release is no news");
+        assert!(world.heard.is_empty(), "{event:?}: a release is no event");
     }
 }

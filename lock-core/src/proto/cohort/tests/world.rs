@@ -4,12 +4,24 @@
 use std::collections::VecDeque;
 
 use super::super::*;
-use crate::backend::FaultKind;
+use crate::backend::{FaultKind, Mode};
 use crate::engine::clock;
 
 pub(super) const LEASE: Duration = Duration::from_millis(900);
 /// More turns than any step of the driver can need.
 const TURNS_MAX: u32 = 1_000;
+
+/// The terms of one who asks for this lease, and nothing else.
+pub(super) fn lasting(lease: Duration) -> Terms {
+    let (mode, name, replicas) = (Mode::Exclusive, None, None);
+    Terms { lease, mode, tokens_max: 8, queues: true, name, replicas }
+}
+
+/// The same, and that so many replicas acknowledge the grant in this time.
+pub(super) fn replicated(lease: Duration, count: u32, timeout: Duration) -> Terms {
+    let replicas = (count > 0).then_some(Replicas { count, timeout });
+    Terms { replicas, ..lasting(lease) }
+}
 
 pub(super) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -115,14 +127,12 @@ impl World {
             deadline: self.now + wait,
             budget: wait,
             admission: false,
-            patient: true,
-            lease: LEASE,
+            waiters_max: 9,
             hold_limit: None,
             linger: Duration::ZERO,
             handoffs_max: 64,
             slice: ms(20),
-            replicas: None,
-            name: None,
+            terms: lasting(LEASE),
         }
     }
 
@@ -169,9 +179,9 @@ impl World {
     /// the grant.
     fn has_what_was_asked_for(&self, ask: &Ask) {
         let Place::Held(held) = &self.cohort.place else { panic!("a grant without a claim") };
-        assert!(ask.lease <= held.lease, "{ask:?}: only {:?}", held.lease);
+        assert!(ask.terms.lease <= held.lease, "{ask:?}: only {:?}", held.lease);
         let has = held.replicas().map_or(0, |replicas| replicas.count);
-        assert!(ask.replicas.is_none_or(|wanted| wanted.count <= has), "{ask:?}: only {has}");
+        assert!(ask.terms.replicas.is_none_or(|wanted| wanted.count <= has), "{ask:?}: only {has}");
     }
 
     /// At least half of that lease is left, unless the store was asked for it just now.
@@ -181,7 +191,7 @@ impl World {
 
     fn has_half_of(&self, ask: &Ask) -> bool {
         let Place::Held(held) = &self.cohort.place else { panic!("a grant without a claim") };
-        held.clock.has_half_of(ask.lease, self.now)
+        held.clock.has_half_of(ask.terms.lease, self.now)
     }
 
     /// The fairness bounds, for a grant that came from another task here.
@@ -207,8 +217,9 @@ impl World {
     }
 
     pub(super) fn enter(&mut self, ask: Ask, waiters_max: usize) -> Entry {
+        let ask = Ask { waiters_max, ..ask };
         let (name, mut fx) = (self.name(), Effects::none());
-        let entry = self.cohort.enter(ask, waiters_max, self.now, || name, &mut fx);
+        let entry = self.cohort.enter(ask, self.now, || name, &mut fx);
         match entry {
             Entry::Granted(token) => {
                 assert!(self.waiting.is_empty(), "nobody is overtaken");
@@ -219,7 +230,10 @@ impl World {
                 self.handoffs = self.cohort.counters().handoffs_local;
                 self.guards.push(token);
             }
-            Entry::Seated(seat) => self.waiting.push_back((name, seat, ask)),
+            Entry::Seated(seat) => {
+                assert!(self.cohort.waiters() <= waiters_max, "more in line than it may join");
+                self.waiting.push_back((name, seat, ask));
+            }
             Entry::Full(waiters) => assert!(waiters >= waiters_max),
             Entry::Refused(overload) => {
                 assert!(ask.admission && !self.waiting.is_empty(), "{overload:?}");
@@ -233,7 +247,7 @@ impl World {
             match self.cohort.poll(seat, self.now, |_| {}) {
                 Verdict::Waiting => {}
                 verdict => {
-                    assert!(!ask.patient, "refused at the door: {verdict:?}");
+                    assert!(!ask.terms.queues, "refused at the door: {verdict:?}");
                     self.waiting.retain(|(other, ..)| *other != name);
                 }
             }
@@ -280,9 +294,9 @@ impl World {
     }
 
     /// The holder wants to know something of its hold.
-    pub(super) fn watch(&mut self, index: usize, news: News) -> u32 {
+    pub(super) fn watch(&mut self, index: usize, event: Event) -> u32 {
         let name = self.name();
-        let number = self.cohort.watch(self.guards[index], news, None, name);
+        let number = self.cohort.watch(self.guards[index], event, None, name);
         if number.is_some() {
             self.watching.push(name);
         }
@@ -301,9 +315,9 @@ impl World {
             let step = self.cohort.step(self.now, asking, leaving, &mut fx);
             self.apply(fx);
             match step {
-                Step::Open { .. } | Step::Attempt => {
+                Step::Open(_) | Step::Attempt => {
                     assert!(!asking, "two requests of one claim at once");
-                    if let Step::Open { lease, .. } = step {
+                    if let Step::Open(Terms { lease, .. }) = step {
                         self.opened.push(lease);
                     }
                     self.asking = Some((Request::Attempt, self.now));
@@ -357,7 +371,7 @@ impl World {
             && !self.waiting.is_empty()
         {
             // After a fault the store is left alone for a ninth of the lease.
-            let given_back = held.revoke_requested || (self.spent && held.fences.left() == 0);
+            let given_back = held.revoke_requested || (self.spent && held.tokens.left() == 0);
             let ninth = self.now + held.lease / 9;
             let soon = !given_back && until.is_some_and(|until| until <= ninth);
             assert!(answer_due || soon, "the lock is idle here, and somebody waits");
@@ -372,7 +386,7 @@ impl World {
         assert!(!self.cohort.has_watchers(), "watchers of a hold that is over");
         assert!(!self.cohort.retire(false), "only the driver may");
         assert!(self.cohort.retire(true));
-        let entry = self.cohort.enter(self.ask(ms(1)), 9, self.now, || 0, &mut Effects::none());
+        let entry = self.cohort.enter(self.ask(ms(1)), self.now, || 0, &mut Effects::none());
         assert!(matches!(entry, Entry::Retired));
         // The verdicts that were told are read from the old one, as seats hold on to it.
         while !self.told.is_empty() {

@@ -125,8 +125,8 @@ pub(in crate::redis) static QUORUM_WITHDRAW: LazyLock<Script> =
     LazyLock::new(|| Script::with_shared(include_str!("quorum/withdraw.lua")));
 pub(in crate::redis) static QUORUM_FORCE_RELEASE: LazyLock<Script> =
     LazyLock::new(|| Script::with_shared(include_str!("quorum/force_release.lua")));
-pub(in crate::redis) static LOOK: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("quorum/look.lua").to_owned()));
+pub(in crate::redis) static PROBE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("quorum/probe.lua").to_owned()));
 pub(in crate::redis) static ENROL: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("quorum/enrol.lua").to_owned()));
 pub(in crate::redis) static INSPECT: LazyLock<Script> =

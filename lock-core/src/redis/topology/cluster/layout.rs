@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::backend::url::Host;
 use crate::redis::protocol::slots::SLOTS;
 
 /// Masters that one answer may list.
@@ -17,6 +18,11 @@ pub(in crate::redis) struct Addr {
 impl Addr {
     pub(super) fn new(host: &str, port: u16) -> Self {
         Self { host: host.into(), port }
+    }
+
+    /// As what it is connected to.
+    pub(super) fn host(&self) -> Host {
+        Host::new(&*self.host, self.port)
     }
 
     /// Reads `host:port` as nodes write it. A node may not know what it is called: then it is where

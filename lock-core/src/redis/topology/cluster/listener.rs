@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::Cluster;
 use super::layout::Addr;
-use super::pushes::Heard;
+use super::pushes::Confirmed;
 use crate::engine::clock;
 use crate::proto::FAULT_PAUSES;
 use crate::redis::protocol::slots;
@@ -17,14 +17,14 @@ use crate::redis::wire::request::REQUEST_WITHIN;
 
 /// Whose channels, and where.
 #[derive(Debug, Clone)]
-pub(super) struct Of {
+pub(super) struct Target {
     pub(super) client: Client,
     pub(super) addr: Addr,
     pub(super) cluster: Weak<Cluster>,
 }
 
 #[derive(Debug)]
-pub(super) enum Order {
+pub(super) enum Command {
     Subscribe(u16),
     Unsubscribe(u16),
     /// The connection of this number is gone.
@@ -34,39 +34,45 @@ pub(super) enum Order {
 }
 
 /// Starts it; it ends with the last sender.
-pub(super) fn start(runtime: &Handle, of: &Of, heard: &Arc<Heard>) -> mpsc::UnboundedSender<Order> {
-    let (sender, orders) = mpsc::unbounded_channel();
-    let (of, heard, this) = (of.clone(), heard.clone(), sender.downgrade());
-    drop(runtime.spawn(Listener { of, heard, this, open: None, connects: 0 }.run(orders)));
+pub(super) fn start(
+    runtime: &Handle,
+    target: &Target,
+    heard: &Arc<Confirmed>,
+) -> mpsc::UnboundedSender<Command> {
+    let (sender, commands) = mpsc::unbounded_channel();
+    let (target, heard, this) = (target.clone(), heard.clone(), sender.downgrade());
+    drop(runtime.spawn(Listener { target, heard, this, open: None, connects: 0 }.run(commands)));
     sender
 }
 
 struct Listener {
-    of: Of,
-    heard: Arc<Heard>,
-    this: mpsc::WeakUnboundedSender<Order>,
+    target: Target,
+    heard: Arc<Confirmed>,
+    this: mpsc::WeakUnboundedSender<Command>,
     open: Option<(MultiplexedConnection, u64)>,
     connects: u64,
 }
 
 impl Listener {
-    async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+    async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         let mut failures = 0;
-        while let Some(order) = orders.recv().await {
-            let done = match order {
-                Order::Subscribe(slot) => self.tell("SSUBSCRIBE", slot).await,
-                Order::Unsubscribe(slot) if self.open.is_some() => {
+        while let Some(command) = commands.recv().await {
+            let done = match command {
+                Command::Subscribe(slot) => self.tell("SSUBSCRIBE", slot).await,
+                Command::Unsubscribe(slot) if self.open.is_some() => {
                     self.tell("SUNSUBSCRIBE", slot).await
                 }
-                Order::Unsubscribe(_) => true,
-                Order::Check => self.answers().await,
-                Order::Broken(number) => self.open.as_ref().is_none_or(|(_, open)| *open != number),
+                Command::Unsubscribe(_) => true,
+                Command::Check => self.answers().await,
+                Command::Broken(number) => {
+                    self.open.as_ref().is_none_or(|(_, open)| *open != number)
+                }
             };
             failures = if done { 0 } else { failures + 1 };
             if !done {
                 self.open = None;
                 self.heard.forget();
-                if self.come_back(failures, &mut orders).await.is_none() {
+                if self.come_back(failures, &mut commands).await.is_none() {
                     return;
                 }
             }
@@ -77,10 +83,10 @@ impl Listener {
     async fn come_back(
         &mut self,
         mut failures: u32,
-        orders: &mut mpsc::UnboundedReceiver<Order>,
+        commands: &mut mpsc::UnboundedReceiver<Command>,
     ) -> Option<()> {
         loop {
-            let needed = self.of.cluster.upgrade()?.needed_at(&self.of.addr);
+            let needed = self.target.cluster.upgrade()?.needed_at(&self.target.addr);
             if needed.is_empty() {
                 return Some(());
             }
@@ -90,7 +96,7 @@ impl Listener {
                 done = done && self.tell("SSUBSCRIBE", *slot).await;
             }
             if done {
-                self.of.cluster.upgrade()?.is_back(&needed);
+                self.target.cluster.upgrade()?.is_back(&needed);
                 return Some(());
             }
             self.open = None;
@@ -104,8 +110,8 @@ impl Listener {
                 tokio::select! {
                     () = &mut pause => break,
                     // All that is needed is asked for when the connection is back.
-                    order = orders.recv() => {
-                        order?;
+                    command = commands.recv() => {
+                        command?;
                     }
                 }
             }
@@ -118,7 +124,7 @@ impl Listener {
 
     /// Sends a command about a channel; false if the connection is of no use.
     async fn tell(&mut self, verb: &str, slot: u16) -> bool {
-        let Some(cluster) = self.of.cluster.upgrade() else { return true };
+        let Some(cluster) = self.target.cluster.upgrade() else { return true };
         let mut command = Cmd::new();
         command.arg(verb).arg(slots::channel(slot, cluster.session()));
         command.set_no_response(true);
@@ -133,7 +139,7 @@ impl Listener {
     /// Whether the server answers over this connection.
     async fn answers(&mut self) -> bool {
         let Some((connection, _)) = &mut self.open else { return true };
-        let Some(cluster) = self.of.cluster.upgrade() else { return true };
+        let Some(cluster) = self.target.cluster.upgrade() else { return true };
         let mut command = Cmd::new();
         command.arg("SUNSUBSCRIBE").arg(names_no_slot(cluster.session()));
         drop(cluster);
@@ -151,16 +157,16 @@ impl Listener {
         }
         self.connects += 1;
         let number = self.connects;
-        let (heard, orders) = (self.heard.clone(), self.this.clone());
-        let Of { addr, cluster, .. } = self.of.clone();
+        let (heard, commands) = (self.heard.clone(), self.this.clone());
+        let Target { addr, cluster, .. } = self.target.clone();
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(REQUEST_WITHIN))
             .set_response_timeout(None)
             .set_push_sender(move |info: PushInfo| {
                 match info.kind {
                     PushKind::Disconnection => {
-                        if let Some(orders) = orders.upgrade() {
-                            drop(orders.send(Order::Broken(number)));
+                        if let Some(commands) = commands.upgrade() {
+                            drop(commands.send(Command::Broken(number)));
                         }
                     }
                     PushKind::SSubscribe | PushKind::SUnsubscribe => told(&heard, &info, &cluster),
@@ -172,7 +178,7 @@ impl Listener {
                 }
                 Ok::<(), std::convert::Infallible>(())
             });
-        let connecting = self.of.client.get_multiplexed_async_connection_with_config(&config);
+        let connecting = self.target.client.get_multiplexed_async_connection_with_config(&config);
         let connection = connecting.await.ok()?;
         self.open = Some((connection.clone(), number));
         Some(connection)
@@ -181,7 +187,7 @@ impl Listener {
 
 /// The server began, or ended, to push what is sent to a channel. Runs on the task of the
 /// connection: short, and without waiting.
-fn told(heard: &Heard, info: &PushInfo, cluster: &Weak<Cluster>) {
+fn told(heard: &Confirmed, info: &PushInfo, cluster: &Weak<Cluster>) {
     let Some(Value::BulkString(channel)) = info.data.first() else { return };
     let Some(slot) = slots::slot_of_channel(channel) else { return };
     if info.kind == PushKind::SSubscribe {
@@ -203,27 +209,27 @@ fn names_no_slot(session: &str) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{Target, layout};
+    use super::super::layout;
     use super::*;
 
     #[tokio::test]
     async fn what_was_confirmed_over_a_connection_that_broke_is_forgotten_before_the_next() {
         let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let target = Target::parse(&format!("redis+cluster://{closed}")).unwrap();
+        let target = super::super::Target::at(closed.port());
         let addr = target.seeds[0].clone();
-        let client = target.login.client(&addr).unwrap();
+        let client = target.access.client(&addr.host()).unwrap();
         let cluster = Cluster::unseen(target, "ab".into(), Arc::default(), Arc::default());
         let nodes = format!("a {closed}@1 master - 0 0 1 connected 0-16383");
         cluster.state().table.learn(&layout::parse(&nodes, &addr, false).unwrap());
         cluster.needed().insert(5, vec![crate::backend::ClaimId::from_bits(1)]);
-        let heard = Arc::new(Heard::default());
+        let heard = Arc::new(Confirmed::default());
         heard.expect(5);
         heard.begun(5);
-        let (sender, mut orders) = mpsc::unbounded_channel();
-        let of = Of { client, addr, cluster: Arc::downgrade(&cluster) };
+        let (sender, mut commands) = mpsc::unbounded_channel();
+        let target = Target { client, addr, cluster: Arc::downgrade(&cluster) };
         let this = sender.downgrade();
-        let mut listener = Listener { of, heard: heard.clone(), this, open: None, connects: 0 };
-        let coming_back = listener.come_back(1, &mut orders);
+        let mut listener = Listener { target, heard: heard.clone(), this, open: None, connects: 0 };
+        let coming_back = listener.come_back(1, &mut commands);
         let forgotten = async {
             while heard.is_on(5) {
                 tokio::task::yield_now().await;

@@ -7,7 +7,7 @@
 //! - `layout`: which master serves which slot. -
 //!   `refresh`: learning that. - `follow`: from the server that is believed to serve a slot to the
 //!   one that does. - `redirect`: what those answer that do not. - `server`: the connections to one
-//!   server. - `pushes`, `listener`: the channels listened to there. - `url`: where to begin.
+//!   server. - `pushes`, `listener`: the channels listened to there. - `target`: where to begin.
 
 mod follow;
 mod layout;
@@ -17,7 +17,7 @@ mod redirect;
 mod refresh;
 mod rights;
 mod server;
-mod url;
+mod target;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -30,9 +30,10 @@ use redis::{Cmd, PushInfo, Value};
 use self::layout::{Addr, Table};
 use self::server::Server;
 pub(in crate::redis) use self::server::asked;
-pub(in crate::redis) use self::url::Target;
+pub(in crate::redis) use self::target::Target;
 use crate::backend::{ClaimId, Fault, FaultKind};
 use crate::redis::protocol::slots;
+use crate::redis::wire::access::Access;
 use crate::redis::wire::fault;
 use crate::redis::wire::inbox::Inboxes;
 use crate::redis::wire::request::{Failure, REQUEST_WITHIN, Unserved};
@@ -44,7 +45,7 @@ pub(in crate::redis) struct Cluster {
     session: Arc<str>,
     inboxes: Arc<Inboxes>,
     requests: Arc<AtomicU64>,
-    login: url::Login,
+    access: Access,
     /// The nodes of the URL.
     seeds: Vec<Addr>,
     state: Mutex<State>,
@@ -73,10 +74,6 @@ impl Cluster {
         inboxes: Arc<Inboxes>,
         requests: Arc<AtomicU64>,
     ) -> Result<Arc<Self>, Fault> {
-        // Whether the build has what the login needs.
-        if let Some(seed) = target.seeds.first() {
-            target.login.client(seed)?;
-        }
         let cluster = Self::unseen(target, session, inboxes, requests);
         cluster.home.note();
         let looking = tokio::time::timeout(REQUEST_WITHIN, cluster.look());
@@ -91,12 +88,12 @@ impl Cluster {
         inboxes: Arc<Inboxes>,
         requests: Arc<AtomicU64>,
     ) -> Arc<Self> {
-        let Target { seeds, login } = target;
+        let Target { seeds, access } = target;
         Arc::new_cyclic(|this| Self {
             session,
             inboxes,
             requests,
-            login,
+            access,
             seeds,
             state: Mutex::new(State { table: Table::empty(), servers: HashMap::new() }),
             needed: Mutex::default(),
@@ -140,7 +137,8 @@ impl Cluster {
         match self.state().servers.entry(addr) {
             Entry::Occupied(entry) => Some(entry.get().clone()),
             Entry::Vacant(entry) => {
-                let (addr, client) = (entry.key().clone(), self.login.client(entry.key()).ok()?);
+                let addr = entry.key().clone();
+                let client = self.access.client(&addr.host()).ok()?;
                 let server = Server::new(self, addr, client);
                 Some(entry.insert(Arc::new(server)).clone())
             }
@@ -301,7 +299,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_node_pushed_that_is_succeeded_is_not_taken_and_its_claims_ask() {
-        let target = Target::parse("redis+cluster://127.0.0.1:1").unwrap();
+        let target = Target::at(1);
         let inboxes = Arc::new(Inboxes::default());
         let cluster = Cluster::unseen(target, "ab".into(), inboxes.clone(), Arc::default());
         learn(&cluster, "127.0.0.1:1", 1);
@@ -333,7 +331,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_owner_that_is_gone_makes_way_for_a_cluster_that_was_made_anew() {
-        let target = Target::parse("redis+cluster://127.0.0.1:1").unwrap();
+        let target = Target::at(1);
         let cluster = Cluster::unseen(target, "ab".into(), Arc::default(), Arc::default());
         learn(&cluster, "127.0.0.1:1", 9);
         let anew = "a 127.0.0.1:2@1 master - 0 0 1 connected 0-16383";

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::Cluster;
 use super::layout::Addr;
-use super::listener::{self, Of, Order};
+use super::listener::{self, Command, Target};
 use crate::engine::clock;
 use crate::redis::wire::sides::Home;
 
@@ -26,15 +26,15 @@ const ASK_AGAIN: Duration = Duration::from_millis(400);
 #[derive(Debug)]
 pub(super) struct Pushes {
     /// To the task, once there is something to listen to.
-    orders: Mutex<Option<mpsc::UnboundedSender<Order>>>,
-    heard: Arc<Heard>,
-    of: Of,
+    commands: Mutex<Option<mpsc::UnboundedSender<Command>>>,
+    heard: Arc<Confirmed>,
+    target: Target,
     /// Where the task is started: the connections for pushes are the application's.
     home: Home,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct Confirmed {
     state: Mutex<State>,
     confirmed: Notify,
 }
@@ -54,7 +54,7 @@ struct Channel {
     queued: bool,
 }
 
-impl Heard {
+impl Confirmed {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -92,30 +92,30 @@ impl Heard {
 
 impl Pushes {
     pub(super) fn new(client: Client, addr: Addr, cluster: &Cluster) -> Self {
-        let of = Of { client, addr, cluster: cluster.this.clone() };
+        let target = Target { client, addr, cluster: cluster.this.clone() };
         let home = cluster.home.clone();
-        Self { orders: Mutex::default(), heard: Arc::default(), of, home }
+        Self { commands: Mutex::default(), heard: Arc::default(), target, home }
     }
 
     /// Tells the task, which is started if need be; it ends with this value.
-    fn order(&self, mut order: Order) {
-        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(task) = &*orders {
-            match task.send(order) {
+    fn command(&self, mut command: Command) {
+        let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(task) = &*commands {
+            match task.send(command) {
                 Ok(()) => return,
-                Err(mpsc::error::SendError(unsent)) => order = unsent,
+                Err(mpsc::error::SendError(unsent)) => command = unsent,
             }
-        } else if !matches!(order, Order::Subscribe(_)) {
+        } else if !matches!(command, Command::Subscribe(_)) {
             return;
         }
         let Some(runtime) = self.home.runtime() else { return };
-        if orders.is_some() {
+        if commands.is_some() {
             // The runtime that the task was started in is gone.
             self.heard.forget();
         }
-        let task = listener::start(&runtime, &self.of, &self.heard);
-        drop(task.send(order));
-        *orders = Some(task);
+        let task = listener::start(&runtime, &self.target, &self.heard);
+        drop(task.send(command));
+        *commands = Some(task);
     }
 
     /// Sees to it that the channel of the slot is listened to; whether it is by now.
@@ -132,7 +132,7 @@ impl Pushes {
             }
         }
         drop(state);
-        self.order(Order::Subscribe(slot));
+        self.command(Command::Subscribe(slot));
         false
     }
 
@@ -170,11 +170,11 @@ impl Pushes {
         }
         drop(heard);
         for slot in leave {
-            self.order(Order::Unsubscribe(slot));
+            self.command(Command::Unsubscribe(slot));
         }
     }
 
     pub(super) fn check(&self) {
-        self.order(Order::Check);
+        self.command(Command::Check);
     }
 }

@@ -153,7 +153,7 @@ impl Cluster {
         let answer = asking.await.map_err(|_| fault::timed_out(NODE_WITHIN))?;
         let answer = answer.map_err(|unserved| not_a_cluster(unserved.fault.into_fault()))?;
         let text = String::from_redis_value(answer).unwrap_or_default();
-        layout::parse(&text, &addr, self.login.tls)
+        layout::parse(&text, &addr, self.access.tls)
             .ok_or_else(|| fault::strange("what its nodes are"))
     }
 
@@ -195,7 +195,7 @@ mod tests {
     fn the_conductor_looks_while_the_application_is_blocked_in_the_middle_of_a_look() {
         let runtime =
             || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let target = Target::parse("redis+cluster://127.0.0.1:1").unwrap();
+        let target = Target::at(1);
         let cluster = Cluster::unseen(target, "ab".into(), Arc::default(), Arc::default());
         let looked = || cluster.look_at.lock().unwrap_or_else(PoisonError::into_inner).0;
         let application = runtime();

@@ -60,7 +60,7 @@ impl Cluster {
         addr: &Addr,
         pushes: bool,
     ) -> Result<Vec<&'static str>, Fault> {
-        let client = self.login.client(addr)?;
+        let client = self.access.client(&addr.host())?;
         let (channel, mut commands) = (channel(slot, self.session()), Pipeline::new());
         commands.cmd("ASKING");
         if pushes {
@@ -86,10 +86,12 @@ mod tests {
 
     use super::super::{Target, layout};
     use super::*;
+    use crate::backend::url::Login;
 
     #[tokio::test]
     async fn an_error_at_connect_names_the_addresses_that_were_learnt() {
-        let target = Target::parse("redis+cluster://u:secret@127.0.0.1:2").unwrap();
+        let mut target = Target::at(2);
+        target.access.login = Some(Login::new(Some("u".into()), "secret".into()));
         let cluster = Cluster::unseen(target, "ab".into(), Arc::default(), Arc::default());
         let nodes = "a 127.0.0.1:1@1 master - 0 0 1 connected 0-16383";
         cluster.learn(&layout::parse(nodes, &cluster.seeds[0], false).unwrap());

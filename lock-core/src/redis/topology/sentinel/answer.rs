@@ -6,13 +6,11 @@
 //! anew and counts from zero: see [`Poll::elect`].
 
 use std::collections::HashMap;
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use redis::{FromRedisValue, Value};
 
-/// Sentinels that are asked at most, those of the URL and those that they name.
-pub(super) const SENTINELS_MAX: usize = 16;
+use crate::backend::url::Host;
 
 /// Sentinels tell each other of a switch every 2 s. A switch that none of them knows of after
 /// this time was unmade.
@@ -21,26 +19,10 @@ const UNMADE_AFTER: Duration = Duration::from_secs(10);
 /// An answer says nothing of the time after this.
 const ANSWER_GOOD_FOR: Duration = Duration::from_secs(3);
 
-/// Where a sentinel or a server listens.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::redis) struct Address {
-    pub(super) host: String,
-    pub(super) port: u16,
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "[{}]:{}", self.host, self.port),
-            false => write!(f, "{}:{}", self.host, self.port),
-        }
-    }
-}
-
 /// A master, and the epoch of the configuration that made it so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::redis) struct Master {
-    pub(in crate::redis) at: Address,
+    pub(in crate::redis) at: Host,
     pub(super) epoch: u64,
 }
 
@@ -51,7 +33,7 @@ pub(super) struct Report {
     /// The sentinel's own name, by which others tell of it.
     pub(super) id: Option<String>,
     /// The other sentinels, and their names.
-    pub(super) others: Vec<(Address, String)>,
+    pub(super) others: Vec<(Host, String)>,
 }
 
 impl Report {
@@ -75,17 +57,17 @@ impl Report {
     }
 }
 
-fn address(host: &str, port: &str) -> Option<Address> {
+fn address(host: &str, port: &str) -> Option<Host> {
     let port = port.parse().ok().filter(|port| *port != 0)?;
-    (!host.is_empty()).then(|| Address { host: host.to_owned(), port })
+    (!host.is_empty()).then(|| Host::new(host, port))
 }
 
-fn address_pair(value: &Value) -> Option<Address> {
+fn address_pair(value: &Value) -> Option<Host> {
     let (host, port) = <(String, String)>::from_redis_value(value.clone()).ok()?;
     address(&host, &port)
 }
 
-fn sentinel_fields(value: &Value) -> Option<(Address, String)> {
+fn sentinel_fields(value: &Value) -> Option<(Host, String)> {
     let mut fields = HashMap::<String, String>::from_redis_value(value.clone()).ok()?;
     let id = fields.remove("runid")?;
     Some((address(fields.get("ip")?, fields.get("port")?)?, id))
@@ -94,17 +76,17 @@ fn sentinel_fields(value: &Value) -> Option<(Address, String)> {
 /// The last answer of each sentinel.
 #[derive(Debug, Default)]
 pub(super) struct Poll {
-    answers: HashMap<Address, (Master, Instant)>,
+    answers: HashMap<Host, (Master, Instant)>,
     /// Since when a majority has spoken against the elected one, and nobody for it.
     against: Option<Instant>,
 }
 
 impl Poll {
-    pub(super) fn note(&mut self, sentinel: &Address, master: Master, now: Instant) {
+    pub(super) fn note(&mut self, sentinel: &Host, master: Master, now: Instant) {
         self.answers.insert(sentinel.clone(), (master, now));
     }
 
-    pub(super) fn forget(&mut self, sentinel: &Address) {
+    pub(super) fn forget(&mut self, sentinel: &Host) {
         self.answers.remove(sentinel);
     }
 
@@ -147,9 +129,8 @@ impl Poll {
         };
         let masters = self.answers.values().map(|(master, _)| (master, votes(master)));
         // The address last, so that all clients choose alike.
-        let best = masters.max_by_key(|(master, votes)| {
-            (master.epoch, *votes, std::cmp::Reverse((&master.at.host, master.at.port)))
-        });
+        let best = masters
+            .max_by_key(|(master, votes)| (master.epoch, *votes, std::cmp::Reverse(&master.at)));
         best.map(|(master, votes)| (master.clone(), votes))
     }
 }
@@ -159,8 +140,8 @@ mod tests {
     use super::*;
     use crate::engine::clock;
 
-    fn at(port: u16) -> Address {
-        Address { host: "h".into(), port }
+    fn at(port: u16) -> Host {
+        Host::new("h", port)
     }
 
     fn master(port: u16, epoch: u64) -> Master {
@@ -268,9 +249,9 @@ mod tests {
         };
         let report = Report::read(&answers(&named, &fields, &named)).unwrap();
         // The address by name: while a failover goes on, the other one is the old master's.
-        let at = Address { host: "10.0.0.1".into(), port: 6379 };
+        let at = Host::new("10.0.0.1", 6379);
         assert_eq!(report.master, Master { at, epoch: 7 });
-        let other = Address { host: "10.0.0.2".into(), port: 26379 };
+        let other = Host::new("10.0.0.2", 26379);
         assert_eq!((report.id.as_deref(), report.others), (Some("w"), vec![(other, "x".into())]));
         assert_eq!(Report::read(&[]), None);
         assert_eq!(Report::read(&answers(&named, &fields, &torn)), None);

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use redis::AsyncConnectionConfig;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{AsyncConnectionConfig, Client};
 
-use super::answer::{Address, Report};
-use super::url::Target;
+use super::answer::Report;
+use super::target::Target;
+use crate::backend::url::Host;
 use crate::backend::{Fault, FaultKind};
 use crate::redis::wire::fault;
 
@@ -17,10 +18,10 @@ pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// Connects to a sentinel.
 pub(super) async fn connect(
     target: &Target,
-    at: &Address,
+    at: &Host,
     config: AsyncConnectionConfig,
 ) -> Result<MultiplexedConnection, Fault> {
-    let client: Client = target.sentinel(at).map_err(of_sentinel)?;
+    let client = target.sentinel.client(at)?;
     let config = config.set_connection_timeout(Some(ANSWER_WITHIN)).set_response_timeout(None);
     let connecting = client.get_multiplexed_async_connection_with_config(&config);
     match tokio::time::timeout(ANSWER_WITHIN, connecting).await {
@@ -51,7 +52,7 @@ pub(super) async fn ask(
 }
 
 /// Connects to a sentinel, and asks it.
-pub(super) async fn once(target: &Target, at: &Address) -> Result<Option<Report>, Fault> {
+pub(super) async fn once(target: &Target, at: &Host) -> Result<Option<Report>, Fault> {
     let mut connection = connect(target, at, AsyncConnectionConfig::new()).await?;
     ask(&mut connection, &target.master).await
 }

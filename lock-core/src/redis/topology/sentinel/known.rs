@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::answer::{Address, Poll, SENTINELS_MAX};
+use super::answer::Poll;
+use crate::backend::url::Host;
+use crate::redis::schemes::SENTINELS_MAX;
 use crate::redis::wire::sides::Shared;
 
 /// A sentinel that only others named, and that does not answer, is forgotten after this.
@@ -20,7 +22,7 @@ pub(super) struct Known {
 
 #[derive(Debug)]
 pub(super) struct Watched {
-    pub(super) at: Address,
+    pub(super) at: Host,
     /// The sentinel's own name, once it is known: it may have several addresses.
     id: Option<String>,
     /// Whether the URL names it.
@@ -33,7 +35,7 @@ pub(super) struct Watched {
 
 impl Known {
     /// Those that the URL names.
-    pub(super) fn new(named: &[Address], now: Instant) -> Self {
+    pub(super) fn new(named: &[Host], now: Instant) -> Self {
         let watched = named.iter().map(|at| Watched {
             at: at.clone(),
             id: None,
@@ -47,7 +49,7 @@ impl Known {
 
     /// Forgets a sentinel that only others named, and that has not answered for long; whether it
     /// is unknown now.
-    pub(super) fn forget_silent(&mut self, at: &Address, now: Instant) -> bool {
+    pub(super) fn forget_silent(&mut self, at: &Host, now: Instant) -> bool {
         let lasting = self.watched.iter().any(|one| {
             let is_silent = now.saturating_duration_since(one.heard) >= SILENT_FOR;
             one.at == *at && (one.is_named || !is_silent)
@@ -60,7 +62,7 @@ impl Known {
     }
 
     /// A sentinel has answered. If it goes by another address as well, that of the URL stays.
-    pub(super) fn heard_from(&mut self, at: &Address, id: Option<String>, now: Instant) {
+    pub(super) fn heard_from(&mut self, at: &Host, id: Option<String>, now: Instant) {
         let Some(one) = self.watched.iter_mut().find(|one| one.at == *at) else { return };
         (one.heard, one.answered) = (now, Some(now));
         if one.id == id || id.is_none() {
@@ -71,7 +73,7 @@ impl Known {
     }
 
     /// Under which address a sentinel is counted: the first, if the URL names it by several.
-    pub(super) fn voter<'a>(&'a self, at: &'a Address) -> &'a Address {
+    pub(super) fn voter<'a>(&'a self, at: &'a Host) -> &'a Host {
         let id = self.watched.iter().find(|one| one.at == *at).and_then(|one| one.id.as_ref());
         let same = |one: &&Watched| id.is_some() && one.id.as_ref() == id;
         self.watched.iter().find(same).map_or(at, |one| &one.at)
@@ -105,7 +107,7 @@ impl Known {
     }
 
     /// A sentinel was told of by another.
-    pub(super) fn told_of(&mut self, at: Address, id: String, now: Instant) {
+    pub(super) fn told_of(&mut self, at: Host, id: String, now: Instant) {
         let is_known = |one: &Watched| one.at == at || one.id.as_deref() == Some(&id);
         if self.watched.len() < SENTINELS_MAX && !self.watched.iter().any(is_known) {
             self.watched.push(Watched {
@@ -125,12 +127,12 @@ mod tests {
     use super::*;
     use crate::engine::clock;
 
-    fn at(host: &str) -> Address {
-        Address { host: host.into(), port: 1 }
+    fn at(host: &str) -> Host {
+        Host::new(host, 1)
     }
 
     fn addresses(known: &Known) -> Vec<&str> {
-        known.watched.iter().map(|one| one.at.host.as_str()).collect()
+        known.watched.iter().map(|one| one.at.name()).collect()
     }
 
     #[test]

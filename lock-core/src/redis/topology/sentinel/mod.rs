@@ -14,10 +14,10 @@ mod answer;
 mod ask;
 mod known;
 mod sentinels;
+mod target;
 #[cfg(test)]
 mod tests;
-mod url;
 mod watch;
 
 pub(in crate::redis) use self::sentinels::Sentinels;
-pub(in crate::redis) use self::url::Target;
+pub(in crate::redis) use self::target::Target;

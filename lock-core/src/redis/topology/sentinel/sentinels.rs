@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
-use super::answer::{Address, Master, Report};
+use super::answer::{Master, Report};
 use super::known::Known;
-use super::url::Target;
+use super::target::Target;
 use super::{ask, watch};
+use crate::backend::url::Host;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
-use crate::redis::wire::fault;
 use crate::redis::wire::sides::{Shared, Sides};
 
 /// What was heard longer ago than this is asked for before anything is connected to.
@@ -112,7 +112,7 @@ impl Sentinels {
 
     /// A client of the master of a term.
     pub(in crate::redis) fn client(&self, term: &Term) -> Result<redis::Client, Fault> {
-        self.target.server(&term.master.at).map_err(fault::fault)
+        self.target.server.client(&term.master.at)
     }
 
     /// The term that goes on. Asks if nothing was heard of late; if nobody answers then, it is the
@@ -226,7 +226,7 @@ impl Sentinels {
     }
 
     /// A sentinel has answered.
-    pub(super) fn learn(self: &Arc<Self>, at: &Address, report: Report) {
+    pub(super) fn learn(self: &Arc<Self>, at: &Host, report: Report) {
         let now = clock::now();
         let mut known = self.known();
         known.heard = Some(now);
@@ -254,7 +254,7 @@ impl Sentinels {
     }
 
     /// Whether the watching task of a sentinel is to end.
-    pub(super) fn gives_up(&self, at: &Address) -> bool {
+    pub(super) fn gives_up(&self, at: &Host) -> bool {
         self.known().forget_silent(at, clock::now())
     }
 }

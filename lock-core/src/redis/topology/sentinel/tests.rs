@@ -4,10 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::answer::{Address, Master, Report};
+use super::answer::{Master, Report};
 use super::{Sentinels, Target};
 use crate::backend::FaultKind;
+use crate::backend::url::Host;
 use crate::engine::{background, clock};
+use crate::redis::wire::access::Access;
 use crate::redis::wire::fake;
 
 /// What tells the sentinels from each other.
@@ -64,9 +66,9 @@ fn answer(words: &[&str], says: Option<(u16, u64)>, after: Duration, id: usize) 
 }
 
 fn sentinels(fakes: &[Fake]) -> Arc<Sentinels> {
-    let hosts: Vec<_> = fakes.iter().map(|fake| format!("127.0.0.1:{}", fake.port)).collect();
-    let url = format!("redis+sentinel://{}/m", hosts.join(","));
-    Sentinels::new(Target::parse(&url).unwrap())
+    let hosts = fakes.iter().map(|fake| Host::new("127.0.0.1", fake.port));
+    let (sentinel, server) = (Access::default(), Access::default());
+    Sentinels::new(Target { sentinels: hosts.collect(), master: "m".into(), sentinel, server })
 }
 
 async fn master(sentinels: &Arc<Sentinels>) -> u16 {
@@ -154,7 +156,7 @@ fn a_switch_is_told_of_in_whatever_runtime_the_client_lives() {
         told
     });
     let switch = |to, epoch| {
-        let at = |port| Address { host: "127.0.0.1".into(), port };
+        let at = |port| Host::new("127.0.0.1", port);
         fakes[0].switch(to, epoch);
         let report = Report { master: Master { at: at(to), epoch }, id: None, others: vec![] };
         all.learn(&at(fakes[0].port), report);

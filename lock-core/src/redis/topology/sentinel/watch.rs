@@ -8,9 +8,9 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, PushKind};
 use tokio::sync::{Notify, watch};
 
-use super::answer::Address;
 use super::ask;
 use super::sentinels::{Sentinels, Term};
+use crate::backend::url::Host;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::proto::FAULT_PAUSES;
@@ -29,7 +29,7 @@ const CHANNELS: [&str; 3] = ["+promoted-slave", "+failover-state-reconf-slaves",
 /// Starts the task.
 pub(super) fn start(
     sentinels: &Arc<Sentinels>,
-    at: Address,
+    at: Host,
     runtime: &tokio::runtime::Handle,
 ) -> Shared {
     let (this, terms, looks) =
@@ -48,7 +48,7 @@ async fn end(mut terms: watch::Receiver<Option<Term>>) {
     while terms.changed().await.is_ok() {}
 }
 
-async fn watch_for_good(this: Weak<Sentinels>, at: Address, mut looks: watch::Receiver<()>) {
+async fn watch_for_good(this: Weak<Sentinels>, at: Host, mut looks: watch::Receiver<()>) {
     let mut failures = 0;
     loop {
         let hint = Arc::new(Notify::new());
@@ -66,7 +66,7 @@ async fn watch_for_good(this: Weak<Sentinels>, at: Address, mut looks: watch::Re
 
 async fn connect(
     this: &Weak<Sentinels>,
-    at: &Address,
+    at: &Host,
     hint: &Arc<Notify>,
 ) -> Result<MultiplexedConnection, Fault> {
     let Some(target) = this.upgrade().map(|sentinels| sentinels.target.clone()) else {
@@ -97,7 +97,7 @@ async fn connect(
 /// Asks, again and again, until it does not answer.
 async fn follow(
     this: &Weak<Sentinels>,
-    at: &Address,
+    at: &Host,
     connection: &mut MultiplexedConnection,
     hint: &Notify,
     looks: &mut watch::Receiver<()>,

@@ -1,0 +1,122 @@
+//! From a URL to a store.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+#[cfg(not(all(feature = "redis", feature = "zookeeper")))]
+use super::url::UrlPart;
+use super::url::{Scheme, StoreUrl, UrlError};
+use super::{Backend, DynBackend, Fault};
+
+/// A store that URLs can name: their scheme, and how to connect.
+///
+/// Those of this crate are built in. One of your own is given to
+/// [`ClientBuilder::driver`](crate::ClientBuilder::driver).
+#[derive(Clone)]
+pub struct Driver {
+    scheme: Scheme,
+    connect: Connect,
+}
+
+/// A store that is being connected to. What the URL says has been checked by then.
+pub(crate) type Opening = Pin<Box<dyn Future<Output = Opened> + Send>>;
+
+/// A store, or why there is none.
+pub(crate) type Opened = Result<Arc<dyn DynBackend>, ConnectError>;
+
+type BuiltIn = fn(StoreUrl) -> Result<Opening, ConnectError>;
+
+#[derive(Clone)]
+enum Connect {
+    BuiltIn(BuiltIn),
+    Given(Arc<dyn Fn(StoreUrl) -> Opening + Send + Sync>),
+}
+
+impl Driver {
+    /// `connect` is called with each URL of this scheme, once it has been read.
+    ///
+    /// The store bounds its own I/O in time, and shows nothing of a
+    /// [`Login`](super::url::Login) in an error.
+    #[must_use]
+    pub fn new<B, F, Fut>(scheme: Scheme, connect: F) -> Self
+    where
+        B: Backend,
+        F: Fn(StoreUrl) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<B, ConnectError>> + Send + 'static,
+    {
+        let connect = move |url| opening(connect(url));
+        Self { scheme, connect: Connect::Given(Arc::new(connect)) }
+    }
+
+    /// One of this crate's.
+    pub(crate) const fn built_in(scheme: Scheme, connect: BuiltIn) -> Self {
+        Self { scheme, connect: Connect::BuiltIn(connect) }
+    }
+
+    /// What its URLs may hold.
+    #[must_use]
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// Checks what a URL of its scheme says; nothing is sent before the answer is polled.
+    pub(crate) fn open(&self, url: StoreUrl) -> Result<Opening, ConnectError> {
+        match &self.connect {
+            Connect::BuiltIn(connect) => connect(url),
+            Connect::Given(connect) => Ok(connect(url)),
+        }
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").field("scheme", &self.scheme.name()).finish_non_exhaustive()
+    }
+}
+
+/// Type-erased, and on the heap: such futures are deep, and named in full take the caller's crate
+/// to the compiler's limits.
+pub(crate) fn opening<B: Backend>(
+    connecting: impl Future<Output = Result<B, ConnectError>> + Send + 'static,
+) -> Opening {
+    Box::pin(async move { Ok(Arc::new(connecting.await?) as Arc<dyn DynBackend>) })
+}
+
+/// In place of a store that this build lacks. Its scheme says so, and no URL of it can be read.
+#[cfg(not(all(feature = "redis", feature = "zookeeper")))]
+pub(crate) fn no_store(url: StoreUrl) -> Result<Opening, ConnectError> {
+    let reason = format!("this build has no store for `{}:`", url.scheme());
+    Err(UrlError::new(UrlPart::Scheme, reason).into())
+}
+
+/// Why no client could be made.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// No store of this build has such a URL. The URL is not repeated, as it may hold a password.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// A pool of connections was given that this store would send nothing through.
+    #[error("a pool that is of no use: {reason}")]
+    Pools {
+        /// Why, and what would do instead.
+        reason: String,
+    },
+    /// A [`Driver`] was given for a scheme that is taken: by this crate, or by another one.
+    #[error("two drivers for the scheme `{scheme}:`")]
+    SchemeTaken {
+        /// The scheme of the driver that was given.
+        scheme: &'static str,
+    },
+    /// A [`Driver`] was given for something that is no scheme, see [`Scheme::new`].
+    #[error("`{scheme}` is no name of a scheme")]
+    SchemeName {
+        /// The scheme of the driver that was given.
+        scheme: &'static str,
+    },
+    /// The store refused or could not be reached.
+    #[error("lock store unavailable: {0}")]
+    Store(#[source] Fault),
+}

@@ -1,0 +1,88 @@
+//! On which terms a claim is opened, and their bounds.
+
+use std::time::Duration;
+
+#[cfg(doc)]
+use super::{Attempt, Capabilities, Fault};
+
+/// The longest `wait`, `lease`, `hold_limit` and `linger`: 24 hours.
+pub const DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The most `replicas` that a grant can wait for.
+pub const REPLICAS_MAX: u32 = 32;
+
+/// The longest time that a grant can wait for its `replicas`: 1 s, as the store has 2 s to answer
+/// a request.
+pub const REPLICAS_TIMEOUT_MAX: Duration = Duration::from_secs(1);
+
+/// By how many replicas a grant must be acknowledged before it counts, and within which time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replicas {
+    /// How many of them, 1 to 32.
+    pub count: u32,
+    /// How long they have, 1 ms to 1 s.
+    pub timeout: Duration,
+}
+
+/// On which terms a claim is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// How long a grant lives at the store without a renewal.
+    pub lease: Duration,
+    /// How the key is shared.
+    pub mode: Mode,
+    /// The most tokens worth reserving with one grant.
+    pub tokens_max: u32,
+    /// Whether the claim may stand in line. One that may not is granted the key at once, or is
+    /// [`Attempt::Blocked`] and has left nothing at the store.
+    pub queues: bool,
+    /// What the claim is for, shown to operators where the store has a place for it.
+    pub name: Option<&'static str>,
+    /// By how many replicas a grant must be acknowledged before an attempt tells of it; fewer are
+    /// a [`Fault::not_replicated`]. Not asked for where [`Capabilities::replicas`] does not hold.
+    pub replicas: Option<Replicas>,
+}
+
+/// How a key is shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// One holder.
+    Exclusive,
+    /// Many readers. No backend serves it yet, see [`Capabilities::shared`].
+    Shared,
+    /// Up to `of` holders. No backend serves it yet, see [`Capabilities::permits`].
+    Permit {
+        /// The number of holders.
+        of: u32,
+    },
+}
+
+impl Replicas {
+    /// Whether a grant that was acknowledged as `other` says will do.
+    pub(crate) fn is_met_by(self, other: Option<Self>) -> bool {
+        other.is_some_and(|other| other.count >= self.count)
+    }
+
+    /// The same, with time for the answer to one who waits no longer than `left`.
+    pub(crate) fn within(self, left: Duration) -> Self {
+        let most = (left / 4 * 3).max(Self::TIMEOUT_MIN);
+        Self { timeout: self.timeout.min(most), ..self }
+    }
+
+    pub(crate) const TIMEOUT_MIN: Duration = Duration::from_millis(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_have_no_longer_than_leaves_time_for_the_answer() {
+        let ms = Duration::from_millis;
+        let replicas = Replicas { count: 1, timeout: ms(600) };
+        for (left, timeout) in [(10_000, 600), (800, 600), (400, 300), (0, 1)] {
+            assert_eq!(replicas.within(ms(left)).timeout, ms(timeout), "{left}");
+        }
+    }
+}

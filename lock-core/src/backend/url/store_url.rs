@@ -1,0 +1,101 @@
+//! What a URL says.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::read::{self, Read};
+use super::{Host, Login, Scheme, UrlError, UrlPart};
+
+/// What a URL says, decoded, and checked by its [`Scheme`]. `Debug` shows neither a login nor the
+/// value of a secret parameter.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoreUrl(pub(super) Read);
+
+impl StoreUrl {
+    /// Reads a URL of one of these schemes. The grammar is in [`url`](crate::backend::url).
+    ///
+    /// # Errors
+    ///
+    /// [`UrlError`] says which part is refused, and never repeats a secret.
+    pub fn parse(url: &str, schemes: &[Scheme]) -> Result<Self, UrlError> {
+        Self::parse_at(url, schemes).map(|(_, url)| url)
+    }
+
+    /// Also the place of the scheme among those given.
+    pub(crate) fn parse_at(url: &str, schemes: &[Scheme]) -> Result<(usize, Self), UrlError> {
+        read::read(url, schemes).map(|(place, read)| (place, Self(read)))
+    }
+
+    /// The scheme, without `+tls`.
+    #[must_use]
+    pub fn scheme(&self) -> &'static str {
+        self.0.scheme.name
+    }
+
+    /// Whether everything is to be sent over TLS: the scheme ends with `+tls`.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.0.tls
+    }
+
+    /// As whom to connect; where each host may have a login, that of the first.
+    #[must_use]
+    pub fn login(&self) -> Option<&Login> {
+        self.0.logins.first()?.as_ref()
+    }
+
+    /// As whom to connect to the host at a place of the list: its own login, or that of the first.
+    #[must_use]
+    pub fn login_at(&self, place: usize) -> Option<&Login> {
+        self.0.logins.get(place).and_then(Option::as_ref).or_else(|| self.login())
+    }
+
+    /// The hosts in their order, none where the scheme has none.
+    #[must_use]
+    pub fn hosts(&self) -> &[Host] {
+        &self.0.hosts
+    }
+
+    /// What follows the hosts, with the slash that it begins with; empty if that is all. Of a
+    /// scheme without hosts, the plain name.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.0.path
+    }
+
+    /// The value of a parameter.
+    #[must_use]
+    pub fn param(&self, name: &str) -> Option<&str> {
+        self.0.params.iter().find(|param| param.name == name).map(|param| &*param.value)
+    }
+
+    /// The value of a parameter that is a time, such as `10s`, `1500ms` or `2m`.
+    ///
+    /// # Errors
+    ///
+    /// [`UrlError`] if it is none.
+    pub fn duration(&self, name: &str) -> Result<Option<Duration>, UrlError> {
+        let time = |value| {
+            humantime::parse_duration(value).map_err(|_| {
+                let reason = format!("`{name}` is a time such as `10s` or `1500ms`");
+                UrlError::new(UrlPart::Parameters, reason)
+            })
+        };
+        self.param(name).map(time).transpose()
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |param: &read::Param| match param.secret {
+            true => param.name.to_owned(),
+            false => format!("{}={}", param.name, param.value),
+        };
+        f.debug_struct("StoreUrl")
+            .field("scheme", &self.0.scheme.spelled(self.0.tls))
+            .field("hosts", &self.0.hosts)
+            .field("path", &self.0.path)
+            .field("params", &self.0.params.iter().map(shown).collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}

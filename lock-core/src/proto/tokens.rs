@@ -1,0 +1,76 @@
+//! Which block of fencing tokens is reserved next, by the clock of the store.
+
+use crate::token::TokenBlock;
+
+/// The wall clock at which tokens begin: 2020-01-01 in microseconds since 1970.
+const EPOCH_US: u64 = 1_577_836_800_000_000;
+
+/// Tokens per microsecond: more than a lock can be handed on in one process, and few enough that
+/// a token stays below 2^53 until the year 2055.
+const PER_US: u64 = 8;
+
+/// A block that is ahead of the clock by less is not taken for a clock that was set back.
+pub(crate) const AHEAD_MAX: u64 = 1_000_000 * PER_US;
+
+/// What a wall clock reads in tokens.
+pub(crate) fn ticks(wall_us: u64) -> u64 {
+    wall_us.saturating_sub(EPOCH_US) * PER_US
+}
+
+/// Reserves up to `count` tokens (at least one) after `last`, the last one ever reserved for this
+/// key as far as the store knows, by the store's wall clock in [`ticks`].
+///
+/// A block ends at the clock, not after it: so a store that lost its data, and begins at its clock
+/// again, begins above every token it ever gave. Only when the clock was set back by over a second
+/// do blocks run ahead of it; by less, tokens come one by one until it has caught up.
+pub(crate) fn reserve(last: Option<u64>, clock: u64, count: u32) -> TokenBlock {
+    let count = u64::from(count.max(1));
+    match last {
+        None => TokenBlock::new(clock, clock),
+        Some(last) if last > clock + AHEAD_MAX => TokenBlock::new(last + 1, last + count),
+        Some(last) => {
+            let first = (last + 1).max((clock + 1).saturating_sub(count));
+            TokenBlock::new(first, first.max(clock))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_block_is_above_all_before_it_and_not_ahead_of_a_clock_that_runs(
+            steps in prop::collection::vec((1_u64..5_000, 0_u32..2_000), 1..50),
+        ) {
+            let (mut now, mut last) = (1_000_000, None);
+            for (step, count) in steps {
+                now += step;
+                let block = reserve(last, now, count);
+                prop_assert!(block.first().unwrap() > last.unwrap_or(0));
+                prop_assert!(block.left() >= 1 && block.left() <= u64::from(count.max(1)));
+                prop_assert_eq!(block.last(), Some(now));
+                // Lost data: the next block starts above everything given so far.
+                prop_assert!(reserve(None, now + 1, count).first() > block.last());
+                last = block.last();
+            }
+        }
+
+        #[test]
+        fn a_clock_that_was_set_back_does_not_take_tokens_back(back in 1_u64..2_000, count: u16) {
+            let last = 2 * AHEAD_MAX;
+            let block = reserve(Some(last), last - back, count.into());
+            prop_assert_eq!((block.first(), block.left()), (Some(last + 1), 1));
+            let block = reserve(Some(last), back, count.into());
+            prop_assert_eq!((block.first(), block.left()), (Some(last + 1), u64::from(count.max(1))));
+        }
+    }
+
+    #[test]
+    fn a_token_stays_below_2_to_the_53_for_decades() {
+        let in_2055_us = 85 * 365 * 24 * 3_600 * 1_000_000;
+        assert!(ticks(in_2055_us) < 1 << 53);
+    }
+}

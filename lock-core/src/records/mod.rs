@@ -1,0 +1,20 @@
+//! The seam between the idempotency engine and a store of records: what a record is known by, the
+//! verbs of a store, and the store in memory. That at Redis is in `redis/records/`.
+
+mod fingerprint;
+mod id;
+mod memory;
+mod scope;
+mod store;
+
+pub use self::fingerprint::{Fingerprint, FingerprintBuilder};
+pub(crate) use self::id::Ids;
+pub use self::id::RecordId;
+pub use self::memory::MemoryRecords;
+pub use self::scope::Scope;
+#[cfg(feature = "redis")]
+pub(crate) use self::store::MARK_TTL;
+pub use self::store::{
+    BoxFuture, ClaimRecord, Claimed, Found, OnUnknown, Outcome, RECORD_TTL_MAX, RECORD_TTL_MIN,
+    RecordStore, Written,
+};

@@ -1,0 +1,146 @@
+//! What a store knows of a key.
+
+use std::time::Duration;
+
+use crate::token::FencingToken;
+
+/// Who holds a key and who waits, as the store saw it when asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// The holder, if there is one.
+    pub holder: Option<Holder>,
+    /// Waiting claims in their order, one per process and key; a process may have many waiters
+    /// behind one claim.
+    pub waiters: Vec<Waiter>,
+    /// At a quorum, each of its members, in the order of its list; empty elsewhere.
+    pub members: Vec<MemberHealth>,
+}
+
+impl Inspection {
+    /// What a backend found.
+    #[must_use]
+    pub fn new(holder: Option<Holder>, waiters: Vec<Waiter>) -> Self {
+        Self { holder, waiters, members: Vec::new() }
+    }
+
+    /// Adds how the members of a quorum are.
+    #[must_use]
+    pub fn with_members(mut self, members: Vec<MemberHealth>) -> Self {
+        self.members = members;
+        self
+    }
+}
+
+/// How one member of a quorum is, as the client sees it that asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemberHealth {
+    /// Its name (`host:port`); its place from 0 where the quorum is not managed.
+    pub name: String,
+    /// Whether it may be asked for locks.
+    pub state: MemberState,
+    /// Whether it has the key for the holder.
+    pub holds: bool,
+    /// How long the lease lasts there without a renewal.
+    pub lease_left: Option<Duration>,
+    /// How long ago it answered this client last; `None` if it never did, or nobody notes it.
+    pub answered_ago: Option<Duration>,
+}
+
+/// Whether a member of a quorum may be asked for locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemberState {
+    /// It may.
+    Ready,
+    /// It does not answer.
+    Unreachable,
+    /// It is probed just now.
+    Probing,
+    /// It is new, or may have lost data, and is kept away for so long.
+    Quarantined {
+        /// How long, by the client's clock.
+        left: Duration,
+    },
+    /// Its quarantine is over, and it waits for a majority of the others to tell how far the tokens
+    /// are.
+    Unrepaired,
+    /// It has no enrolment of this incarnation, and too few others answer to give it one.
+    Unenrolled,
+    /// It is a member of another quorum: this client is served nothing.
+    AnotherQuorum,
+}
+
+impl MemberState {
+    /// One word for it, for logs and pages.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Unreachable => "unreachable",
+            Self::Probing => "probing",
+            Self::Quarantined { .. } => "quarantined",
+            Self::Unrepaired => "unrepaired",
+            Self::Unenrolled => "unenrolled",
+            Self::AnotherQuorum => "another_quorum",
+        }
+    }
+}
+
+/// Who holds a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The id of its claim (at a quorum the first 24 digits of it), or the value a client of another
+    /// library put there, escaped.
+    pub claim: String,
+    /// The last token reserved for it; `None` for a client of another library, and where the store
+    /// keeps no token for each key (Redis, but for a member of a quorum).
+    pub token: Option<FencingToken>,
+    /// How long its lease lasts without a renewal; `None` for a lock without an end, and where
+    /// only the holder knows.
+    pub lease_left: Option<Duration>,
+    /// What it says of itself, escaped: host, process and name. Only ZooKeeper has a place for it.
+    pub about: Option<String>,
+}
+
+impl Holder {
+    /// A holder as a backend sees it.
+    #[must_use]
+    pub fn new(claim: String, token: Option<FencingToken>, lease_left: Option<Duration>) -> Self {
+        Self { claim, token, lease_left, about: None }
+    }
+
+    /// Adds what it says of itself.
+    #[must_use]
+    pub fn with_about(mut self, about: impl Into<String>) -> Self {
+        self.about = Some(about.into());
+        self
+    }
+}
+
+/// Who waits for a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiter {
+    /// The id of its claim, or what a client of another library calls itself, escaped.
+    pub claim: String,
+    /// What it says of itself, escaped: host, process and name. Only ZooKeeper has a place for it.
+    pub about: Option<String>,
+}
+
+impl Waiter {
+    /// A waiter as a backend sees it.
+    #[must_use]
+    pub fn new(claim: String) -> Self {
+        Self { claim, about: None }
+    }
+
+    /// Adds what it says of itself.
+    #[must_use]
+    pub fn with_about(mut self, about: impl Into<String>) -> Self {
+        self.about = Some(about.into());
+        self
+    }
+}

@@ -1,0 +1,10 @@
+//! What those who watch a service are shown: what a store knows of a key, which keys of this client
+//! are busy, and what it has counted.
+
+mod busy;
+mod inspection;
+mod stats;
+
+pub use self::busy::{BusyHold, BusyKey, Quantiles};
+pub use self::inspection::{Holder, Inspection, MemberHealth, MemberState, Waiter};
+pub use self::stats::{ShutdownReport, Stats};

@@ -1,0 +1,149 @@
+//! F29, F33 and F35: locks that are deleted by hand, keys that are strange, keys that are many.
+
+use lock_core::{AcquireError, IntoKey, Key, KeyError, LossReason, Rejection};
+
+use super::*;
+use crate::checker::Checker;
+
+/// F29 (V1, V2, V5, V6): the holder is told, the next in line has the key under a higher token, and
+/// what the first still writes is refused.
+pub(crate) async fn a_lock_that_is_deleted_by_hand_is_told_and_passes_on(stage: &mut Stage<'_>) {
+    let (key, history) = (stage.key("k"), stage.history());
+    let locks = stage.client(Tempo::Steady).await;
+    let other = stage.client(Tempo::Steady).await;
+    let (holder, waiter) = (history.actor("holder", &locks), history.actor("waiter", &other));
+    let (guard, _) = holder.acquire(&key, ms(1_000)).await;
+    let guard = guard.expect("a free key");
+    let waiting = tokio::spawn({
+        let (waiter, key) = (waiter.clone(), key.clone());
+        async move { waiter.acquire(&key, ms(9_000)).await.0 }
+    });
+    stage.in_line(&key, 1).await;
+    stage.layout().delete(&stage.scope, &key);
+    assert_eq!(holder.lost(&guard).await.reason(), LossReason::Taken);
+    assert!(!guard.is_held());
+    let next = within("the waiter", waiting).await.expect("no panic").expect("a grant");
+    assert!(next.token() > guard.token());
+    assert!(waiter.write(&next).await && !holder.write(&guard).await);
+    assert!(holder.release(guard).await.expect_err("it was lost").is_not_held());
+    waiter.release(next).await.expect("a release");
+    // Not `exclusive`: who deletes the lock of a holder makes two for a moment.
+    history.check(Checker::new());
+    drop((holder, waiter));
+    stage.nothing_left([locks, other]).await;
+}
+
+/// Texts that some store reads in a way of its own.
+const STRANGE: [&str; 40] = [
+    "\0",
+    "{",
+    "}",
+    "{}",
+    "}{",
+    "{a}b",
+    "a{b}",
+    "{lock-sessions}",
+    "/",
+    "a/b",
+    "/a",
+    "a/",
+    "\n",
+    "\r\n",
+    ".",
+    "..",
+    "../..",
+    "./a",
+    "%",
+    "%7B",
+    "%2525",
+    " ",
+    "a b",
+    "é",
+    "e\u{301}",
+    "😀",
+    "\u{feff}",
+    "\u{e000}",
+    "\u{fff0}",
+    "\u{7f}",
+    ":queue",
+    ":fence",
+    "a:b",
+    "a::b",
+    ":",
+    "zookeeper:x",
+    "lock:{a}",
+    "*",
+    "?",
+    "[a]",
+];
+
+/// F33 (V6): each strange key is a lock of its own.
+pub(crate) async fn strange_keys_are_locks_of_their_own(stage: &mut Stage<'_>) {
+    let locks = stage.client(Tempo::Patient).await;
+    let other = stage.client(Tempo::Patient).await;
+    let long = "k".repeat(512);
+    let segments =
+        [&["a:b", "c"][..], &["a", "b:c"], &["a", "b", "c"], &["", "", "", ""], &["a", ""]];
+    let keys: Vec<Key> = (STRANGE.iter().map(|text| text.into_key()))
+        .chain([long.into_key()])
+        .chain(segments.iter().map(|list| Key::from_segments(*list)))
+        .collect::<Result<_, _>>()
+        .expect("good keys");
+    let mut guards = Vec::new();
+    for key in &keys {
+        let guard = locks.lock(key).try_acquire().await.expect("an answer");
+        guards.push(guard.unwrap_or_else(|| panic!("{key} is the lock of another key")));
+    }
+    for key in &keys {
+        assert!(other.lock(key).try_acquire().await.expect("an answer").is_none(), "{key}");
+    }
+    for guard in guards {
+        guard.release().await.expect("a release");
+    }
+    for key in &keys {
+        let guard = other.lock(key).await.expect("a free key");
+        guard.release().await.expect("a release");
+    }
+    stage.nothing_left([locks, other]).await;
+}
+
+/// F33 (V8): a key without a byte, or of 1 MB, is refused with an error of a sane length.
+pub(crate) async fn empty_and_enormous_keys_are_refused_and_nothing_is_sent(stage: &mut Stage<'_>) {
+    let locks = stage.client(Tempo::Patient).await;
+    let sent = locks.stats().store_requests;
+    let refused = [("", 1, 0), ("k", 1 << 20, 1 << 20), ("k", 513, 513), ("😀", 43, 172)];
+    for (text, times, length) in refused {
+        let error = locks.lock(text.repeat(times)).await.expect_err("a refusal");
+        let is_told = match &error {
+            AcquireError::Rejected(Rejection::Key(KeyError::Empty)) => length == 0,
+            // What it is encoded as may be longer.
+            AcquireError::Rejected(Rejection::Key(KeyError::TooLong { bytes, .. })) => {
+                *bytes >= length
+            }
+            _ => false,
+        };
+        assert!(is_told && !error.is_retryable() && error.to_string().len() < 300, "{error}");
+    }
+    assert_eq!(locks.stats().store_requests, sent);
+    stage.nothing_left([locks]).await;
+}
+
+/// F35 (V6): keys that are used once each leave nothing in the client nor at the servers.
+pub(crate) async fn many_keys_used_once_each_leave_nothing(stage: &mut Stage<'_>) {
+    let locks = stage.client(Tempo::Patient).await;
+    let mut tasks = Vec::new();
+    for task in 0..50 {
+        let (locks, key) = (locks.locks.clone(), stage.key(&format!("{task}")));
+        tasks.push(tokio::spawn(async move {
+            for n in 0..40 {
+                let guard = locks.lock(format!("{key}-{n}")).await.expect("a free key");
+                guard.release().await.expect("a release");
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+    assert_eq!(locks.stats().acquired, 2_000);
+    stage.nothing_left([locks]).await;
+}

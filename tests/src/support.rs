@@ -1,0 +1,85 @@
+//! What the suites of all stores share.
+
+use std::time::Duration;
+
+use lock_core::{LockClient, LockOptions};
+
+pub use crate::actor::Actor;
+pub use crate::said::everything;
+pub use crate::scene::{History, LATE};
+use crate::wait::{PATIENCE, eventually};
+
+/// What a busy machine may add to a bound.
+pub const SLACK: Duration = ms(1_500);
+
+/// The longest time between two requests of a waiter at Redis.
+pub const RECHECK: Duration = ms(500);
+
+/// How long a waiter at Redis that does not ask again counts as alive, and a pushed grant lives at
+/// most.
+pub const CLAIM_LEASE: Duration = ms(1_500);
+
+/// So many milliseconds.
+#[must_use]
+pub const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// A client whose acquires wait 9 s, with `lease`.
+///
+/// # Panics
+///
+/// If there is none to be had.
+pub async fn connect(url: &str, lease: Duration) -> LockClient {
+    let options = LockOptions::new().with_wait(ms(9_000)).with_lease(lease);
+    LockClient::builder(url).defaults(options).connect().await.expect("a client")
+}
+
+/// Of this client nothing is left but itself: no key is busy, nobody waits.
+///
+/// # Panics
+///
+/// If something is after [`PATIENCE`].
+pub async fn idle(client: &LockClient) {
+    eventually("no key is busy", || client.stats().keys == 0).await;
+    let stats = client.stats();
+    assert_eq!((stats.waiters, stats.held), (0, 0));
+}
+
+/// V6: of these clients, and of all other processes, no key busy, no waiter and no task is left in
+/// this runtime, and at the servers nothing that `left` finds.
+///
+/// Tests that call it have joined the tasks of their own.
+///
+/// # Panics
+///
+/// If something is after [`PATIENCE`], with what `left` found.
+pub async fn nothing_left(
+    clients: impl IntoIterator<Item = LockClient>,
+    left: impl FnMut() -> Vec<String>,
+) {
+    for client in clients {
+        idle(&client).await;
+    }
+    nothing_left_after(PATIENCE, left).await;
+}
+
+/// The same after so long, where something ends by itself.
+///
+/// # Panics
+///
+/// If something is left after that.
+pub async fn nothing_left_after(time: Duration, mut left: impl FnMut() -> Vec<String>) {
+    let mut last = Vec::new();
+    let deadline = tokio::time::Instant::now() + time;
+    while tokio::time::Instant::now() < deadline {
+        last = left();
+        if last.is_empty() {
+            break;
+        }
+        tokio::time::sleep(ms(5)).await;
+    }
+    assert_eq!(last, Vec::<String>::new(), "left at the servers");
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    eventually("all tasks have ended", || tasks() == 0).await;
+}
