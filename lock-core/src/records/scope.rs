@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Whose key it is. Two tenants that send the same key mean two things, and none may be shown the
-/// other's answer, so a scope is always said; for keys that all share, the word is
+/// other's answer. So a scope is always said. For keys that all share, it is
 /// [`Global`](Self::Global).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
