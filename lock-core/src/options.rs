@@ -57,7 +57,7 @@ impl Fairness {
 /// | `linger` | 0 | to 24 h |
 /// | `fairness` | 64 hand-offs or 20 ms | |
 /// | `admission` | false | |
-/// | `replicas` | none | 1 to 32 within 1 ms to 1 s and half of the lease, where [`Capabilities::replicas`] holds |
+/// | `replicas` | none | 1 to 32 within 1 ms to 1 s and half of the lease, where [`Capabilities::replicas`](crate::Capabilities) holds |
 /// | `name` | none | at most 128 bytes, no control characters |
 /// | `reentrant` | true | counts only under a hold of the key, see [`LockScope`](crate::LockScope) |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

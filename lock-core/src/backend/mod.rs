@@ -48,10 +48,10 @@
 //! impl Backend for Table {
 //!     type Claim = Place;
 //!
-//!     fn promises(&self) -> Capabilities {
-//!         let mut promises = Capabilities::none();
-//!         promises.fencing = true;
-//!         promises
+//!     fn capabilities(&self) -> Capabilities {
+//!         let mut capabilities = Capabilities::none();
+//!         capabilities.fencing = true;
+//!         capabilities
 //!     }
 //!
 //!     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Place {

@@ -16,7 +16,7 @@ pub enum Scope {
 
 impl Scope {
     /// The scope of a tenant, a user, an endpoint. An empty or oversized one is reported by
-    /// [`Idempotency::begin`](super::Idempotency::begin).
+    /// [`Idempotency::begin`](crate::idempotency::Idempotency::begin).
     pub fn of(name: impl Into<Cow<'static, str>>) -> Self {
         Self::Of(name.into())
     }
