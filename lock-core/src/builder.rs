@@ -33,10 +33,9 @@ impl LockBuilder {
         self
     }
 
-    /// How many further tries follow one whose wait ran out or that met a fault of the store that
-    /// may pass, each after a jittered pause. The budget
-    /// is `wait * (1 + retries)`, pauses included; under [`admission`](Self::admission) it is one
-    /// wait. See [`LockOptions::retries`].
+    /// How many further tries follow one whose wait ran out, or that met a fault of the store that
+    /// may pass. Each comes after a jittered pause. The budget is `wait * (1 + retries)`, pauses
+    /// included; under [`admission`](Self::admission) it is one wait. See [`LockOptions::retries`].
     #[inline]
     pub fn retries(mut self, retries: u32) -> Self {
         self.options.retries = retries;
@@ -92,8 +91,8 @@ impl LockBuilder {
         self
     }
 
-    /// What the acquire is for, shown to operators where the store has a place for it (ZooKeeper:
-    /// the data of the claim's node); at most 128 bytes, no control characters.
+    /// What the acquire is for. Operators see it where the store has a place for it (ZooKeeper: the
+    /// data of the claim's node). At most 128 bytes, no control characters.
     #[inline]
     pub fn name(mut self, name: &'static str) -> Self {
         self.options.name = Some(name);
@@ -149,9 +148,9 @@ impl LockBuilder {
         }
     }
 
-    /// Waits for the lock, then runs `work` under it: what it calls for the same key re-enters the
-    /// hold. When the lock is lost, the work is dropped at its next await, before it does anything
-    /// more; then the lock is released.
+    /// Waits for the lock, then runs `work` under it. An acquire of the same key that `work` calls
+    /// re-enters the hold. When the lock is lost, the work is dropped at its next await, before it
+    /// does anything more; then the lock is released.
     ///
     /// # Errors
     ///
@@ -185,8 +184,8 @@ impl IntoFuture for LockBuilder {
     }
 }
 
-/// Runs `work` as long as the hold is good. The loss is looked for first at every poll, so that
-/// work which was stopped past its lease does not go on.
+/// Runs `work` as long as the hold is good. Each poll looks for the loss first, so that work which
+/// was stopped past its lease does not go on.
 pub(crate) async fn until_lost<T>(
     handle: LockHandle,
     work: impl Future<Output = T>,

@@ -45,13 +45,16 @@ impl LockClient {
     /// | `zookeeper://[user:password@]host[:port][,host…][/path][?session=10s]` | ZooKeeper 3.5 or later | `zookeeper` |
     /// | `zookeeper+quorum://[user:password@]host[:port],host…[/path][?session=10s&name=…&lease_max=30s]` | a majority of independent ZooKeeper servers | `zookeeper` |
     ///
-    /// **TLS** is `+tls` at the end of the scheme, whichever it is: `redis+tls://…` (`rediss://…`
-    /// is the same), `redis+sentinel+tls://…` (to the sentinels too), `redis+cluster+tls://…`,
-    /// `redlock+tls://…` need the feature `redis-tls`, and trust the certificates of the platform.
-    /// `zookeeper+tls://…?ca=FILE[&cert=FILE&key=FILE]` and `zookeeper+quorum+tls://…` need
-    /// `zookeeper-tls`, and trust that of the file `ca`; `cert` and `key` say who the client is,
-    /// and are given together. Files are in PEM. There is no fallback to plain text, and no way to
-    /// skip a certificate.
+    /// **TLS** is `+tls` at the end of the scheme, whichever it is:
+    ///
+    /// - `redis+tls://…` (`rediss://…` is the same), `redis+sentinel+tls://…` (to the sentinels
+    ///   too), `redis+cluster+tls://…` and `redlock+tls://…` need the feature `redis-tls`. They
+    ///   trust the certificates of the platform.
+    /// - `zookeeper+tls://…?ca=FILE[&cert=FILE&key=FILE]` and `zookeeper+quorum+tls://…` need
+    ///   `zookeeper-tls`. They trust the certificate of the file `ca`. `cert` and `key` say who the
+    ///   client is, and are given together. Files are in PEM.
+    ///
+    /// There is no fallback to plain text, and no way to skip a certificate.
     ///
     /// | part | of which schemes | default | bounds |
     /// |---|---|---|---|
@@ -70,39 +73,38 @@ impl LockClient {
     /// | `name` | quorums: what all clients call it | the sorted list of hosts | 1 to 128 bytes |
     /// | `lease_max` | quorums: the longest lease | `30s` | `1s` to `1h` |
     ///
-    /// What may stand in each part, and what is percent-encoded, is the same for all: see
-    /// [`backend::url`](crate::backend::url). A store of your own has a scheme of its own:
+    /// The rules for what may stand in each part, and for what is percent-encoded, are the same for
+    /// all: see [`backend::url`](crate::backend::url). A store of your own has a scheme of its own:
     /// [`ClientBuilder::driver`].
     ///
     /// # Sentinel
     ///
-    /// All sentinels are asked at once, so a dead one costs nothing, and those that they name are
+    /// All sentinels are asked at once, so a dead one costs nothing. Those that they name are
     /// learnt, up to 16.
     ///
     /// The client follows a failover by the messages of the sentinels, and asks them every second
     /// beside that. From then on nothing counts that the old master still answers, grants or
-    /// renews; those who wait and those who hold ask the new one at once. A hold that the new
+    /// renews. Those who wait and those who hold ask the new one at once. A hold that the new
     /// master does not know is lost then ([`LossReason::Taken`](crate::LossReason::Taken)).
     ///
-    /// Replication is asynchronous, so **a failover can lose the last grants**: two may hold a key
-    /// until the first is told, and the fencing tokens tell them apart. They grow over a failover
+    /// Replication is asynchronous, so **a failover can lose the last grants**. Two may then hold a
+    /// key until the first is told. The fencing tokens tell them apart: they grow over a failover
     /// as long as the clocks of the servers differ by less than a failover takes
-    /// (`down-after-milliseconds` at least).
-    /// [`replicas`](crate::LockOptions::replicas) makes such a loss unlikely: a grant that all
-    /// replicas have acknowledged is known to each that may be promoted. A renewal that was lost
-    /// ends the hold at the new master earlier than its holder thinks, until that asks, which is
-    /// at once after the switch.
+    /// (`down-after-milliseconds` at least). [`replicas`](crate::LockOptions::replicas) makes such
+    /// a loss unlikely: a grant that all replicas have acknowledged is known to each that may be
+    /// promoted. A renewal may be lost too. Then the hold ends at the new master earlier than its
+    /// holder thinks, until the holder asks there, which it does at once after the switch.
     ///
     /// A client that is cut off from all sentinels together with the old master is told nothing,
-    /// and goes on there. For that set `min-replicas-to-write 1` (and `min-replicas-max-lag`) at
-    /// the servers: a master without its replicas then refuses to grant and to renew. Where it is
-    /// not set, this warns. While no sentinel answers, the last master is used on; without a
-    /// majority of sentinels there is no other.
+    /// and goes on there. Against that, set `min-replicas-to-write 1` (and `min-replicas-max-lag`)
+    /// at the servers: a master without its replicas then refuses to grant and to renew. Where it
+    /// is not set, connecting warns. While no sentinel answers, the client goes on with the last
+    /// master; without a majority of sentinels there is no other.
     ///
-    /// The rights at the servers are those of one server, and of use are `+role` (a server that is
-    /// no master any more is found at connect) and `+info`, which a pool needs. At the sentinels:
-    /// `+sentinel +subscribe` and the channels `+switch-master`, `+promoted-slave` and
-    /// `+failover-state-reconf-slaves`.
+    /// The rights at the servers are those of one server. Two more are of use: `+role`, so that a
+    /// server that is no master any more is found at connect, and `+info`, which a pool needs. At
+    /// the sentinels: `+sentinel +subscribe` and the channels `+switch-master`, `+promoted-slave`
+    /// and `+failover-state-reconf-slaves`.
     ///
     /// # ZooKeeper
     ///
@@ -213,7 +215,8 @@ impl LockClient {
     ///
     /// [`OperatorError`] for a bad key, when the store cannot ask
     /// ([`Capabilities::revocation`](crate::Capabilities) says so beforehand), or when it does not
-    /// answer: whether the holder was asked is not known then, and asking again does no harm.
+    /// answer. Without an answer it is not known whether the holder was asked; asking again does no
+    /// harm.
     ///
     /// # Cancel safety
     ///
@@ -227,14 +230,14 @@ impl LockClient {
         answer.map_err(|fault| UnavailableError::new(key, fault).into())
     }
 
-    /// Takes a key away from whoever holds it, in any process, and hands it to the next in the
-    /// store's line, as a release by the holder would; `false` if nobody holds it.
+    /// Takes a key away from whoever holds it, in any process. The next in the store's line gets
+    /// it, as after a release by the holder. `false` if nobody holds it.
     ///
     /// For operators, when a holder hangs and its lease goes on. The holder is told that its hold
     /// is lost ([`LossReason::Taken`](crate::LossReason::Taken)): at once where the store pushes,
     /// else at its next renewal, a third of its lease later at most. **Until then two may be at
-    /// work**, and what the old one has sent may arrive later still: only the fencing token, which
-    /// is greater for the next holder, keeps its writes out.
+    /// work**, and what the old one has sent may arrive later still. Only the fencing token keeps
+    /// those writes out: that of the next holder is greater.
     /// [`request_revoke`](Self::request_revoke) asks politely.
     ///
     /// It takes the key from whoever holds it when the request arrives, a client of another
@@ -244,8 +247,8 @@ impl LockClient {
     ///
     /// [`OperatorError`] for a bad key, when the store cannot do it
     /// ([`Capabilities::force_release`](crate::Capabilities) says so beforehand), or when it does
-    /// not answer: whether the key was taken away is not known then. Doing it again may meet the
-    /// next holder; [`inspect`](Self::inspect) tells who holds it.
+    /// not answer. Without an answer it is not known whether the key was taken away. Doing it again
+    /// may meet the next holder; [`inspect`](Self::inspect) tells who holds it.
     ///
     /// # Cancel safety
     ///
@@ -259,14 +262,14 @@ impl LockClient {
         answer.map_err(|fault| UnavailableError::new(key, fault).into())
     }
 
-    /// Refuses new acquires, ends all waits with [`Closed`](crate::AcquireError::Closed), and
-    /// waits up to `deadline` for the guards to be released. Holds that are left then are told
-    /// that they are lost and withdrawn, which takes 2 s more at most.
+    /// Refuses new acquires, ends all waits with [`Closed`](crate::AcquireError::Closed), and waits
+    /// up to `deadline` for the guards to be released. Holds that are left then are told that they
+    /// are lost, and are withdrawn; this takes 2 s more at most.
     ///
     /// # The end of a server
     ///
-    /// Call it *beside* the server's own graceful shutdown, not after that: the server waits for
-    /// its handlers, some of them wait for a lock, and streams that show locks
+    /// Call it *beside* the server's own graceful shutdown, not after that. The server waits for
+    /// its handlers, and some of them wait for a lock. Streams that show locks
     /// (`lock_tower::inspect`) end with the client. [`closed`](Self::closed) is the one signal for
     /// all of them.
     ///
@@ -293,15 +296,16 @@ impl LockClient {
     /// # Ok(()) }
     /// ```
     ///
-    /// - A handler that has its lock goes on; one that waits is told
+    /// - A handler that has its lock goes on. One that waits is told
     ///   [`Closed`](crate::AcquireError::Closed) at once, by the layer as 503 `lock_closed`. So is
-    ///   a handler that asks for a further lock now: where one must not be stopped between two,
-    ///   stop the server first, give the handlers some seconds, and shut the client down then.
-    /// - Choose the deadline above the time that your handlers take, and the server's bound a few
-    ///   seconds above that, as handlers that are stopped at the deadline answer, too.
+    ///   a handler that asks for a further lock now. Where a handler must not be stopped between
+    ///   two locks, stop the server first, give the handlers some seconds, and then shut the client
+    ///   down.
+    /// - Choose the deadline above the time that your handlers take. Choose the server's bound a
+    ///   few seconds above the deadline, as handlers that are stopped at the deadline answer, too.
     /// - Handlers that outlive their clients (`detach_on_disconnect`, and those behind an
-    ///   `IdempotencyLayer`) are nobody's connection, but they hold their locks, so `shutdown`
-    ///   waits for them. After it, `Idempotency::idle` waits for the last of their records.
+    ///   `IdempotencyLayer`) belong to no connection. They hold their locks, so `shutdown` waits
+    ///   for them all the same. After it, `Idempotency::idle` waits for the last of their records.
     ///
     /// `examples/examples/graceful_shutdown.rs` shows it with a handler at work, one that waits,
     /// one whose client is gone, and an open stream.
@@ -329,8 +333,9 @@ impl LockClient {
     }
 
     /// Resolves when [`shutdown`](Self::shutdown) is called on any clone of this client, at once if
-    /// it was before. It borrows nothing: it ends a server's accepting
-    /// (`with_graceful_shutdown(locks.closed())`), a stream of events, a task that waits for work.
+    /// it was before. It borrows nothing, so it can end a server's accepting
+    /// (`with_graceful_shutdown(locks.closed())`), a stream of events, or a task that waits for
+    /// work.
     ///
     /// It tells that the shutdown has *begun*: locks may still be held until `shutdown` returns.
     ///
@@ -360,9 +365,9 @@ impl LockClient {
         }
     }
 
-    /// The keys that are busy in this client now, in no order: who of it holds them, how many of
-    /// it wait, and how long that took of late. [`inspect`](Self::inspect) asks the store, which
-    /// knows of all clients.
+    /// The keys that are busy in this client now, in no order. Each tells who of this client holds
+    /// it, how many of this client wait, and how long that took of late. [`inspect`](Self::inspect)
+    /// asks the store, which knows of all clients.
     #[must_use]
     pub fn busy_keys(&self) -> Vec<BusyKey> {
         self.shared.busy()
@@ -484,16 +489,17 @@ impl ClientBuilder {
     }
 
     /// Sends commands through the application's own pool: of one server or of Sentinel, as the URL
-    /// says. Pushes and renewals keep connections of their own, made from the URL, which
-    /// must name the same servers and database; this is checked at connect.
+    /// says. Pushes and renewals keep connections of their own, made from the URL. The URL must
+    /// name the same servers and database as the pool; this is checked at connect.
     ///
-    /// Beside sentinels, each request asks who answers it (the right `+info`): one that was
-    /// answered by a server that is not the master any more does not count, and is made over the
-    /// client's own connection; the pool loses that connection, and after a failover those that
-    /// nobody uses.
+    /// Beside sentinels, each request asks who answers it (the right `+info`). An answer of a
+    /// server that is not the master any more does not count, and the request is made again over
+    /// the client's own connection. The pool loses the connection that led there, and after a
+    /// failover those that nobody uses.
     ///
     /// Beside `redis+cluster:` it is an error of [`connect`](Self::connect), and so is a pool of a
-    /// cluster: that does not tell which node answered, and a former master's answer would count.
+    /// cluster. Such a pool does not tell which node answered, so a former master's answer would
+    /// count.
     #[cfg(feature = "deadpool")]
     pub fn redis_pool(mut self, pool: impl Into<RedisPool>) -> Self {
         self.pools.one = Some(pool.into());

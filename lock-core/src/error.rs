@@ -38,8 +38,8 @@ pub enum AcquireError {
     #[error(transparent)]
     Closed(#[from] ClosedError),
     /// The lock was held and then lost, so the work under it was stopped in the middle: it may have
-    /// done everything, a part, or nothing. Only what runs work under a lock and has no other error
-    /// type says this, as `#[distributed_lock]` does; waiting for a lock never ends so.
+    /// done everything, a part, or nothing. Only code that runs work under a lock and has no other
+    /// error type says this, as `#[distributed_lock]` does. Waiting for a lock never ends so.
     #[error(transparent)]
     Lost(#[from] LostError),
 }
@@ -280,8 +280,8 @@ impl StdError for UnavailableError {
     }
 }
 
-/// Fewer replicas than asked for acknowledged a grant in time, so it does not count, or not for who
-/// would re-enter it.
+/// Fewer replicas than asked for acknowledged a grant in time. So the grant does not count, or does
+/// not count for those who would re-enter it.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("lock `{key}` not {}", self.what())]
 pub struct NotReplicatedError {
@@ -304,8 +304,8 @@ impl NotReplicatedError {
         self.not_replicated.wanted
     }
 
-    /// How many did. For a re-entry: how many those who made the hold asked for, as no more are
-    /// known to have.
+    /// How many did. For a re-entry it is the number that those who made the hold asked for, as no
+    /// more are known to have acknowledged it.
     #[must_use]
     pub fn acknowledged(&self) -> u32 {
         self.not_replicated.acknowledged
@@ -444,8 +444,8 @@ pub enum RunError {
     Lost(#[from] LostError),
 }
 
-/// Why what an operator asked for was not done: to inspect a key, to ask its holder to give it up,
-/// or to take it away.
+/// Why a wish of an operator was not done: to inspect a key, to ask its holder to give it up, or to
+/// take it away.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperatorError {

@@ -1,9 +1,8 @@
 //! Distributed locks for async Rust services.
 //!
-//! Something must run once at a time, across tasks, processes and machines. This crate gives a
-//! lock for it that is fair, that is handed on without being freed, whose holders carry fencing
-//! tokens, and whose holders are told when they lost it, no later than their lease ends by their
-//! own clock.
+//! Something must run once at a time, across tasks, processes and machines. This crate gives a lock
+//! for it. The lock is fair, and is handed on without being freed. Its holders carry fencing
+//! tokens. A holder that lost it is told so, no later than its lease ends by its own clock.
 //!
 //! ```
 //! use std::time::Duration;
@@ -21,13 +20,13 @@
 //!
 //! # What it promises, and where
 //!
-//! 1. **One holder per key** while clocks drift less than 1 % over a lease: the stores
+//! 1. **One holder per key** while clocks drift less than 1 % over a lease. The stores see to it
 //!    ([`memory`], `redis`, `zookeeper`), each behind the seam in [`backend`].
-//! 2. **A holder is told** when that fails: `proto/lease.rs` decides by the clock,
-//!    [`LockGuard::lost`] tells; the [`FencingToken`] lets a resource refuse what a stale holder
+//! 2. **A holder is told** when that fails: `proto/lease.rs` decides by the clock, and
+//!    [`LockGuard::lost`] tells. The [`FencingToken`] lets a resource refuse what a stale holder
 //!    still writes.
-//! 3. **A free key with a live waiter is granted** by a push, or by the next recheck:
-//!    `proto/cohort/` for the waiters of one process, the store's line for the processes.
+//! 3. **A free key with a live waiter is granted** by a push, or by the next recheck.
+//!    `proto/cohort/` has the line of the waiters of one process, the store that of the processes.
 //! 4. **Waits are bounded**: `proto/cohort/seats.rs` ends them, `engine/acquire.rs` counts tries.
 //! 5. **Nothing is left behind**: `engine/driver.rs` runs every request to its end,
 //!    `engine/leave.rs` goes on with what was not answered, `engine/registry.rs` forgets idle
@@ -122,8 +121,8 @@ pub mod __private {
     pub use crate::macro_support::*;
 }
 
-/// What a client sends to a Redis server for a free key, for benchmarks that tell the engine's
-/// share from that of the scripts; not for users. It is no lock: nobody renews, waits or is told.
+/// What a client sends to a Redis server for a free key. Benchmarks tell the engine's share from
+/// that of the scripts by it; it is not for users. It is no lock: nobody renews, waits or is told.
 #[cfg(all(feature = "bench-util", feature = "redis"))]
 #[doc(hidden)]
 pub mod __bare {

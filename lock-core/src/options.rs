@@ -57,7 +57,7 @@ impl Fairness {
 /// | `linger` | 0 | to 24 h |
 /// | `fairness` | 64 hand-offs or 20 ms | |
 /// | `admission` | false | |
-/// | `replicas` | none | 1 to 32 within 1 ms to 1 s and half of the lease, where [`Capabilities::replicas`] holds |
+/// | `replicas` | none | 1 to 32 within 1 ms to 1 s and half of the lease, where [`Capabilities::replicas`](crate::Capabilities) holds |
 /// | `name` | none | at most 128 bytes, no control characters |
 /// | `reentrant` | true | counts only under a hold of the key, see [`LockScope`](crate::LockScope) |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,10 +65,10 @@ impl Fairness {
 pub struct LockOptions {
     /// How long one try may wait for the lock.
     pub wait: Duration,
-    /// How many further tries follow one whose `wait` ran out or that met a fault of the store that
-    /// may pass, each after a jittered pause of 25 ms to 1 s, half of what is left of the budget at
-    /// most. Pauses are a part of the budget, so there may be fewer tries; with a `wait` of zero
-    /// there is one.
+    /// How many further tries follow one whose `wait` ran out, or that met a fault of the store
+    /// that may pass. Each comes after a jittered pause of 25 ms to 1 s, at most half of what is
+    /// left of the budget. Pauses are a part of the budget, so there may be fewer tries; with a
+    /// `wait` of zero there is one.
     pub retries: u32,
     /// How long a grant lives at the store without a renewal; renewed at a third of it.
     ///
@@ -78,14 +78,14 @@ pub struct LockOptions {
     /// left: with less, as after renewals that failed, it is renewed first. An acquire that
     /// re-enters a hold is under the lease of that, see [`LockScope`](crate::LockScope).
     ///
-    /// What another process handed on at Redis is good for 1.5 s at most until its first renewal,
-    /// which is due at a third of that, also for those here that it is handed on to before: so a
-    /// process that dies on the way keeps nobody waiting for longer.
+    /// A grant that another process handed on at Redis is good for 1.5 s at most until its first
+    /// renewal, which is due at a third of that. The same holds for those here that it is handed on
+    /// to before that renewal. So a process that dies on the way keeps nobody waiting for longer.
     pub lease: Duration,
     /// How long one guard may live at all; then it is told that it is lost.
     pub hold_limit: Option<Duration>,
     /// How long an idle lease is kept after the last release in this process. It is given back
-    /// sooner when another process wants the key, or somebody here who asks for a longer lease or
+    /// sooner when another process wants the key, or when somebody here asks for a longer lease or
     /// more replicas than it has.
     pub linger: Duration,
     /// How to share the key with other processes.
@@ -93,30 +93,30 @@ pub struct LockOptions {
     /// Whether to be refused with [`Overloaded`](crate::AcquireError::Overloaded) at once when
     /// waiting is of no use, by how long those before it held the key.
     ///
-    /// The budget `wait * (1 + retries)` is then one wait in one place, and has to hold the hold
-    /// as well: a grant that leaves less of it than half of the holds of late took is passed on.
-    /// `retries` are for faults of the store alone. Where a hold takes more than half of the
-    /// budget, that bounds the wait alone.
+    /// The budget `wait * (1 + retries)` is then one wait in one place, and the hold has to fit
+    /// into it as well. A grant is passed on if it leaves less of the budget than half of the holds
+    /// of late took. `retries` are for faults of the store alone. Where a hold takes more than half
+    /// of the budget, the budget bounds the wait alone.
     pub admission: bool,
     /// By how many replicas of the store a grant must be acknowledged before it counts. A grant
     /// that is not is given back, and the acquire fails with
     /// [`NotReplicated`](crate::AcquireError::NotReplicated); `retries` try again.
     ///
-    /// It is for a store that can lose its last writes in a failover: a grant that was acknowledged
-    /// by one replica is not lost if that one is promoted, or if all replicas were asked for. It
-    /// does not make a failover safe in every case, see
+    /// It is for a store that can lose its last writes in a failover. A grant that one replica
+    /// acknowledged is not lost if that replica is promoted; one that all replicas acknowledged is
+    /// not lost whichever is promoted. It does not make a failover safe in every case, see
     /// [`LockClient::connect`](crate::LockClient::connect).
     ///
-    /// They have three quarters of what is left of the `wait`, if that is less than their time, so
-    /// that there is an answer to tell of. Only a grant by the store waits: hand-offs inside a
-    /// process and renewals do not. All acquires of a key in one process had better agree: a claim
-    /// is opened as the first in line wants it, and given back when the next in line wants more. An
-    /// acquire that is called under a hold whose grant fewer replicas acknowledged is refused at
-    /// once, with the same error.
+    /// The replicas have their time, or three quarters of what is left of the `wait` if that is
+    /// less, so that there is an answer to tell of. Only a grant by the store waits: hand-offs
+    /// inside a process and renewals do not. All acquires of a key in one process had better agree.
+    /// A claim is opened as the first in line wants it, and is given back when the next in line
+    /// wants more. An acquire that is called under a hold whose grant fewer replicas acknowledged
+    /// is refused at once, with the same error.
     pub replicas: Option<Replicas>,
-    /// What the acquire is for, shown to operators where the store has a place for it (ZooKeeper:
-    /// the data of the claim's node). A process has one claim on a key: it has the name of the
-    /// waiter that opened it.
+    /// What the acquire is for. Operators see it where the store has a place for it (ZooKeeper: the
+    /// data of the claim's node). A process has one claim on a key: it has the name of the waiter
+    /// that opened it.
     pub name: Option<&'static str>,
     /// Whether an acquire that is called under a hold of its key re-enters that, see
     /// [`LockScope`](crate::LockScope).

@@ -26,12 +26,12 @@ use crate::{AcquireError, Rejection};
 /// | `Rejected`, a key that the request made too long or empty | 400 | `lock_key_rejected` | no |
 /// | `Rejected`, anything else | 500 | `lock_misconfigured` | no |
 ///
-/// 429 is for what the caller may try again later, and 503 for a service that is down: a load
+/// 429 is for what the caller may try again later. 503 is for a service that is down: a load
 /// balancer takes a server that answers 503 out of service.
 ///
-/// `Retry-After` is the estimated wait in whole seconds, rounded up, at least 1, plus up to a
-/// quarter of it (at least up to 1 s) at random, so that those who were refused together do not
-/// come back together. The key is never in it, as it may be made of somebody's data.
+/// `Retry-After` is the estimated wait in whole seconds, rounded up, at least 1. Up to a quarter of
+/// it (at least up to 1 s) is added at random, so that those who were refused together do not come
+/// back together. The key is never in the document, as it may be made of somebody's data.
 ///
 /// For a framework other than axum, or with another status:
 ///

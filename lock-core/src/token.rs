@@ -5,8 +5,8 @@ use std::fmt;
 /// A fencing token: strictly grows with every grant of a key, one per holder, never reused.
 ///
 /// Send it with every write, and let the resource refuse a write whose token is smaller than one
-/// that it has seen. Of the stores in memory and on Redis it is below 2^53, so
-/// it survives a trip through a JSON number; of ZooKeeper up to the 512th election of a leader.
+/// that it has seen. A token of the stores in memory and on Redis is below 2^53, so it survives a
+/// trip through a JSON number. A token of ZooKeeper is so up to the 512th election of a leader.
 ///
 /// The idea is from Martin Kleppmann, "How to do distributed locking" (2016).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,8 +51,8 @@ impl From<FencingToken> for i64 {
     }
 }
 
-/// A block of unused tokens, handed out from the lowest. A store reserves them with a grant, so that
-/// each hand-off in a process has its own without a round trip.
+/// A block of unused tokens, handed out from the lowest. A store reserves them with a grant, so
+/// that each hand-off in a process has a token of its own without a round trip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenBlock {
     next: u64,

@@ -34,13 +34,13 @@ pub struct Capabilities {
     pub in_process: bool,
     /// The shortest lease that the backend can renew in time.
     pub lease_min: Duration,
-    /// The longest lease that may be asked for: at a quorum that sees to its members, those that
-    /// lost their data are kept away for so long.
+    /// The longest lease that may be asked for. A quorum that sees to its members has one: it keeps
+    /// members that lost their data away for so long.
     pub lease_max: Duration,
 }
 
 impl Capabilities {
-    /// Capabilities nothing, with leases from 10 ms to 24 h; set the fields that hold.
+    /// No capability, and leases from 10 ms to 24 h. Set the fields that hold.
     #[must_use]
     pub const fn none() -> Self {
         Self {

@@ -18,10 +18,9 @@ const ENCODED: &AsciiSet =
 
 /// That a store is a member of a quorum. It lives for as long as the store has its data.
 ///
-/// As text it is one line,
-/// `lock-quorum-1 <quorum> <members> <lease_max in ms> <nonce> <incarnation> <ready_at in µs> <token_min>`,
-/// with quorum and incarnation percent-encoded and `-` for an incarnation without a name and for no
-/// minimum. Equal enrolments are equal texts.
+/// As text it is one line: `lock-quorum-1 <quorum> <members> <lease_max in ms> <nonce>
+/// <incarnation> <ready_at in µs> <token_min>`. Quorum and incarnation are percent-encoded. An
+/// incarnation without a name is `-`, and so is no minimum. Equal enrolments are equal texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Enrolment {
     /// The name of the quorum: the list of its members, or what the application calls it.

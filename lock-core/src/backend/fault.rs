@@ -27,8 +27,8 @@ use std::time::Duration;
 /// - each earlier try is marked [`unsent`](Fault::unsent): the lock had been lost before, and the
 ///   release says so;
 /// - one of them was `Superseded`, or the answer is
-///   [`Withdrawal::Elsewhere`](super::Withdrawal::Elsewhere): the last server may have gone before
-///   it told this one of the grant, so the outcome is not known.
+///   [`Withdrawal::Elsewhere`](super::Withdrawal::Elsewhere): the outcome is not known, as the last
+///   server may have gone before it told this one of the grant.
 ///
 /// [`Transient`]: Self::Transient
 /// [`Superseded`]: Self::Superseded
@@ -47,13 +47,13 @@ pub enum FaultKind {
     /// and the new one is known and can be asked. A store that has yet to find it says
     /// [`Transient`](Self::Transient).
     Superseded,
-    /// Asking again is of no use: the server refuses and will go on refusing (a password, a
-    /// missing right, its version), or what is asked about is out of reach for good.
+    /// Asking again is of no use. The server refuses and will go on refusing (a password, a missing
+    /// right, its version), or the thing that is asked about is out of reach for good.
     Refused,
     /// Something of another kind is stored where the lock would be. Nothing was overwritten.
     ForeignValue,
-    /// The store is a member of a quorum, and may not grant now: it is new, or has lost its data,
-    /// and is kept away for the longest lease. Nothing was done. It passes by itself.
+    /// The store is a member of a quorum, and may not grant now. It is new, or has lost its data,
+    /// and is kept away for the longest lease. Nothing was done. The fault passes by itself.
     Unready,
     /// Granted, and not acknowledged by as many replicas as [`Terms::replicas`](super::Terms) asks
     /// for. The claim is withdrawn. [`Fault::not_replicated`] makes it.
@@ -107,8 +107,8 @@ impl Fault {
     }
 
     /// Marks a fault of a request that has not left: it took no effect, and will take none. Only a
-    /// withdrawal needs it, to tell a release whose answer was lost from one that never was: leave
-    /// it off where any byte may have been sent.
+    /// withdrawal needs the mark, to tell a release whose answer was lost from one that never was.
+    /// Leave it off where any byte may have been sent.
     #[must_use]
     pub fn unsent(mut self) -> Self {
         self.is_unsent = true;

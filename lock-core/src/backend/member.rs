@@ -1,14 +1,14 @@
 //! What a store must do to be a member of a quorum.
 //!
-//! Each member has a line and a token counter of its own. For tokens that grow whichever majority
-//! grants, the counters of the majority are raised to one number: a [`MemberClaim`] does that, and
-//! a quorum that the application vouches for needs no more.
+//! Each member has a line and a token counter of its own. Tokens have to grow whichever majority
+//! grants, so the counters of the majority are raised to one number. A [`MemberClaim`] does that. A
+//! quorum that the application vouches for needs no more.
 //!
-//! One that sees to its members needs a [`Member`]. Two clients whose lists of members differ may
-//! hold one key at once, and so may two holders when a member has lost its data and grants again
-//! what it has granted before. So each member keeps an [`Enrolment`]: which quorum it is of, and
-//! since when it may grant. Whoever comes by writes it; the store only sees to it that no two write
-//! over each other.
+//! A quorum that sees to its members needs a [`Member`]. Two clients whose lists of members differ
+//! may hold one key at once. So may two holders when a member has lost its data, and grants again
+//! what it has granted before. Therefore each member keeps an [`Enrolment`]: which quorum it is of,
+//! and since when it may grant. Whoever comes by writes it; the store only sees to it that no two
+//! write over each other.
 
 use std::future::Future;
 use std::time::Duration;
@@ -18,18 +18,20 @@ use super::{Backend, Claim, Enrolment, Fault};
 /// What was seen of a store is good for this long, by its own clock.
 pub const SEEN_WITHIN: Duration = Duration::from_secs(2);
 
-/// A claim whose tokens a quorum can count: what is asked of it at a member, beside the four verbs.
+/// A claim whose tokens a quorum can count: what it is asked at a member, beside the four verbs.
 /// [`Capabilities::quorum`](super::Capabilities) says whether the store of this claim serves it.
 pub trait MemberClaim: Claim {
-    /// Has the next verbs end the blocks of tokens that they reserve at `clock`, not at the store's
-    /// own clock, so that the members of a quorum count alike. A store that numbers its grants in
+    /// Has the next verbs reserve blocks of tokens that end at `clock`, not at the store's own
+    /// clock, so that the members of a quorum count alike. A store that numbers its grants in
     /// another way goes on to do so; it only costs a [`raise`](Self::raise) for most grants.
     fn count_from(&mut self, clock: u64);
 
     /// Moves the last reserved token of the key to `to`, if this claim holds the key by the grant
-    /// that it was told of; `false`, and nothing moved, if it does not: it was granted to another,
-    /// or to this claim anew. (A quorum whose members check the claim alone can give one token
-    /// twice; the model in `tests/tests/quorum_model/` finds how.)
+    /// that it was told of. If it does not, nothing is moved and the answer is `false`: the key was
+    /// granted to another, or to this claim anew.
+    ///
+    /// A quorum whose members check the claim alone can give one token twice; the model in
+    /// `tests/tests/quorum_model/` finds how.
     fn raise(&mut self, to: u64) -> impl Future<Output = Result<bool, Fault>> + Send;
 }
 
@@ -40,20 +42,22 @@ pub trait Member: Backend<Claim: MemberClaim> {
     fn probe(&self) -> impl Future<Output = Result<Probe, Fault>> + Send;
 
     /// Writes an enrolment, if the store is still as it was seen: the same enrolment, or none, the
-    /// same incarnation, and its clock no further on than [`SEEN_WITHIN`]. `false`, and nothing
-    /// written, if it is not. (A client that was stopped between its probe and this might else
-    /// write over what happened meanwhile, where there was no enrolment at either time.)
+    /// same incarnation, and its clock no further on than [`SEEN_WITHIN`]. If it is not, nothing is
+    /// written and the answer is `false`.
+    ///
+    /// The clock is compared for a client that was stopped between its probe and this. Where there
+    /// was no enrolment at either time, it might else write over what happened meanwhile.
     fn enrol(
         &self,
         seen: &Probe,
         enrolment: &Enrolment,
     ) -> impl Future<Output = Result<bool, Fault>> + Send;
 
-    /// From now on, attempts and raises are served only while the store has this very enrolment
-    /// and is in the incarnation that it was last probed in, none with `None`; else they are
-    /// [`FaultKind::Unready`](super::FaultKind::Unready) and do nothing. A withdrawal that cannot
-    /// tell that it is so hands the key to nobody. Renewals are served as ever. Whoever never
-    /// calls this is served as by any other store.
+    /// From now on, attempts and raises are served only while the store has this very enrolment and
+    /// is in the incarnation that it was last probed in. With `None`, none is served. Those that
+    /// are not served are [`FaultKind::Unready`](super::FaultKind::Unready) and do nothing. A
+    /// withdrawal that cannot tell that it is so hands the key to nobody. Renewals are served as
+    /// ever. Whoever never calls this is served as by any other store.
     fn serve_under(&self, enrolment: Option<&Enrolment>);
 }
 

@@ -6,14 +6,14 @@
 //! the instant a request was sent. A claim's id is chosen by the caller, so that a claim whose
 //! reply was lost can be found again and withdrawn.
 //!
-//! The engine runs `attempt`, `renew` and `withdraw` to their end, so a caller's drop never cuts
-//! a request in half; in return a backend bounds its own I/O in time. What it answers is data, and
-//! what it cannot answer is a [`Fault`], whose [`FaultKind`] says what the engine does then. What it
-//! cannot do at all is left out of its [`Capabilities`].
+//! The engine runs `attempt`, `renew` and `withdraw` to their end, so a caller's drop never cuts a
+//! request in half. In return a backend bounds its own I/O in time. An answer is data. A verb
+//! without an answer is a [`Fault`], whose [`FaultKind`] says what the engine does then. A backend
+//! leaves out of its [`Capabilities`] what it cannot do at all.
 //!
 //! Waiters of one process, retries, time-outs, renewals, hand-offs and the loss of a lease are not
-//! the backend's: they are the same over every store. So a table with one row per key is enough,
-//! though one that pushes and keeps a line is better:
+//! the backend's task: they are the same over every store. So a table with one row per key is
+//! enough, though one that pushes and keeps a line is better:
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -48,10 +48,10 @@
 //! impl Backend for Table {
 //!     type Claim = Place;
 //!
-//!     fn promises(&self) -> Capabilities {
-//!         let mut promises = Capabilities::none();
-//!         promises.fencing = true;
-//!         promises
+//!     fn capabilities(&self) -> Capabilities {
+//!         let mut capabilities = Capabilities::none();
+//!         capabilities.fencing = true;
+//!         capabilities
 //!     }
 //!
 //!     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Place {
@@ -139,9 +139,8 @@
 //! ```
 //!
 //! `test_util::conformance` (feature `test-util`) checks a store against all that the engine relies
-//! on. A [`Driver`] gives a store URLs of its own, see [`url`]. What members of a
-//! [`Quorum`](crate::quorum::Quorum) are asked beside the verbs is in [`MemberClaim`] and
-//! [`Member`].
+//! on. A [`Driver`] gives a store URLs of its own, see [`url`]. [`MemberClaim`] and [`Member`] have
+//! what members of a [`Quorum`](crate::quorum::Quorum) are asked beside the verbs.
 
 mod capabilities;
 mod driver;
@@ -186,9 +185,9 @@ pub trait Backend: Send + Sync + Debug + 'static {
     /// Who holds a key and who waits, as the store sees it.
     fn inspect(&self, key: &Key) -> impl Future<Output = Result<Inspection, Fault>> + Send;
 
-    /// Asks the holder of a key to give it up, which it may ignore; `false` if nobody holds it.
-    /// The holder hears of it through [`Claim::changed`] where pushes are promised, and reads it
-    /// in its next answer ([`Grant::revoke_requested`]); who holds the key later is not asked.
+    /// Asks the holder of a key to give it up, which it may ignore; `false` if nobody holds it. The
+    /// holder hears of it through [`Claim::changed`] where pushes are promised, and reads it in its
+    /// next answer ([`Grant::revoke_requested`]). Those who hold the key later are not asked.
     ///
     /// # Errors
     ///
@@ -198,10 +197,10 @@ pub trait Backend: Send + Sync + Debug + 'static {
         std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
     }
 
-    /// Takes a key away from whoever holds it, in any process, and hands it to the next in line as
-    /// a withdrawal by the holder would: with greater tokens. `false` if nobody holds it. The
-    /// holder hears of it through [`Claim::changed`] where pushes are promised, and its next
-    /// renewal is [`Renewal::Lost`].
+    /// Takes a key away from whoever holds it, in any process. The next in line gets it with
+    /// greater tokens, as after a withdrawal by the holder. `false` if nobody holds it. The holder
+    /// hears of it through [`Claim::changed`] where pushes are promised, and its next renewal is
+    /// [`Renewal::Lost`].
     ///
     /// # Errors
     ///
@@ -225,13 +224,13 @@ pub trait Claim: Send + 'static {
 
     /// Resolves when it is time to ask again, and says why. Cancel safe, level-triggered (it goes
     /// on resolving until `attempt` or `renew` was asked), may be spurious. A store that pushes
-    /// nothing leaves it as it is: the engine asks by the clock then.
+    /// nothing leaves the default: the engine asks by the clock then.
     fn changed(&mut self) -> impl Future<Output = Change> + Send {
         pending()
     }
 
-    /// Extends a granted claim, and reserves further tokens if there are any for it; the range may
-    /// begin with those that it has. Never re-acquires a lost one.
+    /// Extends a granted claim, and reserves further tokens if there are any for it. Their block
+    /// may begin with those that the claim has. Never re-acquires a lost claim.
     fn renew(&mut self) -> impl Future<Output = Result<Renewal, Fault>> + Send;
 
     /// Leaves the line, held or not. Idempotent. A dropped claim that was not withdrawn ends with
@@ -287,11 +286,11 @@ pub enum Attempt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
     /// The tokens reserved for it: at least one with a grant. A renewal without any says that the
-    /// store has no more for this claim: those it has stay good, and when they are used up the
+    /// store has no more for this claim. The claim's tokens stay good. When they are used up, the
     /// engine opens a new claim.
     pub tokens: TokenBlock,
-    /// How long it lasts, from the instant the request was sent (or, for a grant found by push,
-    /// from the call: the backend has taken off what had passed).
+    /// How long it lasts, from the instant the request was sent. A grant found by push counts from
+    /// the call: the backend has taken off the time that had passed.
     pub valid_for: Duration,
     /// Whether other claims wait for the key.
     pub wanted: bool,
@@ -308,9 +307,9 @@ pub enum Change {
     /// `attempt` or `renew` may answer differently: something was pushed. A store that has just
     /// failed is left alone for its pause all the same.
     Here,
-    /// Another server has taken the place of the one that was asked last. Until it was asked, what
-    /// is known may be of the past, and that the last one failed says nothing of this one: it is
-    /// asked at once, and nothing is handed on in this process before its answer.
+    /// Another server has taken the place of the one that was asked last. Until the new one was
+    /// asked, what is known may be of the past, and a failure of the last one says nothing of it.
+    /// So it is asked at once, and nothing is handed on in this process before its answer.
     Elsewhere,
 }
 

@@ -177,8 +177,8 @@ impl Acquire {
         }
     }
 
-    /// Checks the input once, then re-enters the hold that this is called under, or enters the
-    /// line: again with the same deadline if a grant came too late to be of use.
+    /// Checks the input once. Then re-enters the hold that this is called under, or enters the
+    /// line. If a grant came too late to be of use, it enters again with the same deadline.
     fn start(&mut self, cx: &Context<'_>) -> Poll<Result<LockGuard, AcquireError>> {
         let Self { shared, key, options, started, watched, .. } = self;
         let key = match key {

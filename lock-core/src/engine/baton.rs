@@ -1,11 +1,11 @@
 //! Who polls a key's driver: one at a time, and nobody for nothing.
 //!
-//! Several may poll it: each task that waits for the key, and the conductor. What its requests wait
-//! for wakes the baton. The first wake has somebody told; whoever comes then and takes the baton
-//! polls, and polls again for what came meanwhile. So no wake is lost, and no two poll at once.
+//! Several may poll it: each task that waits for the key, and the conductor. Its requests wake the
+//! baton. The first wake has somebody told. Whoever comes then takes the baton and polls, and polls
+//! again if something came meanwhile. So no wake is lost, and no two poll at once.
 //!
-//! Who was told may never come to run. A young key is then polled by the conductor when it is swept
-//! up, and behind that whoever tells somebody has the conductor look after a while: see
+//! A task that was told may never come to run. The conductor then polls a young key when it sweeps
+//! it up. From then on, whoever tells somebody also has the conductor look after a while: see
 //! [`grows_up`](Baton::grows_up).
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -76,8 +76,8 @@ impl<F: Flags> Baton<F> {
         self.lies() && self.flags.change(WOKEN, POLLED)
     }
 
-    /// The conductor looks after the key from now on. It polls behind this: what was told to others
-    /// before that poll is polled for, and who tells somebody later finds the key grown up.
+    /// The conductor looks after the key from now on. It polls behind this. So that poll serves
+    /// what was told to others before, and whoever tells somebody later finds the key grown up.
     pub(super) fn grows_up(&self) {
         self.age.or(GROWN_UP);
     }

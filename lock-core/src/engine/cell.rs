@@ -195,8 +195,8 @@ impl KeyCell {
     }
 
     /// Polls the driver, if there is something to poll for and nobody who does. `own` is the waker
-    /// of the caller's task, which need not be told what it is about to see, and `now` what it has
-    /// read of the clock just now.
+    /// of the caller's task, which need not be told what it is about to see. `now` is what the
+    /// caller has just read of the clock.
     pub(super) fn drive(self: &Arc<Self>, own: Option<&Waker>, mut now: Option<Instant>) {
         if !self.baton.take() {
             return;
@@ -243,8 +243,8 @@ impl KeyCell {
         self.handed.end();
     }
 
-    /// The conductor looks, at what was `now` when it began to look at keys: who is told less of the
-    /// time that has passed promises no more for it.
+    /// The conductor looks. `now` is the time at which it began to look at keys, so less time may
+    /// seem to have passed than has. Nothing more is promised for that.
     pub(super) fn look(self: &Arc<Self>, now: Instant) {
         let late = lock(&self.releasing).take_if(|releaser| releaser.until <= now);
         if let Some(late) = late {
@@ -313,8 +313,8 @@ impl KeyCell {
         lock(&self.releasing)
     }
 
-    /// Somebody began to watch the hold: what the store pushes is listened for at once where that
-    /// is no detour (which this says), and from [`LOOK_AFTER`] on elsewhere.
+    /// Somebody began to watch the hold, so pushes of the store are listened for. Where that is no
+    /// detour it is at once, and this returns true; elsewhere it is from [`LOOK_AFTER`] on.
     pub(super) fn attend(self: &Arc<Self>) -> bool {
         let is_inline = self.shared.conductor.is_inline();
         if is_inline {

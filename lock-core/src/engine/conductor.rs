@@ -2,13 +2,13 @@
 //! of all keys.
 //!
 //! A key is *young* at first: the callers that want it poll its driver, and the conductor knows
-//! nothing of it. It sweeps the young keys up [`LOOK_AFTER`] the first of them; those that are
-//! still busy are its own from then on: it listens for them, renews them, and looks at each when
-//! its time has come. So a key that nobody else wants and that is held for a short time costs the
-//! conductor nothing, and a key whose callers are all blocked is served all the same.
+//! nothing of it. The conductor sweeps the young keys up [`LOOK_AFTER`] the first of them. Those
+//! that are still busy are its own from then on: it listens for them, renews them, and looks at
+//! each when its time has come. So a key that nobody else wants costs the conductor nothing if it
+//! is held for a short time. A key whose callers are all blocked is served all the same.
 //!
 //! It runs on a thread of its own, with a small runtime of its own, so that nothing an application
-//! does to its runtimes holds it up; or, see [`Background`], as a task of the caller's runtime.
+//! does to its runtimes holds it up. Or it is a task of the caller's runtime, see [`Background`].
 
 use std::cmp::Ordering as Order;
 use std::collections::BTreeSet;
@@ -30,8 +30,8 @@ use super::{background, clock};
 /// A key is left to its callers for this long: short beside a lease, long beside a request.
 pub(super) const LOOK_AFTER: Duration = Duration::from_millis(50);
 
-/// A caller that was told to poll its key, and does not come to run, is helped after this time at
-/// the latest: no longer than a lost push may cost.
+/// A caller that was told to poll its key and does not come to run is helped after this time at the
+/// latest. That is no longer than a lost push may cost.
 pub(super) const HELPED_AFTER: Duration = Duration::from_millis(500);
 
 /// Keys that are looked at in one turn, before requests that were answered have theirs.
@@ -40,8 +40,8 @@ const TURN_MAX: usize = 256;
 /// Keys that are looked at under one reading of the clock: well under a millisecond's worth.
 const LOOKS_PER_READING: usize = 32;
 
-/// What its times count from: in a runtime whose test clock is paused, it may be earlier than when
-/// it began.
+/// The instant that its times count from. In a runtime whose test clock is paused, this may be
+/// earlier than when it began.
 const BEGAN: u64 = 1 << 62;
 
 /// Where a client does what no caller waits for: renewals, the release of dropped guards, and

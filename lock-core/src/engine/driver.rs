@@ -1,10 +1,10 @@
-//! What talks to the store for a busy key. It only does I/O: the cohort decides, the driver asks the
-//! store and reports.
+//! The driver of a busy key talks to the store. It only does I/O: the cohort decides, the driver
+//! asks the store and reports.
 //!
-//! It lives in the key's cell and is no task: whoever waits for the key polls it, and the conductor
-//! where nobody does. Requests run to their end whatever becomes of the callers. While one is under
-//! way the driver goes on to watch the lease, the waits and the pokes, so a store that hangs holds
-//! up nothing that the clock decides.
+//! It lives in the key's cell and is no task. Whoever waits for the key polls it, and the conductor
+//! polls it where nobody does. Requests run to their end whatever becomes of the callers. While one
+//! is under way, the driver goes on to watch the lease, the waits and the pokes. So a store that
+//! hangs holds up nothing that the clock decides.
 
 use std::fmt;
 use std::mem;
@@ -78,8 +78,8 @@ pub(super) fn gone() -> Fault {
 }
 
 impl Driver {
-    /// Drives its key, `cell`, until that is idle. It is polled `now`, which is read once a poll:
-    /// nothing in between waits.
+    /// Drives its key, `cell`, until that is idle. `now` is the time of this poll. It is read once
+    /// a poll, as nothing in between waits.
     pub(super) fn poll(
         &mut self,
         cell: &Arc<KeyCell>,

@@ -33,10 +33,10 @@ impl RenewalFailure {
 }
 
 /// Resolves when a renewal of the hold has failed and none has succeeded since, at once if that is
-/// so already; stays pending once the hold is over, by a release or by a loss.
+/// so already. Stays pending once the hold is over, by a release or by a loss.
 ///
-/// The store is asked again at ninths of the lease, so the hold may well go on, and who wants to
-/// know looks again with [`LockGuard::renewal_failure`](crate::LockGuard::renewal_failure).
+/// The store is asked again at ninths of the lease, so the hold may well go on. To see whether it
+/// does, look again with [`LockGuard::renewal_failure`](crate::LockGuard::renewal_failure).
 ///
 /// # Cancel safety
 ///

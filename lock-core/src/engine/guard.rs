@@ -16,9 +16,9 @@ use crate::token::FencingToken;
 ///
 /// A hold can be lost before its release: the process was stopped past its lease, the store lost
 /// its data, the hold limit was reached. [`lost`](Self::lost) tells no later than the lease end by
-/// this process's own clock, even when the network swallows everything (a process that was blocked
-/// or suspended: when it goes on); the [`token`](Self::token) lets a resource refuse what a stale
-/// holder still writes.
+/// this process's own clock, even when the network swallows everything. A process that was blocked
+/// or suspended is told when it goes on. The [`token`](Self::token) lets a resource refuse what a
+/// stale holder still writes.
 #[must_use = "a lock that is not kept is given up at once"]
 pub struct LockGuard {
     hold: Hold,
@@ -59,10 +59,10 @@ impl LockGuard {
         Lost::new(HoldView::of(&self.hold))
     }
 
-    /// Resolves when a renewal has failed and the hold is still good, so that its holder can wind up
-    /// before it is lost, with the reason and the time that is left. Renewals are made at a third of
-    /// the lease, and a store has a sixth of it to answer (50 ms to 2 s), so about half of the lease
-    /// is left then. The hold may go on: a later try may succeed.
+    /// Resolves when a renewal has failed and the hold is still good, with the reason and the time
+    /// that is left. So its holder can wind up before it is lost. Renewals are made at a third of
+    /// the lease, and a store has a sixth of the lease to answer (50 ms to 2 s). So about half of
+    /// the lease is left then. The hold may go on: a later try may succeed.
     pub fn renewal_failing(&self) -> RenewalFailing {
         RenewalFailing::new(HoldView::of(&self.hold))
     }
@@ -98,8 +98,8 @@ impl LockGuard {
         LockHandle { view: HoldView::of(&self.hold) }
     }
 
-    /// Runs a future under this guard: what acquires the key again in it re-enters the hold, and
-    /// so does not wait for its own caller. See [`LockScope`].
+    /// Runs a future under this guard. An acquire of the key inside it re-enters the hold, and so
+    /// does not wait for its own caller. See [`LockScope`].
     ///
     /// Two that re-enter one guard run one after the other. The future does not keep the lock: once
     /// the guard is gone, it waits like any other.

@@ -1,8 +1,8 @@
 //! Waking whoever a key was handed to, so that an idle worker can run it at once.
 //!
-//! The task that a worker of Tokio woke last waits in a slot of that worker, which no other can
-//! steal from, until the running task yields: and that has just given a lock up, and may compute
-//! for long. So another task is woken behind it, and takes the slot.
+//! The task that a worker of Tokio woke last waits in a slot of that worker until the running task
+//! yields. No other worker can steal from the slot. The running task has just given a lock up, and
+//! may compute for long. So another task is woken behind the first, and takes the slot.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +15,8 @@ use tokio::runtime::{Handle, Id, RuntimeFlavor};
 #[derive(Debug, Default)]
 pub(super) struct Handed(OnceLock<Arc<Follower>>);
 
-/// The task that is woken behind them: one for each key that is handed on, as long as it is busy,
-/// because to spawn one each time is a fifth of what a hand-off costs.
+/// The task that is woken behind them. Each key that is handed on has one, as long as it is busy:
+/// to spawn one each time is a fifth of what a hand-off costs.
 #[derive(Debug)]
 struct Follower {
     home: Id,

@@ -15,8 +15,8 @@ use crate::proto::{Cohort, Event};
 
 /// Resolves when a hold is over without a release; stays pending once it was released.
 ///
-/// It reads the clock each time it is polled, so a task that was stopped past its lease learns of
-/// it before anything else happens in a `select!` that polls this first.
+/// It reads the clock each time it is polled. So in a `select!` that polls this first, a task that
+/// was stopped past its lease learns of that before anything else happens.
 ///
 /// # Cancel safety
 ///

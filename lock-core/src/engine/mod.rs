@@ -2,18 +2,21 @@
 //!
 //! - [`client`](shared): what all keys of one client share.
 //! - [`registry`]: the busy keys.
-//! - [`cell`]: one busy key, its [`Cohort`](crate::proto::Cohort) behind a short mutex, and who
-//!   polls its driver ([`baton`]): the callers that wait for it.
+//! - [`cell`]: one busy key, with its [`Cohort`](crate::proto::Cohort) behind a short mutex.
+//! - [`baton`]: who polls the driver of a key: one of the callers that wait for it, or the
+//!   conductor.
 //! - [`driver`]: what talks to the store for a key.
-//! - [`conductor`]: the one thread of a client, for what no caller polls; [`sweep`] says when it
-//!   takes keys over, [`background`] whether code is its.
+//! - [`conductor`]: the one thread of a client, for what no caller polls.
+//! - [`sweep`]: when the conductor takes keys over.
+//! - [`background`]: whether code is the conductor's.
 //! - [`leave`]: withdrawals that were not answered, tried again in the background.
-//! - [`acquire`], [`release`], [`closed`]: the futures that callers hold, and those that wait for
-//!   news of a hold ([`watch`]): [`lost`], [`failing`], [`revoke`].
+//! - [`acquire`], [`release`], [`closed`]: the futures that callers hold.
+//! - [`lost`], [`failing`], [`revoke`]: those that wait for news of a hold ([`watch`]).
 //! - [`scope`]: what running code is called under: holds to re-enter, and who watches for cuts.
 //! - [`observe`]: what those who watch a service see.
-//! - [`clock`]: the one place that reads the time, with what the machine was [`suspended`] for;
-//!   [`wall`] is for tokens; [`timeout`] bounds requests, whoever polls them.
+//! - [`clock`]: the one place that reads the time, with what the machine was [`suspended`] for.
+//! - [`wall`]: the wall clock, for tokens.
+//! - [`timeout`]: bounds requests, whoever polls them.
 
 mod acquire;
 pub(crate) mod background;

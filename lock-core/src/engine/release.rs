@@ -15,7 +15,7 @@ use super::clock;
 use super::leave::RELEASE_WITHIN;
 use crate::proto::ReleaseAnswer;
 
-/// Polls the driver of the key until the withdrawal was answered; `None` if that takes too long: a
+/// Polls the driver of the key until the withdrawal was answered. `None` if that takes too long: a
 /// request that hangs, be it the withdrawal or one before it, must not hang the caller too.
 ///
 /// When it is dropped, the withdrawal goes on.

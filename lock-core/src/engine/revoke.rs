@@ -8,8 +8,8 @@ use super::cell::HoldView;
 use super::watch::Watch;
 use crate::proto::Event;
 
-/// Resolves when somebody asks the holder to give the key up, at once if somebody has already;
-/// stays pending once the hold is over, by a release or by a loss.
+/// Resolves when somebody asks the holder to give the key up, at once if somebody has already.
+/// Stays pending once the hold is over, by a release or by a loss.
 ///
 /// The hold stays as good as it was: it is a request, and what to do about it is up to the
 /// holder.

@@ -2,10 +2,10 @@
 //! whether work was cut.
 //!
 //! A scope is a chain of links. A hold hangs a link of its own under the current chain for what is
-//! called under it, so re-entry follows calls and not tasks: two branches of one task are siblings,
+//! called under it. So re-entry follows calls and not tasks: two branches of one task are siblings,
 //! whoever polls them. Each guard has one *turn*, which one call under it has at a time; the others
-//! wait for it. A guard that goes closes its turn, and what was called under it and runs on is a
-//! stranger from then on.
+//! wait for it. A guard that goes closes its turn. A call under it that runs on is a stranger from
+//! then on.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -31,19 +31,21 @@ tokio::task_local! {
     static CURRENT: LockScope;
 }
 
-/// The holds that running code is called under: there, acquiring a key again gives a further guard
-/// of the same hold, with the same token, and the lock is given up with the last of them.
+/// The holds that running code is called under. Acquiring the key of one of them again gives a
+/// further guard of the same hold, with the same token. The lock is given up with the last of the
+/// guards.
 ///
-/// [`LockGuard::scope`](crate::LockGuard::scope) opens one, as
-/// [`run`](crate::LockBuilder::run), `#[distributed_lock]` and `lock_tower::LockLayer` do for what
-/// runs under their lock. Two calls under one guard do not run at the same time: the second waits
-/// for the first, within its budget. A guard that is kept counts as a call that runs: what is to
-/// re-enter while it is there is called under it, by its own `scope`.
+/// [`LockGuard::scope`](crate::LockGuard::scope) opens one, as [`run`](crate::LockBuilder::run),
+/// `#[distributed_lock]` and `lock_tower::LockLayer` do for what runs under their lock. Two calls
+/// under one guard do not run at the same time: the second waits for the first, within its budget.
+/// A guard that is kept counts as a call that runs. To re-enter while it is there, call under it,
+/// by its own `scope`.
 ///
-/// A re-entry is under the terms of its hold. Its `lease` is that of the hold, which is renewed for
-/// as long as any of its guards is there; so is its `hold_limit`. One that asks for more
-/// [`replicas`](crate::LockOptions::replicas) than acknowledged the hold's grant is refused at once,
-/// with [`NotReplicated`](crate::AcquireError::NotReplicated): ask for them where the hold is made.
+/// A re-entry is under the terms of its hold: it has the hold's `lease` and `hold_limit`. The hold
+/// is renewed for as long as any of its guards is there. One that asks for more
+/// [`replicas`](crate::LockOptions::replicas) than acknowledged the hold's grant is refused at
+/// once, with [`NotReplicated`](crate::AcquireError::NotReplicated): ask for them where the hold is
+/// made.
 ///
 /// A spawned task is outside unless it is given the scope:
 ///
@@ -86,8 +88,9 @@ pub(super) struct Door {
     inside: Option<Weak<Inside>>,
 }
 
-/// The turn of a guard that re-entered a hold, and of all those that it was called under: as long
-/// as it is there, nobody else is let in beside any of them, whether or not they are still there.
+/// The turn of a guard that re-entered a hold, and of all those that it was called under. As long
+/// as this is there, nobody else is let in beside any of those guards, whether or not they are
+/// still there.
 #[derive(Debug)]
 pub(super) struct Inside {
     _turn: OwnedSemaphorePermit,
@@ -233,9 +236,9 @@ impl Turn {
 
 /// Learns whether work under a lock was cut: stopped in the middle, as its lock was lost.
 ///
-/// For who keeps the outcome of work, as an idempotency layer: an error that came of a cut is no
-/// outcome, whatever type it was made into on its way. Locks inside of the future that
-/// [`scope`](Self::scope) makes tell all watches that they are called under.
+/// It is for those who keep the outcome of work, as an idempotency layer does. An error that came
+/// of a cut is no outcome, whatever type it was made into on its way. Locks inside of the future
+/// that [`scope`](Self::scope) makes tell all watches that they are called under.
 ///
 /// ```
 /// # use std::{future::pending, time::Duration};

@@ -1,9 +1,9 @@
-//! How long the machine was suspended: the monotonic clock stands still then, and leases go on.
+//! How long the machine was suspended. The monotonic clock stands still then, and leases go on.
 //!
 //! Linux counts that time in `CLOCK_BOOTTIME`, which runs beside `CLOCK_MONOTONIC` at the same
-//! speed: what their difference has grown by since this process first looked is the time that
-//! [`clock::now`](super::clock::now) has to add. Other systems have no such pair of clocks, and
-//! nothing is added there.
+//! speed. Their difference grows by the time of each suspension. [`clock::now`](super::clock::now)
+//! adds what it has grown by since this process first looked. Other systems have no such pair of
+//! clocks, and nothing is added there.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;

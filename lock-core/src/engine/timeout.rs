@@ -1,12 +1,12 @@
 //! A bound on time that holds whoever polls.
 //!
-//! A request is polled by the task that asks, and by the conductor where that does not come to run
-//! or its runtime has ended, with which its timers would panic. So its time is an
-//! [`alarm`](clock::alarm).
+//! The task that asks polls a request. The conductor polls it where that task does not come to run,
+//! or where its runtime has ended. Timers of an ended runtime would panic, so the time of a request
+//! is an [`alarm`](clock::alarm).
 //!
-//! Most requests are answered long before. Where the conductor is known to poll again soon, the
-//! timer is made then: one that is due in two seconds would be the first of its runtime, and cost
-//! two system calls and a detour of its driver.
+//! Most requests are answered long before their time is over. Where the conductor is known to poll
+//! again soon, the timer is made at that poll. A timer of the caller's that is due in two seconds
+//! would be the first of its runtime, and would cost two system calls and a detour of its driver.
 
 use std::future::Future;
 use std::mem;

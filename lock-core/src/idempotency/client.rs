@@ -23,10 +23,10 @@ const SECRET: &[u8] = b"lock-core idempotency records";
 
 static GLOBAL: OnceLock<Idempotency> = OnceLock::new();
 
-/// Runs each key once, and remembers how it ended. Cheap to clone: all clones share the lock
-/// client, the record store, the local line of each key (of 10,000 duplicates at most; the next
-/// do not wait), and the counters. An end of the service waits for the executions that run with
-/// [`LockClient::shutdown`], as they hold locks.
+/// Runs each key once, and remembers how it ended. Cheap to clone. All clones share the lock
+/// client, the record store, the counters, and the local line of each key. A line has 10,000
+/// duplicates at most; the next do not wait. When the service ends, [`LockClient::shutdown`] waits
+/// for the executions that run, as they hold locks.
 ///
 /// The choices are those of one clone, so a service may have endpoints that choose otherwise.
 /// They are checked by [`begin`](Self::begin), and by [`check`](Self::check) at start-up:
@@ -73,9 +73,9 @@ impl Idempotency {
 
     /// The secret under which scopes, keys and fingerprints are hashed, the same in all processes;
     /// at least 16 bytes. Without one of the service's own, whoever sees record ids (in the store,
-    /// in logs, among the lock's keys) can test guesses at scopes and keys, and whoever reads the
-    /// store at what was asked. It opens no record to a client: none can name one by its id. With
-    /// another secret, all records are out of reach.
+    /// in logs, among the lock's keys) can test guesses at scopes and keys. Whoever reads the store
+    /// can also test guesses at what was asked. This opens no record to a client: no client can
+    /// name one by its id. With another secret, all records are out of reach.
     #[must_use]
     pub fn with_secret(mut self, secret: impl AsRef<[u8]>) -> Self {
         let secret = secret.as_ref();
@@ -92,9 +92,9 @@ impl Idempotency {
         self
     }
 
-    /// How long it is kept that an execution was begun and left no outcome, from 3 leases to 366
-    /// days (default 24 h). While an execution holds its lock, its record is extended at each
-    /// third of this.
+    /// How long the store remembers that an execution was begun and left no outcome, from 3 leases
+    /// to 366 days (default 24 h). While an execution holds its lock, its record is extended at
+    /// each third of this.
     #[must_use]
     pub fn with_in_flight_ttl(mut self, ttl: Duration) -> Self {
         self.options.in_flight_ttl = ttl;
@@ -152,9 +152,9 @@ impl Idempotency {
     /// refuse it.
     ///
     /// The record is looked at first, so an outcome that is there costs one request, and no lock.
-    /// Otherwise the request stands in the lock's line, and is woken when the execution before it
-    /// ends. Duplicates inside one process share one place there. It must be called inside a Tokio
-    /// runtime.
+    /// If there is none, the request stands in the lock's line, and is woken when the execution
+    /// before it ends. Duplicates inside one process share one place there. It must be called
+    /// inside a Tokio runtime.
     ///
     /// # Errors
     ///
@@ -163,8 +163,8 @@ impl Idempotency {
     ///
     /// # Cancel safety
     ///
-    /// Dropping it at any point leaves nothing and holds up nobody: the place in line goes to the
-    /// next duplicate, and a claim that was made meanwhile is taken back in the background.
+    /// Dropping it at any point leaves nothing and holds up nobody. The place in line goes to the
+    /// next duplicate. A claim that was made meanwhile is taken back in the background.
     pub async fn begin(
         &self,
         scope: &Scope,
@@ -207,11 +207,13 @@ impl Idempotency {
     }
 
     /// Waits until no execution of this engine and its clones is under way: each outcome is
-    /// written, each abort done, each lock given up; for `within` at most, and `false` if there
-    /// are some left then. It keeps no new one away, so it is for the end of a process, after
-    /// [`LockClient::shutdown`], which does, and which waits for those that run, as they hold
-    /// locks. Before it, once the server takes no more requests, it also lets handlers finish that
-    /// take further locks, which a shutdown refuses.
+    /// written, each abort done, each lock given up. It waits for `within` at most; `false` if
+    /// there are some left then.
+    ///
+    /// It keeps no new execution away. So it is for the end of a process, after
+    /// [`LockClient::shutdown`]: that keeps new ones away, and waits for those that run, as they
+    /// hold locks. Called before the shutdown, once the server takes no more requests, it also lets
+    /// handlers finish that take further locks. A shutdown refuses those.
     ///
     /// # Cancel safety
     ///

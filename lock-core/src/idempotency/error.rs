@@ -73,8 +73,8 @@ impl BeginError {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompleteError {
-    /// Another execution has taken over, or the record has lived its time. The outcome was
-    /// dropped; what this execution has written elsewhere, the resource refuses by the token.
+    /// Another execution has taken over, or the record has lived its time. The outcome was dropped.
+    /// Where this execution writes elsewhere, the resource refuses it by the token.
     #[error("idempotency record {id} is not in flight under token {token} any more")]
     Stale {
         /// The record.
@@ -82,11 +82,11 @@ pub enum CompleteError {
         /// The token of the execution.
         token: FencingToken,
     },
-    /// The store did not take it within 2 s, or refuses. The execution has happened, and its
-    /// caller may be answered. The record stays in flight, and unless the store refuses, the
-    /// write goes on in the background, under the lock: an outcome for the record's
-    /// [`in_flight_ttl`](super::Idempotency::with_in_flight_ttl) or 10 minutes, whichever is
-    /// less, and one whole try (5 s at most) after that; an abort for 30 s.
+    /// The store did not take it within 2 s, or refuses. The execution has happened, and its caller
+    /// may be answered. The record stays in flight. Unless the store refuses, the write goes on in
+    /// the background, under the lock. For an outcome it goes on for the record's
+    /// [`in_flight_ttl`](super::Idempotency::with_in_flight_ttl) or 10 minutes, whichever is less,
+    /// and one whole try (5 s at most) after that. For an abort it goes on for 30 s.
     #[error("idempotency record {id} may not be written: {fault}")]
     Unavailable {
         /// The record.

@@ -71,8 +71,8 @@ impl Execution {
         self.id
     }
 
-    /// The fencing token of this execution. Send it with every write: an execution that was
-    /// stopped past its lease and goes on later is refused by it.
+    /// The fencing token of this execution. Send it with every write. By it, resources refuse an
+    /// execution that was stopped past its lease and goes on later.
     #[must_use]
     pub fn token(&self) -> FencingToken {
         self.handle.token()
@@ -100,8 +100,8 @@ impl Execution {
     ///
     /// # Errors
     ///
-    /// [`CompleteError::Stale`] when another execution has taken over, so that the payload was
-    /// dropped; [`CompleteError::Unavailable`] when the store did not take it within 2 s.
+    /// [`CompleteError::Stale`] when another execution has taken over: the payload was dropped.
+    /// [`CompleteError::Unavailable`] when the store did not take it within 2 s.
     ///
     /// # Cancel safety
     ///
@@ -139,10 +139,10 @@ impl Execution {
         self.end(Finish::Abort).await
     }
 
-    /// Ends what may have been cut in the middle, or may have failed by itself: nobody can say. The
-    /// record is removed, the lock released, and a retry runs. Not so where its lock was
-    /// [lost](Self::lost), and under [`OnUnknown::Refuse`](super::OnUnknown): then it is left, as
-    /// by [`leave`](Self::leave).
+    /// Ends an execution that may have been cut in the middle, or may have failed by itself: nobody
+    /// can say. The record is removed, the lock released, and a retry runs. Where the lock was
+    /// [lost](Self::lost), and under [`OnUnknown::Refuse`](super::OnUnknown), the record is left
+    /// instead, as by [`leave`](Self::leave).
     ///
     /// # Errors
     ///
@@ -155,9 +155,9 @@ impl Execution {
         self.end(Finish::GiveUp).await
     }
 
-    /// Leaves the record in flight, as nobody knows how this ended, then releases the lock: the
-    /// next is dealt with as [`OnUnknown`](super::OnUnknown) says. For an execution that was cut
-    /// in the middle, as when its lock was [lost](Self::lost).
+    /// Leaves the record in flight, as nobody knows how this ended, then releases the lock. The
+    /// next request is dealt with as [`OnUnknown`](super::OnUnknown) says. For an execution that
+    /// was cut in the middle, as when its lock was [lost](Self::lost).
     pub fn leave(mut self) {
         // Without a task the record stays as it is too.
         self.say(Finish::Leave);

@@ -1,16 +1,20 @@
 //! Run once per key, and remember how it ended.
 //!
-//! A client that got no answer asks again, and must not pay twice. So each request carries a key
-//! of the client's choice; the first one with it runs, and all later ones are given its outcome.
+//! A client that got no answer asks again, and must not pay twice. So each request carries a key of
+//! the client's choice. The first one with it runs, and all later ones are given its outcome.
 //!
-//! *The lock serialises, the record remembers, the fencing token keeps a late finisher out.* A
-//! request first looks at the record of its key; if there is an outcome, that is the answer.
-//! Otherwise it stands in the lock's line. As holder it claims the record, atomically, under the
-//! token of its hold; it runs, writes the outcome under the same token, and releases the lock,
-//! which wakes the next in line, who finds the outcome. An execution whose process died leaves a
-//! claim under a smaller token than that of the next holder, who knows by it that the outcome is
-//! unknown; and if it was not dead but stopped, its outcome comes under that smaller token, and is
-//! dropped.
+//! *The lock serialises, the record remembers, the fencing token keeps a late finisher out.* What a
+//! request does:
+//!
+//! 1. It looks at the record of its key. If there is an outcome, that is the answer.
+//! 2. Otherwise it stands in the lock's line.
+//! 3. As holder it claims the record, atomically, under the token of its hold.
+//! 4. It runs, and writes the outcome under the same token.
+//! 5. It releases the lock. That wakes the next in line, who finds the outcome.
+//!
+//! An execution whose process died leaves a claim under a smaller token than that of the next
+//! holder. So the next holder knows that the outcome is unknown. If the process was not dead but
+//! stopped, its outcome comes under that smaller token, and is dropped.
 //!
 //! ```
 //! use lock_core::LockClient;
@@ -40,8 +44,8 @@
 //! # What it promises
 //!
 //! - **One execution at a time** per key, as far as the lock promises one holder. One that goes on
-//!   past its lease is told ([`Execution::lost`]), its writes are refusable by its
-//!   [token](Execution::token), and its outcome is refused by the store.
+//!   past its lease is told ([`Execution::lost`]). Resources can refuse its writes by its
+//!   [token](Execution::token), and the store refuses its outcome.
 //! - **One outcome**: once [`complete`](Execution::complete) has returned `Ok`, every duplicate
 //!   within [`record_ttl`](Idempotency::with_record_ttl) is given it.
 //! - **Not exactly once**: an execution whose process dies may have done its work and told nobody.
@@ -50,8 +54,9 @@
 //! - `client`: the handle.
 //! - `begin`: from a key to what is to be done.
 //! - `single_flight`: the local line of duplicates.
-//! - `task` and `ending`: the one task of an execution. The seam to a store of records is
-//!   [`RecordStore`].
+//! - `task` and `ending`: the one task of an execution.
+//!
+//! [`RecordStore`] is the seam to a store of records.
 
 mod begin;
 mod client;

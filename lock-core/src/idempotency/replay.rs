@@ -28,8 +28,8 @@ pub enum Keep {
 
 /// The return type of a function under `#[idempotent]`.
 ///
-/// It holds for every `Result<T, E>` whose `T` can be serialised and read back, with
-/// `E: From<IdempotencyError>`: an `Ok` is kept as JSON, an `Err` is not, so that a later call
+/// Every `Result<T, E>` is one whose `T` can be serialised and read back, with `E:
+/// From<IdempotencyError>`. An `Ok` is kept as JSON. An `Err` is not kept, so that a later call
 /// runs. An `Ok` that can't be serialised has happened all the same, and leaves an outcome without
 /// payload. Implement it for a return type of your own, to keep some of its failures too.
 #[diagnostic::on_unimplemented(

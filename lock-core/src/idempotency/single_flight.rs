@@ -1,8 +1,8 @@
-//! Duplicates inside this process: one of them leads, and asks lock and store; the others wait
-//! for what it comes to, and are given it without a request of their own.
+//! Duplicates inside this process. One of them leads, and asks lock and store. The others wait for
+//! what it comes to, and are given that without a request of their own.
 //!
-//! A flight is a line with one place at its head. Who has the place leads. When the leader comes to
-//! an end that is everybody's (a payload, an outcome without payload, a store out of reach), the
+//! A flight is a line with one place at its head. The one who has the place leads. Some ends of the
+//! leader are everybody's: a payload, an outcome without payload, a store out of reach. Then the
 //! line is closed, and all who stand in it read that end. When the leader leaves without one (its
 //! future was dropped, its execution aborted), the place goes to the next in line.
 
@@ -20,7 +20,7 @@ use crate::records::{Fingerprint, RecordId};
 /// Requests that are duplicates of one another: another fingerprint is another request.
 pub(super) type FlightKey = (RecordId, Fingerprint);
 
-/// How many may wait for one flight; the next are told of it at once, as those who do not wait.
+/// How many may wait for one flight. The next are told of it at once, as those who do not wait.
 pub(super) const DUPLICATES_MAX: usize = 10_000;
 
 /// The flights of one engine; one is here as long as somebody has a seat in it.

@@ -161,8 +161,8 @@ impl Task {
         }
     }
 
-    /// A record in flight under a greater token than that of who holds the lock: the lock store
-    /// has forgotten its tokens, or not all processes use the same one.
+    /// A record in flight under a greater token than that of the lock's holder. Either the lock
+    /// store has forgotten its tokens, or not all processes use the same one.
     fn warn_of(&self, greater: FencingToken) {
         if self.guard.is_held() {
             let (id, token) = (self.id, self.token());

@@ -16,9 +16,9 @@ use crate::{CutWatch, LostError};
 pin_project! {
     /// `on_lost = "cancel"`: runs the body until it is done or the lock is lost.
     ///
-    /// The loss is asked for before the body is polled, so that a body that was stopped past its
-    /// lease does nothing more; and once more when it is done, because its last stretch may have
-    /// blocked past the lease.
+    /// Each poll looks for the loss before it polls the body, so that a body that was stopped past
+    /// its lease does nothing more. It looks once more when the body is done, because the last
+    /// stretch may have blocked past the lease.
     #[must_use = "futures do nothing unless polled"]
     pub struct Cancelled<H: Held, F> {
         #[pin]

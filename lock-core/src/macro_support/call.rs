@@ -93,8 +93,8 @@ fn bounded(keys: KeySet) -> Result<Vec<Key>, AcquireError> {
     }
 }
 
-/// What is left of the budget `wait * (1 + retries)` for the next key, as tries of equal length, so
-/// that several keys together wait no longer than one would.
+/// The part of the budget `wait * (1 + retries)` that is left for the next key, as tries of equal
+/// length. So several keys together wait no longer than one would.
 fn share(options: LockOptions, elapsed: Duration) -> LockOptions {
     let tries = options.retries.saturating_add(1);
     let left = options.wait.saturating_mul(tries).saturating_sub(elapsed);

@@ -1,9 +1,13 @@
 //! What `#[distributed_lock]` expands to.
 //!
-//! The generated code should be small, readable in `cargo expand`, and free of decisions, so the
-//! decisions are here: where the client comes from ([`ClientSource`]), what is locked ([`OneKey`],
-//! [`KeySet`]), how it is acquired ([`Call`]), what happens while the body runs ([`Cancelled`],
-//! [`Reported`]), and what the function returns when there is no lock ([`FromLockError`]).
+//! The generated code should be small, readable in `cargo expand`, and free of decisions. So the
+//! decisions are here:
+//!
+//! - [`ClientSource`]: where the client comes from.
+//! - [`OneKey`], [`KeySet`]: what is locked.
+//! - [`Call`]: how it is acquired.
+//! - [`Cancelled`], [`Reported`]: what happens while the body runs.
+//! - [`FromLockError`]: what the function returns when there is no lock.
 //!
 //! Only [`FromLockError`] is for users. The rest is reachable as
 //! `lock_core::__private` because generated code has to reach it; it may change in any release.

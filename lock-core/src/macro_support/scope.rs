@@ -10,8 +10,8 @@ use super::Held;
 use crate::{LockScope, Scoped};
 
 pin_project! {
-    /// A body called under its guards, so that a nested call for the same key re-enters; one that
-    /// holds nothing stays where it is called.
+    /// A body called under its guards, so that a nested call for the same key re-enters. A body
+    /// that holds nothing stays where it is called.
     #[project = InScopeProjection]
     #[must_use = "futures do nothing unless polled"]
     pub(super) enum InScope<F> {

@@ -109,8 +109,8 @@ pub struct MemoryImage(State);
 
 #[cfg(feature = "test-util")]
 impl Memory {
-    /// Forgets every key, token and enrolment, as a server without persistence that is started
-    /// anew; claims that were there find out as over a network.
+    /// Forgets every key, token and enrolment, as a server without persistence does that is started
+    /// anew. Claims that were there find out as over a network.
     pub fn restart(&self) {
         let mut state = self.store.state();
         state.clear();

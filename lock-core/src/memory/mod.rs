@@ -1,10 +1,10 @@
 //! A lock store in this process: for tests, for development without a server, for services that
 //! run as one process, and as the model that the other backends are measured against.
 //!
-//! It keeps every promise but survival: the line is FIFO, grants carry fencing tokens and are
-//! pushed, a lease that ends is taken over at once by the next in line, a holder that is asked to
-//! give way is told. Tokens follow the wall clock, so that they grow across restarts of the
-//! process as well.
+//! It keeps every promise but survival. The line is FIFO. Grants carry fencing tokens and are
+//! pushed. The next in line takes over a lease that ends at once. A holder that is asked to give
+//! way is told. Tokens follow the wall clock, so that they grow across restarts of the process as
+//! well.
 
 mod claim;
 pub(crate) mod driver;

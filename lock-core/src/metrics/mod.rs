@@ -1,10 +1,11 @@
 //! What is counted and timed, through the facade of the crate `metrics`. Feature `metrics`.
 //!
-//! [`names`] has each name, [`METRICS`] also its labels with all their values: no label is open
-//! (`member` has those that the URL of a quorum lists), and none is the key, so that a service with
-//! a million keys has as many series as one with ten. Nothing has to be set up here. Install a
-//! recorder before the first lock is taken (a gauge that went up unseen goes below zero later), and
-//! call [`describe`] once for the help texts.
+//! [`names`] has each name. [`METRICS`] also has its labels with all their values. No label is
+//! open: even `member` has only those that the URL of a quorum lists. No label is the key, so a
+//! service with a million keys has as many series as one with ten.
+//!
+//! Nothing has to be set up here. Install a recorder before the first lock is taken, as a gauge
+//! that went up unseen goes below zero later. Call [`describe`] once for the help texts.
 //!
 //! Histograms are in seconds. A Prometheus exporter needs buckets for them, as summaries of
 //! several processes cannot be added up: [`SECONDS_BUCKETS`] for all names that end in `_seconds`.

@@ -1,4 +1,4 @@
-//! One key for every value of every label, made before the program runs: where no recorder is
+//! One key for every value of every label, made before the program runs. Where no recorder is
 //! installed, an emission is a look at a thread-local and an atomic.
 
 use std::time::Duration;

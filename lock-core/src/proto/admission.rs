@@ -1,5 +1,5 @@
-//! How long a waiter will wait, from how long those before it held: what decides at arrival
-//! whether waiting is of any use.
+//! How long a waiter will wait, from how long those before it held. This decides at arrival whether
+//! waiting is of any use.
 //!
 //! The *occupancy* is the time from one grant to the next while somebody waits. It contains the
 //! hand-off, and the turns of other processes, so the estimate needs to know nothing of them. With
@@ -8,16 +8,16 @@
 //!
 //! `residual + (n - 1) * h + 1.64 * sd * sqrt(n + n^2 / m)`
 //!
-//! which is enough for 19 of 20 if occupancies do not depend on each other: the upper bound of a
-//! prediction from a mean that is itself known from `m` samples only. The residual is what
-//! the current hold has left of `h`; one that takes longer than usual is taken to last as long
-//! again as it is late, so that a stuck holder closes the door behind it. A part of the budget is
-//! kept free beyond that, for a mean that drifts while a waiter waits.
+//! which is enough for 19 of 20 if occupancies do not depend on each other. It is the upper bound
+//! of a prediction from a mean that is itself known from `m` samples only. The residual is what the
+//! current hold has left of `h`. A hold that takes longer than usual is taken to last as long again
+//! as it is late, so that a stuck holder closes the door behind it. A part of the budget is kept
+//! free beyond that, for a mean that drifts while a waiter waits.
 //!
 //! Below [`SAMPLES_MIN`] samples nothing is known and everybody is let in. Below [`SAMPLES_SURE`]
-//! little is known, and the first holds of a rush are often the slowest: only those are refused
-//! who come *in vain*, as their time is up even if all holds ahead are as short as the shortest
-//! tenth. Those in line who can be seen to wait in vain later on are told then, from the back.
+//! little is known, and the first holds of a rush are often the slowest. So only those are refused
+//! who come *in vain*: their time is up even if all holds ahead are as short as the shortest tenth.
+//! Waiters in line who are later seen to wait in vain are told then, from the back of the line.
 
 use std::time::{Duration, Instant};
 
@@ -30,15 +30,16 @@ const SAMPLES_MIN: u64 = 8;
 /// A refusal that is not certain needs so many.
 const SAMPLES_SURE: u64 = 32;
 
-/// The mean is that of all samples up to here, and then forgets a sample after so many: enough to
-/// see the turns of other processes, which come once in 64 hand-offs or more often.
+/// The mean is that of all samples up to this number. Beyond it, the mean forgets a sample after so
+/// many. That is enough to see the turns of other processes, which come once in 64 hand-offs or
+/// more often.
 const MEMORY: u32 = 64;
 
 /// So many plain samples would give a mean as good as the one that forgets.
 const WORTH: u32 = 2 * MEMORY - 1;
 
-/// An occupancy counts for so many times the mean at most, but in full if another one was as long
-/// a short while ago: a single pause of the process says nothing about the holds to come.
+/// An occupancy counts for so many times the mean at most, as a single pause of the process says
+/// nothing about the holds to come. It counts in full if another one was as long a short while ago.
 const OUTLIER: f64 = 8.0;
 const OUTLIER_AGAIN_WITHIN: u64 = 2 * MEMORY as u64;
 
@@ -48,16 +49,16 @@ const OUTLIER_MIN: f64 = 0.001;
 /// Of a normal distribution, 19 of 20 are no further above the mean.
 const DEVIATIONS: f64 = 1.64;
 
-/// The part of an estimate that is added to it for drift: a machine that slows down by a few percent
-/// makes everybody late who was let in at the end of a long line. It costs nothing: the key is busy
-/// as long as anybody waits.
+/// The part of an estimate that is added to it for drift. A machine that slows down by a few
+/// percent makes everybody late who was let in at the end of a long line. The addition costs
+/// nothing: the key is busy as long as anybody waits.
 const DRIFT: f64 = 0.1;
 
 /// The estimator of one key: what its holds and waits were like of late.
 ///
 /// It is told of each grant ([`granted`](Self::granted), or [`begins`](Self::begins) where nobody
 /// had waited), of each end of a hold ([`released`](Self::released)), and when the key lies
-/// [`idle`](Self::idle). Who comes asks [`refuses`](Self::refuses).
+/// [`idle`](Self::idle). A waiter that arrives asks [`refuses`](Self::refuses).
 #[derive(Debug)]
 pub(crate) struct Admission {
     /// In seconds.

@@ -1,5 +1,5 @@
-//! Jittered pauses that double: "equal jitter" of Marc Brooker, "Exponential Backoff And Jitter"
-//! (2015), so that a pause is never shorter than half of its bound and no two clients stay in
+//! Jittered pauses that double: the "equal jitter" of Marc Brooker, "Exponential Backoff And
+//! Jitter" (2015). A pause is never shorter than half of its bound, and no two clients stay in
 //! step.
 
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! The line in a ZooKeeper lock directory, as Apache Curator orders it: by the text after the last
-//! `lock-` in the name of each child, which is the sequence number that the server gave it.
+//! The line in a ZooKeeper lock directory, as Apache Curator orders it. The order is by the text
+//! after the last `lock-` in the name of each child: the sequence number that the server gave it.
 //!
 //! Children without such a number are no members of the line. Curator counts them as holders that
-//! never leave; that they are passed over here changes nothing among those who do queue.
+//! never leave. Here they are passed over, which changes nothing among those who do queue.
 
 /// What precedes the sequence number in the name of a lock node.
 const MARK: &str = "lock-";

@@ -1,8 +1,8 @@
 //! The lease clock: when to renew, and when a hold is over whatever the store says.
 //!
-//! Validity counts from the instant the last lease-extending request was *sent* that the store
-//! answered. The holder gives up a safety margin earlier than the store does, to allow for clocks
-//! that run at different speeds and for the rounding of the store's timers.
+//! Validity counts from the last lease-extending request that the store answered, from the instant
+//! it was *sent*. The holder gives up a safety margin earlier than the store does. The margin
+//! allows for clocks that run at different speeds, and for the rounding of the store's timers.
 
 use std::time::{Duration, Instant};
 
@@ -35,8 +35,8 @@ impl LeaseClock {
         }
     }
 
-    /// A renewal is sent. Once it is answered the next is due when it would be from here on, so that
-    /// a timer which is set meanwhile can stay.
+    /// A renewal is sent. Once it is answered, the next is due at the time that counts from here,
+    /// so that a timer which is set meanwhile can stay.
     pub(crate) fn renewal_begins(&mut self, sent: Instant) {
         self.renew_at = sent + self.valid_for / 3;
     }
@@ -64,9 +64,9 @@ impl LeaseClock {
 
     /// Whether half of `lease` is left, or of what the store gave last where that was less.
     ///
-    /// While the store answers it is: a renewal is due at a third. A grant that was pushed at
-    /// Redis is good for 1.5 s at most, whatever its lease: it is measured by these, so that it
-    /// can be handed on at once, and is renewed to its lease when a third of them is over.
+    /// While the store answers it is: a renewal is due at a third. A grant that was pushed at Redis
+    /// is good for 1.5 s at most, whatever its lease. It is measured by that time, so that it can
+    /// be handed on at once. It is renewed to its lease when a third of that time is over.
     pub(crate) fn has_half_of(&self, lease: Duration, now: Instant) -> bool {
         let left = self.valid_until.saturating_duration_since(now);
         left >= lease.min(self.valid_for) / 2

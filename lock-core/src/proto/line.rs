@@ -1,5 +1,5 @@
-//! A FIFO whose members can leave from the middle in constant time, and that keeps a member's
-//! seat after it left the line until its owner has read what became of it.
+//! A FIFO whose members can leave from the middle in constant time. It keeps the seat of a member
+//! that left until its owner has read what became of it.
 
 /// Names a seat until [`Line::remove`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

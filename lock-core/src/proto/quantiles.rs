@@ -1,5 +1,5 @@
-//! Durations of late, in buckets: eight to each doubling from a microsecond to a day, so that a
-//! bucket's middle is within a sixteenth of what fell into it.
+//! Durations of late, in buckets. There are eight to each doubling from a microsecond to a day, so
+//! that a bucket's middle is within a sixteenth of what fell into it.
 
 use std::time::Duration;
 

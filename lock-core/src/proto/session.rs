@@ -1,25 +1,25 @@
 //! The clock of a ZooKeeper session: until when its nodes surely exist.
 //!
 //! A ping or a read that is answered proves nothing: a server that was cut off from the leader
-//! answers both, while the leader counts the session out. A *write* is answered only by a
-//! majority. But a write that a follower passes on does not make the leader count anew either:
-//! the leader hears which sessions live from the followers, every half tick, and a session
-//! timeout `T` is two ticks at least (the server's own lower bound), so about every `T/4`.
+//! answers both, while the leader counts the session out. A *write* is answered only by a majority.
+//! But a write that a follower passes on does not make the leader count anew either. The leader
+//! hears from the followers which sessions live, every half tick. A session timeout `T` is two
+//! ticks at least (the server's own lower bound), so it hears about every `T/4`.
 //!
-//! Two answered writes together prove it. The first, sent at `p`, was seen by the session's
-//! server after `p` and before its answer; the second, sent `7T/24` after that answer or later,
-//! went from that server to the leader behind a report of the first. (This takes the leader's
-//! calls for reports to be late by less than `T/24`.) So the leader has counted the session anew
-//! at `p` or later, and its nodes exist until `p + T` at least. With a write every `T/3` that is
-//! two thirds of `T` from the sending of the last one, and a hold never counts as good for longer
-//! than that, less the [margin](super::lease::margin).
+//! Two answered writes together prove it. The first is sent at `p`. The session's server saw it
+//! after `p` and before its answer. The second is sent `7T/24` after that answer, or later. It went
+//! from that server to the leader behind a report of the first, if the leader's calls for reports
+//! are late by less than `T/24`. So the leader has counted the session anew at `p` or later, and
+//! its nodes exist until `p + T` at least. With a write every `T/3`, that is two thirds of `T` from
+//! the sending of the last one. A hold never counts as good for longer than that, less the
+//! [margin](super::lease::margin).
 
 use std::time::{Duration, Instant};
 
 use super::lease::margin;
 
 /// How many answered writes are remembered, and how far they are apart at least, as a part of the
-/// timeout: together they reach back further than a report of a follower may take.
+/// timeout. Together they reach back further than a report of a follower may take.
 const REMEMBERED: usize = 12;
 const APART: u32 = 24;
 
@@ -160,8 +160,8 @@ mod tests {
     }
 
     proptest! {
-        /// A report is made every quarter of the timeout, late by up to `T/24`, and carries what
-        /// reached the server before it; a write reaches it at some time before its answer.
+        /// A report is made every quarter of the timeout, late by up to `T/24`. It carries what
+        /// reached the server before it. A write reaches the server at some time before its answer.
         #[test]
         fn it_never_outlives_the_session_at_the_leader(
             writes in prop::collection::vec((1_u64..9_000, 0_u64..1_500, 0.0..1.0), 1..60),

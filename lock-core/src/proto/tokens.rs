@@ -21,8 +21,9 @@ pub(crate) fn ticks(wall_us: u64) -> u64 {
 /// key as far as the store knows, by the store's wall clock in [`ticks`].
 ///
 /// A block ends at the clock, not after it: so a store that lost its data, and begins at its clock
-/// again, begins above every token it ever gave. Only when the clock was set back by over a second
-/// do blocks run ahead of it; by less, tokens come one by one until it has caught up.
+/// again, begins above every token it ever gave. Blocks run ahead of the clock only when it was set
+/// back by over a second. When it was set back by less, tokens come one by one until it has caught
+/// up.
 pub(crate) fn reserve(last: Option<u64>, clock: u64, count: u32) -> TokenBlock {
     let count = u64::from(count.max(1));
     match last {

@@ -210,8 +210,8 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
         heard
     }
 
-    /// Hears what was answered since the last verb. What is pushed `changed` hears, and no other: a
-    /// store may begin to listen when it is asked, and take what it is told of for all there is.
+    /// Hears what was answered since the last verb. Only `changed` hears what is pushed: a store
+    /// may begin to listen when it is asked, and take what it is told of for all there is.
     async fn catch_up(&mut self) {
         self.probe().await;
         (self.is_told, self.late) = (false, false);

@@ -1,5 +1,5 @@
-//! One member's claim, and what is asked of it. Whoever polls the claim of the quorum polls it, so a
-//! member that hangs holds up nobody, and what it was asked for is under way until it has answered.
+//! One member's claim, and what is asked of it. Whoever polls the claim of the quorum polls it, so
+//! a member that hangs holds up nobody. A request to it is under way until it has answered.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};

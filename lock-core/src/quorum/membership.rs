@@ -20,8 +20,8 @@ const PROBED_WITHIN: Duration = Duration::from_secs(2);
 /// How long a client that connects waits for a majority; one connect and one probe.
 const OPENED_WITHIN: Duration = Duration::from_secs(5);
 
-/// A client that connects waits for those who are late for as long again as a majority took, and
-/// for so long at least: whose quorum they are of shows if lists of members differ.
+/// A client that connects waits for members that are late for as long again as a majority took, and
+/// for this long at least. The quorum that they are of shows whether lists of members differ.
 const LATE_WITHIN: Duration = Duration::from_millis(100);
 
 /// How one member stands, as this client knows it.

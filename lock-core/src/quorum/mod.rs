@@ -1,18 +1,19 @@
 //! One lock at a majority of independent stores.
 //!
-//! N stores that know nothing of each other are asked for the lock at once; who has it at a
-//! majority holds it. It survives any minority that crashes, hangs or is cut off, and costs the
-//! round trip of the fastest majority: "Redlock" of Salvatore Sanfilippo ("Distributed locks with
-//! Redis", 2014), and what Martin Kleppmann missed in it ("How to do distributed locking", 2016):
-//! holders carry fencing tokens, which grow over every majority. `proto/votes/` has the rules
-//! and why they hold.
+//! N stores that know nothing of each other are asked for the lock at once. A claim that has it at
+//! a majority holds it. The lock survives any minority that crashes, hangs or is cut off, and costs
+//! the round trip of the fastest majority. This is "Redlock" of Salvatore Sanfilippo ("Distributed
+//! locks with Redis", 2014), with what Martin Kleppmann missed in it ("How to do distributed
+//! locking", 2016): holders carry fencing tokens, which grow over every majority. `proto/votes/`
+//! has the rules and why they hold.
 //!
-//! What it does not promise: an order of arrival (each store has a line of its own), and tokens
-//! when a majority loses its data at once and the clocks of clients differ.
+//! It does not promise an order of arrival, as each store has a line of its own. It does not
+//! promise tokens that grow when a majority loses its data at once and the clocks of clients
+//! differ.
 //!
 //! A store that lost its data would grant again what it has granted before, and two lists of
-//! members that differ would grant one key twice. A [managed](Quorum::managed) quorum sees to
-//! both, `proto/membership/` has the rules; of one that is [not](Quorum::new), the application must.
+//! members that differ would grant one key twice. A [managed](Quorum::managed) quorum sees to both;
+//! `proto/membership/` has the rules. For one that is [not](Quorum::new), the application must.
 //!
 //! - `claim`: the verbs of one claim.
 //! - `member`: what it does at one member.
@@ -81,8 +82,8 @@ struct Count {
 }
 
 impl Count {
-    /// The wall clock in tokens, above all that were seen if they are not far ahead of it: where
-    /// they are, members count on from what they know of the key.
+    /// The wall clock in tokens, or the next above all that were seen, if these are not far ahead
+    /// of the clock. Where they are, members count on from what they know of the key.
     fn next(&self) -> u64 {
         let (clock, seen) = (ticks(wall::micros()), self.seen.load(Ordering::Relaxed));
         if seen > clock + AHEAD_MAX { clock } else { clock.max(seen + 1) }
@@ -159,9 +160,10 @@ impl<B: Backend<Claim: MemberClaim>> Quorum<B> {
     /// An odd number is best: one more stands no further failure. Whose claims are a
     /// [`MemberClaim`] can be one; [`Capabilities::quorum`] says whether it is.
     ///
-    /// Nothing looks after the members: the application vouches that every client has the same
-    /// list, and that a store which may have lost data is kept away for the longest lease and
-    /// comes back above every token of the others. [`managed`](Self::managed) sees to it itself.
+    /// Nothing looks after the members. The application vouches that every client has the same
+    /// list. It also vouches for a store that may have lost data: the store is kept away for the
+    /// longest lease, and comes back above every token of the others. [`managed`](Self::managed)
+    /// sees to it itself.
     ///
     /// # Errors
     ///
@@ -179,9 +181,9 @@ impl<B: Backend<Claim: MemberClaim>> Quorum<B> {
 
 impl<M: Member> Quorum<M> {
     /// A quorum that sees to its members: each keeps in its store which quorum it is of. A store
-    /// that lost its data, or was started anew, grants nothing until the longest lease is over,
-    /// and then only above the tokens of the others; a client of another list is refused for good.
-    /// Members are probed when they are first asked, over each new connection, and when they
+    /// that lost its data, or was started anew, grants nothing until the longest lease is over.
+    /// Then it grants only above the tokens of the others. A client of another list is refused for
+    /// good. Members are probed when they are first asked, over each new connection, and when they
     /// refuse; see [`open`](Self::open).
     ///
     /// # Errors

@@ -1,7 +1,7 @@
-//! The task that sees to the members: it probes those that must be probed, and writes what
+//! The task that sees to the members. It probes those that must be probed, and writes what
 //! proto/membership says, until all is well or nobody has the quorum any more. Renewals and
-//! withdrawals do not wait for it; where attempts do that the conductor makes, it runs beside the
-//! conductor.
+//! withdrawals do not wait for it. Attempts do, and where the conductor makes them, it runs beside
+//! the conductor.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};

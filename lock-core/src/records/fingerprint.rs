@@ -5,7 +5,7 @@ use std::fmt;
 use sha2::{Digest as _, Sha256};
 
 /// What was asked under a key: a request whose fingerprint is another than that of the record is
-/// no duplicate, and gets a [`Mismatch`](super::Begun::Mismatch).
+/// no duplicate, and gets a [`Mismatch`](crate::idempotency::Begun::Mismatch).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 32]);
 

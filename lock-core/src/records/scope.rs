@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Whose key it is. Two tenants that send the same key mean two things, and none may be shown the
-/// other's answer, so a scope is always said; for keys that all share, the word is
+/// other's answer. So a scope is always said. For keys that all share, it is
 /// [`Global`](Self::Global).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -16,7 +16,7 @@ pub enum Scope {
 
 impl Scope {
     /// The scope of a tenant, a user, an endpoint. An empty or oversized one is reported by
-    /// [`Idempotency::begin`](super::Idempotency::begin).
+    /// [`Idempotency::begin`](crate::idempotency::Idempotency::begin).
     pub fn of(name: impl Into<Cow<'static, str>>) -> Self {
         Self::Of(name.into())
     }

@@ -19,8 +19,8 @@ pub const RECORD_TTL_MIN: Duration = Duration::from_secs(1);
 /// The longest life of a record: 366 days.
 pub const RECORD_TTL_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// What to do where an earlier execution claimed the record and left no outcome: its process
-/// died, was cut off or stopped, so it may have done everything, a part, or nothing.
+/// What to do where an earlier execution claimed the record and left no outcome. Its process died,
+/// was cut off or stopped, so it may have done everything, a part, or nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnUnknown {
@@ -46,17 +46,17 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What remembers the outcome of an execution by its [`RecordId`].
 ///
-/// A record is absent, in flight under a fencing token, or completed with a payload or a
-/// tombstone. Each verb is atomic, bounds its own I/O in time (2 s is customary), and may be
-/// repeated when its answer was lost: the repetition gives the answer that the first gave. Every
-/// write sets a time to live. What is no record of this version, is truncated, or is of another
-/// kind, is a fault of the kind [`ForeignValue`](crate::backend::FaultKind::ForeignValue), and is
-/// never overwritten.
+/// A record is absent, in flight under a fencing token, or completed with a payload or a tombstone.
+/// Each verb is atomic, and bounds its own I/O in time (2 s is customary). It may be repeated when
+/// its answer was lost: the repetition gives the answer that the first gave. Every write sets a
+/// time to live. A value that is no record of this version, is truncated, or is of another kind, is
+/// a fault of the kind [`ForeignValue`](crate::backend::FaultKind::ForeignValue). It is never
+/// overwritten.
 ///
 /// Verbs may arrive late and out of order: one whose caller has given up may take effect after the
-/// next one of the same execution. Tokens make that harmless, but for a claim that arrives after
-/// its abort, and would put a dead execution on record. So an abort leaves a mark for 5 min, which
-/// nobody sees but claims.
+/// next one of the same execution. Tokens make that harmless but for one case: a claim that arrives
+/// after its abort would put a dead execution on record. So an abort leaves a mark for 5 min, which
+/// only claims see.
 ///
 /// The conformance suite in `test_util::records` checks all of it.
 pub trait RecordStore: Send + Sync + Debug + 'static {
@@ -89,10 +89,10 @@ pub trait RecordStore: Send + Sync + Debug + 'static {
     ) -> BoxFuture<'a, Result<Written, Fault>>;
 
     /// Removes the record that is in flight under this very token, and leaves a mark. If that one
-    /// took over from an execution without an outcome, the record is that one's again, with what
-    /// is left of its life. [`Written::Yes`] too where there is none at all, or one in flight
-    /// under a smaller token, as after the first of two aborts; [`Written::Stale`] where it is in
-    /// flight under a greater token, or completed.
+    /// took over from an execution without an outcome, the record is that one's again, with what is
+    /// left of its life. [`Written::Yes`] too where there is none at all, or one in flight under a
+    /// smaller token, as after the first of two aborts. [`Written::Stale`] where it is in flight
+    /// under a greater token, or completed.
     fn abort(&self, id: RecordId, token: FencingToken) -> BoxFuture<'_, Result<Written, Fault>>;
 }
 

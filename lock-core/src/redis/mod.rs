@@ -2,23 +2,25 @@
 //! on a cluster (7.0 or later).
 //!
 //! The lock itself is the well-known layout `SET key random NX PX`, so any client of that pattern
-//! excludes us and we exclude it. Beside it there is a line in order of arrival, which lets a
-//! release hand the key to the next process in the same script that takes it from the last one. All
-//! keys, owners, pushes and tokens, and what two versions do to each other: docs/redis.md.
+//! excludes us and we exclude it. Beside it there is a line in order of arrival. So one script
+//! takes the key from the process that releases it, and hands it to the next. docs/redis.md has all
+//! keys, owners, pushes and tokens, and what two versions do to each other.
 //!
-//! A free key is asked for as little as can be: the first attempt sets it, and looks at nothing
-//! unless that fails; who waits marks the holder, so that a release looks for a line only where
-//! there is one; and one key a server, the clock, has the highest token ever given.
+//! A free key costs the server as little as can be:
 //!
-//! The folders, each of which knows those above it only:
+//! - The first attempt sets the key, and looks at nothing unless that fails.
+//! - A waiter marks the holder, so that a release looks for a line only where there is one.
+//! - One key a server, the clock, has the highest token ever given.
+//!
+//! The folders. Each knows those above it only:
 //!
 //! - `schemes`: what its URLs may hold. Pure.
 //! - `protocol/`: what is said at a server. Pure.
 //! - `wire/`: connections to one server, and what goes over them.
 //! - `topology/`: who is asked, and whose answer counts: one server, Sentinel, a cluster.
 //! - `lock/`: the verbs of a claim, and of an operator.
-//! - `quorum`: servers of which a majority decides. `records/`: what the idempotency engine
-//!   remembers.
+//! - `quorum`: servers of which a majority decides.
+//! - `records/`: what the idempotency engine remembers.
 //! - `pools`, `driver`: Redis in the table of stores that URLs can name.
 
 pub(crate) mod driver;
@@ -71,10 +73,11 @@ impl Redis {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Url`] for a malformed URL; [`ConnectError::Store`] when the server cannot
-    /// be reached within 2 s, no sentinel answers or knows the master, one of them refuses the
-    /// password, lacks a right (each is named) or is too old, when `pool` leads elsewhere, and when
-    /// it is given for a cluster, where no lock goes through one.
+    /// [`ConnectError::Url`] for a malformed URL. [`ConnectError::Store`] when
+    ///
+    /// - the server cannot be reached within 2 s, or no sentinel answers or knows the master;
+    /// - one of them refuses the password, lacks a right (each is named) or is too old;
+    /// - `pool` leads elsewhere, or is given for a cluster, where no lock goes through one.
     pub async fn connect(url: &str, pool: Option<RedisPool>) -> Result<Self, ConnectError> {
         Self::open(&StoreUrl::parse(url, &STORES)?, pool)?.await
     }
@@ -92,13 +95,13 @@ impl Redis {
         }))
     }
 
-    /// Connects to the quorum that a `redlock:` URL names, and waits for a majority of it; `pools`
+    /// Connects to the quorum that a `redlock:` URL names, and waits for a majority of it. `pools`
     /// are the application's own, one for each server in the order of the URL, or none.
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Url`] for a malformed URL, [`ConnectError::Pools`] for another number of
-    /// pools; [`ConnectError::Store`] when no majority answers within 5 s, and when a server is a
+    /// [`ConnectError::Url`] for a malformed URL. [`ConnectError::Pools`] for another number of
+    /// pools. [`ConnectError::Store`] when no majority answers within 5 s, and when a server is a
     /// member of another quorum.
     pub async fn quorum(url: &str, pools: Vec<RedisPool>) -> Result<Quorum<Self>, ConnectError> {
         Self::open_quorum(&StoreUrl::parse(url, &[QUORUM])?, pools)?.await

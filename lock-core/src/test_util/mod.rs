@@ -1,8 +1,8 @@
 //! For authors of backends: does a store keep what the engine relies on?
 //!
-//! A lock is as good as the store's worst moment: a reply that got lost, a waiter that died in
-//! the line, a lease that ended while nobody looked. The [`conformance`] suite puts each of these
-//! moments to a [`Subject`] and checks the answer; [`scripted`] makes any backend slow, silent or
+//! A lock is as good as the store's worst moment: a reply that got lost, a waiter that died in the
+//! line, a lease that ended while nobody looked. The [`conformance`] suite puts each of these
+//! moments to a [`Subject`] and checks the answer. [`scripted`] makes any backend slow, silent or
 //! forgetful on command, to test what stands above it.
 //!
 //! ```
@@ -37,16 +37,16 @@ pub mod records;
 pub mod scripted;
 mod subject;
 
-/// As if the machine had been suspended for so long, for the whole process: its clocks go on where
-/// they stood, and what they are compared with knows better. A process notices within 1 ms of its
-/// own time.
+/// As if the machine had been suspended for so long, for the whole process. Its clocks go on where
+/// they stood, and the clock that they are compared with knows better. A process notices within 1
+/// ms of its own time.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn suspend(time: std::time::Duration) {
     crate::engine::suspended::pretend(time);
 }
 
 /// From here on, and until the answer is dropped, what this thread polls counts as polled by the
-/// conductor of a client: a store sends it over connections of its own, which it makes here.
+/// conductor of a client. A store sends that over connections of its own, which it makes here.
 #[must_use = "it ends with this"]
 pub fn as_conductor() -> impl Drop {
     crate::engine::background::enter()

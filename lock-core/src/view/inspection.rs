@@ -95,8 +95,8 @@ pub struct Holder {
     /// The id of its claim (at a quorum the first 24 digits of it), or the value a client of another
     /// library put there, escaped.
     pub claim: String,
-    /// The last token reserved for it; `None` for a client of another library, and where the store
-    /// keeps no token for each key (Redis, but for a member of a quorum).
+    /// The last token reserved for it. `None` for a client of another library, and where the store
+    /// keeps no token for each key: Redis, unless it is a member of a quorum.
     pub token: Option<FencingToken>,
     /// How long its lease lasts without a renewal; `None` for a lock without an end, and where
     /// only the holder knows.

@@ -1,5 +1,5 @@
-//! What those who watch a service are shown: what a store knows of a key, which keys of this client
-//! are busy, and what it has counted.
+//! The views for those who watch a service: what a store knows of a key, which keys of this client
+//! are busy, and what the client has counted.
 
 mod busy;
 mod inspection;

@@ -1,17 +1,17 @@
 //! The token counters of a server that is a member of a quorum.
 //!
-//! Alone, a store numbers its claims by its own transactions. Independent servers count theirs
-//! each in its own way, so the tokens of a quorum come from counters that can be moved: persistent
-//! nodes outside the lock directories, `<root>/{lock-tokens}/<slot>`, whose data is
-//! `<last token>:<tokens of the last block>:<id of its lock node>`.
+//! Alone, a store numbers its claims by its own transactions. Independent servers count theirs each
+//! in its own way, so the tokens of a quorum come from counters that can be moved. A counter is a
+//! persistent node outside the lock directories, `<root>/{lock-tokens}/<slot>`. Its data is `<last
+//! token>:<tokens of the last block>:<id of its lock node>`.
 //!
-//! A counter is moved in one transaction with a check that the lock node of the claim is there,
-//! and only from the version that was read. A lock node that was first is first for as long as it
-//! is there, and no two have one name: so only who holds a key moves the counter for it, under the
-//! very grant that it was told of, and it never goes back.
+//! A counter is moved in one transaction with a check that the lock node of the claim is there, and
+//! only from the version that was read. A lock node that was first is first for as long as it is
+//! there, and no two have one name. So only the holder of a key moves the counter for it, under the
+//! very grant that it was told of. The counter never goes back.
 //!
 //! Keys share [`SLOTS`] counters by their hash. A counter that another key has moved is only
-//! further on, which tokens may always be; in return nothing has to be tidied away, and no counter
+//! further on, which tokens may always be. In return nothing has to be tidied away, and no counter
 //! is ever lost with its key.
 
 use std::future::Future;

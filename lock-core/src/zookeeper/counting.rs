@@ -52,8 +52,8 @@ impl Counting {
         Self { clock: 0, path, id, places: 0, block: None, tried: None }
     }
 
-    /// The id of the claim's next place in the line: it begins as that of the first, so that the
-    /// members of a quorum are seen to speak of one claim.
+    /// The id of the claim's next place in the line. It begins as the id of the first place does,
+    /// so that the members of a quorum are seen to speak of one claim.
     pub(super) fn next_id(&mut self) -> Option<ClaimId> {
         self.places += 1;
         let end = u128::from(self.places) << PLACE_SHIFT;
@@ -95,8 +95,8 @@ impl ZooKeeperClaim {
         Some(counting.path.clone())
     }
 
-    /// Moves the counter for a claim that stands first, or says again how it did; `None` if its
-    /// place is lost, or the server is another than that of the ticket.
+    /// Moves the counter for a claim that stands first, or says again how it did. `None` if the
+    /// place of the claim is lost, or if the server is another than that of the ticket.
     pub(super) async fn reserve(
         &mut self,
         node: &LockNode,

@@ -1,16 +1,16 @@
 //! A server that is a member of a quorum, and knows it.
 //!
-//! The enrolment is a persistent node, `<root>/{lock-quorum}`. A claim reads it once a session,
-//! and each grant is made in one transaction with a check that it is as it was read. So a server
-//! that lost its data, which ends all sessions, grants nothing before somebody has probed it
-//! anew, and neither does one that was enrolled anew while a claim stood in line. For the same
-//! reason it is enrolled in the session in which it was probed, or not at all.
+//! The enrolment is a persistent node, `<root>/{lock-quorum}`. A claim reads it once a session, and
+//! each grant is made in one transaction with a check that it is as it was read. A server that lost
+//! its data has ended all sessions, so it grants nothing before somebody has probed it anew.
+//! Neither does one that was enrolled anew while a claim stood in line. For the same reason a
+//! server is enrolled in the session in which it was probed, or not at all.
 //!
 //! A server syncs each write to disk before it answers, so unlike a store in memory it is the same
-//! after a restart: its [`incarnation`](Probe::incarnation) never changes. That takes `forceSync`
-//! to be left on, and a data directory that nobody sets back to a backup: such a server would count
-//! as one that has missed nothing. A backup that is put in place without the node of the enrolment
-//! is a member that lost its data.
+//! after a restart: its [`incarnation`](Probe::incarnation) never changes. For that, leave
+//! `forceSync` on, and set no data directory back to a backup: such a server would count as one
+//! that has missed nothing. A backup that is put in place without the node of the enrolment is a
+//! member that lost its data.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};

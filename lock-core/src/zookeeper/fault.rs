@@ -117,8 +117,8 @@ pub(super) fn no_thread(error: io::Error) -> Fault {
     Fault::new(FaultKind::Transient, what).with_source(error)
 }
 
-/// A session was given up, and a node in it goes when the server ends it: nothing can be asked for
-/// any more, so asking again is of no use.
+/// A session was given up. A node in it goes when the server ends the session. Nothing can be asked
+/// for any more, so asking again is of no use.
 pub(super) fn left_to_its_session() -> Fault {
     let what =
         "the session at zookeeper was given up; the lock's node goes when the server ends it";

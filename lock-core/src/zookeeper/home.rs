@@ -1,12 +1,12 @@
 //! Where sessions live: on a thread of their own, `lock-zookeeper`, off all runtimes of the
 //! application.
 //!
-//! A session that is not served for its timeout is gone at the servers, and every lock of its client
-//! with it. So nothing that an application does to its runtimes may hold a session up: the client
-//! library's own task, the keeper, watches and removals run here, in a small runtime. Requests are
-//! sent from where they are asked for, and their answers wake whoever waits for them, so a request
-//! crosses over once and comes back once. Their timers are of this runtime, too: what a caller has
-//! begun is polled by others when its own runtime is blocked or gone.
+//! A session that is not served for its timeout is gone at the servers, and every lock of its
+//! client with it. So nothing that an application does to its runtimes may hold a session up. The
+//! client library's own task, the keeper, watches and removals run here, in a small runtime.
+//! Requests are sent from where they are asked for, and their answers wake whoever waits for them.
+//! So a request crosses over once and comes back once. The timers of requests are of this runtime,
+//! too: others poll what a caller has begun when its own runtime is blocked or gone.
 //!
 //! There is one such thread in a process, whatever the number of clients and of members of a quorum.
 //! It starts with the first and ends with the last of those who have it. Sessions keep it until

@@ -1,6 +1,6 @@
-//! The one task of a session. It proves that the session lives, and takes away the nodes of claims
-//! that nobody has asked about for the length of their lease: a session is shared by all locks of
-//! a client, so it would keep them for ever.
+//! The one task of a session. It proves that the session lives. It also takes away the nodes of
+//! claims that nobody has asked about for the length of their lease. All locks of a client share
+//! one session, which would keep those nodes for ever.
 
 use std::sync::{Arc, Weak};
 

@@ -1,5 +1,5 @@
 //! Locks on ZooKeeper (3.5 or later; tested with 3.8), in the format of Apache Curator's
-//! `InterProcessMutex`: a Rust service and a Java service that use one path stand in one line.
+//! `InterProcessMutex`. A Rust service and a Java service that use one path stand in one line.
 //!
 //! | node | kind | holds | lives |
 //! |---|---|---|---|
@@ -12,13 +12,13 @@
 //! The claim with the lowest number holds the key; each other one watches the one before it.
 //!
 //! A holder must know in time that its session is gone, and no answer to a ping or a read can tell
-//! it. So the session writes to its own node at a third of its timeout, and a hold counts as good
-//! for two thirds from the last answered write (`proto/session.rs`). The client's own word that a
-//! link is suspended or a session has expired comes too late for that: no hold waits for it.
+//! it. So the session writes to its own node at a third of its timeout. A hold counts as good for
+//! two thirds from the last answered write (`proto/session.rs`). The client's own word that a link
+//! is suspended or a session has expired comes too late for that: no hold waits for it.
 //!
 //! A server on its own can be a member of a [`Quorum`](crate::quorum::Quorum). Then the tokens come
-//! from counters that only the holder of a key moves, not from transaction ids, of which each
-//! server has its own.
+//! from counters that only the holder of a key moves. They do not come from transaction ids, as
+//! each server has its own.
 //!
 //! - `home`: the thread that sessions live on.
 //! - `session`: requests.
@@ -90,8 +90,8 @@ impl ZooKeeper {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Url`] for a malformed URL; [`ConnectError::Store`] when no server answers
-    /// within 5 s, when the servers refuse the password, the path, or are too old, and when the
+    /// [`ConnectError::Url`] for a malformed URL. [`ConnectError::Store`] when no server answers
+    /// within 5 s, when the servers refuse the password or the path or are too old, and when the
     /// thread cannot be started.
     ///
     /// # Cancel safety

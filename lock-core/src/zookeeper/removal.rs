@@ -93,7 +93,7 @@ async fn try_once(session: &Session, removal: &mut Removal) -> Answer<()> {
 }
 
 /// The node of this session whose name begins so, and its czxid. If it is not there now it will
-/// never be: the list is read behind a write that a majority has answered, so behind everything
+/// never be. The list is read behind a write that a majority has answered, so behind everything
 /// that this session asked for before.
 pub(super) async fn find(
     session: &Session,

@@ -1,8 +1,8 @@
 //! One session at ZooKeeper, and the requests that are sent in it.
 //!
-//! Requests of one session are served in the order in which they were sent, over reconnects too,
-//! which is what makes a lost reply harmless: a [`list`](Session::list) behind an answered write
-//! sees what became of everything that was asked for before.
+//! Requests of one session are served in the order in which they were sent, over reconnects too.
+//! That makes a lost reply harmless: a [`list`](Session::list) behind an answered write sees what
+//! became of everything that was asked for before.
 //!
 //! A request is sent when its method is called, not when its future is polled first, so two calls
 //! before one await take one round trip. Those that are `async` send more than one.
@@ -29,8 +29,8 @@ use crate::proto::SessionClock;
 /// How long one request may take.
 pub(super) const REQUEST_WITHIN: Duration = Duration::from_secs(2);
 
-/// A client that has no link gives its session up within 7/5 of the timeout; one that says nothing
-/// for this many timeouts is not run any more.
+/// A client that has no link gives its session up within 7/5 of the timeout. A client that says
+/// nothing for this many timeouts is not run any more.
 const SILENT_FOR: u32 = 2;
 
 /// How often a directory that is removed over and over is made again.

@@ -18,9 +18,9 @@
 //!
 //! - User, password, path and values are percent-encoded. There is no other encoding: a `+` is a
 //!   `+`. Control characters, and `#` anywhere, are refused unless they are encoded.
-//! - In a login, `%`, `/`, `?`, `#` and `@` are written `%25`, `%2F`, `%3F`, `%23` and `%40`; where
-//!   each host may have a login of its own, a `,` is `%2C` too. In a value, an `&` is `%26`. So a
-//!   password that was pasted as it is, is refused and not read as something else.
+//! - In a login, `%`, `/`, `?`, `#` and `@` are written `%25`, `%2F`, `%3F`, `%23` and `%40`. Where
+//!   each host may have a login of its own, a `,` is written `%2C` too. In a value, an `&` is
+//!   `%26`. So a password that was pasted as it is, is refused and not read as something else.
 //! - A parameter that the scheme does not know, one given twice and one without a value are
 //!   refused.
 //!

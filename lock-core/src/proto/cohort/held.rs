@@ -3,7 +3,7 @@
 use super::*;
 use crate::backend::{Grant, NotReplicated, Renewal};
 
-/// Ask for more tokens when fewer are left than would serve each waiter so often: as many as are
+/// More tokens are asked for when fewer are left than would serve each waiter so often. So many are
 /// used up while the store answers.
 const TOKENS_PER_WAITER: u64 = 16;
 
@@ -222,9 +222,9 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    /// A guard gives the lock up; of several guards of one hold, the last one does. Where the
-    /// store has to be asked first the answer is `None`, and comes through what `reply` made, from
-    /// the driver.
+    /// A guard gives the lock up; of several guards of one hold, the last one does. Where the store
+    /// has to be asked first, this returns `None`. The answer then comes from the driver, through
+    /// what `reply` made.
     pub(crate) fn release(
         &mut self,
         token: u64,

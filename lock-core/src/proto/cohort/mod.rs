@@ -5,14 +5,14 @@
 //! - `Vacant`: no claim. With somebody in line, [`Step::Open`] opens one.
 //! - `Asking`: a claim is open and not granted. The store is asked again when it pushed
 //!   something, or when its recheck time has come.
-//! - `Held`: the claim is granted. A *release* passes the lock to the head of the line without
-//!   any I/O as long as the claim has what that asked for (a lease as long, as many replicas), a
-//!   token is left, nobody asked for the key, and the fairness bounds allow it; else the claim is
-//!   withdrawn, and opened anew for those who still wait. A claim that has less than half of the
-//!   lease left is renewed before it is handed on. Tokens that run out are asked for, unless the
-//!   store has no more for this claim.
+//! - `Held`: the claim is granted. A *release* passes the lock to the head of the line without any
+//!   I/O if all of this holds: the claim has what the waiter asked for (a lease as long, as many
+//!   replicas), a token is left, nobody asked for the key, and the fairness bounds allow it.
+//!   Otherwise the claim is withdrawn, and opened anew for those who still wait. A claim that has
+//!   less than half of the lease left is renewed before it is handed on. Tokens that run out are
+//!   asked for, unless the store has no more for this claim.
 //!
-//! Every method takes the time, and leaves in [`Effects`] what the caller must do once it has
+//! Every method takes the time. It leaves in [`Effects`] what the caller must do once it has
 //! dropped the mutex around the machine: wake tasks, answer a release, poke the driver.
 //!
 //! `W` wakes a task, `R` answers a release.
@@ -202,8 +202,9 @@ struct Asking {
 
 #[derive(Debug)]
 struct Held<R> {
-    /// Of the terms that it was opened on, what later waiters are compared with: the lease, and by
-    /// how many replicas the grant was acknowledged. Not all of them, as many keys are held.
+    /// The terms that later waiters are compared with: the lease, and by how many replicas the
+    /// grant was acknowledged. Other terms that it was opened on are not kept, as many keys are
+    /// held.
     lease: Duration,
     replicas: Option<Box<Replicas>>,
     clock: LeaseClock,
@@ -220,8 +221,8 @@ struct Held<R> {
     refilling: bool,
     /// The last renewal failed: there is none before the clock says so, for whatever reason.
     has_failed: bool,
-    /// Another server has taken the place of the one that granted it, and may know nothing of it:
-    /// nobody new is given the claim until it was renewed there.
+    /// Another server has taken the place of the one that granted it, and may know nothing of it.
+    /// Nobody new is given the claim until it was renewed there.
     unconfirmed: bool,
     /// Since when other claims wait.
     wanted: Option<Instant>,

@@ -165,8 +165,8 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    /// What to tell a waiter that came at `entered` and whose time is over: a store that has not
-    /// answered since is no rival.
+    /// What to tell a waiter that came at `entered` and whose time is over. Where the store has not
+    /// answered since, it counts as out of reach: no rival is known of.
     fn expiry(&self, entered: Instant) -> Verdict {
         if self.holder().is_some() {
             return Verdict::TimedOut(self.blocked_by());

@@ -1,19 +1,21 @@
 //! Which members of a quorum may grant, and what is to be done for those that may not.
 //!
-//! A member that lost its data has forgotten what it granted, and how far its tokens were. So it
-//! grants nothing until every lease that it may have granted is over (its *quarantine*), and then
-//! only above a *minimum token*: the highest token that any of the others has reserved, read when
-//! the quarantine was over already, as a grant of before may still be raising the others until
-//! then. The quarantine is over when the member's clock says so *and* whoever repairs it has known
-//! of it for as long: what loses a member's data, a new machine or a new disk, often sets its clock
-//! anew. A majority of the others must be read, as any grant of before that counted this member
-//! counted enough others to meet it there.
+//! A member that lost its data has forgotten what it granted, and how far its tokens were. So two
+//! things are asked of it:
+//!
+//! - It grants nothing until every lease that it may have granted is over: its *quarantine*. That
+//!   is over when the member's clock says so *and* whoever repairs it has known of it for as long.
+//!   A new machine or a new disk often loses the data and sets the clock anew.
+//! - After that it grants only above a *minimum token*: the highest token that any of the others
+//!   has reserved. They are read when the quarantine is over, as until then a grant of before may
+//!   still be raising them. A majority of the others must be read: any grant of before that counted
+//!   this member counted enough others to meet it there.
 //!
 //! Where a majority lost its data at once, nobody knows what it had granted. When all are past
-//! their quarantine they begin again with what there is; that tokens grow rests on clocks then.
+//! their quarantine they begin again with what there is. That tokens grow then rests on the clocks.
 //!
-//! A quorum is *founded* where no member has an enrolment and nobody ever reserved a token: a
-//! store that has run for longer than any lease holds none, so it may grant at once.
+//! A quorum is *founded* where no member has an enrolment and nobody ever reserved a token. A store
+//! that has run for longer than any lease holds no lease then, so it may grant at once.
 //!
 //! The model in `tests/tests/quorum_model/` explores these rules.
 
@@ -35,10 +37,10 @@ const KEPT_AWAY_PROBES: Duration = Duration::from_secs(10);
 
 /// What is known of the members of one quorum, and what to do for them.
 ///
-/// Who drives it asks [`plan`](Self::plan) what to send, reports each answer to a probe by
-/// [`saw`](Self::saw), each that failed by [`missed`](Self::missed), and asks for the next plan.
-/// A member that was written to is forgotten by [`unsee`](Self::unsee), and probed again.
-/// [`standing`](Self::standing) says at any time whether a member may grant.
+/// Its driver asks [`plan`](Self::plan) what to send. It reports each answer to a probe by
+/// [`saw`](Self::saw), and each probe that failed by [`missed`](Self::missed). Then it asks for the
+/// next plan. A member that was written to is forgotten by [`unsee`](Self::unsee), and probed
+/// again. [`standing`](Self::standing) says at any time whether a member may grant.
 #[derive(Debug)]
 pub(crate) struct Membership {
     identity: Identity,

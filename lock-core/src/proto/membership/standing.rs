@@ -32,8 +32,8 @@ pub(crate) enum Standing {
 }
 
 impl Identity {
-    /// How long a member that lost its data is kept away: its clock may run faster than that of
-    /// who holds a lease of it.
+    /// How long a member that lost its data is kept away. Its clock may run faster than the clock
+    /// of a holder whose lease it granted.
     pub(crate) fn quarantine(&self) -> Duration {
         self.lease_max + margin(self.lease_max)
     }

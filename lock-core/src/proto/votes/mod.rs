@@ -3,12 +3,13 @@
 //! The store of a quorum is each majority of its members. A claim holds the key while a majority
 //! holds it for the claim, and two majorities share a member, so two claims cannot.
 //!
-//! Tokens: each member counts its own grants of the key. A majority has granted: the claim's
-//! tokens begin above those of every member of it, so above every token under which the key was
-//! held before, *if* the counters of a majority had reached those tokens. Each claim sees to that
-//! before it counts as granted: members whose counter is behind are [raised](Ruling::Raise), which
-//! they refuse to a claim that does not hold the key there any more. It costs no round trip where
-//! the members ended their blocks at one clock, as those do that are told one.
+//! Each member counts its own grants of the key, in tokens. When a majority has granted, the
+//! claim's tokens begin above those of every member of it. So they are above every token under
+//! which the key was held before, *if* the counters of a majority had reached those tokens. Each
+//! claim sees to that before it counts as granted: members whose counter is behind are
+//! [raised](Ruling::Raise). A member refuses that to a claim that does not hold the key there any
+//! more. Raising costs no round trip where the members ended their blocks at one clock, as those do
+//! that are told one.
 //!
 //! A claim that is granted by a minority while others hold the rest would wait for them as they
 //! wait for it. It [gives the minority back](Votes::give_back) after a random time.
@@ -24,17 +25,19 @@ use seat::{Part, Seat, Share, Standing};
 use crate::backend::{Attempt, Fault, FaultKind, Renewal};
 use crate::token::TokenBlock;
 
-/// A member that has not answered when a majority has, is waited for as long again, and for this
+/// A member that has not answered when a majority has is waited for as long again, and for this
 /// long at least.
 pub(crate) const GRACE_MIN: Duration = Duration::from_millis(5);
 
 /// What the members of a quorum said of one claim.
 ///
-/// An attempt is [`begin`](Self::begin), then [`sent`](Self::sent) for each member
-/// [`to_ask`](Self::to_ask), [`attempted`](Self::attempted) or [`raised`](Self::raised) for each
-/// answer, and after each of them [`attempt`](Self::attempt), which says what they come to. A
-/// renewal goes from [`renewal_begins`](Self::renewal_begins) through [`renewed`](Self::renewed) to
-/// [`renewal`](Self::renewal); a withdrawal from [`leaves`](Self::leaves) to [`left`](Self::left).
+/// - An attempt is [`begin`](Self::begin), then [`sent`](Self::sent) for each member
+///   [`to_ask`](Self::to_ask), then [`attempted`](Self::attempted) or [`raised`](Self::raised) for
+///   each answer. After each of them comes [`attempt`](Self::attempt), which says what they come
+///   to.
+/// - A renewal goes from [`renewal_begins`](Self::renewal_begins) through
+///   [`renewed`](Self::renewed) to [`renewal`](Self::renewal).
+/// - A withdrawal goes from [`leaves`](Self::leaves) to [`left`](Self::left).
 #[derive(Debug)]
 pub(crate) struct Votes {
     seats: Vec<Seat>,
@@ -99,8 +102,8 @@ impl Votes {
         self.seats.len() / 2 + 1
     }
 
-    /// The members to ask where the claim stands: those that pushed something, or all that may have
-    /// changed their mind if none did.
+    /// The members to ask where the claim stands: those that pushed something. If none did, all
+    /// that may have changed their mind.
     pub(crate) fn to_ask(&self, now: Instant) -> Vec<usize> {
         let pushed = self.seats.iter().any(|seat| seat.heard);
         let due = |seat: &Seat| {

@@ -27,8 +27,7 @@ const RECORDS_MAX: usize = 1 << 20;
 ///
 /// A record that has lived its time is gone with the next verb on any record. A claim beyond the
 /// bound (1,048,576 records) is a transient fault: to forget a record early would be to run
-/// something twice. The bound is one of records: how many bytes a payload has is the caller's to
-/// bound.
+/// something twice. The bound is one of records. The caller has to bound the bytes of a payload.
 #[derive(Clone)]
 pub struct MemoryRecords {
     records: Arc<Mutex<Records>>,

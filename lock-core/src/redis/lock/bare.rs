@@ -1,6 +1,6 @@
 //! The requests of a free key without a client: the scripts, keys and arguments of a claim on one
-//! server, made where a claim makes them, for whoever wants to send them over a connection of
-//! their own and see what is left of an acquire when the engine is taken away.
+//! server, made where a claim makes them. A benchmark sends them over a connection of its own, and
+//! sees what is left of an acquire when the engine is taken away.
 
 use std::sync::Arc;
 use std::time::Duration;

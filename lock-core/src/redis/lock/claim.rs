@@ -33,8 +33,8 @@ const RECHECK: Duration = Duration::from_millis(500);
 /// A lock of another library is not pushed to us when it is released, so it is asked for often.
 const RECHECK_FOREIGN: Duration = Duration::from_millis(50);
 
-/// A grant that was pushed lives so long, or the lease if that is shorter, until it is renewed;
-/// a waiting claim that did not ask again for as long counts as dead.
+/// A grant that was pushed lives so long, or its lease if that is shorter, until it is renewed. A
+/// waiting claim that did not ask again for as long counts as dead.
 pub(super) const CLAIM_LEASE: Duration = Duration::from_millis(1_500);
 
 /// The tokens of a grant for which nothing was looked at but whether the key is free.
@@ -43,8 +43,8 @@ const FREE_TOKENS: u64 = 32;
 /// A healthy server on a loaded machine answers within this.
 const RENEW_WITHIN_MIN: Duration = Duration::from_millis(50);
 
-/// Attempts without an answer that are remembered, the latest: those before were sent to a server
-/// that has hung for so long that another may have taken its place.
+/// How many attempts without an answer are remembered, the latest ones. Those before were sent to a
+/// server that has hung for so long that another may have taken its place.
 const DOUBTS_MAX: usize = 8;
 
 /// One process's place in the contention for a key at a Redis server.
@@ -86,8 +86,8 @@ pub(super) struct More {
     blocked: Option<Blocked>,
     /// Where its tokens end, in a quorum.
     pub(super) clock: Option<u64>,
-    /// Where attempts were sent whose effect is not known: they may take effect later still, and
-    /// only there is a withdrawal sure to come after them.
+    /// The connections over which attempts were sent whose effect is not known. Those may take
+    /// effect later still, and only there is a withdrawal sure to come after them.
     doubts: Vec<Arc<Sent>>,
 }
 
@@ -96,8 +96,8 @@ pub(super) struct More {
 struct Blocked {
     /// When the attempt was sent: a hand-off that counts is later.
     sent: Instant,
-    /// The last token of the server then, or its clock in tokens if that is more; of a quorum, that
-    /// of the key: a hand-off that counts has greater ones.
+    /// The last token of the server then, or its clock in tokens if that is more; in a quorum, the
+    /// last token of the key. A hand-off that counts has greater ones.
     latest: u64,
 }
 
@@ -334,8 +334,8 @@ impl RedisClaim {
         self.wanted || self.is_in_line
     }
 
-    /// With the `last` token of its block, if it knows that: where it is not told, the next block
-    /// begins at the clock.
+    /// It tells the `last` token of its block, if it knows that. Where that is not told, the next
+    /// block begins at the clock.
     fn withdrawal(&self, last: u64) -> Call {
         if let Some(clock) = self.clock() {
             return self.withdrawal_of_quorum(clock);
@@ -435,7 +435,8 @@ impl Claim for RedisClaim {
         let pass = self.pass();
         self.wanted |= self.inbox.as_ref().is_some_and(|inbox| inbox.is_wanted());
         let doubts = self.more.as_mut().map_or_else(Vec::new, |more| mem::take(&mut more.doubts));
-        // Told once: what is asked again, or late, may find a later holder whose tokens are those.
+        // Told once: a withdrawal that is asked again, or late, may find a later holder whose
+        // tokens those are.
         let (_, last) = mem::take(&mut self.tokens);
         if self.clock().is_none() && doubts.is_empty() && !self.knows_of_others() {
             match self.ask_with_others(Verb::Give).await {
@@ -450,8 +451,9 @@ impl Claim for RedisClaim {
             None => self.servers.withdraw(call, &self.names, self.owner(), held).await,
             Some(pass) => Box::pin(self.leave_member(call, pass)).await,
         };
-        // Behind each attempt whose effect is not known. Nobody waits for it: such a connection is
-        // slow or dead, and what it still brings about is undone when it does.
+        // A withdrawal goes behind each attempt whose effect is not known. Nobody waits for it:
+        // such a connection is slow or dead. If the attempt still takes effect, the withdrawal
+        // undoes it then.
         for (sent, call) in doubts.into_iter().zip(behind.iter().cycle()) {
             let (servers, call) = (self.servers.clone(), call.clone());
             let mut connection = sent.connection.clone();
@@ -567,7 +569,7 @@ mod tests {
     }
 
     /// A withdrawal that is asked again may find another holder, at a server that has not heard of
-    /// the first: the tokens behind the last one are that one's then.
+    /// the first. The tokens behind the last one are then those of that other holder.
     #[tokio::test]
     async fn the_last_token_of_a_block_is_told_once() {
         let (attempt, renew, withdraw) = (sha(&ATTEMPT), sha(&RENEW), sha(&WITHDRAW));

@@ -1,5 +1,5 @@
-//! A claim at a member of a quorum, and the member itself: it is probed over each new connection
-//! before anything is attempted over it, and serves under its enrolment only (see
+//! A claim at a member of a quorum, and the member itself. The member is probed over each new
+//! connection before anything is attempted over it. It serves under its enrolment only (see
 //! [`gate`](crate::redis::topology::gate)).
 
 use std::time::Duration;
@@ -82,8 +82,9 @@ impl RedisClaim {
         self.call_member(call, None).await
     }
 
-    /// Adds what a member compares; the connection over which it was probed, which is the only
-    /// one to be used if the script does not compare its incarnation. `None` where it is shut.
+    /// Adds what a member compares. Returns the connection over which it was probed, if the script
+    /// does not compare its incarnation: the call may then go over no other. `None` where the
+    /// member is shut.
     fn put_under(&self, call: &mut Call, pass: &Pass) -> Option<Option<Over>> {
         let Pass::Under { enrolment, incarnation, connection } = pass else { return None };
         let only = Some(*connection).filter(|probed| probed.side == Side::here());

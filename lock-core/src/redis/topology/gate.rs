@@ -1,13 +1,13 @@
-//! On which terms a member of a quorum is asked: it is probed over each new connection before
+//! On which terms a member of a quorum is asked. It is probed over each new connection before
 //! anything is attempted over it, and serves under its enrolment only.
 //!
 //! A restart ends all connections, so a server that may have lost writes is always probed first:
 //! its `run_id` is another then, whatever it kept. A deletion by hand shows in the scripts, which
 //! compare the enrolment.
 //!
-//! What is sent over a connection that was not probed has its scripts compare the `run_id` as well:
-//! over one of a pool, and over that of the other side than the last probe, whose turn to probe may
-//! never come (see `sides`).
+//! Scripts that are sent over a connection that was not probed compare the `run_id` as well. Such a
+//! connection is one of a pool, or that of the side that did not make the last probe: its turn to
+//! probe may never come (see `sides`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,10 +1,12 @@
 //! Who is asked, and whose answer counts: one server, the master that sentinels name, or a cluster.
 //!
-//! - [`origin`]: which server a URL means. [`single`]: that server. [`pooled`]: whether an
-//!   application's pool leads there.
-//! - [`sentinel`]: which of several servers is the master. [`cluster`]: many servers that share the
-//!   keys.
-//! - [`probe`]: what is checked at connect. [`gate`]: on which terms a member of a quorum is asked.
+//! - [`origin`]: which server a URL means.
+//! - [`single`]: that server.
+//! - [`pooled`]: whether an application's pool leads there.
+//! - [`sentinel`]: which of several servers is the master.
+//! - [`cluster`]: many servers that share the keys.
+//! - [`probe`]: what is checked at connect.
+//! - [`gate`]: on which terms a member of a quorum is asked.
 
 pub(in crate::redis) mod cluster;
 pub(in crate::redis) mod gate;
@@ -229,8 +231,8 @@ impl Topology {
         let _late = timeout::within(HEARD_WITHIN, heard).await;
     }
 
-    /// Asks together with others that are about to, if there are enough: else, or if that did not
-    /// do, the claim is to ask alone.
+    /// Asks together with others that are about to ask, if there are enough. Otherwise, or if that
+    /// was not enough, the claim is to ask alone.
     pub(in crate::redis) async fn ask_with_others(
         &self,
         part: impl FnOnce() -> Part,
@@ -266,8 +268,8 @@ impl Topology {
         }
     }
 
-    /// Calls a script at the member of a quorum that this is, over a connection of our own; over
-    /// this one only if it is given. Also which one it was.
+    /// Calls a script at the member of a quorum that this is, over a connection of our own; if one
+    /// is given, over that only. Returns also which connection it was.
     pub(in crate::redis) async fn call_over(
         &self,
         call: &Call,

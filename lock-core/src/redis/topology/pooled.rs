@@ -2,9 +2,9 @@
 //!
 //! The pool of a Sentinel set may keep a connection to a server that was the master once and does
 //! not know that it is no more. What is granted there must not count. So where the URL names
-//! sentinels, each request through the pool asks in the same write who answers, and that must be
-//! the server to which the connection of our own leads, which follows the sentinels. Where it is
-//! another, the request is made over our own: the pool may be slower to follow.
+//! sentinels, each request through the pool asks in the same write who answers. The answer must
+//! name the server to which the connection of our own leads, as that follows the sentinels. Where
+//! it names another, the request is made over our own: the pool may be slower to follow.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

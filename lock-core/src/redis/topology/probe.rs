@@ -93,13 +93,13 @@ pub(in crate::redis) async fn min_replicas(servers: &Topology) {
     }
 }
 
-/// Whether a master that has lost its replicas refuses to write, of its `INFO replication`: how
-/// many it has of those that it needs is shown only where it needs any.
+/// Whether a master that has lost its replicas refuses to write, by its `INFO replication`. Only a
+/// master that needs some shows how many it has of those that it needs.
 fn refuses_alone(info: &str) -> bool {
     info.lines().any(|line| line.starts_with("min_slaves_good_slaves:"))
 }
 
-/// The policy by which the server makes room, if it does, of its `INFO memory`.
+/// The policy by which the server makes room, if it does, by its `INFO memory`.
 pub(in crate::redis) fn evicting(info: &str) -> Option<&str> {
     let field = |name: &str| {
         let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

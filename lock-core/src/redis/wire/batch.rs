@@ -1,8 +1,8 @@
 //! Claims that ask with one call, and how each of them has its own answer.
 //!
-//! A claim is put into the batch that goes next, and waits in it: one allocation for all, where they
-//! are gathered and where each finds its answer. A task of the runtime that asked first sends one
-//! batch after the other.
+//! A claim is put into the batch that goes next, and waits in it. A batch is one allocation for all
+//! its claims: they are gathered there, and each finds its answer there. A task of the runtime that
+//! asked first sends one batch after the other.
 
 use std::future::Future;
 use std::mem;
@@ -46,9 +46,9 @@ impl<P, A> Batches<P, A> {
         Self { side, max, none, task: Mutex::default() }
     }
 
-    /// Adds a claim to the next batch of the task, which the first starts with `serve`; another does
-    /// where that is gone with its runtime, and for the conductor where it is of another than this.
-    /// It ends with this value.
+    /// Adds a claim to the next batch of the task. The first claim starts the task with `serve`. A
+    /// later one starts it anew if the task is gone with its runtime, or, for the conductor, if it
+    /// runs in another runtime than this. The task ends with this value.
     pub(super) fn add<F>(&self, part: P, serve: impl FnOnce(Queue<P, A>) -> F) -> Waiting<P, A>
     where
         F: Future<Output = ()> + Send + 'static,
@@ -139,7 +139,7 @@ impl<P, A> Batch<P, A> {
     }
 }
 
-/// A batch on its way. Who has no answer when this goes, with its runtime, is told so.
+/// A batch on its way. If this goes with its runtime, claims that have no answer yet are told so.
 #[derive(Debug)]
 pub(super) struct Underway<P, A> {
     batch: Arc<Batch<P, A>>,
@@ -147,8 +147,8 @@ pub(super) struct Underway<P, A> {
 }
 
 impl<P, A> Underway<P, A> {
-    /// Takes what is to be sent, which is what is waited for still, each with its place. From now on
-    /// others are added to another batch.
+    /// Takes what is to be sent: what is still waited for, each with its place. From now on others
+    /// are added to another batch.
     pub(super) fn seal(&self, sent: Option<Arc<Sent>>) -> Vec<(usize, P)> {
         let mut gathered = self.batch.gathered();
         (gathered.is_sealed, gathered.sent) = (true, sent);

@@ -1,14 +1,15 @@
 //! Attempts on free keys, and releases of those that nobody waits for, of several claims in one
 //! call.
 //!
-//! A claim that finds few others asking asks alone, and at once. Where more are under way, those
-//! that come then are sent together by a task, two calls at a time: so the more a client asks, the
-//! less each of them costs the server and itself. A call does what is done in the first few lines of
-//! the scripts of one claim, and nothing else: a claim for which that is not enough is told to ask
+//! A claim that finds few others asking asks alone, and at once. Where more are under way, a task
+//! sends those that come then together, two calls at a time. So the more a client asks, the less
+//! each request costs the server and the client. A call does what the first few lines of the
+//! scripts of one claim do, and nothing else. A claim for which that is not enough is told to ask
 //! alone.
 //!
-//! One server has this. In a cluster the claims of a call would have to be in one slot, which few
-//! are; a sentinel's term and an application's pool are looked at for each claim.
+//! One server has this. In a cluster the claims of a call would have to be in one slot, and few
+//! are. Under sentinels the term has to be looked at for each claim, and so has an application's
+//! pool.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -337,8 +338,8 @@ mod tests {
         join_all(asked).await
     }
 
-    /// A call that is not answered leaves its claims in doubt, and one that waits for the next knows
-    /// that it was not sent.
+    /// A call that is not answered leaves its claims in doubt. A claim that waits for the next call
+    /// knows that it was not sent.
     #[tokio::test]
     async fn what_may_have_an_effect_is_told_from_what_was_not_sent() {
         let silent = |words: &[&str]| match read(words) {

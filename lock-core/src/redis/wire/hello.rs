@@ -30,9 +30,9 @@ pub(super) async fn master(connection: &mut MultiplexedConnection) -> Result<(),
     }
 }
 
-/// Has the server tell over this connection which of the keys that are read over it, where that is
-/// asked for, were written by others; whether it agreed. Without that a holder finds at its next
-/// renewal that its key is gone.
+/// Asks the server to tell over this connection which keys were written by others, of those that
+/// are read over it with a wish to be told. Returns whether it agreed. Without this a holder finds
+/// at its next renewal that its key is gone.
 pub(super) async fn track(connection: &mut MultiplexedConnection) -> Result<bool, Fault> {
     let mut track = Cmd::new();
     track.arg("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN").arg("NOLOOP");

@@ -22,8 +22,8 @@ use crate::engine::{clock, timeout};
 /// one to a thousand when they are not.
 const LANES_MAX: usize = 32;
 
-/// A lane that was not used for this long is dropped at the next use of another: it may be one that
-/// the network has forgotten, and would cost an acquire its time.
+/// A lane that was not used for this long is dropped at the next use of another. The network may
+/// have forgotten it, and then it would cost an acquire its time.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// A bounded pool of connections, each for one attempt that waits for replicas at a time.

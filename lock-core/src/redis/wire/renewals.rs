@@ -1,12 +1,12 @@
-//! Renewals: where nothing that an application does can hold them up, and in batches, as many
-//! claims at once as have come due.
+//! Renewals. Nothing that an application does can hold them up. They go in batches, as many claims
+//! at once as have come due.
 //!
 //! Those that the conductor makes go over its connection, and are sent by a task beside it. Where it
 //! is a task of the application's runtime, they have a connection of their own.
 //!
-//! A batch does not wait for the one before it, which may hang for as long as its claims have time:
-//! those of a long lease would take it from a short one. It waits [`APART`], so that a thousand
-//! claims of a second share few requests.
+//! A batch does not wait for the one before it, which may hang for as long as its claims have time.
+//! Claims of a long lease would otherwise take the time of those of a short one. A batch waits
+//! [`APART`], so that a thousand claims of a second share few requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -26,8 +26,8 @@ pub(in crate::redis) struct Call {
 }
 
 impl Call {
-    /// The same with the source of the script, if the server answered that it does not know that. It
-    /// does from then on.
+    /// The same with the source of the script, if the server answered that it does not know the
+    /// hash. It does from then on.
     pub(in crate::redis) fn in_full<T>(&self, answer: &Result<T, Unserved>) -> Option<Cmd> {
         let no_script = redis::ErrorKind::Server(redis::ServerErrorKind::NoScript);
         match answer {
@@ -43,8 +43,8 @@ impl Call {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::redis) struct Request<'a> {
     pub(in crate::redis) command: &'a Cmd,
-    /// A `WAIT` behind it if it is answered with a grant: who is blocked has nothing to wait for,
-    /// and would keep the connection from those who have. Both answers are in an array then.
+    /// A `WAIT` follows if the answer is a grant; then both answers are in an array. A claim that
+    /// is blocked has nothing to wait for, and would keep the connection from those that have.
     pub(in crate::redis) replicas: Option<Replicas>,
 }
 
@@ -154,8 +154,9 @@ pub(in crate::redis) struct Unserved {
 #[derive(Debug, Clone)]
 pub(in crate::redis) struct Sent {
     pub(in crate::redis) connection: MultiplexedConnection,
-    /// Where it is served. What is sent behind that is sent from there: while that runtime is
-    /// blocked, what another sends is not written, and not any more once that has given it up.
+    /// The runtime that serves the connection. A request that has to go behind the doubtful one is
+    /// sent from there. While that runtime is blocked, a request that another sends is not written,
+    /// and it never is once the other has given it up.
     pub(in crate::redis) runtime: Handle,
 }
 

@@ -1,9 +1,9 @@
 //! The two sides of a client: its conductor, and everybody else.
 //!
 //! A multiplexed connection is served by a task of the runtime in which it was made, and a timer
-//! fires by its runtime. So what the conductor needs it opens and starts itself, where nothing that
-//! an application does to its runtimes holds it up: connections, and the tasks that tell it where
-//! to connect to. It takes no lock that a task of the application may hold while it waits.
+//! fires by its runtime. So the conductor opens its connections itself, and starts the tasks that
+//! tell it where to connect to. Nothing that an application does to its runtimes holds them up. The
+//! conductor takes no lock that a task of the application may hold while it waits.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,7 +58,7 @@ impl<T> Sides<T> {
     }
 }
 
-/// The runtime of the application in which something was made last: where it is made anew, also
+/// The runtime of the application in which something was made last. It is made anew there, also
 /// when the conductor finds that it must be.
 #[derive(Debug, Clone, Default)]
 pub(in crate::redis) struct Home(Arc<Mutex<Option<Handle>>>);

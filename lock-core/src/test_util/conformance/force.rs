@@ -18,7 +18,7 @@ async fn is_promised(process: &Process) -> bool {
     }
 }
 
-/// Like a release, but the holder has not agreed: both are told where pushes are promised, the old
+/// Like a release, but the holder has not agreed. Both are told where pushes are promised. The old
 /// holder has nothing any more, and the next one's tokens are greater.
 pub async fn a_key_is_taken_from_its_holder_and_handed_to_the_next(subject: &dyn Subject) {
     let case = Case::new(subject, "taking away");

@@ -152,8 +152,8 @@ pub async fn an_abort_after_a_takeover_puts_back_what_it_took_over_from(
     assert_eq!(process.peek().await, Found::Done("late".into()));
 }
 
-/// A claim, or a repetition of it, that arrives after the abort puts nothing on record; looks do
-/// not see the mark, and who comes later is not kept out by it.
+/// A claim, or a repetition of it, that arrives after the abort puts nothing on record. Looks do
+/// not see the mark, and it keeps nobody out who comes later.
 pub async fn a_claim_that_arrives_after_its_abort_is_not_taken(subject: &dyn RecordSubject) {
     for claimed_before in [false, true] {
         let process = Process::open(subject, fresh_id()).await;

@@ -27,8 +27,8 @@ pub trait RecordSubject: Debug + Send + Sync {
     }
 
     /// Puts the `n`th thing that is no record, or not a whole one, in the place of the record of
-    /// `id`, which is in flight or completed, and says what it is; `None` if there are no more.
-    /// By default there is none, as for a store that keeps no bytes.
+    /// `id`, which is in flight or completed. Returns what the thing is; `None` if there are no
+    /// more. By default there is none, as for a store that keeps no bytes.
     fn damage(&self, id: RecordId, n: usize) -> BoxFuture<'_, Option<String>> {
         let _ = (id, n);
         Box::pin(ready(None))

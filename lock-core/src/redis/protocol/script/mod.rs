@@ -1,10 +1,13 @@
 //! One script per verb, with shared functions.
 //!
-//! `KEYS` is the lock alone where the names of the others follow from it, and a server lets scripts
-//! use them; in a cluster also the clock of the slot, the queue and the due times, as each key that
-//! is on its way with its slot has to be named. In `quorum/` it is the lock, the queue, the due
-//! times and the fence, and at a server that is enrolled as a member its enrolment and its highest
-//! token.
+//! What `KEYS` holds:
+//!
+//! - At one server, the lock alone. The names of the others follow from it, and the server lets
+//!   scripts use them.
+//! - In a cluster also the clock of the slot, the queue and the due times: each key that is on its
+//!   way with its slot has to be named.
+//! - In `quorum/`, the lock, the queue, the due times and the fence. At a server that is enrolled
+//!   as a member also its enrolment and its highest token.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -36,8 +39,8 @@ impl Script {
         })
     }
 
-    /// Puts the shared functions in where the body asks for them, which is behind the paths that
-    /// are taken most: to define a function costs as much as a call of a command.
+    /// Puts the shared functions in where the body asks for them. That is behind the paths that are
+    /// taken most, as to define a function costs as much as a call of a command.
     fn with_shared(body: &str) -> Self {
         let lines = body.lines().flat_map(|line| match line.trim() {
             "--TOKENS" => concat!(include_str!("ticks.lua"), include_str!("tokens.lua")).lines(),

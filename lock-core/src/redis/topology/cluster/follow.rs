@@ -20,15 +20,15 @@ use crate::redis::wire::request::{Call, Failure, REQUEST_WITHIN, Unserved};
 /// Redirections of one call. A cluster that is at one with itself needs one, or two in a migration.
 const REDIRECTS_MAX: u32 = 5;
 
-/// A node that took longer may have hung and been succeeded meanwhile: before its answer counts, the
-/// others are asked. Shorter than any node timeout by which a cluster can be run.
+/// A node that took longer may have hung and been succeeded meanwhile. Before its answer counts,
+/// the others are asked. This is shorter than any node timeout by which a cluster can be run.
 const SUSPECT: Duration = Duration::from_millis(500);
 
 /// How long a release waits for the keys of its lock to be in one place again.
 const RELEASE_UNSTABLE: Duration = Duration::from_millis(100);
 
-/// A call that waits for the cluster leaves the last try so much of its time, or a fifth if that is
-/// less: a node that is well answers within it, and one that does not counts as broken.
+/// A call that waits for the cluster leaves the last try so much of its time, or a fifth of it if
+/// that is less. A node that is well answers within it. One that does not counts as broken.
 const LAST_TRY: Duration = Duration::from_millis(200);
 
 /// Until when it is worth waiting, of a call that has `budget` from now on.
@@ -74,8 +74,8 @@ impl Cluster {
         self.follow(Way::new(call, Lane::Waiting(replicas), REQUEST_WITHIN)).await
     }
 
-    /// Withdraws a claim. While the keys of its lock are in two places, or where their slot is on
-    /// its way to, it only gives up the lock itself: who waits finds that at its next recheck.
+    /// Withdraws a claim. It only gives up the lock itself while the keys of the lock are in two
+    /// places, or where the slot is on its way to. Those who wait find that at their next recheck.
     /// Nobody can listen there yet, so a hand-off would take all who wait for dead.
     pub(in crate::redis) async fn withdraw(
         &self,

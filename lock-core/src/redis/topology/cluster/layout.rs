@@ -146,8 +146,8 @@ impl Table {
         u16::try_from(at).unwrap_or(NOBODY)
     }
 
-    /// Learns what a node told. What it says of a slot counts unless somebody else owns the slot
-    /// under a later epoch: a node that was cut off does not know that it was succeeded.
+    /// Learns what a node told. Its word on a slot counts unless somebody else owns the slot under
+    /// a later epoch: a node that was cut off does not know that it was succeeded.
     pub(super) fn learn(&mut self, told: &[Master]) {
         let mut next = Self::empty();
         next.names = told.iter().filter_map(|m| Some((m.named.clone()?, m.addr.clone()))).collect();

@@ -4,10 +4,13 @@
 //! is at one server as ever. Which server that is changes: slots move, and a master that dies is
 //! succeeded by one of its replicas.
 //!
-//! - `layout`: which master serves which slot. -
-//!   `refresh`: learning that. - `follow`: from the server that is believed to serve a slot to the
-//!   one that does. - `redirect`: what those answer that do not. - `server`: the connections to one
-//!   server. - `pushes`, `listener`: the channels listened to there. - `target`: where to begin.
+//! - `layout`: which master serves which slot.
+//! - `refresh`: learning that.
+//! - `follow`: from the server that is believed to serve a slot to the one that does.
+//! - `redirect`: what those answer that do not.
+//! - `server`: the connections to one server.
+//! - `pushes`, `listener`: the channels listened to there.
+//! - `target`: where to begin.
 
 mod follow;
 mod layout;
@@ -160,8 +163,8 @@ impl Cluster {
     }
 
     /// Has the claims in these slots ask: their node is another, which may know nothing of their
-    /// places. What the last one pushed is of the past, and the grants of a master that was cut off
-    /// are not to be taken.
+    /// places. Pushes of the last one are of the past: the grants of a master that was cut off are
+    /// not to be taken.
     fn stir(&self, slots: &[u16]) {
         for slot in slots {
             let claims = self.needed().get(slot).cloned().unwrap_or_default();

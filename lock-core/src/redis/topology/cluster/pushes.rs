@@ -1,5 +1,5 @@
-//! The channels of slots at one server, over a connection of their own: a server that gives a slot
-//! away ends the subscriptions to its channels, and the connection would take that for the answer
+//! The channels of slots at one server, over a connection of their own. A server that gives a slot
+//! away ends the subscriptions to its channels. A shared connection would take that for the answer
 //! to whatever was asked last.
 
 use std::collections::{HashMap, VecDeque};

@@ -123,8 +123,9 @@ impl Cluster {
     }
 
     /// Forgets owners of slots that two answers or more do not know as such, and that do not answer
-    /// themselves: a cluster that was made anew begins with early epochs. An owner that lives is
-    /// believed rather than those that may have been cut off with a master that it succeeded.
+    /// themselves. This is for a cluster that was made anew, which begins with early epochs. An
+    /// owner that lives is believed rather than those that may have been cut off with a master that
+    /// it succeeded.
     pub(super) async fn bury(&self, told: &[Vec<Master>]) {
         if told.len() < 2 {
             return;

@@ -25,8 +25,8 @@ impl Cluster {
         tried.map_err(|why| if why.is_transient() { self.out_of_reach(why) } else { why })
     }
 
-    /// The nodes of the URL answered, and named others: which, so that whoever reads it sees that
-    /// these are addresses of another network.
+    /// The nodes of the URL answered, and named others. The text lists those, so that whoever reads
+    /// it sees that these are addresses of another network.
     fn out_of_reach(&self, why: Fault) -> Fault {
         let nodes = self.state().table.one_slot_each();
         if nodes.is_empty() {

@@ -115,8 +115,8 @@ impl Sentinels {
         self.target.server.client(&term.master.at)
     }
 
-    /// The term that goes on. Asks if nothing was heard of late; if nobody answers then, it is the
-    /// last one that is known, as for a connection that was made in it.
+    /// The term that goes on. Asks if nothing was heard of late. If nobody answers then, it is the
+    /// last term that is known, as for a connection that was made in it.
     pub(in crate::redis) async fn term(self: &Arc<Self>) -> Result<Term, Fault> {
         // Whoever connects may do so as its runtime is another.
         self.watch();
