@@ -180,7 +180,7 @@ impl Place {
 }
 
 fn name(number: usize, incarnation: u64) -> String {
-    format!("p{number}.{life}")
+    format!("p{number}.{incarnation}")
 }
 
 fn spawn(ground: &Ground, name: &str, url: &str) -> Worker {
