@@ -74,10 +74,10 @@
 //! }
 //!
 //! impl Place {
-//!     fn grant(&self, fences: TokenBlock) -> Grant {
+//!     fn grant(&self, tokens: TokenBlock) -> Grant {
 //!         // Who else wants the key is not known here.
 //!         let (wanted, handed_on, revoke_requested) = (true, false, false);
-//!         Grant { fences, valid_for: self.lease, wanted, handed_on, revoke_requested }
+//!         Grant { tokens, valid_for: self.lease, wanted, handed_on, revoke_requested }
 //!     }
 //! }
 //!
