@@ -124,7 +124,13 @@ impl Ground {
 impl Place {
     fn take(ground: &Ground, number: usize, url: &str) -> Self {
         let url = url.to_owned();
-        Self { number, incarnation: 0, worker: spawn(ground, &name(number, 0), &url), url, unread: 0 }
+        Self {
+            number,
+            incarnation: 0,
+            worker: spawn(ground, &name(number, 0), &url),
+            url,
+            unread: 0,
+        }
     }
 
     pub(crate) fn name(&self) -> String {
