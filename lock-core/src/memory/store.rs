@@ -287,7 +287,8 @@ impl State {
         self.member = member;
     }
 
-    /// A key that nobody holds or waits for leaves nothing but the token_min of all tokens.
+    /// A key that nobody holds or waits for leaves nothing but the token that the
+    /// next new key begins above.
     fn forget_if_idle(&mut self, key: &Key) {
         let Self { keys, tokens, .. } = self;
         let idle = |entry: &&mut Entry| entry.owner.is_none() && entry.queue.is_empty();
