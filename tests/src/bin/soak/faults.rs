@@ -42,7 +42,7 @@ pub(crate) enum Lane {
     Servers,
 }
 
-/// What a fault may break, until it is over and its [grace](grace) with it.
+/// What a fault may break, until it is over and its [grace] with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Breaks {
     /// Two holders for a moment, told apart by their tokens; the first one is told, and what it
