@@ -1,6 +1,6 @@
 //! F10, F25 and F43: links that are silent, slow or cut.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lock_core::{LossReason, ReleaseError};
 
@@ -12,12 +12,11 @@ use crate::checker::Checker;
 pub(crate) async fn a_holder_behind_a_black_hole_is_told_by_its_own_clock_before_another_is_granted(
     stage: &mut Stage<'_>,
 ) {
-    use Direction::{ToClient, ToServer};
     let stage = &*stage;
     tokio::join!(
-        told_in_silence(stage, "both", &[ToServer, ToClient]),
-        told_in_silence(stage, "there", &[ToServer]),
-        told_in_silence(stage, "back", &[ToClient]),
+        told_in_silence(stage, "both", &[Direction::ToServer, Direction::ToClient]),
+        told_in_silence(stage, "there", &[Direction::ToServer]),
+        told_in_silence(stage, "back", &[Direction::ToClient]),
     );
     stage.nothing_left([]).await;
 }
@@ -47,7 +46,12 @@ async fn told_in_silence(stage: &Stage<'_>, name: &str, silent: &[Direction]) {
     assert_eq!((lost.reason(), lost.token()), (LossReason::Expired, guard.token()));
     assert!(!guard.is_held());
     let next = within("the rival", waiting).await.expect("no panic").expect("a grant");
-    assert!(began.elapsed() < times.freed_within + SLACK, "{:?}", began.elapsed());
+    // One that is heard goes on to ask for as long as it hopes for an answer, and what it has lives
+    // for so much longer.
+    let is_heard = !silent.contains(&Direction::ToServer);
+    let hopes = if is_heard { times.session.max(times.lost_within) } else { Duration::ZERO };
+    let freed_within = hopes + times.freed_within;
+    assert!(began.elapsed() < freed_within + SLACK, "{name}: {:?}", began.elapsed());
     assert!(next.token() > guard.token());
     assert!(rival.write(&next).await && !holder.write(&guard).await);
     assert!(holder.release(guard).await.expect_err("it was lost").is_not_held());
