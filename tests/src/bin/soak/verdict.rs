@@ -118,8 +118,8 @@ fn without(report: Report, carried: u64) -> Report {
 /// written with, and that write.
 fn highest(events: &[Event]) -> Vec<Event> {
     let mut best: BTreeMap<(&str, bool), &Event> = BTreeMap::new();
-    let done = events.iter().filter(|event| event.kind == Outcome::Ok && event.token.is_some());
-    for event in done.filter(|event| matches!(event.f, Fun::Acquire | Fun::Write)) {
+    let done = || events.iter().filter(|event| event.kind == Outcome::Ok && event.token.is_some());
+    for event in done().filter(|event| matches!(event.f, Fun::Acquire | Fun::Write)) {
         let entry = best.entry((&event.key, event.f == Fun::Write)).or_insert(event);
         if event.token > entry.token {
             *entry = event;
@@ -128,19 +128,21 @@ fn highest(events: &[Event]) -> Vec<Event> {
     let mut carried = Vec::new();
     for ((key, is_write), event) in &best {
         let (process, token) = (format!("before/{key}/{is_write}"), event.token);
-        // Its grant comes before a write; the highest one may be that.
-        let is_granted = best.get(&(key, false)).is_some_and(|grant| grant.token == token);
-        let mut step = |f: Fun, before_ns: u64| {
-            for (kind, t_ns) in [(Outcome::Invoke, 1), (Outcome::Ok, 0)] {
-                let t_ns = event.t_ns.saturating_sub(before_ns + t_ns);
+        let mut step = |f: Fun, t_ns: u64| {
+            for (kind, before_ns) in [(Outcome::Invoke, 1), (Outcome::Ok, 0)] {
+                let t_ns = t_ns.saturating_sub(before_ns);
                 carried.push(Event { token, ..Event::new(t_ns, &process, kind, f, key) });
             }
         };
-        if !is_write || !is_granted {
-            step(Fun::Acquire, 2);
+        let granted_as_well = best.get(&(key, false)).is_some_and(|grant| grant.token == token);
+        if !is_write || !granted_as_well {
+            // A write comes some time after its grant, between which others may have been granted.
+            let grant = done()
+                .find(|it| it.f == Fun::Acquire && it.key == event.key && it.token == event.token);
+            step(Fun::Acquire, grant.map_or(event.t_ns.saturating_sub(2), |grant| grant.t_ns));
         }
         if *is_write {
-            step(Fun::Write, 0);
+            step(Fun::Write, event.t_ns);
         }
     }
     carried
@@ -179,6 +181,15 @@ mod test {
             let next = [&grant(100, then)[..], &written(120, then)].concat();
             let found = round(&mut memory, next);
             assert_eq!(found.is_ok(), holds, "{first}, then {then}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_write_that_comes_after_a_later_grant_is_handed_on_with_its_own() {
+        let mut memory = Memory::default();
+        let late = [&grant(10, 5)[..], &grant(20, 6), &written(30, 5)].concat();
+        for events in [late, written(50, 6).to_vec()] {
+            judge(&REDIS, &mut memory, (events, Vec::new()), &[]).unwrap();
         }
     }
 }
