@@ -1,11 +1,11 @@
 //! A real Redis Cluster of a test's own.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::options::{FIXTURE_PASSWORD, RedisOptions};
 use super::server::RedisServer;
 use crate::port::free_port;
-use crate::wait::eventually;
+use crate::wait::{PATIENCE, eventually};
 
 /// How many slots a cluster has.
 pub const SLOTS: u16 = 16_384;
@@ -174,23 +174,32 @@ impl RedisCluster {
     /// If nobody owns it there.
     #[must_use]
     pub fn owner_seen_by(&self, by: usize, slot: u16) -> usize {
-        let owners = owners(&known(&self.nodes[by]));
-        let (_, _, id) = owners
-            .iter()
-            .find(|(from, to, _)| (*from..=*to).contains(&slot))
-            .expect("somebody owns the slot");
-        self.ids.iter().position(|own| own == id).expect("one of ours")
+        self.seen_by(by, slot).expect("somebody owns the slot")
     }
 
-    /// The number of the node that owns a key's slot, as a running node sees it.
+    fn seen_by(&self, by: usize, slot: u16) -> Option<usize> {
+        let owners = owners(&known(&self.nodes[by]));
+        let (_, _, id) = owners.iter().find(|(from, to, _)| (*from..=*to).contains(&slot))?;
+        self.ids.iter().position(|own| own == id)
+    }
+
+    /// The number of the node that owns a key's slot, as a running node sees it. Between two
+    /// masters of a slot nodes see none, and are waited for.
     ///
     /// # Panics
     ///
-    /// If nobody owns it, or no node runs.
+    /// If no running node sees one within [`PATIENCE`].
     #[must_use]
     pub fn owner(&self, key: &str) -> usize {
-        let by = self.nodes.iter().position(RedisServer::is_running).expect("a running node");
-        self.owner_seen_by(by, self.slot(key))
+        let (slot, until) = (self.slot(key), Instant::now() + PATIENCE);
+        loop {
+            let running = (0..self.nodes.len()).filter(|node| self.nodes[*node].is_running());
+            if let Some(owner) = running.into_iter().find_map(|by| self.seen_by(by, slot)) {
+                return owner;
+            }
+            assert!(Instant::now() < until, "nobody owns slot {slot}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// The number of a replica of a master.
