@@ -123,6 +123,17 @@ mod tests {
         for bad in [SEQUENCE_END, i64::from(i32::MAX), i64::from(i32::MIN), -1, 1 << 40] {
             assert!(is_used_up(bad), "{bad}");
         }
+        // As many claims as may be under way while the last of them is answered.
+        assert_eq!(i64::from(i32::MAX) - SEQUENCE_END, 65_536);
+    }
+
+    #[test]
+    fn the_number_of_a_node_is_what_the_server_gave_it() {
+        for (name, sequence) in [("_c_x-lock-0000000042", 42), ("lock--2147483648", -2_147_483_648)]
+        {
+            assert_eq!(number(name), sequence, "{name}");
+        }
+        assert!(is_used_up(number("lock-")) && is_used_up(number("config")));
     }
 
     proptest! {

@@ -190,6 +190,8 @@ mod tests {
                 }
                 prop_assert_eq!(order(&line), model.iter().map(|m| m.1).collect::<Vec<_>>());
                 prop_assert_eq!(line.len(), model.len());
+                // A held key without waiters keeps no memory for them.
+                prop_assert_eq!(line.slots.capacity() == 0, model.is_empty());
             }
         }
     }

@@ -3,7 +3,8 @@
 //!
 //! - [`cohort`]: who is next among the waiters of one process, and what to ask the store.
 //! - [`lease`]: when to renew, and when a hold is over whatever the store says.
-//! - [`fence`]: tokens reserved in blocks.
+//! - [`tokens`]: fencing tokens, reserved in blocks.
+//! - [`reason`]: why a wait or a hold ended.
 //! - [`backoff`]: pauses between tries.
 //! - [`admission`]: how long a waiter will wait, and who is refused at arrival.
 //! - [`quantiles`]: durations of late.

@@ -122,6 +122,12 @@ mod tests {
     }
 
     #[test]
+    fn three_writes_fit_between_two_that_are_due() {
+        let sent = clock::now();
+        assert_eq!(SessionClock::start(T, sent, sent).beat_again(), T / 9);
+    }
+
+    #[test]
     fn an_answer_that_was_overtaken_takes_nothing_back() {
         let sent = clock::now();
         let mut clock = SessionClock::start(T, sent, sent);

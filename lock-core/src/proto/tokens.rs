@@ -70,6 +70,17 @@ mod tests {
     }
 
     #[test]
+    fn tokens_count_eight_a_microsecond_from_2020_on() {
+        let second = 1_000_000;
+        let counts = [0, EPOCH_US, EPOCH_US + 1, EPOCH_US + second].map(ticks);
+        assert_eq!(counts, [0, 0, 8, 8 * second]);
+        // A clock that was set back by a second is waited for, and by more is not.
+        let (clock, last) = (5 * second, 13 * second);
+        assert_eq!(reserve(Some(last), clock, 3), TokenBlock::new(last + 1, last + 1));
+        assert_eq!(reserve(Some(last), clock - 1, 3), TokenBlock::new(last + 1, last + 3));
+    }
+
+    #[test]
     fn a_token_stays_below_2_to_the_53_for_decades() {
         let in_2055_us = 85 * 365 * 24 * 3_600 * 1_000_000;
         assert!(ticks(in_2055_us) < 1 << 53);

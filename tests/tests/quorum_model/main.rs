@@ -191,7 +191,7 @@ fn a_repair_with_what_was_read_after_an_earlier_loss_is_refuted() {
 
 /// What counted the second member is known to the first only as its minimum token.
 #[test]
-fn a_repair_that_does_not_count_the_floor_of_another_is_refuted() {
+fn a_repair_that_does_not_count_the_minimum_of_another_is_refuted() {
     let rules = Rules { losses: 2, repair: Repair::WithoutFloors, ..Rules::default() };
     refuted(rules, &[ORDER, UNIQUE]);
 }

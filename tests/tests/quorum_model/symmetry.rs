@@ -77,7 +77,7 @@ impl System {
         let claim =
             |claim: ClaimId| ClaimId { client: places[usize::from(claim.client)] as u8, ..claim };
         self.clients = order.map(|was| self.clients[was]);
-        self.floors = order.map(|was| self.floors[was]);
+        self.minimums = order.map(|was| self.minimums[was]);
         for member in &mut self.members {
             member.owner = member.owner.map(claim);
             member.owes = moved(member.owes, places);

@@ -16,7 +16,7 @@ pub(crate) struct System {
     pub(crate) clients: [Client; CLIENTS_MAX],
     /// The highest token granted when the first attempt of each client's claim arrived, plus one;
     /// 0 before.
-    pub(crate) floors: [Token; CLIENTS_MAX],
+    pub(crate) minimums: [Token; CLIENTS_MAX],
     pub(crate) network: Network,
     pub(crate) ledger: Ledger,
     /// What may still go wrong.
@@ -36,7 +36,7 @@ impl System {
             members: counters.map(Member::new),
             readings: [Readings::default(); MEMBERS],
             clients: rules.claims.map(Client::new),
-            floors: [0; CLIENTS_MAX],
+            minimums: [0; CLIENTS_MAX],
             network: Network::default(),
             ledger: Ledger::default(),
             duplicates: rules.duplicates,
@@ -131,8 +131,8 @@ impl System {
                 }
                 self.members[at].owe(claim.client);
                 let client = usize::from(claim.client);
-                if !rules.leases_last() && self.floors[client] == 0 {
-                    self.floors[client] = self.ledger.newest() + 1;
+                if !rules.leases_last() && self.minimums[client] == 0 {
+                    self.minimums[client] = self.ledger.newest() + 1;
                 }
                 if self.clients[client].granted(rules, at, first) {
                     self.network.send(Message::Granted { claim, member });
@@ -177,7 +177,7 @@ impl System {
         let held = client.holds().is_some();
         take_in(client);
         let Some(token) = client.holds().filter(|_| !held) else { return };
-        let token_min = self.floors[usize::from(claim.client)].saturating_sub(1);
+        let token_min = self.minimums[usize::from(claim.client)].saturating_sub(1);
         let grant = self.ledger.grant(rules, token, token_min);
         self.network.forget_answers(claim);
         if rules.writes {
@@ -188,7 +188,7 @@ impl System {
     pub(crate) fn give_up(&mut self, client: usize, heard: bool) {
         self.network.forget_answers(self.claim_of(client));
         self.clients[client].give_up(heard);
-        self.floors[client] = 0;
+        self.minimums[client] = 0;
         for member in &mut self.members {
             member.settle(client);
         }

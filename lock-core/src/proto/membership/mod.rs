@@ -55,8 +55,8 @@ struct Seat {
     failed: bool,
     /// The last enrolment that was seen, and when it was heard of first.
     met: Option<(u64, Instant)>,
-    /// The enrolment that was seen past its quarantine, and when that was heard first.
-    past: Option<(u64, Instant)>,
+    /// When it was heard first that the quarantine of its enrolment is over.
+    past: Option<Instant>,
     /// It was seen to have an enrolment: without one it has lost it, and is not new.
     known: bool,
 }
@@ -136,11 +136,8 @@ impl Membership {
         };
         let seen = Seen { sent, heard, probe };
         let standing = self.identity.standing_since(&seen, seat.met);
-        seat.past = match (standing, nonce, seat.past) {
-            (Standing::Unrepaired, Some(nonce), Some(past)) if past.0 == nonce => Some(past),
-            (Standing::Unrepaired, Some(nonce), _) => Some((nonce, heard)),
-            _ => None,
-        };
+        // Of this enrolment: a member is early again with another one.
+        seat.past = (standing == Standing::Unrepaired).then(|| seat.past.unwrap_or(heard));
         seat.failed = false;
         seat.seen = Some(seen);
     }
@@ -276,7 +273,7 @@ impl Membership {
     /// What the tokens of a member that is past its quarantine are above, or who is to be read
     /// first.
     fn token_min(&self, member: usize) -> Result<(u64, bool), Vec<usize>> {
-        let Some((_, past)) = self.seats[member].past else { return Err(vec![member]) };
+        let Some(past) = self.seats[member].past else { return Err(vec![member]) };
         let is_read = |seen: &Seen| seen.sent >= past;
         let others = || self.standings().filter(|(other, _, _)| *other != member);
         let good =

@@ -68,7 +68,7 @@ fn quarantine() -> Enrol {
 }
 
 #[test]
-fn new_stores_grant_once_every_lease_is_over_that_an_earlier_life_may_have_granted() {
+fn new_stores_grant_once_every_lease_is_over_that_an_earlier_incarnation_may_have_granted() {
     for (up_for, left) in [(OLD, 0), (Duration::from_secs(20), 10_302), (Duration::ZERO, 30_302)] {
         let (membership, now) = membership(vec![Some(vacant(up_for)); 3]);
         let found = Enrol::Found { ready_at: NOW + Duration::from_millis(left) };
@@ -89,7 +89,8 @@ fn a_store_without_an_enrolment_is_not_new_where_anything_was_granted_or_could_h
     let long_ago = good(3, 0);
     let granted = with(good(3, 5), |it| it.ready_at = NOW);
     let repaired = with(good(3, 0), |it| (it.ready_at, it.token_min) = (NOW, Some(5)));
-    for other in [long_ago, granted, repaired] {
+    let at_the_end = with(good(3, 0), |it| it.ready_at = NOW - FOUNDING_WITHIN);
+    for other in [long_ago, at_the_end, granted, repaired] {
         let (membership, now) =
             membership(vec![Some(vacant(OLD)), Some(other.clone()), Some(vacant(OLD))]);
         assert_eq!(acts(&membership, now), [(0, quarantine()), (2, quarantine())], "{other:?}");
@@ -125,7 +126,7 @@ fn nobody_is_enrolled_while_it_is_not_known_whose_the_members_are() {
 }
 
 #[test]
-fn a_member_of_another_life_is_kept_away_for_the_longest_lease() {
+fn a_member_of_another_incarnation_is_kept_away_for_the_longest_lease() {
     let lost = with(good(3, 5), |it| it.incarnation = "before".into());
     let (membership, now) = membership(vec![Some(lost), Some(good(3, 5)), Some(good(3, 5))]);
     assert_eq!(acts(&membership, now), [(0, quarantine())]);
@@ -141,10 +142,51 @@ fn what_is_too_long_ago_is_looked_at_again_before_anything_is_written() {
     let (membership, now) = membership(vec![Some(vacant(OLD)); 3]);
     let later = membership.plan(now + SEEN_WITHIN);
     assert_eq!((later.acts, later.probes), (vec![], vec![0, 1, 2]));
+    let joins = vec![Some(vacant(OLD)), Some(good(3, 5)), Some(good(3, 5))];
+    for (probes, acts) in [(joins, 1), (vec![Some(unrepaired(3, 5)); 3], 3)] {
+        let (membership, now) = self::membership(probes);
+        assert_eq!(membership.plan(now).acts.len(), acts);
+        let later = membership.plan(now + SEEN_WITHIN);
+        assert_eq!((later.acts, later.probes), (vec![], vec![0, 1, 2]));
+    }
 }
 
 #[test]
-fn a_floor_is_read_from_a_majority_of_the_others_after_the_quarantine() {
+fn what_may_have_changed_is_looked_at_again_and_is_no_failure() {
+    let (mut membership, now) = membership(vec![Some(vacant(OLD)), Some(good(3, 5)), None]);
+    membership.saw(2, now, now, good(3, 5));
+    membership.unsee(1);
+    assert_eq!((membership.standing(1), membership.is_stuck(0)), (None, false));
+    assert_eq!(membership.plan(now).probes, [1]);
+}
+
+#[test]
+fn a_member_is_stuck_while_only_others_can_help_it() {
+    let early = || Some(with(good(3, 0), |it| it.ready_at = NOW + LEASE_MAX));
+    let (well, past) = (|| Some(good(3, 5)), || Some(unrepaired(3, 5)));
+    let cases = [
+        (well(), well(), None, false),
+        (Some(vacant(OLD)), well(), well(), false),
+        (Some(vacant(OLD)), well(), None, true),
+        (early(), well(), None, false),
+        // All can begin again; one cannot yet; one does not say.
+        (past(), past(), past(), false),
+        (past(), past(), early(), true),
+        (past(), past(), None, true),
+    ];
+    for (case, (first, second, third, is_stuck)) in cases.into_iter().enumerate() {
+        let membership = membership(vec![first, second, third]).0;
+        assert_eq!(membership.is_stuck(0), is_stuck, "case {case}");
+    }
+    // The others are to be read first.
+    let (mut membership, now) = membership(vec![past(), well(), well()]);
+    membership.unsee(0);
+    membership.saw(0, now, now + SEEN_WITHIN / 2, unrepaired(3, 5));
+    assert!(!membership.is_stuck(0) && membership.plan(now).acts.is_empty());
+}
+
+#[test]
+fn a_minimum_token_is_read_from_a_majority_of_the_others_after_the_quarantine() {
     let (mut membership, now) = membership(vec![Some(good(3, 5)), Some(good(3, 8)), None]);
     let heard = now + Duration::from_millis(3);
     membership.saw(2, now - LONG, now - LONG, unrepaired(3, 9));
@@ -160,6 +202,9 @@ fn a_floor_is_read_from_a_majority_of_the_others_after_the_quarantine() {
         [(2, repair)],
         "the token_min of another counts, its own do not"
     );
+    let later = heard + Duration::from_millis(3);
+    membership.saw(2, later, later, unrepaired(3, 9));
+    assert_eq!(acts(&membership, later), [(2, repair)], "what was read since then counts");
 }
 
 #[test]
@@ -169,6 +214,8 @@ fn what_was_read_before_a_second_loss_is_void() {
     let at = |ms| now + Duration::from_millis(ms);
     let again = || with(unrepaired(3, 0), |it| it.nonce = 8);
     membership.saw(2, at(1), at(2), again());
+    let left = identity(3).quarantine();
+    assert_eq!(membership.standing(2), Some(Standing::Early { left }));
     assert_eq!(acts(&membership, at(2)), []);
     let over = at(2) + identity(3).quarantine();
     membership.saw(2, over, over, again());
@@ -237,7 +284,7 @@ fn another_list_size_or_longest_lease_is_foreign() {
 proptest! {
     /// A majority had reserved `token`, the lost member among it or not.
     #[test]
-    fn a_floor_is_above_every_token_that_a_majority_had(
+    fn a_minimum_token_is_above_every_token_that_a_majority_had(
         members in 3_usize..=9,
         token in 1_u64..1_000,
         seed: [u16; 9],

@@ -115,6 +115,84 @@ fn those_who_are_late_are_waited_for_as_long_again_as_a_majority_took() {
 }
 
 #[test]
+fn each_attempt_has_a_grace_of_its_own() {
+    let (mut votes, began) = asked(vec![Some(blocked(1)), Some(granted(5, 9, LEASE)), None]);
+    assert_eq!(votes.attempt(began, began + ms(20)), Ruling::Wait(Some(began + ms(40))));
+    let again = began + ms(100);
+    votes.begin();
+    votes.sent(0, again);
+    votes.attempted(0, blocked(1), again, |_| ms(50));
+    assert_eq!(votes.attempt(again, again + ms(30)), Ruling::Wait(Some(again + ms(60))));
+}
+
+#[test]
+fn a_majority_is_more_than_half() {
+    for (members, majority) in [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 4)] {
+        assert_eq!(Votes::new(members).majority(), majority, "of {members}");
+    }
+}
+
+#[test]
+fn those_are_asked_that_may_have_changed_their_mind() {
+    let answers = [granted(5, 9, LEASE), blocked(1), down(FaultKind::Transient), blocked(2)];
+    let (mut votes, now) = asked(answers.into_iter().map(Some).chain([None]).collect());
+    votes.left(3);
+    assert_eq!(votes.outside(), [3]);
+    assert_eq!(votes.not_down().collect::<Vec<_>>(), [0, 1, 3, 4]);
+    let at = |votes: &Votes, at| votes.to_ask(now + ms(at));
+    // Nobody pushed. One that is down has its pause, one that granted its lease.
+    assert_eq!([at(&votes, 0), at(&votes, 49)], [[1, 3], [1, 3]]);
+    assert_eq!([at(&votes, 50), at(&votes, 999)], [[1, 2, 3], [1, 2, 3]]);
+    assert_eq!(at(&votes, 1_000), [0, 1, 2, 3]);
+    // One that is down pushed: the others in line are left until their time has come.
+    votes.heard(2);
+    assert_eq!([at(&votes, 0), at(&votes, 499)], [[2, 3], [2, 3]]);
+    assert_eq!(at(&votes, 500), [1, 2, 3]);
+    votes.heard(1);
+    assert_eq!(at(&votes, 0), [1, 2, 3]);
+    // Nothing is asked of one that is asked, or leaves.
+    votes.leaves(1);
+    votes.sent(3, now);
+    assert_eq!(at(&votes, 0), [2]);
+    assert!(votes.outside().is_empty());
+}
+
+#[test]
+fn a_claim_leaves_where_something_of_it_may_be() {
+    let answers = [granted(5, 9, LEASE), blocked(1), down(FaultKind::Transient), blocked(2)];
+    let (mut votes, _) = asked(answers.into_iter().map(Some).chain([None]).collect());
+    votes.left(3);
+    assert_eq!((votes.to_leave(), votes.gone()), (vec![0, 1, 2, 4], 2));
+    assert_eq!((votes.prompt(), votes.is_leaving()), (vec![0, 1], false));
+    for member in [1, 4] {
+        votes.leaves(member);
+        assert!(votes.leaves_still(member) && votes.is_leaving());
+    }
+    assert_eq!((votes.to_leave(), votes.gone(), votes.prompt()), (vec![0, 2], 1, vec![0]));
+    assert!(!votes.leaves_still(0));
+    votes.left(1);
+    assert!(!votes.leaves_still(1) && votes.is_leaving());
+    votes.left(4);
+    assert_eq!((votes.is_leaving(), votes.gone()), (false, 3));
+}
+
+#[test]
+fn a_renewal_leaves_the_tokens_of_the_grant_as_they_are() {
+    let grant = |first, last| Some(granted(first, last, LEASE));
+    let (mut votes, now) = asked(vec![grant(5, 9), grant(5, 9), grant(5, 9)]);
+    let later = now + ms(300);
+    for member in votes.renewal_begins() {
+        votes.sent(member, later);
+        let Ok(Attempt::Granted(more)) = granted(10, 19, LEASE) else { unreachable!() };
+        votes.renewed(member, Ok(Renewal::Held(more)));
+    }
+    let until = later + LEASE;
+    assert_eq!(votes.renewal(later), Renewed::Held { until, wanted: false });
+    assert!(matches!(votes.attempt(later, later), Ruling::Granted { tokens, .. }
+        if tokens == TokenBlock::new(5, 9)));
+}
+
+#[test]
 fn a_minority_is_given_back_when_it_was_kept_in_vain() {
     let (mut votes, now) =
         asked(vec![Some(granted(5, 9, LEASE)), Some(blocked(1)), Some(blocked(2))]);

@@ -27,8 +27,8 @@ pub(crate) struct Figures {
     pub(crate) per_second: Vec<u32>,
     /// What was done, and from when to when in seconds of the run.
     pub(crate) faults: Vec<(What, f64, f64)>,
-    /// The most tasks that were alive in a process that rests, first and last.
-    tasks: Option<(u64, u64)>,
+    /// The most tasks that were alive in a process that rests, after each round.
+    tasks: Vec<u64>,
     /// Memory of this process at the end of the first round and of the last, in MiB.
     memory_mib: Option<(u64, u64)>,
     pub(crate) left: usize,
@@ -44,7 +44,7 @@ impl Figures {
             busy: Duration::ZERO,
             per_second: Vec::new(),
             faults: Vec::new(),
-            tasks: None,
+            tasks: Vec::new(),
             memory_mib: None,
             left: 0,
         }
@@ -81,7 +81,7 @@ impl Figures {
             .map(|done| (done.what, self.seconds(done.from_ns), self.seconds(done.until_ns)));
         let spans: Vec<_> = spans.collect();
         self.faults.extend(spans);
-        self.tasks = Some((self.tasks.map_or(tasks, |first| first.0), tasks));
+        self.tasks.push(tasks);
         let now = memory_mib();
         self.memory_mib = Some((self.memory_mib.map_or(now, |first| first.0), now));
     }
@@ -103,7 +103,8 @@ impl Figures {
     /// In one line, for who waits.
     pub(crate) fn line(&self) -> String {
         let Report { grants, losses, .. } = self.sum;
-        format!("{grants} acquires, {} faults, {losses} losses told", self.faults.len())
+        let (faults, tasks) = (self.faults.len(), self.tasks.last().copied().unwrap_or_default());
+        format!("{grants} acquires, {faults} faults, {losses} losses told, {tasks} tasks at rest")
     }
 
     fn per_s(&self) -> u64 {
@@ -152,8 +153,10 @@ pub(crate) fn text(arguments: &Arguments, figures: &Figures, verdict: &Verdict) 
     let mut text = format!("# Soak of {}\n\n", arguments.store.store);
     text += &row(arguments, figures, verdict);
     let sum = &figures.sum;
-    let (tasks, memory) =
-        (figures.tasks.unwrap_or_default(), figures.memory_mib.unwrap_or_default());
+    let memory = figures.memory_mib.unwrap_or_default();
+    let mut tasks = figures.tasks.clone();
+    tasks.sort_unstable();
+    let nth = |n: usize| tasks.get(n).copied().unwrap_or_default();
     let _ = write!(
         text,
         "\n- {} rounds; each was judged, and nothing was left in its processes or at its keys.\n\
@@ -161,7 +164,8 @@ pub(crate) fn text(arguments: &Arguments, figures: &Figures, verdict: &Verdict) 
          - Waits that ended more than 20 ms past their budget: {}, the latest by {} ms. One that is \
          more than {} ms late ends the run. The time in which the process itself did not run is \
          taken off: a thread of each process sleeps 5 ms at a time and sees it.\n\
-         - Tasks alive in a resting process: {} after the first round, {} after the last.\n\
+         - Tasks alive in a resting process: {} after the median round, {} after the last, {} at \
+         most.\n\
          - Memory of the soak: {} MiB after the first round, {} MiB after the last.\n\n",
         figures.rounds,
         sum.writes_accepted,
@@ -169,8 +173,9 @@ pub(crate) fn text(arguments: &Arguments, figures: &Figures, verdict: &Verdict) 
         sum.late_answers,
         sum.latest_ns / 1_000_000,
         LATE.as_millis(),
-        tasks.0,
-        tasks.1,
+        nth(tasks.len() / 2),
+        figures.tasks.last().copied().unwrap_or_default(),
+        nth(tasks.len().saturating_sub(1)),
         memory.0,
         memory.1,
     );

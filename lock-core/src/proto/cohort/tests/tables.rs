@@ -77,6 +77,8 @@ fn a_lease_that_is_over_is_never_handed_on() {
         let mut world = held(100, false, 1, 64, ms(20));
         // The driver is kept from the clock: the release itself must look.
         world.now += age;
+        let token = world.guards[0];
+        assert_eq!(world.cohort.held_until(token, world.now).is_some(), good, "{age:?}");
         world.release(0);
         assert!(world.told.is_empty(), "{age:?}");
         world.poked = true;
