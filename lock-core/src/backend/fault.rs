@@ -14,6 +14,7 @@ use std::time::Duration;
 /// | [`Superseded`] | asks again at once, and as `Transient` the second time in a row; whoever does not wait is told | asks again at once, and as `Transient` the second time in a row; nothing is handed on in this process before the answer | as `Transient` |
 /// | [`Unready`] | all who wait are told, and may try again | as `Transient` | as `Transient` |
 /// | [`NotReplicated`] | withdraws the claim; those who asked for so many are told, and may try again | as `Transient` | as `Transient` |
+/// | [`OtherLimit`] | those who asked for this limit are told, and should not try again | as `Transient` | as `Transient` |
 /// | [`Refused`], [`ForeignValue`] | all who wait are told, and should not try again | as `Transient` | a release is told at once that its outcome is not known, and nothing is tried again |
 ///
 /// "Told" is [`AcquireError::Unavailable`](crate::AcquireError::Unavailable), or
@@ -34,6 +35,7 @@ use std::time::Duration;
 /// [`Superseded`]: Self::Superseded
 /// [`Unready`]: Self::Unready
 /// [`NotReplicated`]: Self::NotReplicated
+/// [`OtherLimit`]: Self::OtherLimit
 /// [`Refused`]: Self::Refused
 /// [`ForeignValue`]: Self::ForeignValue
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,6 +60,9 @@ pub enum FaultKind {
     /// Granted, and not acknowledged by as many replicas as [`Terms::replicas`](super::Terms) asks
     /// for. The claim is withdrawn. [`Fault::not_replicated`] makes it.
     NotReplicated(NotReplicated),
+    /// Permits of the key are in use, or waited for, under this other limit. Nothing was done.
+    /// [`Fault::other_limit`] makes it.
+    OtherLimit(u32),
 }
 
 /// Fewer replicas than [`Terms::replicas`](super::Terms) asks for acknowledged a grant in time.
@@ -106,6 +111,12 @@ impl Fault {
         Self::new(FaultKind::NotReplicated(found), found.to_string())
     }
 
+    /// Permits of the key are in use under another limit than the one that was asked for.
+    #[must_use]
+    pub fn other_limit(in_use: u32) -> Self {
+        Self::new(FaultKind::OtherLimit(in_use), format!("{in_use} permits of the key are in use"))
+    }
+
     /// Marks a fault of a request that has not left: it took no effect, and will take none. Only a
     /// withdrawal needs the mark, to tell a release whose answer was lost from one that never was.
     /// Leave it off where any byte may have been sent.
@@ -128,11 +139,14 @@ impl Fault {
         self.kind
     }
 
-    /// Whether it may pass by itself: all kinds but [`Refused`](FaultKind::Refused) and
-    /// [`ForeignValue`](FaultKind::ForeignValue).
+    /// Whether it may pass by itself: all kinds but [`Refused`](FaultKind::Refused),
+    /// [`ForeignValue`](FaultKind::ForeignValue) and [`OtherLimit`](FaultKind::OtherLimit).
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        !matches!(self.kind, FaultKind::Refused | FaultKind::ForeignValue)
+        let is_final = |kind| {
+            matches!(kind, FaultKind::Refused | FaultKind::ForeignValue | FaultKind::OtherLimit(_))
+        };
+        !is_final(self.kind)
     }
 
     /// Whether another server is there to be asked: no failure of that one, and no reason to leave

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use super::member::{Door, unready};
-use super::store::{Moment, Place, Store};
+use super::store::{Entry, Moment, Store};
 use crate::backend::{
-    Attempt, Change, Claim, ClaimId, Fault, FaultKind, MemberClaim, Mode, Renewal, Terms,
-    Withdrawal,
+    Attempt, Change, Claim, ClaimId, Fault, MemberClaim, Renewal, Terms, Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
+use crate::proto::{OtherLimit, Place, Turn};
 
 /// A claim on a key of a store in this process.
 #[derive(Debug)]
@@ -45,21 +45,26 @@ impl MemoryClaim {
         Moment { now: clock::now(), tokens_at: self.tokens_at, gate: self.door.gate() }
     }
 
-    fn place(&self) -> Place {
-        let Terms { lease, tokens_max, .. } = self.terms;
-        Place { claim: self.id, lease, tokens_max, events: self.events.clone() }
+    fn place(&self) -> Place<Arc<Notify>> {
+        let Terms { lease, mode, tokens_max, .. } = self.terms;
+        // The store is told of every claim that goes: none has to ask again.
+        let due = None;
+        Place { claim: self.id, mode, lease, tokens_max, due, with: self.events.clone() }
+    }
+
+    fn turn<A>(&self, ask: impl FnOnce(&mut Entry, &Turn<'_, Arc<Notify>>) -> A) -> A {
+        self.store.turn(&self.key, &self.moment(), ask)
     }
 }
 
 impl Claim for MemoryClaim {
     async fn attempt(&mut self) -> Result<Attempt, Fault> {
-        if self.terms.mode != Mode::Exclusive {
-            return Err(Fault::new(FaultKind::Refused, "`memory:` serves exclusive locks only"));
-        }
         self.heard = false;
-        let join = self.terms.queues;
-        let place = self.place();
-        self.store.attempt(&self.key, place, join, &self.moment()).ok_or_else(unready)
+        let (place, joins) = (self.place(), self.terms.queues);
+        let ask = |entry: &mut Entry, turn: &Turn<'_, _>| {
+            if turn.may_grant { Ok(entry.attempt(place, joins, turn)) } else { Err(unready()) }
+        };
+        self.turn(ask)?.map_err(|OtherLimit(limit)| Fault::other_limit(limit))
     }
 
     async fn changed(&mut self) -> Change {
@@ -72,11 +77,12 @@ impl Claim for MemoryClaim {
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         self.heard = false;
-        Ok(self.store.renew(&self.key, &self.place(), &self.moment()))
+        let (id, lease, mints) = (self.id, self.terms.lease, self.tokens_at.is_none());
+        Ok(self.turn(|entry, turn| entry.renew(id, lease, mints, turn)))
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
-        Ok(self.store.withdraw(&self.key, self.id, &self.moment()))
+        Ok(self.turn(|entry, turn| entry.withdraw(self.id, turn)))
     }
 }
 
@@ -86,7 +92,9 @@ impl MemberClaim for MemoryClaim {
     }
 
     async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
-        self.store.raise(&self.key, self.id, to, &self.moment()).ok_or_else(unready)
+        self.turn(|entry, turn| {
+            if turn.may_grant { Ok(entry.raise(self.id, to, turn.now)) } else { Err(unready()) }
+        })
     }
 }
 

@@ -94,6 +94,8 @@ impl Backend for Memory {
             push: true,
             revocation: true,
             force_release: true,
+            shared: true,
+            permits: true,
             quorum: true,
             lease_min: Duration::from_millis(10),
             in_process: true,
@@ -110,10 +112,10 @@ impl Backend for Memory {
     }
 
     async fn request_revoke(&self, key: &Key) -> Result<bool, Fault> {
-        Ok(self.store.request_revoke(key, clock::now()))
+        Ok(self.store.turn(key, &self.moment(), |entry, turn| entry.request_revoke(turn)))
     }
 
     async fn force_release(&self, key: &Key) -> Result<bool, Fault> {
-        Ok(self.store.force_release(key, &self.moment()))
+        Ok(self.store.turn(key, &self.moment(), |entry, turn| entry.force_release(turn)))
     }
 }

@@ -12,6 +12,7 @@
 //! - [`children`]: the line in a ZooKeeper directory.
 //! - [`membership`]: which members of a quorum may grant.
 //! - [`votes`]: what the members of a quorum say, and what it comes to.
+//! - [`register`]: who holds a key, in which mode, and who waits, for stores that keep it.
 //! - [`session`]: until when a ZooKeeper session surely lives.
 
 mod admission;
@@ -24,6 +25,7 @@ mod line;
 mod membership;
 mod quantiles;
 mod reason;
+mod register;
 #[cfg(feature = "zookeeper")]
 mod session;
 mod tokens;
@@ -44,5 +46,6 @@ pub(crate) use membership::{Act, Enrol, Identity, Membership, Standing};
 pub use reason::{BlockedBy, LossReason};
 #[cfg(feature = "zookeeper")]
 pub(crate) use session::SessionClock;
+pub(crate) use register::{OtherLimit, Place, Register, Turn};
 pub(crate) use tokens::{AHEAD_MAX, reserve, ticks};
 pub(crate) use votes::{GRACE_MIN, Renewed, Ruling, Votes};

@@ -1,0 +1,293 @@
+//! The register of a key: who holds it, in which mode, and who waits.
+//!
+//! One rule decides: **the head of the line is granted while it is compatible with all holders, and
+//! the first that is not stops the line.** So readers that stand together enter together, and a
+//! stream of them starves no writer, nor a stream of writers them.
+//!
+//! A store that keeps a register calls, for each verb of a claim:
+//!
+//! - [`attempt`](Register::attempt), [`renew`](Register::renew), [`withdraw`](Register::withdraw)
+//!   or [`downgrade`](Register::downgrade), with a [`Turn`]: when it is, where tokens come from,
+//!   and whom to wake.
+//! - After that it forgets a register that [is idle](Register::is_idle), but for its last token.
+//!
+//! Each of them first ends the leases that are over, and last grants whom it can. `T` is what a
+//! store keeps with a claim.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use crate::backend::{Attempt, ClaimId, Grant, Mode, Renewal, Withdrawal};
+use crate::token::TokenBlock;
+
+/// A claim as a register knows it.
+#[derive(Debug, Clone)]
+pub(crate) struct Place<T> {
+    pub(crate) claim: ClaimId,
+    pub(crate) mode: Mode,
+    pub(crate) lease: Duration,
+    /// The most tokens to reserve for it.
+    pub(crate) tokens_max: u32,
+    /// When it is taken out of the line unless it asked again; never, where a store sees the end
+    /// of those who wait.
+    pub(crate) due: Option<Duration>,
+    pub(crate) with: T,
+}
+
+/// A claim that holds the key.
+#[derive(Debug, Clone)]
+pub(crate) struct Owner<T> {
+    pub(crate) place: Place<T>,
+    pub(crate) until: Duration,
+    pub(crate) tokens: TokenBlock,
+    /// Of permits, the lowest that was free; 0 in other modes.
+    pub(crate) slot: u32,
+    pub(crate) handed_on: bool,
+    pub(crate) revoke_requested: bool,
+}
+
+/// When a verb is served, and what it needs of its store. Times count from any one instant.
+pub(crate) struct Turn<'a, T> {
+    pub(crate) now: Duration,
+    /// Reserves tokens behind the last one of the key, at most so many.
+    pub(crate) mint: &'a dyn Fn(Option<u64>, u32) -> TokenBlock,
+    /// Is told of each claim that stands elsewhere than it was told, or that others want the key
+    /// of.
+    pub(crate) wake: &'a dyn Fn(&T),
+    /// Whether the key may be granted to those who wait.
+    pub(crate) may_grant: bool,
+}
+
+/// Permits of the key are in use, or waited for, under this other limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OtherLimit(pub(crate) u32);
+
+/// Who holds a key, and who waits for it. One that is held by nobody and waited for by nobody is
+/// as good as none.
+#[derive(Debug, Clone)]
+pub(crate) struct Register<T> {
+    /// Of compatible modes.
+    owners: SmallVec<[Owner<T>; 1]>,
+    line: VecDeque<Place<T>>,
+    /// The last token that was reserved for this key.
+    last: Option<u64>,
+}
+
+impl<T> Default for Register<T> {
+    fn default() -> Self {
+        Self { owners: SmallVec::new(), line: VecDeque::new(), last: None }
+    }
+}
+
+impl<T> Register<T> {
+    pub(crate) fn owners(&self, now: Duration) -> impl Iterator<Item = &Owner<T>> {
+        self.owners.iter().filter(move |owner| now < owner.until)
+    }
+
+    pub(crate) fn line(&self) -> impl Iterator<Item = &Place<T>> {
+        self.line.iter()
+    }
+
+    /// Whether somebody waits.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.line.is_empty()
+    }
+
+    pub(crate) fn last(&self) -> Option<u64> {
+        self.last
+    }
+
+    /// Whether nobody is in line, and nobody was granted the key but for leases that are over.
+    pub(crate) fn is_idle(&self, now: Duration) -> bool {
+        self.line.is_empty() && self.owners(now).next().is_none()
+    }
+
+    /// Joins the line if it `joins`, unless the key can be had at once. A claim that asks again,
+    /// as its reply was lost, has its grant or its place already.
+    pub(crate) fn attempt(
+        &mut self,
+        place: Place<T>,
+        joins: bool,
+        turn: &Turn<'_, T>,
+    ) -> Result<Attempt, OtherLimit> {
+        self.end_leases(turn.now);
+        self.promote(false, turn);
+        if let Some(at) = self.owner_of(place.claim) {
+            return Ok(Attempt::Granted(self.grant(at, turn.now)));
+        }
+        self.check_limit(place.mode)?;
+        if self.line.is_empty() && self.is_open_to(place.mode) {
+            let at = self.own(place, false, turn);
+            return Ok(Attempt::Granted(self.grant(at, turn.now)));
+        }
+        let position = self.line.iter().position(|other| other.claim == place.claim);
+        let ahead = self.owners.len() + position.unwrap_or(self.line.len());
+        match position {
+            Some(at) => self.line[at].due = place.due,
+            None if joins => {
+                self.line.push_back(place);
+                if self.line.len() == 1 {
+                    self.owners.iter().for_each(|owner| (turn.wake)(&owner.place.with));
+                }
+            }
+            None => {}
+        }
+        // The first of them whose lease may end.
+        let until = self.owners.iter().map(|owner| owner.until).min().unwrap_or(turn.now);
+        let ahead = Some(u32::try_from(ahead).unwrap_or(u32::MAX));
+        Ok(Attempt::Blocked { ahead, recheck: until.saturating_sub(turn.now) })
+    }
+
+    /// Extends the lease of a claim that holds the key, and reserves further tokens for it if it
+    /// `mints`.
+    pub(crate) fn renew(
+        &mut self,
+        claim: ClaimId,
+        lease: Duration,
+        mints: bool,
+        turn: &Turn<'_, T>,
+    ) -> Renewal {
+        self.end_leases(turn.now);
+        self.promote(false, turn);
+        let Some(at) = self.owner_of(claim) else { return Renewal::Lost };
+        let owner = &mut self.owners[at];
+        owner.until = turn.now + lease;
+        if mints {
+            owner.tokens = (turn.mint)(self.last, owner.place.tokens_max);
+            self.last = owner.tokens.last();
+        }
+        Renewal::Held(self.grant(at, turn.now))
+    }
+
+    /// Takes a claim out, whether it holds the key or waits.
+    pub(crate) fn withdraw(&mut self, claim: ClaimId, turn: &Turn<'_, T>) -> Withdrawal {
+        self.end_leases(turn.now);
+        let held = self.owner_of(claim);
+        match held {
+            Some(at) => drop(self.owners.remove(at)),
+            None => self.line.retain(|other| other.claim != claim),
+        }
+        self.promote(held.is_some(), turn);
+        if held.is_some() { Withdrawal::Released } else { Withdrawal::NotHeld }
+    }
+
+    /// Makes a writer a reader, and lets in the readers behind it up to the next writer; whether it
+    /// holds the key now as a reader.
+    pub(crate) fn downgrade(&mut self, claim: ClaimId, turn: &Turn<'_, T>) -> bool {
+        self.end_leases(turn.now);
+        let Some(at) = self.owner_of(claim) else { return false };
+        let owner = &mut self.owners[at];
+        if owner.place.mode == Mode::Exclusive {
+            owner.place.mode = Mode::Shared;
+        }
+        let is_reader = owner.place.mode == Mode::Shared;
+        self.promote(true, turn);
+        is_reader
+    }
+
+    /// Moves the last token up for a claim that holds the key, unless it is beyond; whether it did.
+    pub(crate) fn raise(&mut self, claim: ClaimId, to: u64, now: Duration) -> bool {
+        let holds = self.owners(now).any(|owner| owner.place.claim == claim);
+        let may = holds && self.last.is_none_or(|last| last <= to);
+        if may {
+            self.last = Some(to);
+        }
+        may
+    }
+
+    /// Asks those who hold the key now to give it up, and nobody who holds it later; whether
+    /// anybody does.
+    pub(crate) fn request_revoke(&mut self, turn: &Turn<'_, T>) -> bool {
+        self.end_leases(turn.now);
+        for owner in &mut self.owners {
+            owner.revoke_requested = true;
+            (turn.wake)(&owner.place.with);
+        }
+        let some = !self.owners.is_empty();
+        self.promote(false, turn);
+        some
+    }
+
+    /// Takes the key from all who hold it now; whether anybody did. Where it may not be granted,
+    /// those who wait are woken, to ask.
+    pub(crate) fn force_release(&mut self, turn: &Turn<'_, T>) -> bool {
+        self.end_leases(turn.now);
+        let taken = std::mem::take(&mut self.owners);
+        taken.iter().for_each(|owner| (turn.wake)(&owner.place.with));
+        self.promote(!taken.is_empty(), turn);
+        if !turn.may_grant {
+            self.line.iter().for_each(|place| (turn.wake)(&place.with));
+        }
+        !taken.is_empty()
+    }
+
+    fn end_leases(&mut self, now: Duration) {
+        self.owners.retain(|owner| now < owner.until);
+        if self.line.iter().any(|place| place.due.is_some()) {
+            self.line.retain(|place| place.due.is_none_or(|due| now < due));
+        }
+    }
+
+    fn owner_of(&self, claim: ClaimId) -> Option<usize> {
+        self.owners.iter().position(|owner| owner.place.claim == claim)
+    }
+
+    /// Whether one of this mode can hold the key beside all who do.
+    fn is_open_to(&self, mode: Mode) -> bool {
+        match mode {
+            Mode::Exclusive => self.owners.is_empty(),
+            Mode::Shared => self.owners.iter().all(|owner| owner.place.mode == mode),
+            Mode::Permit { of } => {
+                self.owners.len() < of as usize
+                    && self.owners.iter().all(|owner| owner.place.mode == mode)
+            }
+        }
+    }
+
+    /// All who use or want permits of a key say the same of how many there are.
+    fn check_limit(&self, mode: Mode) -> Result<(), OtherLimit> {
+        let Mode::Permit { of } = mode else { return Ok(()) };
+        let places = self.owners.iter().map(|owner| &owner.place).chain(&self.line);
+        let other = places.into_iter().find_map(|place| match place.mode {
+            Mode::Permit { of: other } if other != of => Some(other),
+            _ => None,
+        });
+        other.map_or(Ok(()), |other| Err(OtherLimit(other)))
+    }
+
+    fn grant(&self, at: usize, now: Duration) -> Grant {
+        let Owner { tokens, until, handed_on, revoke_requested, .. } = self.owners[at];
+        let valid_for = until.saturating_sub(now);
+        Grant { tokens, valid_for, wanted: self.is_wanted(), handed_on, revoke_requested }
+    }
+
+    fn promote(&mut self, handed_on: bool, turn: &Turn<'_, T>) {
+        while turn.may_grant
+            && let Some(head) = self.line.front()
+            && self.is_open_to(head.mode)
+            && let Some(head) = self.line.pop_front()
+        {
+            (turn.wake)(&head.with);
+            self.own(head, handed_on, turn);
+        }
+    }
+
+    fn own(&mut self, place: Place<T>, handed_on: bool, turn: &Turn<'_, T>) -> usize {
+        let until = turn.now + place.lease;
+        let tokens = (turn.mint)(self.last, place.tokens_max);
+        self.last = tokens.last();
+        let slot = match place.mode {
+            Mode::Permit { of } => (0..of).find(|slot| self.owners.iter().all(|it| it.slot != *slot)),
+            _ => None,
+        };
+        let slot = slot.unwrap_or(0);
+        let revoke_requested = false;
+        self.owners.push(Owner { place, until, tokens, slot, handed_on, revoke_requested });
+        self.owners.len() - 1
+    }
+}
