@@ -51,6 +51,14 @@ impl LockBuilder {
         self
     }
 
+    /// Shares the key with all others who do: many readers, or one writer. See
+    /// [`LockOptions::shared`].
+    #[inline]
+    pub fn shared(mut self) -> Self {
+        self.options = self.options.shared();
+        self
+    }
+
     /// How long the guard may live at all; then it is told that it is lost, and the lock is handed
     /// on. The work may still be running: see [`LockGuard::token`].
     #[inline]

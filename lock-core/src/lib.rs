@@ -78,7 +78,8 @@ mod zookeeper {
 }
 
 pub use backend::{
-    Backend, Capabilities, ConnectError, DURATION_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas,
+    Backend, Capabilities, ConnectError, DURATION_MAX, Mode, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX,
+    Replicas,
 };
 pub use builder::LockBuilder;
 pub use client::{ClientBuilder, LockClient};

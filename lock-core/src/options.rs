@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::backend::Replicas;
+use crate::backend::{Mode, Replicas};
 
 /// The most `retries`.
 pub const RETRIES_MAX: u32 = 1_000;
@@ -50,6 +50,7 @@ impl Fairness {
 ///
 /// | option | default | bounds |
 /// |---|---|---|
+/// | `mode` | exclusive | what the store serves ([`Capabilities::shared`](crate::Capabilities)) |
 /// | `wait` | 10 s | 0 (never wait) to 24 h |
 /// | `retries` | 0 | at most 1,000 |
 /// | `lease` | 10 s | what the store can renew ([`Capabilities::lease_min`](crate::Capabilities)) to 24 h, or what it allows ([`Capabilities::lease_max`](crate::Capabilities)) |
@@ -63,6 +64,8 @@ impl Fairness {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockOptions {
+    /// Whether to hold the key alone, or beside others who [share](Self::shared) it.
+    pub mode: Mode,
     /// How long one try may wait for the lock.
     pub wait: Duration,
     /// How many further tries follow one whose `wait` ran out, or that met a fault of the store
@@ -126,6 +129,7 @@ pub struct LockOptions {
 impl Default for LockOptions {
     fn default() -> Self {
         Self {
+            mode: Mode::Exclusive,
             wait: Duration::from_secs(10),
             retries: 0,
             lease: Duration::from_secs(10),
@@ -145,6 +149,14 @@ impl LockOptions {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Shares the key with all others who do: many readers, or one writer. Who waits is served in
+    /// order of arrival, so no stream of readers starves a writer.
+    #[must_use]
+    pub fn shared(mut self) -> Self {
+        self.mode = Mode::Shared;
+        self
     }
 
     /// Replaces [`wait`](Self::wait).

@@ -333,14 +333,15 @@ impl KeyCell {
     pub(super) fn busy(&self) -> BusyKey {
         let now = clock::now();
         let cohort = self.cohort();
-        let hold = cohort.hold(now).map(|(token, since, until)| BusyHold {
+        let guards = cohort.holds(now).into_iter().map(|(token, since, until)| BusyHold {
             token: FencingToken::new(token),
             held_for: now.saturating_duration_since(since),
             lease_left: until.saturating_duration_since(now),
         });
+        let guards = guards.collect();
         let waiters = cohort.waiters();
         let (refused, (holds, waits)) = (cohort.counters().refused, cohort.of_late());
-        BusyKey { key: self.key.clone(), hold, waiters, refused, holds, waits }
+        BusyKey { key: self.key.clone(), guards, waiters, refused, holds, waits }
     }
 
     /// Nobody drives this key any more.

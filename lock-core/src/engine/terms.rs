@@ -15,9 +15,9 @@ const TOKENS_MAX: u32 = 1 << 20;
 
 /// The terms of the claim of one who has this time `left`.
 pub(super) fn of(options: &LockOptions, queues: bool, left: Duration) -> Terms {
-    let LockOptions { lease, replicas, name, .. } = *options;
+    let LockOptions { lease, mode, replicas, name, .. } = *options;
     let replicas = replicas.map(|wanted| wanted.within(left));
-    Terms { lease, mode: Mode::Exclusive, tokens_max: TOKENS_MAX, queues, name, replicas }
+    Terms { lease, mode, tokens_max: TOKENS_MAX, queues, name, replicas }
 }
 
 /// Refuses what no backend could keep, before anything is sent.
@@ -30,6 +30,14 @@ pub(crate) fn check(
     let refuse = |option, given, min, max| {
         Err(Rejection::OutOfBounds { key: key.clone(), option, given, min, max })
     };
+    let unserved = match options.mode {
+        Mode::Exclusive => None,
+        Mode::Shared => (!capabilities.shared).then_some("shared"),
+        Mode::Permit { .. } => (!capabilities.permits).then_some("permits"),
+    };
+    if let Some(option) = unserved {
+        return Err(Rejection::Unsupported { key: key.clone(), option });
+    }
     let lease_max = lease_max.min(DURATION_MAX);
     if options.lease < lease_min || options.lease > lease_max {
         return refuse("lease", options.lease, lease_min, lease_max);

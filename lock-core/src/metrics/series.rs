@@ -88,24 +88,23 @@ pub(crate) fn refused(by: RefusedBy) {
 
 pub(crate) fn changed(changes: &Changes) {
     let Changes { granted, handed_on, ended, goes_on: _ } = changes;
-    if !granted && handed_on.is_none() && ended.is_none() {
+    if *granted == 0 && handed_on.is_none() && ended.is_empty() {
         return;
     }
     with_recorder(|to| {
         if let Some(kind) = handed_on {
             add(to, &HANDED_ON[*kind as usize]);
         }
-        if let Some(ended) = ended {
+        for ended in ended {
             time(to, &HOLD, ended.held_for);
             if let Some(reason) = ended.lost {
                 add(to, &LOST_BY[reason as usize]);
             }
         }
         // A hand-off inside this process leaves it as it was.
-        match (granted, ended.is_some()) {
-            (true, false) => shift(to, &HELD, 1.0),
-            (false, true) => shift(to, &HELD, -1.0),
-            _ => {}
+        let more = f64::from(*granted) - ended.len() as f64;
+        if more != 0.0 {
+            shift(to, &HELD, more);
         }
     });
 }

@@ -44,8 +44,8 @@ pub(crate) use cohort::{
 pub(crate) use lease::margin;
 pub(crate) use membership::{Act, Enrol, Identity, Membership, Standing};
 pub use reason::{BlockedBy, LossReason};
+pub(crate) use register::{OtherLimit, Place, Register, Turn};
 #[cfg(feature = "zookeeper")]
 pub(crate) use session::SessionClock;
-pub(crate) use register::{OtherLimit, Place, Register, Turn};
 pub(crate) use tokens::{AHEAD_MAX, reserve, ticks};
 pub(crate) use votes::{GRACE_MIN, Renewed, Ruling, Votes};

@@ -11,8 +11,8 @@ use crate::token::FencingToken;
 pub struct BusyKey {
     /// The key.
     pub key: Key,
-    /// The guard of this client that holds it; `None` if nobody here does.
-    pub hold: Option<BusyHold>,
+    /// The guards of this client that hold it: none, one, or several that share it.
+    pub guards: Vec<BusyHold>,
     /// Waiters of this client.
     pub waiters: usize,
     /// Acquires of this key that were refused by admission, at arrival or in line, since it became

@@ -41,7 +41,7 @@ pub(super) fn snapshot<V>(desk: &Desk<V>) -> Value {
 }
 
 fn row(busy: &BusyKey) -> Value {
-    let hold = busy.hold.map(|hold| {
+    let hold = busy.guards.first().map(|hold| {
         json!({
             "token": hold.token.to_string(),
             "held_ms": ms(hold.held_for),

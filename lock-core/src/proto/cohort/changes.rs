@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use crate::proto::LossReason;
 
-/// At most one hold begins, and one ends, in a call.
+/// At most one hold begins, and one ends, in a call, unless they are those of readers.
 #[derive(Debug)]
 pub(crate) struct Changes {
-    /// A hold began.
-    pub(crate) granted: bool,
+    /// So many holds began.
+    pub(crate) granted: u32,
     /// How it got here, if another claim or guard handed it on.
     pub(crate) handed_on: Option<HandOff>,
-    /// A hold ended.
-    pub(crate) ended: Option<Ended>,
+    /// Holds that ended.
+    pub(crate) ended: SmallVec<[Ended; 1]>,
     /// A guard went, and its hold goes on under another one.
     pub(crate) goes_on: bool,
 }
@@ -37,6 +39,6 @@ pub(crate) struct Ended {
 
 impl Changes {
     pub(crate) const fn none() -> Self {
-        Self { granted: false, handed_on: None, ended: None, goes_on: false }
+        Self { granted: 0, handed_on: None, ended: SmallVec::new_const(), goes_on: false }
     }
 }

@@ -1,7 +1,7 @@
 //! Granting, handing on, releasing, losing.
 
 use super::*;
-use crate::backend::{Grant, NotReplicated, Renewal};
+use crate::backend::{Grant, Mode, NotReplicated, Renewal};
 
 /// More tokens are asked for when fewer are left than would serve each waiter so often. So many are
 /// used up while the store answers.
@@ -25,11 +25,28 @@ pub(super) enum Idle {
 }
 
 impl<R> Held<R> {
-    pub(super) fn hold(&mut self, token: u64, ask: &Ask, now: Instant) {
+    /// Gives the claim to one more, for whom it [has room](Self::has_room).
+    pub(super) fn hold<W>(
+        &mut self,
+        more: &mut Option<Box<More<W>>>,
+        token: u64,
+        ask: &Ask,
+        now: Instant,
+    ) {
         let until = ask.hold_limit.map(|limit| now + limit);
-        self.holder = Some(Holder { token, since: now, until, guards: 1 });
+        let holder = Holder { token, since: now, until, guards: 1 };
+        if self.holder.is_some() {
+            more.get_or_insert_default().readers.push(holder);
+        } else {
+            self.holder = Some(holder);
+        }
         self.linger =
             (!ask.linger.is_zero()).then(|| Box::new(Linger { time: ask.linger, until: None }));
+    }
+
+    /// Whether one more may hold it: any number of readers, one writer.
+    pub(super) fn has_room(&self) -> bool {
+        self.is_shared || self.holder.is_none()
     }
 
     /// Pokes the driver for a renewal before the tokens run out. The waiters in `line` need one
@@ -75,11 +92,13 @@ impl<R> Held<R> {
         self.replicas.as_deref().copied()
     }
 
-    /// Whether the claim has what a waiter asks for: a lease as long, and a grant that as many
-    /// replicas acknowledged. Both are fixed when it is opened.
+    /// Whether the claim has what a waiter asks for: its mode, a lease as long, and a grant that as
+    /// many replicas acknowledged. All are fixed when it is opened.
     pub(super) fn suits(&self, ask: &Ask) -> bool {
-        let Terms { lease, replicas, .. } = ask.terms;
-        self.lease >= lease && replicas.is_none_or(|it| it.is_met_by(self.replicas()))
+        let Terms { lease, mode, replicas, .. } = ask.terms;
+        self.is_shared == (mode == Mode::Shared)
+            && self.lease >= lease
+            && replicas.is_none_or(|it| it.is_met_by(self.replicas()))
     }
 
     /// Whether a claim that suits a waiter is to be renewed before it is handed on to that.
@@ -91,7 +110,7 @@ impl<R> Held<R> {
     }
 
     /// Whether the fairness bounds of the next in line allow one more hand-off here.
-    fn may_hand_off(&self, ask: &Ask, now: Instant) -> bool {
+    pub(super) fn may_hand_off(&self, ask: &Ask, now: Instant) -> bool {
         match self.wanted {
             None => true,
             Some(since) => {
@@ -103,7 +122,47 @@ impl<R> Held<R> {
 }
 
 impl<W, R> Cohort<W, R> {
-    /// What to do with the claim now that nobody holds it here.
+    /// The guards that hold the lock here.
+    pub(super) fn holders(&self) -> impl Iterator<Item = &Holder> {
+        let first = match &self.place {
+            Place::Held(held) => held.holder.as_ref(),
+            _ => None,
+        };
+        first.into_iter().chain(self.more.iter().flat_map(|more| &more.readers))
+    }
+
+    pub(super) fn holder_of(&self, token: u64) -> Option<&Holder> {
+        self.holders().find(|holder| holder.token == token)
+    }
+
+    fn holder_mut(&mut self, token: u64) -> Option<&mut Holder> {
+        let first = match &mut self.place {
+            Place::Held(held) => held.holder.as_mut(),
+            _ => None,
+        };
+        let others = self.more.iter_mut().flat_map(|more| &mut more.readers);
+        first.into_iter().chain(others).find(|holder| holder.token == token)
+    }
+
+    /// Takes one of those who hold it out.
+    pub(super) fn take_holder(&mut self, token: u64) -> Option<Holder> {
+        let Place::Held(held) = &mut self.place else { return None };
+        let readers = self.more.as_mut().map(|more| &mut more.readers);
+        if held.holder.as_ref().is_some_and(|holder| holder.token == token) {
+            return std::mem::replace(&mut held.holder, readers.and_then(Vec::pop));
+        }
+        let readers = readers?;
+        let at = readers.iter().position(|holder| holder.token == token)?;
+        Some(readers.swap_remove(at))
+    }
+
+    /// Whether the claim is granted, and one more may hold it.
+    pub(super) fn has_room(&self) -> bool {
+        matches!(&self.place, Place::Held(held) if held.has_room())
+    }
+
+    /// What to do with a claim that has room. One that somebody holds is not given back before
+    /// they are gone.
     pub(super) fn idle(&self, now: Instant) -> Idle {
         let Place::Held(held) = &self.place else { return Idle::Withdraw };
         if held.over || !held.clock.is_valid(now) || held.revoke_requested || held.is_used_up() {
@@ -144,10 +203,10 @@ impl<W, R> Cohort<W, R> {
         self.line.leave(id);
         let line = self.line.len();
         if let Some(seat) = self.line.get_mut(id) {
-            held.hold(token, &seat.ask, now);
+            held.hold(&mut self.more, token, &seat.ask, now);
             let over = SeatState::Over(Verdict::Granted(token));
             if let SeatState::Waiting(waker) = std::mem::replace(&mut seat.state, over) {
-                fx.wake = Some(waker);
+                fx.wake_more.extend(fx.wake.replace(waker));
             }
             fx.poke |= seat.ask.hold_limit.is_some();
             held.ask_for_tokens(line, &seat.ask, fx);
@@ -158,20 +217,26 @@ impl<W, R> Cohort<W, R> {
             }
         }
         self.acquired += 1;
-        fx.changes.granted = true;
+        fx.changes.granted += 1;
         self.refuse_those_in_vain(now, fx);
         true
     }
 
-    /// Hands the idle claim on inside this process if the rules allow.
+    /// Hands the claim on inside this process if the rules allow: to one writer, or to all readers
+    /// at the head of the line. Whether it was.
     pub(super) fn pass(&mut self, now: Instant, fx: &mut Effects<W, R>) -> bool {
-        self.idle(now) == Idle::Pass && self.hand_on(now, fx)
+        let mut some = false;
+        while self.has_room() && self.idle(now) == Idle::Pass && self.hand_on(now, fx) {
+            some = true;
+        }
+        some
     }
 
     /// The same right after a refill. With a store that takes half of the lease for its answer
     /// there is never more of it, and who waits is given that.
     fn pass_refilled(&mut self, now: Instant, fx: &mut Effects<W, R>) -> bool {
-        matches!(self.idle(now), Idle::Pass | Idle::Refill) && self.hand_on(now, fx)
+        let first = matches!(self.idle(now), Idle::Pass | Idle::Refill) && self.hand_on(now, fx);
+        self.pass(now, fx) || first
     }
 
     fn hand_on(&mut self, now: Instant, fx: &mut Effects<W, R>) -> bool {
@@ -191,9 +256,7 @@ impl<W, R> Cohort<W, R> {
     /// One guard more for the hold under `token`, if that is still good.
     pub(crate) fn reenter(&mut self, token: u64, now: Instant) -> bool {
         let good = self.held_until(token, now).is_some();
-        if let Place::Held(Held { holder: Some(holder), .. }) = &mut self.place
-            && good
-        {
+        if good && let Some(holder) = self.holder_mut(token) {
             holder.guards += 1;
         }
         good
@@ -204,7 +267,7 @@ impl<W, R> Cohort<W, R> {
     /// them gave none any time.
     pub(crate) fn lacks(&self, token: u64, wanted: Replicas) -> Option<NotReplicated> {
         let Place::Held(held) = &self.place else { return None };
-        if self.holder() != Some(token) || wanted.is_met_by(held.replicas()) {
+        if self.holder_of(token).is_none() || wanted.is_met_by(held.replicas()) {
             return None;
         }
         let (acknowledged, timeout) =
@@ -233,29 +296,32 @@ impl<W, R> Cohort<W, R> {
         fx: &mut Effects<W, R>,
     ) -> Option<ReleaseAnswer> {
         let good = self.held_until(token, now).is_some();
-        if !good && self.holder() == Some(token) {
-            // The lease is over, and the driver has not come round to say so.
-            self.expire_hold(now, fx);
-        }
-        let held = match &mut self.place {
-            Place::Held(held) if good => held,
-            _ => {
-                self.forget_lost(token);
-                return Some(ReleaseAnswer::NotHeld);
+        if !good {
+            if self.holder_of(token).is_some() {
+                // The lease is over, and the driver has not come round to say so.
+                self.expire_hold(now, fx);
             }
-        };
-        if let Some(holder) = held.holder.as_mut().filter(|holder| holder.guards > 1) {
+            self.forget_lost(token);
+            return Some(ReleaseAnswer::NotHeld);
+        }
+        if let Some(holder) = self.holder_mut(token).filter(|holder| holder.guards > 1) {
             holder.guards -= 1;
             fx.changes.goes_on = true;
             return Some(ReleaseAnswer::Released);
         }
         self.answered_at = Some(now);
-        let ended = held.holder.take().map(|holder| holder.ended(now, None));
+        let ended = self.take_holder(token).map(|holder| holder.ended(now, None));
+        if self.holder().is_some() {
+            // Other readers hold it still, and who waits for it waits for them.
+            fx.changes.ended.extend(ended);
+            self.forget_watchers(token);
+            return Some(ReleaseAnswer::Released);
+        }
         if let (Some(admission), Some(Ended { held_for, .. })) = (&mut self.admission, ended) {
             admission.released(held_for);
         }
-        fx.changes.ended = ended;
-        if let Some(linger) = &mut held.linger {
+        fx.changes.ended.extend(ended);
+        if let Place::Held(Held { linger: Some(linger), .. }) = &mut self.place {
             linger.until = Some(now + linger.time);
         }
         self.forget_watchers(token);
@@ -293,6 +359,7 @@ impl<W, R> Cohort<W, R> {
         self.place = Place::Held(Held {
             lease: terms.lease,
             replicas: terms.replicas.map(Box::new),
+            is_shared: terms.mode == Mode::Shared,
             clock,
             tokens: grant.tokens,
             renew_now: false,
@@ -310,6 +377,7 @@ impl<W, R> Cohort<W, R> {
             over: !clock.is_valid(now),
         });
         if clock.is_valid(now) && self.grant_head(now, fx) {
+            self.pass(now, fx);
             let busy = Verdict::TimedOut(self.blocked_by());
             self.fail_tries(&busy, fx);
         }
@@ -357,7 +425,7 @@ impl<W, R> Cohort<W, R> {
                     (true, Some(_)) => {}
                 }
                 self.learn_revoke(grant.revoke_requested, fx);
-                if self.holder().is_none() {
+                if self.has_room() {
                     // One that was sent before may have been long on its way: it is asked once more.
                     if refilled {
                         self.pass_refilled(now, fx)

@@ -213,6 +213,8 @@ struct Held<R> {
     spent: bool,
     /// Somebody asked for the key: once the hold is over, the claim is given back.
     revoke_requested: bool,
+    /// Readers hold it, any number of them.
+    is_shared: bool,
     /// A renewal is due now, for tokens or to learn who waits.
     renew_now: bool,
     /// A renewal is under way.
@@ -226,8 +228,9 @@ struct Held<R> {
     unconfirmed: bool,
     /// Since when other claims wait.
     wanted: Option<Instant>,
-    /// The hand-offs here since.
+    /// The hand-offs here since, and readers who were let in beside others.
     handed_off: u32,
+    /// Of several readers one; the others are in [`More`].
     holder: Option<Holder>,
     linger: Option<Box<Linger>>,
     /// Who is told when the claim was withdrawn.
@@ -303,6 +306,8 @@ struct More<W> {
     failures: u32,
     /// Pause before it is asked again.
     ask_not_before: Option<Instant>,
+    /// Readers who hold the key beside [`Held::holder`].
+    readers: Vec<Holder>,
     /// Holds that ended before their release, until their guards are gone.
     lost: Vec<LostHold>,
     /// Who wants to know something of a hold, by a number of their own.
@@ -318,6 +323,7 @@ impl<W> Default for More<W> {
             ahead: None,
             failures: 0,
             ask_not_before: None,
+            readers: Vec::new(),
             lost: Vec::new(),
             watchers: BTreeMap::new(),
             watchers_made: 0,
@@ -413,7 +419,7 @@ impl<W, R> Cohort<W, R> {
         self.line.is_empty() && self.holder().is_none()
     }
 
-    /// The token of the guard that holds the lock here.
+    /// The token of the guard that holds the lock here; of several readers that of one.
     pub(crate) fn holder(&self) -> Option<u64> {
         match &self.place {
             Place::Held(held) => held.holder.as_ref().map(|holder| holder.token),
@@ -421,16 +427,17 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    /// The guard that holds the lock here: its token, since when, and until when that is good.
-    pub(crate) fn hold(&self, now: Instant) -> Option<(u64, Instant, Instant)> {
-        let Place::Held(Held { holder: Some(holder), .. }) = &self.place else { return None };
-        Some((holder.token, holder.since, self.held_until(holder.token, now)?))
+    /// The guards that hold the lock here: their tokens, since when, and until when that is good.
+    pub(crate) fn holds(&self, now: Instant) -> Vec<(u64, Instant, Instant)> {
+        let holds = self.holders().map(|holder| (holder.token, holder.since));
+        let good = |(token, since)| Some((token, since, self.held_until(token, now)?));
+        holds.filter_map(good).collect()
     }
 
     /// Until when the hold under `token` is good, if it is.
     pub(crate) fn held_until(&self, token: u64, now: Instant) -> Option<Instant> {
         let Place::Held(held) = &self.place else { return None };
-        let holder = held.holder.as_ref().filter(|holder| holder.token == token)?;
+        let holder = self.holder_of(token)?;
         let end =
             holder.until.map_or(held.clock.valid_until(), |at| at.min(held.clock.valid_until()));
         (!held.over && now < end).then_some(end)

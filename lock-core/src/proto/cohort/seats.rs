@@ -50,8 +50,7 @@ impl<W, R> Cohort<W, R> {
             // So that the release need not wait for one.
             held.ask_for_tokens(self.line.len(), &ask, fx);
         }
-        let idle = matches!(&self.place, Place::Held(held) if held.holder.is_none());
-        fx.poke |= idle || matches!(self.place, Place::Vacant);
+        fx.poke |= self.has_room() || matches!(self.place, Place::Vacant);
         if !std::mem::replace(&mut self.has_driver, true) {
             fx.spawn = true;
         }
@@ -82,26 +81,31 @@ impl<W, R> Cohort<W, R> {
             return None;
         }
         let Place::Held(held) = &mut self.place else { return None };
-        let awaited = held.wanted.is_some() || held.revoke_requested || !held.suits(ask);
+        if !held.has_room() {
+            return None;
+        }
+        // One more reader beside others is let in as one more hand-off would be.
+        let is_beside = held.holder.is_some();
+        let may = if is_beside { held.may_hand_off(ask, now) } else { held.wanted.is_none() };
+        let awaited = !may || held.revoke_requested || !held.suits(ask);
         let good = !held.over && held.clock.is_valid(now) && !held.is_stale_for(ask, now);
-        if held.holder.is_some() || awaited || !good {
+        if awaited || !good {
             return None;
         }
         let token = held.tokens.take()?;
         if let Some(reply) = held.reply.take() {
             fx.reply = Some((reply, ReleaseAnswer::Released));
         }
-        held.hold(token, ask, now);
-        if let Some(admission) = &mut self.admission {
+        held.hold(&mut self.more, token, ask, now);
+        held.handed_off += u32::from(held.wanted.is_some());
+        if let Some(admission) = self.admission.as_mut().filter(|_| !is_beside) {
             admission.begins(now);
         }
         held.ask_for_tokens(0, ask, fx);
-        if held.holder.as_ref().is_some_and(|holder| holder.until.is_some()) {
-            fx.poke = true;
-        }
+        fx.poke |= ask.hold_limit.is_some();
         self.acquired += 1;
         self.count().handoffs_local += 1;
-        fx.changes.granted = true;
+        fx.changes.granted += 1;
         fx.changes.handed_on = Some(HandOff::Local);
         Some(token)
     }

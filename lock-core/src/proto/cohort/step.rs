@@ -31,9 +31,10 @@ impl<W, R> Cohort<W, R> {
         Step::Wait { until, listen: self.is_to_listen() }
     }
 
-    /// Whether somebody here waits for a push. Else it would only matter to a hold that lasts.
+    /// Whether somebody here waits for a push. Else it would only matter to a hold that lasts, or
+    /// to readers who might come: they are let in no more once a writer waits.
     fn is_to_listen(&self) -> bool {
-        self.holder().is_none() || !self.line.is_empty() || self.has_watchers()
+        self.has_room() || self.holder().is_none() || !self.line.is_empty() || self.has_watchers()
     }
 
     // ## Vacant => (Vacant | Asking)
@@ -94,11 +95,12 @@ impl<W, R> Cohort<W, R> {
         fx: &mut Effects<W, R>,
     ) -> Step<R> {
         let (mut wake_at, mut refill) = (None, false);
-        if self.holder().is_none() {
+        if self.has_room() {
             self.pass(now, fx);
         }
-        if self.holder().is_none() {
+        if self.has_room() {
             match self.idle(now) {
+                Idle::Withdraw if self.holder().is_some() => {}
                 Idle::Withdraw if asking || leaving => return self.wait_until(None),
                 Idle::Withdraw => return self.give_back(),
                 Idle::LingerUntil(until) => wake_at = Some(until),
@@ -106,6 +108,7 @@ impl<W, R> Cohort<W, R> {
                 Idle::Pass => {}
             }
         }
+        let limit = self.holders().filter_map(|holder| holder.until).min();
         let Place::Held(held) = &mut self.place else { return self.wait_until(wake_at) };
         held.renew_now |= refill;
         let is_due = now >= held.clock.renew_at();
@@ -119,8 +122,8 @@ impl<W, R> Cohort<W, R> {
         if !asking || held.clock.renew_at() > now {
             wake_at = wake_at.min(held.clock.renew_at());
         }
-        if let Some(until) = held.holder.as_ref().and_then(|holder| holder.until) {
-            wake_at = wake_at.min(until);
+        if let Some(limit) = limit {
+            wake_at = wake_at.min(limit);
         }
         self.wait_until(Some(wake_at))
     }

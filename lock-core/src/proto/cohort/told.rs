@@ -28,13 +28,18 @@ impl<W> Watcher<W> {
 }
 
 impl<W, R> Cohort<W, R> {
-    /// Tells the holder that its hold is over, and why.
+    /// Tells all who hold it that their hold is over, and why.
     pub(super) fn lose(&mut self, reason: LossReason, now: Instant, fx: &mut Effects<W, R>) {
-        let Place::Held(held) = &mut self.place else { return };
-        let Some(holder) = held.holder.take() else { return };
-        fx.changes.ended = Some(holder.ended(now, Some(reason)));
+        while let Some(token) = self.holder() {
+            self.lose_one(token, reason, now, fx);
+        }
+    }
+
+    fn lose_one(&mut self, token: u64, reason: LossReason, now: Instant, fx: &mut Effects<W, R>) {
+        let Some(holder) = self.take_holder(token) else { return };
+        fx.changes.ended.push(holder.ended(now, Some(reason)));
         self.count().lost += 1;
-        let Holder { token, guards, .. } = holder;
+        let guards = holder.guards;
         self.more().lost.push(LostHold { token, reason, guards });
         self.wake_watchers(token, Event::Lost, fx);
         self.forget_watchers(token);
@@ -46,13 +51,20 @@ impl<W, R> Cohort<W, R> {
         if !held.clock.is_valid(now) {
             held.over = true;
             self.lose(LossReason::Expired, now, fx);
-        } else if let Some(Holder { until: Some(until), .. }) = held.holder
-            && now >= until
-        {
-            self.lose(LossReason::HoldLimit, now, fx);
+            return;
+        }
+        while let Some(token) = self.over_its_limit(now) {
+            self.lose_one(token, LossReason::HoldLimit, now, fx);
             self.pass(now, fx);
             fx.poke = true;
         }
+    }
+
+    /// A guard whose hold limit is over.
+    fn over_its_limit(&self, now: Instant) -> Option<u64> {
+        let mut holders = self.holders();
+        let over = holders.find(|holder| holder.until.is_some_and(|until| now >= until));
+        over.map(|holder| holder.token)
     }
 
     /// Why the hold under `token` is over; `None` while it is good or after its release.
@@ -62,7 +74,7 @@ impl<W, R> Cohort<W, R> {
         now: Instant,
         fx: &mut Effects<W, R>,
     ) -> Option<LossReason> {
-        if self.holder() == Some(token) && self.held_until(token, now).is_none() {
+        if self.holder_of(token).is_some() && self.held_until(token, now).is_none() {
             self.expire_hold(now, fx);
             fx.poke = true;
         }
@@ -78,10 +90,15 @@ impl<W, R> Cohort<W, R> {
         Some((fault, until.saturating_duration_since(now)))
     }
 
-    /// The holder is told that a renewal failed.
+    /// Those who hold it are told that a renewal failed.
     pub(super) fn tell_failing(&mut self, fx: &mut Effects<W, R>) {
-        if let Some(token) = self.holder() {
-            self.wake_watchers(token, Event::RenewalFailing, fx);
+        self.tell_holders(Event::RenewalFailing, fx);
+    }
+
+    fn tell_holders(&mut self, event: Event, fx: &mut Effects<W, R>) {
+        if self.has_watchers() {
+            let tokens: Vec<_> = self.holders().map(|holder| holder.token).collect();
+            tokens.into_iter().for_each(|token| self.wake_watchers(token, event, fx));
         }
     }
 
@@ -92,15 +109,13 @@ impl<W, R> Cohort<W, R> {
         if !requested || std::mem::replace(&mut held.revoke_requested, true) {
             return;
         }
-        if let Some(token) = self.holder() {
-            self.wake_watchers(token, Event::RevokeRequested, fx);
-        }
+        self.tell_holders(Event::RevokeRequested, fx);
     }
 
     /// Whether somebody asked the hold under `token` to give the key up; false once it is over.
     pub(crate) fn is_revoke_requested(&self, token: u64) -> bool {
         matches!(&self.place, Place::Held(held) if held.revoke_requested)
-            && self.holder() == Some(token)
+            && self.holder_of(token).is_some()
     }
 
     /// Wakes `waker` when there is this event of the hold under `token`. `watcher` is the number
@@ -112,7 +127,7 @@ impl<W, R> Cohort<W, R> {
         watcher: Option<u64>,
         waker: W,
     ) -> Option<u64> {
-        if self.holder() != Some(token) {
+        if self.holder_of(token).is_none() {
             return watcher;
         }
         let more = self.more();

@@ -282,7 +282,9 @@ impl<T> Register<T> {
         let tokens = (turn.mint)(self.last, place.tokens_max);
         self.last = tokens.last();
         let slot = match place.mode {
-            Mode::Permit { of } => (0..of).find(|slot| self.owners.iter().all(|it| it.slot != *slot)),
+            Mode::Permit { of } => {
+                (0..of).find(|slot| self.owners.iter().all(|it| it.slot != *slot))
+            }
             _ => None,
         };
         let slot = slot.unwrap_or(0);

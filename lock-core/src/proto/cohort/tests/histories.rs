@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::super::*;
 use super::world::{World, ms, replicated};
+use crate::backend::Mode;
 
 #[derive(Debug, Clone)]
 enum Event {
@@ -18,6 +19,7 @@ enum Event {
         lease: u64,
         replicas: u32,
         most: usize,
+        shared: bool,
     },
     Cancel(prop::sample::Index),
     Read(prop::sample::Index),
@@ -48,7 +50,7 @@ fn event() -> impl Strategy<Value = Event> {
         prop_oneof![4 => Just(0_u64), 1 => 1_u64..200],
         prop_oneof![4 => Just(900_u64), 1 => Just(300), 1 => Just(1_800)],
         prop_oneof![4 => Just(0_u32), 1 => 1_u32..3],
-        prop_oneof![4 => Just(8_usize), 1 => 1_usize..4],
+        (prop_oneof![4 => Just(8_usize), 1 => 1_usize..4], any::<bool>()),
     );
     let answer = (
         prop_oneof![1 => Just(0_u64), 4 => 1_u64..6],
@@ -59,9 +61,11 @@ fn event() -> impl Strategy<Value = Event> {
     );
     prop_oneof![
         6 => enter.prop_map(
-            |(wait, queues, admission, handoffs, slice, limit, linger, lease, replicas, most)| {
+            |(wait, queues, admission, handoffs, slice, limit, linger, lease, replicas, last)| {
+                let (most, shared) = last;
                 Event::Enter {
                     wait, queues, admission, handoffs, slice, limit, linger, lease, replicas, most,
+                    shared,
                 }
             },
         ),
@@ -95,14 +99,16 @@ fn happen(world: &mut World, event: Event) {
             lease,
             replicas,
             most,
+            shared,
         } => {
+            let mode = if shared && world.shares { Mode::Shared } else { Mode::Exclusive };
             let ask = Ask {
                 admission,
                 handoffs_max: handoffs,
                 slice: ms(slice),
                 hold_limit: limit.map(ms),
                 linger: ms(linger),
-                terms: Terms { queues, ..replicated(ms(lease), replicas, ms(1)) },
+                terms: Terms { queues, mode, ..replicated(ms(lease), replicas, ms(1)) },
                 ..world.ask(ms(wait))
             };
             world.enter(ask, most);
@@ -147,11 +153,13 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn whatever_happens_one_holds_tokens_grow_and_nobody_is_forgotten(
+    fn whatever_happens_one_holds_or_readers_do_tokens_grow_and_nobody_is_forgotten(
         events in prop::collection::vec(event(), 1..120),
         at_once in any::<bool>(),
+        shares in any::<bool>(),
     ) {
         let mut world = World::new();
+        world.shares = shares;
         for event in events {
             happen(&mut world, event);
             // A driver that is poked runs sooner or later.

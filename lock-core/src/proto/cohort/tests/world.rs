@@ -42,8 +42,10 @@ pub(super) enum Request {
 pub(super) struct World {
     pub(super) cohort: Cohort<u32, u32>,
     pub(super) now: Instant,
+    /// Some want to share the key.
+    pub(super) shares: bool,
     /// Holds that began and did not end, as those who watch were told.
-    holds: i32,
+    holds: usize,
     pub(super) driven: bool,
     pub(super) poked: bool,
     /// Where the driver waits.
@@ -93,6 +95,7 @@ impl World {
         Self {
             cohort: Cohort::new(),
             now: clock::now(),
+            shares: false,
             holds: 0,
             driven: false,
             poked: false,
@@ -144,41 +147,62 @@ impl World {
     /// What the caller of the machine does with the effects, and what they must look like.
     pub(super) fn apply(&mut self, fx: Effects<u32, u32>) {
         assert!(!(fx.spawn && self.driven), "a second driver");
-        self.holds += i32::from(fx.changes.granted) - i32::from(fx.changes.ended.is_some());
-        assert_eq!(self.holds, i32::from(self.cohort.holder().is_some()), "holds as counted");
+        self.holds += fx.changes.granted as usize;
+        self.holds -= fx.changes.ended.len();
+        assert_eq!(self.holds, self.cohort.holders().count(), "holds as counted");
         self.driven |= fx.spawn;
         self.poked |= fx.poke || fx.spawn;
+        let mut readers = Vec::new();
         for name in fx.wake_more {
             if let Some(at) = self.watching.iter().position(|other| *other == name) {
                 self.heard.push(self.watching.swap_remove(at));
                 continue;
             }
             let at = self.waiting.iter().position(|(other, ..)| *other == name);
-            let (name, seat, _) = self.waiting.remove(at.expect("in line")).expect("in line");
+            let (name, seat, ask) = self.waiting.remove(at.expect("in line")).expect("in line");
             self.told.push((name, seat));
+            if self.is_granted(seat) {
+                self.is_next(at.expect("in line"), &ask);
+                readers.push(ask);
+            }
         }
         if let Some(next) = fx.wake {
             let (name, seat, ask) = self.waiting.pop_front().expect("somebody in line was granted");
             assert_eq!(name, next, "the longest waiting is next");
-            self.has_what_was_asked_for(&ask);
             self.told.push((name, seat));
-            self.handed_on(&ask);
+            self.is_next(0, &ask);
+            readers.push(ask);
         }
+        self.handed_on(&readers);
         if let Some((release, _)) = fx.reply {
             self.answered(release);
         }
-        if let Some(token) = self.cohort.holder()
-            && token != self.granted
-        {
-            assert!(token > self.granted, "token {token} after {}", self.granted);
-            self.granted = token;
+        let tokens = self.cohort.holders().map(|holder| holder.token);
+        let newest = tokens.max().unwrap_or(0);
+        if self.holds == 1 && newest != self.granted && !readers.is_empty() {
+            assert!(newest > self.granted, "token {newest} after {}", self.granted);
         }
+        self.granted = self.granted.max(newest);
     }
 
-    /// The claim has a lease as long as the one who is given it wants, and as many replicas have
-    /// the grant.
+    fn is_granted(&self, seat: SeatId) -> bool {
+        let seat = self.cohort.line.get(seat);
+        matches!(seat.map(|seat| &seat.state), Some(SeatState::Over(Verdict::Granted(_))))
+    }
+
+    /// Nobody who waits on stood before one who was granted the key and stood at `at`.
+    fn is_next(&self, at: usize, ask: &Ask) {
+        for (name, seat, _) in self.waiting.iter().take(at) {
+            let state = self.cohort.line.get(*seat).map(|seat| &seat.state);
+            assert!(!matches!(state, Some(SeatState::Waiting(_))), "{name} was overtaken");
+        }
+        self.has_what_was_asked_for(ask);
+    }
+
+    /// The claim has the mode that the one who is given it wants. It has a lease as long, and as many replicas have the grant.
     fn has_what_was_asked_for(&self, ask: &Ask) {
         let Place::Held(held) = &self.cohort.place else { panic!("a grant without a claim") };
+        assert_eq!(ask.terms.mode == Mode::Shared, held.is_shared, "{ask:?}");
         assert!(ask.terms.lease <= held.lease, "{ask:?}: only {:?}", held.lease);
         let has = held.replicas().map_or(0, |replicas| replicas.count);
         assert!(ask.terms.replicas.is_none_or(|wanted| wanted.count <= has), "{ask:?}: only {has}");
@@ -194,16 +218,21 @@ impl World {
         held.clock.has_half_of(ask.terms.lease, self.now)
     }
 
-    /// The fairness bounds, for a grant that came from another task here.
-    fn handed_on(&mut self, ask: &Ask) {
+    /// The fairness bounds, for grants that came from other tasks here. Of several readers that
+    /// were let in together, the store may have granted it to the first.
+    fn handed_on(&mut self, granted: &[Ask]) {
         let handoffs = self.cohort.counters().handoffs_local;
-        if handoffs == self.handoffs {
-            return;
-        }
-        self.is_fresh_for(ask);
-        assert_eq!(handoffs, self.handoffs + 1);
-        assert!(!self.revoked, "handed on here though somebody asked for the key");
+        let passed = usize::try_from(handoffs - self.handoffs).expect("a few");
         self.handoffs = handoffs;
+        assert!(passed <= granted.len());
+        for ask in &granted[granted.len() - passed..] {
+            self.is_fresh_for(ask);
+            self.is_within_bounds(ask);
+        }
+    }
+
+    fn is_within_bounds(&mut self, ask: &Ask) {
+        assert!(!self.revoked, "handed on here though somebody asked for the key");
         if let Some((since, used)) = &mut self.wanted {
             assert!(*used < ask.handoffs_max, "{used} hand-offs while others wait");
             assert!(self.now - *since < ask.slice, "handed on after the slice");
@@ -225,8 +254,12 @@ impl World {
                 assert!(self.waiting.is_empty(), "nobody is overtaken");
                 self.has_what_was_asked_for(&ask);
                 self.is_fresh_for(&ask);
-                let kept = self.wanted.is_some() || self.revoked;
-                assert!(!kept, "an idle key that others want is not kept");
+                if self.cohort.holders().count() > 1 {
+                    self.is_within_bounds(&ask);
+                } else {
+                    let kept = self.wanted.is_some() || self.revoked;
+                    assert!(!kept, "an idle key that others want is not kept");
+                }
                 self.handoffs = self.cohort.counters().handoffs_local;
                 self.guards.push(token);
             }
@@ -348,7 +381,7 @@ impl World {
         let Place::Held(held) = &self.cohort.place else {
             panic!("it renews what it does not hold")
         };
-        let head = self.waiting.front().filter(|_| held.holder.is_none());
+        let head = self.waiting.front().filter(|_| held.has_room());
         let stale = head.is_some_and(|(_, _, ask)| !self.has_half_of(ask));
         let due = self.now >= held.clock.renew_at() || stale;
         assert!(due || !self.spent || self.pushed, "a renewal for tokens that will not come");
@@ -407,15 +440,13 @@ impl World {
         self.check();
     }
 
-    /// At most one guard is good at any time.
+    /// At most one guard is good at any time, but for readers.
     pub(super) fn check(&self) {
         let good = |token: &&u64| self.cohort.held_until(**token, self.now).is_some();
-        assert!(self.guards.iter().filter(good).count() <= 1, "two holders");
-        if let Some(token) = self.guards.iter().find(good) {
-            assert_eq!(self.cohort.holder(), Some(*token));
-        }
+        let is_shared = matches!(&self.cohort.place, Place::Held(held) if held.is_shared);
+        assert!(is_shared || self.guards.iter().filter(good).count() <= 1, "two holders");
         assert_eq!(self.cohort.waiters(), self.waiting.len());
-        let watched = |token| self.cohort.holder() == Some(token);
+        let watched = |token| self.cohort.holder_of(token).is_some();
         let mut watchers = self.cohort.more.iter().flat_map(|more| more.watchers.values());
         assert!(watchers.all(|watcher| watched(watcher.token)));
         let busy = !self.waiting.is_empty() || !matches!(self.cohort.place, Place::Vacant);
