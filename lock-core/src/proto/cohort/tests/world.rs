@@ -395,6 +395,8 @@ impl World {
         while !self.guards.is_empty() {
             self.release(0);
         }
+        let lost = self.cohort.more.iter().flat_map(|more| &more.lost).count();
+        assert_eq!(lost, 0, "holds that were lost, and that no guard asks about any more");
         self.cohort = Cohort::new();
         (self.driven, self.poked, self.wait, self.handoffs) = (false, false, None, 0);
     }
