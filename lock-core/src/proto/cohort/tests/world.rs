@@ -364,6 +364,11 @@ impl World {
             assert!(ask.deadline > self.now, "a seat without a verdict at its deadline");
             assert!(until.is_some_and(|until| until <= ask.deadline), "it oversleeps a deadline");
         }
+        if let Place::Held(Held { holder: Some(Holder { until: Some(limit), .. }), .. }) =
+            &self.cohort.place
+        {
+            assert!(until.is_some_and(|until| until <= *limit), "it oversleeps a hold limit");
+        }
         let in_line = matches!(self.cohort.place, Place::Asking(_));
         assert!(answer_due || !in_line || !self.waiting.is_empty(), "in line for nobody");
         if let Place::Held(held) = &self.cohort.place
