@@ -8,4 +8,5 @@ mod histories;
 mod store;
 mod tables;
 mod told;
+mod waits;
 mod world;
