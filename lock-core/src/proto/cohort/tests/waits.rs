@@ -1,8 +1,8 @@
-//! How waits end, and tries that may not wait.
+//! How waits end, tries that may not wait, and when the store is asked.
 
 use super::super::*;
 use super::tables::{MAX, held};
-use super::world::{LEASE, World, lasting, ms};
+use super::world::{LEASE, Request, World, lasting, ms};
 use crate::backend::Attempt;
 
 /// One that is granted the key at once or not at all.
@@ -97,4 +97,108 @@ fn who_waits_can_end_its_wait_by_its_own_clock() {
     assert_eq!(world.cohort.counters().timeouts, 1);
     world.poked = true;
     world.finish();
+}
+
+#[test]
+fn those_who_wait_when_a_client_is_closed_are_told_and_who_comes_later_as_well() {
+    let mut world = held(100, false, 2, 64, ms(20));
+    let mut fx = Effects::none();
+    world.cohort.close(&mut fx);
+    world.apply(fx);
+    assert!(matches!([world.read(0), world.read(0)], [Verdict::Closed, Verdict::Closed]));
+    assert!(matches!(world.enter(world.ask(ms(50)), MAX), Entry::Closed));
+    world.finish();
+}
+
+#[test]
+fn a_claim_stands_in_line_if_anybody_here_does() {
+    for (queues, stands) in [(&[false][..], false), (&[true], true), (&[false, true], true)] {
+        let mut world = World::new();
+        for queues in queues {
+            let ask = if *queues { world.ask(ms(1_000)) } else { a_try(&world) };
+            world.enter(ask, MAX);
+        }
+        world.turn();
+        let Place::Asking(asking) = &world.cohort.place else { panic!("it asks") };
+        assert_eq!(asking.terms.queues, stands, "{queues:?}");
+        world.finish();
+    }
+}
+
+#[test]
+fn pushes_are_listened_for_while_they_matter_to_somebody() {
+    let mut world = held(100, false, 0, 64, ms(20));
+    world.drive();
+    assert!(!world.listens, "a hold that nobody else wants, as far as is known");
+    world.watch(0, Event::Lost);
+    world.drive();
+    assert!(world.listens, "its holder wants to know");
+    world.finish();
+    let mut world = held(100, false, 1, 64, ms(20));
+    world.drive();
+    assert!(world.listens, "somebody waits here");
+    world.finish();
+    let mut world = World::new();
+    world.enter(world.ask(ms(1_000)), MAX);
+    world.turn();
+    world.answer_attempt(blocked());
+    world.turn();
+    assert!(world.listens, "the claim waits at the store");
+    world.finish();
+}
+
+/// Advances up to `at`, at which the store is asked and not before.
+fn asks_at(world: &mut World, at: Duration, request: Request) {
+    world.turn();
+    assert_eq!(world.asking, None);
+    world.advance(at - ms(1));
+    assert_eq!(world.asking, None, "too early");
+    world.advance(ms(1));
+    assert_eq!(world.asking.map(|asking| asking.0), Some(request));
+}
+
+#[test]
+fn the_store_is_asked_again_at_the_recheck_after_a_pause_and_for_a_renewal() {
+    let mut world = World::new();
+    world.enter(world.ask(ms(9_000)), MAX);
+    world.turn();
+    world.answer_attempt(blocked());
+    asks_at(&mut world, ms(500), Request::Attempt);
+    world.answer(None, false);
+    // The pause of this world.
+    asks_at(&mut world, ms(30), Request::Attempt);
+    world.answer(Some((100, false)), true);
+    world.read(0);
+    asks_at(&mut world, LEASE / 3, Request::Renew);
+    world.finish();
+}
+
+#[test]
+fn a_store_that_did_not_answer_is_left_alone_by_the_next_claim_too() {
+    let mut world = World::new();
+    world.enter(a_try(&world), MAX);
+    world.turn();
+    world.answer(None, false);
+    assert!(matches!(world.read(0), Verdict::Unavailable(_)));
+    world.turn();
+    world.left();
+    world.enter(world.ask(ms(1_000)), MAX);
+    asks_at(&mut world, ms(30), Request::Attempt);
+    world.finish();
+}
+
+#[test]
+fn a_cohort_is_taken_off_once_and_only_when_it_is_idle() {
+    let mut cohort = World::new().cohort;
+    assert!(cohort.retire(false) && !cohort.retire(false));
+    for by_driver in [false, true] {
+        let mut world = World::new();
+        world.enter(world.ask(ms(1_000)), MAX);
+        assert!(!world.cohort.retire(by_driver), "somebody waits");
+        world.turn();
+        world.answer(Some((9, false)), true);
+        world.read(0);
+        assert!(!world.cohort.retire(by_driver), "somebody holds it");
+        world.finish();
+    }
 }

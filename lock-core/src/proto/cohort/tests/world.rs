@@ -46,8 +46,9 @@ pub(super) struct World {
     holds: i32,
     pub(super) driven: bool,
     pub(super) poked: bool,
-    /// Where the driver waits.
+    /// Where the driver waits, and whether it listens for pushes there.
     pub(super) wait: Option<Option<Instant>>,
+    pub(super) listens: bool,
     pub(super) asking: Option<(Request, Instant)>,
     /// A withdrawal under way, and the release it answers.
     pub(super) leaving: Option<Option<u32>>,
@@ -97,6 +98,7 @@ impl World {
             driven: false,
             poked: false,
             wait: None,
+            listens: false,
             asking: None,
             leaving: None,
             opened: Vec::new(),
@@ -333,8 +335,8 @@ impl World {
                     (self.revoked, self.spent) = (false, false);
                 }
                 Step::Forget => assert!(!asking),
-                Step::Wait { until, .. } => {
-                    self.wait = Some(until);
+                Step::Wait { until, listen } => {
+                    (self.wait, self.listens) = (Some(until), listen);
                     return self.check_wait(until);
                 }
                 Step::Stop => return self.stop(),
