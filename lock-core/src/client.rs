@@ -14,9 +14,7 @@ use crate::memory::Memory;
 use crate::options::LockOptions;
 #[cfg(feature = "deadpool")]
 use crate::redis::RedisPool;
-use crate::view::BusyKey;
-use crate::view::Inspection;
-use crate::view::{ShutdownReport, Stats};
+use crate::view::{BusyKey, Inspection, ShutdownReport, Stats};
 
 /// How many may wait for one key in one process, unless [`ClientBuilder`] says otherwise.
 const WAITERS_PER_KEY_MAX: usize = 10_000;

@@ -51,6 +51,7 @@ pub mod redis;
 pub mod resource;
 pub mod said;
 pub mod scene;
+pub mod strange;
 pub mod support;
 pub mod wait;
 pub mod worker;

@@ -46,7 +46,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What remembers the outcome of an execution by its [`RecordId`].
 ///
-/// A record is absent, in flight under a fencing token, or completed with a payload or a tombstone.
+/// A record is absent, in flight under a fencing token, or completed, with a payload or without.
 /// Each verb is atomic, and bounds its own I/O in time (2 s is customary). It may be repeated when
 /// its answer was lost: the repetition gives the answer that the first gave. Every write sets a
 /// time to live. A value that is no record of this version, is truncated, or is of another kind, is

@@ -1,7 +1,7 @@
 //! Keys that are strange, and foreign values at them.
 
-use lock_core::{IntoKey, Key};
 use tests::redis::{KeyInfo, RedisServer};
+use tests::strange::strange_keys;
 use tests::wait::eventually;
 
 use crate::support::*;
@@ -13,17 +13,7 @@ async fn strange_keys_are_encoded_and_no_two_of_them_are_one_lock() {
     let server = RedisServer::start();
     let locks = connect(&server.url(), ms(10_000)).await;
     let other = connect(&server.url(), ms(10_000)).await;
-    let text = [
-        "\0", "{", "}", "{}", "}{", "{a}b", "a{b}", "/", "a/b", "\n", "\r\n", ".", "..", "../..",
-        "%", "%7B", "%2525", " ", "a b", "é", "e\u{301}", "😀", "\u{feff}", ":queue", ":fence",
-        "a:b", "a::b", ":", "::", "lock:{a}", "*", "?", "[a]",
-    ];
-    let segments =
-        [&["a:b", "c"][..], &["a", "b:c"], &["a", "b", "c"], &["", "", "", ""], &["a", ""]];
-    let keys: Vec<Key> = (text.iter().map(|text| text.into_key()))
-        .chain(segments.iter().map(|list| Key::from_segments(*list)))
-        .map(Result::unwrap)
-        .collect();
+    let keys = strange_keys();
     let mut guards = Vec::new();
     for key in &keys {
         let guard = locks.lock(key).try_acquire().await.unwrap();

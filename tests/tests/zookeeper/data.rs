@@ -1,6 +1,6 @@
 //! Keys that are strange, and foreign nodes in their directories.
 
-use lock_core::{IntoKey, Key};
+use tests::strange::strange_keys;
 use tests::wait::eventually;
 use zookeeper_client::CreateMode;
 
@@ -12,49 +12,7 @@ use crate::support::*;
 async fn strange_keys_are_encoded_and_no_two_of_them_are_one_lock() {
     let server = Zoo::start().await;
     let locks = connect(&server.at(LONG)).await;
-    let long = "k".repeat(512);
-    let text = [
-        "\0",
-        "{",
-        "}",
-        "{}",
-        "}{",
-        "{a}b",
-        "{lock-sessions}",
-        "/",
-        "a/b",
-        "/a",
-        "a/",
-        "\n",
-        ".",
-        "..",
-        "../..",
-        "./a",
-        "%",
-        "%7B",
-        "%2525",
-        " ",
-        "a b",
-        "é",
-        "e\u{301}",
-        "😀",
-        "\u{feff}",
-        "\u{e000}",
-        "\u{fff0}",
-        "\u{7f}",
-        "a:b",
-        "a::b",
-        ":",
-        "zookeeper:x",
-        "Zookeeper",
-        &long,
-    ];
-    let segments =
-        [&["a:b", "c"][..], &["a", "b:c"], &["a", "b", "c"], &["", "", "", ""], &["a", ""]];
-    let keys: Vec<Key> = (text.iter().map(|text| text.into_key()))
-        .chain(segments.iter().map(|list| Key::from_segments(*list)))
-        .map(Result::unwrap)
-        .collect();
+    let keys = strange_keys();
     let mut guards = Vec::new();
     for key in &keys {
         let guard = locks.lock(key).try_acquire().await.unwrap();

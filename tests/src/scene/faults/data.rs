@@ -1,9 +1,10 @@
 //! F29, F33 and F35: locks that are deleted by hand, keys that are strange, keys that are many.
 
-use lock_core::{AcquireError, IntoKey, Key, KeyError, LossReason, Rejection};
+use lock_core::{AcquireError, KeyError, LossReason, Rejection};
 
 use super::*;
 use crate::checker::Checker;
+use crate::strange::strange_keys;
 
 /// F29 (V1, V2, V5, V6): the holder is told, the next in line has the key under a higher token, and
 /// what the first still writes is refused.
@@ -33,62 +34,11 @@ pub(crate) async fn a_lock_that_is_deleted_by_hand_is_told_and_passes_on(stage: 
     stage.nothing_left([locks, other]).await;
 }
 
-/// Texts that some store reads in a way of its own.
-const STRANGE: [&str; 40] = [
-    "\0",
-    "{",
-    "}",
-    "{}",
-    "}{",
-    "{a}b",
-    "a{b}",
-    "{lock-sessions}",
-    "/",
-    "a/b",
-    "/a",
-    "a/",
-    "\n",
-    "\r\n",
-    ".",
-    "..",
-    "../..",
-    "./a",
-    "%",
-    "%7B",
-    "%2525",
-    " ",
-    "a b",
-    "é",
-    "e\u{301}",
-    "😀",
-    "\u{feff}",
-    "\u{e000}",
-    "\u{fff0}",
-    "\u{7f}",
-    ":queue",
-    ":fence",
-    "a:b",
-    "a::b",
-    ":",
-    "zookeeper:x",
-    "lock:{a}",
-    "*",
-    "?",
-    "[a]",
-];
-
 /// F33 (V6): each strange key is a lock of its own.
 pub(crate) async fn strange_keys_are_locks_of_their_own(stage: &mut Stage<'_>) {
     let locks = stage.client(Tempo::Patient).await;
     let other = stage.client(Tempo::Patient).await;
-    let long = "k".repeat(512);
-    let segments =
-        [&["a:b", "c"][..], &["a", "b:c"], &["a", "b", "c"], &["", "", "", ""], &["a", ""]];
-    let keys: Vec<Key> = (STRANGE.iter().map(|text| text.into_key()))
-        .chain([long.into_key()])
-        .chain(segments.iter().map(|list| Key::from_segments(*list)))
-        .collect::<Result<_, _>>()
-        .expect("good keys");
+    let keys = strange_keys();
     let mut guards = Vec::new();
     for key in &keys {
         let guard = locks.lock(key).try_acquire().await.expect("an answer");

@@ -32,14 +32,7 @@ async fn told_in_silence(stage: &Stage<'_>, name: &str, silent: &[Direction]) {
         locks.line.set(*direction, Flow::BlackHole);
     }
     let began = Instant::now();
-    let waiting = tokio::spawn({
-        let (rival, key, handle) = (rival.clone(), key.clone(), guard.handle());
-        async move {
-            let next = rival.acquire(&key, ms(9_000)).await.0;
-            assert!(!handle.is_held(), "two hold the key");
-            next
-        }
-    });
+    let waiting = tokio::spawn(granted_once_lost(&rival, &key, &guard));
     let times = stage.times(Tempo::Brisk);
     let lost = holder.lost(&guard).await;
     assert!(began.elapsed() < times.lost_within + SLACK, "{:?}", began.elapsed());

@@ -15,14 +15,32 @@ pub(super) mod replies;
 pub(super) mod server;
 pub(super) mod waiters;
 
+use std::future::Future;
 use std::time::Duration;
+
+use lock_core::{AcquireError, LockGuard};
 
 use super::layout::{Power, Tempo, Verb};
 use super::line::{Line, Snare};
 use super::stage::{Client, Stage};
+use crate::actor::Actor;
 use crate::proxy::{Action, Direction, Flow, Match, Proxy};
 use crate::support::{LATE, SLACK, ms};
 use crate::wait::{eventually, within};
 
 /// How long one request to a store may take.
 const OPERATION: Duration = ms(2_000);
+
+/// Waits for the key, and sees when it is granted that its holder has been told of the loss.
+fn granted_once_lost(
+    rival: &Actor,
+    key: &str,
+    holder: &LockGuard,
+) -> impl Future<Output = Result<LockGuard, AcquireError>> + use<> {
+    let (rival, key, handle) = (rival.clone(), key.to_owned(), holder.handle());
+    async move {
+        let next = rival.acquire(&key, ms(9_000)).await.0;
+        assert!(!handle.is_held(), "two hold the key");
+        next
+    }
+}

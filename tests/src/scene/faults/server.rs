@@ -124,14 +124,7 @@ pub(crate) async fn a_holder_is_told_while_its_servers_hang(stage: &mut Stage<'_
     let (holder, rival) = (history.actor("holder", &locks), history.actor("rival", &other));
     let (guard, _) = holder.acquire(&key, ms(1_000)).await;
     let guard = guard.expect("a free key");
-    let waiting = tokio::spawn({
-        let (rival, key, handle) = (rival.clone(), key.clone(), guard.handle());
-        async move {
-            let next = rival.acquire(&key, ms(9_000)).await.0;
-            assert!(!handle.is_held(), "two hold the key");
-            next
-        }
-    });
+    let waiting = tokio::spawn(granted_once_lost(&rival, &key, &guard));
     stage.in_line(&key, 1).await;
     let within_ms = stage.times(Tempo::Brisk).lost_within;
     let scope = stage.scope.clone();

@@ -198,3 +198,18 @@ fn the_last_in_line_keeps_its_turn_however_late_it_comes() {
     hand_on(&mut world, ms(96));
     assert_eq!((world.guards.len(), world.timed_out), (1, 0));
 }
+
+/// Most keys are never wanted by two at once, and cost no memory for this.
+#[test]
+fn what_holds_take_is_learnt_from_when_two_want_the_key_at_once() {
+    for waiters in [1, 2] {
+        let mut world = World::new();
+        for _ in 0..waiters {
+            world.enter(world.ask(ms(1_000)), MANY);
+        }
+        world.turn();
+        world.answer(Some((9, false)), true);
+        assert_eq!(world.cohort.admission.is_some(), waiters == 2, "{waiters}");
+        world.finish();
+    }
+}

@@ -3,8 +3,10 @@
 mod admit;
 mod asked;
 mod elsewhere;
+mod guards;
 mod histories;
 mod store;
 mod tables;
 mod told;
+mod waits;
 mod world;

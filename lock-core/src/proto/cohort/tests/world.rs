@@ -48,8 +48,9 @@ pub(super) struct World {
     holds: usize,
     pub(super) driven: bool,
     pub(super) poked: bool,
-    /// Where the driver waits.
+    /// Where the driver waits, and whether it listens for pushes there.
     pub(super) wait: Option<Option<Instant>>,
+    pub(super) listens: bool,
     pub(super) asking: Option<(Request, Instant)>,
     /// A withdrawal under way, and the release it answers.
     pub(super) leaving: Option<Option<u32>>,
@@ -100,6 +101,7 @@ impl World {
             driven: false,
             poked: false,
             wait: None,
+            listens: false,
             asking: None,
             leaving: None,
             opened: Vec::new(),
@@ -366,8 +368,8 @@ impl World {
                     (self.revoked, self.spent) = (false, false);
                 }
                 Step::Forget => assert!(!asking),
-                Step::Wait { until, .. } => {
-                    self.wait = Some(until);
+                Step::Wait { until, listen } => {
+                    (self.wait, self.listens) = (Some(until), listen);
                     return self.check_wait(until);
                 }
                 Step::Stop => return self.stop(),
@@ -396,6 +398,11 @@ impl World {
         for (_, _, ask) in &self.waiting {
             assert!(ask.deadline > self.now, "a seat without a verdict at its deadline");
             assert!(until.is_some_and(|until| until <= ask.deadline), "it oversleeps a deadline");
+        }
+        if let Place::Held(Held { holder: Some(Holder { until: Some(limit), .. }), .. }) =
+            &self.cohort.place
+        {
+            assert!(until.is_some_and(|until| until <= *limit), "it oversleeps a hold limit");
         }
         let in_line = matches!(self.cohort.place, Place::Asking(_));
         assert!(answer_due || !in_line || !self.waiting.is_empty(), "in line for nobody");
@@ -428,6 +435,8 @@ impl World {
         while !self.guards.is_empty() {
             self.release(0);
         }
+        let lost = self.cohort.more.iter().flat_map(|more| &more.lost).count();
+        assert_eq!(lost, 0, "holds that were lost, and that no guard asks about any more");
         self.cohort = Cohort::new();
         (self.driven, self.poked, self.wait, self.handoffs) = (false, false, None, 0);
     }
