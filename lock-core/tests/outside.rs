@@ -134,8 +134,7 @@ struct Place {
 
 impl Place {
     fn grant(&self, tokens: TokenBlock) -> Grant {
-        let (wanted, handed_on, revoke_requested) = (false, false, false);
-        Grant { tokens, valid_for: self.lease, wanted, handed_on, revoke_requested }
+        Grant::new(tokens, self.lease)
     }
 }
 

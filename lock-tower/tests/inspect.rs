@@ -173,16 +173,16 @@ async fn a_key_is_asked_of_the_store_which_knows_of_other_processes() -> Test {
     let app = app(&locks);
     let key = Key::from_segments(["order", "a/b:c%"])?;
     let path = format!("/locks/{}", key.as_str().replace('%', "%25"));
-    assert_eq!(json(&app, &path).await["holder"], Value::Null);
+    assert_eq!(json(&app, &path).await["holders"], json!([]));
     let guard = elsewhere.lock(key.clone()).await?;
     drop(tokio::spawn(locks.lock(key.clone()).acquire()));
     waiting(&locks, 1).await;
     let seen = json(&app, &path).await;
     assert_eq!(seen["key"], key.as_str());
     // Of the block that is reserved for its claim by now.
-    let token: u64 = seen["holder"]["token"].as_str().unwrap().parse()?;
+    let token: u64 = seen["holders"][0]["token"].as_str().unwrap().parse()?;
     assert!(token >= guard.token().get(), "{seen}");
-    assert!(seen["holder"]["lease_left_ms"].as_f64() > Some(0.0), "{seen}");
+    assert!(seen["holders"][0]["lease_left_ms"].as_f64() > Some(0.0), "{seen}");
     assert_eq!(seen["waiters"].as_array().unwrap().len(), 1);
     Ok(())
 }
@@ -192,7 +192,7 @@ async fn a_key_named_as_a_route_is_a_key_to_whoever_asks_for_no_events() -> Test
     let locks = LockClient::memory();
     let app = inspector(&locks).allow_force_release(|_, _| true).into_router::<()>();
     let guard = locks.lock("events").await?;
-    assert_eq!(json(&app, "/locks/events").await["holder"]["token"], guard.token().to_string());
+    assert_eq!(json(&app, "/locks/events").await["holders"][0]["token"], guard.token().to_string());
     assert_eq!(
         send(&app, delete("/locks/events")).await.text,
         r#"{"key":"events","released":true}"#

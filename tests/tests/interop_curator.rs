@@ -126,8 +126,8 @@ async fn each_sees_who_the_other_is() {
     let guard = both.rust.lock(KEY).name("checkout").await.unwrap();
     let _java = both.java.acquire("j", PATH, PATIENCE);
     let nodes = both.line_of(2).await;
-    let seen = both.rust.inspect(KEY).await.unwrap();
-    let holder = seen.holder.expect("a holder");
+    let mut seen = both.rust.inspect(KEY).await.unwrap();
+    let holder = seen.holders.pop().expect("a holder");
     let id: String = nodes[0][PATH.len() + 4..][..36].chars().filter(|c| *c != '-').collect();
     assert_eq!(holder.claim, id, "{nodes:?}");
     assert!(holder.token >= Some(guard.token()));

@@ -69,6 +69,7 @@ pub(crate) trait DynClaim: Send + 'static {
     fn attempt(self: Box<Self>) -> Request<Attempt>;
     fn changed(self: Box<Self>) -> Listening;
     fn renew(self: Box<Self>) -> Request<Renewal>;
+    fn downgrade(self: Box<Self>) -> Request<Renewal>;
     fn withdraw(self: Box<Self>) -> Request<Withdrawal>;
 }
 
@@ -123,6 +124,13 @@ impl<C: Claim> DynClaim for C {
     fn renew(mut self: Box<Self>) -> Request<Renewal> {
         Box::pin(async move {
             let answer = Claim::renew(&mut *self).await;
+            (self as Box<dyn DynClaim>, answer)
+        })
+    }
+
+    fn downgrade(mut self: Box<Self>) -> Request<Renewal> {
+        Box::pin(async move {
+            let answer = Claim::downgrade(&mut *self).await;
             (self as Box<dyn DynClaim>, answer)
         })
     }

@@ -76,8 +76,7 @@
 //! impl Place {
 //!     fn grant(&self, tokens: TokenBlock) -> Grant {
 //!         // Who else wants the key is not known here.
-//!         let (wanted, handed_on, revoke_requested) = (true, false, false);
-//!         Grant { tokens, valid_for: self.lease, wanted, handed_on, revoke_requested }
+//!         Grant { wanted: true, ..Grant::new(tokens, self.lease) }
 //!     }
 //! }
 //!
@@ -233,6 +232,18 @@ pub trait Claim: Send + 'static {
     /// may begin with those that the claim has. Never re-acquires a lost claim.
     fn renew(&mut self) -> impl Future<Output = Result<Renewal, Fault>> + Send;
 
+    /// Makes a claim that holds the key alone one that [shares](Mode::Shared) it, and lets in those
+    /// who stand behind it and share it too, up to the first that does not: nobody is let in
+    /// between. Extends the claim as `renew` does. Idempotent.
+    ///
+    /// # Errors
+    ///
+    /// A refusal where [`Capabilities::shared`] does not hold.
+    fn downgrade(&mut self) -> impl Future<Output = Result<Renewal, Fault>> + Send {
+        let what = "this store cannot share a key";
+        std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
+    }
+
     /// Leaves the line, held or not. Idempotent. A dropped claim that was not withdrawn ends with
     /// its lease.
     fn withdraw(&mut self) -> impl Future<Output = Result<Withdrawal, Fault>> + Send;
@@ -292,6 +303,9 @@ pub struct Grant {
     /// How long it lasts, from the instant the request was sent. A grant found by push counts from
     /// the call: the backend has taken off the time that had passed.
     pub valid_for: Duration,
+    /// Of permits ([`Mode::Permit`]) the number of this one, from 0: no other that is held has the
+    /// same. 0 in other modes.
+    pub slot: u32,
     /// Whether other claims wait for the key.
     pub wanted: bool,
     /// Whether another claim handed the key on to this one directly.
@@ -299,6 +313,15 @@ pub struct Grant {
     /// Whether somebody asked this claim to give the key up; told again until it does, as a reply
     /// may get lost.
     pub revoke_requested: bool,
+}
+
+impl Grant {
+    /// A hold that nobody else is known to want.
+    #[must_use]
+    pub const fn new(tokens: TokenBlock, valid_for: Duration) -> Self {
+        let (slot, wanted, handed_on, revoke_requested) = (0, false, false, false);
+        Self { tokens, valid_for, slot, wanted, handed_on, revoke_requested }
+    }
 }
 
 /// Why it is time to ask again.

@@ -43,17 +43,21 @@ pub struct Terms {
     pub replicas: Option<Replicas>,
 }
 
-/// How a key is shared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// How a key is shared. All modes of a key have one line: its head is granted the key as soon as
+/// that is compatible with all who hold it, and nobody overtakes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Mode {
-    /// One holder.
+    /// One holder, beside nobody.
+    #[default]
     Exclusive,
-    /// Many readers. No backend serves it yet, see [`Capabilities::shared`].
+    /// Any number of holders, beside others of this mode. Served where [`Capabilities::shared`]
+    /// holds.
     Shared,
-    /// Up to `of` holders. No backend serves it yet, see [`Capabilities::permits`].
+    /// At most `of` holders, beside others of this mode who say the same of how many there are.
+    /// Served where [`Capabilities::permits`] holds.
     Permit {
-        /// The number of holders.
+        /// The most holders, 1 to 65,536.
         of: u32,
     },
 }

@@ -81,6 +81,12 @@ impl Claim for MemoryClaim {
         Ok(self.turn(|entry, turn| entry.renew(id, lease, mints, turn)))
     }
 
+    async fn downgrade(&mut self) -> Result<Renewal, Fault> {
+        self.heard = false;
+        let (id, lease) = (self.id, self.terms.lease);
+        Ok(self.turn(|entry, turn| entry.downgrade(id, lease, turn)))
+    }
+
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         Ok(self.turn(|entry, turn| entry.withdraw(self.id, turn)))
     }

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use crate::engine::{clock, wall};
 use crate::key::Key;
-use crate::proto::{Register, Turn, reserve, ticks};
+use crate::proto::{Place, Register, Turn, reserve, ticks};
 use crate::token::{FencingToken, TokenBlock};
 use crate::view::{Holder, Inspection, Waiter};
 
@@ -113,13 +113,14 @@ impl Store {
         let state = self.state();
         let now = state.tokens.since(clock::now());
         let Some(entry) = state.keys.get(key) else { return Inspection::default() };
-        let holder = entry.owners(now).next().map(|owner| {
+        let holders = entry.owners(now).map(|owner| {
             let token = owner.tokens.first().map(FencingToken::new);
             let left = owner.until.saturating_sub(now);
             Holder::new(owner.place.claim.to_string(), token, Some(left))
+                .with_mode(owner.place.mode)
         });
-        let waiters = entry.line().map(|place| Waiter::new(place.claim.to_string()));
-        Inspection::new(holder, waiters.collect())
+        let waiter = |place: &Place<_>| Waiter::new(place.claim.to_string()).with_mode(place.mode);
+        Inspection::new(holders, entry.line().map(waiter).collect())
     }
 }
 

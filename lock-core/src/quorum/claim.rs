@@ -261,7 +261,7 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
         self.members.count.has_seen(tokens.last().unwrap_or(0));
         // The members were asked a moment later than the quorum.
         let valid_for = until.saturating_duration_since(began).min(self.terms.lease);
-        Grant { tokens, valid_for, wanted, handed_on, revoke_requested: false }
+        Grant { wanted, handed_on, ..Grant::new(tokens, valid_for) }
     }
 }
 

@@ -57,12 +57,11 @@ pub(super) async fn force_release<B: Backend>(
 /// Who holds it at a majority.
 fn holder(seen: &[&Inspection], majority: usize) -> Option<Holder> {
     let held_by = |claim: &str| {
-        let by = |seen: &&&Inspection| {
-            seen.holder.as_ref().is_some_and(|holder| common(&holder.claim) == claim)
-        };
+        let by =
+            |seen: &&&Inspection| seen.holders.iter().any(|holder| common(&holder.claim) == claim);
         seen.iter().filter(by).count() >= majority
     };
-    let holders = seen.iter().filter_map(|seen| seen.holder.as_ref());
+    let holders = seen.iter().flat_map(|seen| &seen.holders);
     holders
         .filter(|holder| held_by(common(&holder.claim)))
         .max_by_key(|holder| holder.token)
@@ -91,8 +90,8 @@ fn health(
     let now = clock::now();
     let each = answers.iter().enumerate().map(|(member, answer)| {
         let seat = membership.map(|membership| &membership.seats[member]);
-        let here = answer.as_ref().ok().and_then(|seen| seen.holder.as_ref());
-        let here = here.filter(|holder| Some(common(&holder.claim)) == claim);
+        let here = answer.iter().flat_map(|seen| &seen.holders);
+        let here = here.into_iter().find(|holder| Some(common(&holder.claim)) == claim);
         let state = match membership {
             Some(membership) if membership.is_foreign(member) => MemberState::AnotherQuorum,
             _ if answer.is_err() => MemberState::Unreachable,

@@ -111,6 +111,10 @@ impl Claim for AnyClaim {
         self.ask(|claim| claim.renew()).await
     }
 
+    async fn downgrade(&mut self) -> Result<Renewal, Fault> {
+        self.ask(|claim| claim.downgrade()).await
+    }
+
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         self.ask(|claim| claim.withdraw()).await
     }

@@ -25,6 +25,8 @@ pub enum Verb {
     Renew,
     /// [`Claim::withdraw`].
     Withdraw,
+    /// [`Claim::downgrade`].
+    Downgrade,
     /// [`Member::probe`] and [`Member::enrol`]: no verb of a claim, and recorded as one of claim 0
     /// without a reply.
     Probe,
@@ -32,7 +34,8 @@ pub enum Verb {
 
 impl Verb {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Attempt, Self::Renew, Self::Withdraw, Self::Probe];
+    pub const ALL: [Self; 5] =
+        [Self::Attempt, Self::Renew, Self::Withdraw, Self::Downgrade, Self::Probe];
 }
 
 /// What becomes of one request.
@@ -85,8 +88,8 @@ pub struct Call {
 
 #[derive(Debug)]
 struct Rules {
-    next: [VecDeque<Act>; 4],
-    always: [Act; 4],
+    next: [VecDeque<Act>; 5],
+    always: [Act; 5],
     calls: Vec<Call>,
     claims: Vec<(ClaimId, Terms)>,
 }
@@ -95,7 +98,7 @@ struct Rules {
 struct Stage {
     rules: Mutex<Rules>,
     /// Counts the openings of each verb's gate.
-    gates: [watch::Sender<u64>; 4],
+    gates: [watch::Sender<u64>; 5],
     /// Poked with every call.
     called: watch::Sender<()>,
 }
@@ -248,7 +251,7 @@ impl<B: Backend> Scripted<B> {
     pub fn new(inner: B) -> (Self, Script) {
         let rules = Rules {
             next: Default::default(),
-            always: [Act::Ok; 4],
+            always: [Act::Ok; 5],
             calls: Vec::new(),
             claims: Vec::new(),
         };
@@ -330,6 +333,11 @@ impl<C: Claim> Claim for ScriptedClaim<C> {
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         let pass = self.script.begin(Verb::Renew, self.id).enter().await?;
         pass.leave(self.inner.renew().await, Reply::Renewal).await
+    }
+
+    async fn downgrade(&mut self) -> Result<Renewal, Fault> {
+        let pass = self.script.begin(Verb::Downgrade, self.id).enter().await?;
+        pass.leave(self.inner.downgrade().await, Reply::Renewal).await
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {

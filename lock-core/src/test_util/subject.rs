@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use super::any::AnyBackend;
+use crate::backend::Mode;
 
 /// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -15,6 +16,12 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Subject: Debug + Send + Sync {
     /// Opens the store as one more process would: a connection of its own to the same data.
     fn open(&self) -> BoxFuture<'_, AnyBackend>;
+
+    /// The mode of the claims: one in which a key has one holder at a time (default:
+    /// [`Mode::Exclusive`]). A permit of one is another.
+    fn mode(&self) -> Mode {
+        Mode::Exclusive
+    }
 
     /// The lease of the claims whose lease is meant to end (default 1 s). In real time: long
     /// enough that a stall of the machine does not end it.

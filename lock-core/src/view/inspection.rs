@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
+use crate::backend::Mode;
 use crate::token::FencingToken;
 
 /// Who holds a key and who waits, as the store saw it when asked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// The holder, if there is one.
-    pub holder: Option<Holder>,
+    /// Those who hold it, none if it is free: one, or several of one mode that is not exclusive.
+    /// Readers of one process are one.
+    pub holders: Vec<Holder>,
     /// Waiting claims in their order, one per process and key; a process may have many waiters
-    /// behind one claim.
+    /// behind one claim. For permits a process has a claim for each that it wants at the same time.
     pub waiters: Vec<Waiter>,
     /// At a quorum, each of its members, in the order of its list; empty elsewhere.
     pub members: Vec<MemberHealth>,
@@ -20,8 +22,14 @@ pub struct Inspection {
 impl Inspection {
     /// What a backend found.
     #[must_use]
-    pub fn new(holder: Option<Holder>, waiters: Vec<Waiter>) -> Self {
-        Self { holder, waiters, members: Vec::new() }
+    pub fn new(holders: impl IntoIterator<Item = Holder>, waiters: Vec<Waiter>) -> Self {
+        Self { holders: holders.into_iter().collect(), waiters, members: Vec::new() }
+    }
+
+    /// The first holder, if there is one.
+    #[must_use]
+    pub fn holder(&self) -> Option<&Holder> {
+        self.holders.first()
     }
 
     /// Adds how the members of a quorum are.
@@ -92,6 +100,8 @@ impl MemberState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
+    /// How it holds the key; as a client of another library seems to.
+    pub mode: Mode,
     /// The id of its claim (at a quorum the first 24 digits of it), or the value a client of another
     /// library put there, escaped.
     pub claim: String,
@@ -106,10 +116,17 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// A holder as a backend sees it.
+    /// A holder as a backend sees it, that holds the key alone.
     #[must_use]
     pub fn new(claim: String, token: Option<FencingToken>, lease_left: Option<Duration>) -> Self {
-        Self { claim, token, lease_left, about: None }
+        Self { mode: Mode::Exclusive, claim, token, lease_left, about: None }
+    }
+
+    /// Replaces how it holds the key.
+    #[must_use]
+    pub fn with_mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
     }
 
     /// Adds what it says of itself.
@@ -124,6 +141,8 @@ impl Holder {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiter {
+    /// How it wants to hold the key.
+    pub mode: Mode,
     /// The id of its claim, or what a client of another library calls itself, escaped.
     pub claim: String,
     /// What it says of itself, escaped: host, process and name. Only ZooKeeper has a place for it.
@@ -131,10 +150,17 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// A waiter as a backend sees it.
+    /// A waiter as a backend sees it, that wants the key alone.
     #[must_use]
     pub fn new(claim: String) -> Self {
-        Self { claim, about: None }
+        Self { mode: Mode::Exclusive, claim, about: None }
+    }
+
+    /// Replaces how it wants to hold the key.
+    #[must_use]
+    pub fn with_mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
     }
 
     /// Adds what it says of itself.

@@ -147,11 +147,10 @@ impl ZooKeeperClaim {
         }
         let session_left = liveness.clock().valid_until().saturating_duration_since(began);
         Ok(Grant {
-            tokens,
-            valid_for: self.terms.lease.min(session_left),
             wanted: held.wanted,
             handed_on: held.waited,
             revoke_requested: held.revoke_requested,
+            ..Grant::new(tokens, self.terms.lease.min(session_left))
         })
     }
 

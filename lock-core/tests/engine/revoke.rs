@@ -28,7 +28,7 @@ async fn a_holder_is_told_by_a_push_and_stays_the_holder() -> Test {
     timeout(ms(1), told).await??;
     assert!(guard.is_revoke_requested() && handle.is_revoke_requested());
     assert!(is_ready(guard.revoke_requested()), "whoever looks later learns it at once");
-    assert!(guard.is_held() && stage.rival.inspect("k").await?.holder.is_some());
+    assert!(guard.is_held() && stage.rival.inspect("k").await?.holder().is_some());
     assert!(stage.rival.request_revoke("k").await?, "asking again does no harm");
     guard.release().await?;
     assert!(!handle.is_revoke_requested());

@@ -363,8 +363,8 @@ async fn a_member_that_was_restored_hands_the_key_to_nobody() {
     stage.stores[0].restore(&image);
     guard.release().await.unwrap();
     let guard = waiter.await.unwrap().unwrap();
-    assert_eq!(seen(0).await.holder, None);
-    assert!(seen(1).await.holder.is_some() && seen(2).await.holder.is_some());
+    assert_eq!(seen(0).await.holders, []);
+    assert!(seen(1).await.holder().is_some() && seen(2).await.holder.is_some());
     drop(guard);
 }
 

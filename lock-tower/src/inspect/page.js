@@ -198,18 +198,19 @@ async function look(key) {
   }
 }
 
-function showDetail(key, { holder, waiters }) {
+function showDetail(key, { holders, waiters }) {
   const cell = rows.get(key)?.detail?.firstElementChild;
   if (!cell) return;
-  const held = el('p');
-  if (holder) {
-    held.append('at the store held by ', el('code', holder.claim));
-    if (holder.about) held.append(' · ', holder.about);
-    if (holder.token) held.append(' · token up to ', el('code', holder.token));
-    if (holder.lease_left_ms !== null) held.append(` · lease ends in ${time(holder.lease_left_ms)}`);
-  } else {
-    held.append('at the store nobody holds it');
+  const held = el('div');
+  for (const holder of holders) {
+    const by = el('p', 'at the store held by ');
+    by.append(el('code', holder.claim), modeOf(holder));
+    if (holder.about) by.append(' · ', holder.about);
+    if (holder.token) by.append(' · token up to ', el('code', holder.token));
+    if (holder.lease_left_ms !== null) by.append(` · lease ends in ${time(holder.lease_left_ms)}`);
+    held.append(by);
   }
+  if (!holders.length) held.append(el('p', 'at the store nobody holds it'));
   const parts = [held];
   const line = waiters.length ? `${count(waiters.length)} in line, one per process:` : 'nobody in line';
   parts.push(el('p', line, 'small'));
@@ -217,13 +218,13 @@ function showDetail(key, { holder, waiters }) {
     const list = el('ol');
     for (const waiter of waiters) {
       const item = el('li');
-      item.append(el('code', waiter.claim));
+      item.append(el('code', waiter.claim), modeOf(waiter));
       if (waiter.about) item.append(' · ', waiter.about);
       list.append(item);
     }
     parts.push(list);
   }
-  if (snapshot?.force_release && holder) {
+  if (snapshot?.force_release && holders.length) {
     const actions = el('div', undefined, 'actions');
     const take = el('button', 'Take it away from its holder …', 'danger');
     take.type = 'button';
@@ -234,6 +235,11 @@ function showDetail(key, { holder, waiters }) {
   // A button with the focus is not swapped under a finger.
   if (cell.contains(document.activeElement)) cell.firstElementChild.replaceWith(held);
   else cell.replaceChildren(...parts);
+}
+
+// Most hold a key alone, and want to.
+function modeOf({ mode }) {
+  return mode === 'exclusive' ? '' : ` · ${mode}`;
 }
 
 function confirmTaking(key) {

@@ -56,7 +56,7 @@ async fn asks(begun: &mut Begun) {
         assert!(matches!(answer, Ok(Attempt::Blocked { .. })), "{answer:?}");
         assert_eq!(waiting.withdraw().await.expect("an answer"), Withdrawal::NotHeld);
         let seen = backend.inspect(&Key::new(&name).expect("a key")).await.expect("an answer");
-        assert!(seen.holder.is_some() && seen.waiters.is_empty(), "{seen:?}");
+        assert!(seen.holder().is_some() && seen.waiters.is_empty(), "{seen:?}");
         granted(backend, &format!("dropped:{key}"), None).await.withdraw().await.expect("one");
     }
 }

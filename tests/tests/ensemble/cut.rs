@@ -106,7 +106,7 @@ async fn a_waiter_at_a_follower_that_is_cut_off_is_granted_after_the_cut() {
     let token = held.token();
     held.release().await.unwrap();
     // Its session ends there, and with that its place in the line.
-    while line().await + usize::from(holder.inspect("k").await.unwrap().holder.is_some()) > 0 {
+    while line().await + usize::from(holder.inspect("k").await.unwrap().holder().is_some()) > 0 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert!(!waiting.is_finished(), "granted without a majority");

@@ -34,7 +34,7 @@ async fn holders_and_waiters_outlive_the_leader() {
     assert!(next.token() > token);
     next.release().await.unwrap();
     let seen = two.inspect("k").await.unwrap();
-    assert!(seen.holder.is_none() && seen.waiters.is_empty(), "{seen:?}");
+    assert!(seen.holder().is_none() && seen.waiters.is_empty(), "{seen:?}");
 }
 
 /// F09 (V4, V8): a client that only knows a minority is told that the store is out of reach, and

@@ -121,7 +121,7 @@ async fn whole_life(server: &RedisServer, url: &str) {
     let waiting = tokio::spawn(b.lock("k").acquire());
     line_of(server, "k", 1).await;
     let seen = a.inspect("k").await.unwrap();
-    assert!(seen.holder.is_some() && seen.waiters.len() == 1);
+    assert!(seen.holder().is_some() && seen.waiters.len() == 1);
     eventually("renewals", || a.stats().renewals >= 3).await;
     first.release().await.unwrap();
     let second = waiting.await.unwrap().unwrap();

@@ -89,7 +89,7 @@ async fn a_key_that_is_opened_shows_who_holds_it_in_another_process() {
     let page = browser.open(&site.url("/locks")).await;
     shows(&page, "order:42", "waiting").await;
     page.click("#keys button").await;
-    let holder = locks.inspect("order:42").await.unwrap().holder.unwrap();
+    let holder = locks.inspect("order:42").await.unwrap().holders.pop().unwrap();
     page.until(
         "the holder's claim",
         &format!("document.body.innerText.includes('{}')", holder.claim),

@@ -108,7 +108,7 @@ fn a_client_needs_no_runtime_of_the_application() {
         let error = locks.lock("k").wait(ms(50)).retries(1).await.unwrap_err();
         assert!(error.is_timeout(), "{error}");
         in_time("the end of the budget", began + ms(100));
-        assert!(locks.inspect("k").await.unwrap().holder.is_some());
+        assert!(locks.inspect("k").await.unwrap().holder().is_some());
         assert!(locks.request_revoke("k").await.unwrap());
         guard.revoke_requested().await;
         assert!(locks.force_release("k").await.unwrap());

@@ -72,7 +72,7 @@ async fn foreign_children_of_a_lock_directory_are_passed_over_and_stay() {
     guard.release().await.unwrap();
     let next = waiting.await.unwrap().unwrap();
     let seen = locks.inspect("k").await.unwrap();
-    assert_eq!((seen.holder.is_some(), seen.waiters.len()), (true, 0));
+    assert_eq!((seen.holder().is_some(), seen.waiters.len()), (true, 0));
     next.release().await.unwrap();
     assert_eq!(server.tree("/k"), before);
     for name in ["sub/child"].iter().chain(&foreign) {

@@ -176,18 +176,24 @@ impl<T> Register<T> {
         if held.is_some() { Withdrawal::Released } else { Withdrawal::NotHeld }
     }
 
-    /// Makes a writer a reader, and lets in the readers behind it up to the next writer; whether it
-    /// holds the key now as a reader.
-    pub(crate) fn downgrade(&mut self, claim: ClaimId, turn: &Turn<'_, T>) -> bool {
+    /// Makes a writer a reader with a new lease, and lets in the readers behind it up to the next
+    /// writer.
+    pub(crate) fn downgrade(
+        &mut self,
+        claim: ClaimId,
+        lease: Duration,
+        turn: &Turn<'_, T>,
+    ) -> Renewal {
         self.end_leases(turn.now);
-        let Some(at) = self.owner_of(claim) else { return false };
+        let is_permit = |at: usize| matches!(self.owners[at].place.mode, Mode::Permit { .. });
+        let Some(at) = self.owner_of(claim).filter(|at| !is_permit(*at)) else {
+            self.promote(false, turn);
+            return Renewal::Lost;
+        };
         let owner = &mut self.owners[at];
-        if owner.place.mode == Mode::Exclusive {
-            owner.place.mode = Mode::Shared;
-        }
-        let is_reader = owner.place.mode == Mode::Shared;
+        (owner.until, owner.place.mode) = (turn.now + lease, Mode::Shared);
         self.promote(true, turn);
-        is_reader
+        Renewal::Held(self.grant(at, turn.now))
     }
 
     /// Moves the last token up for a claim that holds the key, unless it is beyond; whether it did.
@@ -261,9 +267,9 @@ impl<T> Register<T> {
     }
 
     fn grant(&self, at: usize, now: Duration) -> Grant {
-        let Owner { tokens, until, handed_on, revoke_requested, .. } = self.owners[at];
-        let valid_for = until.saturating_sub(now);
-        Grant { tokens, valid_for, wanted: self.is_wanted(), handed_on, revoke_requested }
+        let Owner { tokens, until, slot, handed_on, revoke_requested, .. } = self.owners[at];
+        let (valid_for, wanted) = (until.saturating_sub(now), self.is_wanted());
+        Grant { tokens, valid_for, slot, wanted, handed_on, revoke_requested }
     }
 
     fn promote(&mut self, handed_on: bool, turn: &Turn<'_, T>) {

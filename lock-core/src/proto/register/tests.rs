@@ -63,7 +63,8 @@ impl Desk {
     }
 
     fn downgrades(&mut self, claim: u8) -> bool {
-        self.with(|register, turn| register.downgrade(id(claim), turn))
+        let answer = self.with(|register, turn| register.downgrade(id(claim), LEASE, turn));
+        matches!(answer, Renewal::Held(_))
     }
 
     fn holders(&self) -> Vec<u8> {

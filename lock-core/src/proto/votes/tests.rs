@@ -11,13 +11,7 @@ const fn ms(ms: u64) -> Duration {
 const LEASE: Duration = ms(1_000);
 
 fn granted(first: u64, last: u64, valid_for: Duration) -> Result<Attempt, Fault> {
-    Ok(Attempt::Granted(Grant {
-        tokens: TokenBlock::new(first, last),
-        valid_for,
-        wanted: false,
-        handed_on: false,
-        revoke_requested: false,
-    }))
+    Ok(Attempt::Granted(Grant::new(TokenBlock::new(first, last), valid_for)))
 }
 
 fn blocked(ahead: u32) -> Result<Attempt, Fault> {
@@ -220,9 +214,8 @@ fn too_few_that_answer_is_a_fault_that_passes_unless_most_refuse() {
 #[test]
 fn a_renewal_needs_a_majority_that_answers_and_is_lost_with_a_majority_that_does_not_hold() {
     let held = |valid_for| {
-        let tokens = TokenBlock::empty();
-        let (wanted, handed_on, revoke_requested) = (true, false, false);
-        Ok(Renewal::Held(Grant { tokens, valid_for, wanted, handed_on, revoke_requested }))
+        let grant = Grant::new(TokenBlock::empty(), valid_for);
+        Ok(Renewal::Held(Grant { wanted: true, ..grant }))
     };
     let grant = || Some(granted(5, 9, LEASE));
     let renewing = || {
@@ -287,13 +280,7 @@ fn renewed(votes: &mut Votes, now: Instant, answers: &[(usize, bool)]) {
         votes.sent(member, now);
     }
     for &(member, held) in answers {
-        let grant = Grant {
-            tokens: TokenBlock::empty(),
-            valid_for: LEASE,
-            wanted: false,
-            handed_on: false,
-            revoke_requested: false,
-        };
+        let grant = Grant::new(TokenBlock::empty(), LEASE);
         votes.renewed(member, Ok(if held { Renewal::Held(grant) } else { Renewal::Lost }));
     }
 }

@@ -222,24 +222,13 @@ impl RedisClaim {
         if valid_for < self.claim_lease() / 3 {
             return None;
         }
-        Some(Grant {
-            tokens: handed.tokens,
-            valid_for,
-            wanted: handed.wanted,
-            handed_on: true,
-            revoke_requested: false,
-        })
+        let (wanted, handed_on) = (handed.wanted, true);
+        Some(Grant { wanted, handed_on, ..Grant::new(handed.tokens, valid_for) })
     }
 
     fn granted(&mut self, tokens: TokenBlock, wanted: Option<bool>) -> Grant {
         self.wanted = wanted.unwrap_or(self.wanted);
-        Grant {
-            tokens,
-            valid_for: self.lease(),
-            wanted: self.wanted,
-            handed_on: false,
-            revoke_requested: false,
-        }
+        Grant { wanted: self.wanted, ..Grant::new(tokens, self.lease()) }
     }
 
     /// Granted from now on, with these tokens.

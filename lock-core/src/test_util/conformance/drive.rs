@@ -9,7 +9,8 @@ use crate::backend::{
 };
 use crate::engine::clock;
 use crate::key::Key;
-use crate::test_util::any::AnyBackend;
+use crate::test_util::any::{AnyBackend, AnyClaim};
+use crate::test_util::scripted::{Script, Scripted};
 use crate::test_util::subject::Subject;
 use crate::view::Inspection;
 
@@ -46,7 +47,8 @@ impl<'a> Case<'a> {
     }
 
     pub(super) async fn process(&self) -> Process {
-        Process { backend: self.subject.open().await, key: self.key.clone() }
+        let mode = self.subject.mode();
+        Process { backend: self.subject.open().await, key: self.key.clone(), mode }
     }
 
     pub(super) fn lease(&self) -> Duration {
@@ -70,7 +72,7 @@ impl<'a> Case<'a> {
 }
 
 fn is_idle(seen: &Inspection) -> bool {
-    seen.holder.is_none() && seen.waiters.is_empty()
+    seen.holders.is_empty() && seen.waiters.is_empty()
 }
 
 /// Asks until `holds`.
@@ -86,6 +88,8 @@ pub(super) async fn eventually(what: &str, within: Duration, mut holds: impl Asy
 pub(super) struct Process {
     pub(super) backend: AnyBackend,
     pub(super) key: Key,
+    /// That of its claims, but for [`claim_in`](Self::claim_in).
+    mode: Mode,
 }
 
 impl Process {
@@ -93,22 +97,41 @@ impl Process {
         Backend::capabilities(&self.backend)
     }
 
+    /// The same process, whose replies the script can lose.
+    pub(super) fn scripted(self) -> (Self, Script) {
+        let (backend, script) = Scripted::new(self.backend);
+        (Self { backend: AnyBackend::new(backend), ..self }, script)
+    }
+
     /// A claim that waits, with a lease that does not end by itself here.
-    pub(super) fn claim(&self, name: &'static str) -> Asker<impl Claim + use<>> {
+    pub(super) fn claim(&self, name: &'static str) -> Asker {
         self.claim_for(LONG, name)
     }
 
-    pub(super) fn claim_for(
-        &self,
-        lease: Duration,
-        name: &'static str,
-    ) -> Asker<impl Claim + use<>> {
-        Asker::new(&self.backend, &self.key, lease, true, name)
+    pub(super) fn claim_for(&self, lease: Duration, name: &'static str) -> Asker {
+        self.asker(self.mode, lease, true, name)
+    }
+
+    /// A claim in this mode, whatever that of the property.
+    pub(super) fn claim_in(&self, mode: Mode, name: &'static str) -> Asker {
+        self.asker(mode, LONG, true, name)
+    }
+
+    pub(super) fn claim_in_for(&self, mode: Mode, lease: Duration, name: &'static str) -> Asker {
+        self.asker(mode, lease, true, name)
+    }
+
+    fn asker(&self, mode: Mode, lease: Duration, queues: bool, name: &'static str) -> Asker {
+        let id = clock::random_claim_id();
+        let (tokens_max, replicas) = (FENCES, None);
+        let terms = Terms { lease, mode, tokens_max, queues, name: None, replicas };
+        let claim = self.backend.claim(&self.key, id, terms);
+        Asker { claim, id, name, sent: clock::now() }
     }
 
     /// A claim that may not stand in line.
-    pub(super) fn unqueued(&self, name: &'static str) -> Asker<impl Claim + use<>> {
-        Asker::new(&self.backend, &self.key, LONG, false, name)
+    pub(super) fn unqueued(&self, name: &'static str) -> Asker {
+        self.asker(self.mode, LONG, false, name)
     }
 
     pub(super) async fn inspect(&self) -> Inspection {
@@ -132,34 +155,15 @@ impl Process {
 }
 
 /// A claim, and who it is in this property.
-pub(super) struct Asker<C> {
-    pub(super) claim: C,
+pub(super) struct Asker {
+    pub(super) claim: AnyClaim,
     pub(super) id: ClaimId,
     name: &'static str,
     /// When the last request was sent.
     pub(super) sent: Instant,
 }
 
-impl<C: Claim> Asker<C> {
-    pub(super) fn new<B: Backend<Claim = C>>(
-        backend: &B,
-        key: &Key,
-        lease: Duration,
-        queues: bool,
-        name: &'static str,
-    ) -> Self {
-        let id = clock::random_claim_id();
-        let terms = Terms {
-            lease,
-            mode: Mode::Exclusive,
-            tokens_max: FENCES,
-            queues,
-            name: None,
-            replicas: None,
-        };
-        Self { claim: backend.claim(key, id, terms), id, name, sent: clock::now() }
-    }
-
+impl Asker {
     pub(super) async fn attempt(&mut self) -> Attempt {
         self.sent = clock::now();
         self.claim.attempt().await.unwrap_or_else(|fault| panic!("{}: {fault}", self.name))
@@ -221,6 +225,19 @@ impl<C: Claim> Asker<C> {
         }
     }
 
+    pub(super) async fn downgrade(&mut self) -> Renewal {
+        self.sent = clock::now();
+        self.claim.downgrade().await.unwrap_or_else(|fault| panic!("{}: {fault}", self.name))
+    }
+
+    /// Becomes a reader, and must still hold.
+    pub(super) async fn downgrades(&mut self) -> Grant {
+        match self.downgrade().await {
+            Renewal::Held(grant) => grant,
+            Renewal::Lost => panic!("{} should hold the key still", self.name),
+        }
+    }
+
     pub(super) async fn withdrawal(&mut self) -> Withdrawal {
         self.claim.withdraw().await.unwrap_or_else(|fault| panic!("{}: {fault}", self.name))
     }
@@ -244,7 +261,7 @@ impl<C: Claim> Asker<C> {
     }
 
     pub(super) fn holds_in(&self, seen: &Inspection) -> bool {
-        seen.holder.as_ref().is_some_and(|holder| self.is(&holder.claim))
+        seen.holders.iter().any(|holder| self.is(&holder.claim))
     }
 }
 

@@ -64,10 +64,10 @@ pub async fn a_renewal_after_the_lease_ended_is_lost(subject: &dyn Subject) {
     let grant = late.takes().await;
     sleep(grant.valid_for + Duration::from_millis(1)).await;
     let over = case.soon();
-    eventually("the lease is over", over, async || one.inspect().await.holder.is_none()).await;
+    eventually("the lease is over", over, async || one.inspect().await.holders.is_empty()).await;
     assert_eq!(late.renewal().await, Renewal::Lost);
     assert_eq!(late.renewal().await, Renewal::Lost);
-    assert_eq!(one.inspect().await.holder, None, "the renewal took the key anew");
+    assert_eq!(one.inspect().await.holders, [], "the renewal took the key anew");
     late.leaves().await;
     let mut other = one.claim("the other");
     other.takes().await;

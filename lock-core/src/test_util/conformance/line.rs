@@ -243,7 +243,7 @@ pub async fn a_claim_that_may_not_queue_never_joins_the_line(subject: &dyn Subje
         assert!(!holder.renews().await.wanted);
     }
     holder.releases().await;
-    eventually("the key is nobody's", case.soon(), async || two.inspect().await.holder.is_none())
+    eventually("the key is nobody's", case.soon(), async || two.inspect().await.holders.is_empty())
         .await;
     hasty.leaves().await;
     hasty.takes().await;

@@ -1,17 +1,14 @@
 //! Replies that never came: the request took effect, and the claim does not know.
 
-use super::drive::{Asker, Case, is_lost};
+use super::drive::{Asker, Case, Process, is_lost};
 use crate::backend::{Attempt, Claim, Renewal};
-use crate::test_util::scripted::{Act, Reply, Script, Scripted, Verb};
+use crate::test_util::scripted::{Act, Reply, Script, Verb};
 use crate::test_util::subject::Subject;
-use std::time::Duration;
-
-const LEASE: Duration = Duration::from_secs(60);
 
 /// A claim whose replies the script can lose.
-pub(super) async fn lossy(case: &Case<'_>) -> (Asker<impl Claim + use<>>, Script) {
-    let (backend, script) = Scripted::new(case.process().await.backend);
-    (Asker::new(&backend, &case.key, LEASE, true, "the unlucky"), script)
+pub(super) async fn lossy(case: &Case<'_>) -> (Asker, Script) {
+    let (process, script) = case.process().await.scripted();
+    (process.claim("the unlucky"), script)
 }
 
 /// The same claim is found again by its id: it holds the key once, under the same tokens or later
@@ -104,8 +101,9 @@ pub async fn an_attempt_whose_reply_was_lost_leaves_nothing_when_withdrawn(subje
     let one = case.process().await;
     for queues in [true, false] {
         for held in [false, true] {
-            let (backend, script) = Scripted::new(case.process().await.backend);
-            let mut unlucky = Asker::new(&backend, &case.key, LEASE, queues, "the unlucky");
+            let (process, script) = case.process().await.scripted();
+            let claim = if queues { Process::claim } else { Process::unqueued };
+            let mut unlucky = claim(&process, "the unlucky");
             let mut holder = one.claim("the holder");
             if held {
                 holder.takes().await;

@@ -9,6 +9,7 @@
 //! - `push`: being told.
 //! - `revoke`: being asked to give the key up.
 //! - `force`: having the key taken away.
+//! - `modes`: sharing the key.
 //! - `drive`: the verbs as the engine uses them, for the properties.
 
 mod drive;
@@ -16,6 +17,7 @@ mod force;
 mod lease;
 mod line;
 mod lost;
+mod modes;
 mod push;
 mod revoke;
 mod tokens;
@@ -24,6 +26,7 @@ pub use force::*;
 pub use lease::*;
 pub use line::*;
 pub use lost::*;
+pub use modes::*;
 pub use push::*;
 pub use revoke::*;
 pub use tokens::*;
@@ -63,6 +66,18 @@ macro_rules! __conformance_properties {
             a_reply_that_was_lost_does_not_take_the_request_with_it
             a_key_is_taken_from_its_holder_and_handed_to_the_next
             a_key_that_was_taken_away_with_nobody_in_line_is_free
+            readers_hold_a_key_together_and_a_writer_alone
+            a_reader_behind_a_writer_waits_for_it
+            readers_that_stand_together_are_let_in_together
+            a_dead_holder_among_others_frees_its_share_at_its_lease_end
+            a_downgrade_lets_readers_in_and_no_writer
+            a_downgrade_before_a_writer_keeps_the_key
+            a_downgrade_whose_reply_was_lost_can_be_repeated
+            a_downgrade_after_the_lease_ended_is_lost
+            no_more_permits_are_given_than_there_are
+            another_limit_is_refused_while_permits_are_in_use
+            a_permit_whose_reply_was_lost_is_given_once
+            all_who_share_a_key_are_asked_and_lose_it_together
             nothing_is_left_behind
         }
     };

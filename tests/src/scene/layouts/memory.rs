@@ -87,7 +87,7 @@ impl Layout for InMemory {
     }
 
     fn is_free(&self, scope: &str, key: &str) -> bool {
-        self.inspect(scope, key).holder.is_none()
+        self.inspect(scope, key).holder().is_none()
     }
 
     fn in_line(&self, scope: &str, key: &str) -> usize {

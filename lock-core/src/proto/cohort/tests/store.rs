@@ -13,8 +13,8 @@ impl World {
             Place::Held(held) => held.lease,
             Place::Vacant => panic!("a grant without a claim"),
         };
-        let (valid_for, handed_on, revoke_requested) = (lease / self.part, false, self.revoke);
-        Grant { tokens, valid_for, wanted, handed_on, revoke_requested }
+        let grant = Grant::new(tokens, lease / self.part);
+        Grant { wanted, revoke_requested: self.revoke, ..grant }
     }
 
     fn know(&mut self, wanted: bool) {

@@ -275,8 +275,7 @@ fn a_grant_without_a_token_is_a_fault_and_is_given_back() {
     world.enter(world.ask(ms(1_000)), MAX);
     world.turn();
     let tokens = TokenBlock::empty();
-    let (wanted, handed_on, revoke_requested) = (false, false, false);
-    let grant = Grant { tokens, valid_for: LEASE, wanted, handed_on, revoke_requested };
+    let grant = Grant::new(tokens, LEASE);
     world.answer_attempt(Ok(Attempt::Granted(grant)));
     assert!(matches!(world.read(0), Verdict::Unavailable(fault) if !fault.is_transient()));
     world.turn();
