@@ -59,6 +59,14 @@ impl LockBuilder {
         self
     }
 
+    /// Takes one of so many permits of the key: at most so many hold it at once, over all
+    /// processes. See [`LockOptions::permits`] and [`LockGuard::slot`].
+    #[inline]
+    pub fn permits(mut self, of: u32) -> Self {
+        self.options = self.options.permits(of);
+        self
+    }
+
     /// How long the guard may live at all; then it is told that it is lost, and the lock is handed
     /// on. The work may still be running: see [`LockGuard::token`].
     #[inline]

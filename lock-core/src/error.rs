@@ -280,6 +280,34 @@ impl StdError for UnavailableError {
     }
 }
 
+/// Why a hold was not [downgraded](crate::LockGuard::downgrade).
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum DowngradeError {
+    /// It was lost before that.
+    #[error(transparent)]
+    Lost(#[from] LostError),
+    /// The store cannot share a key, see [`Capabilities::shared`](crate::Capabilities); nothing was
+    /// sent.
+    #[error("lock `{key}` cannot be shared: its store does not promise it")]
+    Unsupported {
+        /// The key.
+        key: Key,
+    },
+    /// It is a permit, of which there is no lesser kind; nothing was sent.
+    #[error("lock `{key}` is held by a permit, which cannot be shared")]
+    Permit {
+        /// The key.
+        key: Key,
+    },
+    /// Other guards re-entered the hold, and count on having the key alone; nothing was sent.
+    #[error("lock `{key}` was re-entered, and those who did count on having it alone")]
+    Reentered {
+        /// The key.
+        key: Key,
+    },
+}
+
 /// Fewer replicas than asked for acknowledged a grant in time. So the grant does not count, or does
 /// not count for those who would re-enter it.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -48,6 +48,7 @@ mod labels;
 pub mod memory;
 #[cfg(feature = "metrics")]
 pub mod metrics;
+mod mode;
 mod options;
 #[cfg(feature = "http")]
 mod problem;
@@ -78,23 +79,23 @@ mod zookeeper {
 }
 
 pub use backend::{
-    Backend, Capabilities, ConnectError, DURATION_MAX, Mode, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX,
-    Replicas,
+    Backend, Capabilities, ConnectError, DURATION_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas,
 };
 pub use builder::LockBuilder;
 pub use client::{ClientBuilder, LockClient};
 pub use engine::{
-    Acquire, Background, Closed, CutWatch, LockGuard, LockHandle, LockScope, Lost, RenewalFailing,
-    RenewalFailure, RevokeRequested, Scoped,
+    Acquire, Background, Closed, CutWatch, Downgrade, LockGuard, LockHandle, LockScope, Lost,
+    RenewalFailing, RenewalFailure, RevokeRequested, Scoped,
 };
 pub use error::{
-    AcquireError, AlreadyInstalled, BlockedBy, ClosedError, LossReason, LostError,
+    AcquireError, AlreadyInstalled, BlockedBy, ClosedError, DowngradeError, LossReason, LostError,
     NotReplicatedError, OperatorError, OverloadedError, ReleaseError, RunError, TimeoutError,
     UnavailableError,
 };
 
 pub use handler_ran::HandlerRan;
 pub use key::{IntoKey, KEY_BYTES_MAX, Key, KeyError};
+pub use mode::{Mode, PERMITS_MAX};
 pub use options::{Fairness, LockOptions, NAME_BYTES_MAX, RETRIES_MAX};
 #[cfg(feature = "http")]
 pub use problem::Problem;

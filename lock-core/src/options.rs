@@ -159,6 +159,16 @@ impl LockOptions {
         self
     }
 
+    /// Takes one of so many permits of the key (1 to 1,024), beside others who do: at most so many
+    /// hold it at once, over all processes. All have to say the same number as long as any is held
+    /// or waited for: another is refused, with
+    /// [`Rejection::OtherLimit`](crate::Rejection::OtherLimit).
+    #[must_use]
+    pub fn permits(mut self, of: u32) -> Self {
+        self.mode = Mode::Permit { of };
+        self
+    }
+
     /// Replaces [`wait`](Self::wait).
     #[must_use]
     pub fn with_wait(mut self, wait: Duration) -> Self {

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::key::{Key, KeyError};
+use crate::mode::Mode;
 
-/// Input that no acquire can serve. Nothing was sent.
+/// Input that no acquire can serve. Nothing was sent, but for [`OtherLimit`](Self::OtherLimit).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rejection {
@@ -57,6 +58,43 @@ pub enum Rejection {
         /// The most that is allowed.
         max: u32,
     },
+    /// No permits, or more than a store counts.
+    #[error("lock `{key}`: {given} permits, it must be from 1 to {max}")]
+    Permits {
+        /// The key.
+        key: Key,
+        /// What was given.
+        given: u32,
+        /// The most that is allowed.
+        max: u32,
+    },
+    /// Permits of the key are in use or waited for, here or in another process, by some who say
+    /// otherwise of how many there are. The store was asked, and nothing is left of it. All have to
+    /// agree; the number may change when the key is free.
+    #[error("lock `{key}`: asked for one of {given} permits while those of {in_use} are in use")]
+    OtherLimit {
+        /// The key.
+        key: Key,
+        /// How many there are, as this acquire says.
+        given: u32,
+        /// How many there are, as those in use say.
+        in_use: u32,
+    },
+    /// It was called under a hold of the key, and wants more than that gives: the key alone under
+    /// one that shares it, for instance. It would wait for itself, and two who did so for each
+    /// other. Ask for the most that is needed first, and [downgrade](crate::LockGuard::downgrade)
+    /// it.
+    #[error(
+        "lock `{key}`: asked for as {asked} under a hold that is {held}, which it would wait for"
+    )]
+    Upgrade {
+        /// The key.
+        key: Key,
+        /// How it is held.
+        held: Mode,
+        /// What was asked for.
+        asked: Mode,
+    },
     /// The store has no way to do what an option asks for; [`Capabilities`](crate::Capabilities)
     /// says so beforehand.
     #[error("lock `{key}`: {option} cannot be had: its store does not promise it")]
@@ -87,6 +125,9 @@ impl Rejection {
             Self::OutOfBounds { key, .. }
             | Self::TooManyRetries { key, .. }
             | Self::Replicas { key, .. }
+            | Self::Permits { key, .. }
+            | Self::OtherLimit { key, .. }
+            | Self::Upgrade { key, .. }
             | Self::Unsupported { key, .. }
             | Self::Name { key, .. } => Some(key),
             Self::Key(_) | Self::KeyCount { .. } | Self::NoClient => None,

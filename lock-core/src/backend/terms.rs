@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::mode::Mode;
+
 #[cfg(doc)]
 use super::{Attempt, Capabilities, Fault};
 
@@ -41,25 +43,6 @@ pub struct Terms {
     /// By how many replicas a grant must be acknowledged before an attempt tells of it; fewer are
     /// a [`Fault::not_replicated`]. Not asked for where [`Capabilities::replicas`] does not hold.
     pub replicas: Option<Replicas>,
-}
-
-/// How a key is shared. All modes of a key have one line: its head is granted the key as soon as
-/// that is compatible with all who hold it, and nobody overtakes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Mode {
-    /// One holder, beside nobody.
-    #[default]
-    Exclusive,
-    /// Any number of holders, beside others of this mode. Served where [`Capabilities::shared`]
-    /// holds.
-    Shared,
-    /// At most `of` holders, beside others of this mode who say the same of how many there are.
-    /// Served where [`Capabilities::permits`] holds.
-    Permit {
-        /// The most holders, 1 to 65,536.
-        of: u32,
-    },
 }
 
 impl Replicas {

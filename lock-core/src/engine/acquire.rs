@@ -16,7 +16,7 @@ use super::guard::LockGuard;
 use super::lost::Lost;
 use super::scope::{Door, LockScope, Reentry};
 use super::{Shared, clock, observe, terms};
-use crate::backend::Fault;
+use crate::backend::{Fault, Mode};
 use crate::error::{
     AcquireError, BlockedBy, ClosedError, NotReplicatedError, OverloadBound, OverloadedError,
     TimeoutError, UnavailableError,
@@ -24,6 +24,7 @@ use crate::error::{
 use crate::key::{Key, KeyError};
 use crate::options::LockOptions;
 use crate::proto::{Ask, Effects, Entry, Overload, SeatId, Verdict, retry_pause};
+use crate::rejection::Rejection;
 
 /// What a try that must not wait is given for its one round trip.
 pub(crate) const TRY_WITHIN: Duration = Duration::from_secs(2);
@@ -190,16 +191,12 @@ impl Acquire {
             terms::check(options, key, &shared.capabilities)?;
         }
         let reentry = match options.reentrant {
-            true => LockScope::reenter(shared, key, options.replicas, now),
+            true => LockScope::reenter(shared, key, options, now),
             false => Reentry::Stranger,
         };
         match reentry {
             Reentry::Entered(hold) => return Poll::Ready(Ok(LockGuard::new(hold))),
-            Reentry::Refused(not_replicated) => {
-                let key = key.clone();
-                let error = NotReplicatedError { key, not_replicated, is_reentry: true };
-                return Poll::Ready(Err(error.into()));
-            }
+            Reentry::Refused(error) => return Poll::Ready(Err(error)),
             Reentry::Stranger | Reentry::Busy(_) => {}
         }
         if started.is_none() {
@@ -436,6 +433,14 @@ impl Acquire {
             }
             Verdict::Refused(overload) => return Err(overloaded(key(), overload)),
             Verdict::Unavailable(fault) => self.next_try(key(), TryOver::Unavailable(fault))?,
+            Verdict::OtherLimit(in_use) => {
+                let key = key();
+                let given = match self.options.mode {
+                    Mode::Permit { of } => of,
+                    _ => 0,
+                };
+                return Err(Rejection::OtherLimit { key, given, in_use }.into());
+            }
             Verdict::Closed | Verdict::Waiting => return Err(ClosedError { key: key() }.into()),
         }
         Ok(None)

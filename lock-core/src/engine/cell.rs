@@ -333,7 +333,8 @@ impl KeyCell {
     pub(super) fn busy(&self) -> BusyKey {
         let now = clock::now();
         let cohort = self.cohort();
-        let guards = cohort.holds(now).into_iter().map(|(token, since, until)| BusyHold {
+        let guards = cohort.holds(now).into_iter().map(|(token, mode, since, until)| BusyHold {
+            mode,
             token: FencingToken::new(token),
             held_for: now.saturating_duration_since(since),
             lease_left: until.saturating_duration_since(now),
@@ -485,6 +486,10 @@ impl HoldView {
         let now = clock::now();
         let until = self.cell.cohort().held_until(self.token, now);
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
+    }
+
+    pub(crate) fn slot(&self) -> u32 {
+        self.cell.cohort().slot_of(self.token)
     }
 
     /// Why the hold is over; `None` while it is good, and after its release.

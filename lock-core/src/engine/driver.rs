@@ -1,5 +1,5 @@
 //! The driver of a busy key talks to the store. It only does I/O: the cohort decides, the driver
-//! asks the store and reports.
+//! asks the store and reports. It has a lane for each lane of the cohort: one, but for permits.
 //!
 //! It lives in the key's cell and is no task. Whoever waits for the key polls it, and the conductor
 //! polls it where nobody does. Requests run to their end whatever becomes of the callers. While one
@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 use super::cell::{KeyCell, ReleaseReply};
 use super::observe::Asked;
 use super::{clock, leave};
-use crate::backend::{Attempt, Change, DynClaim, Fault, FaultKind, Listening, Renewal, Withdrawal};
+use crate::backend::{
+    Attempt, Change, DynClaim, Fault, FaultKind, Listening, Mode, Renewal, Request, Withdrawal,
+};
 use crate::proto::{Effects, FAULT_PAUSES, ReleaseAnswer, Step};
 
 type Claimed = Box<dyn DynClaim>;
@@ -44,7 +46,7 @@ struct Leaving {
     lease: Duration,
 }
 
-/// What the driver waited for.
+/// What a lane waited for.
 enum Event {
     Attempted(Claimed, Instant, Result<Attempt, Fault>),
     Renewed(Claimed, Instant, Result<Renewal, Fault>),
@@ -56,6 +58,15 @@ enum Event {
 /// there is the cell's, and is lent to it at each poll.
 #[derive(Default)]
 pub(super) struct Driver {
+    first: Lane,
+    /// For permits, until all are given back.
+    others: Vec<Lane>,
+    is_for_permits: bool,
+}
+
+/// One claim after the other.
+#[derive(Default)]
+struct Lane {
     open: Open,
     /// On the heap, as a key is held for longer than it is left.
     leaving: Option<Box<Leaving>>,
@@ -63,6 +74,16 @@ pub(super) struct Driver {
     heard: bool,
     /// Something was begun that was not polled yet.
     is_fresh: bool,
+}
+
+/// What a lane has come to.
+enum Turn {
+    /// It waits, until then.
+    Rests(Option<Instant>),
+    /// It has no claim, and needs none.
+    Idle,
+    /// The conductor is to go on with it.
+    TakenOn,
 }
 
 impl fmt::Debug for Driver {
@@ -86,23 +107,89 @@ impl Driver {
         now: Instant,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
-        let mut event = self.event(cx);
+        let mut heard = self.hear(cell, now, cx);
         loop {
-            let heard = event.is_some();
-            if let Some(event) = event {
-                self.hear(cell, event, now);
-            }
             if !self.turn(cell, now) {
                 return Poll::Ready(());
             }
-            if !heard && !mem::take(&mut self.is_fresh) {
+            let is_fresh = self.lanes().any(|lane| lane.is_fresh);
+            if !heard && !is_fresh {
                 return Poll::Pending;
             }
-            event = self.event(cx);
-            if event.is_none() {
+            heard = self.hear(cell, now, cx);
+            if !heard {
                 return Poll::Pending;
             }
         }
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// Answers and pushes; whether there were any.
+    fn hear(&mut self, cell: &Arc<KeyCell>, now: Instant, cx: &mut Context<'_>) -> bool {
+        let mut some = false;
+        let lanes = std::iter::once(&mut self.first).chain(&mut self.others);
+        for (at, lane) in lanes.enumerate() {
+            while let Some(event) = lane.event(cx) {
+                lane.hear(cell, at, event, now);
+                some = true;
+            }
+        }
+        some
+    }
+
+    /// Does what is to be done now; `false` where nothing is left to do.
+    fn turn(&mut self, cell: &Arc<KeyCell>, now: Instant) -> bool {
+        loop {
+            let (mut at, mut is_idle, mut until) = (0, true, None);
+            loop {
+                let lane = match at {
+                    0 => &mut self.first,
+                    _ => &mut self.others[at - 1],
+                };
+                match lane.turn(cell, at, now, &mut self.is_for_permits) {
+                    Turn::Rests(by) => {
+                        is_idle = false;
+                        until = until.into_iter().chain(by).min();
+                    }
+                    Turn::Idle => {}
+                    Turn::TakenOn => return true,
+                }
+                at += 1;
+                if !self.is_for_permits || at >= self.lanes_to_drive(cell) {
+                    break;
+                }
+            }
+            if !is_idle {
+                cell.rests(now, until);
+                return true;
+            }
+            if cell.shared.retire(cell, true) {
+                return false;
+            }
+            self.is_for_permits = false;
+        }
+    }
+
+    /// How many lanes there are: those of the cohort, and those whose claim is about to leave.
+    fn lanes_to_drive(&mut self, cell: &Arc<KeyCell>) -> usize {
+        let wanted = cell.cohort().lanes() - 1;
+        while self.others.len() > wanted && self.others.last().is_some_and(Lane::is_over) {
+            self.others.pop();
+        }
+        if self.others.len() < wanted {
+            self.others.resize_with(wanted, Lane::default);
+        }
+        1 + self.others.len()
+    }
+}
+
+impl Lane {
+    /// It has no claim, and none that leaves.
+    fn is_over(&self) -> bool {
+        matches!(self.open, Open::None) && self.leaving.is_none()
     }
 
     /// An answer, or a push.
@@ -136,38 +223,41 @@ impl Driver {
         None
     }
 
-    /// Does what is to be done now; `false` where nothing is left to do.
-    fn turn(&mut self, cell: &Arc<KeyCell>, now: Instant) -> bool {
+    /// Does what is to be done now in this lane, which is number `at`.
+    fn turn(
+        &mut self,
+        cell: &Arc<KeyCell>,
+        at: usize,
+        now: Instant,
+        is_for_permits: &mut bool,
+    ) -> Turn {
         loop {
             let mut fx = Effects::none();
             let asking = matches!(self.open, Open::Attempt(_) | Open::Renew(_));
-            let step = cell.cohort().step(now, asking, self.leaving.is_some(), &mut fx);
+            let step = cell.cohort().step(at, now, asking, self.leaving.is_some(), &mut fx);
             cell.apply_driven(fx);
             match step {
                 Step::Open(terms) => {
+                    *is_for_permits |= matches!(terms.mode, Mode::Permit { .. });
                     let id = clock::random_claim_id();
                     self.open = Open::Idle(cell.shared.backend.claim(cell.key(), id, terms));
                     self.attempt(cell, now);
                 }
                 Step::Attempt => self.attempt(cell, now),
-                Step::Renew if cell.shared.conductor.is_here() => self.renew(cell, now),
                 // A caller may be blocked in the middle of it, and its runtime with it.
-                Step::Renew => {
+                Step::Renew | Step::Downgrade if !cell.shared.conductor.is_here() => {
                     cell.shared.conductor.take_on(cell);
-                    return true;
+                    return Turn::TakenOn;
                 }
+                Step::Renew => self.renew(cell, at, now, |claim| claim.renew()),
+                Step::Downgrade => self.renew(cell, at, now, |claim| claim.downgrade()),
                 Step::Leave { reply, lease } => self.leave(cell, reply, lease, now),
                 Step::Forget => self.open = Open::None,
                 Step::Wait { until, listen } => {
-                    cell.rests(now, until);
                     self.listen((listen || cell.is_grown_up()) && !self.heard);
-                    return true;
+                    return Turn::Rests(until);
                 }
-                Step::Stop => {
-                    if cell.shared.retire(cell, true) {
-                        return false;
-                    }
-                }
+                Step::Stop => return Turn::Idle,
             }
         }
     }
@@ -204,10 +294,16 @@ impl Driver {
         self.is_fresh = true;
     }
 
-    fn renew(&mut self, cell: &KeyCell, now: Instant) {
+    fn renew(
+        &mut self,
+        cell: &KeyCell,
+        at: usize,
+        now: Instant,
+        ask: impl FnOnce(Claimed) -> Request<Renewal>,
+    ) {
         let Some(claim) = self.claim() else { return };
-        cell.cohort().renewing(now);
-        self.open = Open::Renew(Asked::new(cell.key(), claim.renew(), now));
+        cell.cohort().renewing(at, now);
+        self.open = Open::Renew(Asked::new(cell.key(), ask(claim), now));
         self.is_fresh = true;
     }
 
@@ -224,24 +320,24 @@ impl Driver {
         self.is_fresh = true;
     }
 
-    fn hear(&mut self, cell: &Arc<KeyCell>, event: Event, now: Instant) {
+    fn hear(&mut self, cell: &Arc<KeyCell>, at: usize, event: Event, now: Instant) {
         let mut fx = Effects::none();
         match event {
             Event::Attempted(claim, sent, answer) => {
                 self.open = Open::Idle(claim);
                 let pause = |failures| FAULT_PAUSES.pause(failures, clock::random_bits());
-                cell.cohort().attempted(sent, answer, now, pause, &mut fx);
+                cell.cohort().attempted(at, sent, answer, now, pause, &mut fx);
             }
             Event::Renewed(claim, sent, answer) => {
                 self.open = Open::Idle(claim);
-                cell.cohort().renewed(sent, answer, now, &mut fx);
+                cell.cohort().renewed(at, sent, answer, now, &mut fx);
             }
             Event::Left(claim, answer) => return self.left(cell, claim, answer),
             Event::Changed(claim, change) => {
                 self.open = Open::Idle(claim);
                 let Some(change) = change else { return };
                 self.heard = true;
-                cell.cohort().changed(change, now);
+                cell.cohort().changed(at, change, now);
             }
         }
         cell.apply_driven(fx);

@@ -5,7 +5,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use super::{
-    Hold, HoldView, LockScope, Lost, RenewalFailing, RenewalFailure, RevokeRequested, Scoped,
+    Downgrade, Hold, HoldView, LockScope, Lost, RenewalFailing, RenewalFailure, RevokeRequested,
+    Scoped,
 };
 use crate::error::{LostError, ReleaseError};
 use crate::key::Key;
@@ -96,6 +97,33 @@ impl LockGuard {
     #[must_use]
     pub fn handle(&self) -> LockHandle {
         LockHandle { view: HoldView::of(&self.hold) }
+    }
+
+    /// Of a permit its number, from 0: nobody else who holds one of the key has the same. 0 in
+    /// other modes.
+    #[must_use]
+    pub fn slot(&self) -> u32 {
+        HoldView::of(&self.hold).slot()
+    }
+
+    /// Shares the key from now on with all others who do, without giving it up in between: those
+    /// who wait to share it are let in, up to the first who wants it alone. There is no way back
+    /// but a new acquire. Does nothing for a guard that shares it already.
+    ///
+    /// The guard must not be used to write from the first poll on: others may read as soon as the
+    /// store was asked. A store that does not answer is asked again until the hold is lost.
+    ///
+    /// # Errors
+    ///
+    /// [`DowngradeError::Lost`] when the hold is lost before it is shared. The others are told
+    /// before anything is sent: the store has no readers, the guard is a permit, or it was
+    /// [re-entered](LockScope) by one that is still there.
+    ///
+    /// # Cancel safety
+    ///
+    /// See [`Downgrade`].
+    pub fn downgrade(&self) -> Downgrade {
+        Downgrade::new(HoldView::of(&self.hold))
     }
 
     /// Runs a future under this guard. An acquire of the key inside it re-enters the hold, and so

@@ -22,9 +22,11 @@ use super::cell::{Hold, HoldView};
 use super::lost::Lost;
 use super::observe::OpenSpan;
 use super::shared::Shared;
-use crate::backend::NotReplicated;
-use crate::backend::Replicas;
+use crate::backend::Mode;
+use crate::error::{AcquireError, NotReplicatedError};
 use crate::key::Key;
+use crate::options::LockOptions;
+use crate::rejection::Rejection;
 use crate::token::FencingToken;
 
 tokio::task_local! {
@@ -45,7 +47,9 @@ tokio::task_local! {
 /// is renewed for as long as any of its guards is there. One that asks for more
 /// [`replicas`](crate::LockOptions::replicas) than acknowledged the hold's grant is refused at
 /// once, with [`NotReplicated`](crate::AcquireError::NotReplicated): ask for them where the hold is
-/// made.
+/// made. So is one that wants the key alone under a hold that shares it, with
+/// [`Rejection::Upgrade`]: it would wait for its own caller. Under a hold that has the key alone,
+/// everything can be had.
 ///
 /// A spawned task is outside unless it is given the scope:
 ///
@@ -104,8 +108,8 @@ pub(super) enum Reentry {
     Entered(Hold),
     /// Another call under the same guard has its turn.
     Busy(Door),
-    /// Fewer replicas acknowledged the grant of the hold than are asked for.
-    Refused(NotReplicated),
+    /// The hold has less than is asked for, and never gets more.
+    Refused(AcquireError),
 }
 
 /// The turn of one guard; made when something is called under it.
@@ -134,19 +138,19 @@ impl LockScope {
     }
 
     /// Re-enters the nearest hold on `key` that the running code is called under, if its guard is
-    /// still there and the hold is good, and has as many `replicas` as are asked for.
+    /// still there and the hold is good, and has the mode and the replicas that are asked for.
     pub(super) fn reenter(
         shared: &Arc<Shared>,
         key: &Key,
-        replicas: Option<Replicas>,
+        asked: &LockOptions,
         now: Instant,
     ) -> Reentry {
         let find = |scope: &Self| scope.links().find_map(|link| link.door(shared, key, now));
         loop {
             let Ok(Some(door)) = CURRENT.try_with(find) else { return Reentry::Stranger };
             // Before its turn: the wait for that would be in vain.
-            if let Some(found) = replicas.and_then(|wanted| door.lacks(wanted)) {
-                return Reentry::Refused(found);
+            if let Some(error) = door.refusal(asked) {
+                return Reentry::Refused(error);
             }
             match door.turn.clone().try_acquire_owned() {
                 Ok(permit) => match door.enter(permit, now) {
@@ -202,8 +206,22 @@ impl Door {
         self.view.token()
     }
 
-    fn lacks(&self, wanted: Replicas) -> Option<NotReplicated> {
-        self.view.cell.cohort().lacks(self.view.token, wanted)
+    /// Why one who asks for this cannot re-enter the hold, and need not wait for it to end.
+    fn refusal(&self, asked: &LockOptions) -> Option<AcquireError> {
+        let HoldView { cell, token } = &self.view;
+        let (key, cohort) = (cell.key(), cell.cohort());
+        match (cohort.mode_of(*token)?, asked.mode) {
+            (Mode::Permit { of: in_use }, Mode::Permit { of: given }) if in_use != given => {
+                return Some(Rejection::OtherLimit { key: key.clone(), given, in_use }.into());
+            }
+            (held, asked) if !held.covers(asked) => {
+                return Some(Rejection::Upgrade { key: key.clone(), held, asked }.into());
+            }
+            _ => {}
+        }
+        let not_replicated = cohort.lacks(*token, asked.replicas?)?;
+        let key = key.clone();
+        Some(NotReplicatedError { key, not_replicated, is_reentry: true }.into())
     }
 
     /// Resolves when the hold is lost.

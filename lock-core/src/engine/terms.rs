@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::backend::{
-    Capabilities, DURATION_MAX, Mode, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas, Terms,
+    Capabilities, DURATION_MAX, Mode, PERMITS_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas,
+    Terms,
 };
 use crate::key::Key;
 use crate::options::{LockOptions, NAME_BYTES_MAX, RETRIES_MAX};
@@ -37,6 +38,11 @@ pub(crate) fn check(
     };
     if let Some(option) = unserved {
         return Err(Rejection::Unsupported { key: key.clone(), option });
+    }
+    if let Mode::Permit { of: given } = options.mode
+        && !(1..=PERMITS_MAX).contains(&given)
+    {
+        return Err(Rejection::Permits { key: key.clone(), given, max: PERMITS_MAX });
     }
     let lease_max = lease_max.min(DURATION_MAX);
     if options.lease < lease_min || options.lease > lease_max {
@@ -104,7 +110,7 @@ mod tests {
     fn every_bound_is_refused_by_name_with_the_key_and_the_limit() {
         let key = Key::new("order:42").unwrap();
         let day = DURATION_MAX + Duration::from_nanos(1);
-        let capabilities = Capabilities { replicas: true, ..Capabilities::none() };
+        let capabilities = Capabilities { replicas: true, permits: true, ..Capabilities::none() };
         let cases = [
             (LockOptions::new().with_lease(Duration::ZERO), "lease"),
             (LockOptions::new().with_lease(Duration::from_millis(9)), "lease"),
@@ -118,6 +124,8 @@ mod tests {
                 LockOptions::new().with_replicas(REPLICAS_MAX + 1, Duration::from_millis(9)),
                 "replicas",
             ),
+            (LockOptions::new().permits(0), "0 permits"),
+            (LockOptions::new().permits(PERMITS_MAX + 1), "1 to 1024"),
             (LockOptions::new().with_replicas(1, Duration::ZERO), "replicas"),
             (LockOptions::new().with_replicas(1, Duration::from_micros(999)), "replicas"),
             (LockOptions::new().with_replicas(1, Duration::from_millis(1_001)), "replicas"),

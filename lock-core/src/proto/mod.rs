@@ -37,8 +37,8 @@ pub(crate) use backoff::{FAULT_PAUSES, PROBE_PAUSES, retry_pause};
 #[cfg(feature = "redis")]
 pub(crate) use backoff::{RECONNECT_PAUSES, REDIRECT_PAUSES};
 pub(crate) use cohort::{
-    Ask, Changes, Cohort, Counters, Effects, Entry, Event, Overload, ReleaseAnswer, SeatId, Step,
-    Verdict,
+    Ask, Changes, Cohort, Counters, Effects, Entry, Event, NotDowngraded, Overload, ReleaseAnswer,
+    SeatId, Step, Verdict,
 };
 #[cfg(feature = "test-util")]
 pub(crate) use lease::margin;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::key::Key;
+use crate::mode::Mode;
 use crate::token::FencingToken;
 
 /// A key that is held, waited for, or being asked for in this client at this moment.
@@ -28,6 +29,8 @@ pub struct BusyKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BusyHold {
+    /// How it holds the key.
+    pub mode: Mode,
     /// Its token.
     pub token: FencingToken,
     /// The time since it was granted.

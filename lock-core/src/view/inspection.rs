@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::backend::Mode;
+use crate::mode::Mode;
 use crate::token::FencingToken;
 
 /// Who holds a key and who waits, as the store saw it when asked.

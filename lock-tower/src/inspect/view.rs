@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lock_core::{BusyKey, Holder, Inspection, Key, MemberHealth, MemberState, Mode, Quantiles, Waiter};
+use lock_core::{
+    BusyKey, Holder, Inspection, Key, MemberHealth, MemberState, Quantiles, Waiter,
+};
 use serde_json::{Value, json};
 
 use super::inspector::Desk;
@@ -66,28 +68,18 @@ fn quantiles(seen: Quantiles) -> Value {
 pub(super) fn inspection(key: &Key, seen: &Inspection) -> Value {
     let holder = |holder: &Holder| {
         json!({
-            "mode": mode(holder.mode),
+            "mode": holder.mode.to_string(),
             "claim": holder.claim,
             "token": holder.token.map(|token| token.to_string()),
             "lease_left_ms": holder.lease_left.map(ms),
             "about": holder.about,
         })
     };
-    let waiter = |waiter: &Waiter| json!({ "mode": mode(waiter.mode), "claim": waiter.claim, "about": waiter.about });
+    let waiter = |waiter: &Waiter| json!({ "mode": waiter.mode.to_string(), "claim": waiter.claim, "about": waiter.about });
     let holders: Vec<_> = seen.holders.iter().map(holder).collect();
     let waiters: Vec<_> = seen.waiters.iter().map(waiter).collect();
     let members: Vec<_> = seen.members.iter().map(member).collect();
     json!({ "key": key.as_str(), "holders": holders, "waiters": waiters, "members": members })
-}
-
-/// What the page calls a mode.
-fn mode(mode: Mode) -> String {
-    match mode {
-        Mode::Exclusive => "exclusive".to_owned(),
-        Mode::Shared => "shared".to_owned(),
-        Mode::Permit { of } => format!("permit of {of}"),
-        _ => "other".to_owned(),
-    }
 }
 
 /// One member of a quorum.

@@ -5,10 +5,8 @@ use super::*;
 impl<W, R> Cohort<W, R> {
     /// What stands before the `nth` waiter of the line, 0 for its head.
     fn before(&self, nth: usize, now: Instant) -> Ahead {
-        let claims = match &self.place {
-            Place::Asking(_) => self.ahead().unwrap_or(0),
-            _ => 0,
-        };
+        let is_asking = self.places().any(|place| matches!(place, Place::Asking(_)));
+        let claims = if is_asking { self.ahead().unwrap_or(0) } else { 0 };
         let counted =
             self.answered_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         Ahead { here: nth + 1, claims, counted }

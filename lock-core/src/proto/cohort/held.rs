@@ -1,7 +1,7 @@
 //! Granting, handing on, releasing, losing.
 
 use super::*;
-use crate::backend::{Grant, Mode, NotReplicated, Renewal};
+use crate::backend::{Grant, NotReplicated, Renewal};
 
 /// More tokens are asked for when fewer are left than would serve each waiter so often. So many are
 /// used up while the store answers.
@@ -25,28 +25,23 @@ pub(super) enum Idle {
 }
 
 impl<R> Held<R> {
-    /// Gives the claim to one more, for whom it [has room](Self::has_room).
-    pub(super) fn hold<W>(
-        &mut self,
-        more: &mut Option<Box<More<W>>>,
-        token: u64,
-        ask: &Ask,
-        now: Instant,
-    ) {
+    /// Gives the claim to one more, for whom it [has room](Self::has_room). A further reader is
+    /// the caller's to keep.
+    pub(super) fn hold(&mut self, token: u64, ask: &Ask, now: Instant) -> Option<Holder> {
+        self.linger =
+            (!ask.linger.is_zero()).then(|| Box::new(Linger { time: ask.linger, until: None }));
         let until = ask.hold_limit.map(|limit| now + limit);
         let holder = Holder { token, since: now, until, guards: 1 };
         if self.holder.is_some() {
-            more.get_or_insert_default().readers.push(holder);
-        } else {
-            self.holder = Some(holder);
+            return Some(holder);
         }
-        self.linger =
-            (!ask.linger.is_zero()).then(|| Box::new(Linger { time: ask.linger, until: None }));
+        self.holder = Some(holder);
+        None
     }
 
     /// Whether one more may hold it: any number of readers, one writer.
     pub(super) fn has_room(&self) -> bool {
-        self.is_shared || self.holder.is_none()
+        self.mode == Mode::Shared || self.holder.is_none()
     }
 
     /// Pokes the driver for a renewal before the tokens run out. The waiters in `line` need one
@@ -69,6 +64,13 @@ impl<R> Held<R> {
         if left < low {
             self.renew_now = true;
             fx.poke = true;
+        }
+    }
+
+    /// A downgrade that was not answered is asked for again.
+    fn try_again(&mut self) {
+        if self.downgrade == Downgrade::Asked {
+            (self.downgrade, self.renew_now) = (Downgrade::Due, true);
         }
     }
 
@@ -96,7 +98,7 @@ impl<R> Held<R> {
     /// many replicas acknowledged. All are fixed when it is opened.
     pub(super) fn suits(&self, ask: &Ask) -> bool {
         let Terms { lease, mode, replicas, .. } = ask.terms;
-        self.is_shared == (mode == Mode::Shared)
+        self.mode == mode
             && self.lease >= lease
             && replicas.is_none_or(|it| it.is_met_by(self.replicas()))
     }
@@ -122,49 +124,15 @@ impl<R> Held<R> {
 }
 
 impl<W, R> Cohort<W, R> {
-    /// The guards that hold the lock here.
-    pub(super) fn holders(&self) -> impl Iterator<Item = &Holder> {
-        let first = match &self.place {
-            Place::Held(held) => held.holder.as_ref(),
-            _ => None,
-        };
-        first.into_iter().chain(self.more.iter().flat_map(|more| &more.readers))
-    }
-
-    pub(super) fn holder_of(&self, token: u64) -> Option<&Holder> {
-        self.holders().find(|holder| holder.token == token)
-    }
-
-    fn holder_mut(&mut self, token: u64) -> Option<&mut Holder> {
-        let first = match &mut self.place {
-            Place::Held(held) => held.holder.as_mut(),
-            _ => None,
-        };
-        let others = self.more.iter_mut().flat_map(|more| &mut more.readers);
-        first.into_iter().chain(others).find(|holder| holder.token == token)
-    }
-
-    /// Takes one of those who hold it out.
-    pub(super) fn take_holder(&mut self, token: u64) -> Option<Holder> {
-        let Place::Held(held) = &mut self.place else { return None };
-        let readers = self.more.as_mut().map(|more| &mut more.readers);
-        if held.holder.as_ref().is_some_and(|holder| holder.token == token) {
-            return std::mem::replace(&mut held.holder, readers.and_then(Vec::pop));
-        }
-        let readers = readers?;
-        let at = readers.iter().position(|holder| holder.token == token)?;
-        Some(readers.swap_remove(at))
-    }
-
     /// Whether the claim is granted, and one more may hold it.
-    pub(super) fn has_room(&self) -> bool {
-        matches!(&self.place, Place::Held(held) if held.has_room())
+    pub(super) fn has_room(&self, lane: usize) -> bool {
+        self.held_in(lane).is_some_and(Held::has_room)
     }
 
     /// What to do with a claim that has room. One that somebody holds is not given back before
     /// they are gone.
-    pub(super) fn idle(&self, now: Instant) -> Idle {
-        let Place::Held(held) = &self.place else { return Idle::Withdraw };
+    pub(super) fn idle(&self, lane: usize, now: Instant) -> Idle {
+        let Some(held) = self.held_in(lane) else { return Idle::Withdraw };
         if held.over || !held.clock.is_valid(now) || held.revoke_requested || held.is_used_up() {
             return Idle::Withdraw;
         }
@@ -183,10 +151,10 @@ impl<W, R> Cohort<W, R> {
 
     /// Grants the idle claim to the head of the line. Only after [`Idle::Pass`], or for a claim
     /// that was granted or refilled this moment: then its lease is what the store has to give.
-    pub(super) fn grant_head(&mut self, now: Instant, fx: &mut Effects<W, R>) -> bool {
+    pub(super) fn grant_head(&mut self, lane: usize, now: Instant, fx: &mut Effects<W, R>) -> bool {
         let first = self.line.head();
         let Some(id) = self.head_in_time(now, fx) else { return false };
-        let Place::Held(held) = &mut self.place else { return false };
+        let Some(held) = held_at(&mut self.place, &mut self.more, lane) else { return false };
         let Some(Seat { ask, .. }) = self.line.get(id) else { return false };
         let has_moved = first != Some(id);
         if !held.suits(ask) || (has_moved && held.is_stale_for(ask, now)) {
@@ -201,9 +169,9 @@ impl<W, R> Cohort<W, R> {
             fx.reply = Some((reply, ReleaseAnswer::Released));
         }
         self.line.leave(id);
-        let line = self.line.len();
+        let (line, mut further) = (self.line.len(), None);
         if let Some(seat) = self.line.get_mut(id) {
-            held.hold(&mut self.more, token, &seat.ask, now);
+            further = held.hold(token, &seat.ask, now);
             let over = SeatState::Over(Verdict::Granted(token));
             if let SeatState::Waiting(waker) = std::mem::replace(&mut seat.state, over) {
                 fx.wake_more.extend(fx.wake.replace(waker));
@@ -216,6 +184,11 @@ impl<W, R> Cohort<W, R> {
                 None => {}
             }
         }
+        if let Some(reader) = further {
+            self.more().readers.push(reader);
+        }
+        // Another claim may have asked for it.
+        fx.poke |= self.opened() > 1 && self.asking_before(usize::MAX) > self.line.len();
         self.acquired += 1;
         fx.changes.granted += 1;
         self.refuse_those_in_vain(now, fx);
@@ -224,9 +197,12 @@ impl<W, R> Cohort<W, R> {
 
     /// Hands the claim on inside this process if the rules allow: to one writer, or to all readers
     /// at the head of the line. Whether it was.
-    pub(super) fn pass(&mut self, now: Instant, fx: &mut Effects<W, R>) -> bool {
+    pub(super) fn pass(&mut self, lane: usize, now: Instant, fx: &mut Effects<W, R>) -> bool {
         let mut some = false;
-        while self.has_room() && self.idle(now) == Idle::Pass && self.hand_on(now, fx) {
+        while self.has_room(lane)
+            && self.idle(lane, now) == Idle::Pass
+            && self.hand_on(lane, now, fx)
+        {
             some = true;
         }
         some
@@ -234,18 +210,19 @@ impl<W, R> Cohort<W, R> {
 
     /// The same right after a refill. With a store that takes half of the lease for its answer
     /// there is never more of it, and who waits is given that.
-    fn pass_refilled(&mut self, now: Instant, fx: &mut Effects<W, R>) -> bool {
-        let first = matches!(self.idle(now), Idle::Pass | Idle::Refill) && self.hand_on(now, fx);
-        self.pass(now, fx) || first
+    fn pass_refilled(&mut self, lane: usize, now: Instant, fx: &mut Effects<W, R>) -> bool {
+        let may = matches!(self.idle(lane, now), Idle::Pass | Idle::Refill);
+        let first = may && self.hand_on(lane, now, fx);
+        self.pass(lane, now, fx) || first
     }
 
-    fn hand_on(&mut self, now: Instant, fx: &mut Effects<W, R>) -> bool {
-        if !self.grant_head(now, fx) {
+    fn hand_on(&mut self, lane: usize, now: Instant, fx: &mut Effects<W, R>) -> bool {
+        if !self.grant_head(lane, now, fx) {
             return false;
         }
         self.count().handoffs_local += 1;
         fx.changes.handed_on = Some(HandOff::Local);
-        if let Place::Held(held) = &mut self.place
+        if let Some(held) = self.held_in_mut(lane)
             && held.wanted.is_some()
         {
             held.handed_off += 1;
@@ -266,8 +243,8 @@ impl<W, R> Cohort<W, R> {
     /// gets them: they acknowledge a grant, and a re-entry is none. A hold that was made without
     /// them gave none any time.
     pub(crate) fn lacks(&self, token: u64, wanted: Replicas) -> Option<NotReplicated> {
-        let Place::Held(held) = &self.place else { return None };
-        if self.holder_of(token).is_none() || wanted.is_met_by(held.replicas()) {
+        let (held, _) = self.hold_of(token)?;
+        if wanted.is_met_by(held.replicas()) {
             return None;
         }
         let (acknowledged, timeout) =
@@ -296,22 +273,22 @@ impl<W, R> Cohort<W, R> {
         fx: &mut Effects<W, R>,
     ) -> Option<ReleaseAnswer> {
         let good = self.held_until(token, now).is_some();
-        if !good {
-            if self.holder_of(token).is_some() {
+        let Some(lane) = self.lane_of(token).filter(|_| good) else {
+            if self.lane_of(token).is_some() {
                 // The lease is over, and the driver has not come round to say so.
                 self.expire_hold(now, fx);
             }
             self.forget_lost(token);
             return Some(ReleaseAnswer::NotHeld);
-        }
+        };
         if let Some(holder) = self.holder_mut(token).filter(|holder| holder.guards > 1) {
             holder.guards -= 1;
             fx.changes.goes_on = true;
             return Some(ReleaseAnswer::Released);
         }
         self.answered_at = Some(now);
-        let ended = self.take_holder(token).map(|holder| holder.ended(now, None));
-        if self.holder().is_some() {
+        let ended = self.take_holder(lane, token).map(|holder| holder.ended(now, None));
+        if self.held_in(lane).is_some_and(|held| held.holder.is_some()) {
             // Other readers hold it still, and who waits for it waits for them.
             fx.changes.ended.extend(ended);
             self.forget_watchers(token);
@@ -321,30 +298,54 @@ impl<W, R> Cohort<W, R> {
             admission.released(held_for);
         }
         fx.changes.ended.extend(ended);
-        if let Place::Held(Held { linger: Some(linger), .. }) = &mut self.place {
+        if let Some(Held { linger: Some(linger), .. }) = self.held_in_mut(lane) {
             linger.until = Some(now + linger.time);
         }
         self.forget_watchers(token);
-        if self.pass(now, fx) {
+        if self.pass(lane, now, fx) {
             // The claim had a holder, so no earlier release waits for its withdrawal.
             return Some(ReleaseAnswer::Released);
         }
-        if let Some(admission) = self.admission.as_mut().filter(|_| self.line.is_empty()) {
+        let is_idle = self.line.is_empty() && self.holder().is_none();
+        if let Some(admission) = self.admission.as_mut().filter(|_| is_idle) {
             admission.idle(now);
         }
         fx.poke = true;
-        if self.idle(now) != Idle::Withdraw {
+        if self.idle(lane, now) != Idle::Withdraw {
             return Some(ReleaseAnswer::Released);
         }
-        if let Place::Held(held) = &mut self.place {
+        if let Some(held) = self.held_in_mut(lane) {
             held.reply = reply();
         }
         None
     }
 
+    /// The writer that holds the lock under `token` wants to share it from now on. The driver is
+    /// to be poked for it; whether that [is so](Self::mode_of), it learns by
+    /// [`watch`](Self::watch).
+    pub(crate) fn downgrade(&mut self, token: u64) -> Result<(), NotDowngraded> {
+        let (mode, guards) = match self.hold_of(token) {
+            Some((held, holder)) => (held.mode, holder.guards),
+            None => return Err(NotDowngraded::Lost),
+        };
+        match mode {
+            Mode::Shared => return Ok(()),
+            Mode::Permit { .. } => return Err(NotDowngraded::Permit),
+            Mode::Exclusive if guards > 1 => return Err(NotDowngraded::Reentered),
+            Mode::Exclusive => {}
+        }
+        if let Place::Held(held) = &mut self.place
+            && held.downgrade == Downgrade::No
+        {
+            (held.downgrade, held.renew_now, held.has_failed) = (Downgrade::Due, true, false);
+        }
+        Ok(())
+    }
+
     /// The claim was granted; it was asked for at `sent`.
     pub(super) fn granted(
         &mut self,
+        lane: usize,
         terms: &Terms,
         sent: Instant,
         grant: Grant,
@@ -356,10 +357,12 @@ impl<W, R> Cohort<W, R> {
             self.count().handoffs_remote += 1;
             fx.changes.handed_on = Some(HandOff::Remote);
         }
-        self.place = Place::Held(Held {
+        let held = Held {
             lease: terms.lease,
             replicas: terms.replicas.map(Box::new),
-            is_shared: terms.mode == Mode::Shared,
+            mode: terms.mode,
+            slot: grant.slot,
+            downgrade: Downgrade::No,
             clock,
             tokens: grant.tokens,
             renew_now: false,
@@ -375,39 +378,52 @@ impl<W, R> Cohort<W, R> {
             linger: None,
             reply: None,
             over: !clock.is_valid(now),
-        });
-        if clock.is_valid(now) && self.grant_head(now, fx) {
-            self.pass(now, fx);
-            let busy = Verdict::TimedOut(self.blocked_by());
-            self.fail_tries(&busy, fx);
+        };
+        self.put(lane, Place::Held(held));
+        if clock.is_valid(now) && self.grant_head(lane, now, fx) {
+            self.pass(lane, now, fx);
+            if self.is_full_for(terms.mode) {
+                let busy = Verdict::TimedOut(self.blocked_by());
+                self.fail_tries(&busy, fx);
+            }
         }
     }
 
     /// The claim is renewed from now on, until that was answered.
-    pub(crate) fn renewing(&mut self, now: Instant) {
-        if let Place::Held(held) = &mut self.place {
+    pub(crate) fn renewing(&mut self, lane: usize, now: Instant) {
+        if let Some(held) = self.held_in_mut(lane) {
             held.clock.renewal_begins(now);
             held.renewing = true;
+            if held.downgrade == Downgrade::Due {
+                held.downgrade = Downgrade::Asked;
+            }
         }
     }
 
     /// A renewal that was sent at `sent` was answered, or not.
     pub(crate) fn renewed(
         &mut self,
+        lane: usize,
         sent: Instant,
         answer: Result<Renewal, Fault>,
         now: Instant,
         fx: &mut Effects<W, R>,
     ) {
         let moved = answer.as_ref().is_err_and(|fault| self.has_moved(fault));
-        let Place::Held(held) = &mut self.place else { return };
-        (held.renew_now, held.renewing) = (false, false);
+        let Some(held) = held_at(&mut self.place, &mut self.more, lane) else { return };
+        // One that was asked for meanwhile is not answered by this.
+        held.renew_now = held.downgrade == Downgrade::Due;
+        held.renewing = false;
         let refilled = std::mem::take(&mut held.refilling);
+        let asked = held.downgrade == Downgrade::Asked;
         match answer {
             Ok(Renewal::Held(grant)) => {
                 self.trouble = None;
                 self.answered_at = Some(now);
                 self.renewals += 1;
+                if asked {
+                    (held.mode, held.downgrade) = (Mode::Shared, Downgrade::No);
+                }
                 held.has_failed = false;
                 held.unconfirmed = false;
                 if held.over || !held.clock.is_valid(now) {
@@ -424,32 +440,64 @@ impl<W, R> Cohort<W, R> {
                     (false, _) => held.wanted = None,
                     (true, Some(_)) => {}
                 }
-                self.learn_revoke(grant.revoke_requested, fx);
-                if self.has_room() {
+                self.learn_revoke(lane, grant.revoke_requested, fx);
+                if asked {
+                    self.tell_holders(lane, Event::Downgraded, fx);
+                }
+                if self.has_room(lane) {
                     // One that was sent before may have been long on its way: it is asked once more.
                     if refilled {
-                        self.pass_refilled(now, fx)
+                        self.pass_refilled(lane, now, fx)
                     } else {
-                        self.pass(now, fx)
+                        self.pass(lane, now, fx)
                     };
                 }
             }
             Ok(Renewal::Lost) => {
-                self.lose(LossReason::Taken, now, fx);
-                if let Place::Held(held) = &mut self.place {
+                self.lose(lane, LossReason::Taken, now, fx);
+                if let Some(held) = self.held_in_mut(lane) {
                     held.over = true;
                 }
             }
             Err(fault) if moved => {
+                held.try_again();
                 held.elsewhere();
                 self.trouble = Some(Box::new(fault));
             }
             Err(fault) => {
+                held.try_again();
                 held.clock.renewal_failed(now);
                 held.has_failed = true;
                 self.trouble = Some(Box::new(fault));
-                self.tell_failing(fx);
+                self.tell_holders(lane, Event::RenewalFailing, fx);
             }
         }
+    }
+}
+
+/// Why a hold is not going to be shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotDowngraded {
+    /// It is over.
+    Lost,
+    /// It is a permit.
+    Permit,
+    /// Others that were called under it count on having the key alone.
+    Reentered,
+}
+
+/// The granted claim of a lane, of a cohort whose other fields are in use.
+fn held_at<'a, W, R>(
+    first: &'a mut Place<R>,
+    more: &'a mut Option<Box<More<W, R>>>,
+    lane: usize,
+) -> Option<&'a mut Held<R>> {
+    let place = match lane.checked_sub(1) {
+        None => first,
+        Some(at) => more.as_mut()?.lanes.get_mut(at)?,
+    };
+    match place {
+        Place::Held(held) => Some(held),
+        _ => None,
     }
 }

@@ -1,6 +1,11 @@
-//! The waiters of one process for one key, and the one claim that talks to the store for them.
+//! The waiters of one process for one key, and the claims that talk to the store for them.
 //!
-//! The machine, as [`Place`] has it:
+//! A claim has a *lane*. A key has one, whose claim serves all who want the key alone, one after
+//! the other, or all who share it, together. Of permits a process has a lane for each that it wants
+//! at the same time. All lanes have one line. Claims of two modes are not open at once: the earlier
+//! ones are given back first.
+//!
+//! The machine of a lane, as [`Place`] has it:
 //!
 //! - `Vacant`: no claim. With somebody in line, [`Step::Open`] opens one.
 //! - `Asking`: a claim is open and not granted. The store is asked again when it pushed
@@ -20,6 +25,7 @@
 mod admit;
 mod changes;
 mod held;
+mod lanes;
 mod seats;
 mod step;
 #[cfg(test)]
@@ -33,12 +39,13 @@ use super::admission::{Admission, Ahead};
 use super::lease::LeaseClock;
 use super::line::Line;
 pub(crate) use super::line::SeatId;
-use crate::backend::{Fault, Replicas, Terms};
+use crate::backend::{Fault, Mode, Replicas, Terms};
 use crate::proto::{BlockedBy, LossReason};
 use crate::token::TokenBlock;
 use crate::view::Quantiles;
 pub(crate) use changes::Changes;
 use changes::{Ended, HandOff};
+pub(crate) use held::NotDowngraded;
 pub(crate) use told::Event;
 
 /// What one waiter asks for.
@@ -97,6 +104,8 @@ pub(crate) enum Verdict {
     TimedOut(BlockedBy),
     Refused(Overload),
     Unavailable(Fault),
+    /// Permits of the key are in use under this other limit.
+    OtherLimit(u32),
     Closed,
 }
 
@@ -117,13 +126,15 @@ pub(crate) enum Step<R> {
     Attempt,
     /// Renew the granted claim.
     Renew,
+    /// Make the granted claim a reader's, which renews it.
+    Downgrade,
     /// Withdraw the open claim, in the background of whatever comes next, and answer.
     Leave { reply: Option<R>, lease: Duration },
     /// Drop the open claim: the store knows nothing of it.
     Forget,
     /// Wait for an answer, a poke, or this instant; and where it is to `listen`, for a push.
     Wait { until: Option<Instant>, listen: bool },
-    /// Nothing is left to do: take the cohort off the registry.
+    /// Nothing is left to do: if so for all lanes, take the cohort off the registry.
     Stop,
 }
 
@@ -213,8 +224,10 @@ struct Held<R> {
     spent: bool,
     /// Somebody asked for the key: once the hold is over, the claim is given back.
     revoke_requested: bool,
-    /// Readers hold it, any number of them.
-    is_shared: bool,
+    mode: Mode,
+    /// Of permits, the number of this one.
+    slot: u32,
+    downgrade: Downgrade,
     /// A renewal is due now, for tokens or to learn who waits.
     renew_now: bool,
     /// A renewal is under way.
@@ -239,6 +252,16 @@ struct Held<R> {
     over: bool,
 }
 
+/// Whether a writer becomes a reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Downgrade {
+    No,
+    /// The next renewal is to say so.
+    Due,
+    /// The renewal under way does.
+    Asked,
+}
+
 /// The last hold is to be followed by another one.
 #[derive(Debug)]
 struct Linger {
@@ -259,6 +282,7 @@ struct Holder {
 #[derive(Debug)]
 struct LostHold {
     token: u64,
+    slot: u32,
     reason: LossReason,
     guards: u32,
 }
@@ -273,12 +297,13 @@ impl Holder {
 ///
 /// A waiter calls [`enter`](Self::enter), then [`poll`](Self::poll) until it has a verdict, or
 /// [`cancel`](Self::cancel). A guard calls [`release`](Self::release). The driver calls
-/// [`step`](Self::step), does what that says, and reports by [`attempted`](Self::attempted),
-/// [`renewed`](Self::renewed) or [`changed`](Self::changed); then it asks for the next step. Before
-/// it sends a renewal it calls [`renewing`](Self::renewing).
+/// [`step`](Self::step) for each of the [`lanes`](Self::lanes), does what that says, and reports by
+/// [`attempted`](Self::attempted), [`renewed`](Self::renewed) or [`changed`](Self::changed); then it
+/// asks for the next step. Before it sends a renewal it calls [`renewing`](Self::renewing).
 #[derive(Debug)]
 pub(crate) struct Cohort<W, R> {
     line: Line<Seat<W>>,
+    /// The first lane; the others are in [`More`].
     place: Place<R>,
     /// No deadline in the line is earlier than this.
     earliest: Option<Instant>,
@@ -291,7 +316,7 @@ pub(crate) struct Cohort<W, R> {
     acquired: u64,
     renewals: u64,
     /// Not there for most keys, so that many can be held at once.
-    more: Option<Box<More<W>>>,
+    more: Option<Box<More<W, R>>>,
     has_driver: bool,
     retired: bool,
     closed: bool,
@@ -299,7 +324,9 @@ pub(crate) struct Cohort<W, R> {
 
 /// What most keys never need: they are free when they are asked for, and released by their holder.
 #[derive(Debug)]
-struct More<W> {
+struct More<W, R> {
+    /// Lanes beside the first, the last of which has a claim.
+    lanes: Vec<Place<R>>,
     /// Claims ahead of ours at the last answer.
     ahead: Option<Option<u32>>,
     /// How often in a row the store did not answer.
@@ -317,9 +344,10 @@ struct More<W> {
     counters: Counters,
 }
 
-impl<W> Default for More<W> {
+impl<W, R> Default for More<W, R> {
     fn default() -> Self {
         Self {
+            lanes: Vec::new(),
             ahead: None,
             failures: 0,
             ask_not_before: None,
@@ -355,7 +383,7 @@ impl<W, R> Cohort<W, R> {
         Counters { acquired: self.acquired, renewals: self.renewals, ..counters }
     }
 
-    fn more(&mut self) -> &mut More<W> {
+    fn more(&mut self) -> &mut More<W, R> {
         self.more.get_or_insert_default()
     }
 
@@ -387,7 +415,7 @@ impl<W, R> Cohort<W, R> {
     where
         W: Clone,
     {
-        if matches!(&self.place, Place::Held(held) if held.renewing) {
+        if self.held().any(|held| held.renewing) {
             return None;
         }
         match &self.line.get(self.line.head()?)?.state {
@@ -419,27 +447,45 @@ impl<W, R> Cohort<W, R> {
         self.line.is_empty() && self.holder().is_none()
     }
 
-    /// The token of the guard that holds the lock here; of several readers that of one.
+    /// The token of the guard that holds the lock here; of several, that of one.
     pub(crate) fn holder(&self) -> Option<u64> {
-        match &self.place {
-            Place::Held(held) => held.holder.as_ref().map(|holder| holder.token),
-            _ => None,
-        }
+        self.holders().next().map(|holder| holder.token)
     }
 
-    /// The guards that hold the lock here: their tokens, since when, and until when that is good.
-    pub(crate) fn holds(&self, now: Instant) -> Vec<(u64, Instant, Instant)> {
-        let holds = self.holders().map(|holder| (holder.token, holder.since));
-        let good = |(token, since)| Some((token, since, self.held_until(token, now)?));
-        holds.filter_map(good).collect()
+    /// The guards that hold the lock here: their tokens and modes, since when, and until when that
+    /// is good.
+    pub(crate) fn holds(&self, now: Instant) -> Vec<(u64, Mode, Instant, Instant)> {
+        let good = |holder: &Holder| {
+            let (held, _) = self.hold_of(holder.token)?;
+            Some((holder.token, held.mode, holder.since, self.held_until(holder.token, now)?))
+        };
+        self.holders().filter_map(good).collect()
     }
 
     /// Until when the hold under `token` is good, if it is.
     pub(crate) fn held_until(&self, token: u64, now: Instant) -> Option<Instant> {
-        let Place::Held(held) = &self.place else { return None };
-        let holder = self.holder_of(token)?;
+        let (held, holder) = self.hold_of(token)?;
         let end =
             holder.until.map_or(held.clock.valid_until(), |at| at.min(held.clock.valid_until()));
         (!held.over && now < end).then_some(end)
+    }
+
+    /// How the hold under `token` may be used until its end: a writer that is to become a reader
+    /// is one.
+    pub(crate) fn mode_of(&self, token: u64) -> Option<Mode> {
+        let (held, _) = self.hold_of(token)?;
+        Some(if held.downgrade == Downgrade::No { held.mode } else { Mode::Shared })
+    }
+
+    /// Whether the hold under `token` shares the key at the store, until its end.
+    pub(crate) fn is_shared(&self, token: u64) -> Option<bool> {
+        self.hold_of(token).map(|(held, _)| held.mode == Mode::Shared)
+    }
+
+    /// Of a permit its number, until its guards are gone; 0 in other modes.
+    pub(crate) fn slot_of(&self, token: u64) -> u32 {
+        let lost = self.more.iter().flat_map(|more| &more.lost).find(|lost| lost.token == token);
+        let held = || self.hold_of(token).map(|(held, _)| held.slot);
+        lost.map(|lost| lost.slot).or_else(held).unwrap_or(0)
     }
 }

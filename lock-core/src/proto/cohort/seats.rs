@@ -50,7 +50,9 @@ impl<W, R> Cohort<W, R> {
             // So that the release need not wait for one.
             held.ask_for_tokens(self.line.len(), &ask, fx);
         }
-        fx.poke |= self.has_room() || matches!(self.place, Place::Vacant);
+        // Of permits, one more may be free.
+        let is_permit = matches!(ask.terms.mode, Mode::Permit { .. });
+        fx.poke |= is_permit || self.has_room(0) || matches!(self.place, Place::Vacant);
         if !std::mem::replace(&mut self.has_driver, true) {
             fx.spawn = true;
         }
@@ -62,17 +64,18 @@ impl<W, R> Cohort<W, R> {
         if ask.terms.queues {
             return None;
         }
-        match &self.place {
-            Place::Held(Held { holder: Some(_), .. }) => Some(self.blocked_by()),
+        let is_free = || !self.is_full_for(ask.terms.mode);
+        let is_blocked = match &self.place {
+            Place::Held(Held { holder: Some(_), mode, .. }) => {
+                *mode != ask.terms.mode || !is_free()
+            }
             // Only what the store has said counts: those ahead may have left before it answered.
-            Place::Asking(asking) if asking.terms.queues && asking.answered => {
-                Some(self.blocked_by())
-            }
-            _ => {
-                let head = self.line.head().and_then(|id| self.line.get(id));
-                head.filter(|seat| seat.ask.terms.queues).map(|_| self.blocked_by())
-            }
-        }
+            Place::Asking(asking) => asking.terms.queues && asking.answered,
+            _ => false,
+        };
+        let head = || self.line.head().and_then(|id| self.line.get(id));
+        let is_behind = || head().is_some_and(|seat| seat.ask.terms.queues);
+        (is_blocked || is_behind()).then(|| self.blocked_by())
     }
 
     /// The lock is granted and nobody uses it: no I/O is needed.
@@ -80,34 +83,39 @@ impl<W, R> Cohort<W, R> {
         if !self.line.is_empty() {
             return None;
         }
-        let Place::Held(held) = &mut self.place else { return None };
-        if !held.has_room() {
-            return None;
-        }
-        // One more reader beside others is let in as one more hand-off would be.
-        let is_beside = held.holder.is_some();
-        let may = if is_beside { held.may_hand_off(ask, now) } else { held.wanted.is_none() };
-        let awaited = !may || held.revoke_requested || !held.suits(ask);
-        let good = !held.over && held.clock.is_valid(now) && !held.is_stale_for(ask, now);
-        if awaited || !good {
-            return None;
-        }
+        let lane = (0..self.opened()).find(|lane| self.may_take(*lane, ask, now))?;
+        let is_beside = self.holder().is_some();
+        let held = self.held_in_mut(lane)?;
         let token = held.tokens.take()?;
         if let Some(reply) = held.reply.take() {
             fx.reply = Some((reply, ReleaseAnswer::Released));
         }
-        held.hold(&mut self.more, token, ask, now);
+        let further = held.hold(token, ask, now);
         held.handed_off += u32::from(held.wanted.is_some());
+        held.ask_for_tokens(0, ask, fx);
+        if let Some(reader) = further {
+            self.more().readers.push(reader);
+        }
         if let Some(admission) = self.admission.as_mut().filter(|_| !is_beside) {
             admission.begins(now);
         }
-        held.ask_for_tokens(0, ask, fx);
         fx.poke |= ask.hold_limit.is_some();
         self.acquired += 1;
         self.count().handoffs_local += 1;
         fx.changes.granted += 1;
         fx.changes.handed_on = Some(HandOff::Local);
         Some(token)
+    }
+
+    /// Whether one who comes may have the claim of this lane at once.
+    fn may_take(&self, lane: usize, ask: &Ask, now: Instant) -> bool {
+        let Some(held) = self.held_in(lane).filter(|held| held.has_room()) else { return false };
+        // One more reader beside others is let in as one more hand-off would be.
+        let is_beside = held.holder.is_some();
+        let may = if is_beside { held.may_hand_off(ask, now) } else { held.wanted.is_none() };
+        let awaited = !may || held.revoke_requested || !held.suits(ask);
+        let good = !held.over && held.clock.is_valid(now) && !held.is_stale_for(ask, now);
+        !awaited && good
     }
 
     /// Reads what became of a seat; anything but [`Verdict::Waiting`] gives the seat up.
@@ -144,8 +152,8 @@ impl<W, R> Cohort<W, R> {
             // Nobody asks what became of it.
             self.release(token, || None, now, fx);
         }
-        // The last one out gives the claim's place in the store's line back.
-        fx.poke |= self.line.is_empty();
+        // The last one out gives the claim's place in the store's line back; of permits, each does.
+        fx.poke |= self.line.is_empty() || self.opened() > 1;
     }
 
     /// Ends the tries whose time is over.
@@ -187,7 +195,7 @@ impl<W, R> Cohort<W, R> {
 
     /// Whether the store has spoken since, or has put the open claim in line before.
     fn has_answered(&self, since: Instant) -> bool {
-        matches!(&self.place, Place::Asking(asking) if asking.answered)
+        self.places().any(|place| matches!(place, Place::Asking(asking) if asking.answered))
             || self.answered_at.is_some_and(|at| at >= since)
     }
 
@@ -237,6 +245,17 @@ impl<W, R> Cohort<W, R> {
             }
         }
         self.line.len() < before
+    }
+
+    /// Ends the tries in this mode.
+    pub(super) fn fail_those_in(&mut self, mode: Mode, verdict: &Verdict, fx: &mut Effects<W, R>) {
+        let mut at = self.line.head();
+        while let Some(id) = at {
+            at = self.line.after(id);
+            if self.line.get(id).is_some_and(|seat| seat.ask.terms.mode == mode) {
+                self.fail(id, verdict.clone(), fx);
+            }
+        }
     }
 
     /// Ends every try.

@@ -5,10 +5,11 @@ use super::*;
 use crate::backend::{Attempt, Change, FaultKind};
 
 impl<W, R> Cohort<W, R> {
-    /// Ends what is over by now, then says what to do. `asking` and `leaving` tell whether a
-    /// request of the open claim, or the withdrawal of an earlier one, is under way.
+    /// Ends what is over by now, then says what to do in this lane. `asking` and `leaving` tell
+    /// whether a request of its open claim, or the withdrawal of an earlier one, is under way.
     pub(crate) fn step(
         &mut self,
+        lane: usize,
         now: Instant,
         asking: bool,
         leaving: bool,
@@ -16,10 +17,10 @@ impl<W, R> Cohort<W, R> {
     ) -> Step<R> {
         self.expire_seats(now, fx);
         self.expire_hold(now, fx);
-        match self.place {
-            Place::Vacant => self.step_vacant(now, leaving),
-            Place::Asking(_) => self.step_asking(now, asking, leaving),
-            Place::Held(_) => self.step_held(now, asking, leaving, fx),
+        match self.place(lane) {
+            None | Some(Place::Vacant) => self.step_vacant(lane, now, leaving),
+            Some(Place::Asking(_)) => self.step_asking(lane, now, asking, leaving),
+            Some(Place::Held(_)) => self.step_held(lane, now, asking, leaving, fx),
         }
     }
 
@@ -34,15 +35,17 @@ impl<W, R> Cohort<W, R> {
     /// Whether somebody here waits for a push. Else it would only matter to a hold that lasts, or
     /// to readers who might come: they are let in no more once a writer waits.
     fn is_to_listen(&self) -> bool {
-        self.has_room() || self.holder().is_none() || !self.line.is_empty() || self.has_watchers()
+        self.has_room(0) || self.holder().is_none() || !self.line.is_empty() || self.has_watchers()
     }
 
     // ## Vacant => (Vacant | Asking)
-    fn step_vacant(&mut self, now: Instant, leaving: bool) -> Step<R> {
-        let Some(head) = self.line.head().and_then(|id| self.line.get(id)) else {
-            return if leaving { self.wait_until(None) } else { Step::Stop };
+    fn step_vacant(&mut self, lane: usize, now: Instant, leaving: bool) -> Step<R> {
+        // Readers of a claim are known of the first lane alone.
+        let is_here = |terms: &Terms| lane == 0 || matches!(terms.mode, Mode::Permit { .. });
+        let Some(terms) = self.wanted_claim().filter(is_here) else {
+            let is_idle = self.line.is_empty() && !leaving;
+            return if is_idle { Step::Stop } else { self.wait_until(None) };
         };
-        let terms = Terms { queues: self.has_queuer(), ..head.ask.terms };
         if leaving && !terms.queues {
             // One that may not queue must not find the place of our own former claim taken.
             return self.wait_until(None);
@@ -57,27 +60,27 @@ impl<W, R> Cohort<W, R> {
             more.ahead = None;
         }
         let (ask_at, answered, given_back) = (now, false, false);
-        self.place = Place::Asking(Asking { terms, ask_at, answered, given_back });
+        self.put(lane, Place::Asking(Asking { terms, ask_at, answered, given_back }));
         Step::Open(terms)
     }
 
     // ## Asking => (Asking | Vacant)
-    fn step_asking(&mut self, now: Instant, asking: bool, leaving: bool) -> Step<R> {
-        let Place::Asking(place) = &self.place else { return self.wait_until(None) };
+    fn step_asking(&mut self, lane: usize, now: Instant, asking: bool, leaving: bool) -> Step<R> {
+        let Some(Place::Asking(place)) = self.place(lane) else { return self.wait_until(None) };
         if asking {
             return self.wait_until(None);
         }
-        let (ask_at, Terms { lease, queues, .. }) = (place.ask_at, place.terms);
+        let (ask_at, Terms { lease, mode, queues, .. }) = (place.ask_at, place.terms);
         let unjoined = !queues && place.answered;
         if unjoined {
-            self.place = Place::Vacant;
+            self.put(lane, Place::Vacant);
             return Step::Forget;
         }
-        if self.line.is_empty() || !queues || place.given_back {
+        if !queues || place.given_back || !self.is_for_somebody(lane, mode) {
             if leaving {
                 return self.wait_until(None);
             }
-            self.place = Place::Vacant;
+            self.put(lane, Place::Vacant);
             return Step::Leave { reply: None, lease };
         }
         if now >= ask_at {
@@ -86,35 +89,45 @@ impl<W, R> Cohort<W, R> {
         self.wait_until(Some(ask_at))
     }
 
+    /// Whether the claim that asks in this lane asks for somebody in line: each for one, in this
+    /// mode.
+    fn is_for_somebody(&self, lane: usize, mode: Mode) -> bool {
+        let head = self.line.head().and_then(|id| self.line.get(id));
+        head.is_some_and(|head| head.ask.terms.mode == mode)
+            && (lane == 0 || self.asking_before(lane) < self.line.len())
+    }
+
     // ## Held => (Held | Vacant)
     fn step_held(
         &mut self,
+        lane: usize,
         now: Instant,
         asking: bool,
         leaving: bool,
         fx: &mut Effects<W, R>,
     ) -> Step<R> {
         let (mut wake_at, mut refill) = (None, false);
-        if self.has_room() {
-            self.pass(now, fx);
+        if self.has_room(lane) {
+            self.pass(lane, now, fx);
         }
-        if self.has_room() {
-            match self.idle(now) {
-                Idle::Withdraw if self.holder().is_some() => {}
+        if self.has_room(lane) {
+            match self.idle(lane, now) {
+                Idle::Withdraw if self.holders_in(lane).next().is_some() => {}
                 Idle::Withdraw if asking || leaving => return self.wait_until(None),
-                Idle::Withdraw => return self.give_back(),
+                Idle::Withdraw => return self.give_back(lane),
                 Idle::LingerUntil(until) => wake_at = Some(until),
                 Idle::Refill => refill = true,
                 Idle::Pass => {}
             }
         }
-        let limit = self.holders().filter_map(|holder| holder.until).min();
-        let Place::Held(held) = &mut self.place else { return self.wait_until(wake_at) };
+        let limit = self.holders_in(lane).filter_map(|holder| holder.until).min();
+        let Some(held) = self.held_in_mut(lane) else { return self.wait_until(wake_at) };
         held.renew_now |= refill;
         let is_due = now >= held.clock.renew_at();
         if !asking && (is_due || (held.renew_now && !held.has_failed)) {
             held.refilling = refill;
-            return Step::Renew;
+            let is_kept = held.downgrade == Downgrade::No;
+            return if is_kept { Step::Renew } else { Step::Downgrade };
         }
         let mut wake_at =
             wake_at.map_or(held.clock.valid_until(), |at| at.min(held.clock.valid_until()));
@@ -128,8 +141,8 @@ impl<W, R> Cohort<W, R> {
         self.wait_until(Some(wake_at))
     }
 
-    fn give_back(&mut self) -> Step<R> {
-        match std::mem::replace(&mut self.place, Place::Vacant) {
+    fn give_back(&mut self, lane: usize) -> Step<R> {
+        match self.put(lane, Place::Vacant) {
             Place::Held(held) => Step::Leave { reply: held.reply, lease: held.lease },
             _ => Step::Forget,
         }
@@ -139,6 +152,7 @@ impl<W, R> Cohort<W, R> {
     /// store alone that did not.
     pub(crate) fn attempted(
         &mut self,
+        lane: usize,
         sent: Instant,
         answer: Result<Attempt, Fault>,
         now: Instant,
@@ -146,14 +160,14 @@ impl<W, R> Cohort<W, R> {
         fx: &mut Effects<W, R>,
     ) {
         let moved = answer.as_ref().is_err_and(|fault| self.has_moved(fault));
-        let Place::Asking(asking) = &mut self.place else { return };
+        let Some(asking) = self.asking_in_mut(lane) else { return };
         let answer = answer.and_then(with_token);
         asking.answered = answer.is_ok();
         match answer {
             Ok(Attempt::Granted(grant)) => {
                 let terms = asking.terms;
                 self.answered(None, now);
-                self.granted(&terms, sent, grant, now, fx);
+                self.granted(lane, &terms, sent, grant, now, fx);
             }
             Ok(Attempt::Blocked { ahead, recheck }) => {
                 asking.ask_at = now + recheck;
@@ -167,6 +181,13 @@ impl<W, R> Cohort<W, R> {
                 self.fail_tries(&Verdict::Unavailable(fault.clone()), fx);
                 self.trouble = Some(Box::new(fault));
             }
+            Err(fault) if matches!(fault.kind(), FaultKind::OtherLimit(_)) => {
+                let FaultKind::OtherLimit(in_use) = fault.kind() else { return };
+                asking.given_back = true;
+                let mode = asking.terms.mode;
+                self.answered(None, now);
+                self.fail_those_in(mode, &Verdict::OtherLimit(in_use), fx);
+            }
             Err(fault) if is_unreplicated(&fault, asking) => {
                 asking.given_back = true;
                 let asked = asking.terms.replicas;
@@ -179,11 +200,13 @@ impl<W, R> Cohort<W, R> {
                 }
             }
             Err(fault) => {
-                let more = self.more.get_or_insert_default();
+                let more = self.more();
                 more.failures += 1;
                 let again = now + pause(more.failures);
                 more.ask_not_before = Some(again);
-                asking.ask_at = again;
+                if let Some(asking) = self.asking_in_mut(lane) {
+                    asking.ask_at = again;
+                }
                 let verdict = Verdict::Unavailable(fault.clone());
                 if matches!(fault.kind(), FaultKind::Transient | FaultKind::Superseded) {
                     self.fail_tries(&verdict, fx);
@@ -219,29 +242,29 @@ impl<W, R> Cohort<W, R> {
     }
 
     /// The backend pushed something.
-    pub(crate) fn changed(&mut self, change: Change, now: Instant) {
+    pub(crate) fn changed(&mut self, lane: usize, change: Change, now: Instant) {
         if change == Change::Elsewhere {
             self.forget_failures();
         }
         let not_before = self.ask_not_before();
-        match &mut self.place {
+        match self.place_mut(lane) {
             // A store that did not answer is left alone for its pause, whatever it pushes.
-            Place::Asking(asking) => {
+            Some(Place::Asking(asking)) => {
                 asking.ask_at = not_before.map_or(now, |at| at.max(now));
             }
-            Place::Held(held) => match change {
+            Some(Place::Held(held)) => match change {
                 Change::Here => held.renew_now = true,
                 Change::Elsewhere => held.elsewhere(),
             },
-            Place::Vacant => {}
+            Some(Place::Vacant) | None => {}
         }
     }
 
     /// Takes the cohort off the registry if there is nothing left to do; only its driver may,
     /// as long as it has one.
     pub(crate) fn retire(&mut self, by_driver: bool) -> bool {
-        let busy = !self.line.is_empty() || !matches!(self.place, Place::Vacant);
-        if busy || self.retired || (self.has_driver && !by_driver) {
+        let is_open = !matches!(self.place, Place::Vacant) || self.opened() > 1;
+        if is_open || !self.line.is_empty() || self.retired || (self.has_driver && !by_driver) {
             return false;
         }
         self.retired = true;
@@ -256,8 +279,11 @@ impl<W, R> Cohort<W, R> {
     /// The driver is gone, with its runtime or by a panic: its claim dies at the store with the
     /// lease. The hold is over for its guard, and those who wait are told why.
     pub(crate) fn orphan(&mut self, why: Fault, now: Instant, fx: &mut Effects<W, R>) {
-        self.lose(LossReason::Shutdown, now, fx);
+        self.lose_all(LossReason::Shutdown, now, fx);
         self.place = Place::Vacant;
+        if let Some(more) = &mut self.more {
+            more.lanes.clear();
+        }
         self.has_driver = false;
         self.fail_all(&Verdict::Unavailable(why), fx);
     }

@@ -11,6 +11,8 @@ pub(crate) enum Event {
     RenewalFailing,
     /// Somebody asked for the key.
     RevokeRequested,
+    /// It shares the key.
+    Downgraded,
 }
 
 /// Who wants to know something of the hold under a token.
@@ -28,43 +30,63 @@ impl<W> Watcher<W> {
 }
 
 impl<W, R> Cohort<W, R> {
-    /// Tells all who hold it that their hold is over, and why.
-    pub(super) fn lose(&mut self, reason: LossReason, now: Instant, fx: &mut Effects<W, R>) {
-        while let Some(token) = self.holder() {
-            self.lose_one(token, reason, now, fx);
+    /// Tells all who hold it by the claim of this lane that their hold is over, and why.
+    pub(super) fn lose(
+        &mut self,
+        lane: usize,
+        reason: LossReason,
+        now: Instant,
+        fx: &mut Effects<W, R>,
+    ) {
+        while let Some(holder) = self.held_in(lane).and_then(|held| held.holder.as_ref()) {
+            self.lose_one(lane, holder.token, reason, now, fx);
         }
     }
 
-    fn lose_one(&mut self, token: u64, reason: LossReason, now: Instant, fx: &mut Effects<W, R>) {
-        let Some(holder) = self.take_holder(token) else { return };
+    fn lose_one(
+        &mut self,
+        lane: usize,
+        token: u64,
+        reason: LossReason,
+        now: Instant,
+        fx: &mut Effects<W, R>,
+    ) {
+        let slot = self.slot_of(token);
+        let Some(holder) = self.take_holder(lane, token) else { return };
         fx.changes.ended.push(holder.ended(now, Some(reason)));
         self.count().lost += 1;
         let guards = holder.guards;
-        self.more().lost.push(LostHold { token, reason, guards });
+        self.more().lost.push(LostHold { token, slot, reason, guards });
         self.wake_watchers(token, Event::Lost, fx);
         self.forget_watchers(token);
     }
 
     /// Ends holds whose lease or hold limit is over. A hold limit hands the lock on.
     pub(super) fn expire_hold(&mut self, now: Instant, fx: &mut Effects<W, R>) {
-        let Place::Held(held) = &mut self.place else { return };
-        if !held.clock.is_valid(now) {
-            held.over = true;
-            self.lose(LossReason::Expired, now, fx);
-            return;
+        for lane in 0..self.opened() {
+            if let Some(held) = self.held_in_mut(lane) {
+                if held.clock.is_valid(now) {
+                    self.expire_limits(lane, now, fx);
+                } else {
+                    held.over = true;
+                    self.lose(lane, LossReason::Expired, now, fx);
+                }
+            }
         }
-        while let Some(token) = self.over_its_limit(now) {
-            self.lose_one(token, LossReason::HoldLimit, now, fx);
-            self.pass(now, fx);
+    }
+
+    fn expire_limits(&mut self, lane: usize, now: Instant, fx: &mut Effects<W, R>) {
+        while let Some(token) = self.over_its_limit(lane, now) {
+            self.lose_one(lane, token, LossReason::HoldLimit, now, fx);
+            self.pass(lane, now, fx);
             fx.poke = true;
         }
     }
 
     /// A guard whose hold limit is over.
-    fn over_its_limit(&self, now: Instant) -> Option<u64> {
-        let mut holders = self.holders();
-        let over = holders.find(|holder| holder.until.is_some_and(|until| now >= until));
-        over.map(|holder| holder.token)
+    fn over_its_limit(&self, lane: usize, now: Instant) -> Option<u64> {
+        let over = |holder: &&Holder| holder.until.is_some_and(|until| now >= until);
+        self.holders_in(lane).find(over).map(|holder| holder.token)
     }
 
     /// Why the hold under `token` is over; `None` while it is good or after its release.
@@ -74,7 +96,7 @@ impl<W, R> Cohort<W, R> {
         now: Instant,
         fx: &mut Effects<W, R>,
     ) -> Option<LossReason> {
-        if self.holder_of(token).is_some() && self.held_until(token, now).is_none() {
+        if self.lane_of(token).is_some() && self.held_until(token, now).is_none() {
             self.expire_hold(now, fx);
             fx.poke = true;
         }
@@ -85,37 +107,32 @@ impl<W, R> Cohort<W, R> {
     /// `None` unless it failed and the hold is good.
     pub(crate) fn failing(&self, token: u64, now: Instant) -> Option<(Fault, Duration)> {
         let until = self.held_until(token, now)?;
-        let Place::Held(Held { has_failed: true, .. }) = &self.place else { return None };
+        let (Held { has_failed: true, .. }, _) = self.hold_of(token)? else { return None };
         let fault = self.trouble.as_deref()?.clone();
         Some((fault, until.saturating_duration_since(now)))
     }
 
-    /// Those who hold it are told that a renewal failed.
-    pub(super) fn tell_failing(&mut self, fx: &mut Effects<W, R>) {
-        self.tell_holders(Event::RenewalFailing, fx);
-    }
-
-    fn tell_holders(&mut self, event: Event, fx: &mut Effects<W, R>) {
+    /// Those who hold it by the claim of this lane are told.
+    pub(super) fn tell_holders(&mut self, lane: usize, event: Event, fx: &mut Effects<W, R>) {
         if self.has_watchers() {
-            let tokens: Vec<_> = self.holders().map(|holder| holder.token).collect();
+            let tokens: Vec<_> = self.holders_in(lane).map(|holder| holder.token).collect();
             tokens.into_iter().for_each(|token| self.wake_watchers(token, event, fx));
         }
     }
 
     /// The store said whether somebody asked for the key. It stays with the claim: a holder that
     /// was told is not told otherwise.
-    pub(super) fn learn_revoke(&mut self, requested: bool, fx: &mut Effects<W, R>) {
-        let Place::Held(held) = &mut self.place else { return };
+    pub(super) fn learn_revoke(&mut self, lane: usize, requested: bool, fx: &mut Effects<W, R>) {
+        let Some(held) = self.held_in_mut(lane) else { return };
         if !requested || std::mem::replace(&mut held.revoke_requested, true) {
             return;
         }
-        self.tell_holders(Event::RevokeRequested, fx);
+        self.tell_holders(lane, Event::RevokeRequested, fx);
     }
 
     /// Whether somebody asked the hold under `token` to give the key up; false once it is over.
     pub(crate) fn is_revoke_requested(&self, token: u64) -> bool {
-        matches!(&self.place, Place::Held(held) if held.revoke_requested)
-            && self.holder_of(token).is_some()
+        self.hold_of(token).is_some_and(|(held, _)| held.revoke_requested)
     }
 
     /// Wakes `waker` when there is this event of the hold under `token`. `watcher` is the number
@@ -127,7 +144,7 @@ impl<W, R> Cohort<W, R> {
         watcher: Option<u64>,
         waker: W,
     ) -> Option<u64> {
-        if self.holder_of(token).is_none() {
+        if self.lane_of(token).is_none() {
             return watcher;
         }
         let more = self.more();
@@ -163,11 +180,17 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    /// Ends the hold for good at the deadline of a shutdown.
+    /// Ends all holds for good at the deadline of a shutdown; whether there were any.
     pub(crate) fn abandon(&mut self, now: Instant, fx: &mut Effects<W, R>) -> bool {
         let before = self.counters().lost;
-        self.lose(LossReason::Shutdown, now, fx);
+        self.lose_all(LossReason::Shutdown, now, fx);
         fx.poke = true;
         self.counters().lost > before
+    }
+
+    pub(super) fn lose_all(&mut self, reason: LossReason, now: Instant, fx: &mut Effects<W, R>) {
+        for lane in 0..self.opened() {
+            self.lose(lane, reason, now, fx);
+        }
     }
 }

@@ -91,7 +91,7 @@ fn one_that_is_granted_as_the_one_before_it_made_way_has_what_it_asked_for_itsel
     for lease in [300, 900, 901] {
         let mut world = busy(1);
         world.cancel(0);
-        let (_, _, until) = world.cohort.holds(world.now)[0];
+        let (_, _, _, until) = world.cohort.holds(world.now)[0];
         // Renewals hang from a third on.
         world.advance(until - ms(490) - world.now);
         let ask = Ask { terms: lasting(ms(300)), ..admitted(&world, ms(45)) };

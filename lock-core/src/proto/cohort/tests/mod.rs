@@ -3,6 +3,7 @@
 mod admit;
 mod asked;
 mod elsewhere;
+mod fleet;
 mod guards;
 mod histories;
 mod store;

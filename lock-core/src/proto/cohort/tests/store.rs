@@ -47,7 +47,7 @@ impl World {
                     (Some(_), false) => Ok(Attempt::Blocked { ahead: Some(1), recheck: ms(50) }),
                     (None, _) => Err(fault()),
                 };
-                self.cohort.attempted(sent, answer, self.now, |_| ms(30), &mut fx);
+                self.cohort.attempted(0, sent, answer, self.now, |_| ms(30), &mut fx);
             }
             Request::Renew => {
                 let answer = match (grant, served) {
@@ -56,7 +56,7 @@ impl World {
                     (None, _) => Err(fault()),
                 };
                 self.refilled = matches!(&self.cohort.place, Place::Held(it) if it.refilling);
-                self.cohort.renewed(sent, answer, self.now, &mut fx);
+                self.cohort.renewed(0, sent, answer, self.now, &mut fx);
             }
         }
         self.apply(fx);
@@ -67,7 +67,7 @@ impl World {
     pub(super) fn answer_attempt(&mut self, answer: Result<Attempt, Fault>) {
         let (_, sent) = self.asking.take().expect("an attempt under way");
         let mut fx = Effects::none();
-        self.cohort.attempted(sent, answer, self.now, |_| ms(30), &mut fx);
+        self.cohort.attempted(0, sent, answer, self.now, |_| ms(30), &mut fx);
         self.apply(fx);
         self.poked = true;
     }
@@ -80,7 +80,7 @@ impl World {
             _ => {
                 let (_, sent) = self.asking.take().expect("a renewal under way");
                 let mut fx = Effects::none();
-                self.cohort.renewed(sent, Err(fault), self.now, &mut fx);
+                self.cohort.renewed(0, sent, Err(fault), self.now, &mut fx);
                 self.apply(fx);
                 (self.poked, self.pushed) = (true, true);
             }
@@ -104,7 +104,7 @@ impl World {
     /// The store pushes something.
     pub(super) fn push_of(&mut self, change: Change) {
         if self.asking.is_none() && self.driven {
-            self.cohort.changed(change, self.now);
+            self.cohort.changed(0, change, self.now);
             (self.poked, self.pushed) = (true, true);
         }
     }

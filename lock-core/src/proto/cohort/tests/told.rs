@@ -44,7 +44,7 @@ fn what_a_renewal_waits_for_is_told_to_nobody_in_line() {
     world.push();
     world.turn();
     assert_eq!(world.asking.map(|asking| asking.0), Some(Request::Renew));
-    world.cohort.renewing(world.now);
+    world.cohort.renewing(0, world.now);
     assert!(world.cohort.head_waker().is_none());
     world.answer(Some((100, false)), true);
     assert!(world.cohort.head_waker().is_some());

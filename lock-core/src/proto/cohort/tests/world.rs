@@ -201,10 +201,11 @@ impl World {
         self.has_what_was_asked_for(ask);
     }
 
-    /// The claim has the mode that the one who is given it wants. It has a lease as long, and as many replicas have the grant.
+    /// The claim has the mode that the one who is given it wants. It has a lease as long, and as
+    /// many replicas have the grant.
     fn has_what_was_asked_for(&self, ask: &Ask) {
         let Place::Held(held) = &self.cohort.place else { panic!("a grant without a claim") };
-        assert_eq!(ask.terms.mode == Mode::Shared, held.is_shared, "{ask:?}");
+        assert_eq!(ask.terms.mode, held.mode, "{ask:?}");
         assert!(ask.terms.lease <= held.lease, "{ask:?}: only {:?}", held.lease);
         let has = held.replicas().map_or(0, |replicas| replicas.count);
         assert!(ask.terms.replicas.is_none_or(|wanted| wanted.count <= has), "{ask:?}: only {has}");
@@ -300,7 +301,7 @@ impl World {
             Verdict::TimedOut(_) => self.timed_out += 1,
             Verdict::Refused(_) => self.refused += 1,
             Verdict::Waiting => panic!("woken for nothing"),
-            Verdict::Unavailable(_) | Verdict::Closed => {}
+            Verdict::Unavailable(_) | Verdict::OtherLimit(_) | Verdict::Closed => {}
         }
         verdict
     }
@@ -347,7 +348,7 @@ impl World {
         for _ in 0..TURNS_MAX {
             let (asking, leaving) = (self.asking.is_some(), self.leaving.is_some());
             let mut fx = Effects::none();
-            let step = self.cohort.step(self.now, asking, leaving, &mut fx);
+            let step = self.cohort.step(0, self.now, asking, leaving, &mut fx);
             self.apply(fx);
             match step {
                 Step::Open(_) | Step::Attempt => {
@@ -357,7 +358,7 @@ impl World {
                     }
                     self.asking = Some((Request::Attempt, self.now));
                 }
-                Step::Renew => {
+                Step::Renew | Step::Downgrade => {
                     assert!(!asking, "two requests of one claim at once");
                     self.check_renewal();
                     self.asking = Some((Request::Renew, self.now));
@@ -452,10 +453,11 @@ impl World {
     /// At most one guard is good at any time, but for readers.
     pub(super) fn check(&self) {
         let good = |token: &&u64| self.cohort.held_until(**token, self.now).is_some();
-        let is_shared = matches!(&self.cohort.place, Place::Held(held) if held.is_shared);
+        let is_shared =
+            matches!(&self.cohort.place, Place::Held(held) if held.mode == Mode::Shared);
         assert!(is_shared || self.guards.iter().filter(good).count() <= 1, "two holders");
         assert_eq!(self.cohort.waiters(), self.waiting.len());
-        let watched = |token| self.cohort.holder_of(token).is_some();
+        let watched = |token| self.cohort.lane_of(token).is_some();
         let mut watchers = self.cohort.more.iter().flat_map(|more| more.watchers.values());
         assert!(watchers.all(|watcher| watched(watcher.token)));
         let busy = !self.waiting.is_empty() || !matches!(self.cohort.place, Place::Vacant);

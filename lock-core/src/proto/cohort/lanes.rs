@@ -1,0 +1,180 @@
+//! The lanes of a key: which claims are open, and who holds the key by which of them.
+
+use super::*;
+
+/// The most claims of one mode that a process has on a key.
+fn lanes_max(mode: Mode) -> usize {
+    match mode {
+        Mode::Exclusive | Mode::Shared => 1,
+        Mode::Permit { of } => of as usize,
+    }
+}
+
+impl<W, R> Cohort<W, R> {
+    /// How many lanes there are to drive: those that have a claim, and one more if that is wanted.
+    pub(crate) fn lanes(&self) -> usize {
+        self.opened() + usize::from(self.wanted_claim().is_some())
+    }
+
+    /// How many lanes may have a claim.
+    pub(super) fn opened(&self) -> usize {
+        1 + self.more.as_ref().map_or(0, |more| more.lanes.len())
+    }
+
+    /// The places of all lanes that may have a claim.
+    pub(super) fn places(&self) -> impl Iterator<Item = &Place<R>> {
+        let others = self.more.iter().flat_map(|more| &more.lanes);
+        std::iter::once(&self.place).chain(others)
+    }
+
+    pub(super) fn place(&self, lane: usize) -> Option<&Place<R>> {
+        match lane.checked_sub(1) {
+            None => Some(&self.place),
+            Some(at) => self.more.as_ref()?.lanes.get(at),
+        }
+    }
+
+    pub(super) fn place_mut(&mut self, lane: usize) -> Option<&mut Place<R>> {
+        match lane.checked_sub(1) {
+            None => Some(&mut self.place),
+            Some(at) => self.more.as_mut()?.lanes.get_mut(at),
+        }
+    }
+
+    /// Puts the claim of a lane in this place, and says where it was.
+    pub(super) fn put(&mut self, lane: usize, place: Place<R>) -> Place<R> {
+        let Some(at) = lane.checked_sub(1) else {
+            return std::mem::replace(&mut self.place, place);
+        };
+        let lanes = &mut self.more().lanes;
+        if lanes.len() <= at {
+            lanes.resize_with(at + 1, || Place::Vacant);
+        }
+        let was = std::mem::replace(&mut lanes[at], place);
+        while lanes.pop_if(|last| matches!(last, Place::Vacant)).is_some() {}
+        was
+    }
+
+    /// The granted claims.
+    pub(super) fn held(&self) -> impl Iterator<Item = &Held<R>> {
+        self.places().filter_map(|place| match place {
+            Place::Held(held) => Some(held),
+            _ => None,
+        })
+    }
+
+    pub(super) fn held_in(&self, lane: usize) -> Option<&Held<R>> {
+        match self.place(lane)? {
+            Place::Held(held) => Some(held),
+            _ => None,
+        }
+    }
+
+    pub(super) fn held_in_mut(&mut self, lane: usize) -> Option<&mut Held<R>> {
+        match self.place_mut(lane)? {
+            Place::Held(held) => Some(held),
+            _ => None,
+        }
+    }
+
+    pub(super) fn asking_in_mut(&mut self, lane: usize) -> Option<&mut Asking> {
+        match self.place_mut(lane)? {
+            Place::Asking(asking) => Some(asking),
+            _ => None,
+        }
+    }
+
+    /// How many claims ask before that of `lane`.
+    pub(super) fn asking_before(&self, lane: usize) -> usize {
+        self.places().take(lane).filter(|place| matches!(place, Place::Asking(_))).count()
+    }
+
+    /// The terms on which one more claim is wanted: those of the first in line for whom none asks.
+    pub(super) fn wanted_claim(&self) -> Option<Terms> {
+        let mode = self.line.get(self.line.head()?)?.ask.terms.mode;
+        let (mut open, mut asking) = (0, 0);
+        for place in self.places() {
+            let other = match place {
+                Place::Vacant => continue,
+                Place::Asking(other) => {
+                    asking += 1;
+                    other.terms.mode
+                }
+                Place::Held(held) => held.mode,
+            };
+            if other != mode {
+                return None;
+            }
+            open += 1;
+        }
+        if open >= lanes_max(mode) {
+            return None;
+        }
+        let mut at = self.line.head();
+        for _ in 0..asking {
+            at = self.line.after(at?);
+        }
+        let terms = self.line.get(at?)?.ask.terms;
+        (terms.mode == mode).then(|| Terms { queues: self.has_queuer(), ..terms })
+    }
+
+    /// Whether one who wants the key in this mode finds all claims open that this process may have.
+    pub(super) fn is_full_for(&self, mode: Mode) -> bool {
+        self.places().filter(|place| !matches!(place, Place::Vacant)).count() >= lanes_max(mode)
+    }
+
+    /// The guards that hold the lock here.
+    pub(super) fn holders(&self) -> impl Iterator<Item = &Holder> {
+        let readers = self.more.iter().flat_map(|more| &more.readers);
+        self.held().filter_map(|held| held.holder.as_ref()).chain(readers)
+    }
+
+    /// The guards that hold it by the claim of this lane. Readers are in the first.
+    pub(super) fn holders_in(&self, lane: usize) -> impl Iterator<Item = &Holder> {
+        let readers = self.more.iter().flat_map(|more| &more.readers).filter(move |_| lane == 0);
+        self.held_in(lane).into_iter().flat_map(|held| &held.holder).chain(readers)
+    }
+
+    /// The lane by whose claim the lock is held under `token`.
+    pub(super) fn lane_of(&self, token: u64) -> Option<usize> {
+        (0..self.opened()).find(|lane| self.holders_in(*lane).any(|it| it.token == token))
+    }
+
+    /// The claim and the guard of the hold under `token`.
+    pub(super) fn hold_of(&self, token: u64) -> Option<(&Held<R>, &Holder)> {
+        let lane = self.lane_of(token)?;
+        let holder = self.holders_in(lane).find(|holder| holder.token == token)?;
+        Some((self.held_in(lane)?, holder))
+    }
+
+    pub(super) fn holder_mut(&mut self, token: u64) -> Option<&mut Holder> {
+        let (first, more) = match &mut self.place {
+            Place::Held(held) => (held.holder.as_mut(), &mut self.more),
+            _ => (None, &mut self.more),
+        };
+        let others = more.iter_mut().flat_map(|more| {
+            let lanes = more.lanes.iter_mut().filter_map(|place| match place {
+                Place::Held(held) => held.holder.as_mut(),
+                _ => None,
+            });
+            more.readers.iter_mut().chain(lanes)
+        });
+        first.into_iter().chain(others).find(|holder| holder.token == token)
+    }
+
+    /// Takes one of those who hold it by the claim of this lane out.
+    pub(super) fn take_holder(&mut self, lane: usize, token: u64) -> Option<Holder> {
+        let mine = |holder: &mut Holder| holder.token == token;
+        if lane > 0 {
+            return self.held_in_mut(lane)?.holder.take_if(mine);
+        }
+        let Place::Held(held) = &mut self.place else { return None };
+        let readers = self.more.as_mut().map(|more| &mut more.readers);
+        if held.holder.as_mut().is_some_and(mine) {
+            return std::mem::replace(&mut held.holder, readers.and_then(Vec::pop));
+        }
+        let readers = readers?;
+        let at = readers.iter().position(|holder| holder.token == token)?;
+        Some(readers.swap_remove(at))
+    }
+}
