@@ -59,9 +59,8 @@ enum Event {
 #[derive(Default)]
 pub(super) struct Driver {
     first: Lane,
-    /// For permits, until all are given back.
-    others: Vec<Lane>,
-    is_for_permits: bool,
+    /// From the first permit on. On the heap, as most keys have none.
+    others: Option<Box<Vec<Lane>>>,
 }
 
 /// One claim after the other.
@@ -74,6 +73,8 @@ struct Lane {
     heard: bool,
     /// Something was begun that was not polled yet.
     is_fresh: bool,
+    /// The latest claim is for a permit.
+    is_permit: bool,
 }
 
 /// What a lane has come to.
@@ -124,13 +125,14 @@ impl Driver {
     }
 
     fn lanes(&self) -> impl Iterator<Item = &Lane> {
-        std::iter::once(&self.first).chain(&self.others)
+        std::iter::once(&self.first).chain(self.others.iter().flat_map(|others| others.iter()))
     }
 
     /// Answers and pushes; whether there were any.
     fn hear(&mut self, cell: &Arc<KeyCell>, now: Instant, cx: &mut Context<'_>) -> bool {
         let mut some = false;
-        let lanes = std::iter::once(&mut self.first).chain(&mut self.others);
+        let others = self.others.iter_mut().flat_map(|others| others.iter_mut());
+        let lanes = std::iter::once(&mut self.first).chain(others);
         for (at, lane) in lanes.enumerate() {
             while let Some(event) = lane.event(cx) {
                 lane.hear(cell, at, event, now);
@@ -143,13 +145,14 @@ impl Driver {
     /// Does what is to be done now; `false` where nothing is left to do.
     fn turn(&mut self, cell: &Arc<KeyCell>, now: Instant) -> bool {
         loop {
-            let (mut at, mut is_idle, mut until) = (0, true, None);
+            let (mut at, mut is_idle, mut until) = (0_usize, true, None);
             loop {
-                let lane = match at {
-                    0 => &mut self.first,
-                    _ => &mut self.others[at - 1],
+                let others = self.others.as_deref_mut();
+                let lane = match at.checked_sub(1) {
+                    None => Some(&mut self.first),
+                    Some(at) => others.and_then(|others| others.get_mut(at)),
                 };
-                match lane.turn(cell, at, now, &mut self.is_for_permits) {
+                match lane.map_or(Turn::Idle, |lane| lane.turn(cell, at, now)) {
                     Turn::Rests(by) => {
                         is_idle = false;
                         until = until.into_iter().chain(by).min();
@@ -158,7 +161,8 @@ impl Driver {
                     Turn::TakenOn => return true,
                 }
                 at += 1;
-                if !self.is_for_permits || at >= self.lanes_to_drive(cell) {
+                let is_permit = at == 1 && self.first.is_permit;
+                if (self.others.is_none() && !is_permit) || at >= self.lanes_to_drive(cell) {
                     break;
                 }
             }
@@ -169,20 +173,21 @@ impl Driver {
             if cell.shared.retire(cell, true) {
                 return false;
             }
-            self.is_for_permits = false;
+            self.others = None;
         }
     }
 
     /// How many lanes there are: those of the cohort, and those whose claim is about to leave.
     fn lanes_to_drive(&mut self, cell: &Arc<KeyCell>) -> usize {
         let wanted = cell.cohort().lanes() - 1;
-        while self.others.len() > wanted && self.others.last().is_some_and(Lane::is_over) {
-            self.others.pop();
+        let others = self.others.get_or_insert_default();
+        while others.len() > wanted && others.last().is_some_and(Lane::is_over) {
+            others.pop();
         }
-        if self.others.len() < wanted {
-            self.others.resize_with(wanted, Lane::default);
+        if others.len() < wanted {
+            others.resize_with(wanted, Lane::default);
         }
-        1 + self.others.len()
+        1 + others.len()
     }
 }
 
@@ -224,13 +229,7 @@ impl Lane {
     }
 
     /// Does what is to be done now in this lane, which is number `at`.
-    fn turn(
-        &mut self,
-        cell: &Arc<KeyCell>,
-        at: usize,
-        now: Instant,
-        is_for_permits: &mut bool,
-    ) -> Turn {
+    fn turn(&mut self, cell: &Arc<KeyCell>, at: usize, now: Instant) -> Turn {
         loop {
             let mut fx = Effects::none();
             let asking = matches!(self.open, Open::Attempt(_) | Open::Renew(_));
@@ -238,7 +237,7 @@ impl Lane {
             cell.apply_driven(fx);
             match step {
                 Step::Open(terms) => {
-                    *is_for_permits |= matches!(terms.mode, Mode::Permit { .. });
+                    self.is_permit = matches!(terms.mode, Mode::Permit { .. });
                     let id = clock::random_claim_id();
                     self.open = Open::Idle(cell.shared.backend.claim(cell.key(), id, terms));
                     self.attempt(cell, now);

@@ -14,7 +14,7 @@ impl<W, R> Cohort<W, R> {
 
     /// What is known, unless the store is away: how long it will be cannot be told from holds.
     fn known(&self) -> Option<&Admission> {
-        let is_away = self.trouble.is_some() && self.holder().is_none();
+        let is_away = self.trouble().is_some() && self.holder().is_none();
         self.admission.as_deref().filter(|_| !is_away)
     }
 

@@ -361,7 +361,7 @@ impl<W, R> Cohort<W, R> {
             lease: terms.lease,
             replicas: terms.replicas.map(Box::new),
             mode: terms.mode,
-            slot: grant.slot,
+            slot: u16::try_from(grant.slot).unwrap_or(u16::MAX),
             downgrade: Downgrade::No,
             clock,
             tokens: grant.tokens,
@@ -410,6 +410,11 @@ impl<W, R> Cohort<W, R> {
         fx: &mut Effects<W, R>,
     ) {
         let moved = answer.as_ref().is_err_and(|fault| self.has_moved(fault));
+        if matches!(answer, Ok(Renewal::Held(_))) {
+            self.forget_trouble();
+            self.answered_at = Some(now);
+            self.renewals += 1;
+        }
         let Some(held) = held_at(&mut self.place, &mut self.more, lane) else { return };
         // One that was asked for meanwhile is not answered by this.
         held.renew_now = held.downgrade == Downgrade::Due;
@@ -418,9 +423,6 @@ impl<W, R> Cohort<W, R> {
         let asked = held.downgrade == Downgrade::Asked;
         match answer {
             Ok(Renewal::Held(grant)) => {
-                self.trouble = None;
-                self.answered_at = Some(now);
-                self.renewals += 1;
                 if asked {
                     (held.mode, held.downgrade) = (Mode::Shared, Downgrade::No);
                 }
@@ -462,13 +464,13 @@ impl<W, R> Cohort<W, R> {
             Err(fault) if moved => {
                 held.try_again();
                 held.elsewhere();
-                self.trouble = Some(Box::new(fault));
+                self.more().trouble = Some(fault);
             }
             Err(fault) => {
                 held.try_again();
                 held.clock.renewal_failed(now);
                 held.has_failed = true;
-                self.trouble = Some(Box::new(fault));
+                self.more().trouble = Some(fault);
                 self.tell_holders(lane, Event::RenewalFailing, fx);
             }
         }

@@ -226,7 +226,7 @@ struct Held<R> {
     revoke_requested: bool,
     mode: Mode,
     /// Of permits, the number of this one.
-    slot: u32,
+    slot: u16,
     downgrade: Downgrade,
     /// A renewal is due now, for tokens or to learn who waits.
     renew_now: bool,
@@ -307,8 +307,6 @@ pub(crate) struct Cohort<W, R> {
     place: Place<R>,
     /// No deadline in the line is earlier than this.
     earliest: Option<Instant>,
-    /// Why the store did not answer the last time.
-    trouble: Option<Box<Fault>>,
     /// When the store last answered, or a guard of this process last let go.
     answered_at: Option<Instant>,
     /// From when two want the key at once on.
@@ -329,6 +327,8 @@ struct More<W, R> {
     lanes: Vec<Place<R>>,
     /// Claims ahead of ours at the last answer.
     ahead: Option<Option<u32>>,
+    /// Why the store did not answer the last time.
+    trouble: Option<Fault>,
     /// How often in a row the store did not answer.
     failures: u32,
     /// Pause before it is asked again.
@@ -349,6 +349,7 @@ impl<W, R> Default for More<W, R> {
         Self {
             lanes: Vec::new(),
             ahead: None,
+            trouble: None,
             failures: 0,
             ask_not_before: None,
             readers: Vec::new(),
@@ -366,7 +367,6 @@ impl<W, R> Cohort<W, R> {
             line: Line::new(),
             place: Place::Vacant,
             earliest: None,
-            trouble: None,
             answered_at: None,
             admission: None,
             acquired: 0,
@@ -390,6 +390,10 @@ impl<W, R> Cohort<W, R> {
     /// What there is to count that not every key has.
     fn count(&mut self) -> &mut Counters {
         &mut self.more().counters
+    }
+
+    fn trouble(&self) -> Option<&Fault> {
+        self.more.as_ref()?.trouble.as_ref()
     }
 
     fn ahead(&self) -> Option<u32> {
@@ -485,7 +489,7 @@ impl<W, R> Cohort<W, R> {
     /// Of a permit its number, until its guards are gone; 0 in other modes.
     pub(crate) fn slot_of(&self, token: u64) -> u32 {
         let lost = self.more.iter().flat_map(|more| &more.lost).find(|lost| lost.token == token);
-        let held = || self.hold_of(token).map(|(held, _)| held.slot);
+        let held = || self.hold_of(token).map(|(held, _)| u32::from(held.slot));
         lost.map(|lost| lost.slot).or_else(held).unwrap_or(0)
     }
 }

@@ -183,7 +183,7 @@ impl<W, R> Cohort<W, R> {
         if self.holder().is_some() {
             return Verdict::TimedOut(self.blocked_by());
         }
-        match &self.trouble {
+        match self.trouble() {
             Some(fault) => Verdict::Unavailable(Fault::clone(fault)),
             None if self.has_answered(entered) => Verdict::TimedOut(self.blocked_by()),
             None => Verdict::Unavailable(Fault::new(

@@ -179,7 +179,7 @@ impl<W, R> Cohort<W, R> {
                 asking.ask_at = now;
                 self.forget_failures();
                 self.fail_tries(&Verdict::Unavailable(fault.clone()), fx);
-                self.trouble = Some(Box::new(fault));
+                self.more().trouble = Some(fault);
             }
             Err(fault) if matches!(fault.kind(), FaultKind::OtherLimit(_)) => {
                 let FaultKind::OtherLimit(in_use) = fault.kind() else { return };
@@ -213,13 +213,13 @@ impl<W, R> Cohort<W, R> {
                 } else {
                     self.fail_all(&verdict, fx);
                 }
-                self.trouble = Some(Box::new(fault));
+                self.more().trouble = Some(fault);
             }
         }
     }
 
     fn answered(&mut self, ahead: Option<Option<u32>>, now: Instant) {
-        self.trouble = None;
+        self.forget_trouble();
         self.answered_at = Some(now);
         self.forget_failures();
         if ahead.is_some() {
@@ -230,8 +230,15 @@ impl<W, R> Cohort<W, R> {
     /// Whether another server is to be asked at once: the first time in a row, as a store may know
     /// no better the next time.
     pub(super) fn has_moved(&self, fault: &Fault) -> bool {
-        let again = self.trouble.as_ref().is_some_and(|last| last.is_superseded());
+        let again = self.trouble().is_some_and(Fault::is_superseded);
         fault.is_superseded() && !again
+    }
+
+    /// It has answered.
+    pub(super) fn forget_trouble(&mut self) {
+        if let Some(more) = &mut self.more {
+            more.trouble = None;
+        }
     }
 
     /// The failures so far say nothing of what comes: it answered, or another server is asked.

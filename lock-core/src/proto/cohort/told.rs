@@ -108,7 +108,7 @@ impl<W, R> Cohort<W, R> {
     pub(crate) fn failing(&self, token: u64, now: Instant) -> Option<(Fault, Duration)> {
         let until = self.held_until(token, now)?;
         let (Held { has_failed: true, .. }, _) = self.hold_of(token)? else { return None };
-        let fault = self.trouble.as_deref()?.clone();
+        let fault = self.trouble()?.clone();
         Some((fault, until.saturating_duration_since(now)))
     }
 
