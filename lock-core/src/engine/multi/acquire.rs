@@ -160,10 +160,9 @@ impl Tries {
 
     /// The pause before the next try, if there is to be one.
     fn pause(&self, why: &AcquireError) -> Option<Pin<Box<Sleep>>> {
-        let waited_it_out = self.has_admission() && why.is_timeout();
         // A line that is full is refused for good, as it is for a single key.
-        let worth_it = why.is_retryable() && !why.is_overloaded() && !waited_it_out;
-        if !worth_it || !self.queues() || self.begun > self.options.retries {
+        let is_worth_it = why.is_retryable() && !why.is_overloaded();
+        if !is_worth_it || !self.queues() || self.begun > self.options.retries {
             return None;
         }
         let now = clock::now();

@@ -94,7 +94,7 @@ impl MultiLockGuard {
     ///
     /// As that of the future.
     pub fn scope<F: Future>(&self, future: F) -> Scoped<F> {
-        self.scope_in(LockScope::current()).expect("one key at least").run(future)
+        self.scope_in(LockScope::current()).expect("a guard has one key at least").run(future)
     }
 
     /// The scope of what is called under the guard, inside `outer`.

@@ -110,6 +110,26 @@ async fn a_loss_while_others_are_waited_for_ends_the_try_at_once() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_is_granted_the_last_key_when_another_is_lost_is_not_given_a_guard() -> Test {
+    let stage = Stage::new();
+    let held = stage.rival.lock("l").lease(secs(60)).await?;
+    let waiting = tokio::spawn(stage.locks.all(KEYS).lease(secs(3)).wait(secs(60)).acquire());
+    settle().await;
+    stage.script.always(Verb::Renew, Act::Never);
+    // The lease of two ends while the grant of the third is on its way: the task is told of both
+    // before it comes to run.
+    sleep(ms(2_900)).await;
+    held.release().await?;
+    tokio::time::advance(ms(100)).await;
+    let error = waiting.await?.unwrap_err();
+    assert!(error.is_unavailable() && error.to_string().contains("`j`"), "{error}");
+    stage.script.heal();
+    sleep(secs(1)).await;
+    stage.is_clean(secs(3)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_hold_limit_begins_when_all_are_held() -> Test {
     for key in KEYS {
         let stage = Stage::new();

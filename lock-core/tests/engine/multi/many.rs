@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use fastrand::Rng;
-use lock_core::{AcquireError, LockClient, MultiLockGuard};
+use lock_core::memory::Memory;
+use lock_core::{AcquireError, Background, LockClient, MultiLockGuard};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{Stage, Test, ms, secs};
@@ -66,26 +67,49 @@ async fn visitor(locks: LockClient, rooms: Arc<Rooms>, seed: u64) -> Result<(), 
     Ok(())
 }
 
+/// How many visits there were. All tasks have come to their end then.
+async fn visits(clients: [&LockClient; 2], seed: u64) -> Result<u32, AcquireError> {
+    let rooms = Arc::new(Rooms::default());
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|task| {
+            let client = clients[task % 2].clone();
+            tokio::spawn(visitor(client, rooms.clone(), seed * 1_000 + task as u64))
+        })
+        .collect();
+    for task in tasks {
+        task.await.expect("one holder per key")?;
+    }
+    Ok(rooms.visits.load(Ordering::SeqCst))
+}
+
 #[tokio::test(start_paused = true)]
 async fn each_key_has_one_holder_and_all_come_to_their_end() -> Test {
     for seed in 0..25 {
-        let (stage, rooms) = (Stage::new(), Arc::new(Rooms::default()));
+        let stage = Stage::new();
         let begun = Instant::now();
-        let tasks: Vec<_> = (0..TASKS)
-            .map(|task| {
-                let client = if task % 2 == 0 { &stage.locks } else { &stage.rival };
-                let seed = seed * 1_000 + task as u64;
-                tokio::spawn(visitor(client.clone(), rooms.clone(), seed))
-            })
-            .collect();
-        for task in tasks {
-            task.await?.map_err(|error| format!("seed {seed}: {error}"))?;
-        }
-        let visits = rooms.visits.load(Ordering::SeqCst);
+        let visits = visits([&stage.locks, &stage.rival], seed).await?;
         assert!(visits > 100, "seed {seed}: {visits} visits");
         // Nobody waited for a time-out: each visit takes 5 ms at most, and timers round up.
         assert!(begun.elapsed() < ms(20) * visits, "seed {seed}: {:?}", begun.elapsed());
         stage.is_clean(ms(1)).await;
     }
+    Ok(())
+}
+
+/// The same where tasks run at once, and dropped guards are the work of another thread.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn each_key_has_one_holder_in_threads_that_run_at_once() -> Test {
+    let store = Memory::new();
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        let client = LockClient::builder_with(store.clone()).background(Background::Thread);
+        clients.push(client.connect().await?);
+    }
+    assert!(visits([&clients[0], &clients[1]], 99).await? > 100);
+    for client in clients {
+        let report = client.shutdown(secs(10)).await;
+        assert!(report.complete && report.abandoned == 0, "{report:?}");
+    }
+    assert_eq!(store.keys(), 0);
     Ok(())
 }

@@ -18,14 +18,14 @@ const ORDERS: [[&str; 3]; 6] = [
 #[tokio::test(start_paused = true)]
 async fn keys_are_taken_in_one_order_in_whatever_order_they_are_named() -> Test {
     for order in ORDERS {
-        for stuck in 0..3 {
+        for (stuck, key) in KEYS.into_iter().enumerate() {
             let stage = Stage::new();
-            let held = stage.rival.lock(KEYS[stuck]).await?;
+            let held = stage.rival.lock(key).await?;
             let waiting = tokio::spawn(stage.locks.all(order).acquire());
             settle().await;
             // Those before the one that is not to be had, and that one itself.
             let expected = [0, 1, 2].map(|at| at <= stuck);
-            assert_eq!(taken(&stage).await?, expected, "{order:?}, {} is taken", KEYS[stuck]);
+            assert_eq!(taken(&stage).await?, expected, "{order:?}, {key} is taken");
             held.release().await?;
             let all = waiting.await??;
             assert!(all.keys().map(Key::as_str).eq(KEYS));
@@ -91,7 +91,15 @@ async fn what_no_acquire_can_serve_is_refused_by_name_before_anything_is_sent() 
     let too_many = stage.locks.all(&many).await.unwrap_err();
     let invalid = stage.locks.all(["a", &long, "b"]).try_acquire().await.unwrap_err();
     let empty = stage.locks.all(["a", ""]).run(|_| async {}).await.unwrap_err();
-    let option = stage.locks.all(["b", "a"]).lease(ms(0)).await.unwrap_err();
+    let mut options = Vec::new();
+    for (option, several) in [
+        ("lease", stage.locks.all(["b", "a"]).lease(ms(0))),
+        ("hold_limit", stage.locks.all(["b", "a"]).hold_limit(ms(0))),
+        ("wait", stage.locks.all(["b", "a"]).wait(secs(90_000)).admission(true)),
+        ("1001 retries", stage.locks.all(["b", "a"]).retries(1_001)),
+    ] {
+        options.push((option, several.await.unwrap_err().to_string()));
+    }
     assert!(stage.script.claims().is_empty());
 
     let count = |error: &AcquireError| match error {
@@ -102,7 +110,9 @@ async fn what_no_acquire_can_serve_is_refused_by_name_before_anything_is_sent() 
     assert!(too_many.to_string().contains("65 keys"), "{too_many}");
     assert!(invalid.to_string().contains("`qqq") && invalid.is_rejected(), "{invalid}");
     assert!(empty.to_string() == KeyError::Empty.to_string(), "{empty}");
-    assert!(option.to_string().contains("`a`: lease is"), "{option}");
+    for (option, error) in options {
+        assert!(error.starts_with(&format!("lock `a`: {option}")), "{error}");
+    }
 
     stage.locks.all(&many[1..]).await?.release().await?;
     stage.is_clean(ms(1)).await;
@@ -111,11 +121,11 @@ async fn what_no_acquire_can_serve_is_refused_by_name_before_anything_is_sent() 
 
 #[tokio::test(start_paused = true)]
 async fn a_try_takes_all_or_gives_those_before_back() -> Test {
-    for stuck in 0..3 {
+    for (stuck, key) in KEYS.into_iter().enumerate() {
         for here in [true, false] {
             let stage = Stage::new();
             let client = if here { &stage.locks } else { &stage.rival };
-            let held = client.lock(KEYS[stuck]).await?;
+            let held = client.lock(key).await?;
             let begun = Instant::now();
             assert!(stage.locks.all(KEYS).retries(9).try_acquire().await?.is_none());
             assert_eq!(begun.elapsed(), ms(0));
