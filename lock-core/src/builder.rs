@@ -182,8 +182,9 @@ impl LockBuilder {
         Fut: Future<Output = T>,
     {
         let guard = self.acquire().await?;
-        let work = guard.scope(work(guard.handle()));
-        let output = until_lost(guard.handle(), work).await.inspect_err(|_| CutWatch::tell())?;
+        let handle = guard.handle();
+        let work = guard.scope(work(handle.clone()));
+        let output = until_lost(handle.lost(), || handle.why_lost(), work).await?;
         // The work is done; what the store answers cannot change that any more.
         drop(guard.release().await);
         Ok(output)
@@ -200,21 +201,18 @@ impl IntoFuture for LockBuilder {
     }
 }
 
-/// Runs `work` as long as the hold is good. Each poll looks for the loss first, so that work which
-/// was stopped past its lease does not go on.
+/// Runs `work` as long as what it runs under is good. Each poll looks for the loss first, so that
+/// work which was stopped past its lease does not go on. Who watches for cuts is told of one.
 pub(crate) async fn until_lost<T>(
-    handle: LockHandle,
+    lost: impl Future<Output = LostError>,
+    why_lost: impl FnOnce() -> Option<LostError>,
     work: impl Future<Output = T>,
 ) -> Result<T, LostError> {
-    let lost = handle.lost();
-    let output = tokio::select! {
+    let ended = tokio::select! {
         biased;
-        lost = lost => return Err(lost),
-        output = work => output,
+        lost = lost => Err(lost),
+        // The last stretch of the work may have blocked past the lease.
+        output = work => why_lost().map_or(Ok(output), Err),
     };
-    // The last stretch of the work may have blocked past the lease.
-    match handle.why_lost() {
-        Some(lost) => Err(lost),
-        None => Ok(output),
-    }
+    ended.inspect_err(|_| CutWatch::tell())
 }

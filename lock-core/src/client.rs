@@ -7,10 +7,11 @@ use crate::backend::{Backend, Capabilities, ConnectError, Driver, DynBackend};
 use crate::builder::LockBuilder;
 use crate::connect;
 use crate::connect::Pools;
-use crate::engine::{Background, Closed, Shared, clock};
+use crate::engine::{Background, Closed, KeySet, Shared, clock};
 use crate::error::{AlreadyInstalled, OperatorError, UnavailableError};
 use crate::key::IntoKey;
 use crate::memory::Memory;
+use crate::multi_builder::MultiLockBuilder;
 use crate::options::LockOptions;
 #[cfg(feature = "deadpool")]
 use crate::redis::RedisPool;
@@ -185,6 +186,23 @@ impl LockClient {
     #[inline]
     pub fn lock<K: IntoKey>(&self, key: K) -> LockBuilder {
         LockBuilder::new(self.shared.clone(), key.into_key())
+    }
+
+    /// Begins an acquire of several keys at once, all or none: 1 to [`KEYS_MAX`](crate::KEYS_MAX),
+    /// in any order. See [`MultiLockBuilder`]. What is wrong with them is reported when the acquire
+    /// is awaited.
+    pub fn all<I>(&self, keys: I) -> MultiLockBuilder
+    where
+        I: IntoIterator,
+        I::Item: IntoKey,
+    {
+        MultiLockBuilder::new(self.shared.clone(), KeySet::collect(keys))
+    }
+
+    /// The same for a set that is made already.
+    #[cfg(feature = "macros")]
+    pub(crate) fn all_of(&self, keys: KeySet) -> MultiLockBuilder {
+        MultiLockBuilder::new(self.shared.clone(), keys)
     }
 
     /// Asks the store who holds a key and who waits for it.

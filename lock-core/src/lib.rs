@@ -15,6 +15,8 @@
 //! # Ok(()) }
 //! ```
 //!
+//! Several keys can be taken at once, all or none: [`LockClient::all`].
+//!
 //! Above the locks stands `idempotency` (feature of that name): a request runs once per key, and
 //! those that repeat it are given its outcome.
 //!
@@ -49,6 +51,7 @@ pub mod memory;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod mode;
+mod multi_builder;
 mod options;
 #[cfg(feature = "http")]
 mod problem;
@@ -84,8 +87,9 @@ pub use backend::{
 pub use builder::LockBuilder;
 pub use client::{ClientBuilder, LockClient};
 pub use engine::{
-    Acquire, Background, Closed, CutWatch, Downgrade, LockGuard, LockHandle, LockScope, Lost,
-    RenewalFailing, RenewalFailure, RevokeRequested, Scoped,
+    Acquire, Background, Closed, CutWatch, Downgrade, KEYS_MAX, LockGuard, LockHandle, LockScope,
+    Lost, MultiAcquire, MultiLockGuard, MultiLockHandle, MultiLost, RenewalFailing, RenewalFailure,
+    RevokeRequested, Scoped,
 };
 pub use error::{
     AcquireError, AlreadyInstalled, BlockedBy, ClosedError, DowngradeError, LossReason, LostError,
@@ -96,6 +100,7 @@ pub use error::{
 pub use handler_ran::HandlerRan;
 pub use key::{IntoKey, KEY_BYTES_MAX, Key, KeyError};
 pub use mode::{Mode, PERMITS_MAX};
+pub use multi_builder::MultiLockBuilder;
 pub use options::{Fairness, LockOptions, NAME_BYTES_MAX, RETRIES_MAX};
 #[cfg(feature = "http")]
 pub use problem::Problem;

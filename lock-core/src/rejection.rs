@@ -104,7 +104,8 @@ pub enum Rejection {
         /// The name of the option.
         option: &'static str,
     },
-    /// `#[distributed_lock(keys = ..)]` was given no key at all, or more than it takes.
+    /// [`LockClient::all`](crate::LockClient::all), or `keys = ..` of `#[distributed_lock]`, was
+    /// given no key at all, or more than [`KEYS_MAX`](crate::KEYS_MAX).
     #[error("{given} keys to lock at once, it must be from 1 to {max}")]
     KeyCount {
         /// How many different keys were given.

@@ -68,6 +68,11 @@ fn every_public_type_crosses_threads() {
         LockGuard: true true true,
         LockHandle: true true true,
         Lost: true true true,
+        MultiLockBuilder: true true true,
+        MultiAcquire: true true true,
+        MultiLockGuard: true true true,
+        MultiLockHandle: true true true,
+        MultiLost: true true true,
         RevokeRequested: true true true,
         CutWatch: true true true,
         HandlerRan: true true true,
@@ -185,6 +190,9 @@ fn the_futures_of_async_functions_can_be_spawned() {
     spawnable(locks.lock("k").acquire());
     spawnable(locks.lock("k").try_acquire());
     spawnable(locks.lock("k").run(|_| std::future::ready(())));
+    spawnable(locks.all(["k"]).acquire());
+    spawnable(locks.all(["k"]).try_acquire());
+    spawnable(locks.all(["k"]).run(|_| std::future::ready(())));
     spawnable(CutWatch::new().scope(std::future::ready(())));
     spawnable(LockClient::connect("memory:"));
     spawnable(LockClient::builder("memory:").connect());
@@ -192,6 +200,10 @@ fn the_futures_of_async_functions_can_be_spawned() {
         spawnable(guard.release());
     }
     let _: fn(LockGuard) = released;
+    fn all_released(guard: MultiLockGuard) {
+        spawnable(guard.release());
+    }
+    let _: fn(MultiLockGuard) = all_released;
     let inspected = locks.clone();
     spawnable(async move { inspected.inspect("k").await });
     let asking = locks.clone();

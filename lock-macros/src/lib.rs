@@ -89,9 +89,10 @@ use crate::args::Args;
 /// `1:paid` does not lock order `1`. For the same reason two values need a ':' between them. A key
 /// is at most 512 bytes, and not empty; anything else is a rejection, and the body does not run.
 ///
-/// With `keys` (at most 64) the locks are taken one after the other, each once. They are taken in
-/// the order of their names, so two functions with the same keys can't block each other. The
-/// waiting for all of them together is bounded as for one.
+/// With `keys` (at most 64) all locks are taken or none, as `LockClient::all` does: one after the
+/// other, each once, in one order, so two functions with the same keys can't block each other. The
+/// waiting for all of them together is bounded as for one, and each try is for all. `hold` begins
+/// when all are held. The loss of one is the loss of all.
 ///
 /// # The client
 ///
@@ -142,7 +143,7 @@ use crate::args::Args;
 /// # The guard
 ///
 /// `guard = g` binds a `LockHandle`: the token, whether the lock is held, a future of its loss.
-/// With `keys` it is a `Vec` of them in the order of the keys, and with `when` an `Option`. The
+/// With `keys` it is a `MultiLockHandle`, with a token for each key, and with `when` an `Option`. The
 /// lock itself is released when the body has returned, panicked or been dropped. The function does
 /// not wait for the store's answer to that, so a program that ends right after should call
 /// `LockClient::shutdown`.

@@ -117,6 +117,12 @@ impl Acquire {
         self
     }
 
+    /// Makes it one try that ends then: for one of several keys that share a budget.
+    pub(super) fn until(mut self, deadline: Instant) -> Self {
+        (self.try_until, self.tries) = (Some(deadline), 1);
+        self
+    }
+
     /// How many tries it has begun; 0 before its first poll, and where it re-enters a hold at once.
     #[must_use]
     pub fn tries(&self) -> u32 {

@@ -11,6 +11,7 @@
 //! - [`background`]: whether code is the conductor's.
 //! - [`leave`]: withdrawals that were not answered, tried again in the background.
 //! - [`acquire`], [`release`], [`closed`]: the futures that callers hold.
+//! - [`multi`]: several keys at once.
 //! - [`lost`], [`failing`], [`revoke`]: those that wait for news of a hold ([`watch`]).
 //! - [`scope`]: what running code is called under: holds to re-enter, and who watches for cuts.
 //! - [`observe`]: what those who watch a service see.
@@ -32,6 +33,7 @@ mod guard;
 mod handed;
 mod leave;
 mod lost;
+mod multi;
 mod observe;
 mod registry;
 mod release;
@@ -55,6 +57,8 @@ pub use failing::{RenewalFailing, RenewalFailure};
 pub use guard::{LockGuard, LockHandle};
 pub(crate) use leave::RELEASE_WITHIN;
 pub use lost::Lost;
+pub(crate) use multi::KeySet;
+pub use multi::{KEYS_MAX, MultiAcquire, MultiLockGuard, MultiLockHandle, MultiLost};
 pub use revoke::RevokeRequested;
 pub use scope::{CutWatch, LockScope, Scoped};
 pub(crate) use shared::Shared;

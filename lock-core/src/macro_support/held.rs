@@ -4,7 +4,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::{LockGuard, LockHandle, LockScope, Lost, LostError};
+use crate::{
+    LockGuard, LockHandle, LockScope, Lost, LostError, MultiLockGuard, MultiLockHandle, MultiLost,
+};
 
 /// Guards, and what the body gets to see of them.
 pub trait Held {
@@ -37,21 +39,21 @@ impl Held for LockGuard {
     }
 }
 
-/// `keys = [..]`: in the order of the keys.
-impl Held for Vec<LockGuard> {
-    type Handle = Vec<LockHandle>;
-    type Lost = AnyLost;
+/// `keys = [..]`.
+impl Held for MultiLockGuard {
+    type Handle = MultiLockHandle;
+    type Lost = MultiLost;
 
-    fn handle(&self) -> Vec<LockHandle> {
-        self.iter().map(LockGuard::handle).collect()
+    fn handle(&self) -> MultiLockHandle {
+        self.handle()
     }
 
-    fn lost(&self) -> AnyLost {
-        AnyLost { each: self.iter().map(LockGuard::lost).collect() }
+    fn lost(&self) -> MultiLost {
+        self.lost()
     }
 
     fn scope_in(&self, outer: Option<LockScope>) -> Option<LockScope> {
-        self.iter().fold(outer, |outer, guard| Some(guard.scope_in(outer)))
+        self.scope_in(outer)
     }
 }
 
@@ -73,26 +75,6 @@ impl<H: Held> Held for Option<H> {
             Some(held) => held.scope_in(outer),
             None => outer,
         }
-    }
-}
-
-/// Resolves when the first of several locks is lost.
-#[derive(Debug)]
-#[must_use = "futures do nothing unless polled"]
-pub struct AnyLost {
-    each: Vec<Lost>,
-}
-
-impl Future for AnyLost {
-    type Output = LostError;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostError> {
-        for lost in &mut self.each {
-            if let Poll::Ready(error) = Pin::new(lost).poll(cx) {
-                return Poll::Ready(error);
-            }
-        }
-        Poll::Pending
     }
 }
 

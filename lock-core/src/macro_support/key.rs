@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display, Write as _};
 
+use crate::engine;
 use crate::{IntoKey, KEY_BYTES_MAX, Key, KeyError};
 
 /// One key, or why there is none. The acquire reports the error as a rejection.
@@ -16,17 +17,11 @@ impl OneKey {
     }
 }
 
-/// Several keys, sorted and each once, so that all callers take them in the same order.
+/// Several keys, or why there are none.
 #[derive(Debug)]
-pub struct KeySet(pub(super) Result<Vec<Key>, KeyError>);
+pub struct KeySet(pub(super) engine::KeySet);
 
 impl KeySet {
-    /// Takes the outcomes of making the keys; the first error is the set's.
-    #[must_use]
-    pub fn new<const N: usize>(keys: [Result<Key, KeyError>; N]) -> Self {
-        Self::sorted(keys.into_iter().collect())
-    }
-
     /// Takes whatever `keys` iterates over.
     #[must_use]
     pub fn collect<I>(keys: I) -> Self
@@ -34,15 +29,7 @@ impl KeySet {
         I: IntoIterator,
         I::Item: IntoKey,
     {
-        Self::sorted(keys.into_iter().map(IntoKey::into_key).collect())
-    }
-
-    fn sorted(keys: Result<Vec<Key>, KeyError>) -> Self {
-        Self(keys.map(|mut keys| {
-            keys.sort_unstable();
-            keys.dedup();
-            keys
-        }))
+        Self(engine::KeySet::collect(keys))
     }
 }
 
@@ -190,14 +177,5 @@ mod tests {
             }
         }
         assert!(KeyParts::new().text("k:").value(&Broken).finish().is_err());
-    }
-
-    #[test]
-    fn a_set_is_sorted_and_has_each_key_once() {
-        let set = KeySet::new(["b", "a", "b"].map(Key::new));
-        assert_eq!(set.0.unwrap(), [Key::new("a").unwrap(), Key::new("b").unwrap()]);
-        let set = KeySet::collect(vec!["z".to_owned(), "y".to_owned()]);
-        assert_eq!(set.0.unwrap(), [Key::new("y").unwrap(), Key::new("z").unwrap()]);
-        assert!(KeySet::new([Key::new("a"), Key::new("")]).0.is_err());
     }
 }

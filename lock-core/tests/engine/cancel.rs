@@ -15,14 +15,14 @@ use tokio::time::{sleep, timeout};
 
 use crate::{Stage, Test, ms, secs, settle};
 
-const LEASE: Duration = secs(6);
+pub(crate) const LEASE: Duration = secs(6);
 
 const ACTS: [Act; 5] =
     [Act::Ok, Act::Err(FaultKind::Transient), Act::Lost, Act::Slow(ms(700)), Act::Never];
 
 /// Where a future is dropped.
 #[derive(Debug, Clone, Copy)]
-enum Cut {
+pub(crate) enum Cut {
     /// Before its first poll.
     Unpolled,
     /// After its first poll and so many turns of the other tasks.
@@ -33,7 +33,7 @@ enum Cut {
     After(Duration),
 }
 
-const CUTS: [Cut; 14] = [
+pub(crate) const CUTS: [Cut; 14] = [
     Cut::Unpolled,
     Cut::Turns(0),
     Cut::Turns(1),
@@ -52,7 +52,7 @@ const CUTS: [Cut; 14] = [
 
 /// Who has the key when the future begins; holders let go after a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Scene {
+pub(crate) enum Scene {
     Free,
     HeldHere,
     HeldElsewhere,
@@ -67,7 +67,7 @@ impl Wake for Flag {
 }
 
 /// Runs `future` up to the cut.
-async fn cut<F: Future>(cut: Cut, future: F) -> Option<F::Output> {
+pub(crate) async fn cut<F: Future>(cut: Cut, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let flag = Arc::new(Flag(Notify::new()));
     let waker = Waker::from(flag.clone());
@@ -97,7 +97,7 @@ async fn cut<F: Future>(cut: Cut, future: F) -> Option<F::Output> {
 }
 
 /// Puts the acts to the script.
-fn set(stage: &Stage, acts: [Act; 3]) {
+pub(crate) fn set(stage: &Stage, acts: [Act; 3]) {
     for (verb, act) in Verb::ALL.into_iter().zip(acts) {
         stage.script.always(verb, act);
     }
@@ -132,13 +132,13 @@ async fn goes_on(stage: &Stage, scene: Scene, case: &str) {
 }
 
 /// All combinations of acts.
-fn combinations() -> impl Iterator<Item = [Act; 3]> {
+pub(crate) fn combinations() -> impl Iterator<Item = [Act; 3]> {
     let pairs = ACTS.into_iter().flat_map(|a| ACTS.into_iter().map(move |b| (a, b)));
     pairs.flat_map(|(a, b)| ACTS.into_iter().map(move |c| [a, b, c]))
 }
 
 /// Runs what `begin` makes of each stage, cut at each point in each scene.
-async fn everywhere<F: Future>(scenes: &[Scene], begin: impl Fn(&Stage) -> F) -> Test {
+pub(crate) async fn everywhere<F: Future>(scenes: &[Scene], begin: impl Fn(&Stage) -> F) -> Test {
     for scene in scenes {
         for acts in combinations() {
             for at in CUTS {
@@ -154,7 +154,7 @@ async fn everywhere<F: Future>(scenes: &[Scene], begin: impl Fn(&Stage) -> F) ->
     Ok(())
 }
 
-const SCENES: [Scene; 3] = [Scene::Free, Scene::HeldHere, Scene::HeldElsewhere];
+pub(crate) const SCENES: [Scene; 3] = [Scene::Free, Scene::HeldHere, Scene::HeldElsewhere];
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_acquire_leaves_nothing_and_the_next_goes_on() -> Test {

@@ -97,7 +97,7 @@ fn keys(keys: &Keys, target: &Target, private: &TokenStream) -> TokenStream {
         }
         Keys::List(list) => {
             let list = list.iter().map(|one| key(one, private));
-            quote!(#private::KeySet::new([#(#list),*]))
+            quote!(#private::KeySet::collect([#(#list),*]))
         }
         Keys::Iterated(expr) => quote_spanned!(expr.span()=> #private::KeySet::collect(#expr)),
         Keys::Function => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use lock_core::{AcquireError, Key, LockClient, LockHandle, distributed_lock};
+use lock_core::{AcquireError, Key, LockClient, LockHandle, MultiLockHandle, distributed_lock};
 
 mod re_exported {
     pub mod lock {
@@ -102,7 +102,7 @@ async fn concrete(_id: u64) -> Response {
 
 #[distributed_lock(keys = ["from:{a}", ("to:{}", b), Key::new("third")], guard = guards)]
 async fn several(a: u64, b: u64) -> Result<u64, AcquireError> {
-    let _: Vec<LockHandle> = guards;
+    let _: MultiLockHandle = guards;
     Ok(a + b)
 }
 

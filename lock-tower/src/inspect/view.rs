@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{
-    BusyKey, Holder, Inspection, Key, MemberHealth, MemberState, Quantiles, Waiter,
-};
+use lock_core::{BusyKey, Holder, Inspection, Key, MemberHealth, MemberState, Quantiles, Waiter};
 use serde_json::{Value, json};
 
 use super::inspector::Desk;

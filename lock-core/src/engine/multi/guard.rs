@@ -1,0 +1,148 @@
+//! Several held locks in hand.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::mem;
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::future::maybe_done;
+
+use super::super::guard::LockGuard;
+use super::super::scope::{LockScope, Scoped};
+use super::{MultiLockHandle, MultiLost};
+use crate::error::{LostError, ReleaseError};
+use crate::key::{IntoKey, Key};
+use crate::token::FencingToken;
+
+/// Several held locks, made by [`LockClient::all`](crate::LockClient::all). Dropping it gives them
+/// up in the background, the last key first; [`release`](Self::release) waits for the answers.
+///
+/// They are one: when one of them is lost, none counts any more. [`is_held`](Self::is_held) is false
+/// then, and [`lost`](Self::lost) says which one it was. The others stay locked until this guard is
+/// gone, so that nobody else begins while its work winds up.
+#[must_use = "locks that are not kept are given up at once"]
+pub struct MultiLockGuard {
+    /// In the order of the keys.
+    guards: Vec<LockGuard>,
+}
+
+impl MultiLockGuard {
+    /// Nothing yet.
+    pub(super) fn with_capacity(keys: usize) -> Self {
+        Self { guards: Vec::with_capacity(keys) }
+    }
+
+    /// Adds the hold of the next key.
+    pub(super) fn push(&mut self, guard: LockGuard) {
+        self.guards.push(guard);
+    }
+
+    /// What is locked, in the order in which it was taken: that of the bytes of the encoded keys.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Key> {
+        self.guards.iter().map(LockGuard::key)
+    }
+
+    /// The fencing token of one key; `None` for a key that is none of those locked. Send it with
+    /// every write to what that key protects: each key counts for itself.
+    #[must_use]
+    pub fn token(&self, key: impl IntoKey) -> Option<FencingToken> {
+        let key = key.into_key().ok()?;
+        let at = self.guards.binary_search_by(|guard| guard.key().cmp(&key)).ok()?;
+        Some(self.guards[at].token())
+    }
+
+    /// The fencing tokens, in the order of the keys.
+    pub fn tokens(&self) -> impl ExactSizeIterator<Item = FencingToken> {
+        self.guards.iter().map(LockGuard::token)
+    }
+
+    /// Whether all holds are still good by this process's own clock. Reads the clock each time.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.guards.iter().all(LockGuard::is_held)
+    }
+
+    /// How long all holds are good without a further renewal: the least that one of them has, see
+    /// [`LockGuard::lease_left`]. Zero once one is over.
+    #[must_use]
+    pub fn lease_left(&self) -> Duration {
+        self.guards.iter().map(LockGuard::lease_left).min().unwrap_or_default()
+    }
+
+    /// Resolves when one of the holds is over without a release, and says which.
+    pub fn lost(&self) -> MultiLost {
+        MultiLost::new(self.guards.iter().map(LockGuard::lost))
+    }
+
+    /// Why a hold is over, while the others may be good.
+    pub(super) fn why_lost(&self) -> Option<LostError> {
+        self.guards.iter().find_map(|guard| guard.handle().why_lost())
+    }
+
+    /// A view of these holds that can be cloned and sent along, and cannot release them. Through
+    /// [`iter`](MultiLockHandle::iter) it has that of each.
+    #[must_use]
+    pub fn handle(&self) -> MultiLockHandle {
+        MultiLockHandle::new(self.guards.iter().map(LockGuard::handle))
+    }
+
+    /// Runs a future under all the holds. An acquire of one of the keys inside it re-enters that
+    /// hold, as one of several does. See [`LockGuard::scope`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As that of the future.
+    pub fn scope<F: Future>(&self, future: F) -> Scoped<F> {
+        self.scope_in(LockScope::current()).expect("a guard has one key at least").run(future)
+    }
+
+    /// The scope of what is called under the guard, inside `outer`.
+    pub(crate) fn scope_in(&self, outer: Option<LockScope>) -> Option<LockScope> {
+        self.guards.iter().fold(outer, |outer, guard| Some(guard.scope_in(outer)))
+    }
+
+    /// Gives all locks up, the last key first, and waits for the answers, for all of them at once.
+    /// One that was lost, or whose store does not answer, does not keep the others.
+    ///
+    /// # Errors
+    ///
+    /// That of the first key, in their order, that has one: see [`LockGuard::release`]. It names
+    /// the key. No answer takes longer than 2 s, whatever the number of keys.
+    ///
+    /// # Cancel safety
+    ///
+    /// All releases are under way with the first poll and go on when this future is dropped; only
+    /// the answers are lost. Dropped before its first poll, it drops the guard, which releases too.
+    pub async fn release(mut self) -> Result<(), ReleaseError> {
+        let guards = mem::take(&mut self.guards).into_iter().rev();
+        let mut each: Vec<_> = guards.map(|guard| Box::pin(maybe_done(guard.release()))).collect();
+        // `join_all` may leave some of many unpolled at first, so not begun.
+        poll_fn(|cx| {
+            let mut all = Poll::Ready(());
+            for one in &mut each {
+                if one.as_mut().poll(cx).is_pending() {
+                    all = Poll::Pending;
+                }
+            }
+            all
+        })
+        .await;
+        let outcomes = each.iter_mut().rev().filter_map(|one| one.as_mut().take_output());
+        outcomes.collect()
+    }
+}
+
+impl Drop for MultiLockGuard {
+    fn drop(&mut self) {
+        // A vector drops its first element first.
+        while self.guards.pop().is_some() {}
+    }
+}
+
+impl fmt::Debug for MultiLockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MultiLockGuard ")?;
+        f.debug_map().entries(self.keys().zip(self.tokens())).finish()
+    }
+}
