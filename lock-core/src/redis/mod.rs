@@ -144,6 +144,8 @@ impl Backend for Redis {
             fencing: true,
             fifo: true,
             push: true,
+            shared: true,
+            permits: true,
             force_release: true,
             // A cluster is one member at most, and no quorum of its masters.
             quorum: self.servers.cluster().is_none(),
