@@ -38,11 +38,12 @@ end
 local queue, due = KEYS[3] or lock .. ':queue', KEYS[4] or lock .. ':due'
 -- How long a waiter that does not ask again counts as alive.
 local DUE_MS = 1500
+--MODE
 --TOKENS
 --PROMOTE
 
 local holder = call('GET', lock)
-local together = string.match(holder or '', '^lock:(%l+:?%d*)$')
+local together = mode_of(holder)
 if together then
   if KEYS[2] and not KEYS[5] then
     return {3}

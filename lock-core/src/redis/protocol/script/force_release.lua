@@ -8,7 +8,8 @@ local holder = call('GET', lock)
 if not holder then
   return 0
 end
-local together = string.match(holder, '^lock:(%l+:?%d*)$')
+--MODE
+local together = mode_of(holder)
 if together and KEYS[2] and not KEYS[5] then
   return 3
 end

@@ -47,6 +47,7 @@ impl Script {
     fn with_shared(body: &str) -> Self {
         let lines = body.lines().flat_map(|line| match line.trim() {
             "--TOKENS" => concat!(include_str!("ticks.lua"), include_str!("tokens.lua")).lines(),
+            "--MODE" => include_str!("mode.lua").lines(),
             "--OWNER" => include_str!("owner.lua").lines(),
             "--PROMOTE" => concat!(
                 include_str!("owner.lua"),
@@ -154,7 +155,7 @@ pub(in crate::redis) static INSPECT: LazyLock<Script> =
 pub(in crate::redis) static RIGHTS: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("rights.lua").to_owned()));
 pub(in crate::redis) static KEEP: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("keep.lua").to_owned()));
+    LazyLock::new(|| Script::with_shared(include_str!("keep.lua")));
 pub(in crate::redis) static KEEP_SHARE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("keep_share.lua").to_owned()));
 pub(in crate::redis) static FREE: LazyLock<Script> =

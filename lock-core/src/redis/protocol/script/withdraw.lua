@@ -15,7 +15,8 @@ local in_line = redis.pcall('HDEL', due, me)
 if in_line == 1 then
   redis.pcall('LREM', queue, 1, me)
 end
-local together = not holds and string.match(holder or '', '^lock:(%l+:?%d*)$')
+--MODE
+local together = not holds and mode_of(holder)
 if together and KEYS[2] and not KEYS[5] then
   return 3
 end
