@@ -267,8 +267,10 @@ impl Cards {
             }
             Deed::Leave(claim) => self.0.retain(|card| card.0 != claim),
             Deed::Downgrade(claim) => {
-                if let Some((_, mode @ Mode::Exclusive, Some(_))) = self.get(claim) {
-                    *mode = Mode::Shared;
+                if let Some((_, mode @ (Mode::Exclusive | Mode::Shared), Some(end))) =
+                    self.get(claim)
+                {
+                    (*mode, *end) = (Mode::Shared, now + LEASE);
                 }
             }
             Deed::Force => self.0.retain(|card| card.2.is_none()),
