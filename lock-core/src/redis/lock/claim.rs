@@ -17,7 +17,7 @@ use crate::engine::clock;
 use crate::key::Key;
 use crate::redis::protocol::modes;
 use crate::redis::protocol::names::{Names, Owner};
-use crate::redis::protocol::script::{ATTEMPT, DOWNGRADE, WITHDRAW};
+use crate::redis::protocol::script::{ATTEMPT, WITHDRAW};
 use crate::redis::topology::Topology;
 use crate::redis::topology::cluster::Listening;
 use crate::redis::topology::probe;
@@ -58,7 +58,7 @@ pub struct RedisClaim {
     pub(super) names: Names,
     id: ClaimId,
     lease_nanos: u64,
-    inbox: Option<Arc<Inbox>>,
+    pub(super) inbox: Option<Arc<Inbox>>,
     /// None where a free key was taken: those are the many.
     more: Option<Box<More>>,
     pub(super) tokens_max: u32,
@@ -71,13 +71,13 @@ pub struct RedisClaim {
     queues: bool,
     held: bool,
     /// Held for the full lease, not only for what is left of a pushed grant.
-    renewed: bool,
+    pub(super) renewed: bool,
     /// The server tells when others write its key.
     is_tracked: bool,
     /// Others wait, as far as is known.
-    wanted: bool,
+    pub(super) wanted: bool,
     /// The first and the last token of its hold.
-    tokens: (u64, u64),
+    pub(super) tokens: (u64, u64),
     /// It was asked for before, so something of it may be at the server.
     is_asked: bool,
     /// It may be in line there, or was.
@@ -165,7 +165,7 @@ impl RedisClaim {
     }
 
     /// A refusal with the rights that are missing, which not every server tells by itself.
-    async fn named(&self, fault: Fault) -> Fault {
+    pub(super) async fn named(&self, fault: Fault) -> Fault {
         if fault.kind() != FaultKind::Refused {
             return fault;
         }
@@ -243,7 +243,7 @@ impl RedisClaim {
     }
 
     /// Granted from now on, with these tokens.
-    fn holds(&mut self, tokens: TokenBlock) {
+    pub(super) fn holds(&mut self, tokens: TokenBlock) {
         self.held = true;
         self.tokens = (tokens.first().unwrap_or(0), tokens.last().unwrap_or(0));
     }
@@ -441,31 +441,7 @@ impl Claim for RedisClaim {
     }
 
     async fn downgrade(&mut self) -> Result<Renewal, Fault> {
-        if self.clock().is_some() {
-            return Err(no_quorum());
-        }
-        if let Some(inbox) = &self.inbox {
-            self.wanted |= inbox.clear_wanted();
-        }
-        let mut call = self.servers.call_for(&DOWNGRADE, &self.names, true);
-        call.command.arg(self.owner()).arg(millis(self.lease()));
-        let answer = match self.servers.call(call).await {
-            Ok(answer) => answer,
-            Err(unserved) => return Err(self.named(unserved.fault.into_fault()).await),
-        };
-        match (&answer, ints(&answer, &mut [0; 5])) {
-            (Value::Int(0), _) => {
-                self.tokens = (0, 0);
-                Ok(Renewal::Lost)
-            }
-            (_, &[first, last, wanted]) => {
-                (self.mode, self.together, self.renewed) = (Mode::Shared, true, true);
-                let tokens = TokenBlock::new(token(first)?, token(last)?);
-                self.holds(tokens);
-                Ok(Renewal::Held(self.granted(tokens, Some(wanted != 0))))
-            }
-            _ => Err(fault::strange("a downgrade")),
-        }
+        self.share().await
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
@@ -569,7 +545,7 @@ pub(in crate::redis) fn add_attempt(
     command.arg(mode);
 }
 
-fn no_quorum() -> Fault {
+pub(super) fn no_quorum() -> Fault {
     Fault::new(FaultKind::Refused, "a quorum of `redis:` servers serves exclusive locks only")
 }
 
@@ -589,12 +565,12 @@ pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn token(number: i64) -> Result<u64, Fault> {
+pub(super) fn token(number: i64) -> Result<u64, Fault> {
     u64::try_from(number).map_err(|_| fault::strange("a token"))
 }
 
 /// The numbers at the front of an answer.
-fn ints<'a>(answer: &Value, numbers: &'a mut [i64; 5]) -> &'a [i64] {
+pub(super) fn ints<'a>(answer: &Value, numbers: &'a mut [i64; 5]) -> &'a [i64] {
     let Value::Array(items) = answer else { return &[] };
     let mut count = 0;
     for (item, number) in items.iter().zip(numbers.iter_mut()) {
