@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
+use lock_core::Mode;
 use lock_core::redis::Redis;
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
 use tests::redis::RedisServer;
 
 #[derive(Debug)]
-struct OnRedis(RedisServer);
+struct OnRedis(RedisServer, Mode);
 
 impl OnRedis {
-    fn start() -> Self {
-        Self(RedisServer::start())
+    fn start(mode: Mode) -> Self {
+        Self(RedisServer::start(), mode)
     }
 }
 
@@ -21,6 +22,10 @@ impl Subject for OnRedis {
             let backend = Redis::connect(&self.0.url(), None).await;
             AnyBackend::new(backend.expect("a server that answers"))
         })
+    }
+
+    fn mode(&self) -> Mode {
+        self.1
     }
 
     fn slack(&self) -> Duration {
@@ -35,9 +40,22 @@ impl Subject for OnRedis {
     }
 }
 
-lock_core::conformance_tests!([flavor = "multi_thread", worker_threads = 2], OnRedis::start());
+lock_core::conformance_tests!(
+    [flavor = "multi_thread", worker_threads = 2],
+    OnRedis::start(Mode::Exclusive)
+);
+
+/// A permit of one is a mutex.
+mod of_one {
+    use super::*;
+
+    lock_core::conformance_tests!(
+        [flavor = "multi_thread", worker_threads = 2],
+        OnRedis::start(Mode::Permit { of: 1 })
+    );
+}
 
 #[tokio::test]
 async fn one_server_passes_all_of_it_in_a_row() {
-    conformance::all(&OnRedis::start()).await;
+    conformance::all(&OnRedis::start(Mode::Exclusive)).await;
 }

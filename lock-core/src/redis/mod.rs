@@ -6,6 +6,10 @@
 //! takes the key from the process that releases it, and hands it to the next. docs/redis.md has all
 //! keys, owners, pushes and tokens, and what two versions do to each other.
 //!
+//! Several who hold a key together stand beside it, by the end of their leases, and the key says so
+//! in place of an owner. So who wants it alone is kept out by the one `SET … NX` that it makes
+//! anyway. A member of a quorum has no such keys, as each would let in others.
+//!
 //! A free key costs the server as little as can be:
 //!
 //! - The first attempt sets the key, and looks at nothing unless that fails.
@@ -144,6 +148,8 @@ impl Backend for Redis {
             fencing: true,
             fifo: true,
             push: true,
+            shared: true,
+            permits: true,
             force_release: true,
             // A cluster is one member at most, and no quorum of its masters.
             quorum: self.servers.cluster().is_none(),

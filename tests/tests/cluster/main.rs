@@ -19,6 +19,7 @@ mod connect;
 mod failover;
 mod many;
 mod moves;
+mod moves_of_several;
 mod pool;
 mod pushes;
 mod records;

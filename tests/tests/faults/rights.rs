@@ -108,10 +108,16 @@ async fn a_rotated_password_is_permanent_until_it_is_put_right() {
     nothing_left(&server, [locks]).await;
 }
 
-/// What one may do with locks: take, wait, be handed the key, renew, lose, inspect, try, give up,
+/// What one may do with locks: share, take, wait, be handed the key, renew, lose, inspect, try, give up,
 /// and take it away from another.
 async fn whole_life(server: &RedisServer, url: &str) {
     let (a, b) = (connect(url, ms(900)).await, connect(url, ms(900)).await);
+    let readers = [a.lock("k").shared().await.unwrap(), b.lock("k").shared().await.unwrap()];
+    assert!(a.lock("other").await.is_ok() && b.inspect("k").await.unwrap().holders.len() == 2);
+    eventually("renewals", || a.stats().renewals + b.stats().renewals >= 4).await;
+    for reader in readers {
+        reader.release().await.unwrap();
+    }
     let first = a.lock("k").await.unwrap();
     assert!(b.lock("k").try_acquire().await.unwrap().is_none());
     let gives_up = b.lock("k").wait(ms(50)).await.unwrap_err();

@@ -1,9 +1,12 @@
-//! A fleet that is upgraded one process at a time: clients of today and of version 1 on one key.
+//! A fleet that is upgraded one process at a time: clients of today and of an earlier version on
+//! one key.
 //!
 //! Version 1 wrote `claim.session` at the lock, had its tokens from a fence per key, and knew of no
 //! mark. Its scripts are those beside this file.
 
 #![allow(clippy::disallowed_methods)]
+
+mod version2;
 
 use std::time::{Duration, Instant};
 

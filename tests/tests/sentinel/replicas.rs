@@ -60,6 +60,40 @@ async fn an_acknowledged_grant_outlives_the_master() {
     nothing_left(&set, &[new], [locks, rival]).await;
 }
 
+/// The same of several who hold the key together: one that was granted it at once, and one that was
+/// let in behind a writer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn acknowledged_grants_of_several_outlive_the_master() {
+    let (_turn, mut set) = a_set().await;
+    let old = set.master();
+    let url = set.url();
+    let [one, two, rival] = [(); 3].map(|()| connect(&url, ms(20_000)));
+    let (one, two, rival) = (one.await, two.await, rival.await);
+    let writer = one.lock("k").await.unwrap();
+    let reader = |locks: &LockClient| locks.lock("k").shared().replicas(2, ms(1_000)).acquire();
+    let waiting = tokio::spawn(reader(&two));
+    let line = || set.server(old).command::<u64>(&["LLEN", "lock:{k}:queue"]);
+    eventually("it waits", || line() == 1).await;
+    writer.release().await.unwrap();
+    let guards =
+        [within("the reader", waiting).await.unwrap().unwrap(), reader(&one).await.unwrap()];
+    set.server_mut(old).kill();
+    let new = set.switched(old).await;
+    let renewals = [&one, &two].map(|locks| locks.stats().renewals);
+    assert!(rival.lock("k").wait(ms(1_500)).await.unwrap_err().is_timeout());
+    eventually("the new master renews", || {
+        [&one, &two].iter().zip(renewals).all(|(locks, before)| locks.stats().renewals > before)
+    })
+    .await;
+    assert!(guards.iter().all(lock_core::LockGuard::is_held));
+    assert_eq!(rival.inspect("k").await.unwrap().holders.len(), 2);
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    rival.lock("k").await.unwrap().release().await.unwrap();
+    nothing_left(&set, &[new], [one, two, rival]).await;
+}
+
 /// V8: a hand-off that is pushed counts only once the replicas have it, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pushed_grant_must_be_acknowledged_as_well() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use redis::Cmd;
 
 use super::claim::{Stands, add_attempt};
-use crate::backend::ClaimId;
+use crate::backend::{ClaimId, Mode};
 use crate::engine::clock;
 use crate::key::Key;
 use crate::redis::protocol::names::{Names, Owner};
@@ -64,15 +64,15 @@ impl BareClaim {
     /// Takes the key if it is free.
     #[must_use]
     pub fn attempt(&self) -> Cmd {
-        let mut command = ATTEMPT.on(&self.names, None);
-        add_attempt(&mut command, self.owner(), self.lease, Stands::New);
+        let mut command = ATTEMPT.on(&self.names, None, false);
+        add_attempt(&mut command, self.owner(), self.lease, Stands::New, Mode::Exclusive);
         command
     }
 
     /// Gives it back.
     #[must_use]
     pub fn withdraw(&self) -> Cmd {
-        let mut command = WITHDRAW.on(&self.names, None);
+        let mut command = WITHDRAW.on(&self.names, None, false);
         command.arg(self.owner());
         command
     }

@@ -15,6 +15,7 @@ use crate::backend::{
 };
 use crate::engine::clock;
 use crate::key::Key;
+use crate::redis::protocol::modes;
 use crate::redis::protocol::names::{Names, Owner};
 use crate::redis::protocol::script::{ATTEMPT, WITHDRAW};
 use crate::redis::topology::Topology;
@@ -43,6 +44,9 @@ const FREE_TOKENS: u64 = 32;
 /// A healthy server on a loaded machine answers within this.
 const RENEW_WITHIN_MIN: Duration = Duration::from_millis(50);
 
+/// What a script says that found several holders, and would have to name their keys.
+pub(super) const NAME_ALL: Value = Value::Int(3);
+
 /// How many attempts without an answer are remembered, the latest ones. Those before were sent to a
 /// server that has hung for so long that another may have taken its place.
 const DOUBTS_MAX: usize = 8;
@@ -54,22 +58,26 @@ pub struct RedisClaim {
     pub(super) names: Names,
     id: ClaimId,
     lease_nanos: u64,
-    inbox: Option<Arc<Inbox>>,
+    pub(super) inbox: Option<Arc<Inbox>>,
     /// None where a free key was taken: those are the many.
     more: Option<Box<More>>,
     pub(super) tokens_max: u32,
-    is_exclusive: bool,
+    pub(super) mode: Mode,
+    /// Of a permit its number.
+    pub(super) slot: u32,
+    /// Several hold the key together, or did: a call names their keys too, where keys are named.
+    pub(super) together: bool,
     /// It may stand in line.
     queues: bool,
     held: bool,
     /// Held for the full lease, not only for what is left of a pushed grant.
-    renewed: bool,
+    pub(super) renewed: bool,
     /// The server tells when others write its key.
     is_tracked: bool,
     /// Others wait, as far as is known.
-    wanted: bool,
+    pub(super) wanted: bool,
     /// The first and the last token of its hold.
-    tokens: (u64, u64),
+    pub(super) tokens: (u64, u64),
     /// It was asked for before, so something of it may be at the server.
     is_asked: bool,
     /// It may be in line there, or was.
@@ -118,7 +126,9 @@ impl RedisClaim {
             inbox: None,
             more,
             tokens_max,
-            is_exclusive: mode == Mode::Exclusive,
+            mode,
+            slot: 0,
+            together: mode != Mode::Exclusive,
             queues,
             held: false,
             renewed: false,
@@ -155,7 +165,7 @@ impl RedisClaim {
     }
 
     /// A refusal with the rights that are missing, which not every server tells by itself.
-    async fn named(&self, fault: Fault) -> Fault {
+    pub(super) async fn named(&self, fault: Fault) -> Fault {
         if fault.kind() != FaultKind::Refused {
             return fault;
         }
@@ -222,17 +232,18 @@ impl RedisClaim {
         if valid_for < self.claim_lease() / 3 {
             return None;
         }
-        let (wanted, handed_on) = (handed.wanted, true);
-        Some(Grant { wanted, handed_on, ..Grant::new(handed.tokens, valid_for) })
+        let (slot, wanted, handed_on) = (handed.slot, handed.wanted, true);
+        Some(Grant { slot, wanted, handed_on, ..Grant::new(handed.tokens, valid_for) })
     }
 
-    fn granted(&mut self, tokens: TokenBlock, wanted: Option<bool>) -> Grant {
+    pub(super) fn granted(&mut self, tokens: TokenBlock, wanted: Option<bool>) -> Grant {
         self.wanted = wanted.unwrap_or(self.wanted);
-        Grant { wanted: self.wanted, ..Grant::new(tokens, self.lease()) }
+        let (slot, wanted) = (self.slot, self.wanted);
+        Grant { slot, wanted, ..Grant::new(tokens, self.lease()) }
     }
 
     /// Granted from now on, with these tokens.
-    fn holds(&mut self, tokens: TokenBlock) {
+    pub(super) fn holds(&mut self, tokens: TokenBlock) {
         self.held = true;
         self.tokens = (tokens.first().unwrap_or(0), tokens.last().unwrap_or(0));
     }
@@ -253,7 +264,8 @@ impl RedisClaim {
     /// Asks the store where the claim stands; `join`: and stands in line if need be.
     async fn stand(&mut self, join: bool) -> Result<Attempt, Fault> {
         let is_asked = mem::replace(&mut self.is_asked, true);
-        if self.clock().is_none() && self.replicas().is_none() && !(join && is_asked) {
+        let is_alone = self.mode == Mode::Exclusive;
+        if is_alone && self.clock().is_none() && self.replicas().is_none() && !(join && is_asked) {
             let take = Verb::Take { lease_ms: millis(self.lease()) };
             match self.ask_with_others(take).await {
                 Ok(Answer::Taken(first)) => return Ok(self.takes(free_tokens(first), false)),
@@ -263,9 +275,9 @@ impl RedisClaim {
         }
         let call = match self.clock() {
             None => {
-                let mut call = self.servers.call_for(&ATTEMPT, &self.names);
+                let mut call = self.servers.call_for(&ATTEMPT, &self.names, self.together);
                 let stands = Stands::of(join, is_asked);
-                add_attempt(&mut call.command, self.owner(), self.lease(), stands);
+                add_attempt(&mut call.command, self.owner(), self.lease(), stands, self.mode);
                 call
             }
             Some(clock) => self.attempt_of_quorum(join, clock),
@@ -277,8 +289,15 @@ impl RedisClaim {
         };
         let (tokens, wanted) = match (&answer, ints(&answer, &mut [0; 5])) {
             (Value::Int(first), _) => (free_tokens(token(*first)?), false),
-            (_, &[1, first, last, wanted]) => {
+            (_, &[1, first, last, wanted, ref slot @ ..]) => {
+                self.slot = u32::try_from(slot.first().copied().unwrap_or(0)).unwrap_or(0);
                 (TokenBlock::new(token(first)?, token(last)?), wanted != 0)
+            }
+            (_, &[2, in_use]) => {
+                return Err(Fault::other_limit(u32::try_from(in_use).unwrap_or(u32::MAX)));
+            }
+            (_, &[3]) if !mem::replace(&mut self.together, true) => {
+                return Box::pin(self.stand(join)).await;
             }
             (_, &[0, ahead, left, foreign, latest]) => {
                 let blocked = Blocked { sent, latest: token(latest)? };
@@ -329,7 +348,7 @@ impl RedisClaim {
         if let Some(clock) = self.clock() {
             return self.withdrawal_of_quorum(clock);
         }
-        let mut call = self.servers.call_for(&WITHDRAW, &self.names);
+        let mut call = self.servers.call_for(&WITHDRAW, &self.names, self.together);
         call.command.arg(self.owner()).arg(self.knows_of_others().then_some(last));
         call
     }
@@ -337,8 +356,8 @@ impl RedisClaim {
 
 impl Claim for RedisClaim {
     async fn attempt(&mut self) -> Result<Attempt, Fault> {
-        if !self.is_exclusive {
-            return Err(Fault::new(FaultKind::Refused, "`redis:` serves exclusive locks only"));
+        if self.clock().is_some() && self.mode != Mode::Exclusive {
+            return Err(no_quorum());
         }
         if self.inbox.is_none() {
             self.inbox = Some(self.servers.inboxes.open(self.id));
@@ -353,7 +372,7 @@ impl Claim for RedisClaim {
         if let Some(handed) = handed.filter(|_| self.replicas().is_none())
             && let Some(grant) = self.handed_on(handed)
         {
-            self.wanted = handed.wanted;
+            (self.slot, self.wanted) = (handed.slot, handed.wanted);
             self.holds(handed.tokens);
             self.take_blocked();
             return Ok(Attempt::Granted(grant));
@@ -388,21 +407,26 @@ impl Claim for RedisClaim {
             // The members of a quorum agree on tokens when they grant.
             tokens: self.clock().is_none(),
             within: self.renew_within(),
+            together: self.mode != Mode::Exclusive,
             slot: self.servers.slot(&self.names),
         };
         match self.servers.renew(renew).await? {
-            Renewed::Held { last, wanted } => {
+            Renewed::Held { first, last, wanted } => {
                 self.renewed = true;
-                if !mem::replace(&mut self.is_tracked, true) {
+                // Renewals of others write the key that several hold: of that nothing is told.
+                if self.mode == Mode::Exclusive && !mem::replace(&mut self.is_tracked, true) {
                     self.servers.inboxes.renewed(self.names.tag(), self.id);
                 }
-                // Those that it has go on to where the server's end now.
-                let (first, before) = self.tokens;
-                let tokens = match last {
-                    Some(last) => TokenBlock::new(first, last.max(before)),
-                    None => TokenBlock::empty(),
+                let (begun, before) = self.tokens;
+                let tokens = match (first, last) {
+                    (Some(first), Some(last)) => TokenBlock::new(first, last),
+                    // Those that it has go on to where the server's end now.
+                    (None, Some(last)) => TokenBlock::new(begun, last.max(before)),
+                    (_, None) => TokenBlock::empty(),
                 };
-                self.tokens.1 = tokens.last().unwrap_or(before);
+                if last.is_some() {
+                    self.holds(tokens);
+                }
                 Ok(Renewal::Held(self.granted(tokens, wanted)))
             }
             Renewed::Lost => {
@@ -416,6 +440,10 @@ impl Claim for RedisClaim {
         }
     }
 
+    async fn downgrade(&mut self) -> Result<Renewal, Fault> {
+        self.share().await
+    }
+
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         // A push still on its way is of a place in line that is given up.
         let held = self.held;
@@ -427,19 +455,25 @@ impl Claim for RedisClaim {
         // Told once: a withdrawal that is asked again, or late, may find a later holder whose
         // tokens those are.
         let (_, last) = mem::take(&mut self.tokens);
-        if self.clock().is_none() && doubts.is_empty() && !self.knows_of_others() {
+        let is_alone = !self.together && self.clock().is_none();
+        if is_alone && doubts.is_empty() && !self.knows_of_others() {
             match self.ask_with_others(Verb::Give).await {
                 Ok(Answer::Given) => return Ok(Withdrawal::Released),
                 Ok(_) => {}
                 Err(unserved) => return Err(unserved.fault.into_fault()),
             }
         }
-        let call = self.withdrawal(if doubts.is_empty() { last } else { 0 });
+        let last = if doubts.is_empty() { last } else { 0 };
+        let call = self.withdrawal(last);
         let behind = (!doubts.is_empty()).then(|| call.clone());
-        let answer = match &pass {
+        let mut answer = match &pass {
             None => self.servers.withdraw(call, &self.names, self.owner(), held).await,
             Some(pass) => Box::pin(self.leave_member(call, pass)).await,
         };
+        if matches!(answer, Ok(NAME_ALL)) && !mem::replace(&mut self.together, true) {
+            let call = self.withdrawal(last);
+            answer = self.servers.withdraw(call, &self.names, self.owner(), held).await;
+        }
         // A withdrawal goes behind each attempt whose effect is not known. Nobody waits for it:
         // such a connection is slow or dead. If the attempt still takes effect, the withdrawal
         // undoes it then.
@@ -498,13 +532,21 @@ pub(in crate::redis) fn add_attempt(
     owner: Owner<'_>,
     lease: Duration,
     stands: Stands,
+    mode: Mode,
 ) {
     command.arg(owner).arg(millis(lease));
+    let mode = modes::written(mode);
     match stands {
-        Stands::New => {}
+        Stands::New if mode.is_none() => {}
+        Stands::New => drop(command.arg("")),
         Stands::Asked => drop(command.arg(1)),
         Stands::Passing => drop(command.arg(0)),
     }
+    command.arg(mode);
+}
+
+pub(super) fn no_quorum() -> Fault {
+    Fault::new(FaultKind::Refused, "a quorum of `redis:` servers serves exclusive locks only")
 }
 
 /// Of a grant on a free key.
@@ -523,12 +565,12 @@ pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn token(number: i64) -> Result<u64, Fault> {
+pub(super) fn token(number: i64) -> Result<u64, Fault> {
     u64::try_from(number).map_err(|_| fault::strange("a token"))
 }
 
 /// The numbers at the front of an answer.
-fn ints<'a>(answer: &Value, numbers: &'a mut [i64; 5]) -> &'a [i64] {
+pub(super) fn ints<'a>(answer: &Value, numbers: &'a mut [i64; 5]) -> &'a [i64] {
     let Value::Array(items) = answer else { return &[] };
     let mut count = 0;
     for (item, number) in items.iter().zip(numbers.iter_mut()) {

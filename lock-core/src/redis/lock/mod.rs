@@ -1,11 +1,12 @@
 //! A lock at a server: the verbs of its claims, and what an operator may ask.
 //!
-//! - [`claim`]: the verbs. [`member`]: those at a member of a quorum. [`operator`]: who holds a
-//!   key, and to take it away.
+//! - [`claim`]: the verbs. [`downgrade`]: one of them. [`member`]: those at a member of a quorum.
+//!   [`operator`]: who holds a key, and to take it away.
 //! - [`bare`]: the requests of a free key without a client, for benchmarks.
 
 #[cfg(feature = "bench-util")]
 pub(in crate::redis) mod bare;
 pub(in crate::redis) mod claim;
+mod downgrade;
 pub(in crate::redis) mod member;
 pub(in crate::redis) mod operator;

@@ -5,8 +5,10 @@ use std::time::Duration;
 use redis::FromRedisValue as _;
 use redis::Value;
 
+use super::claim::NAME_ALL;
 use crate::backend::Fault;
 use crate::key::Key;
+use crate::redis::protocol::modes;
 use crate::redis::protocol::names::{self, Names};
 use crate::redis::protocol::script::{FORCE_RELEASE, INSPECT, QUORUM_FORCE_RELEASE};
 use crate::redis::topology::Topology;
@@ -18,6 +20,9 @@ use crate::view::{Holder, Inspection, Waiter};
 /// The longest part of a foreign value that an inspection shows.
 const VALUE_SHOWN_MAX: usize = 64;
 
+/// Claims that hold a key together that an inspection lists at most.
+const HOLDERS_SHOWN_MAX: usize = 1_000;
+
 /// Waiting claims that an inspection lists at most.
 const WAITERS_SHOWN_MAX: usize = 100;
 
@@ -26,28 +31,43 @@ pub(in crate::redis) async fn inspect(servers: &Topology, key: &Key) -> Result<I
     let names = Names::new(key);
     // Only a member of a quorum keeps the last token of a key.
     let fence = servers.gate.pass().map(|_| names.fence());
-    let mut command = INSPECT.evalsha(2 + fence.iter().count());
-    command.arg(names.lock()).arg(names.queue()).arg(fence).arg(WAITERS_SHOWN_MAX);
+    let mut command = INSPECT.evalsha(4 + fence.iter().count());
+    command.arg(names.lock()).arg(names.queue()).arg(names.due()).arg(names.held()).arg(fence);
+    command.arg(WAITERS_SHOWN_MAX).arg(HOLDERS_SHOWN_MAX);
     let call = Call { script: &INSPECT, command, slot: servers.slot(&names) };
     let answer = servers.call(call).await.map_err(|error| error.fault.into_fault())?;
-    type Parts = (Option<Vec<u8>>, i64, Option<String>, Vec<Vec<u8>>);
-    let (holder, left_ms, fence, waiters) =
+    type Parts =
+        (Option<Vec<u8>>, i64, Option<String>, Vec<Vec<u8>>, Vec<String>, Vec<(Vec<u8>, i64)>);
+    let (value, left_ms, fence, waiters, due, sharers) =
         Parts::from_redis_value(answer).map_err(|_| fault::strange("an inspection"))?;
-    let holder = holder.map(|owner| {
-        let ours = names::claim_of(&owner).is_some();
-        let last = fence.and_then(|fence| fence.split_once(':')?.0.parse().ok());
-        let token = last.filter(|_| ours).map(FencingToken::new);
-        let left = u64::try_from(left_ms).ok().map(Duration::from_millis);
-        Holder::new(shown(&owner), token, left)
-    });
-    Ok(Inspection::new(holder, waiters.iter().map(|owner| Waiter::new(shown(owner))).collect()))
+    let left = |left_ms| u64::try_from(left_ms).ok().map(Duration::from_millis);
+    let holders = match value.as_deref().map(|value| (value, modes::at_lock(value))) {
+        None => Vec::new(),
+        Some((_, Some(mode))) => {
+            let holder = |(owner, left_ms): &(Vec<u8>, i64)| {
+                Holder::new(shown(owner), None, left(*left_ms)).with_mode(mode)
+            };
+            sharers.iter().map(holder).collect()
+        }
+        Some((owner, None)) => {
+            let ours = names::claim_of(owner).is_some();
+            let last = fence.and_then(|fence| fence.split_once(':')?.0.parse().ok());
+            let token = last.filter(|_| ours).map(FencingToken::new);
+            vec![Holder::new(shown(owner), token, left(left_ms))]
+        }
+    };
+    let waiters = waiters.iter().zip(&due);
+    let waiters = waiters
+        .map(|(owner, due)| Waiter::new(shown(owner)).with_mode(modes::of_waiter(due)))
+        .collect();
+    Ok(Inspection::new(holders, waiters))
 }
 
-/// Takes a key away from its holder, a client of another library too; `false` if nobody holds it.
+/// Takes a key away from all who hold it, a client of another library too; `false` if nobody holds it.
 pub(in crate::redis) async fn force_release(servers: &Topology, key: &Key) -> Result<bool, Fault> {
     let names = Names::new(key);
-    let call = match servers.gate.pass() {
-        None => servers.call_for(&FORCE_RELEASE, &names),
+    let call = |together| match servers.gate.pass() {
+        None => servers.call_for(&FORCE_RELEASE, &names, together),
         // It hands the key to nobody: those in line ask again soon.
         Some(_) => {
             let mut command = QUORUM_FORCE_RELEASE.evalsha(2);
@@ -55,7 +75,11 @@ pub(in crate::redis) async fn force_release(servers: &Topology, key: &Key) -> Re
             Call { script: &QUORUM_FORCE_RELEASE, command, slot: 0 }
         }
     };
-    match servers.call(call).await {
+    let mut answer = servers.call(call(false)).await;
+    if matches!(answer, Ok(NAME_ALL)) {
+        answer = servers.call(call(true)).await;
+    }
+    match answer {
         Ok(Value::Int(1 | 2)) => Ok(true),
         Ok(Value::Int(0)) => Ok(false),
         Ok(_) => Err(fault::strange("a forced release")),

@@ -44,7 +44,7 @@ impl Names {
         self.0.as_str().as_bytes()
     }
 
-    /// The key whose value is the claim that holds the lock.
+    /// The key whose value is the claim that holds the lock, or how several hold it together.
     pub(in crate::redis) fn lock(&self) -> Name<'_> {
         self.with("")
     }
@@ -57,6 +57,16 @@ impl Names {
     /// Until when they count as alive.
     pub(in crate::redis) fn due(&self) -> Name<'_> {
         self.with(":due")
+    }
+
+    /// Those who hold the lock together, each with the end of its lease.
+    pub(in crate::redis) fn held(&self) -> Name<'_> {
+        self.with(":held")
+    }
+
+    /// The numbers of those who have permits.
+    pub(in crate::redis) fn slots(&self) -> Name<'_> {
+        self.with(":slots")
     }
 
     /// At a member of a quorum, the last token that it reserved for this key.
@@ -176,7 +186,8 @@ mod tests {
     #[test]
     fn all_keys_of_a_lock_share_one_hash_tag() {
         let names = Names::new(&Key::new("order:4{2}").unwrap());
-        for name in [names.lock(), names.queue(), names.due(), names.fence()] {
+        let all = [names.queue(), names.due(), names.held(), names.slots(), names.fence()];
+        for name in all.into_iter().chain([names.lock()]) {
             let text = name.to_string();
             assert!(text.starts_with("lock:{order:4%7B2%7D}"), "{text}");
             assert_eq!(name.to_redis_args(), [text.clone().into_bytes()]);

@@ -194,11 +194,17 @@ impl Topology {
         if self.cluster().is_some() { script.sharded() } else { script }
     }
 
-    /// A call of a script for one lock; the caller adds arguments.
-    pub(in crate::redis) fn call_for(&self, script: &'static Script, names: &Names) -> Call {
+    /// A call of a script for one lock; the caller adds arguments. `together`: it names the keys of
+    /// those who hold the lock together, where keys have to be named.
+    pub(in crate::redis) fn call_for(
+        &self,
+        script: &'static Script,
+        names: &Names,
+        together: bool,
+    ) -> Call {
         let (script, slot) = (self.script(script), self.slot(names));
         let tag = self.cluster().map(|_| slots::tag_of(slot));
-        Call { script, command: script.on(names, tag), slot }
+        Call { script, command: script.on(names, tag, together), slot }
     }
 
     /// Where the keys of a lock are in a cluster.

@@ -25,6 +25,8 @@ pub(in crate::redis) struct Inbox {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::redis) struct Handed {
     pub(in crate::redis) tokens: TokenBlock,
+    /// Of a permit its number, or 0.
+    pub(in crate::redis) slot: u32,
     pub(in crate::redis) wanted: bool,
     /// In which it was pushed: once that is over, it does not count.
     pub(in crate::redis) term: u64,
@@ -326,7 +328,8 @@ enum What {
     Ask,
 }
 
-/// `g <owner> <first> <last> <wanted>`, `w <owner>`, or `a <owner>`.
+/// `g <owner> <first> <last> <wanted>`, with a number behind it for one that holds the key with
+/// others, `w <owner>`, or `a <owner>`.
 fn parse(message: &[u8]) -> Option<(ClaimId, What)> {
     let mut words = std::str::from_utf8(message).ok()?.split(' ');
     let verb = words.next()?;
@@ -334,7 +337,9 @@ fn parse(message: &[u8]) -> Option<(ClaimId, What)> {
     let what = match verb {
         "g" => {
             let tokens = TokenBlock::new(words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-            What::Handed(Handed { tokens, wanted: words.next()? == "1", term: 0 })
+            let wanted = words.next()? == "1";
+            let slot = words.next().map_or(Some(0), |slot| slot.parse().ok())?;
+            What::Handed(Handed { tokens, slot, wanted, term: 0 })
         }
         "w" => What::Wanted,
         "a" => What::Ask,
@@ -409,8 +414,11 @@ mod tests {
     fn messages_are_read_and_others_passed_over() {
         let claim = ClaimId::from_bits(5);
         let owner = names::Owner { claim, session: "ab", of_quorum: false };
-        let handed = Handed { tokens: TokenBlock::new(7, 9), wanted: true, term: 0 };
+        let handed = Handed { tokens: TokenBlock::new(7, 9), slot: 0, wanted: true, term: 0 };
         let message = format!("g {owner} 7 9 1");
+        assert_eq!(parse(message.as_bytes()), Some((claim, What::Handed(handed))));
+        let handed = Handed { slot: 4, ..handed };
+        let message = format!("{message} 4");
         assert_eq!(parse(message.as_bytes()), Some((claim, What::Handed(handed))));
         assert_eq!(parse(format!("w {owner}").as_bytes()), Some((claim, What::Wanted)));
         for other in ["", "g", "g x 1 2 0", "z y", "g \u{0} 1"] {

@@ -45,6 +45,8 @@ pub(in crate::redis) struct Renew {
     pub(in crate::redis) tokens: bool,
     /// How long the store has to answer, so that there is time for another try.
     pub(in crate::redis) within: Duration,
+    /// It holds its key with others, as far as it knows.
+    pub(in crate::redis) together: bool,
     /// Where its keys are in a cluster.
     pub(in crate::redis) slot: u16,
 }
@@ -53,6 +55,8 @@ pub(in crate::redis) struct Renew {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::redis) enum Renewed {
     Held {
+        /// Where its new tokens begin, if those that it has do not go on.
+        first: Option<u64>,
         /// Where its tokens end now, if there are more.
         last: Option<u64>,
         /// Whether others wait; `None` where that was out of reach.
@@ -67,9 +71,19 @@ impl Renewed {
     /// Reads the answer for one claim.
     fn read(answer: &Value, last: Option<u64>) -> Result<Self, Failure> {
         match answer {
-            Value::Int(held @ (1 | 2)) => Ok(Self::Held { last, wanted: Some(*held == 2) }),
+            Value::Int(held @ (1 | 2)) => {
+                Ok(Self::Held { first: None, last, wanted: Some(*held == 2) })
+            }
             Value::Int(0) => Ok(Self::Lost),
             Value::Int(-1) => Ok(Self::Foreign),
+            Value::Array(answer) => match answer[..] {
+                [Value::Int(held @ (1 | 2)), Value::Int(first), Value::Int(last)] => {
+                    let token = |token| u64::try_from(token).ok().filter(|token| *token > 0);
+                    let (first, last) = (token(first), token(last));
+                    Ok(Self::Held { first, last, wanted: Some(held == 2) })
+                }
+                _ => Err(strange()),
+            },
             _ => Err(strange()),
         }
     }
@@ -77,7 +91,7 @@ impl Renewed {
     /// The same for a claim that was asked for by itself, whose other keys were out of reach.
     pub(in crate::redis) fn read_kept(answer: &Value) -> Result<Self, Failure> {
         match Self::read(answer, None)? {
-            Self::Held { .. } => Ok(Self::Held { last: None, wanted: None }),
+            Self::Held { .. } => Ok(Self::Held { first: None, last: None, wanted: None }),
             answer => Ok(answer),
         }
     }
@@ -97,7 +111,8 @@ type Answer = Result<Renewed, Failure>;
 pub(in crate::redis) enum Shape {
     /// Any claims together.
     Whole,
-    /// The claims of one slot.
+    /// The claims of one slot, those that hold their key with others by themselves: they name more
+    /// keys.
     BySlot,
 }
 
@@ -197,13 +212,18 @@ impl Post {
             (Shape::BySlot, Some((_, renew))) => Some(slots::tag_of(renew.slot)),
             _ => None,
         };
-        let keys = if tag.is_some() { 1 + 2 * claims.len() } else { claims.len() };
-        let bytes = |renew: &Renew| 2 * renew.names.queue().bytes() + self.owner(renew).bytes();
+        let together = tag.is_some() && claims.first().is_some_and(|(_, renew)| renew.together);
+        let each = if together { 4 } else { 2 };
+        let keys = if tag.is_some() { 1 + each * claims.len() } else { claims.len() };
+        let bytes = |renew: &Renew| each * renew.names.queue().bytes() + self.owner(renew).bytes();
         let bytes = claims.iter().map(|(_, renew)| bytes(renew) + 2 * NUMBER_BYTES).sum();
         let mut command = RENEW.evalsha_with(keys, 2 + 2 * claims.len(), bytes);
         command.arg(tag.map(names::clock));
         for (_, Renew { names, .. }) in claims {
             command.arg(names.lock()).arg(tag.map(|_| names.queue()));
+            if together {
+                command.arg(names.held()).arg(names.slots());
+            }
         }
         command.arg(u8::from(claims.iter().any(|(_, renew)| renew.tokens))).arg(u8::from(tracked));
         for (_, renew) in claims {
@@ -267,11 +287,12 @@ impl Post {
 }
 
 fn by_slot(mut batch: Vec<Due>) -> Vec<Vec<Due>> {
-    batch.sort_unstable_by_key(|(_, renew)| renew.slot);
+    let group = |renew: &Renew| (renew.slot, renew.together);
+    batch.sort_unstable_by_key(|(_, renew)| group(renew));
     let mut slots = Vec::new();
     while let Some((_, last)) = batch.last() {
-        let slot = last.slot;
-        let from = batch.partition_point(|(_, renew)| renew.slot < slot);
+        let last = group(last);
+        let from = batch.partition_point(|(_, renew)| group(renew) < last);
         slots.push(batch.split_off(from));
     }
     slots
@@ -311,7 +332,7 @@ mod tests {
     fn renew(key: &str, within: Duration) -> Renew {
         let names = Names::new(&Key::new(key).unwrap());
         let claim = ClaimId::from_bits(1);
-        Renew { names, claim, lease_ms: 900, tokens: true, within, slot: 0 }
+        Renew { names, claim, lease_ms: 900, tokens: true, within, together: false, slot: 0 }
     }
 
     fn renewals(port: u16, shape: Shape) -> Renewals {
@@ -369,7 +390,7 @@ mod tests {
         let answers = join_all(asked.map(|renew| renewals.renew(renew))).await;
         for (slot, answer) in slots.iter().zip(answers) {
             let last = slots.iter().filter(|other| *other == slot).count() as u64;
-            let held = Renewed::Held { last: Some(last), wanted: Some(false) };
+            let held = Renewed::Held { first: None, last: Some(last), wanted: Some(false) };
             assert_eq!(answer.unwrap(), held);
         }
         assert_eq!(requests(&renewals), 1);

@@ -1,14 +1,16 @@
--- KEYS lock, and in a cluster clock queue due
+-- KEYS lock, and in a cluster clock queue due, and held slots where the key is held together
 -- ARGV me, lease ms, and how it stands: nothing for a claim that was not asked for before, 1 for one
---      that was, 0 for one that must not wait
+--      that was, 0 for one that must not wait; and the mode of one that does not want the key alone
 -- -> the first of 32 tokens: granted, and nothing was looked at
---    {1, first, last, wanted} granted
+--    {1, first, last, wanted} granted, and for a mode its number
 --    {0, ahead, ms left, foreign, a token above all that were given} blocked
+--    {2, how many} permits are given out of this other number of them
+--    {3} nothing was done: the key is held together, and all keys are to be named
 local call = redis.call
 local lock, clock = KEYS[1], KEYS[2] or 'lock:clock'
-local me, stands = ARGV[1], ARGV[3]
+local me, stands, wants = ARGV[1], ARGV[3], ARGV[4]
 
-if stands ~= '1' and call('SET', lock, me, 'PX', ARGV[2], 'NX') then
+if stands ~= '1' and not wants and call('SET', lock, me, 'PX', ARGV[2], 'NX') then
   -- As `reserve` below: to define a function costs as much as a call of a command.
   local time = call('TIME')
   local now = ((time[1] - 1577836800) * 1000000 + time[2]) * 8
@@ -36,47 +38,99 @@ end
 local queue, due = KEYS[3] or lock .. ':queue', KEYS[4] or lock .. ':due'
 -- How long a waiter that does not ask again counts as alive.
 local DUE_MS = 1500
+--MODE
 --TOKENS
 --PROMOTE
 
 local holder = call('GET', lock)
-if not holder then
-  -- Nobody is woken when a lease ends, so who waits hands the key to the head of the line.
-  if not promote(me) then
-    local first, last = reserve()
-    local wanted = call('EXISTS', queue)
-    call('SET', lock, wanted == 1 and me .. '+' or me, 'PX', ARGV[2])
-    return {1, first, last, wanted}
+local together = mode_of(holder)
+if together then
+  if KEYS[2] and not KEYS[5] then
+    return {3}
   end
-  holder = call('GET', lock)
+  look(together)
+end
+local is_my_turn = false
+if together or not holder then
+  -- Nobody is woken when a lease ends, so who waits hands the key to the head of the line.
+  is_my_turn = not promote(me) and fits(wants)
+  holder = not is_my_turn and call('GET', lock)
 end
 
-if holder == me or holder == me .. '+' then
-  -- The answer to an earlier attempt was lost, or the push of a hand-off. One that was long on its way
-  -- may have found the key free when this claim was in line already.
-  call('PEXPIRE', lock, ARGV[2])
+-- The answer to an earlier attempt was lost, or the push of a hand-off. One that was long on its way
+-- may have found the key free when this claim was in line already.
+local is_alone = holder == me or holder == me .. '+'
+if is_alone or wants and mode and call('ZSCORE', held, me) then
+  local slot = 0
+  if is_alone then
+    call('PEXPIRE', lock, ARGV[2])
+  else
+    call('ZADD', held, now_ms() + ARGV[2], me)
+    extend()
+    slot = mode ~= 'shared' and tonumber(call('ZSCORE', slots, me)) or 0
+  end
   if call('HDEL', due, me) == 1 then
     call('LREM', queue, 1, me)
   end
   local first, last = reserve()
-  return {1, first, last, holder == me and 0 or call('EXISTS', queue)}
+  return {1, first, last, holder == me and 0 or call('EXISTS', queue), slot}
+end
+
+local limit = string.match(wants or '', '%d+')
+if limit and wants ~= mode and not call('HGET', due, me) then
+  -- Of those who hold the key, or of the first who waits for a permit.
+  local other = string.match(mode or '', '%d+')
+  local from = 0
+  while not other do
+    local waiting = call('LRANGE', queue, from, from + 99)
+    for _, owner in ipairs(waiting) do
+      local by, of = string.match(call('HGET', due, owner) or '', '^(%d+):%d+:permits:(%d+)$')
+      other = other or by and tonumber(by) >= now_ms() and of
+    end
+    if #waiting < 100 then
+      break
+    end
+    from = from + 100
+  end
+  if other and other ~= limit then
+    return {2, tonumber(other)}
+  end
+end
+
+if is_my_turn then
+  if wants then
+    local first, last = reserve()
+    local slot = enter(me, ARGV[2], wants)
+    -- Those right behind it may fit as well.
+    promote('')
+    return {1, first, last, call('EXISTS', queue), slot}
+  end
+  local first, last = reserve()
+  local wanted = call('EXISTS', queue)
+  call('SET', lock, wanted == 1 and me .. '+' or me, 'PX', ARGV[2])
+  return {1, first, last, wanted}
 end
 
 local left = call('PTTL', lock)
 local owner, session = owner_of(holder)
-local alien = owner and 0 or 1
+local alien = (owner or mode) and 0 or 1
+if mode then
+  -- Until the first of their leases may end.
+  left = call('ZRANGE', held, 0, 0, 'WITHSCORES')[2] - now_ms()
+end
 -- A hand-off that is pushed later ends above it; an older push still on its way does not, also where
 -- the mark was deleted by hand.
 local latest = math.max(tonumber(call('GET', clock)) or 0, ticks())
 -- Before anything is written: it may be no list.
 local waiting = call('LLEN', queue)
+local holders = math.max(count, 1)
 if stands == '0' then
-  return {0, waiting + 1, left, alien, latest}
+  return {0, waiting + holders, left, alien, latest}
 end
 local lease = math.min(tonumber(ARGV[2]), DUE_MS)
-local new = call('HSET', due, me, now_ms() + DUE_MS .. ':' .. lease) == 1
-local at = not new and call('LPOS', queue, me)
-local ahead = at and at + 1 or call('RPUSH', queue, me)
+local at_due = now_ms() + DUE_MS .. ':' .. lease .. (wants and ':' .. wants or '')
+local new = call('HSET', due, me, at_due) == 1
+local at = not new and call('LPOS', queue, me) or call('RPUSH', queue, me) - 1
 -- Ten times as long as any waiter counts as alive.
 call('PEXPIRE', queue, DUE_MS * 10)
 call('PEXPIRE', due, DUE_MS * 10)
@@ -84,7 +138,9 @@ if owner == holder and is_markable(holder) then
   -- So that its release looks at the line, and no other one does.
   call('SET', lock, holder .. '+', 'KEEPTTL')
 end
-if ahead == 1 and owner then
+if at == 0 and owner then
   call('PUBLISH', 'lock:push:' .. session, 'w ' .. owner)
+elseif at == 0 and new and mode then
+  tell(call('ZRANGE', held, 0, HOLDERS_MAX - 1))
 end
-return {0, ahead, left, alien, latest}
+return {0, at + holders, left, alien, latest}

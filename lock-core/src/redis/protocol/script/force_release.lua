@@ -1,5 +1,5 @@
--- KEYS lock, and in a cluster clock queue due
--- -> 1 released, 2 handed on, 0 nobody held it
+-- KEYS lock, and in a cluster clock queue due, and held slots where the key is held together
+-- -> 1 released, 2 handed on, 0 nobody held it; 3 nothing was done: all keys are to be named
 local call = redis.call
 local lock, clock = KEYS[1], KEYS[2] or 'lock:clock'
 local queue, due = KEYS[3] or lock .. ':queue', KEYS[4] or lock .. ':due'
@@ -8,17 +8,31 @@ local holder = call('GET', lock)
 if not holder then
   return 0
 end
+--MODE
+local together = mode_of(holder)
+if together and KEYS[2] and not KEYS[5] then
+  return 3
+end
 --TOKENS
 --PROMOTE
-local done, handed = pcall(promote, '')
-handed = done and handed
+local taken = {(owner_of(holder))}
+local was_held = true
+if together then
+  look(together)
+  was_held = mode ~= nil
+  taken = call('ZRANGE', held, 0, HOLDERS_MAX - 1)
+  call('DEL', held, slots)
+  mode, count = nil, 0
+end
+local done, stopped = pcall(promote, '')
+local handed = done and stopped or mode ~= nil
 if not handed then
   -- Nobody is alive, or a foreign value is in the way: the key is free all the same.
   call('DEL', lock)
 end
--- The holder renews when it hears that it is wanted, and finds that it holds nothing.
-local owner, session = owner_of(holder)
-if owner then
-  call('PUBLISH', 'lock:push:' .. session, 'w ' .. owner)
+-- Those who held it renew when they hear that it is wanted, and find that they hold nothing.
+tell(taken)
+if not was_held then
+  return 0
 end
 return handed and 2 or 1

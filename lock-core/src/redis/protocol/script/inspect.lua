@@ -1,9 +1,21 @@
--- KEYS lock queue, and of a quorum the fence
--- ARGV waiters to list at most
--- -> {holder, ms left, fence, waiters}
-return {
-  redis.call('GET', KEYS[1]),
-  redis.call('PTTL', KEYS[1]),
-  KEYS[3] and redis.call('GET', KEYS[3]) or false,
-  redis.call('LRANGE', KEYS[2], 0, ARGV[1] - 1)
-}
+-- KEYS lock queue due held, and of a quorum the fence
+-- ARGV waiters and holders to list at most
+-- -> {what is at the lock, ms left, fence, waiters, what is due of each, those who hold it together,
+--    each with the ms that it has left}
+local call = redis.call
+local value = call('GET', KEYS[1])
+local waiters = call('LRANGE', KEYS[2], 0, ARGV[1] - 1)
+local due, holders = {}, {}
+for n, owner in ipairs(waiters) do
+  local at = redis.pcall('HGET', KEYS[3], owner)
+  due[n] = type(at) == 'string' and at or ''
+end
+if value and string.sub(value, 1, 5) == 'lock:' then
+  local time = call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  holders = call('ZRANGE', KEYS[4], '(' .. now, '+inf', 'BYSCORE', 'LIMIT', 0, ARGV[2], 'WITHSCORES')
+  for n = 2, #holders, 2 do
+    holders[n] = holders[n] - now
+  end
+end
+return {value, call('PTTL', KEYS[1]), KEYS[5] and call('GET', KEYS[5]) or false, waiters, due, holders}

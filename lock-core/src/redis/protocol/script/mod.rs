@@ -5,7 +5,10 @@
 //! - At one server, the lock alone. The names of the others follow from it, and the server lets
 //!   scripts use them.
 //! - In a cluster also the clock of the slot, the queue and the due times: each key that is on its
-//!   way with its slot has to be named.
+//!   way with its slot has to be named. Where several hold the key together, also who they are, and
+//!   the numbers of their permits. A claim that wants the key alone does not name these before a
+//!   script says so: they are hardly ever there, and on the way of a slot a key that is not there
+//!   is one that may be elsewhere.
 //! - In `quorum/`, the lock, the queue, the due times and the fence. At a server that is enrolled
 //!   as a member also its enrolment and its highest token.
 
@@ -44,8 +47,17 @@ impl Script {
     fn with_shared(body: &str) -> Self {
         let lines = body.lines().flat_map(|line| match line.trim() {
             "--TOKENS" => concat!(include_str!("ticks.lua"), include_str!("tokens.lua")).lines(),
+            "--MODE" => include_str!("mode.lua").lines(),
             "--OWNER" => include_str!("owner.lua").lines(),
-            "--PROMOTE" => concat!(include_str!("owner.lua"), include_str!("promote.lua")).lines(),
+            "--PROMOTE" => concat!(
+                include_str!("owner.lua"),
+                include_str!("held.lua"),
+                include_str!("promote.lua")
+            )
+            .lines(),
+            "--PROMOTE_QUORUM" => {
+                concat!(include_str!("owner.lua"), include_str!("quorum/promote.lua")).lines()
+            }
             "--MEMBER" => include_str!("quorum/member.lua").lines(),
             "--FENCE" => {
                 concat!(include_str!("ticks.lua"), include_str!("quorum/fence.lua")).lines()
@@ -88,15 +100,19 @@ impl Script {
         command
     }
 
-    /// A call for one lock; in a cluster, where the keys have this tag.
-    pub(in crate::redis) fn on(&self, names: &Names, tag: Option<u32>) -> Cmd {
+    /// A call for one lock; in a cluster, where the keys have this tag. `together`: it names those
+    /// keys too that are there where several hold the lock.
+    pub(in crate::redis) fn on(&self, names: &Names, tag: Option<u32>, together: bool) -> Cmd {
         let Some(tag) = tag else {
             let mut command = self.evalsha(1);
             command.arg(names.lock());
             return command;
         };
-        let mut command = self.evalsha(4);
+        let mut command = self.evalsha(if together { 6 } else { 4 });
         command.arg(names.lock()).arg(names::clock(tag)).arg(names.queue()).arg(names.due());
+        if together {
+            command.arg(names.held()).arg(names.slots());
+        }
         command
     }
 
@@ -118,6 +134,8 @@ pub(in crate::redis) static RENEW: LazyLock<Script> =
     LazyLock::new(|| Script::with_shared(include_str!("renew.lua")));
 pub(in crate::redis) static WITHDRAW: LazyLock<Script> =
     LazyLock::new(|| Script::with_shared(include_str!("withdraw.lua")));
+pub(in crate::redis) static DOWNGRADE: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("downgrade.lua")));
 pub(in crate::redis) static FORCE_RELEASE: LazyLock<Script> =
     LazyLock::new(|| Script::with_shared(include_str!("force_release.lua")));
 pub(in crate::redis) static RAISE: LazyLock<Script> =
@@ -137,7 +155,9 @@ pub(in crate::redis) static INSPECT: LazyLock<Script> =
 pub(in crate::redis) static RIGHTS: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("rights.lua").to_owned()));
 pub(in crate::redis) static KEEP: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("keep.lua").to_owned()));
+    LazyLock::new(|| Script::with_shared(include_str!("keep.lua")));
+pub(in crate::redis) static KEEP_SHARE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("keep_share.lua").to_owned()));
 pub(in crate::redis) static FREE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("free.lua").to_owned()));
 
@@ -147,7 +167,7 @@ mod tests {
 
     #[test]
     fn in_a_cluster_every_push_goes_to_a_channel_of_the_slot() {
-        for script in [&ATTEMPT, &WITHDRAW, &FORCE_RELEASE, &RIGHTS] {
+        for script in [&ATTEMPT, &WITHDRAW, &DOWNGRADE, &FORCE_RELEASE, &RIGHTS] {
             let (plain, sharded) = (&script.source, &script.sharded().source);
             let pushes = plain.matches("'PUBLISH'").count();
             assert!(pushes > 0 && sharded.matches("'SPUBLISH'").count() == pushes, "{sharded}");

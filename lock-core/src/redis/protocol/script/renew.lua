@@ -1,25 +1,27 @@
--- KEYS lock per claim; in a cluster the clock, and lock queue per claim
+-- KEYS lock per claim; in a cluster the clock, and lock queue per claim, or lock queue held slots for
+--      those that hold their key with others
 -- ARGV 1 if they are to have tokens or 0 (of a quorum, where no owner is marked as wanted), 1 if the
 --      server is to tell when others write their keys or 0, and me, lease ms per claim
 -- -> {the last token of all, or 0; per claim 1 held, 2 held and others wait, 0 lost, -1 a foreign
---    value at the key}
+--    value at the key; or for one that holds it with others {1 or 2, first, last}, with tokens of its
+--    own or 0}
 local call = redis.call
 local claims = (#ARGV - 2) / 2
 local has_all = #KEYS > claims
+local each = (#KEYS - 1) / claims
+local clock = has_all and KEYS[1] or 'lock:clock'
+--TOKENS
 local last = 0
 if ARGV[1] == '1' then
-  local clock = has_all and KEYS[1] or 'lock:clock'
   -- The leases, whatever becomes of the tokens: a server without memory still renews.
-  pcall(function()
---TOKENS
-    local _, reserved = reserve(0)
-    last = reserved
-  end)
+  local done, _, reserved = pcall(reserve, 0)
+  last = done and reserved or 0
 end
 local tracked = ARGV[2] == '1'
 local answers = {last}
 for n = 1, claims do
-  local lock = has_all and KEYS[2 * n] or KEYS[n]
+  local at = each * (n - 1) + 2
+  local lock = has_all and KEYS[at] or KEYS[n]
   local me, lease = ARGV[2 * n + 1], ARGV[2 * n + 2]
   local holder = redis.pcall('GET', lock)
   local answer = 0
@@ -29,7 +31,7 @@ for n = 1, claims do
   elseif holder == me .. '+' then
     call('PEXPIRE', lock, lease)
     answer = 2
-    if call('EXISTS', has_all and KEYS[2 * n + 1] or lock .. ':queue') == 0 then
+    if call('EXISTS', has_all and KEYS[at + 1] or lock .. ':queue') == 0 then
       -- Nobody waits any more. A server without memory may refuse that.
       redis.pcall('SET', lock, me, 'KEEPTTL')
       answer = 1
@@ -40,6 +42,30 @@ for n = 1, claims do
   if tracked and answer > 0 then
     -- The server tells of what was read; it has forgotten this at the write.
     call('GET', lock)
+  end
+  if answer == 0 and holder and string.sub(holder, 1, 5) == 'lock:' then
+    local held, slots = lock .. ':held', lock .. ':slots'
+    local ends = redis.pcall('ZSCORE', held, me)
+    if type(ends) == 'table' then
+      if not string.find(ends.err, 'WRONGTYPE', 1, true) then
+        return redis.error_reply('TRYAGAIN it is on its way with its slot')
+      end
+      answer = -1
+    elseif ends and tonumber(ends) > now_ms() then
+      local longest = call('ZRANGE', held, -1, -1, 'WITHSCORES')[2] - now_ms()
+      local left = math.max(longest, tonumber(lease))
+      -- In this order: a server without memory refuses a script to begin with the next.
+      call('PEXPIRE', lock, left)
+      call('ZADD', held, now_ms() + lease, me)
+      call('PEXPIRE', held, left)
+      if holder ~= 'lock:shared' then
+        call('PEXPIRE', slots, left)
+      end
+      -- The last ones of others are above its own.
+      local done, first, own = pcall(reserve)
+      local wanted = call('EXISTS', lock .. ':queue')
+      answer = {1 + wanted, done and first or 0, done and own or 0}
+    end
   end
   answers[n + 1] = answer
 end

@@ -12,8 +12,8 @@ use crate::backend::Replicas;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::proto::REDIRECT_PAUSES;
-use crate::redis::protocol::names::{Names, Owner};
-use crate::redis::protocol::script::{FREE, KEEP};
+use crate::redis::protocol::names::{Name, Names, Owner};
+use crate::redis::protocol::script::{FREE, KEEP, KEEP_SHARE};
 use crate::redis::wire::renewals::{Renew, Renewed};
 use crate::redis::wire::request::{Call, Failure, REQUEST_WITHIN, Unserved};
 
@@ -95,11 +95,16 @@ impl Cluster {
         let mut command = FREE.evalsha(1);
         command.arg(names.lock()).arg(owner);
         let free = Call { script: &FREE, command, slot: call.slot };
+        let share = keep_share(names.held(), owner, call.slot, None);
         let later = |call| {
             let way = Way::new(call, Lane::Main, REQUEST_WITHIN);
             self.follow(Way { until, unstable_until: until, end, ..way })
         };
-        match later(&free).await? {
+        let mut answer = later(&free).await?;
+        if answer == TOGETHER {
+            answer = later(&share).await?;
+        }
+        match answer {
             // Its place in the line must go too.
             Value::Int(0) if !held && is_ask(&unserved.fault) => later(call).await,
             // And is out of reach.
@@ -154,12 +159,22 @@ impl Cluster {
         let owner = Owner { claim: renew.claim, session: self.session(), of_quorum: false };
         let mut command = KEEP.evalsha(1);
         command.arg(renew.names.lock()).arg(owner).arg(renew.lease_ms);
-        let call = Call { script: &KEEP, command, slot: renew.slot };
-        let answer = self
-            .follow(Way::new(&call, Lane::Renewals, left(end)))
-            .await
-            .map_err(|unserved| unserved.fault);
-        answer.and_then(|answer| Renewed::read_kept(&answer)).map_err(Failure::into_fault)
+        let mut answer =
+            self.keep_by(&Call { script: &KEEP, command, slot: renew.slot }, end).await?;
+        if answer == TOGETHER {
+            // The lock lives for as long by now. Its share is in another key, and the number of a
+            // permit in a third.
+            for (name, is_share) in [(renew.names.slots(), false), (renew.names.held(), true)] {
+                let share = keep_share(name, owner, renew.slot, Some((renew.lease_ms, is_share)));
+                answer = self.keep_by(&share, end).await?;
+            }
+        }
+        Renewed::read_kept(&answer).map_err(Failure::into_fault)
+    }
+
+    async fn keep_by(&self, call: &Call, end: Instant) -> Result<Value, Fault> {
+        let keeping = self.follow(Way::new(call, Lane::Renewals, left(end)));
+        keeping.await.map_err(|unserved| unserved.fault.into_fault())
     }
 
     async fn follow(&self, way: Way<'_>) -> Result<Value, Unserved> {
@@ -245,6 +260,18 @@ impl Cluster {
             self.refresh_soon();
         }
     }
+}
+
+/// What is said at the lock of a key that several hold together: who does is said elsewhere.
+const TOGETHER: Value = Value::Int(2);
+
+/// Keeps a claim's share of a key for a lease, or what is noted beside it; without one the share is
+/// given up.
+fn keep_share(name: Name<'_>, owner: Owner<'_>, slot: u16, lease: Option<(u64, bool)>) -> Call {
+    let (lease_ms, is_share) = lease.unwrap_or((0, true));
+    let mut command = KEEP_SHARE.evalsha(1);
+    command.arg(name).arg(owner).arg(lease_ms).arg(u8::from(is_share));
+    Call { script: &KEEP_SHARE, command, slot }
 }
 
 /// How long an answer that is due at `end` may take.

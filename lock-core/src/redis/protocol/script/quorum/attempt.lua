@@ -42,7 +42,7 @@ if holder == me then
   return {1, first, last, waiting > 0 and 1 or 0}
 end
 
---PROMOTE
+--PROMOTE_QUORUM
 
 if not holder then
   -- Nobody is woken when a lease ends, so whoever comes by hands the key to the head of the line.

@@ -14,7 +14,7 @@ if call('GET', lock) == me then
     return 1
   end
 --FENCE
---PROMOTE
+--PROMOTE_QUORUM
   local done, handed = pcall(function()
     return promote(me, call('GET', fence), tonumber(ARGV[2]), FENCE_MS, ARGV[3])
   end)

@@ -1,0 +1,102 @@
+//! Slots that move while several hold a lock of theirs.
+
+use lock_core::{LockClient, LockGuard};
+use tests::redis::RedisCluster;
+use tests::wait::{eventually, within};
+
+use crate::support::*;
+
+async fn readers(clients: [&LockClient; 2], key: &str) -> Vec<LockGuard> {
+    let mut guards = Vec::new();
+    for locks in clients {
+        guards.push(locks.lock(key).shared().await.unwrap());
+    }
+    guards
+}
+
+/// V3: readers keep their hold while its slot is half moved, whichever of its keys is on the other
+/// side, for longer than two leases.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_go_on_while_their_slot_is_half_moved_for_longer_than_two_leases() {
+    let cluster = RedisCluster::start().await;
+    let (one, two) =
+        (connect(&cluster.url(), ms(900)).await, connect(&cluster.url(), ms(900)).await);
+    let mut held = Vec::new();
+    for (key, moved) in [("none", ""), ("lock", "lock:{lock}"), ("held", "lock:{held}:held")] {
+        let guards = readers([&one, &two], key).await;
+        let (slot, from) = (cluster.slot(key), cluster.owner(key));
+        let to = (from + 1) % 3;
+        cluster.begin_move(slot, from, to);
+        cluster.move_keys(slot, from, to, |name| name == moved);
+        held.push((key, guards, from, to));
+    }
+    let begun = [&one, &two].map(|locks| locks.stats().renewals);
+    eventually("renewals for more than two leases", || {
+        [&one, &two].iter().zip(begun).all(|(locks, begun)| locks.stats().renewals >= begun + 24)
+    })
+    .await;
+    for (key, guards, from, to) in held {
+        assert!(guards.iter().all(LockGuard::is_held), "{key}");
+        cluster.end_move(cluster.slot(key), from, to);
+        let renewed = one.stats().renewals;
+        eventually("renewals afterwards", || one.stats().renewals >= renewed + 6).await;
+        assert!(guards.iter().all(LockGuard::is_held), "{key}");
+        assert!(one.lock(key).try_acquire().await.unwrap().is_none(), "{key}");
+        for guard in guards {
+            guard.release().await.unwrap();
+        }
+        one.lock(key).await.unwrap().release().await.unwrap();
+    }
+    nothing_left(&cluster, [one, two]).await;
+}
+
+/// V1, V2, V5, V6: of readers that are released while their keys are in two places the last lets a
+/// writer in once these are in one place, and not before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_that_are_released_in_a_half_moved_slot_let_a_writer_in_afterwards() {
+    for moved in ["lock:{k}", "lock:{k}:held"] {
+        let cluster = RedisCluster::start().await;
+        let url = cluster.url();
+        let (one, two) = (connect(&url, ms(30_000)).await, connect(&url, ms(30_000)).await);
+        let three = connect(&url, ms(30_000)).await;
+        let mut guards = readers([&one, &two], "k").await;
+        let writer = tokio::spawn(three.lock("k").acquire());
+        line_of(&cluster, "k", 1).await;
+        let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
+        let to = (from + 1) % 3;
+        cluster.begin_move(slot, from, to);
+        cluster.move_keys(slot, from, to, |name| name == moved);
+        let [last, first] = [guards.pop().unwrap(), guards.pop().unwrap()];
+        within("the release", first.release()).await.unwrap();
+        assert!(last.is_held() && !writer.is_finished());
+        within("the release", last.release()).await.unwrap();
+        cluster.end_move(slot, from, to);
+        writer.await.unwrap().unwrap().release().await.unwrap();
+        nothing_left(&cluster, [one, two, three]).await;
+    }
+}
+
+/// V1: a writer does not take a lock for free of which only those who hold it are not there yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_stays_out_while_those_who_hold_the_lock_are_on_their_way() {
+    let cluster = RedisCluster::start().await;
+    let url = cluster.url();
+    let (one, two) = (connect(&url, ms(30_000)).await, connect(&url, ms(30_000)).await);
+    let guards = readers([&one, &one], "k").await;
+    let waiting = tokio::spawn(two.lock("k").wait(ms(60_000)).acquire());
+    line_of(&cluster, "k", 1).await;
+    let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
+    let to = (from + 1) % 3;
+    cluster.begin_move(slot, from, to);
+    // All that an exclusive claim names is at the new place.
+    cluster.move_keys(slot, from, to, |name| name != "lock:{k}:held");
+    let asked = two.stats().store_requests;
+    eventually("it asks there", || two.stats().store_requests > asked + 20).await;
+    assert!(!waiting.is_finished() && guards.iter().all(LockGuard::is_held));
+    cluster.end_move(slot, from, to);
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    nothing_left(&cluster, [one, two]).await;
+}

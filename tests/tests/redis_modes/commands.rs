@@ -1,0 +1,72 @@
+//! What a key costs.
+
+use std::collections::BTreeMap;
+
+use lock_core::Mode;
+use lock_core::backend::Backend;
+use lock_core::redis::Redis;
+use tests::redis::RedisServer;
+
+use crate::support::*;
+
+async fn takes_and_releases(store: &Redis, mode: Mode) {
+    let mut asker = claim(store, mode);
+    asker.takes().await;
+    asker.releases().await;
+}
+
+/// Two requests, in every mode.
+#[tokio::test]
+async fn a_free_key_costs_two_requests_in_every_mode() {
+    let server = RedisServer::start();
+    let store = store(&server).await;
+    for mode in [WRITER, READER, of(1), of(5), of(65_536)] {
+        // The scripts are known then.
+        takes_and_releases(&store, mode).await;
+        let before = store.requests();
+        for _ in 0..20 {
+            takes_and_releases(&store, mode).await;
+        }
+        assert_eq!(store.requests() - before, 40, "{mode:?}");
+    }
+    assert_eq!(keys(&server), Vec::<String>::new());
+}
+
+/// What the scripts of a key call that only one holds at a time: nothing of several.
+#[tokio::test]
+async fn who_wants_a_key_alone_looks_at_nothing_of_those_who_would_share_it() {
+    let server = RedisServer::start();
+    let (one, two) = (store(&server).await, store(&server).await);
+    takes_and_releases(&one, WRITER).await;
+    let counted = || {
+        let stats = server.command_stats();
+        let own = ["config|resetstat", "info"];
+        let calls = stats.0.into_iter().filter(|(name, _)| !own.contains(&name.as_str()));
+        calls.map(|(name, stat)| (name, stat.calls)).collect::<BTreeMap<_, _>>()
+    };
+    server.reset_stats();
+    takes_and_releases(&one, WRITER).await;
+    let expected = [("del", 1), ("evalsha", 2), ("get", 1), ("set", 2), ("time", 1)];
+    let expected = expected.map(|(name, calls)| (name.to_owned(), calls));
+    assert_eq!(counted(), BTreeMap::from(expected));
+    // Nor where it is handed on, renewed, and taken away.
+    let (mut holder, mut next) = (claim(&one, WRITER), claim(&two, WRITER));
+    holder.takes().await;
+    next.waits().await;
+    holder.renews().await;
+    holder.releases().await;
+    next.is_handed(&two).await;
+    next.waits_for_nobody().await;
+    assert!(counted().keys().all(|name| !name.starts_with('z')), "{:?}", counted());
+    // And the eye of the test sees those calls.
+    takes_and_releases(&one, READER).await;
+    assert!(counted().contains_key("zadd"));
+    assert_eq!(keys(&server), Vec::<String>::new());
+}
+
+impl Asker {
+    async fn waits_for_nobody(&mut self) {
+        assert!(!self.renews().await.wanted);
+        self.releases().await;
+    }
+}

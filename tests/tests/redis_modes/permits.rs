@@ -1,0 +1,153 @@
+//! Permits: their numbers, and how many there are.
+
+use lock_core::backend::{Backend, FaultKind};
+use lock_core::{Key, Mode};
+use tests::redis::RedisServer;
+
+use crate::support::*;
+
+async fn other_limit(asker: &mut Asker) -> u32 {
+    match asker.attempt().await {
+        Err(fault) => match fault.kind() {
+            FaultKind::OtherLimit(of) => of,
+            _ => panic!("{fault:?}"),
+        },
+        answer => panic!("{answer:?}"),
+    }
+}
+
+#[tokio::test]
+async fn each_has_the_lowest_number_that_is_free() {
+    let server = RedisServer::start();
+    let store = store(&server).await;
+    let mut held = Vec::new();
+    for slot in 0..40 {
+        let mut permit = claim(&store, of(40));
+        assert_eq!(permit.takes().await.slot, slot);
+        held.push(permit);
+    }
+    let mut next = claim(&store, of(40));
+    next.waits().await;
+    next.leaves().await;
+    for freed in [&[0][..], &[39], &[3, 17, 4], &[38, 39, 1]] {
+        for slot in freed {
+            held[*slot].releases().await;
+        }
+        let mut freed = freed.to_vec();
+        freed.sort_unstable();
+        for slot in freed {
+            held[slot] = claim(&store, of(40));
+            assert_eq!(held[slot].takes().await.slot, u32::try_from(slot).unwrap());
+            // Asked again, as the answer was lost.
+            assert_eq!(held[slot].takes().await.slot, u32::try_from(slot).unwrap());
+        }
+    }
+    for permit in &mut held {
+        permit.renews().await;
+        permit.releases().await;
+    }
+    assert_eq!(keys(&server), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_permit_that_is_pushed_says_its_number_and_goes_on_to() {
+    let server = RedisServer::start();
+    let (one, two) = (store(&server).await, store(&server).await);
+    let mut held = [(); 3].map(|()| claim(&one, of(3)));
+    for permit in &mut held {
+        permit.takes().await;
+    }
+    let mut next = claim(&two, of(3));
+    next.waits().await;
+    held[1].releases().await;
+    assert_eq!(next.is_handed(&two).await.slot, 1);
+    assert_eq!(next.renews().await.slot, 1);
+    assert_eq!(server.command::<Vec<String>>(&["ZRANGE", SLOTS, "1", "1"]).len(), 1);
+    held.swap(1, 2);
+    for permit in held[..2].iter_mut().chain([&mut next]) {
+        permit.releases().await;
+    }
+    assert_eq!(keys(&server), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn another_limit_is_refused_while_permits_are_held_or_waited_for_and_leaves_nothing() {
+    let server = server();
+    let (one, two) = (store(&server).await, store(&server).await);
+    let mut other = claim(&two, of(9));
+    let mut holder = claim(&one, of(2));
+    holder.takes().await;
+    assert_eq!(other_limit(&mut other).await, 2);
+    assert_eq!(keys(&server), [LOCK, HELD, SLOTS]);
+    assert_eq!(server.command::<u64>(&["ZCARD", HELD]), 1);
+    holder.releases().await;
+    // Nobody holds a permit, and one waits for one: behind readers, behind a writer, and behind more
+    // writers than are looked at together.
+    for (holds, writers) in [(READER, 0), (WRITER, 0), (READER, 230)] {
+        let mut holder = claim(&one, holds);
+        holder.takes().await;
+        let mut line = Vec::new();
+        for _ in 0..writers {
+            let mut writer = claim(&one, WRITER);
+            writer.waits().await;
+            line.push(writer);
+        }
+        let mut waiter = claim(&one, of(2));
+        waiter.waits().await;
+        assert_eq!(other_limit(&mut other).await, 2);
+        let length = || server.command::<usize>(&["LLEN", QUEUE]);
+        assert_eq!((length(), server.command::<usize>(&["HLEN", DUE])), (writers + 1, writers + 1));
+        // One who says the same may wait; one who is dead is nobody's limit.
+        let mut same = claim(&two, of(2));
+        same.waits().await;
+        same.leaves().await;
+        server.move_clock(1_501);
+        other.waits().await;
+        other.leaves().await;
+        for asker in line.iter_mut().chain([&mut waiter]) {
+            asker.leaves().await;
+        }
+        holder.releases().await;
+        assert_eq!(keys(&server), Vec::<String>::new());
+    }
+    other.takes().await;
+    other.releases().await;
+    assert_eq!(keys(&server), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn all_who_hold_a_key_and_wait_for_it_are_listed_with_their_mode() {
+    let server = RedisServer::start();
+    let (one, two) = (store(&server).await, store(&server).await);
+    let mut held = [(); 2].map(|()| claim(&one, of(2)));
+    for permit in &mut held {
+        permit.takes().await;
+    }
+    let modes = [WRITER, of(2), READER, WRITER];
+    let mut line = modes.map(|mode| claim(&two, mode));
+    for waiter in &mut line {
+        waiter.waits().await;
+    }
+    let seen = two.inspect(&Key::new("k").unwrap()).await.unwrap();
+    assert_eq!(seen.holders.len(), 2, "{seen:?}");
+    for seen in &seen.holders {
+        assert!(held.iter().any(|permit| permit.id == seen.claim), "{seen:?}");
+        assert_eq!(seen.mode, of(2));
+        assert!(seen.lease_left.is_some_and(|left| left > LONG / 2 && left <= LONG), "{seen:?}");
+    }
+    let waiters = seen.waiters.iter().map(|waiter| (waiter.claim.clone(), waiter.mode));
+    let expected = line.iter().zip(modes).map(|(waiter, mode)| (waiter.id.clone(), mode));
+    assert_eq!(waiters.collect::<Vec<_>>(), expected.collect::<Vec<(String, Mode)>>());
+    // Taken away from both, and given to the head of the line.
+    assert!(one.force_release(&Key::new("k").unwrap()).await.unwrap());
+    for permit in &mut held {
+        within("a push", lock_core::backend::Claim::changed(&mut permit.claim)).await;
+        permit.is_lost().await;
+    }
+    line[0].is_handed(&two).await;
+    for waiter in line.iter_mut().skip(1) {
+        waiter.leaves().await;
+    }
+    line[0].releases().await;
+    assert_eq!(keys(&server), Vec::<String>::new());
+}

@@ -1,0 +1,106 @@
+//! Who is told what.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use lock_core::backend::Claim;
+use tests::redis::RedisServer;
+
+use crate::support::*;
+
+/// Whether something was pushed to it that it has not looked at.
+async fn is_told(asker: &mut Asker) -> bool {
+    let mut changed = pin!(asker.claim.changed());
+    poll_fn(|cx| Poll::Ready(changed.as_mut().poll(cx).is_ready())).await
+}
+
+#[tokio::test]
+async fn all_who_hold_a_key_are_told_when_somebody_begins_to_wait() {
+    let server = RedisServer::start();
+    let (one, two) = (store(&server).await, store(&server).await);
+    for (mode, wants) in [(READER, WRITER), (of(2), of(2)), (of(2), READER)] {
+        let mut held = [claim(&one, mode), claim(&two, mode)];
+        for holder in &mut held {
+            assert!(!holder.takes().await.wanted);
+        }
+        let mut waiter = claim(&two, wants);
+        waiter.waits().await;
+        for holder in &mut held {
+            within("a push", holder.claim.changed()).await;
+            assert!(holder.renews().await.wanted);
+        }
+        waiter.leaves().await;
+        for holder in &mut held {
+            assert!(!holder.renews().await.wanted);
+            holder.releases().await;
+        }
+    }
+    assert_eq!(keys(&server), Vec::<String>::new());
+}
+
+/// Each by a push of its own; and that others want the key if any are left behind them, not if
+/// those who stand behind were let in as well.
+#[tokio::test]
+async fn readers_that_are_let_in_together_are_each_told_and_whether_the_key_is_wanted() {
+    let server = RedisServer::start();
+    let (one, two) = (store(&server).await, store(&server).await);
+    for is_wanted in [false, true] {
+        let mut writer = claim(&one, WRITER);
+        writer.takes().await;
+        let mut readers = [(); 3].map(|()| claim(&two, READER));
+        for reader in &mut readers {
+            reader.waits().await;
+        }
+        let mut last = claim(&two, WRITER);
+        if is_wanted {
+            last.waits().await;
+        }
+        writer.releases().await;
+        for reader in &mut readers {
+            reader.is_handed(&two).await;
+        }
+        // An answer over the connection that pushes come over: they came before it.
+        let mut other = claim_on(&two, "other", WRITER, LONG);
+        other.takes().await;
+        other.releases().await;
+        for reader in &mut readers {
+            assert_eq!(is_told(reader).await, is_wanted);
+            assert_eq!(reader.renews().await.wanted, is_wanted);
+            reader.releases().await;
+        }
+        if is_wanted {
+            last.is_handed(&two).await;
+            last.releases().await;
+        }
+    }
+    assert_eq!(keys(&server), Vec::<String>::new());
+}
+
+/// With `CLIENT TRACKING` the server tells of writes to a key that was read. Of the lock of several
+/// each renewal is one: n readers would be told n times in a third of a lease, and ask.
+#[tokio::test]
+async fn renewals_of_one_reader_are_not_told_to_the_others() {
+    let server = RedisServer::start();
+    let (one, two) = (store(&server).await, store(&server).await);
+    let (mut first, mut second) = (claim(&one, READER), claim(&two, READER));
+    let mut other = claim_on(&two, "other", WRITER, LONG);
+    first.takes().await;
+    second.takes().await;
+    other.takes().await;
+    for _ in 0..3 {
+        second.renews().await;
+        first.renews().await;
+        // Over the connection that would have told.
+        other.renews().await;
+        assert!(!is_told(&mut second).await);
+    }
+    // One that has the key alone is told, as ever.
+    server.command::<()>(&["SET", "lock:{other}", "theirs"]);
+    within("a push", other.claim.changed()).await;
+    other.is_lost().await;
+    server.command::<()>(&["DEL", "lock:{other}"]);
+    first.releases().await;
+    second.releases().await;
+    assert_eq!(keys(&server), Vec::<String>::new());
+}
