@@ -202,7 +202,7 @@ impl Acquire {
         };
         match reentry {
             Reentry::Entered(hold) => return Poll::Ready(Ok(LockGuard::new(hold))),
-            Reentry::Refused(error) => return Poll::Ready(Err(error)),
+            Reentry::Refused(error) => return Poll::Ready(Err(*error)),
             Reentry::Stranger | Reentry::Busy(_) => {}
         }
         if started.is_none() {

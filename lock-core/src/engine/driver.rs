@@ -113,31 +113,24 @@ impl Driver {
             if !self.turn(cell, now) {
                 return Poll::Ready(());
             }
-            let is_fresh = self.lanes().any(|lane| lane.is_fresh);
-            if !heard && !is_fresh {
-                return Poll::Pending;
-            }
-            heard = self.hear(cell, now, cx);
+            let is_over = !heard && !self.is_fresh();
+            heard = !is_over && self.hear(cell, now, cx);
             if !heard {
                 return Poll::Pending;
             }
         }
     }
 
-    fn lanes(&self) -> impl Iterator<Item = &Lane> {
-        std::iter::once(&self.first).chain(self.others.iter().flat_map(|others| others.iter()))
+    fn is_fresh(&self) -> bool {
+        let others = || self.others.iter().flat_map(|others| others.iter());
+        self.first.is_fresh || others().any(|lane| lane.is_fresh)
     }
 
     /// Answers and pushes; whether there were any.
     fn hear(&mut self, cell: &Arc<KeyCell>, now: Instant, cx: &mut Context<'_>) -> bool {
-        let mut some = false;
-        let others = self.others.iter_mut().flat_map(|others| others.iter_mut());
-        let lanes = std::iter::once(&mut self.first).chain(others);
-        for (at, lane) in lanes.enumerate() {
-            while let Some(event) = lane.event(cx) {
-                lane.hear(cell, at, event, now);
-                some = true;
-            }
+        let mut some = self.first.look(cell, 0, now, cx);
+        for (at, lane) in self.others.iter_mut().flat_map(|others| others.iter_mut()).enumerate() {
+            some |= lane.look(cell, at + 1, now, cx);
         }
         some
     }
@@ -195,6 +188,16 @@ impl Lane {
     /// It has no claim, and none that leaves.
     fn is_over(&self) -> bool {
         matches!(self.open, Open::None) && self.leaving.is_none()
+    }
+
+    /// Hears of an answer, or a push; whether there was one.
+    fn look(&mut self, cell: &Arc<KeyCell>, at: usize, now: Instant, cx: &mut Context<'_>) -> bool {
+        let event = self.event(cx);
+        let some = event.is_some();
+        if let Some(event) = event {
+            self.hear(cell, at, event, now);
+        }
+        some
     }
 
     /// An answer, or a push.

@@ -109,7 +109,7 @@ pub(super) enum Reentry {
     /// Another call under the same guard has its turn.
     Busy(Door),
     /// The hold has less than is asked for, and never gets more.
-    Refused(AcquireError),
+    Refused(Box<AcquireError>),
 }
 
 /// The turn of one guard; made when something is called under it.
@@ -150,7 +150,7 @@ impl LockScope {
             let Ok(Some(door)) = CURRENT.try_with(find) else { return Reentry::Stranger };
             // Before its turn: the wait for that would be in vain.
             if let Some(error) = door.refusal(asked) {
-                return Reentry::Refused(error);
+                return Reentry::Refused(Box::new(error));
             }
             match door.turn.clone().try_acquire_owned() {
                 Ok(permit) => match door.enter(permit, now) {

@@ -102,7 +102,7 @@ impl Shared {
             let cohort = cell.cohort();
             total = sum(total, cohort.counters());
             waiters += cohort.waiters();
-            held += usize::from(cohort.holder().is_some());
+            held += cohort.held_here();
         }
         (total, cells.len(), waiters, held)
     }
@@ -135,7 +135,7 @@ impl Shared {
         let mut abandoned = 0;
         for cell in self.registry.cells() {
             let mut fx = Effects::none();
-            abandoned += usize::from(cell.cohort().abandon(clock::now(), &mut fx));
+            abandoned += cell.cohort().abandon(clock::now(), &mut fx);
             cell.settle(fx);
         }
         abandoned

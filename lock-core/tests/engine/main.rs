@@ -9,6 +9,7 @@ mod failing;
 mod force;
 mod lease;
 mod line;
+mod modes;
 mod multi;
 mod mute;
 mod names;

@@ -53,6 +53,8 @@ impl<R> Held<R> {
             return;
         }
         let low = if self.linger.is_none() {
+            // Beside a reader, another one may come at any time.
+            let line = if self.mode == Mode::Shared { line.max(1) } else { line };
             let row = (line as u64).saturating_mul(TOKENS_PER_WAITER);
             let bound = self
                 .wanted

@@ -41,18 +41,22 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    /// Puts the claim of a lane in this place, and says where it was.
-    pub(super) fn put(&mut self, lane: usize, place: Place<R>) -> Place<R> {
-        let Some(at) = lane.checked_sub(1) else {
-            return std::mem::replace(&mut self.place, place);
-        };
+    /// Where the claim of a lane stands from now on.
+    #[inline]
+    pub(super) fn put(&mut self, lane: usize, place: Place<R>) {
+        match lane.checked_sub(1) {
+            None => self.place = place,
+            Some(at) => self.put_beside(at, place),
+        }
+    }
+
+    fn put_beside(&mut self, at: usize, place: Place<R>) {
         let lanes = &mut self.more().lanes;
         if lanes.len() <= at {
             lanes.resize_with(at + 1, || Place::Vacant);
         }
-        let was = std::mem::replace(&mut lanes[at], place);
+        lanes[at] = place;
         while lanes.pop_if(|last| matches!(last, Place::Vacant)).is_some() {}
-        was
     }
 
     /// The granted claims.
@@ -135,13 +139,26 @@ impl<W, R> Cohort<W, R> {
         self.held_in(lane).into_iter().flat_map(|held| &held.holder).chain(readers)
     }
 
+    /// The first lane, if the lock is held by its claim under `token`: most keys have no other.
+    #[inline]
+    fn first_of(&self, token: u64) -> Option<(&Held<R>, &Holder)> {
+        let Place::Held(held) = &self.place else { return None };
+        held.holder.as_ref().filter(|holder| holder.token == token).map(|holder| (held, holder))
+    }
+
     /// The lane by whose claim the lock is held under `token`.
     pub(super) fn lane_of(&self, token: u64) -> Option<usize> {
+        if self.first_of(token).is_some() {
+            return Some(0);
+        }
         (0..self.opened()).find(|lane| self.holders_in(*lane).any(|it| it.token == token))
     }
 
     /// The claim and the guard of the hold under `token`.
     pub(super) fn hold_of(&self, token: u64) -> Option<(&Held<R>, &Holder)> {
+        if let Some(hold) = self.first_of(token) {
+            return Some(hold);
+        }
         let lane = self.lane_of(token)?;
         let holder = self.holders_in(lane).find(|holder| holder.token == token)?;
         Some((self.held_in(lane)?, holder))

@@ -446,6 +446,11 @@ impl<W, R> Cohort<W, R> {
         wakers
     }
 
+    /// How many guards hold it here.
+    pub(crate) fn held_here(&self) -> usize {
+        self.holders().count()
+    }
+
     /// Whether nobody here waits for the key or holds it.
     pub(crate) fn is_forsaken(&self) -> bool {
         self.line.is_empty() && self.holder().is_none()

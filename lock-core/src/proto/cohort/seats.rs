@@ -29,7 +29,7 @@ impl<W, R> Cohort<W, R> {
             return Entry::Refused(overload);
         }
         let state = match self.refusal(&ask) {
-            Some(blocked) => SeatState::Over(Verdict::TimedOut(blocked)),
+            Some(verdict) => SeatState::Over(verdict),
             None => SeatState::Waiting(waker()),
         };
         let over = matches!(state, SeatState::Over(_));
@@ -42,25 +42,29 @@ impl<W, R> Cohort<W, R> {
             self.earliest = Some(ask.deadline);
             fx.poke = true;
         }
+        let may_open = !self.is_full_for(ask.terms.mode);
         if let Place::Held(held) = &mut self.place
             && let Some(holder) = &held.holder
+            && !may_open
         {
             let since = holder.since;
             self.admission.get_or_insert_with(|| Box::new(Admission::new(since)));
             // So that the release need not wait for one.
             held.ask_for_tokens(self.line.len(), &ask, fx);
         }
-        // Of permits, one more may be free.
-        let is_permit = matches!(ask.terms.mode, Mode::Permit { .. });
-        fx.poke |= is_permit || self.has_room(0) || matches!(self.place, Place::Vacant);
+        fx.poke |= may_open || self.has_room(0);
         if !std::mem::replace(&mut self.has_driver, true) {
             fx.spawn = true;
         }
         Entry::Seated(seat)
     }
 
-    /// Why a try that may not stand in line is over before it began.
-    fn refusal(&self, ask: &Ask) -> Option<BlockedBy> {
+    /// Why a try is over before it began: those here say otherwise of how many permits there are, or
+    /// it may not stand in line and would have to.
+    fn refusal(&self, ask: &Ask) -> Option<Verdict> {
+        if let Some(other) = self.other_limit(ask.terms.mode) {
+            return Some(Verdict::OtherLimit(other));
+        }
         if ask.terms.queues {
             return None;
         }
@@ -75,7 +79,23 @@ impl<W, R> Cohort<W, R> {
         };
         let head = || self.line.head().and_then(|id| self.line.get(id));
         let is_behind = || head().is_some_and(|seat| seat.ask.terms.queues);
-        (is_blocked || is_behind()).then(|| self.blocked_by())
+        (is_blocked || is_behind()).then(|| Verdict::TimedOut(self.blocked_by()))
+    }
+
+    /// How many permits there are, as those say who hold or want some here, if it is not so many.
+    fn other_limit(&self, mode: Mode) -> Option<u32> {
+        let Mode::Permit { of } = mode else { return None };
+        let open = self.places().filter_map(|place| match place {
+            Place::Vacant => None,
+            Place::Asking(asking) => Some(asking.terms.mode),
+            Place::Held(held) => Some(held.mode),
+        });
+        let seats = std::iter::successors(self.line.head(), |id| self.line.after(*id));
+        let wanted = seats.filter_map(|id| Some(self.line.get(id)?.ask.terms.mode));
+        open.chain(wanted).find_map(|mode| match mode {
+            Mode::Permit { of: other } if other != of => Some(other),
+            _ => None,
+        })
     }
 
     /// The lock is granted and nobody uses it: no I/O is needed.

@@ -142,10 +142,10 @@ impl<W, R> Cohort<W, R> {
     }
 
     fn give_back(&mut self, lane: usize) -> Step<R> {
-        match self.put(lane, Place::Vacant) {
-            Place::Held(held) => Step::Leave { reply: held.reply, lease: held.lease },
-            _ => Step::Forget,
-        }
+        let Some(held) = self.held_in_mut(lane) else { return Step::Forget };
+        let (reply, lease) = (held.reply.take(), held.lease);
+        self.put(lane, Place::Vacant);
+        Step::Leave { reply, lease }
     }
 
     /// An attempt that was sent at `sent` was answered, or not; `pause` is how long to leave a

@@ -180,12 +180,12 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    /// Ends all holds for good at the deadline of a shutdown; whether there were any.
-    pub(crate) fn abandon(&mut self, now: Instant, fx: &mut Effects<W, R>) -> bool {
-        let before = self.counters().lost;
+    /// Ends all holds for good at the deadline of a shutdown, and says how many there were.
+    pub(crate) fn abandon(&mut self, now: Instant, fx: &mut Effects<W, R>) -> usize {
+        let abandoned = self.held_here();
         self.lose_all(LossReason::Shutdown, now, fx);
         fx.poke = true;
-        self.counters().lost > before
+        abandoned
     }
 
     pub(super) fn lose_all(&mut self, reason: LossReason, now: Instant, fx: &mut Effects<W, R>) {
