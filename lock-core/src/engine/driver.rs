@@ -128,7 +128,13 @@ impl Driver {
 
     /// Answers and pushes; whether there were any.
     fn hear(&mut self, cell: &Arc<KeyCell>, now: Instant, cx: &mut Context<'_>) -> bool {
-        let mut some = self.first.look(cell, 0, now, cx);
+        let some = self.first.look(cell, 0, now, cx);
+        self.others.is_some() && self.hear_others(cell, now, cx) || some
+    }
+
+    #[cold]
+    fn hear_others(&mut self, cell: &Arc<KeyCell>, now: Instant, cx: &mut Context<'_>) -> bool {
+        let mut some = false;
         for (at, lane) in self.others.iter_mut().flat_map(|others| others.iter_mut()).enumerate() {
             some |= lane.look(cell, at + 1, now, cx);
         }
@@ -191,6 +197,7 @@ impl Lane {
     }
 
     /// Hears of an answer, or a push; whether there was one.
+    #[inline]
     fn look(&mut self, cell: &Arc<KeyCell>, at: usize, now: Instant, cx: &mut Context<'_>) -> bool {
         let event = self.event(cx);
         let some = event.is_some();
@@ -201,6 +208,7 @@ impl Lane {
     }
 
     /// An answer, or a push.
+    #[inline]
     fn event(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         self.is_fresh = false;
         let asked = match &mut self.open {
@@ -322,6 +330,8 @@ impl Lane {
         self.is_fresh = true;
     }
 
+    // A large event is not to be moved about.
+    #[inline(always)]
     fn hear(&mut self, cell: &Arc<KeyCell>, at: usize, event: Event, now: Instant) {
         let mut fx = Effects::none();
         match event {

@@ -38,6 +38,14 @@ pub(crate) struct Ended {
 }
 
 impl Changes {
+    /// One more hold ended, if it did.
+    #[inline]
+    pub(super) fn end(&mut self, ended: Option<Ended>) {
+        if let Some(ended) = ended {
+            self.ended.push(ended);
+        }
+    }
+
     pub(crate) const fn none() -> Self {
         Self { granted: 0, handed_on: None, ended: SmallVec::new_const(), goes_on: false }
     }

@@ -292,14 +292,14 @@ impl<W, R> Cohort<W, R> {
         let ended = self.take_holder(lane, token).map(|holder| holder.ended(now, None));
         if self.held_in(lane).is_some_and(|held| held.holder.is_some()) {
             // Other readers hold it still, and who waits for it waits for them.
-            fx.changes.ended.extend(ended);
+            fx.changes.end(ended);
             self.forget_watchers(token);
             return Some(ReleaseAnswer::Released);
         }
         if let (Some(admission), Some(Ended { held_for, .. })) = (&mut self.admission, ended) {
             admission.released(held_for);
         }
-        fx.changes.ended.extend(ended);
+        fx.changes.end(ended);
         if let Some(Held { linger: Some(linger), .. }) = self.held_in_mut(lane) {
             linger.until = Some(now + linger.time);
         }

@@ -16,6 +16,12 @@ impl<W, R> Cohort<W, R> {
         self.opened() + usize::from(self.wanted_claim().is_some())
     }
 
+    /// Whether more than one may hold it: by several claims, or as readers of one.
+    #[inline]
+    pub(super) fn is_shared_here(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| !more.lanes.is_empty() || !more.readers.is_empty())
+    }
+
     /// How many lanes may have a claim.
     pub(super) fn opened(&self) -> usize {
         1 + self.more.as_ref().map_or(0, |more| more.lanes.len())
@@ -42,7 +48,7 @@ impl<W, R> Cohort<W, R> {
     }
 
     /// Where the claim of a lane stands from now on.
-    #[inline]
+    #[inline(always)]
     pub(super) fn put(&mut self, lane: usize, place: Place<R>) {
         match lane.checked_sub(1) {
             None => self.place = place,

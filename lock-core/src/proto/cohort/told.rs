@@ -62,7 +62,22 @@ impl<W, R> Cohort<W, R> {
     }
 
     /// Ends holds whose lease or hold limit is over. A hold limit hands the lock on.
+    #[inline]
     pub(super) fn expire_hold(&mut self, now: Instant, fx: &mut Effects<W, R>) {
+        // This runs at every step, and most find nothing.
+        let is_over = match &self.place {
+            Place::Held(held) => {
+                let limit = held.holder.as_ref().and_then(|holder| holder.until);
+                !held.clock.is_valid(now) || limit.is_some_and(|limit| now >= limit)
+            }
+            _ => false,
+        };
+        if is_over || self.is_shared_here() {
+            self.expire_holds(now, fx);
+        }
+    }
+
+    fn expire_holds(&mut self, now: Instant, fx: &mut Effects<W, R>) {
         for lane in 0..self.opened() {
             if let Some(held) = self.held_in_mut(lane) {
                 if held.clock.is_valid(now) {
