@@ -42,16 +42,20 @@ mod claim;
 mod connect;
 mod counter;
 mod counting;
+mod downgrade;
 pub(crate) mod driver;
 mod enrolled;
 mod fault;
+mod held;
 mod home;
 mod join;
 mod keepalive;
+mod leave;
 mod line;
 mod liveness;
 mod lock_node;
 mod names;
+mod permit;
 mod removal;
 mod schemes;
 mod session;
@@ -71,6 +75,7 @@ use target::Target;
 
 use crate::backend::{Backend, Capabilities, ClaimId, ConnectError, Fault, StoreUrl, Terms};
 use crate::key::Key;
+use crate::proto::children::Kind;
 use crate::view::Inspection;
 
 /// The shortest lease that is renewed in time.
@@ -81,6 +86,28 @@ const LEASE_MIN: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone)]
 pub struct ZooKeeper {
     sessions: Arc<Sessions>,
+    exclusive: Exclusive,
+}
+
+/// In which of Curator's names an exclusive claim stands in line, so which of Java's locks on the
+/// same path it and they exclude. Those of this library exclude each other in either name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Exclusive {
+    /// `InterProcessMutex`; `?exclusive=mutex` in a URL.
+    #[default]
+    Mutex,
+    /// The write lock of `InterProcessReadWriteLock`; `?exclusive=writer` in a URL.
+    Writer,
+}
+
+impl Exclusive {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Mutex => Kind::Mutex,
+            Self::Writer => Kind::Writer,
+        }
+    }
 }
 
 impl ZooKeeper {
@@ -102,8 +129,17 @@ impl ZooKeeper {
     }
 
     async fn open(target: Target) -> Result<Self, ConnectError> {
+        let exclusive = target.exclusive;
         let sessions = Sessions::connect(target).await.map_err(ConnectError::Store)?;
-        Ok(Self { sessions })
+        Ok(Self { sessions, exclusive })
+    }
+
+    /// Chooses in which of Curator's names exclusive claims of this value stand in line, whatever the
+    /// URL says. All of a client's services may choose as they like: their claims exclude each other.
+    #[must_use]
+    pub fn with_exclusive(mut self, exclusive: Exclusive) -> Self {
+        self.exclusive = exclusive;
+        self
     }
 
     /// A server on its own as a member of a quorum. It need not answer yet: nothing is sent before
@@ -118,9 +154,10 @@ impl ZooKeeper {
     }
 
     fn member_at(target: Target) -> Result<Self, ConnectError> {
+        let exclusive = target.exclusive;
         let sessions = Sessions::new(target).map_err(ConnectError::Store)?;
         sessions.count();
-        Ok(Self { sessions })
+        Ok(Self { sessions, exclusive })
     }
 }
 
@@ -128,10 +165,14 @@ impl Backend for ZooKeeper {
     type Claim = ZooKeeperClaim;
 
     fn capabilities(&self) -> Capabilities {
+        // A quorum takes no part in sharing: what one member says of it is not what a majority does.
+        let is_alone = !self.sessions.counts();
         Capabilities {
             fencing: true,
             fifo: true,
             push: true,
+            shared: is_alone,
+            permits: is_alone,
             revocation: true,
             force_release: true,
             quorum: true,
@@ -141,7 +182,7 @@ impl Backend for ZooKeeper {
     }
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> ZooKeeperClaim {
-        ZooKeeperClaim::new(self.sessions.clone(), key, id, terms)
+        ZooKeeperClaim::new(self.sessions.clone(), key, id, terms, self.exclusive)
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {

@@ -364,7 +364,7 @@ async fn a_member_that_was_restored_hands_the_key_to_nobody() {
     guard.release().await.unwrap();
     let guard = waiter.await.unwrap().unwrap();
     assert_eq!(seen(0).await.holders, []);
-    assert!(seen(1).await.holder().is_some() && seen(2).await.holder.is_some());
+    assert!(seen(1).await.holder().is_some() && seen(2).await.holder().is_some());
     drop(guard);
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lock_core::{BusyKey, Holder, Inspection, Key, MemberHealth, MemberState, Mode, Quantiles, Waiter};
+use lock_core::{
+    BusyKey, Holder, Inspection, Key, MemberHealth, MemberState, Mode, Quantiles, Waiter,
+};
 use serde_json::{Value, json};
 
 use super::inspector::Desk;
