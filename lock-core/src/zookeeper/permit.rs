@@ -76,6 +76,11 @@ impl ZooKeeperClaim {
             Ok(permits) => permits,
             Err(failure) => return self.not_served(mutex, failure),
         };
+        // While it waits here nobody else is given one: the limit was found to be the same.
+        let has_read = self.waiting.as_ref().is_some_and(|waiting| *waiting.awaits == *leases);
+        if has_read && is_full(&permits, of) {
+            return self.wait_for_a_permit(mutex, of, &leases, until).await;
+        }
         let in_use = match read(session, &leases, &permits, of, until).await {
             Ok(in_use) => in_use,
             Err(failure) => return self.not_served(mutex, failure),

@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use lock_core::Mode;
 use lock_core::test_util::AnyBackend;
+use lock_core::zookeeper::{Exclusive, ZooKeeper};
 use tests::clock::now_ns;
 use tests::curator::Recipe::{self, Mutex, Read, Write};
 use tests::proxy::Proxy;
 use tests::seat::{Seat, seen};
 use tests::wait::{PATIENCE, within};
+use tests::worker::Worker;
 
 use crate::support::*;
 
-const WRITER: &str = "&exclusive=writer";
+const AS_WRITER: &str = "&exclusive=writer";
 
 impl Both {
     /// Java waits for what it was told to acquire, as the number of nodes shows.
@@ -40,9 +42,9 @@ async fn who_waits_for_whom() {
         ("", Mode::Exclusive, Mutex, true, true),
         ("", Mode::Exclusive, Read, true, false),
         ("", Mode::Exclusive, Write, true, false),
-        (WRITER, Mode::Exclusive, Mutex, true, false),
-        (WRITER, Mode::Exclusive, Read, true, true),
-        (WRITER, Mode::Exclusive, Write, true, true),
+        (AS_WRITER, Mode::Exclusive, Mutex, true, false),
+        (AS_WRITER, Mode::Exclusive, Read, true, true),
+        (AS_WRITER, Mode::Exclusive, Write, true, true),
         ("", Mode::Shared, Mutex, true, false),
         ("", Mode::Shared, Read, false, false),
         ("", Mode::Shared, Write, true, true),
@@ -72,7 +74,9 @@ async fn who_waits_for_whom() {
 #[tokio::test]
 async fn our_writers_in_either_name_exclude_each_other_and_readers() {
     let both = both().await;
-    let (plain, writing) = (process(&both, "").await, process(&both, WRITER).await);
+    let plain = process(&both, "").await;
+    let writing = ZooKeeper::connect(&url(&both.server)).await.expect("a server that answers");
+    let writing = AnyBackend::new(writing.with_exclusive(Exclusive::Writer));
     let mut line = [
         Seat::new(&plain, KEY, Mode::Exclusive),
         Seat::new(&writing, KEY, Mode::Exclusive),
@@ -88,6 +92,9 @@ async fn our_writers_in_either_name_exclude_each_other_and_readers() {
         for waiter in &mut line[at + 1..] {
             waiter.waits().await;
         }
+        let marks = both.server.children(PATH);
+        let writers = marks.iter().filter(|name| name.contains("-__WRIT__")).count();
+        assert_eq!(writers, usize::from(at < 2), "{marks:?}");
         assert!(line[at].leaves().await);
     }
 }
@@ -96,7 +103,7 @@ async fn our_writers_in_either_name_exclude_each_other_and_readers() {
 #[tokio::test]
 async fn readers_and_writers_of_both_languages_stand_in_one_line() {
     let both = both().await;
-    let process = process(&both, WRITER).await;
+    let process = process(&both, AS_WRITER).await;
     let mut first = Seat::new(&process, KEY, Mode::Shared);
     first.takes().await;
     assert!(both.lets_in(Read).await, "beside a reader");
@@ -138,7 +145,7 @@ async fn readers_and_writers_of_both_languages_stand_in_one_line() {
 #[tokio::test]
 async fn a_reader_waits_for_no_writer_behind_it() {
     let both = both().await;
-    let process = process(&both, WRITER).await;
+    let process = process(&both, AS_WRITER).await;
     let mut holder = Seat::new(&process, KEY, Mode::Exclusive);
     holder.takes().await;
     let mut reader = Seat::new(&process, KEY, Mode::Shared);
@@ -160,7 +167,7 @@ async fn a_reader_waits_for_no_writer_behind_it() {
 #[tokio::test]
 async fn a_downgrade_lets_no_java_writer_in_between() {
     let both = both().await;
-    let process = process(&both, WRITER).await;
+    let process = process(&both, AS_WRITER).await;
     let mut holder = Seat::new(&process, KEY, Mode::Exclusive);
     holder.takes().await;
     let reader = both.java.acquire_as(Read, "reader", PATH, PATIENCE);
@@ -191,7 +198,7 @@ async fn a_downgrade_lets_no_java_writer_in_between() {
 #[tokio::test]
 async fn a_downgrade_lets_java_readers_in_and_its_later_writer_waits() {
     let both = both().await;
-    let process = process(&both, WRITER).await;
+    let process = process(&both, AS_WRITER).await;
     let mut holder = Seat::new(&process, KEY, Mode::Exclusive);
     holder.takes().await;
     let reader = both.java.acquire_as(Read, "reader", PATH, PATIENCE);
@@ -208,7 +215,7 @@ async fn a_downgrade_lets_java_readers_in_and_its_later_writer_waits() {
 async fn a_java_reader_or_writer_that_is_killed_is_followed_when_its_session_ends() {
     for (theirs, ours) in [(Read, Mode::Exclusive), (Write, Mode::Shared)] {
         let mut both = both().await;
-        let process = process(&both, WRITER).await;
+        let process = process(&both, AS_WRITER).await;
         both.java.acquire_as(theirs, "j", PATH, PATIENCE).await.unwrap().expect("a free key");
         let mut next = Seat::new(&process, KEY, ours);
         next.waits().await;
@@ -223,7 +230,7 @@ async fn a_java_reader_or_writer_that_is_killed_is_followed_when_its_session_end
 pub(crate) async fn behind_a_link(both: &Both) -> (Proxy, AnyBackend) {
     let proxy = Proxy::zookeeper(both.server.addr());
     let url = proxy.url() + "/locks?session=2s&exclusive=writer";
-    let opened = lock_core::zookeeper::ZooKeeper::connect(&url).await;
+    let opened = ZooKeeper::connect(&url).await;
     (proxy, AnyBackend::new(opened.expect("a server that answers")))
 }
 
@@ -241,6 +248,32 @@ async fn our_reader_or_writer_that_dies_is_followed_by_java_when_its_session_end
         proxy.reset();
         proxy.resume();
         assert!(!holder.holds().await);
+        both.java.release("j").await.unwrap();
+    }
+}
+
+/// A process of ours that is stopped or killed for good frees its share with its session. One that
+/// goes on has lost it.
+#[tokio::test]
+async fn our_reader_that_is_stopped_or_killed_is_followed_by_a_java_writer() {
+    for kills in [true, false] {
+        let both = both().await;
+        let mut rust = Worker::spawn(WORKER, &["--url", &url(&both.server), "--shared"]);
+        assert!(rust.ask(&format!("acquire {KEY} 9000")).await.ok);
+        assert!(both.server.children(PATH)[0].contains("-__READ__"));
+        assert!(both.lets_in(Read).await && !both.lets_in(Write).await);
+        let next = both.java.acquire_as(Write, "j", PATH, PATIENCE);
+        both.stand(2).await;
+        if kills {
+            rust.kill();
+        } else {
+            rust.freeze();
+        }
+        within("Java's turn", next).await.unwrap().expect("a grant");
+        if !kills {
+            rust.thaw();
+            assert_eq!(rust.ask("is_held").await.held, Some(false));
+        }
         both.java.release("j").await.unwrap();
     }
 }

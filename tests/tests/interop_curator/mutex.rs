@@ -10,8 +10,6 @@ use tests::worker::Worker;
 
 use crate::support::*;
 
-const WORKER: &str = env!("CARGO_BIN_EXE_worker");
-
 #[tokio::test]
 async fn what_java_holds_is_busy_for_us_until_it_is_released() {
     let both = both().await;

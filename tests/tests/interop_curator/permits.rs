@@ -7,6 +7,7 @@ use tests::clock::now_ns;
 use tests::curator::Recipe::Permits;
 use tests::seat::{Seat, seen};
 use tests::wait::{PATIENCE, eventually, within};
+use tests::worker::Worker;
 
 use crate::modes::behind_a_link;
 use crate::support::*;
@@ -122,6 +123,30 @@ async fn a_permit_of_the_dead_is_free_when_their_session_ends() {
     next.is_granted().await;
     assert!(next.leaves().await);
     both.nobody_is_left().await;
+}
+
+/// A process of ours that is killed, or stopped for longer than its session lasts.
+#[tokio::test]
+async fn our_permit_is_free_when_its_process_is_killed_or_stopped() {
+    for kills in [true, false] {
+        let both = both().await;
+        let arguments = ["--url", &url(&both.server), "--permits", "1"];
+        let mut rust = Worker::spawn(WORKER, &arguments);
+        assert!(rust.ask(&format!("acquire {KEY} 9000")).await.ok);
+        let next = both.java.acquire_as(Permits(1), "j", PATH, PATIENCE);
+        both.wanting(1).await;
+        if kills {
+            rust.kill();
+        } else {
+            rust.freeze();
+        }
+        within("Java's turn", next).await.unwrap().expect("a permit");
+        if !kills {
+            rust.thaw();
+            assert_eq!(rust.ask("is_held").await.held, Some(false));
+        }
+        both.java.release("j").await.unwrap();
+    }
 }
 
 /// Many rounds of both, without anybody who says whose turn it is.

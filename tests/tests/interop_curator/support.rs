@@ -9,6 +9,7 @@ use tests::curator::Curator;
 use tests::wait::{PATIENCE, eventually, within};
 use tests::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
 
+pub(crate) const WORKER: &str = env!("CARGO_BIN_EXE_worker");
 pub(crate) const KEY: &str = "order:42";
 pub(crate) const PATH: &str = "/locks/order:42";
 const SESSION: Duration = Duration::from_secs(2);
