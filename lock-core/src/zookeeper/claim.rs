@@ -49,6 +49,8 @@ pub struct ZooKeeperClaim {
     pub(super) next: Option<Arc<LockNode>>,
     /// The number of its permit.
     pub(super) slot: u32,
+    /// The directory was made for the node that is asked for next.
+    pub(super) made_directory: bool,
     pub(super) waiting: Option<Waiting>,
     pub(super) held: Option<Held>,
     pub(super) watch: Option<Watch>,
@@ -101,6 +103,7 @@ impl ZooKeeperClaim {
             node: None,
             next: None,
             slot: 0,
+            made_directory: false,
             waiting: None,
             held: None,
             watch: None,

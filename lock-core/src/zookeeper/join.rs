@@ -127,6 +127,9 @@ impl ZooKeeperClaim {
         let node = LockNode::new(session.clone(), directory.clone(), self.id, self.kind, lease_end);
         // Owned before anything is sent, so that nothing can be left behind.
         self.node = Some(node.clone());
+        if std::mem::take(&mut self.made_directory) {
+            node.makes_directory();
+        }
         if let Some(counting) = &mut self.counting {
             counting.forget();
         }
@@ -196,7 +199,11 @@ impl ZooKeeperClaim {
         }
         // Something above the directory is missing.
         match node.session.make_directory(directory, until).await {
-            Ok(()) | Err(Failure::Over) => Ok(None),
+            Ok(()) => {
+                self.made_directory = true;
+                Ok(None)
+            }
+            Err(Failure::Over) => Ok(None),
             // Removed again in between.
             Err(failure) if failure.is_no_node() => Ok(None),
             Err(failure) => Err(failure.into_fault()),

@@ -1,15 +1,20 @@
 //! Locks on ZooKeeper (3.5 or later; tested with 3.8), in the format of Apache Curator's
-//! `InterProcessMutex`. A Rust service and a Java service that use one path stand in one line.
+//! `InterProcessMutex`, `InterProcessReadWriteLock` and `InterProcessSemaphoreV2`. A Rust service and
+//! a Java service that use one path stand in one line.
 //!
 //! | node | kind | holds | lives |
 //! |---|---|---|---|
 //! | `<root>/<key>` | container | the line | until the server finds it empty |
 //! | `<root>/<key>/_c_<claim id>-lock-<number>` | ephemeral | host, process, name of a claim | until it is withdrawn |
+//! | `…-__WRIT__<number>`, `…-__READ__<number>` | ephemeral | the same | the same |
+//! | `<root>/<key>/locks`, `<root>/<key>/leases` | container | who wants a permit, who has one | until the server finds them empty |
+//! | `<root>/<key>/leases/_c_<claim id>-lease-<number>` | ephemeral | the number of a permit, and of how many | until it is withdrawn |
 //! | `<root>/{lock-sessions}/<session id>` | ephemeral | nothing | as long as the session |
 //! | `<root>/{lock-tokens}/<slot>` | persistent | a token counter, at a member of a quorum | for good; 1,024 of them at most |
 //! | `<root>/{lock-quorum}` | persistent | which quorum the server is a member of | for good |
 //!
-//! The claim with the lowest number holds the key; each other one watches the one before it.
+//! The claim with the lowest number holds the key, and readers at the head of the line hold it
+//! together (`proto/children`). Each other claim watches a node before its own.
 //!
 //! A holder must know in time that its session is gone, and no answer to a ping or a read can tell
 //! it. So the session writes to its own node at a third of its timeout. A hold counts as good for
@@ -29,7 +34,11 @@
 //! - `watch`: watches.
 //! - `claim`: the verbs.
 //! - `join`: getting into the line, also after lost replies.
-//! - `line`: who is in it, and asking the holder to leave, or making it.
+//! - `permit`: getting a permit.
+//! - `held`: the grant, and what a holder looks at.
+//! - `downgrade`: a holder that becomes a reader.
+//! - `leave`: leaving the line.
+//! - `line`: who is in it, and asking the holders to leave, or making them.
 //! - `names`, `about`: names and data of nodes.
 //! - `counter`, `counting`: tokens in a quorum.
 //! - `enrolled`: which quorum it is.
@@ -81,8 +90,8 @@ use crate::view::Inspection;
 /// The shortest lease that is renewed in time.
 const LEASE_MIN: Duration = Duration::from_millis(100);
 
-/// Locks at a ZooKeeper server or ensemble, in one line with Curator's `InterProcessMutex`. Cheap to
-/// clone; the clones share one session.
+/// Locks at a ZooKeeper server or ensemble, in one line with Curator's. Cheap to clone; the clones
+/// share one session.
 #[derive(Debug, Clone)]
 pub struct ZooKeeper {
     sessions: Arc<Sessions>,
@@ -134,8 +143,7 @@ impl ZooKeeper {
         Ok(Self { sessions, exclusive })
     }
 
-    /// Chooses in which of Curator's names exclusive claims of this value stand in line, whatever the
-    /// URL says. All of a client's services may choose as they like: their claims exclude each other.
+    /// Chooses in which of Curator's names exclusive claims stand in line, whatever the URL says.
     #[must_use]
     pub fn with_exclusive(mut self, exclusive: Exclusive) -> Self {
         self.exclusive = exclusive;
@@ -165,7 +173,7 @@ impl Backend for ZooKeeper {
     type Claim = ZooKeeperClaim;
 
     fn capabilities(&self) -> Capabilities {
-        // A quorum takes no part in sharing: what one member says of it is not what a majority does.
+        // As a member of a quorum it is asked for exclusive claims only.
         let is_alone = !self.sessions.counts();
         Capabilities {
             fencing: true,
