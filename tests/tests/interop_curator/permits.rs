@@ -153,6 +153,7 @@ async fn our_permit_is_free_when_its_process_is_killed_or_stopped() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_limit_is_obeyed_by_both() {
     const ROUNDS: usize = 20;
+    const LOOKS: usize = 8;
     let both = both().await;
     let process = process(&both, "").await;
     let rust = async || {
@@ -162,7 +163,9 @@ async fn the_limit_is_obeyed_by_both() {
             seat.is_granted().await;
             let from_ns = now_ns();
             // As long as one more would need to come in.
-            seen(&process, KEY).await;
+            for _ in 0..LOOKS {
+                seen(&process, KEY).await;
+            }
             held.push((from_ns, now_ns()));
             assert!(seat.leaves().await);
         }
@@ -172,6 +175,9 @@ async fn the_limit_is_obeyed_by_both() {
         let mut held = Vec::new();
         for _ in 0..ROUNDS {
             let grant = both.java.acquire_as(Permits(2), handle, PATH, PATIENCE).await.unwrap();
+            for _ in 0..LOOKS {
+                both.java.participants(PATH).await.unwrap();
+            }
             held.push((grant.expect("its turn").t_ns, now_ns()));
             both.java.release(handle).await.unwrap();
         }
