@@ -67,6 +67,8 @@ pub(super) struct Waiting {
     pub(super) awaits: String,
     /// When the line was read.
     pub(super) seen: Instant,
+    /// Whether it may have changed since, before the watch was set.
+    pub(super) is_stale: bool,
 }
 
 /// The tokens of a claim whose node was created by the transaction `czxid`: as many as the claim

@@ -8,7 +8,7 @@ use futures_util::future::OptionFuture;
 use zookeeper_client::Error;
 
 use super::about;
-use super::claim::{CZXID_END, ZooKeeperClaim, tokens};
+use super::claim::{CZXID_END, Waiting, ZooKeeperClaim, tokens};
 use super::counter::Counter;
 use super::enrolled::Ticket;
 use super::fault::Failure;
@@ -86,7 +86,14 @@ impl ZooKeeperClaim {
         let waiting = self.waiting.as_ref()?;
         let stands = self.watch.as_ref().is_some_and(|watch| !watch.is_over());
         let fresh = now < waiting.seen + node.session.timeout() / 3;
-        (stands && fresh).then(|| self.blocked(&node.session, waiting.ahead))
+        (stands && fresh && !waiting.is_stale).then(|| self.blocked(&node.session, waiting.ahead))
+    }
+
+    /// The claim waits for the end of this node.
+    pub(super) fn wait_for(&mut self, session: &Session, ahead: u32, awaits: &str) -> Attempt {
+        let seen = clock::now();
+        self.waiting = Some(Waiting { ahead, awaits: awaits.to_owned(), seen, is_stale: false });
+        self.blocked(session, ahead)
     }
 
     pub(super) fn blocked(&self, session: &Session, ahead: u32) -> Attempt {
@@ -267,7 +274,7 @@ impl ZooKeeperClaim {
         }
         self.watch = None;
         match node.session.watch_data(&node.path(awaits), until).await {
-            Ok((data, watcher)) => {
+            Ok((data, stat, watcher)) => {
                 let limit = about::permit(&data).map(|permit| permit.of);
                 if let (Some(of), Some(other)) = (self.limit(), limit)
                     && of != other
@@ -275,6 +282,15 @@ impl ZooKeeperClaim {
                     return Err(self.refuse_other_limit(other).await);
                 }
                 self.watch = Some(Watch::on(&node.session, watcher));
+                // A writer that becomes a reader sets its data. If it has done so since the line was
+                // read, the watch came too late.
+                if let Some(waiting) = &mut self.waiting
+                    && node.kind == Kind::Reader
+                    && stat.version > 0
+                {
+                    waiting.is_stale = true;
+                    return Ok(None);
+                }
                 Ok(blocked)
             }
             // It has left: whoever is before us now is in the next list.

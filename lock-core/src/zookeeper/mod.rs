@@ -39,6 +39,7 @@
 //! - `downgrade`: a holder that becomes a reader.
 //! - `leave`: leaving the line.
 //! - `line`: who is in it, and asking the holders to leave, or making them.
+//! - `inspect`: what they say of themselves.
 //! - `names`, `about`: names and data of nodes.
 //! - `counter`, `counting`: tokens in a quorum.
 //! - `enrolled`: which quorum it is.
@@ -57,6 +58,7 @@ mod enrolled;
 mod fault;
 mod held;
 mod home;
+mod inspect;
 mod join;
 mod keepalive;
 mod leave;
@@ -194,7 +196,7 @@ impl Backend for ZooKeeper {
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
-        line::inspect(&self.sessions, key).await
+        inspect::inspect(&self.sessions, key).await
     }
 
     async fn request_revoke(&self, key: &Key) -> Result<bool, Fault> {

@@ -15,15 +15,14 @@ use futures_util::future::OptionFuture;
 use zookeeper_client::Error;
 
 use super::about::{self, Permit};
-use super::claim::{Waiting, ZooKeeperClaim};
+use super::claim::ZooKeeperClaim;
 use super::fault::Failure;
 use super::join::{Basis, Stepped, used_up};
 use super::lock_node::{LockNode, Presence};
 use super::removal;
 use super::session::{Answer, Session};
 use super::watch::{Watch, is_full, listed};
-use crate::backend::{Attempt, Claim, Fault, Mode};
-use crate::engine::clock;
+use crate::backend::{Claim, Fault, Mode};
 use crate::proto::children::{self, Kind};
 
 /// What the permits in use say.
@@ -228,12 +227,6 @@ impl ZooKeeperClaim {
             Err(failure) if failure.is_no_node() => Ok(None),
             Err(failure) => self.not_served(mutex, failure),
         }
-    }
-
-    pub(super) fn wait_for(&mut self, session: &Session, ahead: u32, awaits: &str) -> Attempt {
-        let seen = clock::now();
-        self.waiting = Some(Waiting { ahead, awaits: awaits.to_owned(), seen });
-        self.blocked(session, ahead)
     }
 }
 

@@ -308,17 +308,13 @@ impl Session {
         async move { self.tell(sent, until, request).await.map(drop) }
     }
 
-    /// The data of a node, and word when that changes or the node goes.
+    /// The data of a node, and word when they change or the node goes.
     pub(super) fn watch_data<'a>(
         &'a self,
         path: &'a str,
         until: Instant,
-    ) -> impl Future<Output = Answer<(Vec<u8>, OneshotWatcher)>> + 'a {
-        let request = self.client.get_and_watch_data(path);
-        async move {
-            let (data, _, watcher) = self.ask(until, request).await?;
-            Ok((data, watcher))
-        }
+    ) -> impl Future<Output = Answer<(Vec<u8>, Stat, OneshotWatcher)>> + 'a {
+        self.ask(until, self.client.get_and_watch_data(path))
     }
 
     /// The names of all children, and word when one comes or goes.

@@ -140,7 +140,7 @@ async fn own_node(
     is_news: bool,
     until: Instant,
 ) -> Option<OneshotWatcher> {
-    let (data, watcher) = session.watch_data(path, until).await.ok()?;
+    let (data, _, watcher) = session.watch_data(path, until).await.ok()?;
     (!about::is_revoked(&data) || !is_news).then_some(watcher)
 }
 

@@ -253,6 +253,32 @@ async fn a_wish_takes_no_number_from_a_permit() {
     is_free(&server, &process, "k").await;
 }
 
+/// V5: a reader that read the line before a downgrade, and asks to be told of its end after it, is
+/// let in all the same: nobody tells it once more.
+#[tokio::test]
+async fn a_reader_that_asks_to_be_told_too_late_looks_again() {
+    let server = Zoo::start().await;
+    let (proxy, direct) = (Proxy::zookeeper(server.addr()), open(&server.at(LONG)).await);
+    let process = behind(&proxy).await;
+    let mut holder = Seat::new(&direct, "k", WRITER);
+    holder.takes().await;
+    let trap = proxy.trap(Match::verb("GETDATA").containing("/k/"), Action::HoldRequest);
+    let mut reader = Seat::new(&process, "k", READER);
+    let mut rival = Seat::new(&direct, "k", WRITER);
+    let downgrades = async {
+        trap.sprung().await;
+        rival.waits().await;
+        assert!(holder.downgrades().await);
+        trap.release();
+    };
+    let (attempt, ()) = tokio::join!(reader.attempt(), downgrades);
+    assert!(matches!(attempt, Ok(Attempt::Granted(_))), "{attempt:?}");
+    assert!(reader.leaves().await && holder.leaves().await);
+    rival.is_granted().await;
+    assert!(rival.leaves().await);
+    is_free(&server, &direct, "k").await;
+}
+
 /// F29 (V1, V2): of a downgraded holder before a writer the first node keeps the key: without it
 /// the holder is told, without the other it stays, and nobody is let in.
 #[tokio::test]
