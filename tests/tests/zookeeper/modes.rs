@@ -253,6 +253,43 @@ async fn a_wish_takes_no_number_from_a_permit() {
     is_free(&server, &process, "k").await;
 }
 
+/// V5: holders beside whom others come and go are told when one of them has to wait.
+#[tokio::test]
+async fn holders_that_share_are_told_when_somebody_waits() {
+    let server = Zoo::start().await;
+    let process = open(&server.at(LONG)).await;
+    let of_three = Mode::Permit { of: 3 };
+    for (key, mode, rival) in [("readers", READER, WRITER), ("permits", of_three, of_three)] {
+        let mut holders = [Seat::new(&process, key, mode), Seat::new(&process, key, mode)];
+        for holder in &mut holders {
+            holder.takes().await;
+        }
+        let [one, two] = &mut holders;
+        let others = async {
+            let mut third = Seat::new(&process, key, mode);
+            for _ in 0..3 {
+                third.is_granted().await;
+                assert!(third.leaves().await);
+            }
+            third.is_granted().await;
+            let mut rival = Seat::new(&process, key, rival);
+            rival.waits().await;
+            (third, rival)
+        };
+        let ((), (), (mut third, mut rival)) = tokio::join!(one.is_told(), two.is_told(), others);
+        for holder in &mut holders {
+            assert!(matches!(holder.renew().await, Ok(Renewal::Held(grant)) if grant.wanted));
+        }
+        for holder in &mut holders {
+            assert!(holder.leaves().await);
+        }
+        assert!(third.leaves().await);
+        rival.is_granted().await;
+        assert!(rival.leaves().await);
+        is_free(&server, &process, key).await;
+    }
+}
+
 /// V5: a reader that read the line before a downgrade, and asks to be told of its end after it, is
 /// let in all the same: nobody tells it once more.
 #[tokio::test]
