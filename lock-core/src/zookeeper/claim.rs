@@ -163,22 +163,19 @@ impl ZooKeeperClaim {
     }
 
     /// Tokens of a quorum come from counters, which only one holder at a time can move.
-    fn check_mode(&self) -> Result<(), Fault> {
-        match self.terms.mode {
-            Mode::Shared | Mode::Permit { .. }
-                if self.counting.is_some() || self.sessions.counts() =>
-            {
-                let what = "a member of a quorum serves exclusive locks only";
-                Err(Fault::new(FaultKind::Refused, what))
-            }
-            _ => Ok(()),
+    fn check(&self, mode: Mode) -> Result<(), Fault> {
+        let is_member = self.counting.is_some() || self.sessions.counts();
+        if mode == Mode::Exclusive || !is_member {
+            return Ok(());
         }
+        let what = "a member of a quorum serves exclusive locks only";
+        Err(Fault::new(FaultKind::Refused, what))
     }
 }
 
 impl Claim for ZooKeeperClaim {
     async fn attempt(&mut self) -> Result<Attempt, Fault> {
-        self.check_mode()?;
+        self.check(self.terms.mode)?;
         let began = clock::now();
         let until = began + REQUEST_WITHIN;
         loop {
@@ -205,10 +202,7 @@ impl Claim for ZooKeeperClaim {
     }
 
     async fn downgrade(&mut self) -> Result<Renewal, Fault> {
-        if self.counting.is_some() {
-            let what = "a member of a quorum serves exclusive locks only";
-            return Err(Fault::new(FaultKind::Refused, what));
-        }
+        self.check(Mode::Shared)?;
         self.become_reader().await
     }
 
