@@ -41,7 +41,7 @@ impl LockClient {
     /// | `redis+sentinel://[user:password@]host[:port][,host…]/master[/db][?…]` | the master that Redis Sentinel names | `redis` |
     /// | `redis+cluster://[user:password@]host[:port][,host…]` | Redis Cluster, 7.0 or later | `redis` |
     /// | `redlock://[user:password@]host[:port],[…@]host…[/db][?name=…&lease_max=30s]` | a majority of independent Redis servers | `redis` |
-    /// | `zookeeper://[user:password@]host[:port][,host…][/path][?session=10s]` | ZooKeeper 3.5 or later | `zookeeper` |
+    /// | `zookeeper://[user:password@]host[:port][,host…][/path][?session=10s&exclusive=writer]` | ZooKeeper 3.5 or later | `zookeeper` |
     /// | `zookeeper+quorum://[user:password@]host[:port],host…[/path][?session=10s&name=…&lease_max=30s]` | a majority of independent ZooKeeper servers | `zookeeper` |
     ///
     /// **TLS** is `+tls` at the end of the scheme, whichever it is:

@@ -138,6 +138,7 @@ fn every_public_type_crosses_threads() {
     }
     #[cfg(feature = "zookeeper")]
     table! {
+        zookeeper::Exclusive: true true true,
         zookeeper::ZooKeeper: true true true,
         <zookeeper::ZooKeeper as Backend>::Claim: true true true,
     }

@@ -14,6 +14,7 @@
 //! - [`browser::Browser`] is a real Chromium, for the pages.
 //! - [`resource::FencedRegister`] is what a lock protects: it refuses the writes of stale holders.
 //! - [`scene`] does every fault of the matrix to every layout of servers.
+//! - [`seat::Seat`] is a claim at the seam, driven verb by verb.
 //! - [`history`] records what each process saw, and [`checker`] proves or refutes the invariants
 //!   on it.
 //!
@@ -51,6 +52,7 @@ pub mod redis;
 pub mod resource;
 pub mod said;
 pub mod scene;
+pub mod seat;
 pub mod strange;
 pub mod support;
 pub mod wait;

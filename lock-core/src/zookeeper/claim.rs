@@ -3,25 +3,23 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::task::JoinHandle;
-
-use super::about::REVOKE;
 use super::counting::Counting;
-use super::fault::{self, Failure};
-use super::line;
-use super::liveness::End;
+use super::fault;
+use super::held::Held;
+use super::leave::Leaving;
 use super::lock_node::{LockNode, Presence};
-use super::removal;
+use super::names;
 use super::session::{REQUEST_WITHIN, Session};
 use super::sessions::Sessions;
-use super::watch::{Events, Watch};
+use super::watch::Watch;
+use super::{Exclusive, line};
 use crate::backend::{
-    Attempt, Change, Claim, ClaimId, Fault, FaultKind, Grant, MemberClaim, Mode, Renewal, Terms,
+    Attempt, Change, Claim, ClaimId, Fault, FaultKind, MemberClaim, Mode, Renewal, Terms,
     Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
-use crate::proto::children;
+use crate::proto::children::Kind;
 use crate::token::TokenBlock;
 
 /// The bits of a token that count the hand-offs of one claim; the others are the transaction that
@@ -32,23 +30,31 @@ const HANDOFF_BITS: u32 = 12;
 /// of a leader.
 pub(super) const CZXID_END: u64 = 1 << (63 - HANDOFF_BITS);
 
-/// A hold that is over before this does not ask to be told of others, which saves two requests.
-const WATCH_AFTER: Duration = Duration::from_millis(2);
-
 /// A claim on one key at ZooKeeper: its node, what it watches, and until when it holds.
 #[derive(Debug)]
 pub struct ZooKeeperClaim {
     pub(super) sessions: Arc<Sessions>,
-    /// The directory, or why there can be none.
+    /// The directory with the line, or why there can be none.
     pub(super) directory: Result<Arc<str>, Fault>,
+    /// The directory of permits, if it wants one.
+    pub(super) leases: Option<Arc<str>>,
+    /// What its node in the line stands for.
+    pub(super) kind: Kind,
     /// The id of the next node.
     pub(super) id: ClaimId,
     pub(super) terms: Terms,
     pub(super) node: Option<Arc<LockNode>>,
+    /// The node that it is to go on with: a reader's in place of a writer's, or a permit in place of
+    /// the mutex. Both begin with the same id.
+    pub(super) next: Option<Arc<LockNode>>,
+    /// The number of its permit.
+    pub(super) slot: u32,
+    /// The directory was made for the node that is asked for next.
+    pub(super) made_directory: bool,
     pub(super) waiting: Option<Waiting>,
     pub(super) held: Option<Held>,
     pub(super) watch: Option<Watch>,
-    leaving: Option<Leaving>,
+    pub(super) leaving: Option<Leaving>,
     /// Where the tokens come from in a quorum; alone, they come from the node.
     pub(super) counting: Option<Counting>,
 }
@@ -57,29 +63,12 @@ pub struct ZooKeeperClaim {
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) ahead: u32,
-    pub(super) predecessor: String,
+    /// The node that it waits for the end of.
+    pub(super) awaits: String,
     /// When the line was read.
     pub(super) seen: Instant,
-}
-
-/// What a holder knows.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
-    pub(super) since: Instant,
-    /// When its node and the line were read.
-    pub(super) looked: Instant,
-    pub(super) wanted: bool,
-    pub(super) revoke_requested: bool,
-    pub(super) waited: bool,
-}
-
-/// A withdrawal that was not answered at once.
-#[derive(Debug)]
-enum Leaving {
-    // ## Going => Unknown
-    Going(JoinHandle<bool>, Withdrawal),
-    /// The node may live on for as long as the session does at the server.
-    Unknown,
+    /// Whether it may have changed since, before the watch was set.
+    pub(super) is_stale: bool,
 }
 
 /// The tokens of a claim whose node was created by the transaction `czxid`: as many as the claim
@@ -91,14 +80,32 @@ pub(super) fn tokens(czxid: u64, count: u32) -> TokenBlock {
 }
 
 impl ZooKeeperClaim {
-    pub(super) fn new(sessions: Arc<Sessions>, key: &Key, id: ClaimId, terms: Terms) -> Self {
-        let directory = line::directory(&sessions, key).map(Arc::<str>::from);
+    pub(super) fn new(
+        sessions: Arc<Sessions>,
+        key: &Key,
+        id: ClaimId,
+        terms: Terms,
+        exclusive: Exclusive,
+    ) -> Self {
+        let key = line::directory(&sessions, key);
+        let (kind, has_permits) = match terms.mode {
+            Mode::Exclusive => (exclusive.kind(), false),
+            Mode::Shared => (Kind::Reader, false),
+            Mode::Permit { .. } => (Kind::Mutex, true),
+        };
+        let leases = key.as_deref().ok().filter(|_| has_permits).map(names::leases);
+        let directory = key.map(|key| if has_permits { names::locks(&key) } else { key });
         Self {
             sessions,
-            directory,
+            directory: directory.map(Arc::from),
+            leases: leases.map(Arc::from),
+            kind,
             id,
             terms,
             node: None,
+            next: None,
+            slot: 0,
+            made_directory: false,
             waiting: None,
             held: None,
             watch: None,
@@ -112,10 +119,36 @@ impl ZooKeeperClaim {
         (self.terms.lease / 3).min(session.timeout() / 3)
     }
 
+    /// Extends the lease of what it has; `false` if its node is lost.
+    pub(super) fn extend(&self, node: &LockNode, began: Instant) -> bool {
+        let until = began + self.terms.lease;
+        self.next.as_ref().is_none_or(|next| next.extend(until) || next.kind == Kind::Reader)
+            && node.extend(until)
+    }
+
+    /// A further node of a claim that has one, about to be asked for.
+    pub(super) fn next_node(
+        &mut self,
+        node: &LockNode,
+        kind: Kind,
+        began: Instant,
+    ) -> Arc<LockNode> {
+        let directory = match (kind, &self.leases) {
+            (Kind::Lease, Some(leases)) => leases.clone(),
+            _ => node.directory.clone(),
+        };
+        let until = began + self.terms.lease;
+        // Owned before anything is sent, so that nothing can be left behind.
+        self.next
+            .insert(LockNode::new(node.session.clone(), directory, self.id, kind, until))
+            .clone()
+    }
+
     /// Forgets the place in the line; what is left of it is deleted. A further one gets a node of
     /// another name, unless there is nothing that could be taken for it.
     pub(super) fn stand_outside(&mut self) {
-        if self.node.take().is_some_and(|node| node.presence() != Presence::Absent) {
+        let nodes = [self.node.take(), self.next.take()];
+        if nodes.iter().flatten().any(|node| node.presence() != Presence::Absent) {
             self.next_id();
         }
         self.waiting = None;
@@ -124,99 +157,25 @@ impl ZooKeeperClaim {
     }
 
     /// The next place in the line gets a node of another name.
-    fn next_id(&mut self) {
+    pub(super) fn next_id(&mut self) {
         let counted = self.counting.as_mut().and_then(Counting::next_id);
         self.id = counted.unwrap_or_else(clock::random_claim_id);
     }
 
-    /// The grant of a claim that stands first, as seen by a request that began at `began`.
-    pub(super) async fn grant(
-        &self,
-        node: &LockNode,
-        held: Held,
-        began: Instant,
-        until: Instant,
-        tokens: TokenBlock,
-    ) -> Result<Grant, Fault> {
-        let liveness = &node.session.liveness;
-        if !liveness.clock().is_confirmed(clock::now()) {
-            let confirmed = self.sessions.home.timeout_at(until, liveness.confirmed()).await;
-            if !confirmed.unwrap_or(false) {
-                return Err(fault::unconfirmed());
-            }
+    /// Tokens of a quorum come from counters, which only one holder at a time can move.
+    fn check(&self, mode: Mode) -> Result<(), Fault> {
+        let is_member = self.counting.is_some() || self.sessions.counts();
+        if mode == Mode::Exclusive || !is_member {
+            return Ok(());
         }
-        let session_left = liveness.clock().valid_until().saturating_duration_since(began);
-        Ok(Grant {
-            wanted: held.wanted,
-            handed_on: held.waited,
-            revoke_requested: held.revoke_requested,
-            ..Grant::new(tokens, self.terms.lease.min(session_left))
-        })
-    }
-
-    /// Looks at what a holder is told of by watches; `false` if its node is gone.
-    async fn look(&mut self, node: &LockNode, name: &str, until: Instant) -> Result<bool, Failure> {
-        let Ok(directory) = &self.directory else { return Ok(false) };
-        let Some(held) = &mut self.held else { return Ok(false) };
-        let now = clock::now();
-        let is_told = self.watch.as_ref().is_none_or(Watch::is_over);
-        // The word of a watch on the line can be lost with a link, so now and then it is read.
-        if !is_told && !held.wanted && now < held.looked + node.session.timeout() {
-            return Ok(true);
-        }
-        let path = node.path(name);
-        let data = node.session.get(&path, until);
-        let (data, children) = tokio::join!(data, node.session.list(directory, until));
-        let (data, children) = match (data, children) {
-            (Err(failure), _) | (_, Err(failure)) if failure.is_no_node() => return Ok(false),
-            (data, children) => (data?.0, children?),
-        };
-        let Some(standing) = children::standing(&children, name) else { return Ok(false) };
-        held.revoke_requested |= data == REVOKE;
-        if is_told || held.wanted != standing.followed {
-            // Set anew when the engine listens again.
-            self.watch = None;
-        }
-        (held.wanted, held.looked) = (standing.followed, now);
-        Ok(true)
-    }
-
-    /// Sets the watches of a holder.
-    fn watch_as_holder(&mut self, held: Held) {
-        let (Some(node), Ok(directory)) = (&self.node, &self.directory) else { return };
-        let Presence::There { name, .. } = node.presence() else { return };
-        let events = Events { behind: !held.wanted, revocation: !held.revoke_requested };
-        let session = node.session.clone();
-        self.watch = Some(Watch::of_holder(session, directory.clone(), name, events));
-    }
-
-    /// The answer to a deletion that goes on in the background.
-    async fn left(&mut self, until: Instant) -> Result<Withdrawal, Fault> {
-        let (task, answer) = match &mut self.leaving {
-            None => return Ok(Withdrawal::NotHeld),
-            Some(Leaving::Unknown) => return Err(fault::left_to_its_session()),
-            Some(Leaving::Going(task, answer)) => (task, *answer),
-        };
-        match self.sessions.home.timeout_at(until, task).await {
-            Err(_) => Err(fault::timed_out(REQUEST_WITHIN)),
-            Ok(Ok(true)) => {
-                self.leaving = None;
-                Ok(answer)
-            }
-            // The session was given up.
-            Ok(_) => {
-                self.leaving = Some(Leaving::Unknown);
-                Err(fault::left_to_its_session())
-            }
-        }
+        let what = "a member of a quorum serves exclusive locks only";
+        Err(Fault::new(FaultKind::Refused, what))
     }
 }
 
 impl Claim for ZooKeeperClaim {
     async fn attempt(&mut self) -> Result<Attempt, Fault> {
-        if self.terms.mode != Mode::Exclusive {
-            return Err(Fault::new(FaultKind::Refused, "`zookeeper:` serves exclusive locks only"));
-        }
+        self.check(self.terms.mode)?;
         let began = clock::now();
         let until = began + REQUEST_WITHIN;
         loop {
@@ -230,10 +189,7 @@ impl Claim for ZooKeeperClaim {
     }
 
     async fn changed(&mut self) -> Change {
-        if let (Some(held), None) = (self.held, &self.watch) {
-            self.sessions.home.sleep_until(held.since + WATCH_AFTER).await;
-            self.watch_as_holder(held);
-        }
+        self.watch_as_holder().await;
         match &mut self.watch {
             Some(watch) => watch.over().await,
             None => std::future::pending().await,
@@ -242,77 +198,16 @@ impl Claim for ZooKeeperClaim {
     }
 
     async fn renew(&mut self) -> Result<Renewal, Fault> {
-        let began = clock::now();
-        let until = began + REQUEST_WITHIN;
-        let (Some(node), Some(_)) = (self.node.clone(), self.held) else {
-            return Ok(Renewal::Lost);
-        };
-        let Presence::There { name, .. } = node.presence() else {
-            self.stand_outside();
-            return Ok(Renewal::Lost);
-        };
-        let looked = match node.extend(began + self.terms.lease) {
-            true => self.look(&node, &name, until).await,
-            false => Err(Failure::Over),
-        };
-        match (looked, self.held) {
-            (Ok(true), Some(held)) => {
-                let grant = self.grant(&node, held, began, until, TokenBlock::empty()).await;
-                if !node.is_lost() {
-                    return grant.map(Renewal::Held);
-                }
-            }
-            (Ok(_), _) => node.is_gone(),
-            (Err(Failure::Over), _) => {}
-            (Err(failure), _) => return Err(failure.into_fault()),
-        }
-        self.stand_outside();
-        Ok(Renewal::Lost)
+        self.extend_hold().await
+    }
+
+    async fn downgrade(&mut self) -> Result<Renewal, Fault> {
+        self.check(Mode::Shared)?;
+        self.become_reader().await
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
-        let until = clock::now() + REQUEST_WITHIN;
-        if self.leaving.is_some() {
-            return self.left(until).await;
-        }
-        let held = self.held.take().is_some();
-        let answer = if held { Withdrawal::Released } else { Withdrawal::NotHeld };
-        self.waiting = None;
-        // Kept until the end: it falls silent by itself with the node.
-        let _watch = self.watch.take();
-        // From here on its drop deletes it.
-        let Some(node) = self.node.take() else { return Ok(Withdrawal::NotHeld) };
-        let mut refused = None;
-        if let Presence::There { name, .. } = node.presence() {
-            match node.session.delete(&node.path(&name), until).await {
-                Ok(()) => {
-                    node.is_gone();
-                    return Ok(answer);
-                }
-                Err(failure) if failure.is_no_node() => {
-                    node.is_gone();
-                    return Ok(Withdrawal::NotHeld);
-                }
-                // Tried again below, for as long as it takes.
-                Err(failure) => {
-                    refused = Some(failure.into_fault()).filter(|fault| !fault.is_transient());
-                }
-            }
-        }
-        self.next_id();
-        match (node.session.liveness.ended(), node.give_up()) {
-            (Some(End::Expired), _) | (None, None) => return Ok(Withdrawal::NotHeld),
-            (Some(End::GivenUp), _) => self.leaving = Some(Leaving::Unknown),
-            (None, Some(removal)) => {
-                let task = removal::start(&node.session, removal);
-                self.leaving = Some(Leaving::Going(task, answer));
-            }
-        }
-        // The caller need not wait for what will not pass by itself.
-        match refused {
-            Some(fault) => Err(fault),
-            None => self.left(until).await,
-        }
+        self.leave().await
     }
 }
 

@@ -8,8 +8,8 @@ use futures_util::future::OptionFuture;
 
 use super::claim::ZooKeeperClaim;
 use super::counter::{self, Counter, Moved};
-use super::enrolled::Ticket;
 use super::fault::{self, Failure};
+use super::join::Basis;
 use super::lock_node::{LockNode, Presence};
 use super::session::{REQUEST_WITHIN, Session};
 use crate::backend::{ClaimId, Fault};
@@ -36,14 +36,6 @@ pub(super) struct Counting {
     block: Option<TokenBlock>,
     /// A block that was asked for without an answer, as it would stand in the counter.
     tried: Option<(TokenBlock, Vec<u8>)>,
-}
-
-/// What was read for a claim that may turn out to be the first.
-#[derive(Debug)]
-pub(super) struct Basis {
-    pub(super) ticket: Option<Ticket>,
-    /// Its counter, if it has to be moved.
-    pub(super) counter: Option<Counter>,
 }
 
 impl Counting {
@@ -103,7 +95,7 @@ impl ZooKeeperClaim {
         basis: Basis,
         until: Instant,
     ) -> Result<Option<TokenBlock>, Fault> {
-        let Basis { ticket, counter: mut read } = basis;
+        let Basis { ticket, counter: mut read, .. } = basis;
         let Presence::There { name, .. } = node.presence() else { return Ok(None) };
         let Some(counting) = &mut self.counting else { return Ok(None) };
         if let Some(block) = counting.block {

@@ -4,36 +4,54 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures_util::future::OptionFuture;
 use zookeeper_client::Error;
 
 use super::about;
-use super::claim::{CZXID_END, Held, Waiting, ZooKeeperClaim, tokens};
-use super::counting::Basis;
+use super::claim::{CZXID_END, Waiting, ZooKeeperClaim, tokens};
+use super::counter::Counter;
+use super::enrolled::Ticket;
 use super::fault::Failure;
+use super::held::Held;
 use super::line;
 use super::lock_node::{LockNode, Presence};
 use super::removal;
 use super::session::{Answer, Session};
-use super::watch::Watch;
+use super::watch::{Watch, listed};
 use crate::backend::{Attempt, Claim, Fault, FaultKind};
 use crate::engine::clock;
-use crate::proto::children;
+use crate::proto::children::{self, Kind, Line};
+
+/// What was read for a claim that may turn out to be the first.
+#[derive(Debug, Default)]
+pub(super) struct Basis {
+    pub(super) ticket: Option<Ticket>,
+    /// Its counter, if it has to be moved.
+    pub(super) counter: Option<Counter>,
+    /// The permits in use, if it wants one, read behind the line.
+    pub(super) permits: Option<Answer<Vec<String>>>,
+}
 
 /// What one step came to; without an attempt, the next step follows.
-type Stepped = Result<Option<Attempt>, Fault>;
+pub(super) type Stepped = Result<Option<Attempt>, Fault>;
 
 impl ZooKeeperClaim {
     /// One step towards an answer: at most one round trip, but two where the line is joined anew
     /// or its head has changed.
     pub(super) async fn advance(&mut self, began: Instant, until: Instant) -> Stepped {
         let directory = self.directory.clone()?;
+        let nodes = [&self.next, &self.node].map(Option::clone);
+        if let Some(lease) = nodes.into_iter().flatten().find(|node| node.kind == Kind::Lease) {
+            return self.find_permit(&lease, began, until).await;
+        }
         if self.node.as_ref().is_some_and(|node| node.is_lost()) {
             self.stand_outside();
         }
         let Some(node) = self.node.clone() else {
             return self.join(&directory, until).await;
         };
-        if !node.extend(began + self.terms.lease) {
+        if !self.extend(&node, began) {
+            self.stand_outside();
             return Ok(None);
         }
         let ticket = match self.sessions.admit(&node.session, until).await {
@@ -49,12 +67,13 @@ impl ZooKeeperClaim {
                 let counter = self.counter_to_move();
                 let counter = Self::look_at_counter(&node.session, counter.as_ref(), until);
                 let listed = node.session.list(&directory, until);
-                match tokio::join!(counter, listed) {
-                    (counter, Ok(children)) => {
-                        let basis = Basis { ticket, counter };
+                let permits = self.leases.as_ref().map(|leases| node.session.list(leases, until));
+                match tokio::join!(counter, listed, OptionFuture::from(permits)) {
+                    (counter, Ok(children), permits) => {
+                        let basis = Basis { ticket, counter, permits };
                         self.stand(&node, &name, &children, began, until, basis).await
                     }
-                    (_, Err(failure)) => self.not_served(&node, failure),
+                    (_, Err(failure), _) => self.not_served(&node, failure),
                 }
             }
             Presence::Absent | Presence::GivenUp => Ok(None),
@@ -67,15 +86,22 @@ impl ZooKeeperClaim {
         let waiting = self.waiting.as_ref()?;
         let stands = self.watch.as_ref().is_some_and(|watch| !watch.is_over());
         let fresh = now < waiting.seen + node.session.timeout() / 3;
-        (stands && fresh).then(|| self.blocked(&node.session, waiting.ahead))
+        (stands && fresh && !waiting.is_stale).then(|| self.blocked(&node.session, waiting.ahead))
     }
 
-    fn blocked(&self, session: &Session, ahead: u32) -> Attempt {
+    /// The claim waits for the end of this node.
+    pub(super) fn wait_for(&mut self, session: &Session, ahead: u32, awaits: &str) -> Attempt {
+        let seen = clock::now();
+        self.waiting = Some(Waiting { ahead, awaits: awaits.to_owned(), seen, is_stale: false });
+        self.blocked(session, ahead)
+    }
+
+    pub(super) fn blocked(&self, session: &Session, ahead: u32) -> Attempt {
         Attempt::Blocked { ahead: Some(ahead), recheck: self.recheck(session) }
     }
 
     /// What a failure means for a claim with a node.
-    fn not_served(&mut self, node: &LockNode, failure: Failure) -> Stepped {
+    pub(super) fn not_served(&mut self, node: &LockNode, failure: Failure) -> Stepped {
         match failure {
             // Looked at anew: the session is over.
             Failure::Over => Ok(None),
@@ -96,35 +122,38 @@ impl ZooKeeperClaim {
             Err(failure) => return Err(failure.into_fault()),
         };
         if !self.terms.queues {
-            match line::children(&session, directory, until).await {
-                Ok(children) => match children::line(&children).len() {
-                    0 => {}
-                    others => return Ok(Some(self.outside(&session, others))),
-                },
+            match self.others(&session, directory, until).await {
+                Ok(0) => {}
+                Ok(others) => return Ok(Some(self.outside(&session, others))),
                 Err(Failure::Over) => return Ok(None),
                 Err(failure) => return Err(failure.into_fault()),
             }
         }
         let began = clock::now();
         let lease_end = began + self.terms.lease;
-        let node = LockNode::new(session.clone(), directory.clone(), self.id, lease_end);
+        let node = LockNode::new(session.clone(), directory.clone(), self.id, self.kind, lease_end);
         // Owned before anything is sent, so that nothing can be left behind.
         self.node = Some(node.clone());
+        if std::mem::take(&mut self.made_directory) {
+            node.makes_directory();
+        }
         if let Some(counting) = &mut self.counting {
             counting.forget();
         }
         let prefix = node.path(node.prefix());
-        let data = about::data(self.terms.name);
+        let data = self.data(None);
         let create = || create_and_list(&session, &prefix, directory, &data, until);
         let Some(asked) = node.ask(create) else { return Ok(None) };
         let counter = self.counter_to_move();
         let counter = Self::look_at_counter(&session, counter.as_ref(), until);
-        let (mut made, counter) = tokio::join!(asked, counter);
+        let permits = || self.leases.as_ref().map(|leases| session.list(leases, until));
+        let read = OptionFuture::from(permits());
+        let (mut made, counter, mut read) = tokio::join!(asked, counter, read);
         if made.0.as_ref().is_err_and(Failure::is_no_node) {
             node.makes_directory();
             let create = || make_create_and_list(&session, &prefix, directory, &data, until);
             let Some(asked) = node.ask(create) else { return Ok(None) };
-            made = asked.await;
+            (made, read) = tokio::join!(asked, OptionFuture::from(permits()));
         }
         let (created, listed) = made;
         let (number, czxid) = match created {
@@ -139,11 +168,23 @@ impl ZooKeeperClaim {
         }
         match listed {
             Ok(children) => {
-                let basis = Basis { ticket, counter };
+                let basis = Basis { ticket, counter, permits: read };
                 self.stand(&node, &name, &children, began, until, basis).await
             }
             Err(failure) => self.not_served(&node, failure),
         }
+    }
+
+    /// How many there are beside whom a claim that may not queue does not hold the key.
+    async fn others(&self, session: &Session, directory: &str, until: Instant) -> Answer<usize> {
+        let children = line::children(session, directory, until).await?;
+        let line = Line::of(&children);
+        let (Some(leases), Some(of)) = (&self.leases, self.limit()) else {
+            return Ok(if line.is_open_to(self.kind) { 0 } else { line.len() });
+        };
+        let permits = listed(session.list(leases, until).await)?;
+        let in_use = children::leases(&permits).len();
+        Ok(if line.len() == 0 && in_use < of as usize { 0 } else { line.len() + in_use })
     }
 
     async fn not_created(
@@ -165,7 +206,11 @@ impl ZooKeeperClaim {
         }
         // Something above the directory is missing.
         match node.session.make_directory(directory, until).await {
-            Ok(()) | Err(Failure::Over) => Ok(None),
+            Ok(()) => {
+                self.made_directory = true;
+                Ok(None)
+            }
+            Err(Failure::Over) => Ok(None),
             // Removed again in between.
             Err(failure) if failure.is_no_node() => Ok(None),
             Err(failure) => Err(failure.into_fault()),
@@ -193,38 +238,59 @@ impl ZooKeeperClaim {
     /// What the children say about a claim with a node.
     async fn stand(
         &mut self,
-        node: &LockNode,
+        node: &Arc<LockNode>,
         name: &str,
         children: &[String],
         began: Instant,
         until: Instant,
         basis: Basis,
     ) -> Stepped {
-        let Some(standing) = children::standing(children, name) else {
+        let line = Line::of(children);
+        let Some(standing) = line.standing(name) else {
             // An operator took it away.
             node.is_gone();
             return Ok(None);
         };
-        let Some(predecessor) = standing.predecessor else {
-            return self.hold(node, standing.followed, began, until, basis).await;
+        let Some(awaits) = standing.awaits else {
+            return match self.limit() {
+                Some(of) => {
+                    self.take_permit(node, of, standing.wanted, (began, until), basis).await
+                }
+                None => self.hold(node, standing.wanted, began, until, basis).await,
+            };
         };
+        let permits = basis.permits.and_then(Result::ok).unwrap_or_default();
+        let ahead = standing.ahead as usize + children::leases(&permits).len();
+        let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
         if !self.terms.queues {
-            let outside = self.outside(&node.session, children::line(children).len() - 1);
+            let outside = self.outside(&node.session, ahead as usize);
             // What was joined in vain is left at once.
             return self.withdraw().await.map(|_| Some(outside));
         }
-        let before = self.waiting.take();
-        let same = before.is_some_and(|waiting| waiting.predecessor == predecessor);
-        let (ahead, seen) = (standing.ahead, clock::now());
-        self.waiting = Some(Waiting { ahead, predecessor: predecessor.to_owned(), seen });
-        let blocked = Some(self.blocked(&node.session, ahead));
+        let same = self.waiting.take().is_some_and(|waiting| waiting.awaits == awaits);
+        let blocked = Some(self.wait_for(&node.session, ahead, awaits));
         if same && self.watch.as_ref().is_some_and(|watch| !watch.is_over()) {
             return Ok(blocked);
         }
         self.watch = None;
-        match node.session.watch_data(&node.path(predecessor), until).await {
-            Ok((_, watcher)) => {
+        match node.session.watch_data(&node.path(awaits), until).await {
+            Ok((data, stat, watcher)) => {
+                let limit = about::permit(&data).map(|permit| permit.of);
+                if let (Some(of), Some(other)) = (self.limit(), limit)
+                    && of != other
+                {
+                    return Err(self.refuse_other_limit(other).await);
+                }
                 self.watch = Some(Watch::on(&node.session, watcher));
+                // A writer that becomes a reader sets its data. If it has done so since the line was
+                // read, the watch came too late.
+                if let Some(waiting) = &mut self.waiting
+                    && node.kind == Kind::Reader
+                    && stat.version > 0
+                {
+                    waiting.is_stale = true;
+                    return Ok(None);
+                }
                 Ok(blocked)
             }
             // It has left: whoever is before us now is in the next list.
@@ -237,10 +303,10 @@ impl ZooKeeperClaim {
     }
 
     /// The first in line holds the key.
-    async fn hold(
+    pub(super) async fn hold(
         &mut self,
         node: &LockNode,
-        followed: bool,
+        wanted: bool,
         began: Instant,
         until: Instant,
         basis: Basis,
@@ -260,9 +326,10 @@ impl ZooKeeperClaim {
         let held = Held {
             since: now,
             looked: now,
-            wanted: followed,
+            wanted,
             revoke_requested: before.is_some_and(|held| held.revoke_requested),
             waited: waited || before.is_some_and(|held| held.waited),
+            rang: before.is_some_and(|held| held.rang),
         };
         self.held = Some(held);
         let grant = self.grant(node, held, began, until, tokens).await;
@@ -274,13 +341,13 @@ impl ZooKeeperClaim {
     }
 
     /// Where a claim stands that is not in the line.
-    fn outside(&self, session: &Session, others: usize) -> Attempt {
+    pub(super) fn outside(&self, session: &Session, others: usize) -> Attempt {
         Attempt::Blocked { ahead: u32::try_from(others).ok(), recheck: self.recheck(session) }
     }
 }
 
 /// Why a node that was made cannot serve.
-fn used_up(directory: &str, number: i64, czxid: u64) -> Option<Fault> {
+pub(super) fn used_up(directory: &str, number: i64, czxid: u64) -> Option<Fault> {
     let what = if children::is_used_up(number) {
         format!(
             "the directory {directory} has used up its sequence numbers: leave it alone for some \

@@ -1,4 +1,4 @@
-//! The line of a key as the servers have it.
+//! The line of a key as the servers have it, and asking its holders to leave, or making them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,21 +6,15 @@ use std::time::Instant;
 use zookeeper_client::Error;
 
 use super::about::{self, REVOKE};
-use super::claim::tokens;
-use super::counter;
 use super::fault::{self, Failure};
 use super::names;
 use super::session::{Answer, REQUEST_WITHIN, Session};
 use super::sessions::Sessions;
+use super::watch::listed;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::key::Key;
-use crate::proto::children;
-use crate::token::FencingToken;
-use crate::view::{Holder, Inspection, Waiter};
-
-/// How many of a line are asked for what they say of themselves.
-const ASKED_MAX: usize = 128;
+use crate::proto::children::{self, Line};
 
 /// How often to look again for a holder that was gone when it was asked for.
 const TRIES_MAX: u32 = 10;
@@ -52,99 +46,118 @@ pub(super) async fn children(
     }
 }
 
-/// The session and all children, in a new session if the last one turns out to be over.
-async fn ask(
+/// All nodes of those who hold a key or wait for it.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) children: Vec<String>,
+    /// The line of those who want a permit, and the permits.
+    pub(super) wishes: Vec<String>,
+    pub(super) leases: Vec<String>,
+}
+
+/// They, and the session that they were read in, which is a new one if the last turns out to be over.
+pub(super) async fn find(
     sessions: &Arc<Sessions>,
     directory: &str,
     until: Instant,
-) -> Result<(Arc<Session>, Vec<String>), Fault> {
+) -> Result<(Arc<Session>, Found), Fault> {
     loop {
         let session = sessions.get(until).await?;
-        match children(&session, directory, until).await {
-            Ok(children) => return Ok((session, children)),
+        match find_in(&session, directory, until).await {
+            Ok(found) => return Ok((session, found)),
             Err(Failure::Over) if clock::now() < until => {}
             Err(failure) => return Err(failure.into_fault()),
         }
     }
 }
 
-/// Who holds a key and who waits.
-pub(super) async fn inspect(sessions: &Arc<Sessions>, key: &Key) -> Result<Inspection, Fault> {
-    let directory = directory(sessions, key)?;
-    let until = clock::now() + REQUEST_WITHIN;
-    let (session, children) = ask(sessions, &directory, until).await?;
-    let mut holder = None;
-    let mut waiters = Vec::new();
-    let line = children::line(&children);
-    let asked: Vec<_> =
-        line.iter().take(ASKED_MAX).map(|name| format!("{directory}/{name}")).collect();
-    // All are sent before the first answer is awaited.
-    let mut answers =
-        asked.iter().map(|path| session.get(path, until)).collect::<Vec<_>>().into_iter();
-    for name in line {
-        let said = match answers.next() {
-            Some(answer) => match answer.await {
-                Ok(said) => Some(said),
-                // It left meanwhile.
-                Err(Failure::Answer(Error::NoNode)) => continue,
-                // Who it is can be told, what it says cannot.
-                Err(Failure::Answer(Error::NoAuth)) => None,
-                Err(failure) => return Err(failure.into_fault()),
-            },
-            None => None,
-        };
-        let about = said.as_ref().map(|(data, _)| about::shown(data));
-        let claim = names::claimant(name);
-        if holder.is_none() {
-            let token = match (said, sessions.counts()) {
-                (_, true) => {
-                    let root = &sessions.target.root;
-                    let token = counter::first_token(&session, root, key.as_str(), &claim, until);
-                    match token.await {
-                        Ok(token) => token,
-                        // Who it is can be told all the same.
-                        Err(Failure::Answer(_) | Failure::Unfit(_)) => None,
-                        Err(failure) => return Err(failure.into_fault()),
-                    }
-                }
-                (Some((_, czxid)), false) => tokens(czxid, u32::MAX).last(),
-                (None, false) => None,
-            };
-            let found = Holder::new(claim, token.map(FencingToken::new), None);
-            holder = Some(about.into_iter().fold(found, Holder::with_about));
-        } else {
-            waiters.push(about.into_iter().fold(Waiter::new(claim), Waiter::with_about));
-        }
+async fn find_in(session: &Session, directory: &str, until: Instant) -> Answer<Found> {
+    let children = children(session, directory, until).await?;
+    if !names::has_permits(&children) {
+        return Ok(Found { children, ..Found::default() });
     }
-    Ok(Inspection::new(holder, waiters))
+    let (locks, leases) = (names::locks(directory), names::leases(directory));
+    let wishes = session.list(&locks, until);
+    let leases = session.list(&leases, until);
+    let (wishes, leases) = tokio::join!(wishes, leases);
+    Ok(Found { children, wishes: listed(wishes)?, leases: listed(leases)? })
 }
 
-/// Asks the holder to give the key up, in the way of Curator's `Revoker`.
+/// Asks all holders to give the key up, those of its line in the way of Curator's `Revoker`. Where
+/// all were gone when they were to be asked, others may hold it by now.
 pub(super) async fn request_revoke(sessions: &Arc<Sessions>, key: &Key) -> Result<bool, Fault> {
     let directory = directory(sessions, key)?;
     let until = clock::now() + REQUEST_WITHIN;
     for _ in 0..TRIES_MAX {
-        let (session, children) = ask(sessions, &directory, until).await?;
-        let Some(holder) = children::line(&children).first().copied() else { return Ok(false) };
-        match session.set(&format!("{directory}/{holder}"), REVOKE, until).await {
-            Ok(()) => return Ok(true),
-            Err(failure) if failure.is_no_node() => {}
-            Err(failure) => return Err(failure.into_fault()),
+        let (session, found) = find(sessions, &directory, until).await?;
+        let permits = children::leases(&found.leases);
+        let line = Line::of(&found.children);
+        if line.len() + permits.len() == 0 {
+            return Ok(false);
+        }
+        let paths: Vec<_> = nodes(&line).map(|name| format!("{directory}/{name}")).collect();
+        let asked: Vec<_> =
+            paths.iter().map(|path| session.set(path, REVOKE, None, until)).collect();
+        let mut any = false;
+        for answer in asked {
+            any |= there(answer.await)?;
+        }
+        for name in permits {
+            let path = format!("{}/{name}", names::leases(&directory));
+            any |= revoke_permit(&session, &path, until).await?;
+        }
+        if any {
+            return Ok(true);
         }
     }
     Err(fault::timed_out(REQUEST_WITHIN))
 }
 
-/// Deletes the holder's node, so that the next in line is first. One that was gone when it was to
-/// be deleted has handed the key on by itself: its successor is not touched.
+/// What a permit says of itself must stay. `false` if it is gone.
+async fn revoke_permit(session: &Session, path: &str, until: Instant) -> Result<bool, Fault> {
+    for _ in 0..TRIES_MAX {
+        let (data, stat) = match session.get(path, until).await {
+            Ok(said) => said,
+            Err(failure) => return there(Err(failure)),
+        };
+        let Some(data) = about::with_wish(&data) else { return Ok(true) };
+        match session.set(path, &data, Some(stat.version), until).await {
+            // Others ask as well.
+            Err(Failure::Answer(Error::BadVersion)) => {}
+            answer => return there(answer),
+        }
+    }
+    Err(fault::timed_out(REQUEST_WITHIN))
+}
+
+/// Whether what was to be changed was there.
+fn there(answer: Answer<()>) -> Result<bool, Fault> {
+    match answer {
+        Ok(()) => Ok(true),
+        Err(failure) if failure.is_no_node() => Ok(false),
+        Err(failure) => Err(failure.into_fault()),
+    }
+}
+
+/// The nodes of those who hold the key.
+fn nodes<'a>(line: &Line<'a>) -> impl Iterator<Item = &'a str> {
+    line.holders().iter().flat_map(|place| [Some(place.name()), place.also]).flatten()
+}
+
+/// Deletes the nodes of all holders, so that the next in line are first. One that was gone when it
+/// was to be deleted has handed the key on by itself: its successor is not touched.
 pub(super) async fn force_release(sessions: &Arc<Sessions>, key: &Key) -> Result<bool, Fault> {
     let directory = directory(sessions, key)?;
     let until = clock::now() + REQUEST_WITHIN;
-    let (session, children) = ask(sessions, &directory, until).await?;
-    let Some(holder) = children::line(&children).first().copied() else { return Ok(false) };
-    match session.delete(&format!("{directory}/{holder}"), until).await {
-        Ok(()) => Ok(true),
-        Err(failure) if failure.is_no_node() => Ok(true),
-        Err(failure) => Err(failure.into_fault()),
+    let (session, found) = find(sessions, &directory, until).await?;
+    let (line, leases) = (Line::of(&found.children), names::leases(&directory));
+    let paths = nodes(&line).map(|name| format!("{directory}/{name}"));
+    let permits = children::leases(&found.leases);
+    let permits = permits.into_iter().map(|name| format!("{leases}/{name}"));
+    let paths: Vec<_> = paths.chain(permits).collect();
+    let deleted: Vec<_> = paths.iter().map(|path| session.delete(path, until)).collect();
+    for answer in deleted {
+        there(answer.await)?;
     }
+    Ok(!paths.is_empty())
 }

@@ -13,12 +13,14 @@ use super::removal::{self, Removal, What};
 use super::session::Session;
 use crate::backend::ClaimId;
 use crate::engine::lock;
+use crate::proto::children::Kind;
 
 /// One claim's node in a lock directory, or a node that may be there; deleted when this is dropped.
 #[derive(Debug)]
 pub(super) struct LockNode {
     pub(super) session: Arc<Session>,
-    directory: Arc<str>,
+    pub(super) directory: Arc<str>,
+    pub(super) kind: Kind,
     /// The name, up to the number that the server adds.
     prefix: String,
     place: Mutex<Place>,
@@ -61,12 +63,13 @@ impl LockNode {
         session: Arc<Session>,
         directory: Arc<str>,
         id: ClaimId,
+        kind: Kind,
         until: Instant,
     ) -> Arc<Self> {
         let presence = Presence::Asked;
         let place = Mutex::new(Place { presence, makes_directory: false, until, entry: None });
-        let prefix = names::prefix(id);
-        let node = Arc::new(Self { session, directory, prefix, place });
+        let prefix = names::prefix(id, kind);
+        let node = Arc::new(Self { session, directory, kind, prefix, place });
         let entry = node.session.liveness.enter(Arc::downgrade(&node), until);
         node.place().entry = Some(entry);
         node
@@ -83,6 +86,14 @@ impl LockNode {
     /// The name, up to the number that the server adds.
     pub(super) fn prefix(&self) -> &str {
         &self.prefix
+    }
+
+    /// The name of a node that is known to be there.
+    pub(super) fn name(&self) -> Option<Arc<str>> {
+        match &self.place().presence {
+            Presence::There { name, .. } => Some(name.clone()),
+            _ => None,
+        }
     }
 
     /// The path of a child of the directory.
@@ -148,7 +159,7 @@ impl LockNode {
         let removal = node.take(&mut place);
         drop(place);
         if let Some(removal) = removal {
-            drop(removal::start(&node.session, removal));
+            drop(removal::start(&node.session, [removal]));
             tracing::warn!(directory = %node.directory, "a lease was not renewed in time");
         }
     }
@@ -184,7 +195,7 @@ impl Drop for LockNode {
             self.session.liveness.leave(entry);
         }
         if let Some(removal) = self.give_up() {
-            drop(removal::start(&self.session, removal));
+            drop(removal::start(&self.session, [removal]));
         }
     }
 }

@@ -1,15 +1,20 @@
 //! Locks on ZooKeeper (3.5 or later; tested with 3.8), in the format of Apache Curator's
-//! `InterProcessMutex`. A Rust service and a Java service that use one path stand in one line.
+//! `InterProcessMutex`, `InterProcessReadWriteLock` and `InterProcessSemaphoreV2`. A Rust service and
+//! a Java service that use one path stand in one line.
 //!
 //! | node | kind | holds | lives |
 //! |---|---|---|---|
 //! | `<root>/<key>` | container | the line | until the server finds it empty |
 //! | `<root>/<key>/_c_<claim id>-lock-<number>` | ephemeral | host, process, name of a claim | until it is withdrawn |
+//! | `…-__WRIT__<number>`, `…-__READ__<number>` | ephemeral | the same | the same |
+//! | `<root>/<key>/locks`, `<root>/<key>/leases` | container | who wants a permit, who has one | until the server finds them empty |
+//! | `<root>/<key>/leases/_c_<claim id>-lease-<number>` | ephemeral | the number of a permit, and of how many | until it is withdrawn |
 //! | `<root>/{lock-sessions}/<session id>` | ephemeral | nothing | as long as the session |
 //! | `<root>/{lock-tokens}/<slot>` | persistent | a token counter, at a member of a quorum | for good; 1,024 of them at most |
 //! | `<root>/{lock-quorum}` | persistent | which quorum the server is a member of | for good |
 //!
-//! The claim with the lowest number holds the key; each other one watches the one before it.
+//! The claim with the lowest number holds the key, and readers at the head of the line hold it
+//! together (`proto/children`). Each other claim watches a node before its own.
 //!
 //! A holder must know in time that its session is gone, and no answer to a ping or a read can tell
 //! it. So the session writes to its own node at a third of its timeout. A hold counts as good for
@@ -29,7 +34,12 @@
 //! - `watch`: watches.
 //! - `claim`: the verbs.
 //! - `join`: getting into the line, also after lost replies.
-//! - `line`: who is in it, and asking the holder to leave, or making it.
+//! - `permit`: getting a permit.
+//! - `held`: the grant, and what a holder looks at.
+//! - `downgrade`: a holder that becomes a reader.
+//! - `leave`: leaving the line.
+//! - `line`: who is in it, and asking the holders to leave, or making them.
+//! - `inspect`: what they say of themselves.
 //! - `names`, `about`: names and data of nodes.
 //! - `counter`, `counting`: tokens in a quorum.
 //! - `enrolled`: which quorum it is.
@@ -42,16 +52,21 @@ mod claim;
 mod connect;
 mod counter;
 mod counting;
+mod downgrade;
 pub(crate) mod driver;
 mod enrolled;
 mod fault;
+mod held;
 mod home;
+mod inspect;
 mod join;
 mod keepalive;
+mod leave;
 mod line;
 mod liveness;
 mod lock_node;
 mod names;
+mod permit;
 mod removal;
 mod schemes;
 mod session;
@@ -71,16 +86,39 @@ use target::Target;
 
 use crate::backend::{Backend, Capabilities, ClaimId, ConnectError, Fault, StoreUrl, Terms};
 use crate::key::Key;
+use crate::proto::children::Kind;
 use crate::view::Inspection;
 
 /// The shortest lease that is renewed in time.
 const LEASE_MIN: Duration = Duration::from_millis(100);
 
-/// Locks at a ZooKeeper server or ensemble, in one line with Curator's `InterProcessMutex`. Cheap to
-/// clone; the clones share one session.
+/// Locks at a ZooKeeper server or ensemble, in one line with Curator's. Cheap to clone; the clones
+/// share one session.
 #[derive(Debug, Clone)]
 pub struct ZooKeeper {
     sessions: Arc<Sessions>,
+    exclusive: Exclusive,
+}
+
+/// In which of Curator's names an exclusive claim stands in line, so which of Java's locks on the
+/// same path it and they exclude. Those of this library exclude each other in either name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Exclusive {
+    /// `InterProcessMutex`; `?exclusive=mutex` in a URL.
+    #[default]
+    Mutex,
+    /// The write lock of `InterProcessReadWriteLock`; `?exclusive=writer` in a URL.
+    Writer,
+}
+
+impl Exclusive {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Mutex => Kind::Mutex,
+            Self::Writer => Kind::Writer,
+        }
+    }
 }
 
 impl ZooKeeper {
@@ -102,8 +140,16 @@ impl ZooKeeper {
     }
 
     async fn open(target: Target) -> Result<Self, ConnectError> {
+        let exclusive = target.exclusive;
         let sessions = Sessions::connect(target).await.map_err(ConnectError::Store)?;
-        Ok(Self { sessions })
+        Ok(Self { sessions, exclusive })
+    }
+
+    /// Chooses in which of Curator's names exclusive claims stand in line, whatever the URL says.
+    #[must_use]
+    pub fn with_exclusive(mut self, exclusive: Exclusive) -> Self {
+        self.exclusive = exclusive;
+        self
     }
 
     /// A server on its own as a member of a quorum. It need not answer yet: nothing is sent before
@@ -118,9 +164,10 @@ impl ZooKeeper {
     }
 
     fn member_at(target: Target) -> Result<Self, ConnectError> {
+        let exclusive = target.exclusive;
         let sessions = Sessions::new(target).map_err(ConnectError::Store)?;
         sessions.count();
-        Ok(Self { sessions })
+        Ok(Self { sessions, exclusive })
     }
 }
 
@@ -128,10 +175,14 @@ impl Backend for ZooKeeper {
     type Claim = ZooKeeperClaim;
 
     fn capabilities(&self) -> Capabilities {
+        // As a member of a quorum it is asked for exclusive claims only.
+        let is_alone = !self.sessions.counts();
         Capabilities {
             fencing: true,
             fifo: true,
             push: true,
+            shared: is_alone,
+            permits: is_alone,
             revocation: true,
             force_release: true,
             quorum: true,
@@ -141,11 +192,11 @@ impl Backend for ZooKeeper {
     }
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> ZooKeeperClaim {
-        ZooKeeperClaim::new(self.sessions.clone(), key, id, terms)
+        ZooKeeperClaim::new(self.sessions.clone(), key, id, terms, self.exclusive)
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
-        line::inspect(&self.sessions, key).await
+        inspect::inspect(&self.sessions, key).await
     }
 
     async fn request_revoke(&self, key: &Key) -> Result<bool, Fault> {

@@ -2,15 +2,11 @@
 
 use crate::backend::ClaimId;
 use crate::key::Key;
+use crate::proto::children::{self, Kind, PROTECTED};
 
-/// How Curator begins the name of a node whose creation it can recognise after a lost reply.
-const PROTECTED: &str = "_c_";
-
-/// What stands between the id and the sequence number, see `proto/children.rs`.
-const LOCK: &str = "-lock-";
-
-/// The length of a UUID as text.
-const UUID_CHARS: usize = 36;
+/// Where the inner mutex of a key's permits is, and where the permits are.
+const LOCKS: &str = "locks";
+const LEASES: &str = "leases";
 
 /// The directory of our sessions' own nodes. No key has this name, as braces are encoded in keys.
 const SESSIONS: &str = "{lock-sessions}";
@@ -27,6 +23,21 @@ const RESERVED: &str = "zookeeper";
 /// The lock directory of a key.
 pub(super) fn directory(root: &str, key: &Key) -> String {
     format!("{root}/{key}")
+}
+
+/// The line of those who want a permit of the key with this directory.
+pub(super) fn locks(directory: &str) -> String {
+    format!("{directory}/{LOCKS}")
+}
+
+/// The permits of the key with this directory.
+pub(super) fn leases(directory: &str) -> String {
+    format!("{directory}/{LEASES}")
+}
+
+/// Whether permits of the key with these children were ever asked for.
+pub(super) fn has_permits(children: &[String]) -> bool {
+    children.iter().any(|child| child == LOCKS || child == LEASES)
 }
 
 /// Whether ZooKeeper keeps the name of this key for itself.
@@ -60,20 +71,17 @@ pub(super) fn enrolment(root: &str) -> String {
 }
 
 /// What the node of a claim is called before the server adds the sequence number.
-pub(super) fn prefix(id: ClaimId) -> String {
+pub(super) fn prefix(id: ClaimId, kind: Kind) -> String {
     let hex = id.to_string();
     let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
-    format!("{PROTECTED}{}{LOCK}", parts.join("-"))
+    format!("{PROTECTED}{}-{}", parts.join("-"), kind.mark())
 }
 
 /// Whose node this is, for people: a claim's id where it can be one, else the name.
 pub(super) fn claimant(node: &str) -> String {
-    let id = node.strip_prefix(PROTECTED).and_then(|rest| rest.split_at_checked(UUID_CHARS));
-    match id {
-        Some((uuid, rest)) if rest.starts_with(LOCK) => {
-            uuid.chars().filter(|c| *c != '-').collect()
-        }
-        _ => node.escape_debug().to_string(),
+    match children::claim(node) {
+        Some(claim) => claim.chars().skip(PROTECTED.len()).filter(|c| *c != '-').collect(),
+        None => node.escape_debug().to_string(),
     }
 }
 
@@ -84,9 +92,16 @@ mod tests {
     #[test]
     fn the_node_of_a_claim_looks_like_curators_own() {
         let id = ClaimId::from_bits(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
-        let prefix = prefix(id);
-        assert_eq!(prefix, "_c_01234567-89ab-cdef-0123-456789abcdef-lock-");
-        assert_eq!(claimant(&format!("{prefix}0000000007")), id.to_string());
+        for (kind, mark) in [
+            (Kind::Mutex, "lock-"),
+            (Kind::Reader, "__READ__"),
+            (Kind::Writer, "__WRIT__"),
+            (Kind::Lease, "lease-"),
+        ] {
+            let prefix = prefix(id, kind);
+            assert_eq!(prefix, format!("_c_01234567-89ab-cdef-0123-456789abcdef-{mark}"));
+            assert_eq!(claimant(&format!("{prefix}0000000007")), id.to_string());
+        }
         assert_eq!(claimant("a\nb"), "a\\nb");
         assert_eq!(claimant("_c_é"), "_c_é");
     }

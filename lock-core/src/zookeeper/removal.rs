@@ -4,6 +4,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::task::JoinHandle;
 
 use super::fault::Failure;
@@ -36,12 +37,16 @@ pub(super) enum What {
     Named(Arc<str>),
 }
 
-/// Deletes in the background; the task tells whether the node is gone for sure, or may live on for
-/// a session timeout.
-pub(super) fn start(session: &Arc<Session>, removal: Removal) -> JoinHandle<bool> {
+/// Deletes in the background; the task tells whether all nodes are gone for sure, or one may live
+/// on for a session timeout.
+pub(super) fn start(
+    session: &Arc<Session>,
+    removals: impl IntoIterator<Item = Removal>,
+) -> JoinHandle<bool> {
     // Waiting for the next try it must not keep the session: the end of that would do as well.
-    let weak = Arc::downgrade(session);
-    session.home.spawn(run(weak, removal))
+    let each = removals.into_iter().map(|removal| run(Arc::downgrade(session), removal));
+    let all = join_all(each);
+    session.home.spawn(async { all.await.into_iter().all(|gone| gone) })
 }
 
 async fn run(session: Weak<Session>, mut removal: Removal) -> bool {

@@ -20,8 +20,9 @@ const fn zookeeper(scheme: Scheme) -> Scheme {
 }
 
 /// One server, or the servers of one ensemble; the path is where the lock directories are.
-pub(crate) const SERVERS: Scheme =
-    zookeeper(Scheme::new("zookeeper").with_hosts(SERVERS_MAX, PORT).with_params(&["session"]));
+pub(crate) const SERVERS: Scheme = zookeeper(
+    Scheme::new("zookeeper").with_hosts(SERVERS_MAX, PORT).with_params(&["session", "exclusive"]),
+);
 
 /// Servers on their own, of which a majority decides.
 pub(crate) const QUORUM: Scheme =

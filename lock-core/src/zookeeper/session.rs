@@ -286,42 +286,35 @@ impl Session {
         }
     }
 
-    /// The data and the czxid of a node.
+    /// The data of a node, and what goes with it.
     pub(super) fn get<'a>(
         &'a self,
         path: &'a str,
         until: Instant,
-    ) -> impl Future<Output = Answer<(Vec<u8>, u64)>> + 'a {
-        let request = self.client.get_data(path);
-        async move {
-            let (data, stat) = self.ask(until, request).await?;
-            Ok((data, czxid(&stat)))
-        }
+    ) -> impl Future<Output = Answer<(Vec<u8>, Stat)>> + 'a {
+        self.ask(until, self.client.get_data(path))
     }
 
-    /// Replaces the data of a node.
+    /// Replaces the data of a node, if they are of this version still.
     pub(super) fn set<'a>(
         &'a self,
         path: &'a str,
         data: &[u8],
+        version: Option<i32>,
         until: Instant,
     ) -> impl Future<Output = Answer<()>> + 'a {
         let sent = clock::now();
-        let request = self.client.set_data(path, data, None);
+        let request = self.client.set_data(path, data, version);
         async move { self.tell(sent, until, request).await.map(drop) }
     }
 
-    /// The data of a node, and word when that changes or the node goes.
+    /// The data of a node, and word when they change or the node goes.
     pub(super) fn watch_data<'a>(
         &'a self,
         path: &'a str,
         until: Instant,
-    ) -> impl Future<Output = Answer<(Vec<u8>, OneshotWatcher)>> + 'a {
-        let request = self.client.get_and_watch_data(path);
-        async move {
-            let (data, _, watcher) = self.ask(until, request).await?;
-            Ok((data, watcher))
-        }
+    ) -> impl Future<Output = Answer<(Vec<u8>, Stat, OneshotWatcher)>> + 'a {
+        self.ask(until, self.client.get_and_watch_data(path))
     }
 
     /// The names of all children, and word when one comes or goes.
@@ -331,6 +324,19 @@ impl Session {
         until: Instant,
     ) -> impl Future<Output = Answer<(Vec<String>, OneshotWatcher)>> + 'a {
         self.ask(until, self.client.list_and_watch_children(path))
+    }
+
+    /// Whether a node is there, and word when it comes, goes or changes.
+    pub(super) fn watch_presence<'a>(
+        &'a self,
+        path: &'a str,
+        until: Instant,
+    ) -> impl Future<Output = Answer<(bool, OneshotWatcher)>> + 'a {
+        let request = self.client.check_and_watch_stat(path);
+        async move {
+            let (stat, watcher) = self.ask(until, request).await?;
+            Ok((stat.is_some(), watcher))
+        }
     }
 
     /// Deletes a node.
@@ -382,6 +388,6 @@ async fn is_closed(mut state: StateWatcher) {
 }
 
 /// The transaction that created a node; greater than that of every node before it.
-fn czxid(stat: &Stat) -> u64 {
+pub(super) fn czxid(stat: &Stat) -> u64 {
     u64::try_from(stat.czxid).unwrap_or(0)
 }

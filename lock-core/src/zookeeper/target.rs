@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use zookeeper_client::{Acls, Client};
 
+use super::Exclusive;
 use crate::backend::url::Login;
 use crate::backend::{StoreUrl, UrlError, UrlPart};
 
@@ -32,6 +33,8 @@ pub(super) struct Target {
     pub(super) root: String,
     /// The session timeout to ask for.
     pub(super) session: Duration,
+    /// In which name exclusive claims stand in line.
+    pub(super) exclusive: Exclusive,
     login: Option<Login>,
     #[cfg(feature = "zookeeper-tls")]
     tls: Option<zookeeper_client::TlsOptions>,
@@ -49,6 +52,7 @@ impl Target {
             hosts: url.hosts().iter().map(ToString::to_string).collect(),
             root: root(url.path())?,
             session: session(url)?,
+            exclusive: exclusive(url)?,
             login: login(url)?,
             #[cfg(feature = "zookeeper-tls")]
             tls: url.is_tls().then(|| super::tls::options(url)).transpose()?,
@@ -130,6 +134,14 @@ fn session(url: &StoreUrl) -> Result<Duration, UrlError> {
     Ok(session)
 }
 
+fn exclusive(url: &StoreUrl) -> Result<Exclusive, UrlError> {
+    match url.param("exclusive") {
+        None | Some("mutex") => Ok(Exclusive::Mutex),
+        Some("writer") => Ok(Exclusive::Writer),
+        Some(_) => Err(UrlError::new(UrlPart::Parameters, "`exclusive` is `mutex` or `writer`")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::schemes::{QUORUM, SERVERS};
@@ -144,6 +156,11 @@ mod tests {
         let plain = target("zookeeper://127.0.0.1").unwrap();
         assert_eq!((&plain.hosts[..], &*plain.root), (&["127.0.0.1:2181".to_owned()][..], ""));
         assert_eq!((plain.session, plain.login), (SESSION_DEFAULT, None));
+        assert_eq!(plain.exclusive, Exclusive::Mutex);
+        for (name, exclusive) in [("mutex", Exclusive::Mutex), ("writer", Exclusive::Writer)] {
+            let url = format!("zookeeper://h/locks?exclusive={name}");
+            assert_eq!(target(&url).unwrap().exclusive, exclusive);
+        }
         let url = "zookeeper://u:p%40ss@h1:2181,H2,[::1]:2183/a/b%20c/?session=1500ms";
         let full = target(url).unwrap();
         assert_eq!(full.hosts, ["h1:2181", "h2:2181", "[::1]:2183"]);
@@ -165,6 +182,9 @@ mod tests {
             ("zookeeper://u%3Av:p@h", UrlPart::Login),
             ("zookeeper://h?session=soon", UrlPart::Parameters),
             ("zookeeper://h?session=1ms", UrlPart::Parameters),
+            ("zookeeper://h?exclusive=Writer", UrlPart::Parameters),
+            ("zookeeper://h?exclusive=", UrlPart::Parameters),
+            ("zookeeper+quorum://h?exclusive=writer", UrlPart::Parameters),
             ("zookeeper+quorum://h?session=1day", UrlPart::Parameters),
         ] {
             assert_eq!(target(url).unwrap_err().part(), part, "{url}");

@@ -1,19 +1,24 @@
-//! Being told: one watch of a waiter on the node before it, or those of a holder on its own node
-//! and on who comes behind.
+//! Being told: one watch of a waiter on the node that it waits for, or those of a holder on its own
+//! node and on who comes behind.
 //!
 //! The watches are awaited by a task where the session lives, so that news is noted whoever comes to
 //! look, and when.
 
+use std::future::pending;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 use zookeeper_client::OneshotWatcher;
 
-use super::about::REVOKE;
-use super::session::{REQUEST_WITHIN, Session};
+use super::about;
+use super::session::{Answer, REQUEST_WITHIN, Session};
 use crate::engine::clock;
-use crate::proto::children;
+use crate::proto::children::{self, Line};
+
+/// Before a holder looks again who came, where those who come need not have to wait: one look for
+/// all who come and go meanwhile.
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
 /// The watches of one claim, and what they have told so far. Dropping it takes the watches off the
 /// server.
@@ -22,17 +27,27 @@ pub(super) struct Watch {
     task: Option<JoinHandle<()>>,
 }
 
-/// What a holder is told of.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Events {
-    /// That somebody is in line behind it.
-    pub(super) behind: bool,
-    /// That it was asked to give the key up. That its node is gone it is always told.
-    pub(super) revocation: bool,
+/// Where a holder sees who waits.
+#[derive(Debug)]
+pub(super) struct Behind {
+    /// The directory with the line.
+    pub(super) line: Arc<str>,
+    pub(super) holder: Holder,
+}
+
+/// Who looks.
+#[derive(Debug)]
+pub(super) enum Holder {
+    /// Whoever comes waits for it: one change of the line says it all.
+    Alone(Arc<str>),
+    /// The reader with this node, behind whom others may come who do not wait.
+    Reader(Arc<str>),
+    /// One with a permit of so many in this directory.
+    Permit { leases: Arc<str>, of: u32 },
 }
 
 impl Watch {
-    /// Ends with the node that the watch is on, when its data changes, or with the session.
+    /// Ends when the watch tells something, or with the session.
     pub(super) fn on(session: &Session, watcher: OneshotWatcher) -> Self {
         let liveness = session.liveness.clone();
         let task = session.home.spawn(async move {
@@ -46,38 +61,50 @@ impl Watch {
         Self { task: Some(task) }
     }
 
-    /// Ends when there is news of this kind for the holder whose node is `name`.
+    /// Ends when there is news for the holder with the node at `own`: that this is gone or changed,
+    /// and, where it is to look for them, that somebody waits `behind` it. Ends at once if it was
+    /// asked to give the key up, and that `is_news`.
     pub(super) fn of_holder(
         session: Arc<Session>,
-        directory: Arc<str>,
-        name: Arc<str>,
-        events: Events,
+        own: String,
+        behind: Option<Behind>,
+        is_news: bool,
     ) -> Self {
         let home = session.home.clone();
         let task = home.spawn(async move {
             let until = clock::now() + REQUEST_WITHIN;
-            let own = own_node(&session, &directory, &name, events, until);
-            let line = async {
-                match events.behind {
-                    true => line_behind(&session, &directory, &name, until).await.map(Some),
-                    false => Some(None),
+            let own = own_node(&session, &own, is_news, until);
+            let first = async {
+                match &behind {
+                    Some(behind) => behind.watch(&session, until).await.map(Some),
+                    None => Some(None),
                 }
             };
-            let (Some(own), Some(line)) = tokio::join!(own, line) else { return };
+            let (Some(own), Some(first)) = tokio::join!(own, first) else { return };
             // A watch must not keep the session.
-            let liveness = session.liveness.clone();
+            let (liveness, weak) = (session.liveness.clone(), Arc::downgrade(&session));
             drop(session);
-            let behind = async {
-                match line {
-                    Some(line) => drop(line.changed().await),
-                    None => std::future::pending().await,
+            let somebody = async {
+                let (Some(behind), Some(mut watcher)) = (behind, first) else {
+                    return pending().await;
+                };
+                loop {
+                    watcher.changed().await;
+                    if matches!(behind.holder, Holder::Alone(_)) {
+                        return;
+                    }
+                    tokio::time::sleep(LOOK_PAUSE).await;
+                    let Some(session) = weak.upgrade() else { return };
+                    let until = clock::now() + REQUEST_WITHIN;
+                    let Some(next) = behind.watch(&session, until).await else { return };
+                    watcher = next;
                 }
             };
             tokio::select! {
                 biased;
                 () = liveness.over() => {}
                 _ = own.changed() => {}
-                () = behind => {}
+                () = somebody => {}
             }
         });
         Self { task: Some(task) }
@@ -109,24 +136,58 @@ impl Drop for Watch {
 /// A watch on the holder's own node, unless there is news already.
 async fn own_node(
     session: &Session,
-    directory: &str,
-    name: &str,
-    events: Events,
+    path: &str,
+    is_news: bool,
     until: Instant,
 ) -> Option<OneshotWatcher> {
-    let path = format!("{directory}/{name}");
-    let (data, watcher) = session.watch_data(&path, until).await.ok()?;
-    (data != REVOKE || !events.revocation).then_some(watcher)
+    let (data, _, watcher) = session.watch_data(path, until).await.ok()?;
+    (!about::is_revoked(&data) || !is_news).then_some(watcher)
 }
 
-/// A watch on the line, unless somebody is behind the holder already.
-async fn line_behind(
-    session: &Session,
-    directory: &str,
-    name: &str,
-    until: Instant,
-) -> Option<OneshotWatcher> {
-    let (children, watcher) = session.watch_children(directory, until).await.ok()?;
-    let standing = children::standing(&children, name)?;
-    (!standing.followed).then_some(watcher)
+impl Behind {
+    /// A watch on the line, unless somebody waits already.
+    async fn watch(&self, session: &Session, until: Instant) -> Option<OneshotWatcher> {
+        let (children, watcher) = match &self.holder {
+            Holder::Permit { .. } => self.watch_line_of_permits(session, until).await.ok()?,
+            _ => session.watch_children(&self.line, until).await.ok()?,
+        };
+        let line = Line::of(&children);
+        let wanted = match &self.holder {
+            Holder::Alone(own) | Holder::Reader(own) => line.standing(own)?.wanted,
+            Holder::Permit { leases, of } => {
+                line.len() > 0 && is_full(&listed(session.list(leases, until).await).ok()?, *of)
+            }
+        };
+        (!wanted).then_some(watcher)
+    }
+
+    /// The server removes that line while nobody is in it.
+    async fn watch_line_of_permits(
+        &self,
+        session: &Session,
+        until: Instant,
+    ) -> Answer<(Vec<String>, OneshotWatcher)> {
+        loop {
+            match session.watch_children(&self.line, until).await {
+                Err(failure) if failure.is_no_node() => {}
+                watched => return watched,
+            }
+            if let (false, watcher) = session.watch_presence(&self.line, until).await? {
+                return Ok((Vec::new(), watcher));
+            }
+        }
+    }
+}
+
+/// The children of a directory; none where there is no directory.
+pub(super) fn listed(answer: Answer<Vec<String>>) -> Answer<Vec<String>> {
+    match answer {
+        Err(failure) if failure.is_no_node() => Ok(Vec::new()),
+        answer => answer,
+    }
+}
+
+/// Whether these children are all the permits that there are.
+pub(super) fn is_full(children: &[String], of: u32) -> bool {
+    children::leases(children).len() >= of as usize
 }

@@ -18,6 +18,10 @@ record Command(long id, String verb, List<String> arguments) {
         return arguments.get(index);
     }
 
+    String textOr(int index, String otherwise) {
+        return index < arguments.size() ? arguments.get(index) : otherwise;
+    }
+
     int number(int index) {
         return Integer.parseInt(text(index));
     }

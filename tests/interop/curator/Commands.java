@@ -13,7 +13,8 @@ import java.util.concurrent.Executors;
  * <pre>
  * ID connect CONNECT_STRING SESSION_MS     session, session_ms: what the server agreed to
  * ID make_revocable HANDLE [release]       for the handle's later acquires
- * ID acquire HANDLE PATH WAIT_MS           node: the lock node; none if the time was up
+ * ID acquire HANDLE PATH WAIT_MS [RECIPE]  node: the lock node; none if the time was up. The
+ *                                          recipe is mutex, read, write or permits=LIMIT
  * ID reacquire HANDLE                      node
  * ID release HANDLE                        held: whether a level is left
  * ID is_held HANDLE                        held
@@ -80,7 +81,8 @@ final class Commands {
             case "acquire" -> {
                 var path = command.text(1);
                 var waitMs = command.number(2);
-                on(handle.thread(), command, () -> handle.acquire(session, path, waitMs));
+                var recipe = command.textOr(3, "mutex");
+                on(handle.thread(), command, () -> handle.acquire(session, path, waitMs, recipe));
             }
             case "reacquire" -> on(handle.thread(), command, handle::reacquire);
             case "release" -> on(handle.thread(), command, handle::release);

@@ -2,7 +2,6 @@ package interop.curator;
 
 import java.util.concurrent.Executor;
 import java.util.concurrent.Executors;
-import java.util.concurrent.TimeUnit;
 
 /**
  * One named holder with a thread of its own, since Curator's mutex belongs to a thread.
@@ -14,7 +13,7 @@ final class Handle {
     private final String name;
     private final Executor thread;
     private Revocation revocation = Revocation.IGNORED;
-    private volatile Mutex mutex;
+    private volatile Lock lock;
 
     /** What the holder does when another asks for its lock. */
     private enum Revocation { IGNORED, REPORTED, OBEYED }
@@ -39,22 +38,22 @@ final class Handle {
     }
 
     /** Waits for the lock at {@code path}, at most {@code waitMs}. */
-    Json acquire(Session session, String path, int waitMs) throws Exception {
+    Json acquire(Session session, String path, int waitMs, String recipe) throws Exception {
         if (isMine()) {
-            throw new IllegalStateException(name + " holds " + mutex.node() + " already");
+            throw new IllegalStateException(name + " holds " + lock.node() + " already");
         }
-        var wanted = new Mutex(session.client(), path);
+        var wanted = Lock.of(recipe, session.client(), path);
         if (revocation != Revocation.IGNORED) {
             // Before it joins the line: Curator looks only there whether its node may be revoked.
-            wanted.makeRevocable(ignored -> revoked(session, wanted), thread);
+            wanted.makeRevocable(() -> revoked(session, wanted), thread);
         }
-        mutex = wanted;
-        return granted(wanted.acquire(waitMs, TimeUnit.MILLISECONDS));
+        lock = wanted;
+        return granted(wanted.acquire(waitMs));
     }
 
     /** Takes the lock that this handle holds once more. */
     Json reacquire() throws Exception {
-        return granted(mine().acquire(0, TimeUnit.MILLISECONDS));
+        return granted(mine().acquire(0));
     }
 
     /** Gives one level of the lock back, and tells whether another is left. */
@@ -65,14 +64,14 @@ final class Handle {
 
     /** Curator's own word on it, which the end of the session does not change. */
     Json isHeld() {
-        var current = mutex;
-        return new Json().with("held", current != null && current.isAcquiredInThisProcess());
+        var current = lock;
+        return new Json().with("held", current != null && current.isHeld());
     }
 
-    private void revoked(Session session, Mutex wanted) {
+    private void revoked(Session session, Lock wanted) {
         session.revoked(name);
         try {
-            while (revocation == Revocation.OBEYED && wanted.isOwnedByCurrentThread()) {
+            while (revocation == Revocation.OBEYED && wanted.isMine()) {
                 wanted.release();
             }
         } catch (Exception error) {
@@ -81,17 +80,17 @@ final class Handle {
     }
 
     private Json granted(boolean granted) {
-        return new Json().with("node", granted ? mutex.node() : null);
+        return new Json().with("node", granted ? lock.node() : null);
     }
 
     private boolean isMine() {
-        return mutex != null && mutex.isOwnedByCurrentThread();
+        return lock != null && lock.isMine();
     }
 
-    private Mutex mine() {
+    private Lock mine() {
         if (!isMine()) {
             throw new IllegalStateException(name + " holds no lock");
         }
-        return mutex;
+        return lock;
     }
 }

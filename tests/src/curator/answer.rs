@@ -2,11 +2,37 @@
 
 use serde::Deserialize;
 
+/// Which of Curator's locks a handle takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Recipe {
+    /// `InterProcessMutex`.
+    Mutex,
+    /// The read lock of an `InterProcessReadWriteLock`.
+    Read,
+    /// The write lock of the same.
+    Write,
+    /// One of so many permits of an `InterProcessSemaphoreV2`.
+    Permits(u32),
+}
+
+impl std::fmt::Display for Recipe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Recipe::Mutex => f.write_str("mutex"),
+            Recipe::Read => f.write_str("read"),
+            Recipe::Write => f.write_str("write"),
+            Recipe::Permits(limit) => write!(f, "permits={limit}"),
+        }
+    }
+}
+
 /// A lock that Curator granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Grant {
-    /// The lock node's path, as `/orders/_c_<uuid>-lock-0000000003`.
+    /// The lock node's path, as `/orders/_c_<uuid>-lock-0000000003`. Of a permit the node's name;
+    /// empty for a read-write lock, which does not tell.
     pub node: String,
     /// When Curator's `acquire` returned: nanoseconds of `CLOCK_MONOTONIC`.
     pub t_ns: u64,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::answer::{Answer, Event, Failure, Grant};
+use super::answer::{Answer, Event, Failure, Grant, Recipe};
 use super::desk::Desk;
 use super::process::Process;
 use crate::wait::PATIENCE;
@@ -87,7 +87,22 @@ impl Curator {
         path: &str,
         wait: Duration,
     ) -> impl Future<Output = Result<Option<Grant>, Failure>> + Send + use<> {
-        let command = format!("acquire {} {} {}", word(handle), word(path), ms(wait));
+        self.acquire_as(Recipe::Mutex, handle, path, wait)
+    }
+
+    /// The same with another of Curator's locks.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub fn acquire_as(
+        &self,
+        recipe: Recipe,
+        handle: &str,
+        path: &str,
+        wait: Duration,
+    ) -> impl Future<Output = Result<Option<Grant>, Failure>> + Send + use<> {
+        let command = format!("acquire {} {} {} {recipe}", word(handle), word(path), ms(wait));
         let answer = self.ask(command, wait + PATIENCE);
         async { answer.await.map(Answer::grant) }
     }

@@ -2,7 +2,8 @@
 //!
 //! Whether a lock on ZooKeeper stands in one line with Java services is proven by real Curator
 //! only. [`Curator`] runs the Java program in `tests/interop/curator/`: handles that acquire,
-//! wait, re-enter, revoke and release `InterProcessMutex` on command, and a process to kill.
+//! wait, re-enter, revoke and release `InterProcessMutex`, `InterProcessReadWriteLock` and
+//! `InterProcessSemaphoreV2` on command, and a process to kill.
 //! [`CuratorBench`] runs the same program to measure Curator beside our lock.
 //!
 //! ```no_run
@@ -30,6 +31,6 @@ mod desk;
 mod process;
 mod program;
 
-pub use answer::{Event, Failure, Grant, State};
+pub use answer::{Event, Failure, Grant, Recipe, State};
 pub use bench::{CuratorBench, Hot, Latencies, Spans, Uncontended};
 pub use client::Curator;

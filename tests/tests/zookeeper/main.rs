@@ -12,6 +12,7 @@ mod client;
 mod data;
 mod link;
 mod many;
+mod modes;
 mod operator;
 mod processes;
 mod revoke;

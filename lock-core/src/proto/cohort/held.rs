@@ -156,6 +156,8 @@ impl<W, R> Cohort<W, R> {
     pub(super) fn grant_head(&mut self, lane: usize, now: Instant, fx: &mut Effects<W, R>) -> bool {
         let first = self.line.head();
         let Some(id) = self.head_in_time(now, fx) else { return false };
+        // Some of the others have a claim that asks for them.
+        let asking = if self.is_shared_here() { self.asking_before(usize::MAX) } else { 0 };
         let Some(held) = held_at(&mut self.place, &mut self.more, lane) else { return false };
         let Some(Seat { ask, .. }) = self.line.get(id) else { return false };
         let has_moved = first != Some(id);
@@ -179,7 +181,7 @@ impl<W, R> Cohort<W, R> {
                 fx.wake_more.extend(fx.wake.replace(waker));
             }
             fx.poke |= seat.ask.hold_limit.is_some();
-            held.ask_for_tokens(line, &seat.ask, fx);
+            held.ask_for_tokens(line.saturating_sub(asking), &seat.ask, fx);
             match &mut self.admission {
                 Some(known) => known.granted(now.saturating_duration_since(seat.entered), now),
                 None if line > 0 => self.admission = Some(Box::new(Admission::new(now))),
@@ -190,7 +192,7 @@ impl<W, R> Cohort<W, R> {
             self.more().readers.push(reader);
         }
         // Another claim may have asked for it.
-        fx.poke |= self.opened() > 1 && self.asking_before(usize::MAX) > self.line.len();
+        fx.poke |= asking > line;
         self.acquired += 1;
         fx.changes.granted += 1;
         self.refuse_those_in_vain(now, fx);

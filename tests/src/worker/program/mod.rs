@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use lock_core::{Fairness, LockClient, LockOptions};
+use lock_core::{Fairness, LockClient, LockOptions, Mode};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
@@ -57,6 +57,12 @@ struct Arguments {
     /// Which fairness the client uses.
     #[arg(long, value_enum, default_value_t = FairnessName::Batched)]
     fairness: FairnessName,
+    /// Shares the keys that it acquires.
+    #[arg(long)]
+    shared: bool,
+    /// Acquires one of so many permits.
+    #[arg(long, conflicts_with = "shared")]
+    permits: Option<u32>,
     /// How long SIGTERM lets holds end, in milliseconds.
     #[arg(long, default_value_t = 1_000)]
     grace_ms: u64,
@@ -91,10 +97,16 @@ impl Arguments {
             FairnessName::Batched => LockOptions::default().fairness,
             FairnessName::Strict => Fairness::Strict,
         };
-        LockOptions::default()
+        let mut options = LockOptions::default()
             .with_lease(Duration::from_millis(self.lease_ms))
             .with_linger(Duration::from_millis(self.linger_ms))
-            .with_fairness(fairness)
+            .with_fairness(fairness);
+        options.mode = match self.permits {
+            Some(of) => Mode::Permit { of },
+            None if self.shared => Mode::Shared,
+            None => Mode::Exclusive,
+        };
+        options
     }
 
     /// Where `write` goes: a Redis lock service is its own resource unless another is named.

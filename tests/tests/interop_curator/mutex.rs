@@ -1,60 +1,14 @@
-//! Apache Curator's `InterProcessMutex` and ours are one lock: one holder, one line.
-//!
-//! Ours for the key `K` under the URL's path `/locks` is Curator's at `/locks/K`.
-
-#![allow(clippy::disallowed_methods)]
+//! Apache Curator's `InterProcessMutex` and ours: one holder, one line.
 
 use std::time::Duration;
 
-use lock_core::{LockClient, LockOptions};
+use lock_core::LockClient;
 use tests::clock::now_ns;
-use tests::curator::{Curator, Event};
-use tests::wait::{PATIENCE, eventually, within};
+use tests::curator::Event;
+use tests::wait::{PATIENCE, within};
 use tests::worker::Worker;
-use tests::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
 
-const WORKER: &str = env!("CARGO_BIN_EXE_worker");
-const KEY: &str = "order:42";
-const PATH: &str = "/locks/order:42";
-const SESSION: Duration = Duration::from_secs(2);
-
-struct Both {
-    server: ZooKeeperServer,
-    java: Curator,
-    rust: LockClient,
-}
-
-async fn both() -> Both {
-    let server = ZooKeeperServer::with(ZooKeeperOptions::new().tick_ms(500));
-    let java = Curator::start(&server.connect_string(), SESSION).await;
-    let options = LockOptions::new().with_wait(PATIENCE).with_name("interop");
-    let builder = LockClient::builder(url(&server)).defaults(options);
-    let rust = builder.connect().await.expect("a client");
-    Both { server, java, rust }
-}
-
-fn url(server: &ZooKeeperServer) -> String {
-    server.url() + "/locks?session=2s"
-}
-
-impl Both {
-    /// Waits until so many stand in line, the holder included.
-    async fn line_of(&self, count: usize) -> Vec<String> {
-        let line = async {
-            loop {
-                let nodes = self.java.participants(PATH).await.unwrap();
-                if nodes.len() == count {
-                    return nodes;
-                }
-            }
-        };
-        within("the line", line).await
-    }
-
-    async fn nobody_is_left(&self) {
-        eventually("the directory is gone", || self.server.node(PATH).is_none()).await;
-    }
-}
+use crate::support::*;
 
 #[tokio::test]
 async fn what_java_holds_is_busy_for_us_until_it_is_released() {

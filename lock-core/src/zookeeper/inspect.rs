@@ -1,0 +1,158 @@
+//! Who holds a key and who waits, with what each says of itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use zookeeper_client::{Error, Stat};
+
+use super::claim::tokens;
+use super::fault::Failure;
+use super::line::{Found, directory, find};
+use super::session::{REQUEST_WITHIN, Session, czxid};
+use super::sessions::Sessions;
+use super::{about, counter, names};
+use crate::backend::{Fault, Mode};
+use crate::engine::clock;
+use crate::key::Key;
+use crate::proto::children::{self, Line, Place};
+use crate::token::FencingToken;
+use crate::view::{Holder, Inspection, Waiter};
+
+/// How many of a line are asked for what they say of themselves.
+const ASKED_MAX: usize = 128;
+
+/// What the nodes say of themselves, and when they were made; of more than [`ASKED_MAX`], and of
+/// those that hide it, nothing. Those that are gone are left out.
+async fn read<'a>(
+    session: &Session,
+    directory: &str,
+    names: impl Iterator<Item = &'a str>,
+    until: Instant,
+) -> Result<Vec<(&'a str, Option<(Vec<u8>, Stat)>)>, Fault> {
+    let names: Vec<_> = names.collect();
+    let paths: Vec<_> =
+        names.iter().take(ASKED_MAX).map(|name| format!("{directory}/{name}")).collect();
+    // All are sent before the first answer is awaited.
+    let answers: Vec<_> = paths.iter().map(|path| session.get(path, until)).collect();
+    let mut answers = answers.into_iter();
+    let mut read = Vec::new();
+    for name in names {
+        let said = match answers.next() {
+            Some(answer) => match answer.await {
+                Ok(said) => Some(said),
+                Err(Failure::Answer(Error::NoNode)) => continue,
+                // Who it is can be told, what it says cannot.
+                Err(Failure::Answer(Error::NoAuth)) => None,
+                Err(failure) => return Err(failure.into_fault()),
+            },
+            None => None,
+        };
+        read.push((name, said));
+    }
+    Ok(read)
+}
+
+/// Who holds a key and who waits: those in the line, and behind them those of its permits.
+pub(super) async fn inspect(sessions: &Arc<Sessions>, key: &Key) -> Result<Inspection, Fault> {
+    let directory = directory(sessions, key)?;
+    let until = clock::now() + REQUEST_WITHIN;
+    let (session, found) = find(sessions, &directory, until).await?;
+    let (mut holders, mut waiters) = (Vec::new(), Vec::new());
+    let line = Line::of(&found.children);
+    let places = line.holders().iter().chain(line.waiters());
+    let said = read(&session, &directory, places.map(Place::name), until).await?;
+    // Others may hold the key for those that are gone.
+    let said: BTreeMap<_, _> = said.into_iter().collect();
+    let is_gone = |place: &&Place<'_>| !said.contains_key(place.name());
+    let gone: Vec<_> =
+        line.holders().iter().chain(line.waiters()).filter(is_gone).map(Place::name).collect();
+    let left: Vec<_> =
+        found.children.iter().filter(|child| !gone.contains(&child.as_str())).cloned().collect();
+    let line = Line::of(&left);
+    let places = line.holders().iter().chain(line.waiters());
+    for (at, place) in places.enumerate() {
+        let mode = if place.shares { Mode::Shared } else { Mode::Exclusive };
+        let said = said.get(place.name()).and_then(Option::as_ref);
+        let about = said.map(|(data, _)| about::shown(data));
+        let claim = names::claimant(place.name());
+        if at < line.holders().len() {
+            let token = token(&session, sessions, key, &claim, said, until).await?;
+            holders.push(holder(claim, token, about).with_mode(mode));
+        } else {
+            waiters.push(waiter(claim, about).with_mode(mode));
+        }
+    }
+    inspect_permits(&session, &directory, &found, until, &mut holders, &mut waiters).await?;
+    Ok(Inspection::new(holders, waiters))
+}
+
+/// Of each of Curator's clients that has the mutex one node more may be among the permits: it waits.
+async fn inspect_permits(
+    session: &Session,
+    directory: &str,
+    found: &Found,
+    until: Instant,
+    holders: &mut Vec<Holder>,
+    waiters: &mut Vec<Waiter>,
+) -> Result<(), Fault> {
+    let leases = children::leases(&found.leases);
+    let leases = read(session, &names::leases(directory), leases.into_iter(), until).await?;
+    let wishes = Line::of(&found.wishes);
+    let names = wishes.holders().iter().chain(wishes.waiters()).map(Place::name);
+    let wishes = read(session, &names::locks(directory), names, until).await?;
+    let limit = |said: &Option<(Vec<u8>, Stat)>| {
+        said.as_ref().and_then(|(data, _)| about::permit(data)).map(|permit| permit.of)
+    };
+    let in_use = leases.iter().chain(&wishes).find_map(|(_, said)| limit(said));
+    // Of clients that do not tell: as many as they seem to share.
+    let of = in_use.unwrap_or_else(|| u32::try_from(leases.len()).unwrap_or(u32::MAX).max(1));
+    let first = holders.len();
+    for (name, said) in leases.into_iter().take(of as usize) {
+        let of = limit(&said).unwrap_or(of);
+        let token = said.as_ref().and_then(|(_, stat)| tokens(czxid(stat), u32::MAX).last());
+        let about = said.as_ref().map(|(data, _)| about::shown(data));
+        holders.push(holder(names::claimant(name), token, about).with_mode(Mode::Permit { of }));
+    }
+    for (name, said) in wishes {
+        let claim = names::claimant(name);
+        // It has its permit, and lets go of the mutex.
+        if holders[first..].iter().any(|holder| holder.claim == claim) {
+            continue;
+        }
+        let of = limit(&said).unwrap_or(of);
+        let about = said.as_ref().map(|(data, _)| about::shown(data));
+        waiters.push(waiter(claim, about).with_mode(Mode::Permit { of }));
+    }
+    Ok(())
+}
+
+fn holder(claim: String, token: Option<u64>, about: Option<String>) -> Holder {
+    let found = Holder::new(claim, token.map(FencingToken::new), None);
+    about.into_iter().fold(found, Holder::with_about)
+}
+
+fn waiter(claim: String, about: Option<String>) -> Waiter {
+    about.into_iter().fold(Waiter::new(claim), Waiter::with_about)
+}
+
+/// The last token of a holder.
+async fn token(
+    session: &Session,
+    sessions: &Sessions,
+    key: &Key,
+    claim: &str,
+    said: Option<&(Vec<u8>, Stat)>,
+    until: Instant,
+) -> Result<Option<u64>, Fault> {
+    if !sessions.counts() {
+        return Ok(said.and_then(|(_, stat)| tokens(czxid(stat), u32::MAX).last()));
+    }
+    let root = &sessions.target.root;
+    match counter::first_token(session, root, key.as_str(), claim, until).await {
+        Ok(token) => Ok(token),
+        // Who it is can be told all the same.
+        Err(Failure::Answer(_) | Failure::Unfit(_)) => Ok(None),
+        Err(failure) => Err(failure.into_fault()),
+    }
+}

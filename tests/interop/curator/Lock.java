@@ -1,0 +1,120 @@
+package interop.curator;
+
+import java.util.concurrent.Executor;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+
+/** One of Curator's locks, as a handle takes it. */
+interface Lock {
+    /** Waits for it; false if the time was up. */
+    boolean acquire(int waitMs) throws Exception;
+
+    void release() throws Exception;
+
+    /** Whether the calling thread has it. */
+    boolean isMine();
+
+    boolean isHeld();
+
+    /** The node of what is held. */
+    String node();
+
+    /** Calls {@code revoked} when another asks for it. */
+    void makeRevocable(Runnable revoked, Executor executor);
+
+    /** {@code mutex}, {@code read}, {@code write}, or {@code permits=LIMIT}. */
+    static Lock of(String recipe, CuratorFramework client, String path) {
+        return switch (recipe) {
+            case "mutex" -> new Exclusion(new Mutex(client, path));
+            case "read" -> new Exclusion(new InterProcessReadWriteLock(client, path).readLock());
+            case "write" -> new Exclusion(new InterProcessReadWriteLock(client, path).writeLock());
+            default -> new Permit(client, path, limit(recipe));
+        };
+    }
+
+    private static int limit(String recipe) {
+        if (!recipe.startsWith("permits=")) {
+            throw new IllegalArgumentException("no recipe " + recipe);
+        }
+        return Integer.parseInt(recipe.substring("permits=".length()));
+    }
+
+    /** A mutex, or either side of a read-write lock. */
+    record Exclusion(InterProcessMutex mutex) implements Lock {
+        @Override
+        public boolean acquire(int waitMs) throws Exception {
+            return mutex.acquire(waitMs, TimeUnit.MILLISECONDS);
+        }
+
+        @Override
+        public void release() throws Exception {
+            mutex.release();
+        }
+
+        @Override
+        public boolean isMine() {
+            return mutex.isOwnedByCurrentThread();
+        }
+
+        @Override
+        public boolean isHeld() {
+            return mutex.isAcquiredInThisProcess();
+        }
+
+        @Override
+        public String node() {
+            return mutex instanceof Mutex own ? own.node() : "";
+        }
+
+        @Override
+        public void makeRevocable(Runnable revoked, Executor executor) {
+            mutex.makeRevocable(ignored -> revoked.run(), executor);
+        }
+    }
+
+    /** One permit of a semaphore, which belongs to no thread. */
+    final class Permit implements Lock {
+        private final InterProcessSemaphoreV2 semaphore;
+        private volatile Lease lease;
+
+        Permit(CuratorFramework client, String path, int limit) {
+            semaphore = new InterProcessSemaphoreV2(client, path, limit);
+        }
+
+        @Override
+        public boolean acquire(int waitMs) throws Exception {
+            lease = semaphore.acquire(waitMs, TimeUnit.MILLISECONDS);
+            return lease != null;
+        }
+
+        @Override
+        public void release() throws Exception {
+            semaphore.returnLease(lease);
+            lease = null;
+        }
+
+        @Override
+        public boolean isMine() {
+            return lease != null;
+        }
+
+        @Override
+        public boolean isHeld() {
+            return lease != null;
+        }
+
+        @Override
+        public String node() {
+            return lease.getNodeName();
+        }
+
+        @Override
+        public void makeRevocable(Runnable revoked, Executor executor) {
+            throw new IllegalStateException("Curator's semaphore cannot be revoked");
+        }
+    }
+}
