@@ -60,7 +60,12 @@ enum Event {
 pub(super) struct Driver {
     first: Lane,
     /// From the first permit on. On the heap, as most keys have none.
-    others: Option<Box<Vec<Lane>>>,
+    others: Option<Box<Others>>,
+}
+
+#[derive(Default)]
+struct Others {
+    lanes: Vec<Lane>,
 }
 
 /// One claim after the other.
@@ -122,7 +127,7 @@ impl Driver {
     }
 
     fn is_fresh(&self) -> bool {
-        let others = || self.others.iter().flat_map(|others| others.iter());
+        let others = || self.others.iter().flat_map(|others| &others.lanes);
         self.first.is_fresh || others().any(|lane| lane.is_fresh)
     }
 
@@ -135,7 +140,7 @@ impl Driver {
     #[cold]
     fn hear_others(&mut self, cell: &Arc<KeyCell>, now: Instant, cx: &mut Context<'_>) -> bool {
         let mut some = false;
-        for (at, lane) in self.others.iter_mut().flat_map(|others| others.iter_mut()).enumerate() {
+        for (at, lane) in self.others.iter_mut().flat_map(|others| &mut others.lanes).enumerate() {
             some |= lane.look(cell, at + 1, now, cx);
         }
         some
@@ -149,7 +154,7 @@ impl Driver {
                 let others = self.others.as_deref_mut();
                 let lane = match at.checked_sub(1) {
                     None => Some(&mut self.first),
-                    Some(at) => others.and_then(|others| others.get_mut(at)),
+                    Some(at) => others.and_then(|others| others.lanes.get_mut(at)),
                 };
                 match lane.map_or(Turn::Idle, |lane| lane.turn(cell, at, now)) {
                     Turn::Rests(by) => {
@@ -179,7 +184,7 @@ impl Driver {
     /// How many lanes there are: those of the cohort, and those whose claim is about to leave.
     fn lanes_to_drive(&mut self, cell: &Arc<KeyCell>) -> usize {
         let wanted = cell.cohort().lanes() - 1;
-        let others = self.others.get_or_insert_default();
+        let others = &mut self.others.get_or_insert_default().lanes;
         while others.len() > wanted && others.last().is_some_and(Lane::is_over) {
             others.pop();
         }
