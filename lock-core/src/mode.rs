@@ -2,9 +2,6 @@
 
 use std::fmt;
 
-#[cfg(doc)]
-use crate::Capabilities;
-
 /// The most permits of a key: 1,024.
 pub const PERMITS_MAX: u32 = 1_024;
 
@@ -16,11 +13,10 @@ pub enum Mode {
     /// One holder, beside nobody.
     #[default]
     Exclusive,
-    /// Any number of holders, beside others of this mode. Served where [`Capabilities::shared`]
-    /// holds.
+    /// Any number of holders, beside others of this mode. Served where X.
     Shared,
     /// At most `of` holders, beside others of this mode who say the same of how many there are.
-    /// Served where [`Capabilities::permits`] holds.
+    /// Served where [`Capabilities::permits`](crate::Capabilities) holds.
     Permit {
         /// The most holders, 1 to 1,024.
         of: u32,

@@ -92,10 +92,12 @@ impl<W, R> Cohort<W, R> {
         });
         let seats = std::iter::successors(self.line.head(), |id| self.line.after(*id));
         let wanted = seats.filter_map(|id| Some(self.line.get(id)?.ask.terms.mode));
-        open.chain(wanted).find_map(|mode| match mode {
-            Mode::Permit { of: other } if other != of => Some(other),
+        // All who are here agree, so the first of them will do.
+        let first = open.chain(wanted).find_map(|mode| match mode {
+            Mode::Permit { of: other } => Some(other),
             _ => None,
-        })
+        });
+        first.filter(|other| *other != of)
     }
 
     /// The lock is granted and nobody uses it: no I/O is needed.
