@@ -156,14 +156,14 @@ pub(super) fn hold(key: &Key, token: u64) -> OpenSpan {
 /// The guard of a hold gave it up. `changes` are those of the release.
 pub(super) fn gave_up(span: &OpenSpan, changes: &Changes) {
     if let Some(span) = span.as_ref().filter(|_| !changes.goes_on) {
-        let released = changes.ended.first().is_some_and(|ended| ended.lost.is_none());
+        let released = changes.ended().next().is_some_and(|ended| ended.lost.is_none());
         span.record("lock.outcome", if released { "released" } else { "lost" });
     }
 }
 
 /// Counts what a call has changed.
 pub(super) fn count(key: &Key, changes: &Changes) {
-    for cause in changes.ended.iter().filter_map(|ended| ended.lost) {
+    for cause in changes.ended().filter_map(|ended| ended.lost) {
         let cause = labels::LOST[cause as usize];
         tracing::warn!(
             target: "lock_core",

@@ -87,22 +87,22 @@ pub(crate) fn refused(by: RefusedBy) {
 }
 
 pub(crate) fn changed(changes: &Changes) {
-    let Changes { granted, handed_on, ended, goes_on: _ } = changes;
-    if *granted == 0 && handed_on.is_none() && ended.is_empty() {
+    let Changes { granted, handed_on, .. } = changes;
+    if *granted == 0 && handed_on.is_none() && changes.ended().next().is_none() {
         return;
     }
     with_recorder(|to| {
         if let Some(kind) = handed_on {
             add(to, &HANDED_ON[*kind as usize]);
         }
-        for ended in ended {
+        for ended in changes.ended() {
             time(to, &HOLD, ended.held_for);
             if let Some(reason) = ended.lost {
                 add(to, &LOST_BY[reason as usize]);
             }
         }
         // A hand-off inside this process leaves it as it was.
-        let more = f64::from(*granted) - ended.len() as f64;
+        let more = f64::from(*granted) - changes.ended().count() as f64;
         if more != 0.0 {
             shift(to, &HELD, more);
         }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use crate::proto::LossReason;
 
 /// At most one hold begins, and one ends, in a call, unless they are those of readers.
@@ -13,10 +11,18 @@ pub(crate) struct Changes {
     pub(crate) granted: u32,
     /// How it got here, if another claim or guard handed it on.
     pub(crate) handed_on: Option<HandOff>,
-    /// Holds that ended.
-    pub(crate) ended: SmallVec<[Ended; 1]>,
+    /// A hold that ended.
+    ended: Option<Ended>,
+    /// On the heap, as most calls end one at most.
+    others: Option<Box<Others>>,
     /// A guard went, and its hold goes on under another one.
     pub(crate) goes_on: bool,
+}
+
+/// Holds that ended in the same call.
+#[derive(Debug, Default)]
+struct Others {
+    ended: Vec<Ended>,
 }
 
 /// Between whom a lock was handed on.
@@ -38,15 +44,23 @@ pub(crate) struct Ended {
 }
 
 impl Changes {
+    pub(crate) const fn none() -> Self {
+        Self { granted: 0, handed_on: None, ended: None, others: None, goes_on: false }
+    }
+
     /// One more hold ended, if it did.
     #[inline]
     pub(super) fn end(&mut self, ended: Option<Ended>) {
-        if let Some(ended) = ended {
-            self.ended.push(ended);
+        match (ended, &self.ended) {
+            (Some(ended), Some(_)) => self.others.get_or_insert_default().ended.push(ended),
+            (Some(_), None) => self.ended = ended,
+            (None, _) => {}
         }
     }
 
-    pub(crate) const fn none() -> Self {
-        Self { granted: 0, handed_on: None, ended: SmallVec::new_const(), goes_on: false }
+    /// Holds that ended.
+    #[inline]
+    pub(crate) fn ended(&self) -> impl Iterator<Item = &Ended> {
+        self.ended.iter().chain(self.others.iter().flat_map(|others| &others.ended))
     }
 }

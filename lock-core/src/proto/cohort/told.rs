@@ -53,7 +53,7 @@ impl<W, R> Cohort<W, R> {
     ) {
         let slot = self.slot_of(token);
         let Some(holder) = self.take_holder(lane, token) else { return };
-        fx.changes.ended.push(holder.ended(now, Some(reason)));
+        fx.changes.end(Some(holder.ended(now, Some(reason))));
         self.count().lost += 1;
         let guards = holder.guards;
         self.more().lost.push(LostHold { token, slot, reason, guards });

@@ -150,7 +150,7 @@ impl World {
     pub(super) fn apply(&mut self, fx: Effects<u32, u32>) {
         assert!(!(fx.spawn && self.driven), "a second driver");
         self.holds += fx.changes.granted as usize;
-        self.holds -= fx.changes.ended.len();
+        self.holds -= fx.changes.ended().count();
         assert_eq!(self.holds, self.cohort.holders().count(), "holds as counted");
         self.driven |= fx.spawn;
         self.poked |= fx.poke || fx.spawn;
