@@ -161,9 +161,9 @@ impl<K> LockLayer<K> {
     /// ```
     ///
     /// All who use a key had better say the same number. As long as requests hold or wait for
-    /// permits, one who says another is answered with 500 `lock_misconfigured`; so give the key a
-    /// new name when a rollout changes the number. See
-    /// [`LockOptions::permits`](lock_core::LockOptions::permits).
+    /// permits, one who says another is answered with 500 `lock_misconfigured`. So give the key a
+    /// new name when a rollout changes the number; until the rollout ends, both limits stand beside
+    /// each other. See [`LockOptions::permits`](lock_core::LockOptions::permits).
     ///
     /// Of this, [`shared_if`](Self::shared_if) and [`shared`](Self::shared) the last one counts.
     pub fn permits(self, of: u32) -> Self {
