@@ -32,7 +32,7 @@ use crate::options::{Fairness, LockOptions};
 ///   once. So two who want the same keys never wait for each other, in whatever order they name
 ///   them.
 /// - The options are those of a single key, with the same defaults and bounds: see [`LockOptions`].
-///   Each key has the same, also [`shared`](Self::shared).
+///   Each key has the same, also [`shared`](Self::shared) and [`permits`](Self::permits).
 /// - There is **one budget** for all, `wait * (1 + retries)`: each key has what the ones before have
 ///   left. A try that cannot have one of them gives up those that it has, and the next one begins
 ///   anew with the first.
@@ -79,6 +79,12 @@ impl MultiLockBuilder {
     /// Shares all keys with others who do, see [`LockOptions::shared`].
     pub fn shared(mut self) -> Self {
         self.options = self.options.shared();
+        self
+    }
+
+    /// Takes one of so many permits of each key (1 to 1,024), see [`LockOptions::permits`].
+    pub fn permits(mut self, of: u32) -> Self {
+        self.options = self.options.permits(of);
         self
     }
 

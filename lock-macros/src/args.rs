@@ -1,13 +1,13 @@
-//! Parsing: an attribute's text as a list of `option = value`, not judged yet.
+//! Parsing: an attribute's text as a list of `option = value` and bare words, not judged yet.
 
 use proc_macro2::Ident;
 use syn::ext::IdentExt as _;
 use syn::parse::ParseStream;
-use syn::{Expr, Token};
+use syn::{Expr, Token, parse_quote_spanned};
 
 use crate::rules;
 
-/// One `option = value`.
+/// One `option = value`. The value of a bare word is `true`.
 pub(crate) struct Given {
     pub(crate) name: Ident,
     pub(crate) value: Expr,
@@ -41,7 +41,15 @@ impl Given {
             let unknown = rules::unknown_option(&name.to_string(), options);
             return Err(syn::Error::new(name.span(), unknown));
         }
-        if !input.peek(Token![=]) {
+        let is_bare = !input.peek(Token![=]);
+        if rules::BARE.iter().any(|word| name == word) {
+            if !is_bare {
+                return Err(syn::Error::new(name.span(), rules::not_bare(&name.to_string())));
+            }
+            let value = parse_quote_spanned!(name.span()=> true);
+            return Ok(Self { name, value });
+        }
+        if is_bare {
             return Err(syn::Error::new(name.span(), rules::OPTION_FORM));
         }
         input.parse::<Token![=]>()?;

@@ -60,6 +60,8 @@ use crate::args::Args;
 /// | `key` | what is locked, see below | the function's path, if it has no parameters |
 /// | `keys` | `[..]` of keys, or an expression that iterates over them | |
 /// | `client` | an expression: a `LockClient`, or an `Option`, `&` or `Arc` of one | see below |
+/// | `shared` | a word without a value: the body runs beside others who share the lock, see below | the client's, exclusive |
+/// | `permits` | how many bodies may run at once, 1 to 1024, see below | the client's, exclusive |
 /// | `wait` | how long one try waits, over 0 to 24 h | `"2s"` |
 /// | `retries` | how many tries follow the first, 0 to 1000 | `1` |
 /// | `lease` | how long the store keeps the lock without a renewal, to 24 h | the client's, 10 s |
@@ -94,6 +96,21 @@ use crate::args::Args;
 /// waiting for all of them together is bounded as for one, and each try is for all. `hold` begins
 /// when all are held. The loss of one is the loss of all.
 ///
+/// # Sharing
+///
+/// A body is alone under its lock, unless the function says one of these. Both are about the key,
+/// over all functions and processes, and whoever waits is served in the order of arrival.
+/// - `shared`: bodies of functions that share the key run at once, and a function that does not say
+///   so is the writer: `#[distributed_lock(key = "doc:{id}", shared)]` reads what
+///   `#[distributed_lock(key = "doc:{id}")]` writes.
+/// - `permits = 5`: at most five run at once. It is a literal or an expression of type `u32`. All
+///   who use the key had better say the same number: another is refused as long as the key is in
+///   use, with `Rejection::OtherLimit`.
+///
+/// A body that shares a key can't call what wants the key alone, which would wait for its own
+/// caller: that is refused with `Rejection::Upgrade`. With `keys`, each of them is shared so. The
+/// store has to serve it (`Capabilities::shared` and `permits`): a quorum does not.
+///
 /// # The client
 ///
 /// `client` if given; else axum's state, if an argument is written `State(name): State<S>` and
@@ -121,7 +138,7 @@ use crate::args::Args;
 /// | `Closed`: the client is shut down | 503 | `lock_closed` | yes |
 /// | `Lost`: the body was stopped in the middle | 503 | `lock_lost` | no |
 /// | `Rejected`, a key that is empty or too long | 400 | `lock_key_rejected` | no |
-/// | `Rejected`, an option out of bounds or no client | 500 | `lock_misconfigured` | no |
+/// | `Rejected`, anything else: an option out of bounds, another number of permits, no client | 500 | `lock_misconfigured` | no |
 ///
 /// For another status, `on_busy = |error| Problem::of(&error).with_status(status).response()` in a
 /// handler that returns `impl IntoResponse`. The document is JSON: a method of gRPC makes its

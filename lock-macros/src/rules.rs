@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 /// The options in the order in which errors list them.
-pub(crate) const OPTIONS: [&str; 15] = [
+pub(crate) const OPTIONS: [&str; 17] = [
     "key",
     "keys",
     "client",
+    "shared",
+    "permits",
     "wait",
     "retries",
     "lease",
@@ -21,6 +23,9 @@ pub(crate) const OPTIONS: [&str; 15] = [
     "crate",
 ];
 
+/// Those that stand alone, without a value.
+pub(crate) const BARE: [&str; 1] = ["shared"];
+
 // The bounds are lock-core's, which a macro crate can't depend on; a test below compares them.
 
 /// lock-core's longest key. A template whose fixed text alone is longer can never work.
@@ -33,6 +38,8 @@ pub(crate) const RECORD_TTL_MIN: Duration = Duration::from_secs(1);
 pub(crate) const RECORD_TTL_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// lock-core's most retries.
 pub(crate) const RETRIES_MAX: u32 = 1_000;
+/// lock-core's most permits of a key.
+pub(crate) const PERMITS_MAX: u32 = 1_024;
 /// lock-core's longest name.
 pub(crate) const NAME_BYTES_MAX: usize = 128;
 
@@ -52,6 +59,9 @@ pub(crate) const ON_LOST: &str = "`on_lost` is \"cancel\" (the body is dropped w
      lost; the default) or \"report\" (the body runs on and can ask `guard`)";
 pub(crate) const CRATE_PATH: &str = "`crate` takes the path of lock-core, as in `crate = my::lock`";
 pub(crate) const RETRIES: &str = "`retries` is a whole number from 0 to 1000";
+pub(crate) const PERMITS: &str = "`permits` is a whole number from 1 to 1024";
+pub(crate) const SHARED_AND_PERMITS: &str = "give either `shared` (any number at once) or `permits` \
+     (at most so many), not both";
 pub(crate) const STATES: &str = "several `State` arguments: say which one has the client, as in \
      `client = state.locks`";
 pub(crate) const STATE_PATTERN: &str = "the client comes from this argument, which needs a \
@@ -81,6 +91,10 @@ pub(crate) fn unknown_option(name: &str, options: &[&str]) -> String {
 
 pub(crate) fn twice(name: &str) -> String {
     format!("`{name}` is given twice")
+}
+
+pub(crate) fn not_bare(option: &str) -> String {
+    format!("`{option}` stands alone, without a value; leave it out where it is not meant")
 }
 
 pub(crate) fn not_a_bool(option: &str) -> String {
@@ -178,6 +192,8 @@ mod tests {
         assert_eq!(NAME_BYTES_MAX, lock_core::NAME_BYTES_MAX);
         assert!(NAME.contains(&NAME_BYTES_MAX.to_string()));
         assert!(RETRIES.contains(&RETRIES_MAX.to_string()));
+        assert_eq!(PERMITS_MAX, lock_core::PERMITS_MAX);
+        assert!(PERMITS.contains(&PERMITS_MAX.to_string()));
         assert_eq!(humantime::parse_duration("24h"), Ok(DURATION_MAX));
         assert_eq!(RECORD_TTL_MIN, lock_core::idempotency::RECORD_TTL_MIN);
         assert_eq!(RECORD_TTL_MAX, lock_core::idempotency::RECORD_TTL_MAX);

@@ -64,6 +64,8 @@
 //! # Where things are
 //!
 //! - [`LockLayer`]: the options, their defaults and their bounds.
+//!   [`permits`](LockLayer::permits) makes it a limit of concurrency over all servers, and
+//!   [`shared_if`](LockLayer::shared_if) lets readers in together.
 //! - [`key`]: what requests are serialised by, and why a key wants the type of its values.
 //! - [`answer`]: what is answered when the lock was not to be had, as problem documents with
 //!   stable codes, and to gRPC as its statuses.

@@ -113,14 +113,17 @@ impl Driver {
         now: Instant,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
-        let mut heard = self.hear(cell, now, cx);
+        let mut is_first = true;
         loop {
+            let heard = self.hear(cell, now, cx);
+            if !heard && !mem::take(&mut is_first) {
+                return Poll::Pending;
+            }
+            is_first = false;
             if !self.turn(cell, now) {
                 return Poll::Ready(());
             }
-            let is_over = !heard && !self.is_fresh();
-            heard = !is_over && self.hear(cell, now, cx);
-            if !heard {
+            if !heard && !self.is_fresh() {
                 return Poll::Pending;
             }
         }
@@ -250,7 +253,12 @@ impl Lane {
             let mut fx = Effects::none();
             let asking = matches!(self.open, Open::Attempt(_) | Open::Renew(_));
             let step = cell.cohort().step(at, now, asking, self.leaving.is_some(), &mut fx);
-            cell.apply_driven(fx);
+            // Most steps leave nothing to do, and effects are large.
+            if fx.is_none() {
+                mem::forget(fx);
+            } else {
+                cell.apply_driven(fx);
+            }
             match step {
                 Step::Open(terms) => {
                     self.is_permit = matches!(terms.mode, Mode::Permit { .. });

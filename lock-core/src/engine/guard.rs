@@ -115,7 +115,7 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`DowngradeError::Lost`] when the hold is lost before it is shared. The others are told
+    /// [`DowngradeError::Lost`](crate::DowngradeError::Lost) when the hold is lost before it is shared. The others are told
     /// before anything is sent: the store has no readers, the guard is a permit, or it was
     /// [re-entered](LockScope) by one that is still there.
     ///

@@ -163,6 +163,9 @@ pub(super) fn gave_up(span: &OpenSpan, changes: &Changes) {
 
 /// Counts what a call has changed.
 pub(super) fn count(key: &Key, changes: &Changes) {
+    if !changes.is_some() {
+        return;
+    }
     for cause in changes.ended().filter_map(|ended| ended.lost) {
         let cause = labels::LOST[cause as usize];
         tracing::warn!(

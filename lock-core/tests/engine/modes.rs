@@ -130,6 +130,21 @@ async fn no_more_hold_permits_than_there_are_and_each_has_a_number_of_its_own() 
 
 /// One request for a permit and one to give it back, and none for those that are handed on here.
 #[tokio::test(start_paused = true)]
+async fn several_keys_are_had_with_a_permit_of_each() -> Test {
+    let stage = Stage::new();
+    let both = stage.locks.all(["api", "k"]).permits(2).await?;
+    let beside = stage.rival.all(["k", "api"]).permits(2).await?;
+    for key in ["api", "k"] {
+        assert!(stage.locks.lock(key).permits(2).try_acquire().await?.is_none(), "{key}");
+    }
+    beside.release().await?;
+    assert!(stage.locks.lock("k").permits(2).try_acquire().await?.is_some());
+    both.release().await?;
+    stage.is_clean(secs(1)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn permits_are_asked_for_at_once_and_handed_on_without_the_store() -> Test {
     let stage = Stage::new();
     stage.script.always(Verb::Attempt, Act::Slow(ms(100)));

@@ -10,13 +10,14 @@ use syn::spanned::Spanned as _;
 use super::hidden;
 use crate::duration::Time;
 use crate::target::Target;
-use crate::valid::{Client, Key, Keys, Part, Plan};
+use crate::valid::{Client, Key, Keys, Part, Plan, Sharing};
 
 /// The expression of the call; with `when`, of an `Option` of one.
 pub(super) fn expr(target: &Target, plan: &Plan, private: &TokenStream) -> TokenStream {
     let client = client(&plan.client, plan, private);
     let keys = keys(&plan.keys, target, private);
     let options = [
+        plan.sharing.as_ref().map(sharing),
         plan.wait.as_ref().map(|time| time_option("with_wait", time)),
         plan.retries.as_ref().map(|value| option("with_retries", value)),
         plan.lease.as_ref().map(|time| time_option("with_lease", time)),
@@ -47,6 +48,13 @@ pub(super) fn expr(target: &Target, plan: &Plan, private: &TokenStream) -> Token
 fn option(name: &str, value: &Expr) -> TokenStream {
     let name = proc_macro2::Ident::new(name, proc_macro2::Span::mixed_site());
     quote_spanned!(value.span()=> .#name(#value))
+}
+
+fn sharing(sharing: &Sharing) -> TokenStream {
+    match sharing {
+        Sharing::Shared => quote!(.shared()),
+        Sharing::Permits(of) => option("permits", of),
+    }
 }
 
 fn name(plan: &Plan, target: &Target, private: &TokenStream) -> TokenStream {

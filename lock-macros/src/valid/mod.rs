@@ -4,6 +4,8 @@ pub(crate) mod client;
 pub(crate) mod key;
 mod uses;
 
+use std::ops::RangeInclusive;
+
 use proc_macro2::Ident;
 use syn::{Expr, ExprLit, Lit, LitStr, Path, UnOp};
 
@@ -20,6 +22,7 @@ pub(crate) struct Plan {
     pub(crate) krate: Path,
     pub(crate) keys: Keys,
     pub(crate) client: Client,
+    pub(crate) sharing: Option<Sharing>,
     pub(crate) wait: Option<Time>,
     pub(crate) retries: Option<Expr>,
     pub(crate) lease: Option<Time>,
@@ -32,6 +35,14 @@ pub(crate) struct Plan {
     pub(crate) on_lost: OnLost,
     pub(crate) when: Option<Expr>,
     pub(crate) reentrant: Option<Expr>,
+}
+
+/// Who may hold the lock beside the function; where it is not given, nobody.
+pub(crate) enum Sharing {
+    /// Any number of others who share it.
+    Shared,
+    /// So many in all.
+    Permits(Expr),
 }
 
 /// What to return when the lock was not had.
@@ -55,6 +66,8 @@ struct Options {
     key: Option<(Ident, Expr)>,
     keys: Option<(Ident, Expr)>,
     client: Option<Expr>,
+    shared: Option<Ident>,
+    permits: Option<(Ident, Expr)>,
     wait: Option<Time>,
     retries: Option<Expr>,
     lease: Option<Time>,
@@ -75,19 +88,21 @@ pub(crate) fn plan(args: Args, target: &Target) -> syn::Result<Plan> {
     let keys = errors.keep(key::plan(options.key, options.keys, target));
     // Where a client was given but refused, the error is there; the state is not asked in its place.
     let client = errors.keep(client::plan(options.client, target));
+    let sharing = errors.keep(sharing(options.shared, options.permits));
     let on_busy = options.on_busy.map(|expr| OnBusy {
         called: matches!(expr, Expr::Closure(_) | Expr::Path(_)),
         uses_arguments: uses_arguments(&expr, target),
         expr,
     });
     errors.none()?;
-    let (Some(keys), Some(client)) = (keys, client) else {
+    let (Some(keys), Some(client), Some(sharing)) = (keys, client, sharing) else {
         unreachable!("what is missing has left an error");
     };
     Ok(Plan {
         krate: options.krate.unwrap_or_else(|| syn::parse_quote!(::lock_core)),
         keys,
         client,
+        sharing,
         wait: options.wait,
         retries: options.retries,
         lease: options.lease,
@@ -108,12 +123,17 @@ fn sort(args: Args, target: &Target, errors: &mut Errors) -> Options {
         "key" => options.key = Some((name, value)),
         "keys" => options.keys = Some((name, value)),
         "client" => options.client = Some(value),
+        "shared" => options.shared = Some(name),
+        "permits" => options.permits = Some((name, value)),
         option @ "wait" => options.wait = errors.keep(duration::parse(option, value)),
         option @ "lease" => options.lease = errors.keep(duration::parse(option, value)),
         option @ "hold" => options.hold = errors.keep(duration::parse(option, value)),
         option @ "admission" => options.admission = errors.keep(boolean(option, value)),
         "name" => options.name = errors.keep(name_text(value)),
-        "retries" => options.retries = errors.keep(retries(value)),
+        "retries" => {
+            let retries = whole(value, 0..=rules::RETRIES_MAX, rules::RETRIES);
+            options.retries = errors.keep(retries);
+        }
         "guard" => options.guard = errors.keep(guard(&value)),
         "on_busy" => options.on_busy = Some(value),
         "on_lost" => options.on_lost = errors.keep(on_lost(&value)),
@@ -154,16 +174,29 @@ pub(crate) fn ungroup(value: Expr) -> Expr {
     }
 }
 
-fn retries(value: Expr) -> syn::Result<Expr> {
+fn sharing(shared: Option<Ident>, permits: Option<(Ident, Expr)>) -> syn::Result<Option<Sharing>> {
+    match (shared, permits) {
+        (Some(_), Some((name, _))) => Err(syn::Error::new(name.span(), rules::SHARED_AND_PERMITS)),
+        (Some(_), None) => Ok(Some(Sharing::Shared)),
+        (None, Some((_, value))) => {
+            let permits = whole(value, 1..=rules::PERMITS_MAX, rules::PERMITS)?;
+            Ok(Some(Sharing::Permits(permits)))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// A number whose literal is within the bounds; an expression is judged by the acquire.
+fn whole(value: Expr, bounds: RangeInclusive<u32>, rule: &str) -> syn::Result<Expr> {
     let refused = match &value {
         Expr::Lit(ExprLit { lit: Lit::Int(lit), .. }) => {
-            lit.base10_parse::<u32>().map_or(true, |retries| retries > rules::RETRIES_MAX)
+            lit.base10_parse().map_or(true, |number| !bounds.contains(&number))
         }
         Expr::Lit(_) => true,
         Expr::Unary(unary) => matches!(unary.op, UnOp::Neg(_)),
         _ => false,
     };
-    if refused { Err(syn::Error::new_spanned(value, rules::RETRIES)) } else { Ok(value) }
+    if refused { Err(syn::Error::new_spanned(value, rule)) } else { Ok(value) }
 }
 
 pub(crate) fn name_text(value: Expr) -> syn::Result<LitStr> {

@@ -31,4 +31,9 @@ async fn not_a_bool() -> Outcome {
     Ok(())
 }
 
+#[distributed_lock(permits = 2_i64 * 3)]
+async fn not_a_number_of_permits() -> Outcome {
+    Ok(())
+}
+
 fn main() {}

@@ -111,7 +111,42 @@ async fn many(items: Vec<String>) -> Result<usize, AcquireError> {
     Ok(items.len())
 }
 
+#[distributed_lock(key = "doc:{id}", shared, guard = guard)]
+async fn read(id: u64) -> Result<u64, AcquireError> {
+    let _: LockHandle = guard;
+    Ok(id)
+}
+
+#[distributed_lock(shared)]
+async fn read_all() -> Result<(), AcquireError> {
+    Ok(())
+}
+
+#[distributed_lock(keys = ["doc:{a}", "doc:{b}"], when = a != b, shared)]
+async fn compare(a: u64, b: u64) -> Result<bool, AcquireError> {
+    Ok(a == b)
+}
+
+const CALLS: u32 = 5;
+
+#[distributed_lock(key = "api:{tenant}", permits = 5)]
+async fn call(tenant: u64) -> Result<u64, AcquireError> {
+    Ok(tenant)
+}
+
+#[distributed_lock(keys = ["api:{tenant}", "api"], permits = CALLS * 2)]
+async fn call_both(tenant: u64) -> Result<u64, AcquireError> {
+    Ok(tenant)
+}
+
+#[distributed_lock(key = "api", permits = config.retries)]
+async fn call_as_configured(config: &Config) -> Result<(), AcquireError> {
+    let _ = config;
+    Ok(())
+}
+
 fn main() {
+    let _ = (read, read_all, compare, call, call_both, call_as_configured);
     let _ = (all, expressions, one_try, by_path, by_value, by_argument, by_moved_argument);
     let _ = (opaque, concrete, several, many);
 }

@@ -14,6 +14,7 @@ mod idempotent_cut;
 mod keys;
 mod lost;
 mod names;
+mod sharing;
 mod traits;
 
 use lock_core::{Key, LockClient, LockGuard};

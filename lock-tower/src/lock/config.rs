@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use http::Request;
+use http::request::Parts;
 use lock_core::{LockClient, LockOptions};
 use tower::retry::budget::{Budget, TpsBudget};
 
@@ -65,18 +67,46 @@ impl fmt::Debug for RetryBudget {
     }
 }
 
+/// Which requests share their key.
+#[derive(Clone)]
+pub(super) struct SharedIf(Arc<dyn Fn(&Parts) -> bool + Send + Sync>);
+
+impl SharedIf {
+    pub(super) fn new(predicate: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(predicate))
+    }
+}
+
+impl fmt::Debug for SharedIf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedIf")
+    }
+}
+
 /// The options of a layer, and what its clones and services share.
 #[derive(Debug, Clone)]
 pub(super) struct Config {
     pub(super) locks: LockClient,
     pub(super) options: LockOptions,
+    /// Those that it holds for share their key, whatever `options` say.
+    pub(super) shared_if: Option<SharedIf>,
     pub(super) waiters_per_key: usize,
     pub(super) waiters: usize,
-    /// Those that wait have one each, of this layer and its clones.
-    pub(super) permits: Arc<Permits>,
+    /// Those that wait have one place each, of this layer and its clones.
+    pub(super) places: Arc<Permits>,
     pub(super) retry_budget: RetryBudget,
     pub(super) answers: Answers<Cause>,
     pub(super) hold_until: HoldUntil,
     pub(super) on_lost: OnLost,
     pub(super) detach: bool,
+}
+
+impl Config {
+    /// The options of this request, which is given back as it was.
+    pub(super) fn options_for<B>(&self, request: Request<B>) -> (LockOptions, Request<B>) {
+        let Some(SharedIf(shared_if)) = &self.shared_if else { return (self.options, request) };
+        let (head, body) = request.into_parts();
+        let options = if shared_if(&head) { self.options.shared() } else { self.options };
+        (options, Request::from_parts(head, body))
+    }
 }

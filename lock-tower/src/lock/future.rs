@@ -89,11 +89,12 @@ where
         loop {
             let next = match this.state.as_mut().project() {
                 StateProj::Deriving { key } => match ready!(key.poll(cx)) {
-                    Extracted::Lock(key, request) => match config.permits.take(config.waiters) {
-                        Some(permit) => State::Waiting {
-                            waiting: Waiting::new(config, key, permit),
-                            request: Some(request),
-                        },
+                    Extracted::Lock(key, request) => match config.places.take(config.waiters) {
+                        Some(permit) => {
+                            let (options, request) = config.options_for(request);
+                            let waiting = Waiting::new(config, key, options, permit);
+                            State::Waiting { waiting, request: Some(request) }
+                        }
                         None => {
                             let head = request.into_parts().0;
                             return refuse(config, &head, Refusal::crowded(&key));

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::request::Parts;
 use http::{Response, StatusCode};
 use http_body::Body;
-use lock_core::{Fairness, LockClient};
+use lock_core::{Fairness, LockClient, Mode};
 use tower::retry::budget::TpsBudget;
 use tower_layer::Layer;
 
-use super::config::{Config, HoldUntil, OnLost, RetryBudget};
+use super::config::{Config, HoldUntil, OnLost, RetryBudget, SharedIf};
 use super::service::LockService;
 use crate::BoxError;
 use crate::answer::{Answers, Cause, Refusal};
@@ -20,11 +21,13 @@ use crate::answer::{Answers, Cause, Refusal};
 #[derive(Debug, Clone, Copy)]
 pub struct NoKey;
 
-/// Runs the requests of one key one at a time, over all processes that share the lock store.
+/// Runs the requests of one key one at a time, over all processes that share the lock store; or at
+/// most [so many](Self::permits) at a time, or those that [read](Self::shared_if) together.
 ///
 /// | option | default | bounds |
 /// |---|---|---|
 /// | [`key`](Self::key) | none, must be given | |
+/// | [`permits`](Self::permits), [`shared_if`](Self::shared_if) or [`shared`](Self::shared) | none: one request at a time | 1 to 1,024 permits |
 /// | [`wait`](Self::wait) | 2 s | 0 to 24 h |
 /// | [`retries`](Self::retries) | 1 | at most 1,000 |
 /// | [`admission`](Self::admission) | on | |
@@ -54,7 +57,7 @@ pub struct NoKey;
 /// | a timeout for the client (`TimeoutLayer`) | outside | it counts the wait, so make it longer than [`wait`](Self::wait) `* (1 +` [`retries`](Self::retries)`)` and the handler together, or clients get its answer and not the one with `Retry-After`. It cuts a waiter out of the line, and a handler, unless that is [detached](Self::detach_on_disconnect) |
 /// | a timeout for the handler (`TimeoutLayer`) | inside | it begins when the lock is held, and bounds how long that is. [`hold_limit`](Self::hold_limit) does so whatever blocks |
 /// | a timeout of response bodies | either | under [`HoldUntil::ResponseBody`] a client that does not read keeps the lock until it |
-/// | a limit of concurrency, load shedding | outside | it counts those who wait, which are bounded then. Inside, a request has its readiness from before the wait: a limit counts who waits all the same, and `load_shed` judges the moment when the request came. With a `HandleErrorLayer` of its own inside they judge the moment when it runs. axum may make a service for each request: `GlobalConcurrencyLimitLayer` counts over all |
+/// | a limit of concurrency in this process, load shedding | outside | it counts those who wait, which are bounded then. Inside, a request has its readiness from before the wait: a limit counts who waits all the same, and `load_shed` judges the moment when the request came. With a `HandleErrorLayer` of its own inside they judge the moment when it runs. axum may make a service for each request: `GlobalConcurrencyLimitLayer` counts over all |
 /// | compression of responses | outside | either works; inside it is done under the lock |
 /// | decompression, limits and timeouts of request bodies | outside | a key out of the body ([`json_pointer`](crate::key::json_pointer)) is read behind them |
 /// | normalising paths | around the whole router | as always with axum: routes are found before a layer of the router runs |
@@ -117,9 +120,10 @@ impl LockLayer {
         let config = Config {
             locks,
             options,
+            shared_if: None,
             waiters_per_key: 1_000,
             waiters: 10_000,
-            permits: Arc::default(),
+            places: Arc::default(),
             retry_budget: RetryBudget::new(Arc::default()),
             answers: Answers::default(),
             hold_until: HoldUntil::default(),
@@ -136,6 +140,79 @@ impl<K> LockLayer<K> {
     /// and `/pay/01` are two locks, also where the handler takes both for one number.
     pub fn key<E>(self, key: E) -> LockLayer<E> {
         LockLayer { key, config: self.config }
+    }
+
+    /// Runs up to so many requests of a key at once (1 to 1,024), over all processes: a limit of
+    /// concurrency for what the key names, whichever server the requests come to. The next one
+    /// waits and is refused as for a lock.
+    ///
+    /// ```
+    /// use axum::Router;
+    /// use axum::routing::get;
+    /// use lock_tower::LockLayer;
+    /// use lock_tower::key::path;
+    ///
+    /// // The search takes five calls of a tenant at once, however many servers make them.
+    /// # let locks = lock_core::LockClient::memory();
+    /// let limit = LockLayer::new(locks).permits(5).key(path("search:{tenant}"));
+    /// let app: Router =
+    ///     Router::new().route("/search/{tenant}", get(async || "found")).route_layer(limit);
+    /// # drop(app);
+    /// ```
+    ///
+    /// All who use a key had better say the same number. As long as requests hold or wait for
+    /// permits, one who says another is answered with 500 `lock_misconfigured`. So give the key a
+    /// new name when a rollout changes the number; until the rollout ends, both limits stand beside
+    /// each other. See [`LockOptions::permits`](lock_core::LockOptions::permits).
+    ///
+    /// Of this, [`shared_if`](Self::shared_if) and [`shared`](Self::shared) the last one counts.
+    pub fn permits(self, of: u32) -> Self {
+        self.mode(Mode::Permit { of }, None)
+    }
+
+    /// Runs the requests whose head it holds for together, and every other one alone: many
+    /// readers, or one writer. They wait in one line, so no stream of readers keeps a writer out.
+    /// It is asked once for each request that has a key.
+    ///
+    /// ```
+    /// use axum::Router;
+    /// use axum::http::Method;
+    /// use axum::routing::get;
+    /// use lock_tower::LockLayer;
+    /// use lock_tower::key::path;
+    ///
+    /// # let locks = lock_core::LockClient::memory();
+    /// let layer = LockLayer::new(locks)
+    ///     .key(path("doc:{id}").parsed::<u64>())
+    ///     .shared_if(|head| head.method == Method::GET);
+    /// let doc = get(async || "read").put(async || "written");
+    /// let app: Router = Router::new().route("/doc/{id}", doc).route_layer(layer);
+    /// # drop(app);
+    /// ```
+    ///
+    /// A handler that shares its key cannot lock it alone: it would wait for itself, and is refused
+    /// with [`Rejection::Upgrade`](lock_core::Rejection::Upgrade). See
+    /// [`LockOptions::shared`](lock_core::LockOptions::shared).
+    ///
+    /// Of this, [`permits`](Self::permits) and [`shared`](Self::shared) the last one counts.
+    pub fn shared_if<P>(self, predicate: P) -> Self
+    where
+        P: Fn(&Parts) -> bool + Send + Sync + 'static,
+    {
+        self.mode(Mode::Exclusive, Some(SharedIf::new(predicate)))
+    }
+
+    /// Runs all requests of a key together, and apart from who locks it alone: another layer, or a
+    /// job. Of this, [`permits`](Self::permits) and [`shared_if`](Self::shared_if) the last one
+    /// counts.
+    pub fn shared(self) -> Self {
+        self.mode(Mode::Shared, None)
+    }
+
+    fn mode(mut self, mode: Mode, shared_if: Option<SharedIf>) -> Self {
+        self.config.options.mode = mode;
+        self.config.shared_if = shared_if;
+        self
     }
 
     /// How long one try may wait for the lock. With zero, only a free lock is taken.

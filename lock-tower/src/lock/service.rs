@@ -12,7 +12,8 @@ use super::config::Config;
 use super::future::LockFuture;
 use crate::key::KeyExtractor;
 
-/// Runs the requests of one key one at a time; made by [`LockLayer`](crate::LockLayer).
+/// Runs the requests of one key one at a time, or as many at once as its
+/// [`LockLayer`](crate::LockLayer) says, which makes it.
 ///
 /// It is ready when the inner service is, and a request takes that readiness along while it waits.
 /// So an inner concurrency limit counts waiters too: put it outside.

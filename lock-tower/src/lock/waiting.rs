@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lock_core::{Acquire, AcquireError, Key, LockGuard};
+use lock_core::{Acquire, AcquireError, Key, LockGuard, LockOptions};
 
 use super::config::Config;
 use crate::permits::Permit;
@@ -30,9 +30,9 @@ pub(super) struct GaveUp {
 }
 
 impl Waiting {
-    pub(super) fn new(config: &Config, key: Key, permit: Permit) -> Self {
+    pub(super) fn new(config: &Config, key: Key, options: LockOptions, permit: Permit) -> Self {
         let watched = observe::Wait::begin(&key);
-        let acquire = config.locks.lock(key).options(config.options).acquire();
+        let acquire = config.locks.lock(key).options(options).acquire();
         let acquire = acquire.waiters_max(config.waiters_per_key);
         let acquire = acquire.retry_while(config.retry_budget.pay());
         Self { acquire, watched, has_deposited: false, _permit: permit }

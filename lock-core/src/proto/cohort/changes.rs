@@ -48,6 +48,11 @@ impl Changes {
         Self { granted: 0, handed_on: None, ended: None, others: None, goes_on: false }
     }
 
+    #[inline]
+    pub(crate) fn is_some(&self) -> bool {
+        self.granted > 0 || self.handed_on.is_some() || self.ended.is_some() || self.goes_on
+    }
+
     /// One more hold ended, if it did.
     #[inline]
     pub(super) fn end(&mut self, ended: Option<Ended>) {

@@ -167,6 +167,13 @@ impl<W, R> Effects<W, R> {
             changes: Changes::none(),
         }
     }
+
+    /// Whether there is nothing to do, and nothing to free.
+    #[inline]
+    pub(crate) fn is_none(&self) -> bool {
+        let is_told = self.wake.is_some() || self.wake_more.capacity() > 0 || self.reply.is_some();
+        !(self.poke || self.spawn || is_told || self.changes.is_some())
+    }
 }
 
 /// What was done so far.
