@@ -63,7 +63,7 @@ impl RefusedBy {
     }
 }
 
-/// Between whom a lock was handed on, by [`HandOff`](crate::proto::HandOff).
+/// Between whom a lock was handed on: guards of this process, claims at the store.
 #[cfg(feature = "metrics")]
 pub(crate) const HANDOFFS: [&str; 2] = ["local", "remote"];
 

@@ -13,7 +13,8 @@ pub enum Mode {
     /// One holder, beside nobody.
     #[default]
     Exclusive,
-    /// Any number of holders, beside others of this mode. Served where X.
+    /// Any number of holders, beside others of this mode. Served where
+    /// [`Capabilities::shared`](crate::Capabilities) holds.
     Shared,
     /// At most `of` holders, beside others of this mode who say the same of how many there are.
     /// Served where [`Capabilities::permits`](crate::Capabilities) holds.

@@ -337,7 +337,9 @@ impl Acquire {
                     let Entering { door, turn, lost, timer } = &mut *entering;
                     if let Poll::Ready(permit) = turn.as_mut().poll(cx) {
                         let now = clock::now();
-                        if let Some(hold) = permit.and_then(|it| door.enter(it, now)) {
+                        if let Some(hold) =
+                            permit.and_then(|it| door.enter(it, self.options.mode, now))
+                        {
                             self.watched.saw(now);
                             return Poll::Ready(Ok(LockGuard::new(hold)));
                         }

@@ -11,7 +11,7 @@ use crate::error::DowngradeError;
 use crate::proto::{Effects, Event, NotDowngraded};
 
 /// Resolves when a hold shares its key; made by
-/// [`LockGuard::downgrade`](crate::LockGuard::downgrade).
+/// [`LockGuard::downgrade`](crate::LockGuard::downgrade). Stays pending once the guard was released.
 ///
 /// # Cancel safety
 ///

@@ -129,6 +129,11 @@ impl Driver {
         }
     }
 
+    fn leaves(&self) -> bool {
+        let mut others = self.others.iter().flat_map(|others| &others.lanes);
+        self.first.leaving.is_some() || others.any(|lane| lane.leaving.is_some())
+    }
+
     fn is_fresh(&self) -> bool {
         let others = || self.others.iter().flat_map(|others| &others.lanes);
         self.first.is_fresh || others().any(|lane| lane.is_fresh)
@@ -153,25 +158,37 @@ impl Driver {
     fn turn(&mut self, cell: &Arc<KeyCell>, now: Instant) -> bool {
         loop {
             let (mut at, mut is_idle, mut until) = (0_usize, true, None);
+            let (leaves, mut is_freed) = (self.others.is_some() && self.leaves(), false);
             loop {
                 let others = self.others.as_deref_mut();
                 let lane = match at.checked_sub(1) {
                     None => Some(&mut self.first),
                     Some(at) => others.and_then(|others| others.lanes.get_mut(at)),
                 };
-                match lane.map_or(Turn::Idle, |lane| lane.turn(cell, at, now)) {
-                    Turn::Rests(by) => {
-                        is_idle = false;
-                        until = until.into_iter().chain(by).min();
+                if let Some(lane) = lane {
+                    let was_open = at > 0 && lane.is_open();
+                    match lane.turn(cell, at, now, leaves) {
+                        Turn::Rests(by) => {
+                            is_idle = false;
+                            until = until.into_iter().chain(by).min();
+                        }
+                        Turn::Idle => {}
+                        Turn::TakenOn => return true,
                     }
-                    Turn::Idle => {}
-                    Turn::TakenOn => return true,
+                    is_freed |= was_open && !lane.is_open();
                 }
                 at += 1;
+                if at <= self.others.as_ref().map_or(0, |others| others.lanes.len()) {
+                    continue;
+                }
                 let is_permit = at == 1 && self.first.is_permit;
                 if (self.others.is_none() && !is_permit) || at >= self.lanes_to_drive(cell) {
                     break;
                 }
+            }
+            if is_freed {
+                // An earlier lane may have waited for this one to have no claim any more.
+                continue;
             }
             if !is_idle {
                 cell.rests(now, until);
@@ -199,9 +216,13 @@ impl Driver {
 }
 
 impl Lane {
+    fn is_open(&self) -> bool {
+        !matches!(self.open, Open::None)
+    }
+
     /// It has no claim, and none that leaves.
     fn is_over(&self) -> bool {
-        matches!(self.open, Open::None) && self.leaving.is_none()
+        !self.is_open() && self.leaving.is_none()
     }
 
     /// Hears of an answer, or a push; whether there was one.
@@ -248,11 +269,13 @@ impl Lane {
     }
 
     /// Does what is to be done now in this lane, which is number `at`.
-    fn turn(&mut self, cell: &Arc<KeyCell>, at: usize, now: Instant) -> Turn {
+    /// `leaves` is whether the claim of any lane leaves: a new one is not to find its place taken.
+    fn turn(&mut self, cell: &Arc<KeyCell>, at: usize, now: Instant, leaves: bool) -> Turn {
         loop {
             let mut fx = Effects::none();
             let asking = matches!(self.open, Open::Attempt(_) | Open::Renew(_));
-            let step = cell.cohort().step(at, now, asking, self.leaving.is_some(), &mut fx);
+            let leaving = self.leaving.is_some() || (leaves && !self.is_open());
+            let step = cell.cohort().step(at, now, asking, leaving, &mut fx);
             // Most steps leave nothing to do, and effects are large.
             if fx.is_none() {
                 mem::forget(fx);

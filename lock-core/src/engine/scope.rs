@@ -153,10 +153,14 @@ impl LockScope {
                 return Reentry::Refused(Box::new(error));
             }
             match door.turn.clone().try_acquire_owned() {
-                Ok(permit) => match door.enter(permit, now) {
+                Ok(permit) => match door.enter(permit, asked.mode, now) {
                     Some(hold) => return Reentry::Entered(hold),
                     None if door.turn.is_closed() => {}
-                    None => return Reentry::Stranger,
+                    // It may have been downgraded just now.
+                    None => {
+                        let refused = door.refusal(asked).map(|error| Box::new(error));
+                        return refused.map_or(Reentry::Stranger, Reentry::Refused);
+                    }
                 },
                 Err(TryAcquireError::NoPermits) => return Reentry::Busy(door),
                 // Its guard went just now: perhaps one further out is still there.
@@ -229,16 +233,21 @@ impl Door {
         Lost::new(self.view.clone())
     }
 
-    /// A further guard of the hold, if that is still good and the guard behind this door is still
-    /// there; `permit` is of its turn.
-    pub(super) fn enter(&self, permit: OwnedSemaphorePermit, now: Instant) -> Option<Hold> {
+    /// A further guard of the hold, if that is still good for this mode and the guard behind this
+    /// door is still there; `permit` is of its turn.
+    pub(super) fn enter(
+        &self,
+        permit: OwnedSemaphorePermit,
+        asked: Mode,
+        now: Instant,
+    ) -> Option<Hold> {
         let outer = match &self.inside {
             Some(inside) => Some(inside.upgrade()?),
             None => None,
         };
         let HoldView { cell, token } = &self.view;
         let inside = Arc::new(Inside { _turn: permit, _outer: outer });
-        let entered = cell.cohort().reenter(*token, now);
+        let entered = cell.cohort().reenter(*token, asked, now);
         entered.then(|| Hold::reentered(cell.clone(), *token, self.span.clone(), inside))
     }
 }

@@ -87,13 +87,15 @@ pub(crate) fn refused(by: RefusedBy) {
 }
 
 pub(crate) fn changed(changes: &Changes) {
-    let Changes { granted, handed_on, .. } = changes;
-    if *granted == 0 && handed_on.is_none() && changes.ended().next().is_none() {
+    let Changes { granted, handed_on_here, handed_on_there, .. } = changes;
+    if *granted == 0 && changes.ended().next().is_none() {
         return;
     }
     with_recorder(|to| {
-        if let Some(kind) = handed_on {
-            add(to, &HANDED_ON[*kind as usize]);
+        let [here, there] = &HANDED_ON;
+        (0..*handed_on_here).for_each(|_| add(to, here));
+        if *handed_on_there {
+            add(to, there);
         }
         for ended in changes.ended() {
             time(to, &HOLD, ended.held_for);

@@ -358,6 +358,101 @@ async fn a_downgrade_that_is_not_answered_is_asked_for_again() -> Test {
     Ok(())
 }
 
+/// The store may let readers in at any time: a writer of this process takes the key anew.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_may_be_shared_by_now_is_handed_on_to_no_writer() -> Test {
+    for limit in [None, Some(secs(5))] {
+        let stage = Stage::new();
+        let locks = stage.locks.lock("k").lease(LEASE);
+        let guard = match limit {
+            Some(limit) => locks.hold_limit(limit).await?,
+            None => locks.await?,
+        };
+        // Its renewal brings the tokens for a hand-off.
+        sleep(ms(4_900)).await;
+        let writer = stage.locks.lock("k").lease(LEASE).wait(secs(60));
+        let writer = tokio::spawn(writer.acquire());
+        settle().await;
+        stage.script.next(Verb::Downgrade, Act::Slow(ms(300)));
+        drop(cut(crate::cancel::Cut::Turns(1), guard.downgrade()).await);
+        let reader = stage.rival.lock("k").shared().wait(ms(50)).await;
+        match limit {
+            Some(_) => sleep(ms(110)).await,
+            None => drop(guard),
+        }
+        settle().await;
+        let is_granted = writer.is_finished();
+        assert!(!(reader.is_ok() && is_granted), "a writer beside a reader");
+        drop(reader);
+        let writer = timeout(secs(1), writer).await???;
+        assert!(stage.rival.lock("k").shared().try_acquire().await?.is_none());
+        drop(writer);
+        stage.is_clean(secs(9)).await;
+    }
+    Ok(())
+}
+
+/// It has waited for its turn, and found another hold than it had asked for.
+#[tokio::test(start_paused = true)]
+async fn who_waits_to_re_enter_a_writer_is_refused_by_the_reader_it_became() -> Test {
+    let stage = Stage::new();
+    let guard = stage.locks.lock("k").await?;
+    let first = guard.scope(stage.locks.lock("k").acquire()).await?;
+    let second = tokio::spawn(guard.scope(stage.locks.lock("k").acquire()));
+    settle().await;
+    drop(first);
+    // Before the second one comes to run.
+    drop(cut(crate::cancel::Cut::Turns(0), guard.downgrade()).await);
+    let refused = second.await?;
+    let is_upgrade = matches!(refused, Err(AcquireError::Rejected(Rejection::Upgrade { .. })));
+    assert!(is_upgrade, "{refused:?}");
+    drop(guard);
+    stage.is_clean(secs(1)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_behind_a_writer_that_gives_up_is_let_in_at_once() -> Test {
+    let stage = Stage::new();
+    let guard = stage.locks.lock("k").shared().await?;
+    let writer = tokio::spawn(stage.locks.lock("k").wait(secs(60)).acquire());
+    settle().await;
+    let reader = tokio::spawn(stage.locks.lock("k").shared().wait(secs(60)).acquire());
+    settle().await;
+    assert!(!reader.is_finished());
+    writer.abort();
+    timeout(ms(1), reader).await???.release().await?;
+    drop(guard);
+    stage.is_clean(secs(1)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_store_is_no_time_out_where_a_permit_is_held_here() -> Test {
+    let stage = Stage::new();
+    let guard = stage.locks.lock("api").permits(5).await?;
+    sleep(ms(1)).await;
+    stage.script.always(Verb::Attempt, Act::Never);
+    let tried = stage.locks.lock("api").permits(5).try_acquire().await;
+    assert!(matches!(tried, Err(AcquireError::Unavailable(_))), "{tried:?}");
+    stage.script.heal();
+    drop(guard);
+    stage.is_clean(secs(3)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_beside_a_permit_of_a_later_lane_is_answered_at_once() -> Test {
+    let stage = Stage::new();
+    let first = stage.locks.lock("k").permits(2).await?;
+    let second = stage.locks.lock("k").permits(2).await?;
+    first.release().await?;
+    assert!(timeout(ms(1), stage.locks.lock("k").try_acquire()).await??.is_none());
+    drop(second);
+    stage.is_clean(secs(1)).await;
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_over_a_silent_store_ends_with_the_hold() -> Test {
     let stage = Stage::new();

@@ -9,8 +9,10 @@ use crate::proto::LossReason;
 pub(crate) struct Changes {
     /// So many holds began.
     pub(crate) granted: u32,
-    /// How it got here, if another claim or guard handed it on.
-    pub(crate) handed_on: Option<HandOff>,
+    /// So many of them by a hand-off of another guard of this process, without the store.
+    pub(crate) handed_on_here: u32,
+    /// One of them by a hand-off of another claim, by the store.
+    pub(crate) handed_on_there: bool,
     /// A hold that ended.
     ended: Option<Ended>,
     /// On the heap, as most calls end one at most.
@@ -25,15 +27,6 @@ struct Others {
     ended: Vec<Ended>,
 }
 
-/// Between whom a lock was handed on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HandOff {
-    /// Guards of this process, without the store.
-    Local,
-    /// Claims, by the store.
-    Remote,
-}
-
 /// The end of a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ended {
@@ -45,12 +38,14 @@ pub(crate) struct Ended {
 
 impl Changes {
     pub(crate) const fn none() -> Self {
-        Self { granted: 0, handed_on: None, ended: None, others: None, goes_on: false }
+        let (granted, handed_on_here, handed_on_there, goes_on) = (0, 0, false, false);
+        let (ended, others) = (None, None);
+        Self { granted, handed_on_here, handed_on_there, ended, others, goes_on }
     }
 
     #[inline]
     pub(crate) fn is_some(&self) -> bool {
-        self.granted > 0 || self.handed_on.is_some() || self.ended.is_some() || self.goes_on
+        self.granted > 0 || self.handed_on_there || self.ended.is_some() || self.goes_on
     }
 
     /// One more hold ended, if it did.

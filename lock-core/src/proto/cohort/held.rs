@@ -39,6 +39,14 @@ impl<R> Held<R> {
         None
     }
 
+    /// Until when the hold of one who has it is good, if it is.
+    #[inline]
+    pub(super) fn good_until(&self, holder: &Holder, now: Instant) -> Option<Instant> {
+        let end = self.clock.valid_until();
+        let end = holder.until.map_or(end, |at| at.min(end));
+        (!self.over && now < end).then_some(end)
+    }
+
     /// Whether one more may hold it: any number of readers, one writer.
     pub(super) fn has_room(&self) -> bool {
         self.mode == Mode::Shared || self.holder.is_none()
@@ -97,10 +105,12 @@ impl<R> Held<R> {
     }
 
     /// Whether the claim has what a waiter asks for: its mode, a lease as long, and a grant that as
-    /// many replicas acknowledged. All are fixed when it is opened.
+    /// many replicas acknowledged. All are fixed when it is opened, but for the mode of one that is
+    /// to be shared: until the store has said so, it may be either.
     pub(super) fn suits(&self, ask: &Ask) -> bool {
         let Terms { lease, mode, replicas, .. } = ask.terms;
         self.mode == mode
+            && self.downgrade == Downgrade::No
             && self.lease >= lease
             && replicas.is_none_or(|it| it.is_met_by(self.replicas()))
     }
@@ -192,7 +202,7 @@ impl<W, R> Cohort<W, R> {
             self.more().readers.push(reader);
         }
         // Another claim may have asked for it.
-        fx.poke |= asking > line;
+        fx.poke |= asking > 0;
         self.acquired += 1;
         fx.changes.granted += 1;
         self.refuse_those_in_vain(now, fx);
@@ -225,7 +235,7 @@ impl<W, R> Cohort<W, R> {
             return false;
         }
         self.count().handoffs_local += 1;
-        fx.changes.handed_on = Some(HandOff::Local);
+        fx.changes.handed_on_here += 1;
         if let Some(held) = self.held_in_mut(lane)
             && held.wanted.is_some()
         {
@@ -234,9 +244,11 @@ impl<W, R> Cohort<W, R> {
         true
     }
 
-    /// One guard more for the hold under `token`, if that is still good.
-    pub(crate) fn reenter(&mut self, token: u64, now: Instant) -> bool {
-        let good = self.held_until(token, now).is_some();
+    /// One guard more for the hold under `token`, if that is still good for one who asks for this
+    /// mode.
+    pub(crate) fn reenter(&mut self, token: u64, asked: Mode, now: Instant) -> bool {
+        let good = self.held_until(token, now).is_some()
+            && self.mode_of(token).is_some_and(|mode| mode.covers(asked));
         if good && let Some(holder) = self.holder_mut(token) {
             holder.guards += 1;
         }
@@ -295,7 +307,7 @@ impl<W, R> Cohort<W, R> {
         if self.held_in(lane).is_some_and(|held| held.holder.is_some()) {
             // Other readers hold it still, and who waits for it waits for them.
             fx.changes.end(ended);
-            self.forget_watchers(token);
+            self.forget_watchers(&[token]);
             return Some(ReleaseAnswer::Released);
         }
         if let (Some(admission), Some(Ended { held_for, .. })) = (&mut self.admission, ended) {
@@ -305,7 +317,7 @@ impl<W, R> Cohort<W, R> {
         if let Some(Held { linger: Some(linger), .. }) = self.held_in_mut(lane) {
             linger.until = Some(now + linger.time);
         }
-        self.forget_watchers(token);
+        self.forget_watchers(&[token]);
         if self.pass(lane, now, fx) {
             // The claim had a holder, so no earlier release waits for its withdrawal.
             return Some(ReleaseAnswer::Released);
@@ -359,7 +371,7 @@ impl<W, R> Cohort<W, R> {
         let clock = LeaseClock::start(sent, grant.valid_for);
         if grant.handed_on {
             self.count().handoffs_remote += 1;
-            fx.changes.handed_on = Some(HandOff::Remote);
+            fx.changes.handed_on_there = true;
         }
         let held = Held {
             lease: terms.lease,
@@ -386,10 +398,10 @@ impl<W, R> Cohort<W, R> {
         self.put(lane, Place::Held(held));
         if clock.is_valid(now) && self.grant_head(lane, now, fx) {
             self.pass(lane, now, fx);
-            if self.is_full_for(terms.mode) {
-                let busy = Verdict::TimedOut(self.blocked_by());
-                self.fail_tries(&busy, fx);
-            }
+            let busy = Verdict::TimedOut(self.blocked_by());
+            let (mode, is_full) = (terms.mode, self.is_full_for(terms.mode));
+            let is_over = |ask: &Ask| !ask.terms.queues && (is_full || ask.terms.mode != mode);
+            self.fail_if(is_over, &busy, fx);
         }
     }
 
@@ -398,7 +410,7 @@ impl<W, R> Cohort<W, R> {
         if let Some(held) = self.held_in_mut(lane) {
             held.clock.renewal_begins(now);
             held.renewing = true;
-            if held.downgrade == Downgrade::Due {
+            if held.downgrade == Downgrade::Due && !held.has_failed {
                 held.downgrade = Downgrade::Asked;
             }
         }

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The most claims of one mode that a process has on a key.
-fn lanes_max(mode: Mode) -> usize {
+pub(super) fn lanes_max(mode: Mode) -> usize {
     match mode {
         Mode::Exclusive | Mode::Shared => 1,
         Mode::Permit { of } => of as usize,
@@ -157,7 +157,20 @@ impl<W, R> Cohort<W, R> {
         if self.first_of(token).is_some() {
             return Some(0);
         }
-        (0..self.opened()).find(|lane| self.holders_in(*lane).any(|it| it.token == token))
+        if self.reader_at(token).is_some() {
+            return Some(0);
+        }
+        (1..self.opened()).find(|lane| {
+            let holder = self.held_in(*lane).and_then(|held| held.holder.as_ref());
+            holder.is_some_and(|holder| holder.token == token)
+        })
+    }
+
+    /// Where a further reader stands. They are in the order of their tokens, as each is let in under
+    /// a greater one.
+    fn reader_at(&self, token: u64) -> Option<usize> {
+        let readers = &self.more.as_ref()?.readers;
+        readers.binary_search_by_key(&token, |reader| reader.token).ok()
     }
 
     /// The claim and the guard of the hold under `token`.
@@ -165,24 +178,19 @@ impl<W, R> Cohort<W, R> {
         if let Some(hold) = self.first_of(token) {
             return Some(hold);
         }
-        let lane = self.lane_of(token)?;
-        let holder = self.holders_in(lane).find(|holder| holder.token == token)?;
-        Some((self.held_in(lane)?, holder))
+        if let Some(at) = self.reader_at(token) {
+            return Some((self.held_in(0)?, self.more.as_ref()?.readers.get(at)?));
+        }
+        let held = self.held_in(self.lane_of(token)?)?;
+        Some((held, held.holder.as_ref()?))
     }
 
     pub(super) fn holder_mut(&mut self, token: u64) -> Option<&mut Holder> {
-        let (first, more) = match &mut self.place {
-            Place::Held(held) => (held.holder.as_mut(), &mut self.more),
-            _ => (None, &mut self.more),
-        };
-        let others = more.iter_mut().flat_map(|more| {
-            let lanes = more.lanes.iter_mut().filter_map(|place| match place {
-                Place::Held(held) => held.holder.as_mut(),
-                _ => None,
-            });
-            more.readers.iter_mut().chain(lanes)
-        });
-        first.into_iter().chain(others).find(|holder| holder.token == token)
+        if let Some(at) = self.reader_at(token) {
+            return self.more.as_mut()?.readers.get_mut(at);
+        }
+        let lane = self.lane_of(token)?;
+        self.held_in_mut(lane)?.holder.as_mut()
     }
 
     /// Takes one of those who hold it by the claim of this lane out.
@@ -192,12 +200,11 @@ impl<W, R> Cohort<W, R> {
             return self.held_in_mut(lane)?.holder.take_if(mine);
         }
         let Place::Held(held) = &mut self.place else { return None };
-        let readers = self.more.as_mut().map(|more| &mut more.readers);
         if held.holder.as_mut().is_some_and(mine) {
-            return std::mem::replace(&mut held.holder, readers.and_then(Vec::pop));
+            let another = self.more.as_mut().and_then(|more| more.readers.pop());
+            return std::mem::replace(&mut held.holder, another);
         }
-        let readers = readers?;
-        let at = readers.iter().position(|holder| holder.token == token)?;
-        Some(readers.swap_remove(at))
+        let at = self.reader_at(token)?;
+        Some(self.more.as_mut()?.readers.remove(at))
     }
 }

@@ -44,7 +44,7 @@ use crate::proto::{BlockedBy, LossReason};
 use crate::token::TokenBlock;
 use crate::view::Quantiles;
 pub(crate) use changes::Changes;
-use changes::{Ended, HandOff};
+use changes::Ended;
 pub(crate) use held::NotDowngraded;
 pub(crate) use told::Event;
 
@@ -340,7 +340,7 @@ struct More<W, R> {
     failures: u32,
     /// Pause before it is asked again.
     ask_not_before: Option<Instant>,
-    /// Readers who hold the key beside [`Held::holder`].
+    /// Readers who hold the key beside [`Held::holder`], in the order of their tokens.
     readers: Vec<Holder>,
     /// Holds that ended before their release, until their guards are gone.
     lost: Vec<LostHold>,
@@ -471,19 +471,22 @@ impl<W, R> Cohort<W, R> {
     /// The guards that hold the lock here: their tokens and modes, since when, and until when that
     /// is good.
     pub(crate) fn holds(&self, now: Instant) -> Vec<(u64, Mode, Instant, Instant)> {
-        let good = |holder: &Holder| {
-            let (held, _) = self.hold_of(holder.token)?;
-            Some((holder.token, held.mode, holder.since, self.held_until(holder.token, now)?))
-        };
-        self.holders().filter_map(good).collect()
+        let lanes = 0..self.opened();
+        let holds = lanes.filter_map(|lane| Some((lane, self.held_in(lane)?)));
+        let all = holds.flat_map(|(lane, held)| {
+            let good = move |holder: &Holder| {
+                let until = held.good_until(holder, now)?;
+                Some((holder.token, held.mode, holder.since, until))
+            };
+            self.holders_in(lane).filter_map(good)
+        });
+        all.collect()
     }
 
     /// Until when the hold under `token` is good, if it is.
     pub(crate) fn held_until(&self, token: u64, now: Instant) -> Option<Instant> {
         let (held, holder) = self.hold_of(token)?;
-        let end =
-            holder.until.map_or(held.clock.valid_until(), |at| at.min(held.clock.valid_until()));
-        (!held.over && now < end).then_some(end)
+        held.good_until(holder, now)
     }
 
     /// How the hold under `token` may be used until its end: a writer that is to become a reader

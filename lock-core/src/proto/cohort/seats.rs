@@ -1,5 +1,6 @@
 //! Arriving, waiting, giving up.
 
+use super::lanes::lanes_max;
 use super::*;
 use crate::backend::FaultKind;
 
@@ -52,7 +53,9 @@ impl<W, R> Cohort<W, R> {
             // So that the release need not wait for one.
             held.ask_for_tokens(self.line.len(), &ask, fx);
         }
-        fx.poke |= may_open || self.has_room(0);
+        // A claim that was to leave, as nobody was in line, may stay.
+        let is_back = matches!(self.place, Place::Asking(_)) && self.line.len() == 1;
+        fx.poke |= may_open || is_back || self.has_room(0) || self.opened() > 1;
         if !std::mem::replace(&mut self.has_driver, true) {
             fx.spawn = true;
         }
@@ -68,15 +71,15 @@ impl<W, R> Cohort<W, R> {
         if ask.terms.queues {
             return None;
         }
-        let is_free = || !self.is_full_for(ask.terms.mode);
-        let is_blocked = match &self.place {
-            Place::Held(Held { holder: Some(_), mode, .. }) => {
-                *mode != ask.terms.mode || !is_free()
-            }
+        let mode = ask.terms.mode;
+        let is_busy = |place: &&Place<R>| match place {
+            Place::Held(held) => held.holder.is_some(),
             // Only what the store has said counts: those ahead may have left before it answered.
             Place::Asking(asking) => asking.terms.queues && asking.answered,
-            _ => false,
+            Place::Vacant => false,
         };
+        let is_blocked = self.places().filter(is_busy).count() >= lanes_max(mode)
+            || self.held().any(|held| held.holder.is_some() && held.mode != mode);
         let head = || self.line.head().and_then(|id| self.line.get(id));
         let is_behind = || head().is_some_and(|seat| seat.ask.terms.queues);
         (is_blocked || is_behind()).then(|| Verdict::TimedOut(self.blocked_by()))
@@ -125,7 +128,7 @@ impl<W, R> Cohort<W, R> {
         self.acquired += 1;
         self.count().handoffs_local += 1;
         fx.changes.granted += 1;
-        fx.changes.handed_on = Some(HandOff::Local);
+        fx.changes.handed_on_here += 1;
         Some(token)
     }
 
@@ -169,13 +172,13 @@ impl<W, R> Cohort<W, R> {
     /// A waiter goes away without reading what became of it. A grant that it did not take is
     /// passed on.
     pub(crate) fn cancel(&mut self, seat: SeatId, now: Instant, fx: &mut Effects<W, R>) {
+        let was_head = self.line.head() == Some(seat);
         let Some(gone) = self.line.remove(seat) else { return };
         if let SeatState::Over(Verdict::Granted(token)) = gone.state {
             // Nobody asks what became of it.
             self.release(token, || None, now, fx);
         }
-        // The last one out gives the claim's place in the store's line back; of permits, each does.
-        fx.poke |= self.line.is_empty() || self.opened() > 1;
+        fx.poke |= was_head || self.is_to_look();
     }
 
     /// Ends the tries whose time is over.
@@ -188,21 +191,23 @@ impl<W, R> Cohort<W, R> {
         while let Some(id) = at {
             at = self.line.after(id);
             let Some(seat) = self.line.get(id) else { continue };
-            let (deadline, entered) = (seat.ask.deadline, seat.entered);
+            let (deadline, entered, mode) = (seat.ask.deadline, seat.entered, seat.ask.terms.mode);
             if deadline > now {
                 self.earliest = Some(self.earliest.map_or(deadline, |other| other.min(deadline)));
             } else {
-                let verdict = self.expiry(entered);
+                let verdict = self.expiry(entered, mode);
                 self.count().timeouts += u64::from(matches!(verdict, Verdict::TimedOut(_)));
                 self.fail(id, verdict, fx);
             }
         }
     }
 
-    /// What to tell a waiter that came at `entered` and whose time is over. Where the store has not
-    /// answered since, it counts as out of reach: no rival is known of.
-    fn expiry(&self, entered: Instant) -> Verdict {
-        if self.holder().is_some() {
+    /// What to tell a waiter that came at `entered` and whose time is over. Where nobody here is in
+    /// its way and the store has not answered since, that counts as out of reach: no rival is known
+    /// of.
+    fn expiry(&self, entered: Instant, mode: Mode) -> Verdict {
+        let is_in_the_way = |held: &Held<R>| held.mode != mode || self.is_full_for(mode);
+        if self.held().any(|held| held.holder.is_some() && is_in_the_way(held)) {
             return Verdict::TimedOut(self.blocked_by());
         }
         match self.trouble() {
@@ -221,12 +226,21 @@ impl<W, R> Cohort<W, R> {
             || self.answered_at.is_some_and(|at| at >= since)
     }
 
+    /// Whether the driver is to look when one has left the line. The last one out gives the claim's
+    /// place in the store's line back; of permits, each does. What the head could not have, the
+    /// next may, and one that stood behind another mode may have a claim of its own.
+    fn is_to_look(&self) -> bool {
+        self.line.is_empty() || self.opened() > 1 || self.wanted_claim().is_some()
+    }
+
     /// Ends one try by its own clock: its driver may be on a runtime that stands still.
     pub(crate) fn expire(&mut self, seat: SeatId, fx: &mut Effects<W, R>) {
-        let Some(entered) = self.line.get(seat).map(|seat| seat.entered) else { return };
-        let verdict = self.expiry(entered);
+        let Some(Seat { entered, ask, .. }) = self.line.get(seat) else { return };
+        let verdict = self.expiry(*entered, ask.terms.mode);
+        let was_head = self.line.head() == Some(seat);
         self.count().timeouts += u64::from(matches!(verdict, Verdict::TimedOut(_)));
         self.fail(seat, verdict, fx);
+        fx.poke |= was_head || self.is_to_look();
     }
 
     pub(super) fn blocked_by(&self) -> BlockedBy {
@@ -236,15 +250,25 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    /// Ends the tries that must not stand in line.
-    pub(super) fn fail_tries(&mut self, verdict: &Verdict, fx: &mut Effects<W, R>) {
+    /// Ends the tries of those who ask for what `is_over`.
+    pub(super) fn fail_if(
+        &mut self,
+        is_over: impl Fn(&Ask) -> bool,
+        verdict: &Verdict,
+        fx: &mut Effects<W, R>,
+    ) {
         let mut at = self.line.head();
         while let Some(id) = at {
             at = self.line.after(id);
-            if self.line.get(id).is_some_and(|seat| !seat.ask.terms.queues) {
+            if self.line.get(id).is_some_and(|seat| is_over(&seat.ask)) {
                 self.fail(id, verdict.clone(), fx);
             }
         }
+    }
+
+    /// Ends the tries that must not stand in line.
+    pub(super) fn fail_tries(&mut self, verdict: &Verdict, fx: &mut Effects<W, R>) {
+        self.fail_if(|ask| !ask.terms.queues, verdict, fx);
     }
 
     /// Ends the tries that want what too few replicas did when the store was `asked` for it. Others
@@ -258,26 +282,12 @@ impl<W, R> Cohort<W, R> {
         let acknowledged = fault.found_of_replicas().map_or(0, |found| found.acknowledged);
         let before = self.line.len();
         let verdict = Verdict::Unavailable(fault.clone());
-        let mut at = self.line.head();
-        while let Some(id) = at {
-            at = self.line.after(id);
-            let wanted = self.line.get(id).and_then(|seat| seat.ask.terms.replicas);
-            if wanted.is_some_and(|it| it.count > acknowledged && it.timeout <= asked.timeout) {
-                self.fail(id, verdict.clone(), fx);
-            }
-        }
+        let is_over = |ask: &Ask| {
+            let wanted = ask.terms.replicas;
+            wanted.is_some_and(|it| it.count > acknowledged && it.timeout <= asked.timeout)
+        };
+        self.fail_if(is_over, &verdict, fx);
         self.line.len() < before
-    }
-
-    /// Ends the tries in this mode.
-    pub(super) fn fail_those_in(&mut self, mode: Mode, verdict: &Verdict, fx: &mut Effects<W, R>) {
-        let mut at = self.line.head();
-        while let Some(id) = at {
-            at = self.line.after(id);
-            if self.line.get(id).is_some_and(|seat| seat.ask.terms.mode == mode) {
-                self.fail(id, verdict.clone(), fx);
-            }
-        }
     }
 
     /// Ends every try.

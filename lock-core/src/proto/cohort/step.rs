@@ -15,8 +15,11 @@ impl<W, R> Cohort<W, R> {
         leaving: bool,
         fx: &mut Effects<W, R>,
     ) -> Step<R> {
-        self.expire_seats(now, fx);
-        self.expire_hold(now, fx);
+        if lane == 0 {
+            // The first of a turn.
+            self.expire_seats(now, fx);
+            self.expire_hold(now, fx);
+        }
         match self.place(lane) {
             None | Some(Place::Vacant) => self.step_vacant(lane, now, leaving),
             Some(Place::Asking(_)) => self.step_asking(lane, now, asking, leaving),
@@ -89,12 +92,13 @@ impl<W, R> Cohort<W, R> {
         self.wait_until(Some(ask_at))
     }
 
-    /// Whether the claim that asks in this lane asks for somebody in line: each for one, in this
-    /// mode.
+    /// Whether the claim that asks in this lane asks for somebody in line: the first claim for the
+    /// first, and so on, as long as they are of its mode.
     fn is_for_somebody(&self, lane: usize, mode: Mode) -> bool {
-        let head = self.line.head().and_then(|id| self.line.get(id));
-        head.is_some_and(|head| head.ask.terms.mode == mode)
-            && (lane == 0 || self.asking_before(lane) < self.line.len())
+        let before = if lane == 0 { 0 } else { self.asking_before(lane) };
+        let mut seats = std::iter::successors(self.line.head(), |id| self.line.after(*id));
+        let seat = seats.nth(before).and_then(|id| self.line.get(id));
+        seat.is_some_and(|seat| seat.ask.terms.mode == mode)
     }
 
     // ## Held => (Held | Vacant)
@@ -126,8 +130,9 @@ impl<W, R> Cohort<W, R> {
         let is_due = now >= held.clock.renew_at();
         if !asking && (is_due || (held.renew_now && !held.has_failed)) {
             held.refilling = refill;
-            let is_kept = held.downgrade == Downgrade::No;
-            return if is_kept { Step::Renew } else { Step::Downgrade };
+            // After one that failed the lease comes first: a store may renew what it cannot share.
+            let is_due = held.downgrade == Downgrade::Due && !held.has_failed;
+            return if is_due { Step::Downgrade } else { Step::Renew };
         }
         let mut wake_at =
             wake_at.map_or(held.clock.valid_until(), |at| at.min(held.clock.valid_until()));
@@ -186,7 +191,7 @@ impl<W, R> Cohort<W, R> {
                 asking.given_back = true;
                 let mode = asking.terms.mode;
                 self.answered(None, now);
-                self.fail_those_in(mode, &Verdict::OtherLimit(in_use), fx);
+                self.fail_if(|ask| ask.terms.mode == mode, &Verdict::OtherLimit(in_use), fx);
             }
             Err(fault) if is_unreplicated(&fault, asking) => {
                 asking.given_back = true;

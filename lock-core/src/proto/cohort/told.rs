@@ -1,5 +1,7 @@
 //! What a holder is told: that its hold is over, or that somebody asked for the key.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 /// What a watcher wants to know of a hold.
@@ -38,11 +40,15 @@ impl<W, R> Cohort<W, R> {
         now: Instant,
         fx: &mut Effects<W, R>,
     ) {
+        let mut lost = Vec::new();
         while let Some(holder) = self.held_in(lane).and_then(|held| held.holder.as_ref()) {
-            self.lose_one(lane, holder.token, reason, now, fx);
+            lost.extend(self.lose_one(lane, holder.token, reason, now, fx));
         }
+        self.tell(&lost, Event::Lost, fx);
+        self.forget_watchers(&lost);
     }
 
+    /// The watchers are the caller's to tell.
     fn lose_one(
         &mut self,
         lane: usize,
@@ -50,15 +56,14 @@ impl<W, R> Cohort<W, R> {
         reason: LossReason,
         now: Instant,
         fx: &mut Effects<W, R>,
-    ) {
+    ) -> Option<u64> {
         let slot = self.slot_of(token);
-        let Some(holder) = self.take_holder(lane, token) else { return };
+        let holder = self.take_holder(lane, token)?;
         fx.changes.end(Some(holder.ended(now, Some(reason))));
         self.count().lost += 1;
         let guards = holder.guards;
         self.more().lost.push(LostHold { token, slot, reason, guards });
-        self.wake_watchers(token, Event::Lost, fx);
-        self.forget_watchers(token);
+        Some(token)
     }
 
     /// Ends holds whose lease or hold limit is over. A hold limit hands the lock on.
@@ -93,6 +98,8 @@ impl<W, R> Cohort<W, R> {
     fn expire_limits(&mut self, lane: usize, now: Instant, fx: &mut Effects<W, R>) {
         while let Some(token) = self.over_its_limit(lane, now) {
             self.lose_one(lane, token, LossReason::HoldLimit, now, fx);
+            self.tell(&[token], Event::Lost, fx);
+            self.forget_watchers(&[token]);
             self.pass(lane, now, fx);
             fx.poke = true;
         }
@@ -131,7 +138,7 @@ impl<W, R> Cohort<W, R> {
     pub(super) fn tell_holders(&mut self, lane: usize, event: Event, fx: &mut Effects<W, R>) {
         if self.has_watchers() {
             let tokens: Vec<_> = self.holders_in(lane).map(|holder| holder.token).collect();
-            tokens.into_iter().for_each(|token| self.wake_watchers(token, event, fx));
+            self.tell(&tokens, event, fx);
         }
     }
 
@@ -178,20 +185,27 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    fn wake_watchers(&mut self, token: u64, event: Event, fx: &mut Effects<W, R>) {
+    /// Wakes those who watch for this event of these holds. All at once: there may be many.
+    fn tell(&mut self, tokens: &[u64], event: Event, fx: &mut Effects<W, R>) {
+        if !self.has_watchers() {
+            return;
+        }
+        let tokens: BTreeSet<_> = tokens.iter().collect();
         let Some(more) = &mut self.more else { return };
+        let is_told =
+            |watcher: &Watcher<W>| watcher.event == event && tokens.contains(&watcher.token);
         let watchers = std::mem::take(&mut more.watchers);
-        let (told, others): (BTreeMap<_, _>, _) = watchers
-            .into_iter()
-            .partition(|(_, watcher)| watcher.token == token && watcher.event == event);
+        let (told, others): (BTreeMap<_, _>, _) =
+            watchers.into_iter().partition(|(_, watcher)| is_told(watcher));
         more.watchers = others;
         fx.wake_more.extend(told.into_values().map(|watcher| watcher.waker));
     }
 
-    /// Forgets the watchers of a hold that is over.
-    pub(super) fn forget_watchers(&mut self, token: u64) {
+    /// Forgets the watchers of holds that are over.
+    pub(super) fn forget_watchers(&mut self, tokens: &[u64]) {
         if let Some(more) = self.more.as_mut().filter(|more| !more.watchers.is_empty()) {
-            more.watchers.retain(|_, watcher| watcher.token != token);
+            let tokens: BTreeSet<_> = tokens.iter().collect();
+            more.watchers.retain(|_, watcher| !tokens.contains(&watcher.token));
         }
     }
 

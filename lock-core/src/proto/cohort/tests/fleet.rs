@@ -35,6 +35,7 @@ struct Process {
     is_driven: bool,
     is_poked: bool,
     wait: Option<Instant>,
+    driven_at: Option<Instant>,
     waiting: Vec<(u32, SeatId, Mode)>,
     told: Vec<(SeatId, Mode)>,
     guards: Vec<(u64, Mode)>,
@@ -67,6 +68,7 @@ impl Fleet {
             is_driven: false,
             is_poked: false,
             wait: None,
+            driven_at: None,
             waiting: Vec::new(),
             told: Vec::new(),
             guards: Vec::new(),
@@ -160,11 +162,16 @@ impl Fleet {
         while std::mem::take(&mut self.processes[at].is_poked) && self.processes[at].is_driven {
             let (mut lane, mut is_idle) = (0, true);
             self.processes[at].wait = None;
+            self.processes[at].driven_at = Some(self.now);
             while lane < self.processes[at].cohort.lanes().max(self.processes[at].lanes.len()) {
                 if self.processes[at].lanes.len() <= lane {
                     self.processes[at].lanes.push(Lane::default());
                 }
+                let was_open = lane > 0 && self.processes[at].lanes[lane].claim.is_some();
                 is_idle &= self.drive_lane(at, lane);
+                let is_open = self.processes[at].lanes[lane].claim.is_some();
+                // Those before it are looked at again.
+                self.processes[at].is_poked |= was_open && !is_open;
                 lane += 1;
             }
             if is_idle && self.processes[at].cohort.retire(true) {
@@ -189,8 +196,10 @@ impl Fleet {
         for _ in 0..100 {
             let mut fx = Effects::none();
             let Process { cohort, lanes, .. } = &mut self.processes[at];
+            let leaves = lanes.iter().any(|lane| lane.leaving.is_some());
             let open = &mut lanes[lane];
-            let (asking, leaving) = (open.asking.is_some(), open.leaving.is_some());
+            let leaving = open.leaving.is_some() || (leaves && open.claim.is_none());
+            let asking = open.asking.is_some();
             let step = cohort.step(lane, self.now, asking, leaving, &mut fx);
             match step {
                 Step::Open(terms) => {
@@ -319,13 +328,19 @@ impl Fleet {
         self.now = end;
     }
 
-    /// Who holds the key, all together, is compatible.
-    fn check(&self) {
+    /// Nobody who was not poked has anything to do. Who holds the key, all together, is compatible.
+    fn check(&mut self) {
+        for process in &mut self.processes {
+            process.rests(self.now);
+        }
         let mut held = Vec::new();
         for process in &self.processes {
             let of = |holder: &Holder| {
                 process.cohort.held_until(holder.token, self.now)?;
-                let mode = process.cohort.mode_of(holder.token)?;
+                // As its guard believes, once there is one.
+                let guard = process.guards.iter().find(|(token, _)| *token == holder.token);
+                let mode = guard.map(|(_, mode)| *mode);
+                let mode = mode.or_else(|| process.cohort.mode_of(holder.token))?;
                 Some((holder.token, mode, process.cohort.slot_of(holder.token)))
             };
             held.extend(process.cohort.holders().filter_map(of));
@@ -376,6 +391,23 @@ impl Fleet {
 }
 
 impl Process {
+    /// Nothing is left undone. What time alone changes, as the end of a slice, is for its timer.
+    fn rests(&mut self, now: Instant) {
+        if !self.is_driven || self.is_poked || self.driven_at != Some(now) {
+            return;
+        }
+        let leaves = self.lanes.iter().any(|lane| lane.leaving.is_some());
+        for (at, lane) in self.lanes.iter().enumerate() {
+            let leaving = lane.leaving.is_some() || (leaves && lane.claim.is_none());
+            let asking = lane.asking.is_some();
+            let mut fx = Effects::none();
+            let step = self.cohort.step(at, now, asking, leaving, &mut fx);
+            assert!(matches!(step, Step::Wait { .. } | Step::Stop), "left undone: {step:?}");
+            assert!(!fx.poke, "it pokes itself");
+            assert_eq!(fx.changes.granted, 0, "somebody could have had it");
+        }
+    }
+
     /// Its claims are of one mode, no more than that has, and ask for nobody who left.
     fn check(&self) {
         let terms: Vec<_> = self.lanes.iter().filter_map(|lane| Some(lane.claim?.1)).collect();

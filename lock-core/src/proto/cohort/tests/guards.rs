@@ -10,10 +10,10 @@ fn the_last_of_several_guards_gives_the_hold_up() {
     let mut world = held(100, false, 1, 64, ms(20));
     let token = world.guards[0];
     for _ in 0..2 {
-        assert!(world.cohort.reenter(token, world.now));
+        assert!(world.cohort.reenter(token, Mode::Exclusive, world.now));
         world.guards.push(token);
     }
-    assert!(!world.cohort.reenter(token + 1, world.now), "there is no such hold");
+    assert!(!world.cohort.reenter(token + 1, Mode::Exclusive, world.now), "there is no such hold");
     for _ in 0..2 {
         world.release(0);
         assert!(world.told.is_empty() && world.unanswered.is_empty());
@@ -27,11 +27,11 @@ fn the_last_of_several_guards_gives_the_hold_up() {
 fn a_lost_hold_is_known_until_its_last_guard_has_gone() {
     let mut world = held(100, false, 0, 64, ms(20));
     let token = world.guards[0];
-    assert!(world.cohort.reenter(token, world.now));
+    assert!(world.cohort.reenter(token, Mode::Exclusive, world.now));
     world.guards.push(token);
     world.now += LEASE;
     for guards in [2, 1] {
-        assert!(!world.cohort.reenter(token, world.now));
+        assert!(!world.cohort.reenter(token, Mode::Exclusive, world.now));
         let lost = world.cohort.lost(token, world.now, &mut Effects::none());
         assert_eq!(lost, Some(LossReason::Expired), "{guards} guards");
         let mut fx = Effects::none();
