@@ -158,7 +158,7 @@ impl LockScope {
                     None if door.turn.is_closed() => {}
                     // It may have been downgraded just now.
                     None => {
-                        let refused = door.refusal(asked).map(|error| Box::new(error));
+                        let refused = door.refusal(asked).map(Box::new);
                         return refused.map_or(Reentry::Stranger, Reentry::Refused);
                     }
                 },
