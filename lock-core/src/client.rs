@@ -7,6 +7,7 @@ use crate::backend::{Backend, Capabilities, ConnectError, Driver, DynBackend};
 use crate::builder::LockBuilder;
 use crate::connect;
 use crate::connect::Pools;
+use crate::election::Election;
 use crate::engine::{Background, Closed, KeySet, Shared, clock};
 use crate::error::{AlreadyInstalled, OperatorError, UnavailableError};
 use crate::key::IntoKey;
@@ -203,6 +204,12 @@ impl LockClient {
     #[cfg(feature = "macros")]
     pub(crate) fn all_of(&self, keys: KeySet) -> MultiLockBuilder {
         MultiLockBuilder::new(self.shared.clone(), keys)
+    }
+
+    /// An election among all processes that name the same `key`. A bad key is reported when the
+    /// election is used.
+    pub fn election<K: IntoKey>(&self, key: K) -> Election {
+        Election::new(self.shared.clone(), key.into_key())
     }
 
     /// Asks the store who holds a key and who waits for it.

@@ -15,7 +15,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Several keys can be taken at once, all or none: [`LockClient::all`].
+//! Several keys can be taken at once, all or none: [`LockClient::all`]. One process of many can be
+//! elected as the leader: [`LockClient::election`].
 //!
 //! Above the locks stands `idempotency` (feature of that name): a request runs once per key, and
 //! those that repeat it are given its outcome.
@@ -40,6 +41,7 @@ pub mod backend;
 mod builder;
 mod client;
 mod connect;
+mod election;
 mod engine;
 mod error;
 mod handler_ran;
@@ -86,10 +88,11 @@ pub use backend::{
 };
 pub use builder::LockBuilder;
 pub use client::{ClientBuilder, LockClient};
+pub use election::{ELECTION_VALUE_BYTES_MAX, Election};
 pub use engine::{
     Acquire, Background, Closed, CutWatch, Downgrade, KEYS_MAX, LockGuard, LockHandle, LockScope,
-    Lost, MultiAcquire, MultiLockGuard, MultiLockHandle, MultiLost, RenewalFailing, RenewalFailure,
-    RevokeRequested, Scoped,
+    Lost, MultiAcquire, MultiLockGuard, MultiLockHandle, MultiLost, Observe, RenewalFailing,
+    RenewalFailure, RevokeRequested, RunFor, Scoped, Term,
 };
 pub use error::{
     AcquireError, AlreadyInstalled, BlockedBy, ClosedError, DowngradeError, LossReason, LostError,
@@ -107,8 +110,8 @@ pub use problem::Problem;
 pub use rejection::Rejection;
 pub use token::{FencingToken, TokenBlock};
 pub use view::{
-    BusyHold, BusyKey, Holder, Inspection, MemberHealth, MemberState, Quantiles, ShutdownReport,
-    Stats, Waiter,
+    BusyHold, BusyKey, Holder, Inspection, Leader, MemberHealth, MemberState, Quantiles,
+    ShutdownReport, Stats, Waiter,
 };
 
 #[cfg(feature = "macros")]

@@ -48,6 +48,16 @@ pub enum Rejection {
         /// The most bytes that are allowed.
         max: usize,
     },
+    /// What is to be published in an election is too long.
+    #[error("election `{key}`: a value of {given} bytes, it must be at most {max}")]
+    Value {
+        /// The key.
+        key: Key,
+        /// How many bytes were given.
+        given: usize,
+        /// The most that are allowed.
+        max: usize,
+    },
     /// More replicas than a store has.
     #[error("lock `{key}`: {given} replicas, it must be from 1 to {max}")]
     Replicas {
@@ -125,6 +135,7 @@ impl Rejection {
         match self {
             Self::OutOfBounds { key, .. }
             | Self::TooManyRetries { key, .. }
+            | Self::Value { key, .. }
             | Self::Replicas { key, .. }
             | Self::Permits { key, .. }
             | Self::OtherLimit { key, .. }

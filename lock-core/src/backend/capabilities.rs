@@ -21,6 +21,9 @@ pub struct Capabilities {
     pub shared: bool,
     /// [`Mode::Permit`] is served.
     pub permits: bool,
+    /// Elections are served: [`Backend::candidate`](super::Backend::candidate) and
+    /// [`Claim::follow`](super::Claim::follow).
+    pub election: bool,
     /// A holder can be asked to give the key up, and is told so.
     pub revocation: bool,
     /// A key can be taken away from its holder.
@@ -49,6 +52,7 @@ impl Capabilities {
             push: false,
             shared: false,
             permits: false,
+            election: false,
             revocation: false,
             force_release: false,
             quorum: false,

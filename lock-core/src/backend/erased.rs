@@ -6,11 +6,12 @@ use std::cell::Cell;
 use std::fmt::Debug;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use super::{
-    Attempt, Backend, Capabilities, Change, Claim, ClaimId, Fault, Inspection, Renewal, Terms,
-    Withdrawal,
+    Attempt, Backend, Capabilities, Change, Claim, ClaimId, Fault, Following, Inspection, Renewal,
+    Terms, Withdrawal,
 };
 use crate::key::Key;
 
@@ -58,6 +59,13 @@ impl Listening {
 pub(crate) trait DynBackend: Send + Sync + Debug + 'static {
     fn capabilities(&self) -> Capabilities;
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Box<dyn DynClaim>;
+    fn candidate(
+        &self,
+        key: &Key,
+        id: ClaimId,
+        terms: Terms,
+        value: &Arc<str>,
+    ) -> Box<dyn DynClaim>;
     fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, Fault>>;
     fn request_revoke<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>>;
     fn force_release<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<bool, Fault>>;
@@ -70,6 +78,7 @@ pub(crate) trait DynClaim: Send + 'static {
     fn changed(self: Box<Self>) -> Listening;
     fn renew(self: Box<Self>) -> Request<Renewal>;
     fn downgrade(self: Box<Self>) -> Request<Renewal>;
+    fn follow(self: Box<Self>) -> Request<Following>;
     fn withdraw(self: Box<Self>) -> Request<Withdrawal>;
 }
 
@@ -80,6 +89,16 @@ impl<B: Backend> DynBackend for B {
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Box<dyn DynClaim> {
         Box::new(Backend::claim(self, key, id, terms))
+    }
+
+    fn candidate(
+        &self,
+        key: &Key,
+        id: ClaimId,
+        terms: Terms,
+        value: &Arc<str>,
+    ) -> Box<dyn DynClaim> {
+        Box::new(Backend::candidate(self, key, id, terms, value))
     }
 
     fn inspect<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Result<Inspection, Fault>> {
@@ -135,6 +154,13 @@ impl<C: Claim> DynClaim for C {
         })
     }
 
+    fn follow(mut self: Box<Self>) -> Request<Following> {
+        Box::pin(async move {
+            let answer = Claim::follow(&mut *self).await;
+            (self as Box<dyn DynClaim>, answer)
+        })
+    }
+
     fn withdraw(mut self: Box<Self>) -> Request<Withdrawal> {
         Box::pin(async move {
             let answer = Claim::withdraw(&mut *self).await;
@@ -145,7 +171,6 @@ impl<C: Claim> DynClaim for C {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;

@@ -152,6 +152,7 @@ pub mod url;
 
 use std::fmt::{self, Debug};
 use std::future::{Future, pending};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use capabilities::Capabilities;
@@ -169,7 +170,7 @@ pub use url::{Scheme, StoreUrl, UrlError, UrlPart};
 use crate::key::Key;
 pub use crate::mode::{Mode, PERMITS_MAX};
 use crate::token::TokenBlock;
-use crate::view::Inspection;
+use crate::view::{Inspection, Leader};
 
 /// A lock service.
 pub trait Backend: Send + Sync + Debug + 'static {
@@ -181,6 +182,14 @@ pub trait Backend: Send + Sync + Debug + 'static {
 
     /// Opens a claim. No I/O, cannot fail.
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Self::Claim;
+
+    /// Opens a claim that stands for [election](crate::Election): one as [`claim`](Self::claim)
+    /// opens, and as long as it holds the key, those who [follow](Claim::follow) are shown the
+    /// `value`. Where [`Capabilities::election`] does not hold it is not called.
+    fn candidate(&self, key: &Key, id: ClaimId, terms: Terms, value: &Arc<str>) -> Self::Claim {
+        let _ = value;
+        self.claim(key, id, terms)
+    }
 
     /// Who holds a key and who waits, as the store sees it.
     fn inspect(&self, key: &Key) -> impl Future<Output = Result<Inspection, Fault>> + Send;
@@ -242,6 +251,18 @@ pub trait Claim: Send + 'static {
     /// A refusal where [`Capabilities::shared`] does not hold.
     fn downgrade(&mut self) -> impl Future<Output = Result<Renewal, Fault>> + Send {
         let what = "this store cannot share a key";
+        std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
+    }
+
+    /// Who leads the election on the key. From then on [`changed`](Self::changed) resolves when that
+    /// may be another, where pushes are promised. For a claim that does nothing else: it stands in
+    /// no line, and is withdrawn as others are.
+    ///
+    /// # Errors
+    ///
+    /// A refusal where [`Capabilities::election`] does not hold.
+    fn follow(&mut self) -> impl Future<Output = Result<Following, Fault>> + Send {
+        let what = "this store has no elections";
         std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
     }
 
@@ -344,6 +365,15 @@ pub enum Renewal {
     Held(Grant),
     /// Not held any more. Final.
     Lost,
+}
+
+/// What one who follows an election is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Following {
+    /// Who leads; `None` while nobody does.
+    pub leader: Option<Leader>,
+    /// Ask again after this time at the latest, even if nothing was pushed.
+    pub recheck: Duration,
 }
 
 /// What became of a withdrawal.

@@ -45,6 +45,8 @@ pub struct Acquire {
     options: LockOptions,
     /// The bound that this one's caller has set.
     waiters_max: Option<usize>,
+    /// What it publishes, if it stands for election: it has a claim of its own then.
+    value: Option<Arc<str>>,
     gate: Option<RetryGate>,
     started: Option<Instant>,
     /// When the running try is over.
@@ -93,8 +95,21 @@ impl Acquire {
         options: LockOptions,
     ) -> Self {
         let (state, watched) = (State::Start, observe::Wait::new());
-        let (waiters_max, gate, started, try_until, tries) = (None, None, None, None, 0);
-        Self { shared, key, options, waiters_max, gate, started, try_until, tries, state, watched }
+        let (waiters_max, value, gate) = (None, None, None);
+        let (started, try_until, tries) = (None, None, 0);
+        Self {
+            shared,
+            key,
+            options,
+            waiters_max,
+            value,
+            gate,
+            started,
+            try_until,
+            tries,
+            state,
+            watched,
+        }
     }
 
     /// Joins the line of the key only if fewer than so many wait in it, and is refused at once
@@ -114,6 +129,12 @@ impl Acquire {
     /// try. For a budget that many acquires pay their retries from.
     pub fn retry_while(mut self, gate: RetryGate) -> Self {
         self.gate = Some(gate);
+        self
+    }
+
+    /// Makes it one that stands for election.
+    pub(super) fn publishing(mut self, value: Arc<str>) -> Self {
+        self.value = Some(value);
         self
     }
 
@@ -245,7 +266,7 @@ impl Acquire {
             Ok(key) => key,
             Err(error) => return Poll::Ready(Err(error.clone().into())),
         };
-        let (cell, entry) = KeyCell::enter(&self.shared, key, ask, now, cx);
+        let (cell, entry) = KeyCell::enter(&self.shared, key, self.value.as_ref(), ask, now, cx);
         let key = || cell.key().clone();
         match entry {
             Entry::Granted(token) => Poll::Ready(Ok(LockGuard::new(Hold::new(cell, token)))),

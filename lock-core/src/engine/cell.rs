@@ -23,7 +23,7 @@ use super::scope::{Door, Inside, Turn};
 use super::shared::{Shared, lock};
 use super::sweep::NEVER;
 use super::{background, clock, observe};
-use crate::backend::{Fault, FaultKind};
+use crate::backend::{DynClaim, Fault, FaultKind, Terms};
 use crate::error::{LossReason, LostError, ReleaseError, UnavailableError};
 use crate::key::Key;
 use crate::proto::{Ask, Cohort, Effects, Entry, ReleaseAnswer};
@@ -38,6 +38,8 @@ pub(super) type KeyEffects = Effects<Waker, ReleaseReply>;
 #[derive(Debug)]
 pub(crate) struct KeyCell {
     key: Key,
+    /// What it publishes, if it stands for election. It is nobody else's cell then.
+    value: Option<Arc<str>>,
     hash: u64,
     cohort: Mutex<KeyCohort>,
     /// What talks to the store; whoever has the baton polls it.
@@ -64,9 +66,10 @@ pub(super) struct Releaser {
 }
 
 impl KeyCell {
-    pub(super) fn new(key: Key, hash: u64, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(key: Key, value: Option<Arc<str>>, hash: u64, shared: Arc<Shared>) -> Self {
         Self {
             key,
+            value,
             hash,
             cohort: Mutex::new(Cohort::new()),
             driver: Mutex::new(None),
@@ -83,6 +86,20 @@ impl KeyCell {
         &self.key
     }
 
+    /// Whether it is that of all who want this key.
+    pub(super) fn is_of(&self, key: &Key) -> bool {
+        self.key == *key && self.value.is_none()
+    }
+
+    /// Opens a claim at the store.
+    pub(super) fn claim(&self, terms: Terms) -> Box<dyn DynClaim> {
+        let (backend, id) = (&self.shared.backend, clock::random_claim_id());
+        match &self.value {
+            None => backend.claim(&self.key, id, terms),
+            Some(value) => backend.candidate(&self.key, id, terms, value),
+        }
+    }
+
     /// That of the key, in the register of its client.
     pub(super) fn hash(&self) -> u64 {
         self.hash
@@ -93,17 +110,23 @@ impl KeyCell {
         lock(&self.cohort)
     }
 
-    /// Finds or makes the cell of `key`, and enters it.
+    /// Finds or makes the cell of `key`, and enters it. One who stands for election with a `value`
+    /// has one of its own.
     pub(super) fn enter(
         shared: &Arc<Shared>,
         key: &Key,
+        value: Option<&Arc<str>>,
         ask: Ask,
         now: Instant,
         cx: &Context<'_>,
     ) -> (Arc<Self>, Entry) {
         loop {
-            let make = |hash| Arc::new(Self::new(key.clone(), hash, shared.clone()));
-            let cell = shared.registry.cell(key, make);
+            let make =
+                |hash| Arc::new(Self::new(key.clone(), value.cloned(), hash, shared.clone()));
+            let cell = match value {
+                None => shared.registry.cell(key, make),
+                Some(_) => shared.registry.add(key, make),
+            };
             let mut fx = Effects::none();
             let waker = || cx.waker().clone();
             let mut cohort = cell.cohort();

@@ -285,8 +285,7 @@ impl Lane {
             match step {
                 Step::Open(terms) => {
                     self.is_permit = matches!(terms.mode, Mode::Permit { .. });
-                    let id = clock::random_claim_id();
-                    self.open = Open::Idle(cell.shared.backend.claim(cell.key(), id, terms));
+                    self.open = Open::Idle(cell.claim(terms));
                     self.attempt(cell, now);
                 }
                 Step::Attempt => self.attempt(cell, now),

@@ -12,6 +12,7 @@
 //! - [`leave`]: withdrawals that were not answered, tried again in the background.
 //! - [`acquire`], [`release`], [`closed`]: the futures that callers hold.
 //! - [`multi`]: several keys at once.
+//! - [`election`]: one leader, and those who follow.
 //! - [`lost`], [`failing`], [`revoke`]: those that wait for news of a hold ([`watch`]).
 //! - [`scope`]: what running code is called under: holds to re-enter, and who watches for cuts.
 //! - [`observe`]: what those who watch a service see.
@@ -28,6 +29,7 @@ mod closed;
 mod conductor;
 mod downgrade;
 mod driver;
+mod election;
 mod failing;
 mod guard;
 mod handed;
@@ -53,6 +55,7 @@ pub(crate) use cell::{Hold, HoldView};
 pub use closed::Closed;
 pub use conductor::Background;
 pub use downgrade::Downgrade;
+pub use election::{Observe, RunFor, Term};
 pub use failing::{RenewalFailing, RenewalFailure};
 pub use guard::{LockGuard, LockHandle};
 pub(crate) use leave::RELEASE_WITHIN;

@@ -69,13 +69,22 @@ impl Registry {
         let hash = self.hasher.hash_one(key);
         let mut shard = lock(self.shard(hash));
         let Shard { young, grown_up } = &mut *shard;
-        if let Some(cell) = grown_up.find(hash, |cell| cell.key() == key) {
+        if let Some(cell) = grown_up.find(hash, |cell| cell.is_of(key)) {
             return cell.clone();
         }
-        match young.entry(hash, |cell| cell.key() == key, |cell| cell.hash()) {
+        match young.entry(hash, |cell| cell.is_of(key), |cell| cell.hash()) {
             Entry::Occupied(cell) => cell.get().clone(),
             Entry::Vacant(place) => place.insert(make(hash)).get().clone(),
         }
+    }
+
+    /// A further cell of a key, made by `make` from its hash.
+    pub(super) fn add(&self, key: &Key, make: impl FnOnce(u64) -> Arc<KeyCell>) -> Arc<KeyCell> {
+        let hash = self.hasher.hash_one(key);
+        let cell = make(hash);
+        let young = &mut lock(self.shard(hash)).young;
+        young.insert_unique(hash, cell.clone(), |cell| cell.hash());
+        cell
     }
 
     /// Takes a cell off if it has nothing left to do, and gives what it counted.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use super::member::{Door, unready};
-use super::store::{Entry, Moment, Store};
+use super::store::{Entry, Moment, Store, With};
 use crate::backend::{
-    Attempt, Change, Claim, ClaimId, Fault, MemberClaim, Renewal, Terms, Withdrawal,
+    Attempt, Change, Claim, ClaimId, Fault, Following, MemberClaim, Renewal, Terms, Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
@@ -20,6 +20,10 @@ pub struct MemoryClaim {
     key: Key,
     id: ClaimId,
     terms: Terms,
+    /// What it publishes, if it stands for election.
+    value: Option<Arc<str>>,
+    /// It follows an election.
+    follows: bool,
     /// The store pokes it when the claim stands elsewhere than it was told.
     events: Arc<Notify>,
     /// It was poked, and has not asked since.
@@ -38,21 +42,39 @@ impl MemoryClaim {
         terms: Terms,
     ) -> Self {
         let events = Arc::new(Notify::new());
-        Self { store, key, id, terms, events, heard: false, tokens_at: None, door }
+        Self {
+            store,
+            key,
+            id,
+            terms,
+            value: None,
+            follows: false,
+            events,
+            heard: false,
+            tokens_at: None,
+            door,
+        }
+    }
+
+    /// Has it stand for election.
+    pub(super) fn publishing(mut self, value: &Arc<str>) -> Self {
+        self.value = Some(value.clone());
+        self
     }
 
     fn moment(&self) -> Moment {
         Moment { now: clock::now(), tokens_at: self.tokens_at, gate: self.door.gate() }
     }
 
-    fn place(&self) -> Place<Arc<Notify>> {
+    fn place(&self) -> Place<With> {
         let Terms { lease, mode, tokens_max, .. } = self.terms;
         // The store is told of every claim that goes: none has to ask again.
         let due = None;
-        Place { claim: self.id, mode, lease, tokens_max, due, with: self.events.clone() }
+        let with = With { events: self.events.clone(), value: self.value.clone() };
+        Place { claim: self.id, mode, lease, tokens_max, due, with }
     }
 
-    fn turn<A>(&self, ask: impl FnOnce(&mut Entry, &Turn<'_, Arc<Notify>>) -> A) -> A {
+    fn turn<A>(&self, ask: impl FnOnce(&mut Entry, &Turn<'_, With>) -> A) -> A {
         self.store.turn(&self.key, &self.moment(), ask)
     }
 }
@@ -87,8 +109,23 @@ impl Claim for MemoryClaim {
         Ok(self.turn(|entry, turn| entry.downgrade(id, lease, turn)))
     }
 
+    async fn follow(&mut self) -> Result<Following, Fault> {
+        (self.heard, self.follows) = (false, true);
+        let (leader, left) = self.store.follow(&self.key, self.id, &self.events);
+        // Whoever comes is told of, and so is who goes; but not who dies.
+        Ok(Following { leader, recheck: left.unwrap_or(self.terms.lease) })
+    }
+
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         Ok(self.turn(|entry, turn| entry.withdraw(self.id, turn)))
+    }
+}
+
+impl Drop for MemoryClaim {
+    fn drop(&mut self) {
+        if self.follows {
+            self.store.unfollow(&self.key, self.id);
+        }
     }
 }
 

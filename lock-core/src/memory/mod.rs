@@ -96,6 +96,7 @@ impl Backend for Memory {
             force_release: true,
             shared: true,
             permits: true,
+            election: true,
             quorum: true,
             lease_min: Duration::from_millis(10),
             in_process: true,
@@ -105,6 +106,10 @@ impl Backend for Memory {
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> MemoryClaim {
         MemoryClaim::new(self.store.clone(), self.door.clone(), key.clone(), id, terms)
+    }
+
+    fn candidate(&self, key: &Key, id: ClaimId, terms: Terms, value: &Arc<str>) -> MemoryClaim {
+        self.claim(key, id, terms).publishing(value)
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {

@@ -6,20 +6,32 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use crate::backend::ClaimId;
 use crate::engine::{clock, wall};
 use crate::key::Key;
 use crate::proto::{Place, Register, Turn, reserve, ticks};
 use crate::token::{FencingToken, TokenBlock};
-use crate::view::{Holder, Inspection, Waiter};
+use crate::view::{Holder, Inspection, Leader, Waiter};
 
 use super::member::{Gate, Member};
 
 /// What the store knows of a key, and whom it pokes. One that is idle is not in the map.
-pub(super) type Entry = Register<Arc<Notify>>;
+pub(super) type Entry = Register<With>;
+
+/// What the store keeps with a claim.
+#[derive(Debug, Clone)]
+pub(super) struct With {
+    /// Poked when the claim stands elsewhere than it was told.
+    pub(super) events: Arc<Notify>,
+    /// What it publishes, if it stands for election.
+    pub(super) value: Option<Arc<str>>,
+}
 
 #[derive(Debug, Clone)]
 pub(super) struct State {
     keys: HashMap<Key, Entry>,
+    /// Those who are told when the leader of an election changes.
+    followers: HashMap<Key, Vec<(ClaimId, Arc<Notify>)>>,
     tokens: Tokens,
     /// What it knows as a member of a quorum.
     pub(super) member: Member,
@@ -92,21 +104,56 @@ impl Store {
         &self,
         key: &Key,
         at: &Moment,
-        ask: impl FnOnce(&mut Entry, &Turn<'_, Arc<Notify>>) -> A,
+        ask: impl FnOnce(&mut Entry, &Turn<'_, With>) -> A,
     ) -> A {
         let mut state = self.state();
         state.sweep(at.now);
         let may_grant = state.member.serves(&at.gate);
-        let State { keys, tokens, .. } = &mut *state;
+        let State { keys, tokens, followers, .. } = &mut *state;
         let now = tokens.since(at.now);
         let mint = |last, count| tokens.block(last, count, at);
-        let wake = |events: &Arc<Notify>| events.notify_one();
+        let wake = |with: &With| with.events.notify_one();
         let entry = keys.entry(key.clone()).or_default();
+        let followers = followers.get(key).map(|followers| (leader(entry, now), followers));
         let answer = ask(entry, &Turn { now, mint: &mint, wake: &wake, may_grant });
+        if let Some((before, followers)) = followers
+            && leader(entry, now) != before
+        {
+            followers.iter().for_each(|(_, events)| events.notify_one());
+        }
         if entry.is_idle(now) {
             state.forget(key);
         }
         answer
+    }
+
+    /// Who leads the election on a key, and until when unless that is renewed. `events` are poked
+    /// from now on when another does, or nobody.
+    pub(super) fn follow(
+        &self,
+        key: &Key,
+        claim: ClaimId,
+        events: &Arc<Notify>,
+    ) -> (Option<Leader>, Option<Duration>) {
+        let mut state = self.state();
+        let followers = state.followers.entry(key.clone()).or_default();
+        if followers.iter().all(|(other, _)| *other != claim) {
+            followers.push((claim, events.clone()));
+        }
+        let now = state.tokens.since(clock::now());
+        let Some(entry) = state.keys.get(key) else { return (None, None) };
+        let until = entry.owners(now).map(|owner| owner.until).min();
+        (leader(entry, now), until.map(|until| until.saturating_sub(now)))
+    }
+
+    /// Ends that.
+    pub(super) fn unfollow(&self, key: &Key, claim: ClaimId) {
+        let mut state = self.state();
+        let Some(followers) = state.followers.get_mut(key) else { return };
+        followers.retain(|(other, _)| *other != claim);
+        if followers.is_empty() {
+            state.followers.remove(key);
+        }
     }
 
     pub(super) fn inspect(&self, key: &Key) -> Inspection {
@@ -124,10 +171,25 @@ impl Store {
     }
 }
 
+/// Whoever holds the key of an election, and stood for it.
+fn leader(entry: &Entry, now: Duration) -> Option<Leader> {
+    entry.owners(now).find_map(|owner| {
+        let token = owner.first.map(FencingToken::new);
+        let value = owner.place.with.value.clone()?;
+        Some(Leader::new(value, token, owner.place.claim.to_string()))
+    })
+}
+
 impl State {
     fn new(tokens: Tokens) -> Self {
         let member = Member::new(tokens.epoch);
-        Self { keys: HashMap::new(), tokens, member, sweep_at: SWEEP_FROM }
+        Self {
+            keys: HashMap::new(),
+            followers: HashMap::new(),
+            tokens,
+            member,
+            sweep_at: SWEEP_FROM,
+        }
     }
 
     /// The store's clock.

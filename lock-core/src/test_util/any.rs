@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use crate::backend::{
     Attempt, Backend, Capabilities, Change, Claim, ClaimId, DynBackend, DynClaim, Fault, FaultKind,
-    Listening, Renewal, Request, Terms, Withdrawal,
+    Following, Listening, Renewal, Request, Terms, Withdrawal,
 };
 use crate::key::Key;
 use crate::view::Inspection;
@@ -32,6 +32,10 @@ impl Backend for AnyBackend {
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> AnyClaim {
         AnyClaim(Some(self.0.claim(key, id, terms)))
+    }
+
+    fn candidate(&self, key: &Key, id: ClaimId, terms: Terms, value: &Arc<str>) -> AnyClaim {
+        AnyClaim(Some(self.0.candidate(key, id, terms, value)))
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
@@ -113,6 +117,10 @@ impl Claim for AnyClaim {
 
     async fn downgrade(&mut self) -> Result<Renewal, Fault> {
         self.ask(|claim| claim.downgrade()).await
+    }
+
+    async fn follow(&mut self) -> Result<Following, Fault> {
+        self.ask(|claim| claim.follow()).await
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {

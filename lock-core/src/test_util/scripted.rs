@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::backend::{
-    Attempt, Backend, Capabilities, Change, Claim, ClaimId, Enrolment, Fault, FaultKind, Member,
-    MemberClaim, Probe, Renewal, Terms, Withdrawal,
+    Attempt, Backend, Capabilities, Change, Claim, ClaimId, Enrolment, Fault, FaultKind, Following,
+    Member, MemberClaim, Probe, Renewal, Terms, Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
@@ -27,6 +27,8 @@ pub enum Verb {
     Withdraw,
     /// [`Claim::downgrade`].
     Downgrade,
+    /// [`Claim::follow`], recorded without a reply.
+    Follow,
     /// [`Member::probe`] and [`Member::enrol`]: no verb of a claim, and recorded as one of claim 0
     /// without a reply.
     Probe,
@@ -34,8 +36,8 @@ pub enum Verb {
 
 impl Verb {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Attempt, Self::Renew, Self::Withdraw, Self::Downgrade, Self::Probe];
+    pub const ALL: [Self; 6] =
+        [Self::Attempt, Self::Renew, Self::Withdraw, Self::Downgrade, Self::Follow, Self::Probe];
 }
 
 /// What becomes of one request.
@@ -88,8 +90,8 @@ pub struct Call {
 
 #[derive(Debug)]
 struct Rules {
-    next: [VecDeque<Act>; 5],
-    always: [Act; 5],
+    next: [VecDeque<Act>; 6],
+    always: [Act; 6],
     calls: Vec<Call>,
     claims: Vec<(ClaimId, Terms)>,
 }
@@ -98,7 +100,7 @@ struct Rules {
 struct Stage {
     rules: Mutex<Rules>,
     /// Counts the openings of each verb's gate.
-    gates: [watch::Sender<u64>; 5],
+    gates: [watch::Sender<u64>; 6],
     /// Poked with every call.
     called: watch::Sender<()>,
 }
@@ -251,7 +253,7 @@ impl<B: Backend> Scripted<B> {
     pub fn new(inner: B) -> (Self, Script) {
         let rules = Rules {
             next: Default::default(),
-            always: [Act::Ok; 5],
+            always: [Act::Ok; 6],
             calls: Vec::new(),
             claims: Vec::new(),
         };
@@ -272,6 +274,12 @@ impl<B: Backend> Backend for Scripted<B> {
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> Self::Claim {
         self.script.rules().claims.push((id, terms));
         ScriptedClaim { inner: self.inner.claim(key, id, terms), id, script: self.script.clone() }
+    }
+
+    fn candidate(&self, key: &Key, id: ClaimId, terms: Terms, value: &Arc<str>) -> Self::Claim {
+        self.script.rules().claims.push((id, terms));
+        let inner = self.inner.candidate(key, id, terms, value);
+        ScriptedClaim { inner, id, script: self.script.clone() }
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
@@ -338,6 +346,12 @@ impl<C: Claim> Claim for ScriptedClaim<C> {
     async fn downgrade(&mut self) -> Result<Renewal, Fault> {
         let pass = self.script.begin(Verb::Downgrade, self.id).enter().await?;
         pass.leave(self.inner.downgrade().await, Reply::Renewal).await
+    }
+
+    async fn follow(&mut self) -> Result<Following, Fault> {
+        let pass = self.script.begin(Verb::Follow, self.id).enter().await?;
+        let answer = self.inner.follow().await;
+        pass.pass_on(answer).await
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {

@@ -3,8 +3,10 @@
 
 mod busy;
 mod inspection;
+mod leader;
 mod stats;
 
 pub use self::busy::{BusyHold, BusyKey, Quantiles};
 pub use self::inspection::{Holder, Inspection, MemberHealth, MemberState, Waiter};
+pub use self::leader::Leader;
 pub use self::stats::{ShutdownReport, Stats};

@@ -45,6 +45,8 @@ pub(crate) struct Owner<T> {
     pub(crate) place: Place<T>,
     pub(crate) until: Duration,
     pub(crate) tokens: TokenBlock,
+    /// The first of those it was granted with; a renewal brings others.
+    pub(crate) first: Option<u64>,
     /// Of permits, the lowest that was free; 0 in other modes.
     pub(crate) slot: u32,
     pub(crate) handed_on: bool,
@@ -294,8 +296,8 @@ impl<T> Register<T> {
             _ => None,
         };
         let slot = slot.unwrap_or(0);
-        let revoke_requested = false;
-        self.owners.push(Owner { place, until, tokens, slot, handed_on, revoke_requested });
+        let (first, revoke_requested) = (tokens.first(), false);
+        self.owners.push(Owner { place, until, tokens, first, slot, handed_on, revoke_requested });
         self.owners.len() - 1
     }
 }

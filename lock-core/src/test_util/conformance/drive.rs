@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
 use crate::backend::{
-    Attempt, Backend, Capabilities, Claim, ClaimId, Fault, Grant, Mode, Renewal, Terms, Withdrawal,
+    Attempt, Backend, Capabilities, Claim, ClaimId, Fault, Following, Grant, Mode, Renewal, Terms,
+    Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
 use crate::test_util::any::{AnyBackend, AnyClaim};
 use crate::test_util::scripted::{Script, Scripted};
 use crate::test_util::subject::Subject;
-use crate::view::Inspection;
+use crate::view::{Inspection, Leader};
 
 /// Tokens that a claim asks for.
 const FENCES: u32 = 16;
@@ -123,10 +124,25 @@ impl Process {
 
     fn asker(&self, mode: Mode, lease: Duration, queues: bool, name: &'static str) -> Asker {
         let id = clock::random_claim_id();
-        let (tokens_max, replicas) = (FENCES, None);
-        let terms = Terms { lease, mode, tokens_max, queues, name: None, replicas };
-        let claim = self.backend.claim(&self.key, id, terms);
+        let claim = self.backend.claim(&self.key, id, terms(mode, lease, queues));
         Asker { claim, id, name, sent: clock::now() }
+    }
+
+    /// One that stands for election.
+    pub(super) fn candidate(&self, value: &'static str) -> Asker {
+        self.candidate_for(LONG, value)
+    }
+
+    pub(super) fn candidate_for(&self, lease: Duration, value: &'static str) -> Asker {
+        let id = clock::random_claim_id();
+        let terms = terms(Mode::Exclusive, lease, true);
+        let claim = self.backend.candidate(&self.key, id, terms, &value.into());
+        Asker { claim, id, name: value, sent: clock::now() }
+    }
+
+    /// One that follows an election.
+    pub(super) fn follower(&self, name: &'static str) -> Asker {
+        self.asker(Mode::Exclusive, LONG, false, name)
     }
 
     /// A claim that may not stand in line.
@@ -152,6 +168,10 @@ impl Process {
     pub(super) fn dies(self, subject: &dyn Subject) {
         subject.kill(self.backend);
     }
+}
+
+fn terms(mode: Mode, lease: Duration, queues: bool) -> Terms {
+    Terms { lease, mode, tokens_max: FENCES, queues, name: None, replicas: None }
 }
 
 /// A claim, and who it is in this property.
@@ -236,6 +256,30 @@ impl Asker {
             Renewal::Held(grant) => grant,
             Renewal::Lost => panic!("{} should hold the key still", self.name),
         }
+    }
+
+    /// Asks who leads.
+    pub(super) async fn follows(&mut self) -> Following {
+        self.claim.follow().await.unwrap_or_else(|fault| panic!("{}: {fault}", self.name))
+    }
+
+    /// Waits as the engine does until this is what is told of the leader.
+    pub(super) async fn is_led_by(
+        &mut self,
+        value: Option<&str>,
+        within: Duration,
+    ) -> Option<Leader> {
+        let end = clock::now() + within;
+        for _ in 0..ATTEMPTS_MAX {
+            let Following { leader, recheck } = self.follows().await;
+            if leader.as_ref().map(|leader| &*leader.value) == value {
+                return leader;
+            }
+            let left = end.saturating_duration_since(clock::now());
+            assert!(!left.is_zero(), "{} is led by {leader:?}, not {value:?}", self.name);
+            drop(timeout(recheck.min(left), self.claim.changed()).await);
+        }
+        panic!("{} was told of changes {ATTEMPTS_MAX} times", self.name)
     }
 
     pub(super) async fn withdrawal(&mut self) -> Withdrawal {

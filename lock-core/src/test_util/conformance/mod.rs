@@ -10,9 +10,11 @@
 //! - `revoke`: being asked to give the key up.
 //! - `force`: having the key taken away.
 //! - `modes`: sharing the key.
+//! - `election`: who leads, and those who follow.
 //! - `drive`: the verbs as the engine uses them, for the properties.
 
 mod drive;
+mod election;
 mod force;
 mod lease;
 mod line;
@@ -22,6 +24,7 @@ mod push;
 mod revoke;
 mod tokens;
 
+pub use election::*;
 pub use force::*;
 pub use lease::*;
 pub use line::*;
@@ -78,6 +81,11 @@ macro_rules! __conformance_properties {
             another_limit_is_refused_while_permits_are_in_use
             a_permit_whose_reply_was_lost_is_given_once
             all_who_share_a_key_are_asked_and_lose_it_together
+            those_who_follow_are_told_who_leads_and_who_comes_next
+            a_leader_that_died_is_no_leader_at_its_lease_end
+            a_holder_that_stood_for_nothing_leads_nothing
+            a_term_whose_begin_was_not_told_is_shown_once_it_is_known
+            a_leader_whose_key_was_taken_is_not_shown_any_more
             nothing_is_left_behind
         }
     };

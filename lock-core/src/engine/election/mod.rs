@@ -1,0 +1,18 @@
+//! One leader, and those who follow.
+//!
+//! Who stands for election waits for a key like any other; it leads from the grant on, and its term
+//! is the hold. Two things are added:
+//!
+//! - [`run_for`]: a candidate has a claim of its own, which publishes what it says of itself. So two
+//!   of one process are two to the others, and a term that ends is never handed on in secret.
+//! - [`term`]: what a leader has in hand.
+//! - [`observe`]: those who follow are told by the store. Whether that was in time for a write, only
+//!   the token of the term decides.
+
+mod observe;
+mod run_for;
+mod term;
+
+pub use observe::Observe;
+pub use run_for::RunFor;
+pub use term::Term;

@@ -1,0 +1,212 @@
+//! The stream of those who lead.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::Stream;
+use tokio::time::Sleep;
+
+use super::super::{Closed, Shared, clock};
+use crate::backend::{DynClaim, Fault, Following, Listening, Mode, Request, Terms};
+use crate::error::{OperatorError, UnavailableError};
+use crate::key::{Key, KeyError};
+use crate::proto::FAULT_PAUSES;
+use crate::view::Leader;
+
+type Timer = Option<Pin<Box<Sleep>>>;
+
+/// Who leads, from one to the next; made by [`Election::observe`](crate::Election::observe). A
+/// [`Stream`], with a [`next`](Self::next) of its own for those who have no adapters at hand.
+///
+/// The first item tells who leads now, each further one what has changed since: `None` when nobody
+/// leads. An error says that the store does not answer, once, so what was told before may be of the
+/// past; the next item comes when it answers again, and tells who leads then. It ends when the
+/// client is [shut down](crate::LockClient::shutdown), and after an error that nothing can mend: a
+/// bad key, or a store without elections.
+///
+/// A store that pushes tells at once. A leader that died is followed by `None` when its lease ends.
+/// Changes in quick succession may be told as one.
+///
+/// # Cancel safety
+///
+/// Nothing is lost by dropping a call of `next`. When the stream is dropped, the store is told in
+/// the background to push no more; where that is lost, it stops by itself within half a minute.
+#[must_use = "streams do nothing unless polled"]
+pub struct Observe {
+    shared: Arc<Shared>,
+    key: Result<Key, KeyError>,
+    lease: Duration,
+    closed: Pin<Box<Closed>>,
+    /// What was told last; nothing after an error.
+    told: Option<Option<Leader>>,
+    /// Answers that did not come, in a row.
+    failures: u32,
+    state: State,
+}
+
+enum State {
+    // ## Start => (Asking | Done)
+    Start,
+    // ## Asking => (Resting | Pausing)
+    Asking(Request<Following>),
+    // ## Resting => Asking
+    Resting(Listening, Timer),
+    // ## Pausing => Asking
+    Pausing(Box<dyn DynClaim>, Timer),
+    Done,
+}
+
+impl Observe {
+    pub(crate) fn new(shared: Arc<Shared>, key: Result<Key, KeyError>, lease: Duration) -> Self {
+        let closed = Box::pin(shared.closed());
+        Self { shared, key, lease, closed, told: None, failures: 0, state: State::Start }
+    }
+
+    /// The next item; `None` at the end.
+    pub async fn next(&mut self) -> Option<Result<Option<Leader>, OperatorError>> {
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+
+    fn begin(&self) -> Result<Request<Following>, OperatorError> {
+        let key = self.key.as_ref().map_err(Clone::clone)?;
+        if !self.shared.capabilities.election {
+            let key = key.clone();
+            return Err(OperatorError::Unsupported { key, capability: "election" });
+        }
+        // It stands in no line: of these it needs the lease only, as a measure of time.
+        let terms = Terms {
+            lease: self.lease,
+            mode: Mode::Exclusive,
+            tokens_max: 1,
+            queues: false,
+            name: None,
+            replicas: None,
+        };
+        Ok(self.shared.backend.claim(key, clock::random_claim_id(), terms).follow())
+    }
+
+    fn timer(&self, after: Duration) -> Timer {
+        self.shared.sleep_until(clock::now() + after)
+    }
+
+    /// The store has answered; what to tell of it.
+    fn answered(
+        &mut self,
+        claim: Box<dyn DynClaim>,
+        answer: Result<Following, Fault>,
+    ) -> Option<Result<Option<Leader>, OperatorError>> {
+        let fault = match answer {
+            Ok(Following { leader, recheck }) => {
+                self.failures = 0;
+                self.state = State::Resting(claim.changed(), self.timer(recheck));
+                let is_news = self.told.as_ref() != Some(&leader);
+                return is_news.then(|| Ok(self.told.insert(leader).clone()));
+            }
+            Err(fault) => fault,
+        };
+        self.failures += 1;
+        let is_first = self.failures == 1;
+        if is_first && fault.is_superseded() {
+            // Another server is known: nothing is wrong before it was asked.
+            self.state = State::Asking(claim.follow());
+            return None;
+        }
+        let pause = FAULT_PAUSES.pause(self.failures, clock::random_bits());
+        self.state = State::Pausing(claim, self.timer(pause));
+        let is_news = is_first || self.told.is_some();
+        self.told = None;
+        let key = self.key.clone().ok()?;
+        is_news.then(|| Err(UnavailableError::new(key, fault).into()))
+    }
+}
+
+impl Stream for Observe {
+    type Item = Result<Option<Leader>, OperatorError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if this.closed.as_mut().poll(cx).is_ready() {
+            this.leave();
+        }
+        loop {
+            match std::mem::replace(&mut this.state, State::Done) {
+                State::Start => match this.begin() {
+                    Ok(request) => this.state = State::Asking(request),
+                    Err(error) => return Poll::Ready(Some(Err(error))),
+                },
+                State::Asking(mut request) => {
+                    let Poll::Ready((claim, answer)) = request.as_mut().poll(cx) else {
+                        this.state = State::Asking(request);
+                        return Poll::Pending;
+                    };
+                    if let Some(news) = this.answered(claim, answer) {
+                        return Poll::Ready(Some(news));
+                    }
+                }
+                State::Resting(mut listening, mut timer) => {
+                    if let Poll::Ready((claim, _)) = listening.poll(cx) {
+                        this.state = State::Asking(claim.follow());
+                    } else if is_due(&mut timer, cx) {
+                        let claim = listening.stop();
+                        this.state =
+                            claim.map_or(State::Start, |claim| State::Asking(claim.follow()));
+                    } else {
+                        this.state = State::Resting(listening, timer);
+                        return Poll::Pending;
+                    }
+                }
+                State::Pausing(claim, mut timer) => {
+                    if !is_due(&mut timer, cx) {
+                        this.state = State::Pausing(claim, timer);
+                        return Poll::Pending;
+                    }
+                    this.state = State::Asking(claim.follow());
+                }
+                State::Done => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+fn is_due(timer: &mut Timer, cx: &mut Context<'_>) -> bool {
+    timer.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready())
+}
+
+impl Observe {
+    /// Has the store push no more.
+    fn leave(&mut self) {
+        let claim = match std::mem::replace(&mut self.state, State::Done) {
+            State::Start | State::Done => return,
+            State::Asking(request) => Err(request),
+            State::Resting(listening, _) => match listening.stop() {
+                Some(claim) => Ok(claim),
+                None => return,
+            },
+            State::Pausing(claim, _) => Ok(claim),
+        };
+        self.shared.conductor.spawn(&self.shared, async move {
+            let claim = match claim {
+                Ok(claim) => claim,
+                Err(request) => request.await.0,
+            };
+            // What is lost of this ends by itself.
+            drop(claim.withdraw().await);
+        });
+    }
+}
+
+impl Drop for Observe {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl fmt::Debug for Observe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observe").field("key", &self.key).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,76 @@
+//! The future that waits to lead.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use super::super::{Acquire, Shared};
+use super::Term;
+use crate::error::AcquireError;
+use crate::key::{Key, KeyError};
+use crate::options::LockOptions;
+use crate::rejection::Rejection;
+
+/// Waits to lead; made by [`Election::run_for`](crate::Election::run_for).
+///
+/// # Cancel safety
+///
+/// Dropping it leaves the line. A term that had begun meanwhile is given up.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless awaited"]
+pub struct RunFor {
+    acquire: Acquire,
+    /// Makes the next one, at the end of the longest wait that there is.
+    again: Candidate,
+    refused: Option<Rejection>,
+}
+
+/// Who stands for election.
+#[derive(Debug)]
+struct Candidate {
+    shared: Arc<Shared>,
+    key: Result<Key, KeyError>,
+    options: LockOptions,
+    value: Arc<str>,
+}
+
+impl Candidate {
+    fn acquire(&self) -> Acquire {
+        Acquire::new(self.shared.clone(), self.key.clone(), self.options)
+            .publishing(self.value.clone())
+    }
+}
+
+impl RunFor {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        key: Result<Key, KeyError>,
+        options: LockOptions,
+        value: Arc<str>,
+        refused: Option<Rejection>,
+    ) -> Self {
+        let again = Candidate { shared, key, options, value };
+        Self { acquire: again.acquire(), again, refused }
+    }
+}
+
+impl Future for RunFor {
+    type Output = Result<Term, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Some(refused) = this.refused.take() {
+            return Poll::Ready(Err(refused.into()));
+        }
+        loop {
+            match ready!(Pin::new(&mut this.acquire).poll(cx)) {
+                Ok(guard) => return Poll::Ready(Ok(Term::new(guard, this.again.value.clone()))),
+                Err(AcquireError::Timeout(_)) if !this.again.options.wait.is_zero() => {
+                    this.acquire = this.again.acquire();
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
