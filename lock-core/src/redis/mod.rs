@@ -150,6 +150,7 @@ impl Backend for Redis {
             push: true,
             shared: true,
             permits: true,
+            election: true,
             force_release: true,
             // A cluster is one member at most, and no quorum of its masters.
             quorum: self.servers.cluster().is_none(),
@@ -161,6 +162,10 @@ impl Backend for Redis {
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> RedisClaim {
         RedisClaim::new(self.servers.clone(), key, id, terms)
+    }
+
+    fn candidate(&self, key: &Key, id: ClaimId, terms: Terms, value: &Arc<str>) -> RedisClaim {
+        self.claim(key, id, terms).publishing(value)
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {

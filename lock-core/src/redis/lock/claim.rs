@@ -10,8 +10,8 @@ use redis::{Cmd, Value};
 
 use crate::backend::Replicas;
 use crate::backend::{
-    Attempt, Change, Claim, ClaimId, Fault, FaultKind, Grant, Mode, NotReplicated, Renewal, Terms,
-    Withdrawal,
+    Attempt, Change, Claim, ClaimId, Fault, FaultKind, Following, Grant, Mode, NotReplicated,
+    Renewal, Terms, Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
@@ -97,6 +97,12 @@ pub(super) struct More {
     /// The connections over which attempts were sent whose effect is not known. Those may take
     /// effect later still, and only there is a withdrawal sure to come after them.
     doubts: Vec<Arc<Sent>>,
+    /// What it publishes, if it stands for election.
+    pub(super) value: Option<Arc<str>>,
+    /// The token of its term, once that is published.
+    pub(super) term: u64,
+    /// It follows an election.
+    pub(super) follows: bool,
 }
 
 /// What is known of the key since an attempt was blocked.
@@ -154,6 +160,31 @@ impl RedisClaim {
 
     fn listening(&self) -> Option<&Listening> {
         self.more.as_ref()?.listening.as_ref()
+    }
+
+    /// From now on it can be pushed to.
+    pub(super) fn open_inbox(&mut self) {
+        if self.inbox.is_none() {
+            self.inbox = Some(self.servers.inboxes.open(self.id));
+            if let Some(listening) = self.servers.listen(&self.names, self.id) {
+                self.more().listening = Some(listening);
+            }
+        }
+    }
+
+    /// Whether what is pushed to it now would be heard.
+    pub(super) fn is_heard(&self) -> bool {
+        self.servers.is_heard(self.listening())
+    }
+
+    /// Waits until it would be, and not for long.
+    pub(super) async fn heard(&self) {
+        self.servers.heard(self.listening()).await;
+    }
+
+    /// Whether it stands for election.
+    fn publishes(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.value.is_some())
     }
 
     fn take_blocked(&mut self) -> Option<Blocked> {
@@ -359,12 +390,7 @@ impl Claim for RedisClaim {
         if self.clock().is_some() && self.mode != Mode::Exclusive {
             return Err(no_quorum());
         }
-        if self.inbox.is_none() {
-            self.inbox = Some(self.servers.inboxes.open(self.id));
-            if let Some(listening) = self.servers.listen(&self.names, self.id) {
-                self.more().listening = Some(listening);
-            }
-        }
+        self.open_inbox();
         let handed = self.inbox.as_ref().and_then(|inbox| inbox.handed());
         // At this moment, not when it came: there may have been another master since.
         let handed = handed.filter(|handed| self.servers.is_current(handed.term));
@@ -375,17 +401,23 @@ impl Claim for RedisClaim {
             (self.slot, self.wanted) = (handed.slot, handed.wanted);
             self.holds(handed.tokens);
             self.take_blocked();
-            return Ok(Attempt::Granted(grant));
+            let granted = Attempt::Granted(grant);
+            return if self.publishes() {
+                Box::pin(self.shown(granted)).await
+            } else {
+                Ok(granted)
+            };
         }
-        let heard = self.servers.is_heard(self.listening());
+        let heard = self.is_heard();
         let join = self.queues;
         let answer = self.stand(join).await?;
         if let (false, true, Attempt::Blocked { .. }) = (heard, join, &answer) {
             // A hand-off before anybody listened was pushed to nobody, and this claim passed over.
-            self.servers.heard(self.listening()).await;
-            return Box::pin(self.stand(join)).await;
+            self.heard().await;
+            let answer = Box::pin(self.stand(join)).await?;
+            return if self.publishes() { Box::pin(self.shown(answer)).await } else { Ok(answer) };
         }
-        Ok(answer)
+        if self.publishes() { Box::pin(self.shown(answer)).await } else { Ok(answer) }
     }
 
     // Not an async fn: each held key has room for one.
@@ -427,6 +459,10 @@ impl Claim for RedisClaim {
                 if last.is_some() {
                     self.holds(tokens);
                 }
+                if self.publishes() {
+                    // It is renewed all the same: what was published lasts for two leases.
+                    drop(Box::pin(self.publish(self.renew_within())).await);
+                }
                 Ok(Renewal::Held(self.granted(tokens, wanted)))
             }
             Renewed::Lost => {
@@ -444,7 +480,14 @@ impl Claim for RedisClaim {
         self.share().await
     }
 
+    async fn follow(&mut self) -> Result<Following, Fault> {
+        Box::pin(self.ask_who_leads()).await
+    }
+
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
+        if self.more.as_ref().is_some_and(|more| more.follows || more.value.is_some()) {
+            return self.leave_election().await;
+        }
         // A push still on its way is of a place in line that is given up.
         let held = self.held;
         self.take_blocked();

@@ -69,6 +69,16 @@ impl Names {
         self.with(":slots")
     }
 
+    /// What the leader of an election publishes.
+    pub(in crate::redis) fn value(&self) -> Name<'_> {
+        self.with(":value")
+    }
+
+    /// Those who are told when that changes, each with the end of that.
+    pub(in crate::redis) fn followers(&self) -> Name<'_> {
+        self.with(":followers")
+    }
+
     /// At a member of a quorum, the last token that it reserved for this key.
     pub(in crate::redis) fn fence(&self) -> Name<'_> {
         self.with(":fence")
@@ -187,7 +197,8 @@ mod tests {
     fn all_keys_of_a_lock_share_one_hash_tag() {
         let names = Names::new(&Key::new("order:4{2}").unwrap());
         let all = [names.queue(), names.due(), names.held(), names.slots(), names.fence()];
-        for name in all.into_iter().chain([names.lock()]) {
+        let all = all.into_iter().chain([names.lock(), names.value(), names.followers()]);
+        for name in all {
             let text = name.to_string();
             assert!(text.starts_with("lock:{order:4%7B2%7D}"), "{text}");
             assert_eq!(name.to_redis_args(), [text.clone().into_bytes()]);

@@ -9,6 +9,7 @@
 //!   the numbers of their permits. A claim that wants the key alone does not name these before a
 //!   script says so: they are hardly ever there, and on the way of a slot a key that is not there
 //!   is one that may be elsewhere.
+//!   An election's are the lock, the clock of the slot, what is published, and who is told of it.
 //! - In `quorum/`, the lock, the queue, the due times and the fence. At a server that is enrolled
 //!   as a member also its enrolment and its highest token.
 
@@ -47,6 +48,7 @@ impl Script {
     fn with_shared(body: &str) -> Self {
         let lines = body.lines().flat_map(|line| match line.trim() {
             "--TOKENS" => concat!(include_str!("ticks.lua"), include_str!("tokens.lua")).lines(),
+            "--TICKS" => include_str!("ticks.lua").lines(),
             "--MODE" => include_str!("mode.lua").lines(),
             "--OWNER" => include_str!("owner.lua").lines(),
             "--PROMOTE" => concat!(
@@ -136,6 +138,10 @@ pub(in crate::redis) static WITHDRAW: LazyLock<Script> =
     LazyLock::new(|| Script::with_shared(include_str!("withdraw.lua")));
 pub(in crate::redis) static DOWNGRADE: LazyLock<Script> =
     LazyLock::new(|| Script::with_shared(include_str!("downgrade.lua")));
+pub(in crate::redis) static PUBLISH: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("publish.lua")));
+pub(in crate::redis) static FOLLOW: LazyLock<Script> =
+    LazyLock::new(|| Script::with_shared(include_str!("follow.lua")));
 pub(in crate::redis) static FORCE_RELEASE: LazyLock<Script> =
     LazyLock::new(|| Script::with_shared(include_str!("force_release.lua")));
 pub(in crate::redis) static RAISE: LazyLock<Script> =
@@ -167,7 +173,7 @@ mod tests {
 
     #[test]
     fn in_a_cluster_every_push_goes_to_a_channel_of_the_slot() {
-        for script in [&ATTEMPT, &WITHDRAW, &DOWNGRADE, &FORCE_RELEASE, &RIGHTS] {
+        for script in [&ATTEMPT, &WITHDRAW, &DOWNGRADE, &PUBLISH, &FORCE_RELEASE, &RIGHTS] {
             let (plain, sharded) = (&script.source, &script.sharded().source);
             let pushes = plain.matches("'PUBLISH'").count();
             assert!(pushes > 0 && sharded.matches("'SPUBLISH'").count() == pushes, "{sharded}");
