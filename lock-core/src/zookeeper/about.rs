@@ -67,6 +67,12 @@ pub(super) fn with_wish(data: &[u8]) -> Option<Vec<u8>> {
     Some(if is_revoked(data) { data.to_vec() } else { [REVOKE, b" ", data].concat() })
 }
 
+/// What a candidate publishes, without a wish that it resign.
+pub(super) fn published(data: &[u8]) -> &[u8] {
+    let rest = data.strip_prefix(REVOKE).map(|rest| rest.strip_prefix(b" ").unwrap_or(rest));
+    rest.unwrap_or(data)
+}
+
 /// Whether somebody asked the holder of the node with these data to give up what it has.
 pub(super) fn is_revoked(data: &[u8]) -> bool {
     data.starts_with(REVOKE)

@@ -14,8 +14,8 @@ use super::sessions::Sessions;
 use super::watch::Watch;
 use super::{Exclusive, line};
 use crate::backend::{
-    Attempt, Change, Claim, ClaimId, Fault, FaultKind, MemberClaim, Mode, Renewal, Terms,
-    Withdrawal,
+    Attempt, Change, Claim, ClaimId, Fault, FaultKind, Following, MemberClaim, Mode, Renewal,
+    Terms, Withdrawal,
 };
 use crate::engine::clock;
 use crate::key::Key;
@@ -43,6 +43,8 @@ pub struct ZooKeeperClaim {
     /// The id of the next node.
     pub(super) id: ClaimId,
     pub(super) terms: Terms,
+    /// What it publishes, if it stands for election.
+    pub(super) value: Option<Arc<str>>,
     pub(super) node: Option<Arc<LockNode>>,
     /// The node that it is to go on with: a reader's in place of a writer's, or a permit in place of
     /// the mutex. Both begin with the same id.
@@ -102,6 +104,7 @@ impl ZooKeeperClaim {
             kind,
             id,
             terms,
+            value: None,
             node: None,
             next: None,
             slot: 0,
@@ -204,6 +207,10 @@ impl Claim for ZooKeeperClaim {
     async fn downgrade(&mut self) -> Result<Renewal, Fault> {
         self.check(Mode::Shared)?;
         self.become_reader().await
+    }
+
+    async fn follow(&mut self) -> Result<Following, Fault> {
+        self.ask_who_leads().await
     }
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {

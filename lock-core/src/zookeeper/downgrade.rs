@@ -36,7 +36,7 @@ impl ZooKeeperClaim {
             };
             match node.kind {
                 Kind::Reader => return self.extend_hold().await,
-                Kind::Lease => return Ok(Renewal::Lost),
+                Kind::Latch | Kind::Lease => return Ok(Renewal::Lost),
                 Kind::Mutex | Kind::Writer => {}
             }
             if !self.extend(&node, began) {

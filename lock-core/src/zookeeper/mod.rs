@@ -1,12 +1,13 @@
 //! Locks on ZooKeeper (3.5 or later; tested with 3.8), in the format of Apache Curator's
-//! `InterProcessMutex`, `InterProcessReadWriteLock` and `InterProcessSemaphoreV2`. A Rust service and
-//! a Java service that use one path stand in one line.
+//! `InterProcessMutex`, `InterProcessReadWriteLock`, `InterProcessSemaphoreV2` and `LeaderLatch`. A
+//! Rust service and a Java service that use one path stand in one line.
 //!
 //! | node | kind | holds | lives |
 //! |---|---|---|---|
 //! | `<root>/<key>` | container | the line | until the server finds it empty |
 //! | `<root>/<key>/_c_<claim id>-lock-<number>` | ephemeral | host, process, name of a claim | until it is withdrawn |
 //! | `…-__WRIT__<number>`, `…-__READ__<number>` | ephemeral | the same | the same |
+//! | `…-latch-<number>` | ephemeral | what a candidate publishes | the same |
 //! | `<root>/<key>/locks`, `<root>/<key>/leases` | container | who wants a permit, who has one | until the server finds them empty |
 //! | `<root>/<key>/leases/_c_<claim id>-lease-<number>` | ephemeral | the number of a permit, and of how many | until it is withdrawn |
 //! | `<root>/{lock-sessions}/<session id>` | ephemeral | nothing | as long as the session |
@@ -37,6 +38,7 @@
 //! - `permit`: getting a permit.
 //! - `held`: the grant, and what a holder looks at.
 //! - `downgrade`: a holder that becomes a reader.
+//! - `election`: standing for one, and following it.
 //! - `leave`: leaving the line.
 //! - `line`: who is in it, and asking the holders to leave, or making them.
 //! - `inspect`: what they say of themselves.
@@ -54,6 +56,7 @@ mod counter;
 mod counting;
 mod downgrade;
 pub(crate) mod driver;
+mod election;
 mod enrolled;
 mod fault;
 mod held;
@@ -183,6 +186,7 @@ impl Backend for ZooKeeper {
             push: true,
             shared: is_alone,
             permits: is_alone,
+            election: is_alone,
             revocation: true,
             force_release: true,
             quorum: true,
@@ -193,6 +197,10 @@ impl Backend for ZooKeeper {
 
     fn claim(&self, key: &Key, id: ClaimId, terms: Terms) -> ZooKeeperClaim {
         ZooKeeperClaim::new(self.sessions.clone(), key, id, terms, self.exclusive)
+    }
+
+    fn candidate(&self, key: &Key, id: ClaimId, terms: Terms, value: &Arc<str>) -> ZooKeeperClaim {
+        self.claim(key, id, terms).publishing(value)
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {

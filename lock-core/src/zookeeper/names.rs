@@ -96,6 +96,7 @@ mod tests {
             (Kind::Mutex, "lock-"),
             (Kind::Reader, "__READ__"),
             (Kind::Writer, "__WRIT__"),
+            (Kind::Latch, "latch-"),
             (Kind::Lease, "lease-"),
         ] {
             let prefix = prefix(id, kind);

@@ -43,6 +43,9 @@ impl ZooKeeperClaim {
 
     /// What the node of a claim in this place says of itself.
     pub(super) fn data(&self, slot: Option<u32>) -> Vec<u8> {
+        if let Some(value) = &self.value {
+            return value.as_bytes().to_vec();
+        }
         match self.limit() {
             Some(of) => about::permit_data(Permit { slot, of }, self.terms.name),
             None => about::data(self.terms.name),

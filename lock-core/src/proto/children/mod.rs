@@ -1,7 +1,7 @@
 //! The line in a ZooKeeper lock directory, as Apache Curator orders it: by the sequence number
 //! that the server gave each child.
 //!
-//! Curator's mutex and its read-write lock pass each other's nodes over. Here all of them are one
+//! Curator's mutex, its read-write lock and its election pass each other's nodes over. Here all of them are one
 //! line, and one rule decides: **who stands at its head holds the key, and readers that stand
 //! there together hold it together.** So a writer waits for every node before its own, and a reader
 //! for the writers before it, never for a later one.
@@ -22,12 +22,14 @@ pub(crate) enum Kind {
     Writer,
     /// A claim on the key beside other readers.
     Reader,
+    /// The same in the name of `LeaderLatch`: one who stands for election.
+    Latch,
     /// A permit of `InterProcessSemaphoreV2`; no member of a line.
     Lease,
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::Mutex, Self::Writer, Self::Reader, Self::Lease];
+    const ALL: [Self; 5] = [Self::Mutex, Self::Writer, Self::Reader, Self::Latch, Self::Lease];
 
     /// What precedes the number.
     pub(crate) const fn mark(self) -> &'static str {
@@ -35,6 +37,7 @@ impl Kind {
             Self::Mutex => "lock-",
             Self::Writer => "__WRIT__",
             Self::Reader => "__READ__",
+            Self::Latch => "latch-",
             Self::Lease => "lease-",
         }
     }
@@ -114,6 +117,11 @@ pub(crate) struct Place<'a> {
 impl<'a> Place<'a> {
     pub(crate) fn name(&self) -> &'a str {
         self.node.name
+    }
+
+    /// Whether it stands for election.
+    pub(crate) fn is_candidate(&self) -> bool {
+        self.node.kind == Kind::Latch
     }
 }
 
