@@ -15,15 +15,6 @@ use crate::proto::{FAULT_PAUSES, ReleaseAnswer};
 /// How long a release waits for the store before it says that its outcome is not known.
 pub(crate) const RELEASE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Counts itself out even if its runtime drops it.
-struct Counted(Arc<KeyCell>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.shared.leave_ends();
-    }
-}
-
 /// Goes on trying; `fault` is what the first try, begun at `since`, met.
 pub(super) fn in_background(
     cell: &Arc<KeyCell>,
@@ -33,13 +24,12 @@ pub(super) fn in_background(
     since: Instant,
     lease: Duration,
 ) {
-    cell.shared.leave_begins();
-    let counted = Counted(cell.clone());
-    cell.shared.conductor.spawn(&cell.shared, async move {
+    let (shared, cell, counted) = (cell.shared.clone(), cell.clone(), cell.shared.leave());
+    shared.conductor.spawn(&shared, async move {
+        let _counted = counted;
         let mut reply = reply;
         let too_long = clock::sleep_until(since + RELEASE_WITHIN);
         let unknown = ReleaseAnswer::Unknown(fault.clone());
-        let Counted(cell) = &counted;
         let mut leaving = pin!(again(cell.key(), claim, fault, since + lease));
         tokio::select! {
             biased;

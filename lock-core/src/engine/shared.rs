@@ -84,13 +84,10 @@ impl Shared {
         self.quiet.notify_waiters();
     }
 
-    pub(super) fn leave_begins(&self) {
+    /// Something leaves the store in the background, as long as this is there.
+    pub(super) fn leave(self: &Arc<Self>) -> Leaving {
         self.leaving.fetch_add(1, Ordering::AcqRel);
-    }
-
-    pub(super) fn leave_ends(&self) {
-        self.leaving.fetch_sub(1, Ordering::AcqRel);
-        self.quiet.notify_waiters();
+        Leaving(self.clone())
     }
 
     /// What was counted so far, the busy keys, their waiters and their holders.
@@ -171,6 +168,16 @@ impl Shared {
             }
             None => false,
         }
+    }
+}
+
+/// Counts itself out even if its runtime drops it.
+pub(super) struct Leaving(Arc<Shared>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.leaving.fetch_sub(1, Ordering::AcqRel);
+        self.0.quiet.notify_waiters();
     }
 }
 

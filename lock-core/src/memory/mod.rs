@@ -77,7 +77,7 @@ impl Memory {
         Self::of(store)
     }
 
-    /// How many keys the store knows of: held, or waited for.
+    /// How many keys the store knows of: held, waited for, or followed.
     #[must_use]
     pub fn keys(&self) -> usize {
         self.store.keys()

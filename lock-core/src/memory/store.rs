@@ -96,7 +96,8 @@ impl Store {
     }
 
     pub(super) fn keys(&self) -> usize {
-        self.state().keys.len()
+        let State { keys, followers, .. } = &*self.state();
+        keys.len() + followers.keys().filter(|key| !keys.contains_key(key)).count()
     }
 
     /// Has the register of a key do something, and forgets it if it is idle then.

@@ -5,6 +5,7 @@
 mod admission;
 mod bounds;
 mod cancel;
+mod election;
 mod failing;
 mod force;
 mod lease;

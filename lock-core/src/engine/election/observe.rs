@@ -188,7 +188,9 @@ impl Observe {
             },
             State::Pausing(claim, _) => Ok(claim),
         };
+        let leaving = self.shared.leave();
         self.shared.conductor.spawn(&self.shared, async move {
+            let _leaving = leaving;
             let claim = match claim {
                 Ok(claim) => claim,
                 Err(request) => request.await.0,

@@ -5,11 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use super::super::{Acquire, Shared};
+use tokio::time::Sleep;
+
+use super::super::{Acquire, Shared, clock};
 use super::Term;
 use crate::error::AcquireError;
 use crate::key::{Key, KeyError};
 use crate::options::LockOptions;
+use crate::proto::FAULT_PAUSES;
 use crate::rejection::Rejection;
 
 /// Waits to lead; made by [`Election::run_for`](crate::Election::run_for).
@@ -24,6 +27,9 @@ pub struct RunFor {
     /// Makes the next one, at the end of the longest wait that there is.
     again: Candidate,
     refused: Option<Rejection>,
+    /// Before the next one, after the store has failed so often.
+    pause: Option<Pin<Box<Sleep>>>,
+    failures: u32,
 }
 
 /// Who stands for election.
@@ -51,7 +57,7 @@ impl RunFor {
         refused: Option<Rejection>,
     ) -> Self {
         let again = Candidate { shared, key, options, value };
-        Self { acquire: again.acquire(), again, refused }
+        Self { acquire: again.acquire(), again, refused, pause: None, failures: 0 }
     }
 }
 
@@ -64,12 +70,23 @@ impl Future for RunFor {
             return Poll::Ready(Err(refused.into()));
         }
         loop {
+            if let Some(pause) = &mut this.pause {
+                ready!(pause.as_mut().poll(cx));
+                this.pause = None;
+            }
             match ready!(Pin::new(&mut this.acquire).poll(cx)) {
                 Ok(guard) => return Poll::Ready(Ok(Term::new(guard, this.again.value.clone()))),
-                Err(AcquireError::Timeout(_)) if !this.again.options.wait.is_zero() => {
-                    this.acquire = this.again.acquire();
+                Err(error) if this.again.options.wait.is_zero() || !error.is_retryable() => {
+                    return Poll::Ready(Err(error));
                 }
-                Err(error) => return Poll::Ready(Err(error)),
+                Err(error) => {
+                    this.failures = if error.is_timeout() { 0 } else { this.failures + 1 };
+                    this.acquire = this.again.acquire();
+                    if !error.is_timeout() {
+                        let pause = FAULT_PAUSES.pause(this.failures, clock::random_bits());
+                        this.pause = this.again.shared.sleep_until(clock::now() + pause);
+                    }
+                }
             }
         }
     }
