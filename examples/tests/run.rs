@@ -193,6 +193,7 @@ fn every_example_runs_to_its_end_and_is_short() {
     assert_eq!(
         seen,
         [
+            "election",
             "fenced_write",
             "graceful_shutdown",
             "guard",

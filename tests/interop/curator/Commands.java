@@ -14,11 +14,13 @@ import java.util.concurrent.Executors;
  * ID connect CONNECT_STRING SESSION_MS     session, session_ms: what the server agreed to
  * ID make_revocable HANDLE [release]       for the handle's later acquires
  * ID acquire HANDLE PATH WAIT_MS [RECIPE]  node: the lock node; none if the time was up. The
- *                                          recipe is mutex, read, write or permits=LIMIT
+ *                                          recipe is mutex, read, write, latch=ID or
+ *                                          permits=LIMIT
  * ID reacquire HANDLE                      node
  * ID release HANDLE                        held: whether a level is left
  * ID is_held HANDLE                        held
  * ID participants PATH                     nodes: the lock nodes, holder first
+ * ID leader PATH                           nodes: the id of the leader, if there is one
  * ID revoke NODE
  * ID close                                 ends the session and the program
  * </pre>
@@ -67,6 +69,10 @@ final class Commands {
             case "participants" -> {
                 var path = command.text(0);
                 on(workers, command, () -> session.participants(path));
+            }
+            case "leader" -> {
+                var path = command.text(0);
+                on(workers, command, () -> session.leader(path));
             }
             case "revoke" -> {
                 var node = command.text(0);

@@ -3,6 +3,7 @@ package interop.curator;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
@@ -26,13 +27,15 @@ interface Lock {
     /** Calls {@code revoked} when another asks for it. */
     void makeRevocable(Runnable revoked, Executor executor);
 
-    /** {@code mutex}, {@code read}, {@code write}, or {@code permits=LIMIT}. */
+    /** {@code mutex}, {@code read}, {@code write}, {@code latch=ID}, or {@code permits=LIMIT}. */
     static Lock of(String recipe, CuratorFramework client, String path) {
         return switch (recipe) {
             case "mutex" -> new Exclusion(new Mutex(client, path));
             case "read" -> new Exclusion(new InterProcessReadWriteLock(client, path).readLock());
             case "write" -> new Exclusion(new InterProcessReadWriteLock(client, path).writeLock());
-            default -> new Permit(client, path, limit(recipe));
+            default -> recipe.startsWith("latch=")
+                    ? new Term(client, path, recipe.substring("latch=".length()))
+                    : new Permit(client, path, limit(recipe));
         };
     }
 
@@ -115,6 +118,50 @@ interface Lock {
         @Override
         public void makeRevocable(Runnable revoked, Executor executor) {
             throw new IllegalStateException("Curator's semaphore cannot be revoked");
+        }
+    }
+
+    /** The lead in an election, which belongs to no thread either. */
+    final class Term implements Lock {
+        private final LeaderLatch latch;
+
+        Term(CuratorFramework client, String path, String id) {
+            latch = new LeaderLatch(client, path, id);
+        }
+
+        @Override
+        public boolean acquire(int waitMs) throws Exception {
+            latch.start();
+            var leads = latch.await(waitMs, TimeUnit.MILLISECONDS);
+            if (!leads) {
+                latch.close();
+            }
+            return leads;
+        }
+
+        @Override
+        public void release() throws Exception {
+            latch.close();
+        }
+
+        @Override
+        public boolean isMine() {
+            return latch.hasLeadership();
+        }
+
+        @Override
+        public boolean isHeld() {
+            return latch.hasLeadership();
+        }
+
+        @Override
+        public String node() {
+            return "";
+        }
+
+        @Override
+        public void makeRevocable(Runnable revoked, Executor executor) {
+            throw new IllegalStateException("Curator's latch cannot be revoked");
         }
     }
 }

@@ -2,6 +2,7 @@ package interop.curator;
 
 import java.util.List;
 import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.zookeeper.KeeperException.NoNodeException;
 
@@ -42,6 +43,11 @@ final class Session implements AutoCloseable {
             // The directory comes with the first claim, and goes some time after the last.
             return nodes.with("nodes", List.of());
         }
+    }
+
+    Json leader(String path) throws Exception {
+        var leader = new LeaderLatch(client(), path).getLeader();
+        return new Json().with("nodes", leader.isLeader() ? List.of(leader.getId()) : List.of());
     }
 
     Json revoke(String node) throws Exception {

@@ -14,6 +14,8 @@ pub enum Recipe {
     Write,
     /// One of so many permits of an `InterProcessSemaphoreV2`.
     Permits(u32),
+    /// The lead of a `LeaderLatch`, as the candidate with this id.
+    Latch(&'static str),
 }
 
 impl std::fmt::Display for Recipe {
@@ -23,6 +25,7 @@ impl std::fmt::Display for Recipe {
             Recipe::Read => f.write_str("read"),
             Recipe::Write => f.write_str("write"),
             Recipe::Permits(limit) => write!(f, "permits={limit}"),
+            Recipe::Latch(id) => write!(f, "latch={id}"),
         }
     }
 }
@@ -32,7 +35,7 @@ impl std::fmt::Display for Recipe {
 #[non_exhaustive]
 pub struct Grant {
     /// The lock node's path, as `/orders/_c_<uuid>-lock-0000000003`. Of a permit the node's name;
-    /// empty for a read-write lock, which does not tell.
+    /// empty for a read-write lock and for a latch, which do not tell.
     pub node: String,
     /// When Curator's `acquire` returned: nanoseconds of `CLOCK_MONOTONIC`.
     pub t_ns: u64,

@@ -161,6 +161,19 @@ impl Curator {
         async { Ok(answer.await?.nodes) }
     }
 
+    /// The id of who leads the election at `path`, as a `LeaderLatch` sees it.
+    ///
+    /// # Errors
+    ///
+    /// What Curator throws, as without a connection.
+    pub fn leader(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<Option<String>, Failure>> + Send + use<> {
+        let answer = self.ask(format!("leader {}", word(path)), PATIENCE);
+        async { Ok(answer.await?.nodes.into_iter().next()) }
+    }
+
     /// Makes what `handle` acquires later revocable: a revocation is an [`Event::Revoked`], after
     /// which `handle` releases if it `obeys`.
     ///

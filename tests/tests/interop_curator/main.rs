@@ -4,6 +4,7 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod election;
 mod modes;
 mod mutex;
 mod permits;

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod commands;
+mod election;
 mod ends;
 mod pages;
 mod permits;

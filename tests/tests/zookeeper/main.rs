@@ -10,6 +10,7 @@
 mod blocked;
 mod client;
 mod data;
+mod election;
 mod link;
 mod many;
 mod modes;

@@ -1,4 +1,4 @@
-//! The flash sale in several processes, through a real Redis and a real ZooKeeper.
+//! The flash sale and the election in several processes, through a real Redis and a real ZooKeeper.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -10,19 +10,19 @@ use tests::redis::RedisServer;
 use tests::wait::eventually;
 use tests::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
 
-/// Built by `cargo test --workspace`, beside the tests.
-fn flash_sale() -> PathBuf {
+/// A program of the package `examples`, built by `cargo test --workspace` beside the tests.
+fn program(name: &str) -> PathBuf {
     let mut path = std::env::current_exe().expect("a test has a path");
     path.pop();
     path.pop();
-    path.push("flash-sale");
+    path.push(name);
     assert!(path.exists(), "no {}: run `cargo build -p examples` first", path.display());
     path
 }
 
 /// Three processes sell a hundred items to four hundred buyers.
 fn sells_each_item_once(locks: &str) {
-    let output = Command::new(flash_sale())
+    let output = Command::new(program("flash-sale"))
         .args(["--locks", locks, "--processes", "3", "--json"])
         .args(["--buyers", "400", "--stock", "100"])
         .output()
@@ -51,4 +51,26 @@ async fn zookeeper_serves_three_processes_and_keeps_nothing() {
     sells_each_item_once(&(server.url() + "/sale?session=2s"));
     // The sessions of processes that ended without a farewell too.
     eventually("nothing is left", || server.tree("/").is_empty()).await;
+}
+
+/// Three processes, of which the leader is killed: another leads under a greater token, and what the
+/// dead one had sent is refused.
+fn elects_another(locks: &str) {
+    let output = Command::new(program("examples/election")).arg(locks).output();
+    let output = output.expect("the example starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("is dead") && said.contains("is refused"), "{said}");
+}
+
+#[test]
+fn a_leader_over_redis_that_is_killed_is_followed_by_another() {
+    elects_another(&RedisServer::start().url());
+}
+
+#[test]
+fn a_leader_over_zookeeper_that_is_killed_is_followed_by_another() {
+    let server = ZooKeeperServer::with(ZooKeeperOptions::new().tick_ms(500));
+    elects_another(&(server.url() + "/jobs?session=2s"));
 }
