@@ -23,7 +23,7 @@ use super::scope::{Door, Inside, Turn};
 use super::shared::{Shared, lock};
 use super::sweep::NEVER;
 use super::{background, clock, observe};
-use crate::backend::{DynClaim, Fault, FaultKind, Terms};
+use crate::backend::{Fault, FaultKind};
 use crate::error::{LossReason, LostError, ReleaseError, UnavailableError};
 use crate::key::Key;
 use crate::proto::{Ask, Cohort, Effects, Entry, ReleaseAnswer};
@@ -38,12 +38,12 @@ pub(super) type KeyEffects = Effects<Waker, ReleaseReply>;
 #[derive(Debug)]
 pub(crate) struct KeyCell {
     key: Key,
-    /// What it publishes, if it stands for election. It is nobody else's cell then.
-    value: Option<Arc<str>>,
     hash: u64,
     cohort: Mutex<KeyCohort>,
     /// What talks to the store; whoever has the baton polls it.
     driver: Mutex<Option<Driver>>,
+    /// It is that of one candidate in an election, and nobody else's.
+    is_candidate: bool,
     baton: Baton,
     /// Who was granted the key while the driver was polled: told when that is over.
     granted: Mutex<Option<Waker>>,
@@ -66,10 +66,10 @@ pub(super) struct Releaser {
 }
 
 impl KeyCell {
-    pub(super) fn new(key: Key, value: Option<Arc<str>>, hash: u64, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(key: Key, is_candidate: bool, hash: u64, shared: Arc<Shared>) -> Self {
         Self {
             key,
-            value,
+            is_candidate,
             hash,
             cohort: Mutex::new(Cohort::new()),
             driver: Mutex::new(None),
@@ -88,16 +88,7 @@ impl KeyCell {
 
     /// Whether it is that of all who want this key.
     pub(super) fn is_of(&self, key: &Key) -> bool {
-        self.key == *key && self.value.is_none()
-    }
-
-    /// Opens a claim at the store.
-    pub(super) fn claim(&self, terms: Terms) -> Box<dyn DynClaim> {
-        let (backend, id) = (&self.shared.backend, clock::random_claim_id());
-        match &self.value {
-            None => backend.claim(&self.key, id, terms),
-            Some(value) => backend.candidate(&self.key, id, terms, value),
-        }
+        self.key == *key && !self.is_candidate
     }
 
     /// That of the key, in the register of its client.
@@ -121,8 +112,8 @@ impl KeyCell {
         cx: &Context<'_>,
     ) -> (Arc<Self>, Entry) {
         loop {
-            let make =
-                |hash| Arc::new(Self::new(key.clone(), value.cloned(), hash, shared.clone()));
+            let is_candidate = value.is_some();
+            let make = |hash| Arc::new(Self::new(key.clone(), is_candidate, hash, shared.clone()));
             let cell = match value {
                 None => shared.registry.cell(key, make),
                 Some(_) => shared.registry.add(key, make),
@@ -137,7 +128,7 @@ impl KeyCell {
                 cell.cohort().close(&mut fx);
             }
             if fx.spawn {
-                *lock(&cell.driver) = Some(Driver::default());
+                *lock(&cell.driver) = Some(Driver::new(value));
             }
             cell.apply(fx);
             if !matches!(entry, Entry::Seated(_) | Entry::Granted(_)) {

@@ -59,13 +59,15 @@ enum Event {
 #[derive(Default)]
 pub(super) struct Driver {
     first: Lane,
-    /// From the first permit on. On the heap, as most keys have none.
+    /// From the first permit on, and of a candidate. On the heap, as most keys have none.
     others: Option<Box<Others>>,
 }
 
 #[derive(Default)]
 struct Others {
     lanes: Vec<Lane>,
+    /// What the claim publishes, if it stands for election.
+    value: Option<Arc<str>>,
 }
 
 /// One claim after the other.
@@ -105,6 +107,13 @@ pub(super) fn gone() -> Fault {
 }
 
 impl Driver {
+    /// That of a key; with a `value`, that of one who stands for election.
+    pub(super) fn new(value: Option<&Arc<str>>) -> Self {
+        let of =
+            |value: &Arc<str>| Box::new(Others { lanes: Vec::new(), value: Some(value.clone()) });
+        Self { first: Lane::default(), others: value.map(of) }
+    }
+
     /// Drives its key, `cell`, until that is idle. `now` is the time of this poll. It is read once
     /// a poll, as nothing in between waits.
     pub(super) fn poll(
@@ -161,13 +170,17 @@ impl Driver {
             let (leaves, mut is_freed) = (self.others.is_some() && self.leaves(), false);
             loop {
                 let others = self.others.as_deref_mut();
-                let lane = match at.checked_sub(1) {
-                    None => Some(&mut self.first),
-                    Some(at) => others.and_then(|others| others.lanes.get_mut(at)),
+                let (lane, value) = match (at.checked_sub(1), others) {
+                    (None, others) => {
+                        (Some(&mut self.first), others.and_then(|it| it.value.as_ref()))
+                    }
+                    (Some(at), others) => {
+                        (others.and_then(|others| others.lanes.get_mut(at)), None)
+                    }
                 };
                 if let Some(lane) = lane {
                     let was_open = at > 0 && lane.is_open();
-                    match lane.turn(cell, at, now, leaves) {
+                    match lane.turn(cell, at, now, leaves, value) {
                         Turn::Rests(by) => {
                             is_idle = false;
                             until = until.into_iter().chain(by).min();
@@ -197,7 +210,7 @@ impl Driver {
             if cell.shared.retire(cell, true) {
                 return false;
             }
-            self.others = None;
+            self.others = self.others.take().filter(|others| others.value.is_some());
         }
     }
 
@@ -270,7 +283,14 @@ impl Lane {
 
     /// Does what is to be done now in this lane, which is number `at`.
     /// `leaves` is whether the claim of any lane leaves: a new one is not to find its place taken.
-    fn turn(&mut self, cell: &Arc<KeyCell>, at: usize, now: Instant, leaves: bool) -> Turn {
+    fn turn(
+        &mut self,
+        cell: &Arc<KeyCell>,
+        at: usize,
+        now: Instant,
+        leaves: bool,
+        value: Option<&Arc<str>>,
+    ) -> Turn {
         loop {
             let mut fx = Effects::none();
             let asking = matches!(self.open, Open::Attempt(_) | Open::Renew(_));
@@ -285,7 +305,11 @@ impl Lane {
             match step {
                 Step::Open(terms) => {
                     self.is_permit = matches!(terms.mode, Mode::Permit { .. });
-                    self.open = Open::Idle(cell.claim(terms));
+                    let (backend, id) = (&cell.shared.backend, clock::random_claim_id());
+                    self.open = Open::Idle(match value {
+                        None => backend.claim(cell.key(), id, terms),
+                        Some(value) => backend.candidate(cell.key(), id, terms, value),
+                    });
                     self.attempt(cell, now);
                 }
                 Step::Attempt => self.attempt(cell, now),
