@@ -14,7 +14,7 @@ use zookeeper_client::OneshotWatcher;
 use super::about;
 use super::session::{Answer, REQUEST_WITHIN, Session};
 use crate::engine::clock;
-use crate::proto::children::{self, Line};
+use crate::proto::children::{Line, Permits};
 
 /// Before a holder looks again who came, where those who come need not have to wait: one look for
 /// all who come and go meanwhile.
@@ -155,7 +155,8 @@ impl Behind {
         let wanted = match &self.holder {
             Holder::Alone(own) | Holder::Reader(own) => line.standing(own)?.wanted,
             Holder::Permit { leases, of } => {
-                line.len() > 0 && is_full(&listed(session.list(leases, until).await).ok()?, *of)
+                let permits = || session.list(leases, until);
+                line.len() > 0 && Permits::of(&listed(permits().await).ok()?).is_full(*of)
             }
         };
         (!wanted).then_some(watcher)
@@ -185,9 +186,4 @@ pub(super) fn listed(answer: Answer<Vec<String>>) -> Answer<Vec<String>> {
         Err(failure) if failure.is_no_node() => Ok(Vec::new()),
         answer => answer,
     }
-}
-
-/// Whether these children are all the permits that there are.
-pub(super) fn is_full(children: &[String], of: u32) -> bool {
-    children::leases(children).len() >= of as usize
 }

@@ -129,6 +129,11 @@ impl Process {
         Asker { claim, id, name, sent: clock::now() }
     }
 
+    /// The same that may not stand in line.
+    pub(super) fn unqueued_in(&self, mode: Mode, name: &'static str) -> Asker {
+        self.asker(mode, LONG, false, name)
+    }
+
     /// A claim that may not stand in line.
     pub(super) fn unqueued(&self, name: &'static str) -> Asker {
         self.asker(self.mode, LONG, false, name)
