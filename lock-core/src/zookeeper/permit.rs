@@ -77,20 +77,20 @@ impl ZooKeeperClaim {
         let Some(own) = mutex.name() else { return Ok(None) };
         let own = mutex.path(&own);
         // All in one round trip, and in this order: nobody else counts before the node is there.
+        // The server removes the directory while nobody has a permit. Where it has done so by now
+        // the claim keeps its place in the line, and makes it.
         let send = || {
             let made = is_missing.then(|| session.make(&leases, until));
             let created = session.create(&prefix, &data, until);
             let listed = session.list(&leases, until);
-            let left = session.delete(&own, until);
+            let left = session.delete_beside(&own, &leases, until);
             async move { tokio::join!(OptionFuture::from(made), created, listed, left) }
         };
         let Some(asked) = lease.ask(send) else { return Ok(None) };
         let (_, created, listed, left) = asked.await;
-        match left {
-            Ok(()) => mutex.is_gone(),
-            Err(failure) if failure.is_no_node() => mutex.is_gone(),
-            // Its drop sees to it.
-            Err(_) => {}
+        // Else its drop sees to it.
+        if left.is_ok_and(|gone| gone) {
+            mutex.is_gone();
         }
         match created {
             Ok((number, czxid)) => {
@@ -105,7 +105,7 @@ impl ZooKeeperClaim {
                 lease.is_gone();
                 self.next = None;
                 match error {
-                    // The server has removed the directory, as nobody has a permit.
+                    // The directory was removed.
                     Error::NoNode => Ok(None),
                     error => Err(Failure::Answer(error).into_fault()),
                 }

@@ -174,7 +174,7 @@ async fn a_session_that_ends_between_the_permit_and_the_mutex_leaves_neither() {
     let (proxy, direct) = (Proxy::zookeeper(server.addr()), open(&server.at(LONG)).await);
     let process = behind(&proxy).await;
     let mut unlucky = Seat::new(&process, "k", OF_TWO);
-    let trap = proxy.trap(Match::verb("DELETE").containing("/k/locks/_c_"), Action::HoldRequest);
+    let trap = proxy.trap(Match::verb("MULTI").containing("/k/locks/_c_"), Action::HoldRequest);
     let ends = async {
         trap.sprung().await;
         eventually("the permit is there", || server.children("/k/leases").len() == 1).await;
@@ -286,6 +286,32 @@ async fn a_mutex_that_an_operator_takes_away_gives_no_number_twice() {
     assert_eq!(server.children("/k/leases").len(), 2);
     assert!(unlucky.leaves().await && other.leaves().await);
     is_free(&server, &direct, "k").await;
+}
+
+/// V4: the first in line stays first where the directory of permits is removed under it.
+#[tokio::test]
+async fn the_first_in_line_stays_first_when_the_directory_of_permits_goes() {
+    let server = Zoo::churning(tests::zookeeper::ZooKeeperOptions::new(), 60_000).await;
+    let (proxy, direct) = (Proxy::zookeeper(server.addr()), open(&server.at(LONG)).await);
+    let process = behind(&proxy).await;
+    let of_one = Mode::Permit { of: 1 };
+    let (mut first, mut second) =
+        (Seat::new(&process, "k", of_one), Seat::new(&direct, "k", of_one));
+    // The directory is there, and empty.
+    assert!(second.is_granted().await.slot == 0 && second.leaves().await);
+    let trap = proxy.trap(Match::any().containing("/k/leases").after(1), Action::HoldRequest);
+    let goes = async {
+        trap.sprung().await;
+        second.waits().await;
+        assert!(server.delete("/k/leases"));
+        trap.release();
+    };
+    let (answer, ()) = tokio::join!(first.attempt(), goes);
+    assert!(matches!(answer, Ok(Attempt::Granted(_))), "{answer:?}");
+    second.waits().await;
+    assert!(first.leaves().await);
+    second.is_granted().await;
+    assert!(second.leaves().await);
 }
 
 /// A permit that was asked for goes on to say which number it has.
