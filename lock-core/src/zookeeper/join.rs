@@ -135,6 +135,8 @@ impl ZooKeeperClaim {
         let node = LockNode::new(session.clone(), directory.clone(), self.kind, prefix, lease_end);
         // Owned before anything is sent, so that nothing can be left behind.
         self.node = Some(node.clone());
+        // What is being left has another name, and is a task's. From here on this node is left.
+        self.leaving = None;
         if std::mem::take(&mut self.made_directory) {
             node.makes_directory();
         }

@@ -314,6 +314,24 @@ async fn the_first_in_line_stays_first_when_the_directory_of_permits_goes() {
     assert!(second.leaves().await);
 }
 
+/// V6: a claim that could not leave in time, and asks again, leaves what it got then.
+#[tokio::test]
+async fn a_claim_that_was_late_to_leave_leaves_its_next_node_as_well() {
+    let server = Zoo::start().await;
+    let (proxy, direct) = (Proxy::zookeeper(server.addr()), open(&server.at(LONG)).await);
+    let process = behind(&proxy).await;
+    for mode in [WRITER, OF_TWO] {
+        let mut seat = Seat::new(&process, "k", mode);
+        seat.is_granted().await;
+        let trap = proxy.trap(Match::verb("DELETE").containing("/k/"), Action::HoldRequest);
+        assert!(seat.leave().await.is_err(), "{mode:?}");
+        drop(trap);
+        seat.is_granted().await;
+        assert!(seat.leaves().await, "{mode:?}");
+        is_free(&server, &direct, "k").await;
+    }
+}
+
 /// A permit that was asked for goes on to say which number it has.
 #[tokio::test]
 async fn a_wish_takes_no_number_from_a_permit() {
