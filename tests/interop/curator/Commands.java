@@ -16,6 +16,7 @@ import java.util.concurrent.Executors;
  * ID acquire HANDLE PATH WAIT_MS [RECIPE]  node: the lock node; none if the time was up. The
  *                                          recipe is mutex, read, write or permits=LIMIT
  * ID reacquire HANDLE                      node
+ * ID downgrade HANDLE                      what it has as a writer it has as a reader
  * ID release HANDLE                        held: whether a level is left
  * ID is_held HANDLE                        held
  * ID participants PATH                     nodes: the lock nodes, holder first
@@ -85,6 +86,7 @@ final class Commands {
                 on(handle.thread(), command, () -> handle.acquire(session, path, waitMs, recipe));
             }
             case "reacquire" -> on(handle.thread(), command, handle::reacquire);
+            case "downgrade" -> on(handle.thread(), command, handle::downgrade);
             case "release" -> on(handle.thread(), command, handle::release);
             case "make_revocable" -> {
                 var obeys = command.has(1, "release");

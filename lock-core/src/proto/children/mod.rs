@@ -54,12 +54,13 @@ pub(crate) const PROTECTED: &str = "_c_";
 /// The length of a UUID as text.
 const UUID_CHARS: usize = 36;
 
-/// A child that the server numbered. The number is compared as text, as Curator does.
+/// A child that the server numbered. The number is compared as text, as Curator does. A writer
+/// comes before the reader with its number, which Curator's becomes since 5.5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Node<'a> {
     sequence: &'a str,
-    name: &'a str,
     kind: Kind,
+    name: &'a str,
 }
 
 impl<'a> Node<'a> {

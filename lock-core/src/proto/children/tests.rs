@@ -165,6 +165,21 @@ fn only_a_claims_own_second_node_makes_it_a_reader() {
     }
 }
 
+/// A newer Curator's downgraded writer has a reader with the number of its own.
+#[test]
+fn a_writer_comes_before_the_reader_with_its_number() {
+    for (writer, reader) in [(1, 2), (2, 1)] {
+        let children = [
+            node(reader, Kind::Reader, 5),
+            node(writer, Kind::Writer, 5),
+            node(3, Kind::Writer, 6),
+        ];
+        let line = Line::of(&children);
+        assert_eq!(names(line.holders()), [&children[1]]);
+        assert_eq!(names(line.waiters()), [&children[0], &children[2]]);
+    }
+}
+
 fn lease(id: u32, permit: Option<(u32, u32)>, sequence: i64) -> String {
     let tag = permit.map(|(slot, of)| format!("{}-", Permit { slot: Some(slot), of }));
     let name = node(id, Kind::Lease, sequence);
