@@ -157,6 +157,15 @@ impl Seat {
         within("the end of the downgrade", done).await
     }
 
+    /// Leaves, asked once.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub async fn leave(&mut self) -> Result<Withdrawal, Fault> {
+        within("an answer", self.claim.withdraw()).await
+    }
+
     /// Leaves, over faults; whether it held the key to the end.
     pub async fn leaves(&mut self) -> bool {
         let left = async {

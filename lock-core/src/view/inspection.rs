@@ -106,7 +106,8 @@ pub struct Holder {
     /// library put there, escaped.
     pub claim: String,
     /// The last token reserved for it. `None` for a client of another library, and where the store
-    /// keeps no token for each key: Redis, unless it is a member of a quorum.
+    /// keeps no token for each key: Redis, unless it is a member of a quorum. At ZooKeeper that of a
+    /// writer that became a reader may be greater than its guard's.
     pub token: Option<FencingToken>,
     /// How long its lease lasts without a renewal; `None` for a lock without an end, and where
     /// only the holder knows.

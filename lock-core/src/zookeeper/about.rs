@@ -10,8 +10,7 @@ use gethostname::gethostname;
 const HOST_CHARS_MAX: usize = 128;
 
 /// What another writes into the node of a holder to ask it to give the lock up, as Curator has it.
-pub(super) const REVOKE: &[u8] = REVOKE_WORD.as_bytes();
-const REVOKE_WORD: &str = "__REVOKE__";
+pub(super) const REVOKE: &[u8] = b"__REVOKE__";
 
 /// The longest data of a foreign node that is shown.
 const SHOWN_BYTES_MAX: usize = 256;
@@ -30,47 +29,15 @@ pub(super) fn data(name: Option<&str>) -> Vec<u8> {
     }
 }
 
-/// What the node of a claim on a permit says: which one of how many it has, or that it wants one.
-pub(super) fn permit_data(permit: Permit, name: Option<&str>) -> Vec<u8> {
-    let Permit { slot, of } = permit;
-    let slot = slot.map(|slot| format!("slot={slot} ")).unwrap_or_default();
-    [format!("{slot}of={of} ").into_bytes(), data(name)].concat()
-}
-
-/// A permit, or the wish for one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Permit {
-    /// Its number, once it is had.
-    pub(super) slot: Option<u32>,
-    /// How many there are.
-    pub(super) of: u32,
-}
-
-/// What a node says of permits; nothing where it is another client's.
-pub(super) fn permit(data: &[u8]) -> Option<Permit> {
-    let text = std::str::from_utf8(data).ok()?;
-    let text = text.strip_prefix(REVOKE_WORD).map_or(text, str::trim_start);
-    let mut words = text.split(' ').peekable();
-    let slot = words.peek().and_then(|word| word.strip_prefix("slot="));
-    let slot = slot.map(str::parse).transpose().ok()?;
-    if slot.is_some() {
-        words.next();
-    }
-    let of = words.next()?.strip_prefix("of=")?.parse().ok()?;
-    Some(Permit { slot, of })
-}
-
-/// The same data with the wish that the holder give up what it has; `None` for those of another
-/// client, which has no such wish and may use them.
-pub(super) fn with_wish(data: &[u8]) -> Option<Vec<u8>> {
-    permit(data)?;
-    Some(if is_revoked(data) { data.to_vec() } else { [REVOKE, b" ", data].concat() })
-}
-
 /// What a candidate publishes, without a wish that it resign.
 pub(super) fn published(data: &[u8]) -> &[u8] {
     let rest = data.strip_prefix(REVOKE).map(|rest| rest.strip_prefix(b" ").unwrap_or(rest));
     rest.unwrap_or(data)
+}
+
+/// What a candidate publishes, with the wish that it resign.
+pub(super) fn with_wish(data: &[u8]) -> Vec<u8> {
+    [REVOKE, b" ", published(data)].concat()
 }
 
 /// Whether somebody asked the holder of the node with these data to give up what it has.
@@ -94,27 +61,6 @@ mod tests {
         assert!(text.starts_with("host="), "{text}");
         assert!(text.ends_with(&format!("pid={} name=POST /buy", process::id())), "{text}");
         assert!(!String::from_utf8(data(None)).unwrap().contains("name="));
-    }
-
-    #[test]
-    fn a_permit_is_known_by_its_data_before_and_after_it_is_asked_for() {
-        for slot in [None, Some(0), Some(4)] {
-            let (permit, own) = (Permit { slot, of: 5 }, Some("slot=9 of=9"));
-            let data = permit_data(permit, own);
-            assert_eq!(super::permit(&data), Some(permit));
-            assert!(!is_revoked(&data));
-            let asked = with_wish(&data).unwrap();
-            assert!(is_revoked(&asked));
-            assert_eq!(super::permit(&asked), Some(permit));
-            assert_eq!(with_wish(&asked), Some(asked));
-        }
-        let text = String::from_utf8(permit_data(Permit { slot: Some(2), of: 5 }, None)).unwrap();
-        assert!(text.starts_with("slot=2 of=5 host="), "{text}");
-        for theirs in ["", "10.0.0.1", "slot=", "slot=x of=5", "slot=1", "of=-1", "__REVOKE__"] {
-            assert_eq!(super::permit(theirs.as_bytes()), None, "{theirs}");
-            assert_eq!(with_wish(theirs.as_bytes()), None, "{theirs}");
-        }
-        assert_eq!(super::permit(&data(Some("of=5"))), None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::backend::{
 };
 use crate::engine::clock;
 use crate::key::Key;
-use crate::proto::children::Kind;
+use crate::proto::children::{Kind, Permit};
 use crate::token::TokenBlock;
 
 /// The bits of a token that count the hand-offs of one claim; the others are the transaction that
@@ -142,9 +142,17 @@ impl ZooKeeperClaim {
         };
         let until = began + self.terms.lease;
         // Owned before anything is sent, so that nothing can be left behind.
+        let prefix = self.prefix(kind);
         self.next
-            .insert(LockNode::new(node.session.clone(), directory, self.id, kind, until))
+            .insert(LockNode::new(node.session.clone(), directory, kind, prefix, until))
             .clone()
+    }
+
+    /// How the name of the next node begins.
+    pub(super) fn prefix(&self, kind: Kind) -> String {
+        let Some(of) = self.limit() else { return names::prefix(self.id, kind) };
+        let slot = (kind == Kind::Lease).then_some(self.slot);
+        names::permit_prefix(self.id, kind, Permit { slot, of })
     }
 
     /// Forgets the place in the line; what is left of it is deleted. A further one gets a node of

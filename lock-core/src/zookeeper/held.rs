@@ -10,10 +10,10 @@ use super::claim::ZooKeeperClaim;
 use super::fault::{self, Failure};
 use super::lock_node::LockNode;
 use super::session::REQUEST_WITHIN;
-use super::watch::{Behind, Holder, Watch, is_full, listed};
+use super::watch::{Behind, Holder, Watch, listed};
 use crate::backend::{Fault, Grant, Mode, Renewal};
 use crate::engine::clock;
-use crate::proto::children::{Kind, Line};
+use crate::proto::children::{Kind, Line, Permits};
 use crate::token::TokenBlock;
 
 /// A hold that is over before this does not ask to be told of others, which saves two requests.
@@ -118,7 +118,7 @@ impl ZooKeeperClaim {
         let line = listed(line)?;
         let wanted = match (permits, self.terms.mode) {
             (Some(permits), Mode::Permit { of }) => {
-                Line::of(&line).len() > 0 && is_full(&listed(permits)?, of)
+                Line::of(&line).len() > 0 && Permits::of(&listed(permits)?).is_full(of)
             }
             _ => match Line::of(&line).standing(name) {
                 Some(standing) => standing.wanted,

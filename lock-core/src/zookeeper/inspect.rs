@@ -15,7 +15,7 @@ use super::{about, counter, names};
 use crate::backend::{Fault, Mode};
 use crate::engine::clock;
 use crate::key::Key;
-use crate::proto::children::{self, Line, Place};
+use crate::proto::children::{Line, Permit, Permits, Place};
 use crate::token::FencingToken;
 use crate::view::{Holder, Inspection, Waiter};
 
@@ -60,17 +60,16 @@ pub(super) async fn inspect(sessions: &Arc<Sessions>, key: &Key) -> Result<Inspe
     let (session, found) = find(sessions, &directory, until).await?;
     let (mut holders, mut waiters) = (Vec::new(), Vec::new());
     let line = Line::of(&found.children);
-    let places = line.holders().iter().chain(line.waiters());
+    let places = line.places();
     let said = read(&session, &directory, places.map(Place::name), until).await?;
     // Others may hold the key for those that are gone.
     let said: BTreeMap<_, _> = said.into_iter().collect();
     let is_gone = |place: &&Place<'_>| !said.contains_key(place.name());
-    let gone: Vec<_> =
-        line.holders().iter().chain(line.waiters()).filter(is_gone).map(Place::name).collect();
+    let gone: Vec<_> = line.places().filter(is_gone).map(Place::name).collect();
     let left: Vec<_> =
         found.children.iter().filter(|child| !gone.contains(&child.as_str())).cloned().collect();
     let line = Line::of(&left);
-    let places = line.holders().iter().chain(line.waiters());
+    let places = line.places();
     for (at, place) in places.enumerate() {
         let mode = if place.shares { Mode::Shared } else { Mode::Exclusive };
         let said = said.get(place.name()).and_then(Option::as_ref);
@@ -96,20 +95,16 @@ async fn inspect_permits(
     holders: &mut Vec<Holder>,
     waiters: &mut Vec<Waiter>,
 ) -> Result<(), Fault> {
-    let leases = children::leases(&found.leases);
-    let leases = read(session, &names::leases(directory), leases.into_iter(), until).await?;
+    let leases = Permits::of(&found.leases);
+    let leases = leases.names().iter().copied();
+    let leases = read(session, &names::leases(directory), leases, until).await?;
     let wishes = Line::of(&found.wishes);
-    let names = wishes.holders().iter().chain(wishes.waiters()).map(Place::name);
+    let names = wishes.places().map(Place::name);
     let wishes = read(session, &names::locks(directory), names, until).await?;
-    let limit = |said: &Option<(Vec<u8>, Stat)>| {
-        said.as_ref().and_then(|(data, _)| about::permit(data)).map(|permit| permit.of)
-    };
-    let in_use = leases.iter().chain(&wishes).find_map(|(_, said)| limit(said));
-    // Of clients that do not tell: as many as they seem to share.
-    let of = in_use.unwrap_or_else(|| u32::try_from(leases.len()).unwrap_or(u32::MAX).max(1));
+    let of = found.limit();
     let first = holders.len();
     for (name, said) in leases.into_iter().take(of as usize) {
-        let of = limit(&said).unwrap_or(of);
+        let of = Permit::of(name).map_or(of, |permit| permit.of);
         let token = said.as_ref().and_then(|(_, stat)| tokens(czxid(stat), u32::MAX).last());
         let about = said.as_ref().map(|(data, _)| about::shown(data));
         holders.push(holder(names::claimant(name), token, about).with_mode(Mode::Permit { of }));
@@ -120,7 +115,7 @@ async fn inspect_permits(
         if holders[first..].iter().any(|holder| holder.claim == claim) {
             continue;
         }
-        let of = limit(&said).unwrap_or(of);
+        let of = Permit::of(name).map_or(of, |permit| permit.of);
         let about = said.as_ref().map(|(data, _)| about::shown(data));
         waiters.push(waiter(claim, about).with_mode(Mode::Permit { of }));
     }

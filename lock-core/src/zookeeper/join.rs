@@ -20,7 +20,7 @@ use super::session::{Answer, Session};
 use super::watch::{Watch, listed};
 use crate::backend::{Attempt, Claim, Fault, FaultKind};
 use crate::engine::clock;
-use crate::proto::children::{self, Kind, Line};
+use crate::proto::children::{self, Kind, Line, Permits};
 
 /// What was read for a claim that may turn out to be the first.
 #[derive(Debug, Default)]
@@ -131,9 +131,12 @@ impl ZooKeeperClaim {
         }
         let began = clock::now();
         let lease_end = began + self.terms.lease;
-        let node = LockNode::new(session.clone(), directory.clone(), self.id, self.kind, lease_end);
+        let prefix = self.prefix(self.kind);
+        let node = LockNode::new(session.clone(), directory.clone(), self.kind, prefix, lease_end);
         // Owned before anything is sent, so that nothing can be left behind.
         self.node = Some(node.clone());
+        // What is being left has another name, and is a task's. From here on this node is left.
+        self.leaving = None;
         if std::mem::take(&mut self.made_directory) {
             node.makes_directory();
         }
@@ -141,7 +144,10 @@ impl ZooKeeperClaim {
             counting.forget();
         }
         let prefix = node.path(node.prefix());
-        let data = self.data(None);
+        let data = match &self.value {
+            Some(value) => value.as_bytes().to_vec(),
+            None => about::data(self.terms.name),
+        };
         let create = || create_and_list(&session, &prefix, directory, &data, until);
         let Some(asked) = node.ask(create) else { return Ok(None) };
         let counter = self.counter_to_move();
@@ -183,8 +189,12 @@ impl ZooKeeperClaim {
             return Ok(if line.is_open_to(self.kind) { 0 } else { line.len() });
         };
         let permits = listed(session.list(leases, until).await)?;
-        let in_use = children::leases(&permits).len();
-        Ok(if line.len() == 0 && in_use < of as usize { 0 } else { line.len() + in_use })
+        let in_use = Permits::of(&permits);
+        if let Some(other) = in_use.limit().filter(|other| *other != of) {
+            return Err(Failure::Unfit(Fault::other_limit(other)));
+        }
+        let is_open = line.len() == 0 && !in_use.is_full(of);
+        Ok(if is_open { 0 } else { line.len() + in_use.names().len() })
     }
 
     async fn not_created(
@@ -260,7 +270,11 @@ impl ZooKeeperClaim {
             };
         };
         let permits = basis.permits.and_then(Result::ok).unwrap_or_default();
-        let ahead = standing.ahead as usize + children::leases(&permits).len();
+        let permits = Permits::of(&permits);
+        if let Some(refusal) = self.check_limit(&permits).await {
+            return Err(refusal);
+        }
+        let ahead = standing.ahead as usize + permits.names().len();
         let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
         if !self.terms.queues {
             let outside = self.outside(&node.session, ahead as usize);
@@ -274,13 +288,7 @@ impl ZooKeeperClaim {
         }
         self.watch = None;
         match node.session.watch_data(&node.path(awaits), until).await {
-            Ok((data, stat, watcher)) => {
-                let limit = about::permit(&data).map(|permit| permit.of);
-                if let (Some(of), Some(other)) = (self.limit(), limit)
-                    && of != other
-                {
-                    return Err(self.refuse_other_limit(other).await);
-                }
+            Ok((_, stat, watcher)) => {
                 self.watch = Some(Watch::on(&node.session, watcher));
                 // A writer that becomes a reader sets its data. If it has done so since the line was
                 // read, the watch came too late.

@@ -14,7 +14,7 @@ use super::watch::listed;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
 use crate::key::Key;
-use crate::proto::children::{self, Line};
+use crate::proto::children::{self, Line, Permit, Permits, Place};
 
 /// How often to look again for a holder that was gone when it was asked for.
 const TRIES_MAX: u32 = 10;
@@ -71,6 +71,25 @@ pub(super) async fn find(
     }
 }
 
+impl Found {
+    /// How many permits there are, by those in use or else by who wants one; of clients that do
+    /// not tell, as many as they seem to share.
+    pub(super) fn limit(&self) -> u32 {
+        let permits = Permits::of(&self.leases);
+        let line = Line::of(&self.wishes);
+        let wishes = || children::limit(line.places().map(Place::name));
+        let seen = || u32::try_from(permits.names().len()).unwrap_or(u32::MAX).max(1);
+        permits.limit().or_else(wishes).unwrap_or_else(seen)
+    }
+
+    /// The permits that are held. Of each of Curator's clients that has the mutex one node more may
+    /// be behind them, which waits.
+    fn permits(&self) -> impl Iterator<Item = &str> {
+        let permits = Permits::of(&self.leases).names().to_vec();
+        permits.into_iter().take(self.limit() as usize)
+    }
+}
+
 async fn find_in(session: &Session, directory: &str, until: Instant) -> Answer<Found> {
     let children = children(session, directory, until).await?;
     if !names::has_permits(&children) {
@@ -83,28 +102,34 @@ async fn find_in(session: &Session, directory: &str, until: Instant) -> Answer<F
     Ok(Found { children, wishes: listed(wishes)?, leases: listed(leases)? })
 }
 
-/// Asks all holders to give the key up, those of its line in the way of Curator's `Revoker`. Where
-/// all were gone when they were to be asked, others may hold it by now.
+/// Asks all holders to give the key up, in the way of Curator's `Revoker`. Where all were gone when
+/// they were to be asked, others may hold it by now.
 pub(super) async fn request_revoke(sessions: &Arc<Sessions>, key: &Key) -> Result<bool, Fault> {
     let directory = directory(sessions, key)?;
-    let until = clock::now() + REQUEST_WITHIN;
+    let (until, leases) = (clock::now() + REQUEST_WITHIN, names::leases(&directory));
     for _ in 0..TRIES_MAX {
         let (session, found) = find(sessions, &directory, until).await?;
-        let permits = children::leases(&found.leases);
         let line = Line::of(&found.children);
-        if line.len() + permits.len() == 0 {
+        // Permits of other clients know no such wish.
+        let (ours, theirs): (Vec<_>, Vec<_>) =
+            found.permits().partition(|name| Permit::of(name).is_some());
+        if line.len() + ours.len() + theirs.len() == 0 {
             return Ok(false);
         }
-        let paths: Vec<_> = nodes(&line).map(|name| format!("{directory}/{name}")).collect();
+        let leads = line.holders().first().filter(|place| place.is_candidate());
+        let alike = nodes(&line).filter(|_| leads.is_none());
+        let paths = alike.map(|name| format!("{directory}/{name}"));
+        let permits = ours.into_iter().map(|name| format!("{leases}/{name}"));
+        let paths: Vec<_> = paths.chain(permits).collect();
         let asked: Vec<_> =
             paths.iter().map(|path| session.set(path, REVOKE, None, until)).collect();
-        let mut any = false;
+        let mut any = !theirs.is_empty();
+        if let Some(leader) = leads {
+            let path = format!("{directory}/{}", leader.name());
+            any |= ask_to_resign(&session, &path, until).await?;
+        }
         for answer in asked {
             any |= there(answer.await)?;
-        }
-        for name in permits {
-            let path = format!("{}/{name}", names::leases(&directory));
-            any |= revoke_permit(&session, &path, until).await?;
         }
         if any {
             return Ok(true);
@@ -113,15 +138,15 @@ pub(super) async fn request_revoke(sessions: &Arc<Sessions>, key: &Key) -> Resul
     Err(fault::timed_out(REQUEST_WITHIN))
 }
 
-/// What a permit says of itself must stay. `false` if it is gone.
-async fn revoke_permit(session: &Session, path: &str, until: Instant) -> Result<bool, Fault> {
+/// What a leader publishes must stay. `false` if it is gone.
+async fn ask_to_resign(session: &Session, path: &str, until: Instant) -> Result<bool, Fault> {
     for _ in 0..TRIES_MAX {
         let (data, stat) = match session.get(path, until).await {
             Ok(said) => said,
             Err(failure) => return there(Err(failure)),
         };
-        let Some(data) = about::with_wish(&data) else { return Ok(true) };
-        match session.set(path, &data, Some(stat.version), until).await {
+        let asked = session.set(path, &about::with_wish(&data), Some(stat.version), until);
+        match asked.await {
             // Others ask as well.
             Err(Failure::Answer(Error::BadVersion)) => {}
             answer => return there(answer),
@@ -152,8 +177,7 @@ pub(super) async fn force_release(sessions: &Arc<Sessions>, key: &Key) -> Result
     let (session, found) = find(sessions, &directory, until).await?;
     let (line, leases) = (Line::of(&found.children), names::leases(&directory));
     let paths = nodes(&line).map(|name| format!("{directory}/{name}"));
-    let permits = children::leases(&found.leases);
-    let permits = permits.into_iter().map(|name| format!("{leases}/{name}"));
+    let permits = found.permits().map(|name| format!("{leases}/{name}"));
     let paths: Vec<_> = paths.chain(permits).collect();
     let deleted: Vec<_> = paths.iter().map(|path| session.delete(path, until)).collect();
     for answer in deleted {

@@ -8,10 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::liveness::Entry;
-use super::names;
 use super::removal::{self, Removal, What};
 use super::session::Session;
-use crate::backend::ClaimId;
 use crate::engine::lock;
 use crate::proto::children::Kind;
 
@@ -58,17 +56,16 @@ struct Place {
 }
 
 impl LockNode {
-    /// A node that is about to be asked for.
+    /// A node that is about to be asked for, whose name begins so.
     pub(super) fn new(
         session: Arc<Session>,
         directory: Arc<str>,
-        id: ClaimId,
         kind: Kind,
+        prefix: String,
         until: Instant,
     ) -> Arc<Self> {
         let presence = Presence::Asked;
         let place = Mutex::new(Place { presence, makes_directory: false, until, entry: None });
-        let prefix = names::prefix(id, kind);
         let node = Arc::new(Self { session, directory, kind, prefix, place });
         let entry = node.session.liveness.enter(Arc::downgrade(&node), until);
         node.place().entry = Some(entry);

@@ -2,7 +2,7 @@
 
 use crate::backend::ClaimId;
 use crate::key::Key;
-use crate::proto::children::{self, Kind, PROTECTED};
+use crate::proto::children::{self, Kind, PROTECTED, Permit};
 
 /// Where the inner mutex of a key's permits is, and where the permits are.
 const LOCKS: &str = "locks";
@@ -77,6 +77,14 @@ pub(super) fn prefix(id: ClaimId, kind: Kind) -> String {
     format!("{PROTECTED}{}-{}", parts.join("-"), kind.mark())
 }
 
+/// The same for a claim on a permit.
+pub(super) fn permit_prefix(id: ClaimId, kind: Kind, permit: Permit) -> String {
+    let mut prefix = prefix(id, kind);
+    let before_mark = prefix.len() - kind.mark().len();
+    prefix.insert_str(before_mark, &format!("{permit}-"));
+    prefix
+}
+
 /// Whose node this is, for people: a claim's id where it can be one, else the name.
 pub(super) fn claimant(node: &str) -> String {
     match children::claim(node) {
@@ -102,6 +110,15 @@ mod tests {
             let prefix = prefix(id, kind);
             assert_eq!(prefix, format!("_c_01234567-89ab-cdef-0123-456789abcdef-{mark}"));
             assert_eq!(claimant(&format!("{prefix}0000000007")), id.to_string());
+        }
+        for (slot, kind, text) in
+            [(None, Kind::Mutex, "of5-lock-"), (Some(2), Kind::Lease, "slot2of5-lease-")]
+        {
+            let permit = Permit { slot, of: 5 };
+            let prefix = permit_prefix(id, kind, permit);
+            assert_eq!(prefix, format!("_c_01234567-89ab-cdef-0123-456789abcdef-{text}"));
+            let name = format!("{prefix}0000000007");
+            assert_eq!((claimant(&name), Permit::of(&name)), (id.to_string(), Some(permit)));
         }
         assert_eq!(claimant("a\nb"), "a\\nb");
         assert_eq!(claimant("_c_é"), "_c_é");

@@ -5,7 +5,7 @@
 //! own and lets go of the mutex, else it waits for one of them to go. Curator's clients create their
 //! node before they count; here that is the last thing, so a waiter that gives up leaves none.
 //!
-//! A permit of ours says in its data which number it has, and of how many. Those of other clients
+//! A permit of ours says in its name which number it has, and of how many. Those of other clients
 //! count and have none.
 
 use std::sync::Arc;
@@ -14,23 +14,15 @@ use std::time::Instant;
 use futures_util::future::OptionFuture;
 use zookeeper_client::Error;
 
-use super::about::{self, Permit};
+use super::about;
 use super::claim::ZooKeeperClaim;
 use super::fault::Failure;
 use super::join::{Basis, Stepped, used_up};
 use super::lock_node::{LockNode, Presence};
 use super::removal;
-use super::session::{Answer, Session};
-use super::watch::{Watch, is_full, listed};
+use super::watch::{Watch, listed};
 use crate::backend::{Claim, Fault, Mode};
-use crate::proto::children::{self, Kind};
-
-/// What the permits in use say.
-#[derive(Debug, Default)]
-struct InUse {
-    slots: Vec<u32>,
-    other_limit: Option<u32>,
-}
+use crate::proto::children::{self, Kind, Permits};
 
 impl ZooKeeperClaim {
     /// The limit of the permits that this claim wants one of.
@@ -41,23 +33,14 @@ impl ZooKeeperClaim {
         }
     }
 
-    /// What the node of a claim in this place says of itself.
-    pub(super) fn data(&self, slot: Option<u32>) -> Vec<u8> {
-        if let Some(value) = &self.value {
-            return value.as_bytes().to_vec();
-        }
-        match self.limit() {
-            Some(of) => about::permit_data(Permit { slot, of }, self.terms.name),
-            None => about::data(self.terms.name),
-        }
-    }
-
-    /// Refuses a claim that says otherwise of how many permits there are than the others do. It
-    /// leaves the line.
-    pub(super) async fn refuse_other_limit(&mut self, in_use: u32) -> Fault {
+    /// Refuses a claim that says otherwise of how many permits there are than those in use do. It
+    /// leaves the line. What others want says nothing: they may be about to be refused themselves.
+    pub(super) async fn check_limit(&mut self, permits: &Permits<'_>) -> Option<Fault> {
+        let of = self.limit()?;
+        let other = permits.limit().filter(|other| *other != of)?;
         // What is not deleted at once is in the background.
         drop(self.withdraw().await);
-        Fault::other_limit(in_use)
+        Some(Fault::other_limit(other))
     }
 
     /// The claim is first in the line of those who want a permit.
@@ -78,45 +61,36 @@ impl ZooKeeperClaim {
             Ok(permits) => permits,
             Err(failure) => return self.not_served(mutex, failure),
         };
-        // While it waits here nobody else is given one: the limit was found to be the same.
-        let has_read = self.waiting.as_ref().is_some_and(|waiting| *waiting.awaits == *leases);
-        if has_read && is_full(&permits, of) {
+        let permits = Permits::of(&permits);
+        if let Some(refusal) = self.check_limit(&permits).await {
+            return Err(refusal);
+        }
+        if permits.is_full(of) {
             return self.wait_for_a_permit(mutex, of, &leases, until).await;
         }
-        let in_use = match read(session, &leases, &permits, of, until).await {
-            Ok(in_use) => in_use,
-            Err(failure) => return self.not_served(mutex, failure),
-        };
-        if let Some(other) = in_use.other_limit {
-            return Err(self.refuse_other_limit(other).await);
-        }
-        if is_full(&permits, of) {
-            return self.wait_for_a_permit(mutex, of, &leases, until).await;
-        }
-        let slot = (0..of).find(|slot| !in_use.slots.contains(slot)).unwrap_or(0);
-        self.slot = slot;
+        self.slot = permits.free_slot();
         let lease = self.next_node(mutex, Kind::Lease, began);
         if is_missing {
             lease.makes_directory();
         }
-        let (prefix, data) = (lease.path(lease.prefix()), self.data(Some(slot)));
+        let (prefix, data) = (lease.path(lease.prefix()), about::data(self.terms.name));
         let Some(own) = mutex.name() else { return Ok(None) };
         let own = mutex.path(&own);
         // All in one round trip, and in this order: nobody else counts before the node is there.
+        // The server removes the directory while nobody has a permit. Where it has done so by now
+        // the claim keeps its place in the line, and makes it.
         let send = || {
             let made = is_missing.then(|| session.make(&leases, until));
             let created = session.create(&prefix, &data, until);
             let listed = session.list(&leases, until);
-            let left = session.delete(&own, until);
+            let left = session.delete_beside(&own, &leases, until);
             async move { tokio::join!(OptionFuture::from(made), created, listed, left) }
         };
         let Some(asked) = lease.ask(send) else { return Ok(None) };
         let (_, created, listed, left) = asked.await;
-        match left {
-            Ok(()) => mutex.is_gone(),
-            Err(failure) if failure.is_no_node() => mutex.is_gone(),
-            // Its drop sees to it.
-            Err(_) => {}
+        // Else its drop sees to it.
+        if left.is_ok_and(|gone| gone) {
+            mutex.is_gone();
         }
         match created {
             Ok((number, czxid)) => {
@@ -131,7 +105,7 @@ impl ZooKeeperClaim {
                 lease.is_gone();
                 self.next = None;
                 match error {
-                    // The server has removed the directory, as nobody has a permit.
+                    // The directory was removed.
                     Error::NoNode => Ok(None),
                     error => Err(Failure::Answer(error).into_fault()),
                 }
@@ -187,24 +161,19 @@ impl ZooKeeperClaim {
             self.stand_outside();
             return Err(fault);
         }
-        let place = children::leases(permits).iter().position(|permit| **permit == *name);
-        match place {
-            // Somebody took the mutex away, so that two counted at one time.
-            Some(place) if place >= of as usize => {
-                self.stand_outside();
-                return Ok(None);
-            }
+        let permits = Permits::of(permits);
+        let is_good = permits.admit(&name);
+        if is_good.is_none() {
             // An operator took it away.
-            None => {
-                lease.is_gone();
-                self.stand_outside();
-                return Ok(None);
-            }
-            Some(_) => {}
+            lease.is_gone();
+        }
+        if is_good != Some(true) {
+            self.stand_outside();
+            return Ok(None);
         }
         (self.node, self.next) = (Some(lease.clone()), None);
         let basis = Basis::default();
-        self.hold(lease, wanted && is_full(permits, of), began, until, basis).await
+        self.hold(lease, wanted && permits.is_full(of), began, until, basis).await
     }
 
     /// Waits for one of those who have a permit, with the mutex in hand.
@@ -222,7 +191,7 @@ impl ZooKeeperClaim {
         self.watch = None;
         match mutex.session.watch_children(leases, until).await {
             // One has gone meanwhile.
-            Ok((permits, _)) if !is_full(&permits, of) => Ok(None),
+            Ok((permits, _)) if !Permits::of(&permits).is_full(of) => Ok(None),
             Ok((_, watcher)) => {
                 self.watch = Some(Watch::on(&mutex.session, watcher));
                 Ok(Some(self.wait_for(&mutex.session, of, leases)))
@@ -231,30 +200,4 @@ impl ZooKeeperClaim {
             Err(failure) => self.not_served(mutex, failure),
         }
     }
-}
-
-/// Reads what the permits in use say of themselves. All is sent before the first answer is awaited.
-async fn read(
-    session: &Session,
-    leases: &str,
-    permits: &[String],
-    of: u32,
-    until: Instant,
-) -> Answer<InUse> {
-    let names = children::leases(permits);
-    let paths: Vec<_> = names.iter().map(|name| format!("{leases}/{name}")).collect();
-    let asked: Vec<_> = paths.iter().map(|path| session.get(path, until)).collect();
-    let mut in_use = InUse::default();
-    for answer in asked {
-        let permit = match answer.await {
-            Ok((data, _)) => about::permit(&data),
-            // It was given back meanwhile, or its owner hides what it says.
-            Err(Failure::Answer(Error::NoNode | Error::NoAuth)) => None,
-            Err(failure) => return Err(failure),
-        };
-        let Some(permit) = permit else { continue };
-        in_use.slots.extend(permit.slot);
-        in_use.other_limit = in_use.other_limit.or(Some(permit.of).filter(|other| *other != of));
-    }
-    Ok(in_use)
 }

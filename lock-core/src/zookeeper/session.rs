@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use zookeeper_client::{Acls, Client, CreateMode, Error, OneshotWatcher, Stat, StateWatcher};
+use zookeeper_client::{
+    Acls, Client, CreateMode, Error, MultiWriteError, OneshotWatcher, Stat, StateWatcher,
+};
 
 use super::enrolled::Ticket;
 use super::fault::{self, Failure};
@@ -348,6 +350,28 @@ impl Session {
         let sent = clock::now();
         let request = self.client.delete(path, None);
         self.tell(sent, until, request)
+    }
+
+    /// Deletes a node unless another is missing; whether it is gone.
+    pub(super) fn delete_beside<'a>(
+        &'a self,
+        path: &'a str,
+        other: &'a str,
+        until: Instant,
+    ) -> impl Future<Output = Answer<bool>> + 'a {
+        let sent = clock::now();
+        let mut both = self.client.new_multi_writer();
+        let added = both.add_check_version(other, -1).and_then(|()| both.add_delete(path, None));
+        let request = added.map(|()| both.commit());
+        self.tell(sent, until, async move {
+            match request?.await {
+                Ok(_) => Ok(true),
+                Err(MultiWriteError::OperationFailed { index, source: Error::NoNode }) => {
+                    Ok(index > 0)
+                }
+                Err(error) => Err(error.into()),
+            }
+        })
     }
 
     /// Deletes a directory that has never had a child nor data. Whoever is about to use it makes

@@ -14,11 +14,15 @@ use zookeeper_client::OneshotWatcher;
 use super::about;
 use super::session::{Answer, REQUEST_WITHIN, Session};
 use crate::engine::clock;
-use crate::proto::children::{self, Line};
+use crate::proto::children::{Line, Permits};
 
 /// Before a holder looks again who came, where those who come need not have to wait: one look for
 /// all who come and go meanwhile.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
+
+/// So many holders look that often. More of them look less often each, as all are told of whoever
+/// comes, and what each reads grows with their number.
+const LOOKERS: u32 = 8;
 
 /// The watches of one claim, and what they have told so far. Dropping it takes the watches off the
 /// server.
@@ -83,9 +87,10 @@ impl Watch {
             let (Some(own), Some(first)) = tokio::join!(own, first) else { return };
             // A watch must not keep the session.
             let (liveness, weak) = (session.liveness.clone(), Arc::downgrade(&session));
+            let timeout = session.timeout();
             drop(session);
             let somebody = async {
-                let (Some(behind), Some(mut watcher)) = (behind, first) else {
+                let (Some(behind), Some((mut watcher, mut holders))) = (behind, first) else {
                     return pending().await;
                 };
                 loop {
@@ -93,11 +98,11 @@ impl Watch {
                     if matches!(behind.holder, Holder::Alone(_)) {
                         return;
                     }
-                    tokio::time::sleep(LOOK_PAUSE).await;
+                    tokio::time::sleep(look_pause(holders, timeout)).await;
                     let Some(session) = weak.upgrade() else { return };
                     let until = clock::now() + REQUEST_WITHIN;
                     let Some(next) = behind.watch(&session, until).await else { return };
-                    watcher = next;
+                    (watcher, holders) = next;
                 }
             };
             tokio::select! {
@@ -144,21 +149,32 @@ async fn own_node(
     (!about::is_revoked(&data) || !is_news).then_some(watcher)
 }
 
+/// The pause of each of so many holders. One that is told late that somebody waits hands the key on
+/// in its own process meanwhile; the time in which a lost watch is made up for is late enough.
+fn look_pause(holders: u32, session: Duration) -> Duration {
+    (LOOK_PAUSE * (1 + holders / LOOKERS)).min((session / 3).max(LOOK_PAUSE))
+}
+
 impl Behind {
-    /// A watch on the line, unless somebody waits already.
-    async fn watch(&self, session: &Session, until: Instant) -> Option<OneshotWatcher> {
+    /// A watch on the line, and how many may have one; none if somebody waits already.
+    async fn watch(&self, session: &Session, until: Instant) -> Option<(OneshotWatcher, u32)> {
         let (children, watcher) = match &self.holder {
             Holder::Permit { .. } => self.watch_line_of_permits(session, until).await.ok()?,
             _ => session.watch_children(&self.line, until).await.ok()?,
         };
         let line = Line::of(&children);
-        let wanted = match &self.holder {
-            Holder::Alone(own) | Holder::Reader(own) => line.standing(own)?.wanted,
+        let (wanted, holders) = match &self.holder {
+            Holder::Alone(own) | Holder::Reader(own) => {
+                (line.standing(own)?.wanted, u32::try_from(line.len()).unwrap_or(u32::MAX))
+            }
+            Holder::Permit { of, .. } if line.len() == 0 => (false, *of),
+            // With fewer holders than there are permits nobody waits who has to be told.
             Holder::Permit { leases, of } => {
-                line.len() > 0 && is_full(&listed(session.list(leases, until).await).ok()?, *of)
+                let permits = listed(session.list(leases, until).await).ok()?;
+                (Permits::of(&permits).is_full(*of), *of)
             }
         };
-        (!wanted).then_some(watcher)
+        (!wanted).then_some((watcher, holders))
     }
 
     /// The server removes that line while nobody is in it.
@@ -187,7 +203,28 @@ pub(super) fn listed(answer: Answer<Vec<String>>) -> Answer<Vec<String>> {
     }
 }
 
-/// Whether these children are all the permits that there are.
-pub(super) fn is_full(children: &[String], of: u32) -> bool {
-    children::leases(children).len() >= of as usize
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks a second of all holders together.
+    fn looks(holders: u32, session: Duration) -> f64 {
+        f64::from(holders) / look_pause(holders, session).as_secs_f64()
+    }
+
+    #[test]
+    fn a_herd_of_holders_looks_no_more_often_than_a_few_do() {
+        let session = Duration::from_secs(10);
+        for few in [1, 2, 7] {
+            assert_eq!(look_pause(few, session), LOOK_PAUSE);
+        }
+        for holders in 8..=500 {
+            assert!(looks(holders, session) <= 160.0, "{holders}");
+        }
+        assert!(looks(1_024, session) < 310.0);
+        for session in [100, 4_000, 40_000].map(Duration::from_millis) {
+            let pause = look_pause(u32::MAX, session);
+            assert!(pause == LOOK_PAUSE || pause <= session / 3, "{session:?}");
+        }
+    }
 }

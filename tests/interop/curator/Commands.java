@@ -17,6 +17,7 @@ import java.util.concurrent.Executors;
  *                                          recipe is mutex, read, write, latch=ID or
  *                                          permits=LIMIT
  * ID reacquire HANDLE                      node
+ * ID downgrade HANDLE                      what it has as a writer it has as a reader
  * ID release HANDLE                        held: whether a level is left
  * ID is_held HANDLE                        held
  * ID participants PATH                     nodes: the lock nodes, holder first
@@ -91,6 +92,7 @@ final class Commands {
                 on(handle.thread(), command, () -> handle.acquire(session, path, waitMs, recipe));
             }
             case "reacquire" -> on(handle.thread(), command, handle::reacquire);
+            case "downgrade" -> on(handle.thread(), command, handle::downgrade);
             case "release" -> on(handle.thread(), command, handle::release);
             case "make_revocable" -> {
                 var obeys = command.has(1, "release");

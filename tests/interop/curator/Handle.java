@@ -62,6 +62,12 @@ final class Handle {
         return new Json().with("held", isMine());
     }
 
+    /** Becomes a reader of what it holds as a writer. */
+    Json downgrade() throws Exception {
+        lock = mine().downgraded();
+        return new Json();
+    }
+
     /** Curator's own word on it, which the end of the session does not change. */
     Json isHeld() {
         var current = lock;

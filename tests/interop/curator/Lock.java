@@ -27,12 +27,17 @@ interface Lock {
     /** Calls {@code revoked} when another asks for it. */
     void makeRevocable(Runnable revoked, Executor executor);
 
+    /** Takes the read lock of the same path, lets go of the write lock, and is the former. */
+    default Lock downgraded() throws Exception {
+        throw new IllegalStateException("only a write lock can be downgraded");
+    }
+
     /** {@code mutex}, {@code read}, {@code write}, {@code latch=ID}, or {@code permits=LIMIT}. */
     static Lock of(String recipe, CuratorFramework client, String path) {
         return switch (recipe) {
             case "mutex" -> new Exclusion(new Mutex(client, path));
             case "read" -> new Exclusion(new InterProcessReadWriteLock(client, path).readLock());
-            case "write" -> new Exclusion(new InterProcessReadWriteLock(client, path).writeLock());
+            case "write" -> new Writer(new InterProcessReadWriteLock(client, path));
             default -> recipe.startsWith("latch=")
                     ? new Term(client, path, recipe.substring("latch=".length()))
                     : new Permit(client, path, limit(recipe));
@@ -46,8 +51,32 @@ interface Lock {
         return Integer.parseInt(recipe.substring("permits=".length()));
     }
 
+    /** The write lock of a read-write lock. */
+    final class Writer extends Exclusion {
+        private final InterProcessReadWriteLock both;
+
+        Writer(InterProcessReadWriteLock both) {
+            super(both.writeLock());
+            this.both = both;
+        }
+
+        @Override
+        public Lock downgraded() throws Exception {
+            var reader = new Exclusion(both.readLock());
+            both.readLock().acquire();
+            release();
+            return reader;
+        }
+    }
+
     /** A mutex, or either side of a read-write lock. */
-    record Exclusion(InterProcessMutex mutex) implements Lock {
+    class Exclusion implements Lock {
+        private final InterProcessMutex mutex;
+
+        Exclusion(InterProcessMutex mutex) {
+            this.mutex = mutex;
+        }
+
         @Override
         public boolean acquire(int waitMs) throws Exception {
             return mutex.acquire(waitMs, TimeUnit.MILLISECONDS);

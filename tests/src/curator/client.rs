@@ -120,6 +120,19 @@ impl Curator {
         async { answer.await.map(Answer::grant) }
     }
 
+    /// Takes the read lock of the write lock that `handle` holds, and gives the latter back.
+    ///
+    /// # Errors
+    ///
+    /// `IllegalStateException` if `handle` holds no write lock, or what Curator throws.
+    pub fn downgrade(
+        &self,
+        handle: &str,
+    ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
+        let answer = self.ask(format!("downgrade {}", word(handle)), PATIENCE);
+        async { answer.await.map(drop) }
+    }
+
     /// Gives one level of the mutex back; true if `handle` holds another level still.
     ///
     /// # Errors

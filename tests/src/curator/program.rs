@@ -12,6 +12,9 @@ use crate::process::missing;
 /// Where Debian puts the jars.
 const JARS: &str = "/usr/share/java";
 
+/// Names a folder with the jars of another Curator and all that it needs.
+const OTHER_JARS: &str = "CURATOR_JARS";
+
 /// What the program needs; Debian's jars name the jars that they need in turn.
 const NEEDED: [&str; 8] = [
     "curator-recipes.jar",
@@ -70,6 +73,11 @@ pub(super) fn unstarted(program: &str, error: &std::io::Error) -> ! {
 
 /// The class path of the jars, by their real names, so that another version is another program.
 fn jars() -> String {
+    if let Some(folder) = std::env::var_os(OTHER_JARS) {
+        let jars = files(Path::new(&folder), "jar");
+        let jars: Vec<_> = jars.iter().map(|jar| jar.display().to_string()).collect();
+        return jars.join(":");
+    }
     let path = |jar: &&str| {
         let link = Path::new(JARS).join(jar);
         match fs::canonicalize(&link) {
@@ -81,14 +89,19 @@ fn jars() -> String {
 }
 
 fn sources() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/curator");
-    let entries = fs::read_dir(&folder).expect("the sources of the Java program");
-    let mut sources: Vec<PathBuf> = entries
+    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("interop/curator"), "java")
+}
+
+/// The files of a folder with this ending, at least one.
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
+    let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.expect("a readable folder").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "java"))
+        .filter(|path| path.extension().is_some_and(|extension| extension == ending))
         .collect();
-    sources.sort();
-    sources
+    assert!(!files.is_empty(), "no .{ending} in {folder:?}");
+    files.sort();
+    files
 }
 
 /// The folder of the compiled classes, beside this test's own program in cargo's target folder.

@@ -194,6 +194,38 @@ async fn a_downgrade_lets_no_java_writer_in_between() {
     both.nobody_is_left().await;
 }
 
+/// Java's reader has the number of its writer since Curator 5.5, and our writer waits for it. Before
+/// that it stands behind ours, which is let in beside it: Curator#1138.
+#[tokio::test]
+async fn a_downgrade_of_java_keeps_our_writer_out_where_its_reader_keeps_the_place() {
+    let both = both().await;
+    let process = process(&both, AS_WRITER).await;
+    both.java.acquire_as(Write, "j", PATH, PATIENCE).await.unwrap().expect("a free key");
+    let number = |mark: &str| {
+        let nodes = both.server.children(PATH);
+        let of = nodes.iter().filter_map(|name| name.rsplit_once(mark)).map(|(_, number)| number);
+        of.min().expect("a node").to_owned()
+    };
+    let writer = number("__WRIT__");
+    let mut ours = Seat::new(&process, KEY, Mode::Exclusive);
+    ours.waits().await;
+    both.java.downgrade("j").await.unwrap();
+    if number("__READ__") == writer {
+        ours.is_told().await;
+        ours.waits().await;
+        let line = seen(&process, KEY).await;
+        assert_eq!((line.holders.len(), line.waiters.len()), (1, 1), "{line:?}");
+        assert_eq!(line.holders[0].mode, Mode::Shared);
+        both.java.release("j").await.unwrap();
+        ours.is_granted().await;
+    } else {
+        ours.is_granted().await;
+        both.java.release("j").await.unwrap();
+    }
+    assert!(ours.leaves().await);
+    both.nobody_is_left().await;
+}
+
 /// With no writer in line it is Curator's reader from then on.
 #[tokio::test]
 async fn a_downgrade_lets_java_readers_in_and_its_later_writer_waits() {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lock_core::Mode;
+use lock_core::backend::{Backend, FaultKind, Renewal};
 use tests::clock::now_ns;
 use tests::curator::Recipe::Permits;
 use tests::seat::{Seat, seen};
@@ -123,6 +124,60 @@ async fn a_permit_of_the_dead_is_free_when_their_session_ends() {
     next.is_granted().await;
     assert!(next.leaves().await);
     both.nobody_is_left().await;
+}
+
+/// What Java's `Revoker` writes over the data of a permit reaches its holder, and takes neither its
+/// number from it nor the limit from the key.
+#[tokio::test]
+async fn our_permit_that_java_revokes_keeps_its_number() {
+    let both = both().await;
+    let process = process(&both, "").await;
+    let mut first = Seat::new(&process, KEY, OF_TWO);
+    first.takes().await;
+    let lease = both.server.children(&format!("{PATH}/leases")).pop().expect("a permit");
+    let told = async {
+        both.java.revoke(&format!("{PATH}/leases/{lease}")).await.unwrap();
+    };
+    tokio::join!(first.is_told(), told);
+    let mut other = Seat::new(&process, KEY, Mode::Permit { of: 3 });
+    assert_eq!(other.attempt().await.unwrap_err().kind(), FaultKind::OtherLimit(2));
+    let mut second = Seat::new(&process, KEY, OF_TWO);
+    assert_eq!(second.takes().await.slot, 1);
+    assert!(matches!(first.renew().await, Ok(Renewal::Held(grant)) if grant.revoke_requested));
+    assert!(first.leaves().await && second.leaves().await);
+    both.nobody_is_left().await;
+}
+
+/// The node of a waiter of Java's among the permits stays: Java goes on with it. The limit is told
+/// by the holder's node, or else by that of one who waits.
+#[tokio::test]
+async fn a_forced_release_takes_nothing_from_a_java_waiter() {
+    let key = lock_core::Key::new(KEY).unwrap();
+    let of_one = Mode::Permit { of: 1 };
+    for we_hold in [true, false] {
+        let both = both().await;
+        let process = process(&both, "").await;
+        let mut ours = Seat::new(&process, KEY, of_one);
+        if we_hold {
+            ours.takes().await;
+        } else {
+            both.java.acquire_as(Permits(1), "holder", PATH, PATIENCE).await.unwrap().expect("one");
+        }
+        let waiting = both.java.acquire_as(Permits(1), "j", PATH, PATIENCE);
+        both.wanting(1).await;
+        eventually("it counts its own", || both.leases() == 2).await;
+        let mut behind = Seat::new(&process, KEY, of_one);
+        behind.waits().await;
+        let leases = both.server.children(&format!("{PATH}/leases"));
+        assert!(process.force_release(&key).await.unwrap());
+        let theirs = within("Java's turn", waiting).await.unwrap().expect("a permit");
+        assert!(leases.contains(&theirs.node), "{theirs:?}, of {leases:?}");
+        assert!(!ours.holds().await);
+        behind.waits().await;
+        both.java.release("j").await.unwrap();
+        behind.is_granted().await;
+        assert!(behind.leaves().await);
+    }
 }
 
 /// A process of ours that is killed, or stopped for longer than its session lasts.

@@ -44,8 +44,8 @@ async fn any_one_fault_in_the_life_of_a_reader_or_a_permit_leaves_the_key_usable
         let server = Zoo::start().await;
         let direct = open(&server.at(LONG)).await;
         for action in ACTIONS {
-            // The mutex, two lists, what the other says, the permit, a list, the mutex again; and
-            // of both what a renewal reads and a withdrawal deletes.
+            // The mutex, two lists, the permit, a list, the mutex again; and of both what a renewal
+            // reads and a withdrawal deletes.
             for nth in 0..9 {
                 let key = format!("{action:?}-{nth}");
                 let proxy = Proxy::zookeeper(server.addr());
@@ -174,7 +174,7 @@ async fn a_session_that_ends_between_the_permit_and_the_mutex_leaves_neither() {
     let (proxy, direct) = (Proxy::zookeeper(server.addr()), open(&server.at(LONG)).await);
     let process = behind(&proxy).await;
     let mut unlucky = Seat::new(&process, "k", OF_TWO);
-    let trap = proxy.trap(Match::verb("DELETE").containing("/k/locks/_c_"), Action::HoldRequest);
+    let trap = proxy.trap(Match::verb("MULTI").containing("/k/locks/_c_"), Action::HoldRequest);
     let ends = async {
         trap.sprung().await;
         eventually("the permit is there", || server.children("/k/leases").len() == 1).await;
@@ -232,6 +232,104 @@ async fn another_limit_is_refused_behind_one_who_waits() {
     waiter.is_granted().await;
     assert!(waiter.leaves().await);
     is_free(&server, &process, "k").await;
+}
+
+/// One that is about to be refused refuses nobody: those behind it go by what the holders say.
+#[tokio::test]
+async fn a_claim_behind_one_that_is_refused_waits() {
+    let server = Zoo::start().await;
+    let (proxy, direct) = (Proxy::zookeeper(server.addr()), open(&server.at(LONG)).await);
+    let process = behind(&proxy).await;
+    let mut holders = [Seat::new(&direct, "k", OF_TWO), Seat::new(&direct, "k", OF_TWO)];
+    for holder in &mut holders {
+        holder.takes().await;
+    }
+    let mut refused = Seat::new(&process, "k", Mode::Permit { of: 5 });
+    let mut next = Seat::new(&direct, "k", OF_TWO);
+    let trap = proxy.trap(Match::verb("DELETE").containing("/k/locks/"), Action::HoldRequest);
+    let behind = async {
+        trap.sprung().await;
+        next.waits().await;
+        assert_eq!(server.children("/k/locks").len(), 2);
+        trap.release();
+    };
+    let (answer, ()) = tokio::join!(refused.attempt(), behind);
+    assert_eq!(answer.unwrap_err().kind(), lock_core::backend::FaultKind::OtherLimit(2));
+    assert!(holders[0].leaves().await);
+    next.is_granted().await;
+    assert!(next.leaves().await && holders[1].leaves().await);
+    is_free(&server, &direct, "k").await;
+}
+
+/// F29 (V1): of two that count at one time, as an operator took the mutex away, the later one
+/// begins again: no two have one number.
+#[tokio::test]
+async fn a_mutex_that_an_operator_takes_away_gives_no_number_twice() {
+    let server = Zoo::start().await;
+    let (proxy, direct) = (Proxy::zookeeper(server.addr()), open(&server.at(LONG)).await);
+    let process = behind(&proxy).await;
+    let mut unlucky = Seat::new(&process, "k", OF_TWO);
+    let mut other = Seat::new(&direct, "k", OF_TWO);
+    // So that the directories are there, and their first use is over.
+    assert!(other.is_granted().await.slot == 0 && other.leaves().await);
+    let trap = proxy.trap(Match::verb("CREATE").containing("/k/leases/"), Action::HoldRequest);
+    let operator = async {
+        trap.sprung().await;
+        let mutex = server.children("/k/locks").pop().expect("the mutex");
+        assert!(server.delete(&format!("/k/locks/{mutex}")));
+        assert_eq!(other.is_granted().await.slot, 0);
+        trap.release();
+    };
+    let (_, ()) = tokio::join!(unlucky.attempt(), operator);
+    assert_eq!(unlucky.is_granted().await.slot, 1);
+    assert!(unlucky.holds().await && other.holds().await);
+    assert_eq!(server.children("/k/leases").len(), 2);
+    assert!(unlucky.leaves().await && other.leaves().await);
+    is_free(&server, &direct, "k").await;
+}
+
+/// V4: the first in line stays first where the directory of permits is removed under it.
+#[tokio::test]
+async fn the_first_in_line_stays_first_when_the_directory_of_permits_goes() {
+    let server = Zoo::churning(tests::zookeeper::ZooKeeperOptions::new(), 60_000).await;
+    let (proxy, direct) = (Proxy::zookeeper(server.addr()), open(&server.at(LONG)).await);
+    let process = behind(&proxy).await;
+    let of_one = Mode::Permit { of: 1 };
+    let (mut first, mut second) =
+        (Seat::new(&process, "k", of_one), Seat::new(&direct, "k", of_one));
+    // The directory is there, and empty.
+    assert!(second.is_granted().await.slot == 0 && second.leaves().await);
+    let trap = proxy.trap(Match::any().containing("/k/leases").after(1), Action::HoldRequest);
+    let goes = async {
+        trap.sprung().await;
+        second.waits().await;
+        assert!(server.delete("/k/leases"));
+        trap.release();
+    };
+    let (answer, ()) = tokio::join!(first.attempt(), goes);
+    assert!(matches!(answer, Ok(Attempt::Granted(_))), "{answer:?}");
+    second.waits().await;
+    assert!(first.leaves().await);
+    second.is_granted().await;
+    assert!(second.leaves().await);
+}
+
+/// V6: a claim that could not leave in time, and asks again, leaves what it got then.
+#[tokio::test]
+async fn a_claim_that_was_late_to_leave_leaves_its_next_node_as_well() {
+    let server = Zoo::start().await;
+    let (proxy, direct) = (Proxy::zookeeper(server.addr()), open(&server.at(LONG)).await);
+    let process = behind(&proxy).await;
+    for mode in [WRITER, OF_TWO] {
+        let mut seat = Seat::new(&process, "k", mode);
+        seat.is_granted().await;
+        let trap = proxy.trap(Match::verb("DELETE").containing("/k/"), Action::HoldRequest);
+        assert!(seat.leave().await.is_err(), "{mode:?}");
+        drop(trap);
+        seat.is_granted().await;
+        assert!(seat.leaves().await, "{mode:?}");
+        is_free(&server, &direct, "k").await;
+    }
 }
 
 /// A permit that was asked for goes on to say which number it has.
@@ -400,8 +498,8 @@ async fn how_many_requests_each_mode_takes() {
     for (key, mode, taking, leaving) in [
         ("writers", WRITER, 2, 1),
         ("readers", READER, 2, 1),
-        // The mutex, two lists, the data of the other; the permit, a list, the mutex again.
-        ("permits", Mode::Permit { of: 9 }, 7, 1),
+        // The mutex, two lists; the permit, a list, the mutex again.
+        ("permits", Mode::Permit { of: 9 }, 6, 1),
     ] {
         let mut least = [u64::MAX; 2];
         for _ in 0..8 {

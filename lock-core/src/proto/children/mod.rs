@@ -10,8 +10,11 @@
 //! counts them as holders that never leave. Here they are passed over, which changes nothing among
 //! those who do queue.
 
+mod permits;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use permits::{Permit, Permits, limit};
 
 /// What a numbered node stands for, by the mark before its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,12 +57,13 @@ pub(crate) const PROTECTED: &str = "_c_";
 /// The length of a UUID as text.
 const UUID_CHARS: usize = 36;
 
-/// A child that the server numbered. The number is compared as text, as Curator does.
+/// A child that the server numbered. The number is compared as text, as Curator does. A writer
+/// comes before the reader with its number, which Curator's becomes since 5.5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Node<'a> {
     sequence: &'a str,
-    name: &'a str,
     kind: Kind,
+    name: &'a str,
 }
 
 impl<'a> Node<'a> {
@@ -73,10 +77,14 @@ impl<'a> Node<'a> {
     }
 
     fn claim(&self) -> Option<&'a str> {
+        Some(self.split()?.0)
+    }
+
+    /// The claim, and what else there is before the mark; `None` if it has no UUID.
+    fn split(&self) -> Option<(&'a str, &'a str)> {
         let (before, _) = self.name.rsplit_once(self.kind.mark())?;
-        let claim = before.strip_suffix('-')?;
-        let is_one = claim.starts_with(PROTECTED) && claim.len() == PROTECTED.len() + UUID_CHARS;
-        is_one.then_some(claim)
+        let (claim, rest) = before.split_at_checked(PROTECTED.len() + UUID_CHARS)?;
+        (claim.starts_with(PROTECTED) && rest.starts_with('-')).then_some((claim, rest))
     }
 }
 
@@ -93,14 +101,6 @@ pub(crate) fn claim(name: &str) -> Option<&str> {
 /// Whether a directory that gave out this sequence number can serve no longer.
 pub(crate) fn is_used_up(sequence: i64) -> bool {
     !(0..SEQUENCE_END).contains(&sequence)
-}
-
-/// The permits among the children, in their order. Whatever else is there is passed over.
-pub(crate) fn leases(children: &[String]) -> Vec<&str> {
-    let nodes = children.iter().filter_map(|child| Node::of(child));
-    let mut leases: Vec<_> = nodes.filter(|node| node.kind == Kind::Lease).collect();
-    leases.sort_unstable();
-    leases.into_iter().map(|node| node.name).collect()
 }
 
 /// One claim in the line.
@@ -162,6 +162,10 @@ impl<'a> Line<'a> {
 
     pub(crate) fn len(&self) -> usize {
         self.places.len()
+    }
+
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Place<'a>> {
+        self.places.iter()
     }
 
     pub(crate) fn holders(&self) -> &[Place<'a>] {

@@ -165,11 +165,100 @@ fn only_a_claims_own_second_node_makes_it_a_reader() {
     }
 }
 
+/// A newer Curator's downgraded writer has a reader with the number of its own.
+#[test]
+fn a_writer_comes_before_the_reader_with_its_number() {
+    for (writer, reader) in [(1, 2), (2, 1)] {
+        let children = [
+            node(reader, Kind::Reader, 5),
+            node(writer, Kind::Writer, 5),
+            node(3, Kind::Writer, 6),
+        ];
+        let line = Line::of(&children);
+        assert_eq!(names(line.holders()), [&children[1]]);
+        assert_eq!(names(line.waiters()), [&children[0], &children[2]]);
+    }
+}
+
+fn lease(id: u32, permit: Option<(u32, u32)>, sequence: i64) -> String {
+    let tag = permit.map(|(slot, of)| format!("{}-", Permit { slot: Some(slot), of }));
+    let name = node(id, Kind::Lease, sequence);
+    let (claim, rest) = name.split_at(name.len() - "lease-0000000000".len());
+    format!("{claim}{}{rest}", tag.unwrap_or_default())
+}
+
 #[test]
 fn permits_are_counted_in_their_order_and_nothing_else_is() {
-    let lease = |id, sequence| node(id, Kind::Lease, sequence);
-    let children = [lease(9, 11), lock(1, 3), lease(1, 12), "lease-".to_owned(), lease(5, 2)];
-    assert_eq!(leases(&children), [&children[4], &children[0], &children[2]]);
+    let of_five = Some((2, 5));
+    let children = [
+        lease(9, None, 11),
+        lock(1, 3),
+        lease(1, of_five, 12),
+        "lease-".to_owned(),
+        lease(5, None, 2),
+    ];
+    let permits = Permits::of(&children);
+    assert_eq!(permits.names(), [&children[4], &children[0], &children[2]]);
+    assert!(permits.is_full(3) && !permits.is_full(4));
+    assert_eq!(permits.limit(), Some(5));
+    assert_eq!(Permits::of(&children[..2]).limit(), None);
+    assert_eq!(claim(&children[2]), Some(&children[2][..PROTECTED.len() + UUID_CHARS]));
+}
+
+#[test]
+fn a_node_of_ours_says_in_its_name_what_it_has_of_permits() {
+    let uuid = "_c_00000001-0000-0000-0000-000000000000";
+    for (slot, text) in [(None, "of5"), (Some(0), "slot0of5"), (Some(1_023), "slot1023of5")] {
+        let permit = Permit { slot, of: 5 };
+        assert_eq!(permit.to_string(), text);
+        for mark in ["lock-", "lease-"] {
+            let name = format!("{uuid}-{text}-{mark}0000000007");
+            assert_eq!(Permit::of(&name), Some(permit), "{name}");
+        }
+    }
+    for theirs in ["", "of", "slot1", "slot1of", "slotof5", "slotxof5", "of-5", "of5-x", "-of5"] {
+        let name = format!("{uuid}-{theirs}-lease-0000000007");
+        assert_eq!(Permit::of(&name), None, "{name}");
+    }
+    for name in ["", "of5-lease-0000000007", "_c_x-of5-lease-0000000007"] {
+        assert_eq!(Permit::of(name), None, "{name}");
+    }
+    assert_eq!(Permit::of(&lock(1, 7)), None);
+    assert_eq!(Permit::of(&format!("{uuid}-of5-lease-")), None);
+}
+
+#[test]
+fn a_permit_gets_the_lowest_number_that_no_other_has() {
+    for (slots, free) in [
+        (&[][..], 0),
+        (&[0], 1),
+        (&[1], 0),
+        (&[1, 0, 3], 2),
+        (&[0, 0, 2], 1),
+        (&[4, 3, 2, 1, 0], 5),
+    ] {
+        let mut children = vec![lease(99, None, 0)];
+        children.extend((1..).zip(slots).map(|(at, slot)| lease(7, Some((*slot, 9)), at)));
+        assert_eq!(Permits::of(&children).free_slot(), free, "{slots:?}");
+    }
+}
+
+/// The one that came first goes on, whatever the later one has in common with it.
+#[test]
+fn of_two_permits_that_exclude_each_other_the_later_is_none() {
+    let admit = |own: &str, children: &[String]| Permits::of(children).admit(own);
+    let first = lease(5, Some((0, 3)), 1);
+    for (second, is_good) in [((1, 3), true), ((0, 3), false), ((1, 4), false)] {
+        let second = lease(2, Some(second), 2);
+        let children = [second.clone(), first.clone()];
+        assert_eq!(admit(&first, &children), Some(true), "{second}");
+        assert_eq!(admit(&second, &children), Some(is_good), "{second}");
+        assert_eq!(admit(&second, &children[1..]), None);
+    }
+    let last = lease(4, Some((2, 3)), 4);
+    let children = [lease(1, None, 1), lease(2, None, 2), lease(3, None, 3), last.clone()];
+    assert_eq!(admit(&last, &children), Some(false));
+    assert_eq!(admit(&last, &children[1..]), Some(true));
 }
 
 #[test]

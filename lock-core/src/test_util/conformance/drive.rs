@@ -145,6 +145,11 @@ impl Process {
         self.asker(Mode::Exclusive, LONG, false, name)
     }
 
+    /// The same that may not stand in line.
+    pub(super) fn unqueued_in(&self, mode: Mode, name: &'static str) -> Asker {
+        self.asker(mode, LONG, false, name)
+    }
+
     /// A claim that may not stand in line.
     pub(super) fn unqueued(&self, name: &'static str) -> Asker {
         self.asker(self.mode, LONG, false, name)

@@ -307,18 +307,31 @@ pub async fn no_more_permits_are_given_than_there_are(subject: &dyn Subject) {
 pub async fn another_limit_is_refused_while_permits_are_in_use(subject: &dyn Subject) {
     let case = Case::new(subject, "another limit");
     let (Some(one), two) = (permits(&case).await, case.process().await) else { return };
-    let mut holder = one.claim_in(ONE_OF_TWO, "one of two");
-    holder.takes().await;
-    let mut other = two.claim_in(Mode::Permit { of: 9 }, "one of nine");
-    match other.claim.attempt().await {
-        Err(fault) if fault.kind() == FaultKind::OtherLimit(2) && !fault.is_transient() => {}
-        answer => panic!("two permits are in use, yet one of nine was answered {answer:?}"),
+    let mut holders =
+        [one.claim_in(ONE_OF_TWO, "one of two"), two.claim_in(ONE_OF_TWO, "the other")];
+    // With one left, and with none.
+    for holder in &mut holders {
+        holder.takes().await;
+        for of in [1, 9] {
+            let mode = Mode::Permit { of };
+            let (waits, tries) =
+                (two.claim_in(mode, "it waits"), two.unqueued_in(mode, "it tries"));
+            for mut other in [waits, tries] {
+                match other.claim.attempt().await {
+                    Err(fault)
+                        if fault.kind() == FaultKind::OtherLimit(2) && !fault.is_transient() => {}
+                    answer => panic!("of two, yet one of {of} was answered {answer:?}"),
+                }
+                other.leaves().await;
+            }
+        }
     }
     let seen = two.inspect().await;
-    assert!(seen.waiters.is_empty() && seen.holders.len() == 1, "{seen:?}");
-    other.leaves().await;
-    holder.renews().await;
-    holder.releases().await;
+    assert!(seen.waiters.is_empty() && seen.holders.len() == 2, "{seen:?}");
+    for holder in &mut holders {
+        holder.renews().await;
+        holder.releases().await;
+    }
     case.is_free(&one).await;
     let mut other = two.claim_in(Mode::Permit { of: 9 }, "one of nine");
     other.is_granted(case.soon()).await;
