@@ -76,6 +76,33 @@ async fn readers_that_are_released_in_a_half_moved_slot_let_a_writer_in_afterwar
     }
 }
 
+/// V3: a writer keeps its hold while it is to become a reader in a half moved slot, for longer than two
+/// leases, and becomes one afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_downgrade_in_a_half_moved_slot_loses_nothing_and_is_done_afterwards() {
+    let cluster = RedisCluster::start().await;
+    let (one, two) =
+        (connect(&cluster.url(), ms(900)).await, connect(&cluster.url(), ms(900)).await);
+    let guard = one.lock("k").await.unwrap();
+    let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
+    let to = (from + 1) % 3;
+    cluster.begin_move(slot, from, to);
+    cluster.move_keys(slot, from, to, |name| name == "lock:{k}");
+    let renewed = one.stats().renewals;
+    let mut downgrade = Box::pin(guard.downgrade());
+    let renewals = eventually("renewals for two leases", || one.stats().renewals >= renewed + 6);
+    tokio::select! {
+        answer = &mut downgrade => panic!("{answer:?}"),
+        () = renewals => {}
+    }
+    cluster.end_move(slot, from, to);
+    within("the downgrade", downgrade).await.unwrap();
+    assert!(guard.is_held());
+    two.lock("k").shared().await.unwrap().release().await.unwrap();
+    guard.release().await.unwrap();
+    nothing_left(&cluster, [one, two]).await;
+}
+
 /// V1: a writer does not take a lock for free of which only those who hold it are not there yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_stays_out_while_those_who_hold_the_lock_are_on_their_way() {

@@ -128,6 +128,42 @@ async fn what_is_of_another_type_is_an_error_and_stays() {
     assert_eq!(keys(&server), [HELD]);
 }
 
+/// What a server that took over does not know of: that the writer became a reader, and who came then.
+#[tokio::test]
+async fn a_downgrade_that_a_failover_lost_is_asked_for_again_and_no_token_is_given_twice() {
+    let server = RedisServer::start();
+    let (one, two) = (store(&server).await, store(&server).await);
+    for is_renewed in [true, false] {
+        let (mut writer, mut lost) = (claim(&one, WRITER), claim(&two, READER));
+        writer.takes().await;
+        lost.waits().await;
+        let seen: String = server.command(&["GET", LOCK]);
+        writer.downgrades().await;
+        let tokens = lost.is_handed(&two).await.tokens;
+        server.command::<()>(&["SET", LOCK, &seen, "PX", "60000"]);
+        server.command::<()>(&["DEL", HELD]);
+        let mut next = claim(&two, WRITER);
+        if is_renewed {
+            writer.renews().await;
+            let mut other = claim(&two, READER);
+            other.takes().await;
+            lost.is_lost().await;
+            other.releases().await;
+            next.waits().await;
+            writer.releases().await;
+            next.is_handed(&two).await;
+        } else {
+            next.waits().await;
+            writer.releases().await;
+            let grant = next.is_handed(&two).await;
+            assert!(grant.tokens.first() > tokens.last(), "{grant:?} {tokens:?}");
+            lost.leaves().await;
+        }
+        next.releases().await;
+        assert_eq!(keys(&server), Vec::<String>::new());
+    }
+}
+
 /// Each has tokens of its own for as long as it holds the key.
 #[tokio::test]
 async fn no_two_readers_have_a_token_in_common_however_often_they_renew() {
