@@ -128,6 +128,33 @@ async fn what_is_of_another_type_is_an_error_and_stays() {
     assert_eq!(keys(&server), [HELD]);
 }
 
+/// An error of what one holds with others is no error of what is renewed beside it.
+#[tokio::test]
+async fn a_right_that_readers_miss_takes_no_other_hold_with_it() {
+    let server = RedisServer::start();
+    let store = store(&server).await;
+    let (mut reader, mut other) = (claim(&store, READER), claim_on(&store, "other", WRITER, LONG));
+    reader.takes().await;
+    other.takes().await;
+    for right in ["zscore", "zadd", "zrange"] {
+        server.command::<()>(&["ACL", "SETUSER", "default", &format!("-{right}")]);
+        let (renewed, _) = tokio::join!(reader.claim.renew(), other.renews());
+        let fault = renewed.unwrap_err();
+        assert_eq!(fault.kind(), FaultKind::Refused, "{fault}");
+        server.command::<()>(&["ACL", "SETUSER", "default", &format!("+{right}")]);
+        reader.renews().await;
+    }
+    // What is of another type is told of that one alone, too.
+    server.command::<()>(&["RENAME", HELD, "aside"]);
+    server.command::<()>(&["SET", HELD, "theirs"]);
+    let (renewed, _) = tokio::join!(reader.claim.renew(), other.renews());
+    assert_eq!(renewed.unwrap_err().kind(), FaultKind::ForeignValue);
+    server.command::<()>(&["RENAME", "aside", HELD]);
+    reader.releases().await;
+    other.releases().await;
+    assert_eq!(keys(&server), Vec::<String>::new());
+}
+
 /// What a server that took over does not know of: that the writer became a reader, and who came then.
 #[tokio::test]
 async fn a_downgrade_that_a_failover_lost_is_asked_for_again_and_no_token_is_given_twice() {
