@@ -128,6 +128,98 @@ async fn what_is_of_another_type_is_an_error_and_stays() {
     assert_eq!(keys(&server), [HELD]);
 }
 
+/// Who waits for its turn is not taken out of the line before it is sure to have it.
+#[tokio::test]
+async fn who_cannot_be_let_in_keeps_its_place_whoever_comes_by() {
+    let server = RedisServer::start();
+    let (one, two) = (store(&server).await, store(&server).await);
+    let (mut holder, mut writer) = (claim(&one, WRITER), claim(&two, WRITER));
+    for mode in [READER, of(2)] {
+        let theirs = if mode == READER { HELD } else { SLOTS };
+        let mut head = claim(&two, mode);
+        holder.takes().await;
+        head.waits().await;
+        writer.waits().await;
+        server.command::<()>(&["SET", theirs, "theirs"]);
+        server.command::<()>(&["DEL", LOCK]);
+        let answer = writer.attempt().await;
+        assert!(answer.is_err_and(|fault| fault.kind() == FaultKind::ForeignValue));
+        let line: Vec<String> = server.command(&["LRANGE", QUEUE, "0", "-1"]);
+        assert!(line.len() == 2 && line[0].starts_with(&head.id), "{line:?}");
+        server.command::<()>(&["DEL", theirs]);
+        holder.leaves().await;
+        head.takes().await;
+        writer.waits().await;
+        head.releases().await;
+        writer.is_handed(&two).await;
+        writer.releases().await;
+        assert_eq!(keys(&server), Vec::<String>::new());
+    }
+}
+
+/// An error of what one holds with others is no error of what is renewed beside it.
+#[tokio::test]
+async fn a_right_that_readers_miss_takes_no_other_hold_with_it() {
+    let server = RedisServer::start();
+    let store = store(&server).await;
+    let (mut reader, mut other) = (claim(&store, READER), claim_on(&store, "other", WRITER, LONG));
+    reader.takes().await;
+    other.takes().await;
+    for right in ["zscore", "zadd", "zrange"] {
+        server.command::<()>(&["ACL", "SETUSER", "default", &format!("-{right}")]);
+        let (renewed, _) = tokio::join!(reader.claim.renew(), other.renews());
+        let fault = renewed.unwrap_err();
+        assert_eq!(fault.kind(), FaultKind::Refused, "{fault}");
+        server.command::<()>(&["ACL", "SETUSER", "default", &format!("+{right}")]);
+        reader.renews().await;
+    }
+    // What is of another type is told of that one alone, too.
+    server.command::<()>(&["RENAME", HELD, "aside"]);
+    server.command::<()>(&["SET", HELD, "theirs"]);
+    let (renewed, _) = tokio::join!(reader.claim.renew(), other.renews());
+    assert_eq!(renewed.unwrap_err().kind(), FaultKind::ForeignValue);
+    server.command::<()>(&["RENAME", "aside", HELD]);
+    reader.releases().await;
+    other.releases().await;
+    assert_eq!(keys(&server), Vec::<String>::new());
+}
+
+/// What a server that took over does not know of: that the writer became a reader, and who came then.
+#[tokio::test]
+async fn a_downgrade_that_a_failover_lost_is_asked_for_again_and_no_token_is_given_twice() {
+    let server = RedisServer::start();
+    let (one, two) = (store(&server).await, store(&server).await);
+    for is_renewed in [true, false] {
+        let (mut writer, mut lost) = (claim(&one, WRITER), claim(&two, READER));
+        writer.takes().await;
+        lost.waits().await;
+        let seen: String = server.command(&["GET", LOCK]);
+        writer.downgrades().await;
+        let tokens = lost.is_handed(&two).await.tokens;
+        server.command::<()>(&["SET", LOCK, &seen, "PX", "60000"]);
+        server.command::<()>(&["DEL", HELD]);
+        let mut next = claim(&two, WRITER);
+        if is_renewed {
+            writer.renews().await;
+            let mut other = claim(&two, READER);
+            other.takes().await;
+            lost.is_lost().await;
+            other.releases().await;
+            next.waits().await;
+            writer.releases().await;
+            next.is_handed(&two).await;
+        } else {
+            next.waits().await;
+            writer.releases().await;
+            let grant = next.is_handed(&two).await;
+            assert!(grant.tokens.first() > tokens.last(), "{grant:?} {tokens:?}");
+            lost.leaves().await;
+        }
+        next.releases().await;
+        assert_eq!(keys(&server), Vec::<String>::new());
+    }
+}
+
 /// Each has tokens of its own for as long as it holds the key.
 #[tokio::test]
 async fn no_two_readers_have_a_token_in_common_however_often_they_renew() {

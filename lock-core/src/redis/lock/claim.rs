@@ -244,7 +244,7 @@ impl RedisClaim {
 
     /// A renewal is begun at a third of the lease. One that hangs is given up after a sixth, so
     /// that two more can be made over new connections before the lease ends.
-    fn renew_within(&self) -> Duration {
+    pub(super) fn renew_within(&self) -> Duration {
         let lease = if self.renewed { self.lease() } else { self.claim_lease() };
         (lease / 6).clamp(RENEW_WITHIN_MIN, REQUEST_WITHIN)
     }
@@ -443,6 +443,14 @@ impl Claim for RedisClaim {
             slot: self.servers.slot(&self.names),
         };
         match self.servers.renew(renew).await? {
+            // Another server has the key in its place, which never heard that it is a reader's.
+            Renewed::Held { first: None, last: Some(_), wanted } if self.mode == Mode::Shared => {
+                match Box::pin(self.share()).await {
+                    // The lease is good all the same, and the next renewal asks again.
+                    Err(_) => Ok(Renewal::Held(self.granted(TokenBlock::empty(), wanted))),
+                    answer => answer,
+                }
+            }
             Renewed::Held { first, last, wanted } => {
                 self.renewed = true;
                 // Renewals of others write the key that several hold: of that nothing is told.
@@ -506,7 +514,9 @@ impl Claim for RedisClaim {
                 Err(unserved) => return Err(unserved.fault.into_fault()),
             }
         }
-        let last = if doubts.is_empty() { last } else { 0 };
+        // Nor where others may hold it with this one: a server that lost that has given them tokens
+        // right behind its own.
+        let last = if doubts.is_empty() && !self.together { last } else { 0 };
         let call = self.withdrawal(last);
         let behind = (!doubts.is_empty()).then(|| call.clone());
         let mut answer = match &pass {
@@ -625,7 +635,7 @@ pub(super) fn ints<'a>(answer: &Value, numbers: &'a mut [i64; 5]) -> &'a [i64] {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::Mutex;
 
     use super::*;
@@ -635,11 +645,28 @@ mod tests {
     use crate::redis::wire::access::Access;
     use crate::redis::wire::fake;
 
-    fn sha(script: &Script) -> String {
+    pub(in crate::redis::lock) fn sha(script: &Script) -> String {
         match script.evalsha(0).args_iter().nth(1) {
             Some(redis::Arg::Simple(sha)) => String::from_utf8(sha.to_vec()).unwrap(),
             _ => panic!("a call has a hash"),
         }
+    }
+
+    /// An exclusive claim at a fake server.
+    pub(in crate::redis::lock) fn claim_at(port: u16, lease: Duration) -> RedisClaim {
+        let at = Host::new("127.0.0.1", port);
+        let origin = Origin::Server(Access::default().client(&at).unwrap().into());
+        let servers = Topology::new(&origin, None);
+        let terms = Terms {
+            lease,
+            mode: Mode::Exclusive,
+            tokens_max: 1,
+            queues: true,
+            name: None,
+            replicas: None,
+        };
+        let key = Key::new("k").unwrap();
+        RedisClaim::new(servers.into(), &key, ClaimId::from_bits(7), terms)
     }
 
     /// A withdrawal that is asked again may find another holder, at a server that has not heard of
@@ -665,19 +692,7 @@ mod tests {
                 _ => Some("+OK\r\n".into()),
             }
         });
-        let at = Host::new("127.0.0.1", port);
-        let origin = Origin::Server(Access::default().client(&at).unwrap().into());
-        let servers = Topology::new(&origin, None);
-        let terms = Terms {
-            lease: Duration::from_secs(9),
-            mode: Mode::Exclusive,
-            tokens_max: 1,
-            queues: true,
-            name: None,
-            replicas: None,
-        };
-        let key = Key::new("k").unwrap();
-        let mut claim = RedisClaim::new(servers.into(), &key, ClaimId::from_bits(7), terms);
+        let mut claim = claim_at(port, Duration::from_secs(9));
         assert!(matches!(claim.attempt().await, Ok(Attempt::Granted(_))));
         match claim.renew().await {
             Ok(Renewal::Held(grant)) => {

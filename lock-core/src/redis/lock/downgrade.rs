@@ -10,17 +10,20 @@ use crate::token::TokenBlock;
 
 impl RedisClaim {
     /// It is no attempt: late or twice, it gives nothing to a claim that holds nothing. So one whose
-    /// answer was lost leaves no doubt behind that a withdrawal would have to see to.
+    /// answer was lost leaves no doubt behind that a withdrawal would have to see to. It is a renewal
+    /// too, and has no more time than one: the lease does not end with a connection that hangs.
     pub(super) async fn share(&mut self) -> Result<Renewal, Fault> {
         if self.clock().is_some() {
             return Err(no_quorum());
         }
+        // From now on, as its answer may be lost.
+        self.together = true;
         if let Some(inbox) = &self.inbox {
             self.wanted |= inbox.clear_wanted();
         }
         let mut call = self.servers.call_for(&DOWNGRADE, &self.names, true);
         call.command.arg(self.owner()).arg(millis(self.lease()));
-        let answer = match self.servers.call(call).await {
+        let answer = match self.servers.call_to_renew(&call, self.renew_within()).await {
             Ok(answer) => answer,
             Err(unserved) => return Err(self.named(unserved.fault.into_fault()).await),
         };
@@ -30,12 +33,47 @@ impl RedisClaim {
                 Ok(Renewal::Lost)
             }
             (_, &[first, last, wanted]) => {
-                (self.mode, self.together, self.renewed) = (Mode::Shared, true, true);
+                (self.mode, self.renewed) = (Mode::Shared, true);
                 let tokens = TokenBlock::new(token(first)?, token(last)?);
                 self.holds(tokens);
                 Ok(Renewal::Held(self.granted(tokens, Some(wanted != 0))))
             }
             _ => Err(fault::strange("a downgrade")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::claim::tests::{claim_at, sha};
+    use super::*;
+    use crate::backend::Claim as _;
+    use crate::engine::clock;
+    use crate::redis::protocol::script::{ATTEMPT, RENEW};
+    use crate::redis::wire::fake;
+
+    /// The renewal behind it is in time.
+    #[tokio::test]
+    async fn a_downgrade_that_hangs_has_no_more_time_than_a_renewal() {
+        let [attempt, renew, downgrade] = [&ATTEMPT, &RENEW, &DOWNGRADE].map(|script| sha(script));
+        let port = fake::start(move |words| match words {
+            ["EVALSHA", sha, ..] if *sha == attempt => Some(":100\r\n".into()),
+            ["EVALSHA", sha, ..] if *sha == renew => Some("*2\r\n:5000\r\n:1\r\n".into()),
+            ["EVALSHA", sha, ..] if *sha == downgrade => Some(String::new()),
+            ["SUBSCRIBE", channel] => {
+                let bytes = channel.len();
+                Some(format!(">3\r\n$9\r\nsubscribe\r\n${bytes}\r\n{channel}\r\n:1\r\n"))
+            }
+            _ => Some("+OK\r\n".into()),
+        });
+        let lease = Duration::from_millis(1_200);
+        let mut claim = claim_at(port, lease);
+        claim.attempt().await.unwrap();
+        let begun = clock::now();
+        assert!(claim.downgrade().await.is_err());
+        assert!(matches!(claim.renew().await, Ok(Renewal::Held(_))));
+        assert!(clock::now() < begun + lease);
     }
 }

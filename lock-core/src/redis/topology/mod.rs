@@ -274,6 +274,27 @@ impl Topology {
         }
     }
 
+    /// Makes a call that renews a claim as well: where renewals go, and in their time.
+    pub(in crate::redis) async fn call_to_renew(
+        &self,
+        call: &Call,
+        within: Duration,
+    ) -> Result<Value, Unserved> {
+        let single = match &self.servers {
+            Servers::Single(single) => single,
+            Servers::Cluster(cluster) => {
+                return Box::pin(cluster.call_to_renew(call, within)).await;
+            }
+        };
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let connection = single.renewals.connection();
+        let answer = connection.call(&call.command, within).await;
+        match call.in_full(&answer) {
+            Some(command) => connection.call(&command, within).await,
+            None => answer,
+        }
+    }
+
     /// Calls a script at the member of a quorum that this is, over a connection of our own; if one
     /// is given, over that only. Returns also which connection it was.
     pub(in crate::redis) async fn call_over(

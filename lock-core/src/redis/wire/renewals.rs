@@ -76,6 +76,7 @@ impl Renewed {
             }
             Value::Int(0) => Ok(Self::Lost),
             Value::Int(-1) => Ok(Self::Foreign),
+            Value::BulkString(error) => Err(refused(error)),
             Value::Array(answer) => match answer[..] {
                 [Value::Int(held @ (1 | 2)), Value::Int(first), Value::Int(last)] => {
                     let token = |token| u64::try_from(token).ok().filter(|token| *token > 0);
@@ -94,6 +95,15 @@ impl Renewed {
             Self::Held { .. } => Ok(Self::Held { first: None, last: None, wanted: None }),
             answer => Ok(answer),
         }
+    }
+}
+
+/// What the server says of one claim of many, as if that had been asked for alone.
+fn refused(error: &[u8]) -> Failure {
+    let line = String::from_utf8_lossy(error).replace(['\r', '\n'], " ");
+    match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()) {
+        Ok(Value::ServerError(error)) => Failure::Server(error.into()),
+        _ => strange(),
     }
 }
 

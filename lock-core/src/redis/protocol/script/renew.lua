@@ -4,7 +4,7 @@
 --      server is to tell when others write their keys or 0, and me, lease ms per claim
 -- -> {the last token of all, or 0; per claim 1 held, 2 held and others wait, 0 lost, -1 a foreign
 --    value at the key; or for one that holds it with others {1 or 2, first, last}, with tokens of its
---    own or 0}
+--    own or 0, or the error that the server has for it alone}
 local call = redis.call
 local claims = (#ARGV - 2) / 2
 local has_all = #KEYS > claims
@@ -45,13 +45,12 @@ for n = 1, claims do
   end
   if answer == 0 and holder and string.sub(holder, 1, 5) == 'lock:' then
     local held, slots = lock .. ':held', lock .. ':slots'
-    local ends = redis.pcall('ZSCORE', held, me)
-    if type(ends) == 'table' then
-      if not string.find(ends.err, 'WRONGTYPE', 1, true) then
-        return redis.error_reply('TRYAGAIN it is on its way with its slot')
+    -- An error of one is none of those beside it.
+    local done, said = pcall(function()
+      local ends = call('ZSCORE', held, me)
+      if not ends or tonumber(ends) <= now_ms() then
+        return 0
       end
-      answer = -1
-    elseif ends and tonumber(ends) > now_ms() then
       local longest = call('ZRANGE', held, -1, -1, 'WITHSCORES')[2] - now_ms()
       local left = math.max(longest, tonumber(lease))
       -- In this order: a server without memory refuses a script to begin with the next.
@@ -62,10 +61,18 @@ for n = 1, claims do
         call('PEXPIRE', slots, left)
       end
       -- The last ones of others are above its own.
-      local done, first, own = pcall(reserve)
-      local wanted = call('EXISTS', lock .. ':queue')
-      answer = {1 + wanted, done and first or 0, done and own or 0}
+      local got, first, own = pcall(reserve)
+      return {1 + call('EXISTS', lock .. ':queue'), got and first or 0, got and own or 0}
+    end)
+    if not done then
+      said = type(said) == 'table' and said.err or said
+      if string.find(said, 'non local key', 1, true) then
+        said = 'TRYAGAIN it is on its way with its slot'
+      elseif string.find(said, 'WRONGTYPE', 1, true) then
+        said = -1
+      end
     end
+    answer = said
   end
   answers[n + 1] = answer
 end

@@ -74,6 +74,15 @@ impl Cluster {
         self.follow(Way::new(call, Lane::Waiting(replicas), REQUEST_WITHIN)).await
     }
 
+    /// Makes a call that renews a claim as well, within this time.
+    pub(in crate::redis) async fn call_to_renew(
+        &self,
+        call: &Call,
+        within: Duration,
+    ) -> Result<Value, Unserved> {
+        self.follow(Way::new(call, Lane::Renewals, within)).await
+    }
+
     /// Withdraws a claim. It only gives up the lock itself while the keys of the lock are in two
     /// places, or where the slot is on its way to. Those who wait find that at their next recheck.
     /// Nobody can listen there yet, so a hand-off would take all who wait for dead.
@@ -173,8 +182,7 @@ impl Cluster {
     }
 
     async fn keep_by(&self, call: &Call, end: Instant) -> Result<Value, Fault> {
-        let keeping = self.follow(Way::new(call, Lane::Renewals, left(end)));
-        keeping.await.map_err(|unserved| unserved.fault.into_fault())
+        self.call_to_renew(call, left(end)).await.map_err(|unserved| unserved.fault.into_fault())
     }
 
     async fn follow(&self, way: Way<'_>) -> Result<Value, Unserved> {
