@@ -10,7 +10,7 @@ use clap::Parser;
 #[command(name = "bench")]
 pub(crate) struct Arguments {
     /// Which works to run, by a part of their name: single, many-keys, hot-64, hot-1000, processes,
-    /// strict, handoff, linger, held, quorum, overload, burst, zk-single, zk-hot-64, zk-strict,
+    /// strict, readers, writer, permits, handoff, linger, held, quorum, overload, burst, zk-single, zk-hot-64, zk-strict,
     /// zk-handoff. All by default.
     pub(crate) names: Vec<String>,
     /// How often each work measures each rival.

@@ -1,7 +1,7 @@
 //! Who is measured.
 
 mod evalsha;
-mod mutex;
+mod local;
 mod ours;
 mod poller;
 pub(crate) mod rslock;
@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure::{TaskLog, Window, contend};
 pub(crate) use evalsha::Evalsha;
-pub(crate) use ours::{client, options};
+pub(crate) use local::TokioRwLock as LocalRwLock;
+pub(crate) use ours::{Ours as OurClient, client, options};
 use zookeeper::BareZooKeeper;
 
 /// Something that can be taken and given back.
@@ -33,11 +34,19 @@ pub(crate) trait Rival: Clone + Send + Sync + 'static {
 pub(crate) enum Contender {
     Ours,
     OursStrict,
+    OursShared,
+    OursPermits,
     Rslock,
     Poller {
         every_ms: u64,
     },
+    /// The poller, over the slots of a semaphore.
+    SlotPoller {
+        every_ms: u64,
+    },
     TokioMutex,
+    TokioRwLock,
+    TokioSemaphore,
     /// Two round trips of a script that does nothing.
     EvalshaEmpty,
     /// Two round trips of the scripts of a `SET NX PX` lock.
@@ -51,8 +60,8 @@ pub(crate) enum Contender {
 }
 
 use Contender::{
-    BareThree, BareTwo, EvalshaEmpty, EvalshaOurs, EvalshaSet, Ours, OursStrict, Poller, Rslock,
-    TokioMutex,
+    BareThree, BareTwo, EvalshaEmpty, EvalshaOurs, EvalshaSet, Ours, OursPermits, OursShared,
+    OursStrict, Poller, Rslock, SlotPoller, TokioMutex, TokioRwLock, TokioSemaphore,
 };
 
 /// The three pollers that every contended work meets.
@@ -64,11 +73,17 @@ impl Contender {
         match self {
             Ours => "ours",
             OursStrict => "ours, strict",
+            OursShared => "ours, shared",
+            OursPermits => "ours, permits",
             Rslock => "rslock 0.10",
             Poller { every_ms: 1 } => "poller, 1 ms",
             Poller { every_ms: 50 } => "poller, 50 ms",
             Poller { .. } => "poller, 100 ms",
+            SlotPoller { every_ms: 1 } => "SET NX semaphore, 1 ms",
+            SlotPoller { .. } => "SET NX semaphore, 50 ms",
             TokioMutex => "tokio::sync::Mutex",
+            TokioRwLock => "tokio::sync::RwLock",
+            TokioSemaphore => "tokio::sync::Semaphore",
             EvalshaEmpty => "2 × EVALSHA, empty script",
             EvalshaSet => "2 × EVALSHA, set and delete",
             EvalshaOurs => "2 × EVALSHA, our scripts",
@@ -81,24 +96,32 @@ impl Contender {
     /// too, so these are chosen not to appear in the scripts of the same rival.
     pub(crate) fn verbs(self) -> &'static [&'static str] {
         match self {
-            Ours | OursStrict => {
+            Ours | OursStrict | OursShared | OursPermits => {
                 &["evalsha", "eval", "script|load", "subscribe", "ssubscribe", "unsubscribe"]
             }
-            Rslock | Poller { .. } => &["set", "evalsha", "eval"],
+            Rslock | Poller { .. } | SlotPoller { .. } => &["set", "evalsha", "eval"],
             EvalshaEmpty | EvalshaSet | EvalshaOurs => &["evalsha"],
-            TokioMutex | BareTwo | BareThree => &[],
+            TokioMutex | TokioRwLock | TokioSemaphore | BareTwo | BareThree => &[],
         }
     }
 
     pub(crate) async fn connect(self, url: &str) -> Connected {
         match self {
-            Ours | OursStrict => Connected::Ours(ours::Ours::connect(self, url).await),
+            Ours | OursStrict | OursShared | OursPermits => {
+                Connected::Ours(ours::Ours::connect(self, url).await)
+            }
             Rslock => Connected::Rslock(rslock::Rslock::new(url)),
             Poller { every_ms } => {
                 let every = Duration::from_millis(every_ms);
                 Connected::Poller(poller::Poller::connect(url, every).await)
             }
-            TokioMutex => Connected::TokioMutex(mutex::TokioMutex::default()),
+            SlotPoller { every_ms } => {
+                let every = Duration::from_millis(every_ms);
+                Connected::SlotPoller(poller::SlotPoller::connect(url, every).await)
+            }
+            TokioMutex => Connected::TokioMutex(local::TokioMutex::default()),
+            TokioRwLock => Connected::TokioRwLock(local::TokioRwLock::default()),
+            TokioSemaphore => Connected::TokioSemaphore(local::TokioSemaphore::default()),
             EvalshaEmpty => Connected::Evalsha(Evalsha::empty(url).await),
             EvalshaSet => Connected::Evalsha(Evalsha::set_and_delete(url).await),
             EvalshaOurs => Connected::OurScripts(scripts::OurScripts::connect(url).await),
@@ -114,7 +137,10 @@ pub(crate) enum Connected {
     Ours(ours::Ours),
     Rslock(rslock::Rslock),
     Poller(poller::Poller),
-    TokioMutex(mutex::TokioMutex),
+    SlotPoller(poller::SlotPoller),
+    TokioMutex(local::TokioMutex),
+    TokioRwLock(local::TokioRwLock),
+    TokioSemaphore(local::TokioSemaphore),
     Evalsha(Evalsha),
     OurScripts(scripts::OurScripts),
     BareZooKeeper(BareZooKeeper),
@@ -126,7 +152,10 @@ impl Connected {
             Connected::Ours(rival) => contend(rival, keys, window).await,
             Connected::Rslock(rival) => contend(rival, keys, window).await,
             Connected::Poller(rival) => contend(rival, keys, window).await,
+            Connected::SlotPoller(rival) => contend(rival, keys, window).await,
             Connected::TokioMutex(rival) => contend(rival, keys, window).await,
+            Connected::TokioRwLock(rival) => contend(rival, keys, window).await,
+            Connected::TokioSemaphore(rival) => contend(rival, keys, window).await,
             Connected::Evalsha(rival) => contend(rival, keys, window).await,
             Connected::OurScripts(rival) => contend(rival, keys, window).await,
             Connected::BareZooKeeper(rival) => contend(rival, keys, window).await,
@@ -143,7 +172,10 @@ impl Connected {
             Connected::Ours(rival) => rival.cycle(key, held).await,
             Connected::Rslock(rival) => rival.cycle(key, held).await,
             Connected::Poller(rival) => rival.cycle(key, held).await,
+            Connected::SlotPoller(rival) => rival.cycle(key, held).await,
             Connected::TokioMutex(rival) => rival.cycle(key, held).await,
+            Connected::TokioRwLock(rival) => rival.cycle(key, held).await,
+            Connected::TokioSemaphore(rival) => rival.cycle(key, held).await,
             Connected::Evalsha(rival) => rival.cycle(key, held).await,
             Connected::OurScripts(rival) => rival.cycle(key, held).await,
             Connected::BareZooKeeper(rival) => rival.cycle(key, held).await,
@@ -163,6 +195,9 @@ impl Connected {
 pub(crate) async fn multiplexed(url: &str) -> MultiplexedConnection {
     tests::resource::patient(url).await.expect("a server")
 }
+
+/// How many permits the works with permits have.
+pub(crate) const PERMITS: u32 = 8;
 
 /// The lease of every rival that has one.
 pub(crate) const LEASE: Duration = Duration::from_secs(10);

@@ -2,22 +2,32 @@
 
 use lock_core::{Fairness, LockClient, LockOptions};
 
-use super::{Contender, LEASE, Rival};
+use super::{Contender, LEASE, PERMITS, Rival};
 
 #[derive(Clone)]
-pub(crate) struct Ours(LockClient);
+pub(crate) struct Ours {
+    client: LockClient,
+    options: LockOptions,
+}
 
 impl Ours {
     pub(crate) async fn connect(contender: Contender, url: &str) -> Self {
         let options = match contender {
             Contender::OursStrict => options().with_fairness(Fairness::Strict),
+            Contender::OursShared => options().shared(),
+            Contender::OursPermits => options().permits(PERMITS),
             _ => options(),
         };
-        Ours(client(url, options).await)
+        Ours { client: client(url, options).await, options }
+    }
+
+    /// The same client, whose acquires are as `options` say.
+    pub(crate) fn of(client: LockClient, options: LockOptions) -> Self {
+        Ours { client, options }
     }
 
     pub(crate) fn requests(&self) -> u64 {
-        self.0.stats().store_requests
+        self.client.stats().store_requests
     }
 }
 
@@ -27,7 +37,13 @@ impl Rival for Ours {
         key: &str,
         held: impl FnOnce() -> H + Send,
     ) {
-        let guard = self.0.lock(key).acquire().await.expect("a grant within a minute");
+        let guard = self
+            .client
+            .lock(key)
+            .options(self.options)
+            .acquire()
+            .await
+            .expect("a grant within a minute");
         held().await;
         guard.release().await.expect("a held lock");
     }

@@ -7,6 +7,7 @@ mod one_process;
 mod overload;
 mod processes;
 mod quorum;
+mod sharing;
 pub(crate) mod single;
 mod told;
 mod zookeeper;
@@ -23,6 +24,9 @@ pub(crate) enum Name {
     Hot1000,
     Processes,
     Strict,
+    Readers,
+    Writer,
+    Permits,
     HandOff,
     Linger,
     Held,
@@ -36,13 +40,16 @@ pub(crate) enum Name {
     ZkHandOff,
 }
 
-const ALL: [Name; 17] = [
+const ALL: [Name; 20] = [
     Name::Single,
     Name::ManyKeys,
     Name::Hot64,
     Name::Hot1000,
     Name::Processes,
     Name::Strict,
+    Name::Readers,
+    Name::Writer,
+    Name::Permits,
     Name::HandOff,
     Name::Linger,
     Name::Held,
@@ -74,6 +81,9 @@ impl Name {
             Name::Hot1000 => "hot-1000",
             Name::Processes => "processes",
             Name::Strict => "strict",
+            Name::Readers => "readers",
+            Name::Writer => "writer",
+            Name::Permits => "permits",
             Name::HandOff => "handoff",
             Name::Linger => "linger",
             Name::Held => "held",
@@ -96,6 +106,9 @@ impl Name {
             Name::Hot1000 => one_process::hot_1000(arguments).await,
             Name::Processes => processes::batched(arguments).await,
             Name::Strict => processes::strict(arguments).await,
+            Name::Readers => sharing::readers(arguments).await,
+            Name::Writer => sharing::writer(arguments).await,
+            Name::Permits => sharing::permits(arguments).await,
             Name::HandOff => handoff::run(arguments).await,
             Name::Linger => linger::run(arguments).await,
             Name::Held => held::run(arguments).await,

@@ -121,7 +121,7 @@ pub(crate) async fn hot_1000(arguments: &Arguments) -> Work {
 }
 
 /// Each contender in turn, repeat by repeat, each run on keys of its own.
-async fn measure(
+pub(super) async fn measure(
     arguments: &Arguments,
     contenders: &[Contender],
     keys: impl Fn(usize) -> Vec<String>,

@@ -72,7 +72,7 @@ pub(crate) async fn strict(arguments: &Arguments) -> Work {
     }
 }
 
-async fn measure(arguments: &Arguments, contenders: &[Contender]) -> Series {
+pub(super) async fn measure(arguments: &Arguments, contenders: &[Contender]) -> Series {
     let server = RedisServer::start();
     let mut series = Series::default();
     let mut run = 0;
