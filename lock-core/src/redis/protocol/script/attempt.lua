@@ -102,12 +102,13 @@ if limit and wants ~= mode and not call('HGET', due, me) then
 end
 
 if is_my_turn then
+  -- The first write, which a server without memory refuses.
+  local first, last = reserve()
   -- It may stand behind more dead ones than are skipped by one call, and would be let in twice.
   if stands == '1' and redis.pcall('HDEL', due, me) == 1 then
     call('LREM', queue, 1, me)
   end
   if wants then
-    local first, last = reserve()
     local slot = enter(me, ARGV[2], wants)
     if others then
       -- Those right behind it may fit as well.
@@ -115,7 +116,6 @@ if is_my_turn then
     end
     return {1, first, last, call('EXISTS', queue), slot}
   end
-  local first, last = reserve()
   local wanted = call('EXISTS', queue)
   call('SET', lock, wanted == 1 and me .. '+' or me, 'PX', ARGV[2])
   return {1, first, last, wanted}
