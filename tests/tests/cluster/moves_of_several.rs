@@ -14,8 +14,15 @@ async fn readers(clients: [&LockClient; 2], key: &str) -> Vec<LockGuard> {
     guards
 }
 
+/// Whether the nodes have memory.
+fn spare(cluster: &RedisCluster, bytes: &str) {
+    for node in cluster.masters() {
+        node.command::<()>(&["CONFIG", "SET", "maxmemory", bytes]);
+    }
+}
+
 /// V3: readers keep their hold while its slot is half moved, whichever of its keys is on the other
-/// side, for longer than two leases.
+/// side, for longer than two leases, and at nodes that have no memory left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_go_on_while_their_slot_is_half_moved_for_longer_than_two_leases() {
     let cluster = RedisCluster::start().await;
@@ -30,11 +37,13 @@ async fn readers_go_on_while_their_slot_is_half_moved_for_longer_than_two_leases
         cluster.move_keys(slot, from, to, |name| name == moved);
         held.push((key, guards, from, to));
     }
+    spare(&cluster, "1");
     let begun = [&one, &two].map(|locks| locks.stats().renewals);
     eventually("renewals for more than two leases", || {
         [&one, &two].iter().zip(begun).all(|(locks, begun)| locks.stats().renewals >= begun + 24)
     })
     .await;
+    spare(&cluster, "0");
     for (key, guards, from, to) in held {
         assert!(guards.iter().all(LockGuard::is_held), "{key}");
         cluster.end_move(cluster.slot(key), from, to);
@@ -67,7 +76,9 @@ async fn readers_that_are_released_in_a_half_moved_slot_let_a_writer_in_afterwar
         cluster.begin_move(slot, from, to);
         cluster.move_keys(slot, from, to, |name| name == moved);
         let [last, first] = [guards.pop().unwrap(), guards.pop().unwrap()];
+        spare(&cluster, "1");
         within("the release", first.release()).await.unwrap();
+        spare(&cluster, "0");
         assert!(last.is_held() && !writer.is_finished());
         within("the release", last.release()).await.unwrap();
         cluster.end_move(slot, from, to);
@@ -101,6 +112,31 @@ async fn a_downgrade_in_a_half_moved_slot_loses_nothing_and_is_done_afterwards()
     two.lock("k").shared().await.unwrap().release().await.unwrap();
     guard.release().await.unwrap();
     nothing_left(&cluster, [one, two]).await;
+}
+
+/// V2: a reader whose turn comes while its slot is on its way cannot be let in yet. It keeps its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_whose_turn_comes_on_the_way_of_its_slot_stands_before_the_writer_behind_it() {
+    let cluster = RedisCluster::start().await;
+    let url = cluster.url();
+    let (one, two) = (connect(&url, ms(30_000)).await, connect(&url, ms(30_000)).await);
+    let three = connect(&url, ms(30_000)).await;
+    let guard = one.lock("k").await.unwrap();
+    let reader = tokio::spawn(two.lock("k").shared().acquire());
+    line_of(&cluster, "k", 1).await;
+    let writer = tokio::spawn(three.lock("k").acquire());
+    line_of(&cluster, "k", 2).await;
+    let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
+    let to = (from + 1) % 3;
+    cluster.begin_move(slot, from, to);
+    within("the release", guard.release()).await.unwrap();
+    assert_eq!(cluster.server_of("k").command::<u64>(&["LLEN", "lock:{k}:queue"]), 2);
+    cluster.end_move(slot, from, to);
+    let reader = within("its turn", reader).await.unwrap().unwrap();
+    assert!(!writer.is_finished());
+    reader.release().await.unwrap();
+    writer.await.unwrap().unwrap().release().await.unwrap();
+    nothing_left(&cluster, [one, two, three]).await;
 }
 
 /// V1: a writer does not take a lock for free of which only those who hold it are not there yet.

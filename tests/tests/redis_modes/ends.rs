@@ -93,7 +93,7 @@ async fn a_dead_writer_in_line_lets_readers_pass_after_its_time() {
 
 /// A server without memory refuses a script to begin with a write that may need some.
 #[tokio::test]
-async fn a_full_server_renews_and_releases_what_several_hold() {
+async fn a_full_server_renews_finds_and_releases_what_several_hold() {
     let server = server();
     let (one, two) = (store(&server).await, store(&server).await);
     for mode in [READER, of(2)] {
@@ -110,6 +110,8 @@ async fn a_full_server_renews_and_releases_what_several_hold() {
             first.renews().await;
             second.renews().await;
         }
+        // As one does whose push was lost.
+        first.takes().await;
         first.releases().await;
         second.releases().await;
         server.command::<()>(&["CONFIG", "SET", "maxmemory", "0"]);

@@ -115,6 +115,33 @@ async fn another_limit_is_refused_while_permits_are_held_or_waited_for_and_leave
     assert_eq!(keys(&server), Vec::<String>::new());
 }
 
+/// Where more dead ones stand before it than one call skips.
+#[tokio::test]
+async fn one_that_stands_behind_many_dead_is_let_in_once() {
+    let server = RedisServer::start();
+    let store = store(&server).await;
+    let (mut holder, mut permit) = (claim(&store, WRITER), claim(&store, of(3)));
+    holder.takes().await;
+    permit.waits().await;
+    for dead in 0..1_100 {
+        server.command::<u64>(&["LPUSH", QUEUE, &dead.to_string()]);
+    }
+    server.command::<()>(&["DEL", LOCK]);
+    assert_eq!(permit.takes().await.slot, 0);
+    assert!(!permit.renews().await.wanted);
+    assert_eq!(keys(&server), [LOCK, HELD, SLOTS]);
+    assert_eq!(server.command::<Vec<String>>(&["ZRANGE", SLOTS, "0", "-1", "WITHSCORES"])[1], "0");
+    let mut others = [(); 2].map(|()| claim(&store, of(3)));
+    for (other, slot) in others.iter_mut().zip([1, 2]) {
+        assert_eq!(other.takes().await.slot, slot);
+    }
+    for permit in others.iter_mut().chain([&mut permit]) {
+        permit.releases().await;
+    }
+    holder.leaves().await;
+    assert_eq!(keys(&server), Vec::<String>::new());
+}
+
 #[tokio::test]
 async fn all_who_hold_a_key_and_wait_for_it_are_listed_with_their_mode() {
     let server = RedisServer::start();

@@ -128,6 +128,35 @@ async fn what_is_of_another_type_is_an_error_and_stays() {
     assert_eq!(keys(&server), [HELD]);
 }
 
+/// Who waits for its turn is not taken out of the line before it is sure to have it.
+#[tokio::test]
+async fn who_cannot_be_let_in_keeps_its_place_whoever_comes_by() {
+    let server = RedisServer::start();
+    let (one, two) = (store(&server).await, store(&server).await);
+    let (mut holder, mut writer) = (claim(&one, WRITER), claim(&two, WRITER));
+    for mode in [READER, of(2)] {
+        let theirs = if mode == READER { HELD } else { SLOTS };
+        let mut head = claim(&two, mode);
+        holder.takes().await;
+        head.waits().await;
+        writer.waits().await;
+        server.command::<()>(&["SET", theirs, "theirs"]);
+        server.command::<()>(&["DEL", LOCK]);
+        let answer = writer.attempt().await;
+        assert!(answer.is_err_and(|fault| fault.kind() == FaultKind::ForeignValue));
+        let line: Vec<String> = server.command(&["LRANGE", QUEUE, "0", "-1"]);
+        assert!(line.len() == 2 && line[0].starts_with(&head.id), "{line:?}");
+        server.command::<()>(&["DEL", theirs]);
+        holder.leaves().await;
+        head.takes().await;
+        writer.waits().await;
+        head.releases().await;
+        writer.is_handed(&two).await;
+        writer.releases().await;
+        assert_eq!(keys(&server), Vec::<String>::new());
+    }
+}
+
 /// An error of what one holds with others is no error of what is renewed beside it.
 #[tokio::test]
 async fn a_right_that_readers_miss_takes_no_other_hold_with_it() {

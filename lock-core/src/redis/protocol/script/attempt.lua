@@ -38,22 +38,27 @@ end
 local queue, due = KEYS[3] or lock .. ':queue', KEYS[4] or lock .. ':due'
 -- How long a waiter that does not ask again counts as alive.
 local DUE_MS = 1500
---MODE
+-- The walk of the line for another limit.
+local WALK_MAX = 1000
 --TOKENS
 --PROMOTE
 
 local holder = call('GET', lock)
-local together = mode_of(holder)
+--MODE
+if together and KEYS[2] and not KEYS[5] then
+  return {3}
+end
+if together or wants then
+  several()
+end
 if together then
-  if KEYS[2] and not KEYS[5] then
-    return {3}
-  end
   look(together)
 end
-local is_my_turn = false
+local is_my_turn, stopped, others = false
 if together or not holder then
   -- Nobody is woken when a lease ends, so who waits hands the key to the head of the line.
-  is_my_turn = not promote(me) and fits(wants)
+  stopped, others = promote(me)
+  is_my_turn = not stopped and (not mode or fits(wants))
   holder = not is_my_turn and call('GET', lock)
 end
 
@@ -65,8 +70,7 @@ if is_alone or wants and mode and call('ZSCORE', held, me) then
   if is_alone then
     call('PEXPIRE', lock, ARGV[2])
   else
-    call('ZADD', held, now_ms() + ARGV[2], me)
-    extend()
+    hold_on(me, ARGV[2])
     slot = mode ~= 'shared' and tonumber(call('ZSCORE', slots, me)) or 0
   end
   if call('HDEL', due, me) == 1 then
@@ -81,7 +85,7 @@ if limit and wants ~= mode and not call('HGET', due, me) then
   -- Of those who hold the key, or of the first who waits for a permit.
   local other = string.match(mode or '', '%d+')
   local from = 0
-  while not other do
+  while not other and from < WALK_MAX do
     local waiting = call('LRANGE', queue, from, from + 99)
     for _, owner in ipairs(waiting) do
       local by, of = string.match(call('HGET', due, owner) or '', '^(%d+):%d+:permits:(%d+)$')
@@ -98,14 +102,20 @@ if limit and wants ~= mode and not call('HGET', due, me) then
 end
 
 if is_my_turn then
+  -- The first write, which a server without memory refuses.
+  local first, last = reserve()
+  -- It may stand behind more dead ones than are skipped by one call, and would be let in twice.
+  if stands == '1' and redis.pcall('HDEL', due, me) == 1 then
+    call('LREM', queue, 1, me)
+  end
   if wants then
-    local first, last = reserve()
     local slot = enter(me, ARGV[2], wants)
-    -- Those right behind it may fit as well.
-    promote('')
+    if others then
+      -- Those right behind it may fit as well.
+      promote('')
+    end
     return {1, first, last, call('EXISTS', queue), slot}
   end
-  local first, last = reserve()
   local wanted = call('EXISTS', queue)
   call('SET', lock, wanted == 1 and me .. '+' or me, 'PX', ARGV[2])
   return {1, first, last, wanted}

@@ -12,21 +12,21 @@ local clock = KEYS[2] or 'lock:clock'
 local queue, due = KEYS[3] or lock .. ':queue', KEYS[4] or lock .. ':due'
 --TOKENS
 --PROMOTE
-if not is_alone then
+several()
+if is_alone then
+  -- A server without memory lets a script go on that has written.
+  call('PEXPIRE', lock, ARGV[2])
+else
   look('shared')
   if not mode or not call('ZSCORE', held, me) then
     return 0
   end
+  hold_on(me, ARGV[2])
 end
--- A server without memory lets a script go on that has written.
-call('PEXPIRE', lock, ARGV[2])
 -- Those of others are above its last ones, so it goes on with others.
 local first, last = reserve()
 if is_alone then
   enter(me, ARGV[2], 'shared')
-else
-  call('ZADD', held, now_ms() + ARGV[2], me)
-  extend()
 end
 promote('')
 return {first, last, call('EXISTS', queue)}

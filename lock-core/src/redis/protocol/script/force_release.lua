@@ -9,12 +9,12 @@ if not holder then
   return 0
 end
 --MODE
-local together = mode_of(holder)
 if together and KEYS[2] and not KEYS[5] then
   return 3
 end
 --TOKENS
 --PROMOTE
+several()
 local taken = {(owner_of(holder))}
 local was_held = true
 if together then

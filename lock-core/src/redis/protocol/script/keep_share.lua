@@ -8,15 +8,18 @@ local ends = call('ZSCORE', held, me)
 if not ends then
   return 0
 end
-if ARGV[3] == '1' then
-  local time = call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  if tonumber(ends) <= now then
-    return 0
-  end
-  call('ZADD', held, lease > 0 and now + lease or 0, me)
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local is_share = ARGV[3] == '1'
+if is_share and tonumber(ends) <= now then
+  return 0
 end
-if lease > 0 then
-  call('PEXPIRE', held, math.max(call('PTTL', held), lease))
+-- In this order: a server without memory refuses a script to begin with the next.
+local left = math.max(call('PTTL', held), lease)
+if left > 0 then
+  call('PEXPIRE', held, left)
+end
+if is_share then
+  call('ZADD', held, lease > 0 and now + lease or 0, me)
 end
 return 1

@@ -1,5 +1,3 @@
--- How several hold a key, by the value at the lock. No other library has such a value.
-local function mode_of(value)
-  return value and (string.match(value, '^lock:(shared)$') or string.match(value, '^lock:(permits:%d+)$'))
-end
-
+-- How several hold the key, by the value at the lock. No other library has such a value.
+local together = holder and string.sub(holder, 1, 5) == 'lock:'
+  and (string.match(holder, '^lock:(shared)$') or string.match(holder, '^lock:(permits:%d+)$'))

@@ -16,7 +16,6 @@ if in_line == 1 then
   redis.pcall('LREM', queue, 1, me)
 end
 --MODE
-local together = not holds and mode_of(holder)
 if together and KEYS[2] and not KEYS[5] then
   return 3
 end
@@ -27,6 +26,7 @@ end
 --PROMOTE
 local used = holds and tonumber(ARGV[2]) or 0
 if together then
+  several()
   look(together)
   holds = leave(me)
 end
