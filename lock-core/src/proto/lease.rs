@@ -81,6 +81,12 @@ impl LeaseClock {
     pub(crate) fn renew_at(&self) -> Instant {
         self.renew_at
     }
+
+    /// The same where it is wanted so long after the last one that did not fail.
+    pub(crate) fn renew_soon_at(&self, pause: Duration) -> Instant {
+        let last = self.renew_at.checked_sub(self.valid_for / 3);
+        last.map_or(self.renew_at, |last| self.renew_at.min(last + pause))
+    }
 }
 
 #[cfg(test)]
@@ -111,6 +117,9 @@ mod tests {
         assert!(sent < due && due < clock.valid_until());
         clock.renewed(sent, LEASE);
         assert_eq!(clock.renew_at(), due);
+        let soon = Duration::from_millis(500);
+        assert_eq!(clock.renew_soon_at(soon), sent + soon);
+        assert_eq!(clock.renew_soon_at(LEASE), due);
     }
 
     proptest::proptest! {

@@ -427,6 +427,30 @@ async fn a_reader_behind_a_writer_that_gives_up_is_let_in_at_once() -> Test {
     Ok(())
 }
 
+/// The store tells nobody that its line is empty: who waits for that alone asks, and not too often.
+#[tokio::test(start_paused = true)]
+async fn a_reader_behind_a_writer_of_another_process_that_gives_up_is_let_in_soon() -> Test {
+    let stage = Stage::new();
+    let guard = stage.locks.lock("k").shared().lease(secs(60)).await?;
+    let writer = tokio::spawn(stage.rival.lock("k").wait(secs(60)).acquire());
+    settle().await;
+    // Past the slice, and past the last renewal.
+    sleep(secs(2)).await;
+    let renewals = || stage.script.calls_of(Verb::Renew).len();
+    let before = renewals();
+    let reader = tokio::spawn(stage.locks.lock("k").shared().wait(secs(60)).acquire());
+    sleep(ms(3_100)).await;
+    assert!(!reader.is_finished() && (5..=7).contains(&(renewals() - before)));
+    writer.abort();
+    timeout(ms(500), reader).await???.release().await?;
+    let before = renewals();
+    sleep(secs(5)).await;
+    assert_eq!(renewals(), before, "nobody waits");
+    drop(guard);
+    stage.is_clean(secs(1)).await;
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_silent_store_is_no_time_out_where_a_permit_is_held_here() -> Test {
     let stage = Stage::new();

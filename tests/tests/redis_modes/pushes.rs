@@ -4,8 +4,11 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
+use lock_core::Fairness;
 use lock_core::backend::Claim;
 use tests::redis::RedisServer;
+use tests::support::connect;
+use tests::wait::eventually;
 
 use crate::support::*;
 
@@ -75,6 +78,27 @@ async fn readers_that_are_let_in_together_are_each_told_and_whether_the_key_is_w
         }
     }
     assert_eq!(keys(&server), Vec::<String>::new());
+}
+
+/// Nobody is told of that: who waits asks, long before the next renewal would.
+#[tokio::test]
+async fn readers_come_in_soon_after_a_writer_of_another_process_gave_up() {
+    let server = RedisServer::start();
+    let (one, two) = (connect(&server.url(), LONG).await, connect(&server.url(), LONG).await);
+    let reader = one.lock("k").shared().await.unwrap();
+    let writer = tokio::spawn(two.lock("k").acquire());
+    eventually("it waits, and the reader knows", || {
+        server.try_command::<u64>(&["LLEN", QUEUE]) == Ok(1) && one.stats().renewals > 0
+    })
+    .await;
+    let waiting = one.lock("k").shared().fairness(Fairness::Strict);
+    let waiting = tokio::spawn(waiting.acquire());
+    let renewals = one.stats().renewals;
+    eventually("it asks", || one.stats().renewals > renewals + 1).await;
+    assert!(!waiting.is_finished());
+    writer.abort();
+    within("its turn", waiting).await.unwrap().unwrap().release().await.unwrap();
+    reader.release().await.unwrap();
 }
 
 /// With `CLIENT TRACKING` the server tells of writes to a key that was read. Of the lock of several

@@ -7,6 +7,10 @@ use crate::backend::{Grant, NotReplicated, Renewal};
 /// used up while the store answers.
 const TOKENS_PER_WAITER: u64 = 16;
 
+/// Who waits for the sake of other processes has the store asked so often: they may have given up, and
+/// it tells nobody of that. Those who stand in its line ask it as often.
+pub(super) const ASK_AGAIN: Duration = Duration::from_millis(500);
+
 /// No more than this many are asked for ahead.
 const TOKENS_LOW_MAX: u64 = 2_048;
 
@@ -159,6 +163,15 @@ impl<W, R> Cohort<W, R> {
                 _ => Idle::Withdraw,
             },
         }
+    }
+
+    /// When to ask the store whether others still want a claim that somebody holds, if nothing but
+    /// their wish keeps the head of the line out. Only after [`Idle::Withdraw`].
+    pub(super) fn ask_again_at(&self, lane: usize) -> Option<Instant> {
+        let (head, held) = (self.line.get(self.line.head()?)?, self.held_in(lane)?);
+        let is_over = held.over || held.revoke_requested || held.is_used_up();
+        let is_held_back = held.suits(&head.ask) && !is_over && !held.has_failed;
+        is_held_back.then(|| held.clock.renew_soon_at(ASK_AGAIN))
     }
 
     /// Grants the idle claim to the head of the line. Only after [`Idle::Pass`], or for a claim

@@ -118,6 +118,8 @@ impl<W, R> Cohort<W, R> {
         let further = held.hold(token, ask, now);
         held.handed_off += u32::from(held.wanted.is_some());
         held.ask_for_tokens(0, ask, fx);
+        // What was pushed while it was to be given back.
+        fx.poke |= held.renew_now;
         if let Some(reader) = further {
             self.more().readers.push(reader);
         }

@@ -116,7 +116,12 @@ impl<W, R> Cohort<W, R> {
         }
         if self.has_room(lane) {
             match self.idle(lane, now) {
-                Idle::Withdraw if self.holders_in(lane).next().is_some() => {}
+                Idle::Withdraw if self.holders_in(lane).next().is_some() => {
+                    match self.ask_again_at(lane) {
+                        Some(at) if now < at => wake_at = Some(at),
+                        at => refill = at.is_some(),
+                    }
+                }
                 Idle::Withdraw if asking || leaving => return self.wait_until(None),
                 Idle::Withdraw => return self.give_back(lane),
                 Idle::LingerUntil(until) => wake_at = Some(until),

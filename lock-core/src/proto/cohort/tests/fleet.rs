@@ -332,6 +332,7 @@ impl Fleet {
     fn check(&mut self) {
         for process in &mut self.processes {
             process.rests(self.now);
+            process.asks_soon(self.now);
         }
         let mut held = Vec::new();
         for process in &self.processes {
@@ -408,6 +409,21 @@ impl Process {
         }
     }
 
+    /// Who could be let in beside those who hold the key, but for the wish of another process, is not
+    /// left to wait for longer than that process would: it may have given up.
+    fn asks_soon(&self, now: Instant) {
+        let Some(held) = self.cohort.held_in(0).filter(|held| held.holder.is_some()) else {
+            return;
+        };
+        let head = self.cohort.line.head().and_then(|id| self.cohort.line.get(id));
+        let waits = head.is_some_and(|head| held.mode == Mode::Shared && held.suits(&head.ask));
+        let is_good = !held.over && !held.has_failed && !held.is_used_up() && !self.is_poked;
+        if waits && is_good && self.is_driven && self.lanes[0].asking.is_none() {
+            let soon = now + held::ASK_AGAIN;
+            assert!(self.wait.is_some_and(|wait| wait <= soon), "it is left to wait: {self:?}");
+        }
+    }
+
     /// Its claims are of one mode, no more than that has, and ask for nobody who left.
     fn check(&self) {
         let terms: Vec<_> = self.lanes.iter().filter_map(|lane| Some(lane.claim?.1)).collect();
@@ -449,7 +465,7 @@ fn event() -> impl Strategy<Value = (usize, Event)> {
         4 => Just(Mode::Permit { of: 3 }),
         1 => Just(Mode::Permit { of: 2 }),
     ];
-    let lease = prop_oneof![4 => Just(900_u64), 1 => Just(1_800)];
+    let lease = prop_oneof![4 => Just(900_u64), 1 => Just(1_800), 1 => Just(9_000)];
     let fate =
         prop_oneof![8 => Just(Fate::Served), 1 => Just(Fate::Unheard), 1 => Just(Fate::Lost)];
     let event = prop_oneof![
