@@ -315,9 +315,19 @@ impl Call {
     }
 
     /// It was granted, in this way.
-    pub fn granted(mut self, mode: Mode, guard: &LockGuard) {
-        self.share = Share::of(mode, guard);
-        self.ok(Some(guard.token().get()));
+    pub fn granted(self, mode: Mode, guard: &LockGuard) {
+        let call = match Share::of(mode, guard) {
+            Some(share) => self.shared(share),
+            None => self,
+        };
+        call.ok(Some(guard.token().get()));
+    }
+
+    /// In which way what it was granted is shared.
+    #[must_use]
+    pub fn shared(mut self, share: Share) -> Self {
+        self.share = Some(share);
+        self
     }
 
     /// It took effect; `token` is that of a grant.

@@ -173,7 +173,9 @@ pub(super) fn left(server: &ZooKeeperServer, scope: &str) -> Vec<String> {
 }
 
 pub(super) fn delete(server: &ZooKeeperServer, root: &str, key: &str) {
-    if let Some(first) = claims(server, root, key).first() {
+    // Who waits for a permit has the key of the door, which is nobody's lock.
+    let line = claims(server, root, key);
+    if let Some(first) = line.iter().find(|name| !name.starts_with("locks/")) {
         server.delete(&format!("/{root}/{key}/{first}"));
     }
 }
