@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lock_core::{AcquireError, LockClient, LockGuard, ReleaseError};
+use lock_core::{AcquireError, DowngradeError, LockClient, LockGuard, ReleaseError};
 use tokio::sync::OnceCell;
 
 use crate::history::{Fun, Process, Recorder};
@@ -51,7 +51,7 @@ impl Actor {
         let start = Instant::now();
         let answer = self.locks.lock(key).wait(wait).await;
         match &answer {
-            Ok(guard) => call.ok(Some(guard.token().get())),
+            Ok(guard) => call.granted(self.locks.defaults().mode, guard),
             Err(error) if error.is_unavailable() => call.info(),
             Err(_) => call.fail(),
         }
@@ -67,7 +67,7 @@ impl Actor {
         let call = self.process.invoke(Fun::Acquire, key).begin();
         let answer = self.locks.lock(key).try_acquire().await;
         match &answer {
-            Ok(Some(guard)) => call.ok(Some(guard.token().get())),
+            Ok(Some(guard)) => call.granted(self.locks.defaults().mode, guard),
             Ok(None) => call.fail(),
             Err(_) => call.info(),
         }
@@ -89,6 +89,16 @@ impl Actor {
             Err(_) => call.info(),
         }
         answer
+    }
+
+    /// Lets readers in.
+    ///
+    /// # Errors
+    ///
+    /// As the downgrade itself.
+    pub async fn downgrade(&self, guard: &LockGuard) -> Result<(), DowngradeError> {
+        self.process.downgrades(guard.key().as_str(), guard.token().get());
+        guard.downgrade().await
     }
 
     /// A fenced write under the guard's token; whether it was accepted.

@@ -19,6 +19,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use lock_core::{LockGuard, Mode};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::now_ns;
@@ -34,8 +35,49 @@ pub enum Fun {
     /// Keeping it. An `ok` of this says that its holder knew then that it holds, a `fail` that it
     /// was told that the lock is lost, an `info` that its time is over and it was not told.
     Renew,
+    /// Letting readers in. An `ok` says that from then on its holder counts as one.
+    Downgrade,
     /// A fenced write to what the lock protects. An `ok` says that it was accepted.
     Write,
+}
+
+/// In which way a hold is shared; one without is exclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Share {
+    /// With other readers.
+    Reader,
+    /// With those who have other permits of as many.
+    Permit {
+        /// Its number.
+        slot: u32,
+        /// How many there are.
+        of: u32,
+    },
+}
+
+impl Share {
+    /// That of a guard that was acquired in this mode.
+    #[must_use]
+    pub fn of(mode: Mode, guard: &LockGuard) -> Option<Self> {
+        match mode {
+            Mode::Shared => Some(Self::Reader),
+            Mode::Permit { of } => Some(Self::Permit { slot: guard.slot(), of }),
+            _ => None,
+        }
+    }
+
+    /// Whether two may hold a key beside each other.
+    #[must_use]
+    pub fn are_compatible(one: Option<Self>, other: Option<Self>) -> bool {
+        match (one, other) {
+            (Some(Self::Reader), Some(Self::Reader)) => true,
+            (Some(Self::Permit { slot, of }), Some(Self::Permit { slot: other, of: others })) => {
+                slot != other && of == others && slot.max(other) < of
+            }
+            _ => false,
+        }
+    }
 }
 
 /// What is known about the call.
@@ -69,6 +111,9 @@ pub struct Event {
     /// The fencing token, where one is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<u64>,
+    /// On a grant: in which way it is shared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
     /// On the invocation of a bounded acquire: how long it may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_ns: Option<u64>,
@@ -85,8 +130,8 @@ impl Event {
     #[must_use]
     pub fn new(t_ns: u64, process: &str, kind: Kind, f: Fun, key: &str) -> Self {
         let (process, key) = (process.to_owned(), key.to_owned());
-        let (token, budget_ns, stalled_ns, error) = (None, None, None, None);
-        Self { t_ns, process, kind, f, key, token, budget_ns, stalled_ns, error }
+        let (token, share, budget_ns, stalled_ns, error) = (None, None, None, None, None);
+        Self { t_ns, process, kind, f, key, token, share, budget_ns, stalled_ns, error }
     }
 }
 
@@ -185,9 +230,17 @@ impl Process {
         self.renew(Kind::Ok, key, token, t_ns);
     }
 
+    /// Notes that the holder counts as a reader from now on.
+    pub fn downgrades(&self, key: &str, token: u64) {
+        self.note(Kind::Ok, Fun::Downgrade, key, token, now_ns());
+    }
+
     fn renew(&self, kind: Kind, key: &str, token: u64, t_ns: u64) {
-        let token = Some(token);
-        let event = Event { token, ..Event::new(t_ns, &self.name, kind, Fun::Renew, key) };
+        self.note(kind, Fun::Renew, key, token, t_ns);
+    }
+
+    fn note(&self, kind: Kind, f: Fun, key: &str, token: u64, t_ns: u64) {
+        let event = Event { token: Some(token), ..Event::new(t_ns, &self.name, kind, f, key) };
         self.recorder.record(event);
     }
 }
@@ -221,8 +274,8 @@ impl Invocation<'_> {
         let Self { process, f, key, token, budget_ns } = self;
         let event = Event::new(now_ns(), &process.name, Kind::Invoke, f, &key);
         process.recorder.record(Event { token, budget_ns, ..event });
-        let (t_ns, stalled_ns, error) = (None, None, None);
-        Call { process: process.clone(), f, key, token, t_ns, stalled_ns, error }
+        let (share, t_ns, stalled_ns, error) = (None, None, None, None);
+        Call { process: process.clone(), f, key, token, share, t_ns, stalled_ns, error }
     }
 }
 
@@ -233,6 +286,7 @@ pub struct Call {
     f: Fun,
     key: String,
     token: Option<u64>,
+    share: Option<Share>,
     t_ns: Option<u64>,
     stalled_ns: Option<u64>,
     error: Option<String>,
@@ -260,6 +314,22 @@ impl Call {
         self
     }
 
+    /// It was granted, in this way.
+    pub fn granted(self, mode: Mode, guard: &LockGuard) {
+        let call = match Share::of(mode, guard) {
+            Some(share) => self.shared(share),
+            None => self,
+        };
+        call.ok(Some(guard.token().get()));
+    }
+
+    /// In which way what it was granted is shared.
+    #[must_use]
+    pub fn shared(mut self, share: Share) -> Self {
+        self.share = Some(share);
+        self
+    }
+
     /// It took effect; `token` is that of a grant.
     pub fn ok(self, token: Option<u64>) {
         self.end(Kind::Ok, token);
@@ -276,9 +346,9 @@ impl Call {
     }
 
     fn end(self, kind: Kind, token: Option<u64>) {
-        let Self { process, f, key, token: own, t_ns, stalled_ns, error } = self;
+        let Self { process, f, key, token: own, share, t_ns, stalled_ns, error } = self;
         let event = Event::new(t_ns.unwrap_or_else(now_ns), &process.name, kind, f, &key);
-        process.recorder.record(Event { token: token.or(own), stalled_ns, error, ..event });
+        process.recorder.record(Event { token: token.or(own), share, stalled_ns, error, ..event });
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{LockClient, LockOptions};
+use lock_core::{LockClient, LockOptions, Mode};
 
 pub use crate::actor::Actor;
 pub use crate::said::everything;
@@ -31,7 +31,17 @@ pub const fn ms(ms: u64) -> Duration {
 ///
 /// If there is none to be had.
 pub async fn connect(url: &str, lease: Duration) -> LockClient {
-    let options = LockOptions::new().with_wait(ms(9_000)).with_lease(lease);
+    connect_in(Mode::Exclusive, url, lease).await
+}
+
+/// The same, that acquires in this mode.
+///
+/// # Panics
+///
+/// If there is none to be had.
+pub async fn connect_in(mode: Mode, url: &str, lease: Duration) -> LockClient {
+    let mut options = LockOptions::new().with_wait(ms(9_000)).with_lease(lease);
+    options.mode = mode;
     LockClient::builder(url).defaults(options).connect().await.expect("a client")
 }
 

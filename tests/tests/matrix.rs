@@ -25,10 +25,11 @@ fn table(head: &str) -> Vec<Vec<String>> {
 fn played_on(scene: &Scene) -> String {
     let not = KINDS.iter().filter(|kind| scene.cannot_be_on(kind).is_some());
     let not: Vec<_> = not.map(|kind| kind.name).collect();
-    match &not[..] {
+    let on = match &not[..] {
         [] => "all".to_owned(),
         not => format!("all but {}", not.join(", ")),
-    }
+    };
+    if scene.modes().len() > 1 { on + "; in each mode" } else { on }
 }
 
 /// Every fault has the scenes that the table of scenes has for it, each with where it is played.

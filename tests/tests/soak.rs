@@ -86,6 +86,8 @@ fn a_soak_of_what_is_broken_ends_with_the_seed_and_a_short_history() {
     let cases = [
         ("two-holders", "was granted while", &["Acquire Ok", "Renew Ok"][..]),
         ("no-fence", "was accepted after", &["Write Invoke", "Write Ok"]),
+        ("writer-stays", "was granted while", &["Acquire Ok", "as Reader"]),
+        ("one-number", "was granted while", &["Acquire Ok", "as Permit { slot: 0, of: 3 }"]),
         ("late-answers", "had a budget of", &["Acquire Invoke"]),
     ];
     for (wrong, reason, lines) in cases {

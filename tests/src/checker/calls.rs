@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::violation::Violation;
-use crate::history::{Event, Fun, Kind};
+use crate::history::{Event, Fun, Kind, Share};
 
 /// A call and its outcome, if it has one.
 #[derive(Clone, Copy, Debug)]
@@ -30,11 +30,32 @@ pub(super) struct Hold<'a> {
     pub(super) until_ns: Option<u64>,
     /// The first and the last time at which it knew that it held, if it wrote that down.
     pub(super) known_ns: Option<(u64, u64)>,
+    /// When it became a reader's.
+    pub(super) downgraded_ns: Option<u64>,
 }
 
 impl<'a> Hold<'a> {
     pub(super) fn key(&self) -> &'a str {
         &self.grant.invoke.key
+    }
+
+    /// In which way it is shared, at first.
+    pub(super) fn share(&self) -> Option<Share> {
+        self.grant.outcome.and_then(|end| end.share)
+    }
+
+    /// Whether it was beside others at any time.
+    pub(super) fn is_ever_shared(&self) -> bool {
+        self.share().is_some() || self.downgraded_ns.is_some()
+    }
+
+    /// The parts of a span of it, each with the way in which it is shared then.
+    pub(super) fn parts(&self, (from, until): (u64, u64)) -> Vec<(u64, u64, Option<Share>)> {
+        match self.downgraded_ns.filter(|at| *at < until) {
+            None => vec![(from, until, self.share())],
+            Some(at) if at <= from => vec![(from, until, Some(Share::Reader))],
+            Some(at) => vec![(from, at, self.share()), (at, until, Some(Share::Reader))],
+        }
     }
 
     pub(super) fn process(&self) -> &'a str {
@@ -77,6 +98,11 @@ impl<'a> Calls<'a> {
                 }
                 // What a holder knows of its hold answers no call.
                 (Kind::Ok, _) if event.f == Fun::Renew => calls.know_hold(event),
+                (Kind::Ok, _) if event.f == Fun::Downgrade => {
+                    if let Some(hold) = calls.hold_of(event) {
+                        hold.downgraded_ns.get_or_insert(event.t_ns);
+                    }
+                }
                 (Kind::Info, _) if event.f == Fun::Renew => calls.untold.push(event),
                 (Kind::Fail, _) if event.f == Fun::Renew => {
                     calls.losses += 1;
@@ -97,7 +123,7 @@ impl<'a> Calls<'a> {
             Fun::Acquire => Some(&mut self.acquires),
             Fun::Release => Some(&mut self.releases),
             Fun::Write => Some(&mut self.writes),
-            Fun::Renew => None,
+            Fun::Renew | Fun::Downgrade => None,
         }
     }
 
@@ -120,8 +146,8 @@ impl<'a> Calls<'a> {
         let grant = *call;
         if outcome.f == Fun::Acquire && outcome.kind == Kind::Ok {
             let token = outcome.token.ok_or(malformed(outcome, "a grant without a token"))?;
-            let (from_ns, until_ns, known_ns) = (outcome.t_ns, None, None);
-            self.holds.push(Hold { grant, token, from_ns, until_ns, known_ns });
+            let (from_ns, until_ns, known_ns, downgraded_ns) = (outcome.t_ns, None, None, None);
+            self.holds.push(Hold { grant, token, from_ns, until_ns, known_ns, downgraded_ns });
         }
         Ok(())
     }

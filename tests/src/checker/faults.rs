@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::calls::{Call, Calls, Hold};
 use super::violation::Violation;
-use crate::history::Kind;
+use crate::history::{Kind, Share};
 
 /// A time in which a fault, and what it leads to, may break what holds at all other times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,18 +58,22 @@ fn ns(time: Duration) -> u64 {
 
 /// Exclusion, and V3 where it is excused.
 pub(super) fn exclusion(rule: &UnderFaults, calls: &Calls<'_>, violations: &mut Vec<Violation>) {
-    let mut by_key: BTreeMap<&str, Vec<(u64, u64, &Hold<'_>)>> = BTreeMap::new();
+    type Part<'a> = (u64, u64, Option<Share>, &'a Hold<'a>);
+    let mut by_key: BTreeMap<&str, Vec<Part<'_>>> = BTreeMap::new();
     for hold in &calls.holds {
-        if let Some((first, last)) = hold.known_ns {
-            by_key.entry(hold.key()).or_default().push((first, last, hold));
-        }
+        let parts = hold.known_ns.map(|known| hold.parts(known)).into_iter().flatten();
+        let parts = parts.map(|(first, last, share)| (first, last, share, hold));
+        by_key.entry(hold.key()).or_default().extend(parts);
     }
     for (key, mut holds) in by_key {
         holds.sort_by_key(|(first, ..)| *first);
-        let mut others: Vec<(u64, &Hold<'_>)> = Vec::new();
-        for (first, last, hold) in holds {
-            others.retain(|(until, _)| first < *until);
-            for (until, other) in &others {
+        let mut others: Vec<(u64, Option<Share>, &Hold<'_>)> = Vec::new();
+        for (first, last, share, hold) in holds {
+            others.retain(|(until, ..)| first < *until);
+            let beside = others.iter().filter(|(_, other, it)| {
+                it.token != hold.token && !Share::are_compatible(share, *other)
+            });
+            for (until, _, other) in beside {
                 let (key, held, granted) = (key.to_owned(), other.token, hold.token);
                 let for_ns = last.min(*until) - first;
                 if !rule.excused(|one| one.two_holders, first, first) {
@@ -78,7 +82,7 @@ pub(super) fn exclusion(rule: &UnderFaults, calls: &Calls<'_>, violations: &mut 
                     violations.push(Violation::ToldLate { key, held, granted, for_ns });
                 }
             }
-            others.push((last, hold));
+            others.push((last, share, hold));
         }
     }
 }
@@ -108,6 +112,15 @@ pub(super) fn liveness(rule: &UnderFaults, calls: &Calls<'_>, violations: &mut V
         let next = times.partition_point(|time| *time < release.invoke.t_ns);
         let until_ns = times.get(next).copied().unwrap_or(calls.end_ns);
         let due_ns = free.t_ns.saturating_add(within_ns);
+        let shares = |hold: &Hold<'_>| {
+            let over_ns = hold.until_ns.or(hold.known_ns.map(|known| known.1 + within_ns));
+            let is_there = hold.from_ns <= due_ns && over_ns.is_none_or(|over| over > free.t_ns);
+            hold.key() == key && is_there && hold.is_ever_shared()
+        };
+        if calls.holds.iter().any(|hold| Some(hold.token) != release.invoke.token && shares(hold)) {
+            // It is not free.
+            continue;
+        }
         if until_ns <= due_ns || rule.excused(|one| one.waiting, free.t_ns, due_ns) {
             continue;
         }

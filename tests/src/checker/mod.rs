@@ -18,6 +18,10 @@
 //! | … a free key is granted to who waits for it | [`Violation::LeftAlone`] |
 //! | … an error says what happened | [`Violation::WrongAnswer`] |
 //!
+//! Readers may hold beside readers, and permits beside those of other numbers
+//! ([`Share`](crate::history::Share)); their tokens are in no order among each other. A writer that
+//! downgraded is a reader from then on.
+//!
 //! ```
 //! use tests::checker::Checker;
 //! use tests::history::{Fun, Recorder};

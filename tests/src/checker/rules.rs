@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::Checker;
 use super::calls::{Call, Calls, Hold};
 use super::violation::Violation;
+use crate::history::Share;
 
 /// No token is granted twice.
 pub(super) fn unique_tokens(calls: &Calls<'_>, violations: &mut Vec<Violation>) {
@@ -30,9 +31,14 @@ pub(super) fn growing_tokens(
     };
     for holds in by_token(calls).values() {
         // Who is excused comes behind nobody.
-        let invoked = |hold| if excused(hold) { 0 } else { hold.grant.invoke.t_ns };
-        let spans = holds.iter().map(|hold| (hold.token, invoked(hold), hold.from_ns));
-        for (first, then) in backward(spans) {
+        let invoked = |hold: &Hold<'_>| if excused(hold) { 0 } else { hold.grant.invoke.t_ns };
+        let span = |hold: &Hold<'_>| Span {
+            token: hold.token,
+            is_alone: hold.share().is_none(),
+            invoked_ns: invoked(hold),
+            done_ns: hold.from_ns,
+        };
+        for (first, then) in backward(holds.iter().map(span)) {
             let key = holds[0].key().to_owned();
             violations.push(Violation::OutOfOrder { key, first, then });
         }
@@ -41,15 +47,16 @@ pub(super) fn growing_tokens(
 
 /// Accepted writes never go back.
 pub(super) fn writes(calls: &Calls<'_>, violations: &mut Vec<Violation>) {
-    let mut by_key: BTreeMap<&str, Vec<(u64, u64, u64)>> = BTreeMap::new();
+    let mut by_key: BTreeMap<&str, Vec<Span>> = BTreeMap::new();
     for write in &calls.writes {
         if let (Some(end), Some(token)) = (write.ok(), write.invoke.token) {
             let spans = by_key.entry(&write.invoke.key).or_default();
-            spans.push((token, write.invoke.t_ns, end.t_ns));
+            let (invoked_ns, done_ns) = (write.invoke.t_ns, end.t_ns);
+            spans.push(Span { token, is_alone: true, invoked_ns, done_ns });
         }
     }
     for (key, mut spans) in by_key {
-        spans.sort_unstable();
+        spans.sort_unstable_by_key(|span| (span.token, span.invoked_ns));
         for (first, then) in backward(spans.into_iter()) {
             violations.push(Violation::WriteWentBack { key: key.to_owned(), first, then });
         }
@@ -97,14 +104,19 @@ pub(super) fn budgets(checker: &Checker, calls: &Calls<'_>, violations: &mut Vec
 
 /// No grant is complete before the hold of the token before it has ended.
 pub(super) fn overlaps(checker: &Checker, calls: &Calls<'_>, violations: &mut Vec<Violation>) {
+    let until_of = |hold: &Hold<'_>| {
+        hold.until_ns.unwrap_or_else(|| {
+            // A killed holder held until its death, which is not before its last event.
+            let killed = checker.was_killed(hold.process());
+            if killed { calls.last_ns[hold.process()] } else { u64::MAX }
+        })
+    };
     for holds in by_token(calls).values() {
-        for pair in holds.windows(2) {
+        beside(holds, until_of, violations);
+        let alone: Vec<_> = holds.iter().filter(|hold| hold.share().is_none()).collect();
+        for pair in alone.windows(2) {
             let [before, next] = pair else { continue };
-            let until_ns = before.until_ns.unwrap_or_else(|| {
-                // A killed holder held until its death, which is not before its last event.
-                let killed = checker.was_killed(before.process());
-                if killed { calls.last_ns[before.process()] } else { u64::MAX }
-            });
+            let until_ns = until_of(before);
             let told_late_ns = u64::try_from(checker.told_late.as_nanos()).unwrap_or(u64::MAX);
             if next.from_ns.saturating_add(told_late_ns) < until_ns {
                 violations.push(Violation::Overlap {
@@ -112,6 +124,33 @@ pub(super) fn overlaps(checker: &Checker, calls: &Calls<'_>, violations: &mut Ve
                     held: before.token,
                     granted: next.token,
                 });
+            }
+        }
+    }
+}
+
+/// Nobody who shares the key is beside one that it cannot be shared with.
+fn beside(
+    holds: &[Hold<'_>],
+    until_of: impl Fn(&Hold<'_>) -> u64,
+    violations: &mut Vec<Violation>,
+) {
+    let parts = |hold: &Hold<'_>| hold.parts((hold.from_ns, until_of(hold)));
+    for (at, shared) in holds.iter().enumerate().filter(|(_, hold)| hold.is_ever_shared()) {
+        let others = holds.iter().enumerate();
+        for (_, other) in
+            others.filter(|(nth, it)| *nth < at || (*nth > at && !it.is_ever_shared()))
+        {
+            let (mine, theirs) = (parts(shared), parts(other));
+            let clash = mine.iter().any(|(from, until, share)| {
+                theirs.iter().any(|(begin, end, way)| {
+                    from.max(begin) < until.min(end) && !Share::are_compatible(*share, *way)
+                })
+            });
+            if clash {
+                let (held, granted) =
+                    (shared.token.min(other.token), shared.token.max(other.token));
+                violations.push(Violation::Overlap { key: shared.key().to_owned(), held, granted });
             }
         }
     }
@@ -129,24 +168,39 @@ fn by_token<'a>(calls: &Calls<'a>) -> HashMap<&'a str, Vec<Hold<'a>>> {
     by_key
 }
 
-/// Of spans `(token, invoked, done)` by rising token, the pairs of tokens `(higher, lower)` where
-/// the higher was done before the lower was invoked.
-fn backward(spans: impl Iterator<Item = (u64, u64, u64)>) -> Vec<(u64, u64)> {
+/// What was asked for at one time and had at another, under a token.
+#[derive(Clone, Copy)]
+struct Span {
+    token: u64,
+    /// Not beside others; those who are beside each other are in no order.
+    is_alone: bool,
+    invoked_ns: u64,
+    done_ns: u64,
+}
+
+/// Of spans by rising token, the pairs of tokens `(higher, lower)` where the higher was done before
+/// the lower was invoked, and one of them is alone.
+fn backward(spans: impl Iterator<Item = Span>) -> Vec<(u64, u64)> {
     let mut found = Vec::new();
-    // The latest invocation among strictly lower tokens, and among all so far.
-    let (mut lower, mut latest) = (None, None);
+    // The latest invocation among strictly lower tokens, and among all so far: of those who were
+    // alone, and of all.
+    let (mut lower, mut latest) = ([None; 2], [None; 2]);
     let mut current = None;
-    for (token, invoked, done) in spans {
+    for Span { token, is_alone, invoked_ns, done_ns } in spans {
         if current != Some(token) {
             lower = latest;
             current = Some(token);
         }
-        if let Some((invoked_lower, token_lower)) = lower
-            && done < invoked_lower
+        if let Some((invoked_lower, token_lower)) = lower[usize::from(is_alone)]
+            && done_ns < invoked_lower
         {
             found.push((token, token_lower));
         }
-        latest = latest.max(Some((invoked, token)));
+        let this = Some((invoked_ns, token));
+        latest[1] = latest[1].max(this);
+        if is_alone {
+            latest[0] = latest[0].max(this);
+        }
     }
     found
 }

@@ -45,7 +45,7 @@ fn steps(events: &[Event]) -> Vec<Step> {
     for event in events {
         let process = event.process.as_str();
         match open.get(process).copied() {
-            Some(step) if event.f != Fun::Renew => {
+            Some(step) if !matches!(event.f, Fun::Renew | Fun::Downgrade) => {
                 steps[step].push(event.clone());
                 open.remove(process);
             }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::{Checker, Violation};
-use crate::history::{Event, Fun, Kind};
+use super::{Checker, UnderFaults, Violation};
+use crate::history::{Event, Fun, Kind, Recorder, Share};
 
 /// `(t_ns, process, kind, call, token)` on the key `k`.
 pub(super) type Line = (u64, &'static str, Kind, Fun, Option<u64>);
 
-use Fun::{Acquire, Release, Renew, Write};
+use Fun::{Acquire, Downgrade, Release, Renew, Write};
 use Kind::{Fail, Info, Invoke, Ok as Done};
 
 pub(super) fn history(lines: &[Line]) -> Vec<Event> {
@@ -196,5 +196,80 @@ fn a_history_that_does_not_pair_up_is_refused() {
     for lines in cases {
         let found = verdict(&Checker::new(), lines);
         assert!(matches!(found[..], [Violation::Malformed { .. }]), "{lines:?}: {found:?}");
+    }
+}
+
+/// Grants of the key, each shared in some way, from one time to another under a token.
+fn shared(holds: &[(u64, u64, u64, Option<Share>)]) -> Vec<Violation> {
+    let mut events = Vec::new();
+    for (at, (from, until, token, share)) in holds.iter().copied().enumerate() {
+        let event = |t_ns, kind, f| Event::new(t_ns, &format!("p{at}"), kind, f, "k");
+        let token = Some(token);
+        events.push(event(from - 1, Invoke, Acquire));
+        events.push(Event { token, share, ..event(from, Done, Acquire) });
+        for t_ns in [from, until] {
+            events.push(Event { token, ..event(t_ns, Done, Renew) });
+        }
+        events.push(Event { token, ..event(until, Invoke, Release) });
+    }
+    let found = strict().check(&events).err().unwrap_or_default();
+    // Judged by what holders knew it is the same.
+    let known = Checker::new().under_faults(UnderFaults::default()).check(&events);
+    let overlaps = |found: &[Violation]| {
+        found.iter().filter(|it| matches!(it, Violation::Overlap { .. })).count()
+    };
+    assert_eq!(overlaps(&found), overlaps(&known.err().unwrap_or_default()), "{found:?}");
+    found
+}
+
+#[test]
+fn who_shares_a_key_is_beside_its_like_and_nobody_else() {
+    const READS: Option<Share> = Some(Share::Reader);
+    let permit = |slot, of| Some(Share::Permit { slot, of });
+    // Beside each other tokens are in no order.
+    assert_eq!(shared(&[(10, 20, 2, READS), (15, 25, 1, READS), (30, 40, 3, None)]), []);
+    assert_eq!(shared(&[(10, 20, 2, permit(0, 2)), (15, 25, 1, permit(1, 2))]), []);
+    let overlap = |found: &[Violation]| matches!(found, [Violation::Overlap { .. }]);
+    for (one, other) in [
+        (READS, None),
+        (None, READS),
+        (permit(0, 2), permit(0, 2)),
+        (permit(0, 2), permit(2, 2)),
+        (permit(0, 2), permit(1, 3)),
+        (permit(0, 2), READS),
+    ] {
+        let found = shared(&[(10, 20, 1, one), (15, 25, 2, other)]);
+        assert!(overlap(&found), "{one:?} and {other:?}: {found:?}");
+    }
+    // Not only beside the one before it.
+    let found = shared(&[(10, 40, 1, READS), (15, 20, 2, READS), (30, 50, 3, None)]);
+    assert!(overlap(&found), "{found:?}");
+    let found = shared(&[(10, 20, 2, READS), (30, 40, 1, None)]);
+    assert!(matches!(found[..], [Violation::OutOfOrder { first: 2, then: 1, .. }]), "{found:?}");
+    let found = shared(&[(10, 20, 2, None), (30, 40, 1, READS)]);
+    assert!(matches!(found[..], [Violation::OutOfOrder { first: 2, then: 1, .. }]), "{found:?}");
+}
+
+#[test]
+fn a_writer_that_downgraded_is_a_reader_from_then_on() {
+    for (at, holds) in [(12, true), (18, false)] {
+        let history = Recorder::in_memory();
+        let event = |t_ns, process, kind, f, token| Event {
+            token,
+            ..Event::new(t_ns, process, kind, f, "k")
+        };
+        history.record(event(1, A, Invoke, Acquire, None));
+        history.record(event(2, A, Done, Acquire, Some(1)));
+        history.record(event(3, A, Done, Renew, Some(1)));
+        history.record(event(at, A, Done, Downgrade, Some(1)));
+        history.record(event(14, B, Invoke, Acquire, None));
+        let share = Some(Share::Reader);
+        history.record(Event { share, ..event(15, B, Done, Acquire, Some(2)) });
+        for (t_ns, process, token) in [(16, B, 2), (25, A, 1), (26, B, 2)] {
+            history.record(event(t_ns, process, Done, Renew, Some(token)));
+        }
+        let known = Checker::new().under_faults(UnderFaults::default());
+        let found = known.check(&history.events());
+        assert_eq!(found.is_ok(), holds, "at {at}: {found:?}");
     }
 }

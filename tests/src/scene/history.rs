@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lock_core::LockClient;
+use lock_core::{LockClient, Mode};
 use tempfile::TempDir;
 
 use crate::actor::Actor;
@@ -72,10 +72,26 @@ impl History {
     /// If it cannot be started.
     #[must_use]
     pub fn worker(&self, name: &str, url: &str, lease: Duration) -> Worker {
+        self.worker_in(Mode::Exclusive, name, url, lease)
+    }
+
+    /// The same, that acquires in this mode.
+    ///
+    /// # Panics
+    ///
+    /// As [`worker`](Self::worker).
+    #[must_use]
+    pub fn worker_in(&self, mode: Mode, name: &str, url: &str, lease: Duration) -> Worker {
         let (path, lease) = (self.path.to_str().expect("a path"), lease.as_millis().to_string());
         let arguments = ["--url", url, "--resource", &self.resource, "--process", name];
         let more = ["--history", path, "--lease-ms", &lease];
-        Worker::spawn(binary(), &[&arguments[..], &more[..]].concat())
+        let of = if let Mode::Permit { of } = mode { of.to_string() } else { String::new() };
+        let way: &[&str] = match mode {
+            Mode::Shared => &["--shared"],
+            Mode::Permit { .. } => &["--permits", &of],
+            _ => &[],
+        };
+        Worker::spawn(binary(), &[&arguments[..], &more[..], way].concat())
     }
 
     /// A caller in this process.

@@ -20,6 +20,8 @@ pub enum Power {
     Trap,
     /// Clients are processes of their own, to be stopped and killed.
     Process,
+    /// Several hold a key at a time: readers, and those who have permits.
+    Share,
     /// Pushes are lost while all else arrives.
     Push,
     /// The lock is deleted by hand.

@@ -18,6 +18,10 @@
 //! Scenes of one suite share one layout and run at the same time. Those that stop servers, kill
 //! them or move their clocks wait until they have it for themselves; see [`Pool`].
 //!
+//! A scene about one holder may be played *in each mode*: alone, as a reader, and with the only
+//! permit. Its `Stage` says in which mode its holders have the key, and `Stage::client` wants what
+//! nobody can have beside them. What several holders suffer together is in `faults/modes.rs`.
+//!
 //! What is one store's own (a switch of sentinels, slots that move, rights, formats) is no scene,
 //! and stays in the suite of that store.
 

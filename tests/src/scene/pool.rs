@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use super::layout::{Kind, Layout};
+use super::layout::{Kind, Layout, Power};
+use lock_core::Mode;
+
 use super::stage::{Seat, Stage};
 use super::table::{Run, Scene};
 use crate::blocked::alone;
@@ -35,20 +37,34 @@ impl Pool {
             println!("not on {}: {why}", self.kind.name);
             return;
         }
+        let shares = self.kind.lacks(Power::Share).is_none();
+        let modes = if shares { scene.modes() } else { &scene.modes()[..1] };
+        if scene.is_loud() {
+            modes.iter().for_each(|mode| self.play_in(*mode, scene));
+        } else {
+            std::thread::scope(|threads| {
+                for mode in modes {
+                    threads.spawn(|| self.play_in(*mode, scene));
+                }
+            });
+        }
+    }
+
+    fn play_in(&self, mode: Mode, scene: &Scene) {
         static SCOPES: AtomicU32 = AtomicU32::new(0);
         let number = SCOPES.fetch_add(1, Ordering::Relaxed);
         let scope = format!("{}-{number}", scene.faults[0].to_lowercase());
         if scene.is_loud() {
             let mut place = self.layout.write().unwrap_or_else(PoisonError::into_inner);
             let layout = place.take().unwrap_or_else(|| self.start());
-            let mut stage = Stage { seat: Seat::Alone(layout), scope };
+            let mut stage = Stage { seat: Seat::Alone(layout), scope, mode };
             perform(scene, &mut stage);
             let Seat::Alone(layout) = stage.seat else { unreachable!("it was alone") };
             alone().block_on(layout.settled());
             *place = Some(layout);
         } else {
             let seat = Seat::Shared(self.started());
-            perform(scene, &mut Stage { seat, scope });
+            perform(scene, &mut Stage { seat, scope, mode });
         }
     }
 
@@ -73,7 +89,7 @@ impl Pool {
 
 fn perform(scene: &Scene, stage: &mut Stage<'_>) {
     match scene.run {
-        Run::Awaits(run) => alone().block_on(run(stage)),
+        Run::Awaits(run) | Run::InModes(run) => alone().block_on(run(stage)),
         Run::Blocks(run) => run(stage),
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::ops::Deref;
 use std::sync::{OnceLock, RwLockReadGuard};
 
-use lock_core::LockClient;
+use lock_core::{LockClient, Mode};
 
 use super::history::{History, Remote};
 use super::layout::{Layout, Power, Tempo, Times, Verb};
@@ -26,6 +26,8 @@ pub(super) enum Seat<'a> {
 pub(super) struct Stage<'a> {
     pub(super) seat: Seat<'a>,
     pub(super) scope: String,
+    /// In which mode its holders have the key; for scenes of one mode, alone.
+    pub(super) mode: Mode,
 }
 
 impl Debug for Stage<'_> {
@@ -80,8 +82,27 @@ impl Stage<'_> {
 
     /// A client that waits 9 s, with the lease of the tempo.
     pub(super) async fn client(&self, tempo: Tempo) -> Client {
+        self.client_in(self.rival(), tempo).await
+    }
+
+    /// The same for who holds in the mode of the scene.
+    pub(super) async fn holder(&self, tempo: Tempo) -> Client {
+        self.client_in(self.mode, tempo).await
+    }
+
+    /// The same in any mode.
+    pub(super) async fn client_in(&self, mode: Mode, tempo: Tempo) -> Client {
         let line = self.layout().line_of(&self.scope, tempo);
-        Client { locks: support::connect(line.url(), self.times(tempo).lease).await, line }
+        let lease = self.times(tempo).lease;
+        Client { locks: support::connect_in(mode, line.url(), lease).await, line }
+    }
+
+    /// What nobody can hold beside a holder.
+    fn rival(&self) -> Mode {
+        match self.mode {
+            Mode::Shared => Mode::Exclusive,
+            mode => mode,
+        }
     }
 
     pub(super) fn history(&self) -> History {
@@ -90,10 +111,21 @@ impl Stage<'_> {
         History::of_resource(RESOURCE.get_or_init(RedisServer::start).url())
     }
 
-    /// A process of its own.
+    /// A process of its own, which holds in the mode of the scene.
     pub(super) fn remote(&self, history: &History, name: &str, tempo: Tempo) -> Remote {
+        self.remote_in(self.mode, history, name, tempo)
+    }
+
+    /// The same in any mode.
+    pub(super) fn remote_in(
+        &self,
+        mode: Mode,
+        history: &History,
+        name: &str,
+        tempo: Tempo,
+    ) -> Remote {
         let line = self.layout().line_of(&self.scope, tempo);
-        let worker = history.worker(name, line.url(), self.times(tempo).lease);
+        let worker = history.worker_in(mode, name, line.url(), self.times(tempo).lease);
         Remote { line, worker }
     }
 

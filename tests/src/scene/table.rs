@@ -4,6 +4,8 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+use lock_core::Mode;
+
 use super::faults;
 use super::layout::{Kind, Power};
 use super::stage::Stage;
@@ -13,6 +15,8 @@ use super::stage::Stage;
 pub(super) enum Run {
     /// In a runtime of one thread.
     Awaits(for<'a> fn(&'a mut Stage<'_>) -> Pin<Box<dyn Future<Output = ()> + 'a>>),
+    /// The same in each mode: of who holds the key alone, with other readers, and as the only permit.
+    InModes(for<'a> fn(&'a mut Stage<'_>) -> Pin<Box<dyn Future<Output = ()> + 'a>>),
     /// In runtimes that it makes itself.
     Blocks(fn(&mut Stage<'_>)),
 }
@@ -51,6 +55,15 @@ impl Scene {
         self.needs.iter().find_map(|need| kind.lacks(*need)).or_else(|| kind.fails(self.name))
     }
 
+    /// In which modes it is played, where a layout has them.
+    #[must_use]
+    pub fn modes(&self) -> &'static [Mode] {
+        match self.run {
+            Run::InModes(_) => &[Mode::Exclusive, Mode::Shared, Mode::Permit { of: 1 }],
+            _ => &[Mode::Exclusive],
+        }
+    }
+
     /// Whether it wants the layout for itself.
     #[must_use]
     pub fn is_loud(&self) -> bool {
@@ -83,10 +96,10 @@ macro_rules! __scenes {
             F11 [Trap] awaits replies a_waiter_whose_reply_is_swallowed_has_one_place_in_line;
             F12 [Trap] awaits replies a_release_whose_reply_is_swallowed_is_done;
             F12 [Trap] awaits replies a_repeated_release_leaves_the_next_holder_alone;
-            F13 [Link] awaits replies a_hold_counts_from_the_last_answered_request;
+            F13 [Link] in_modes replies a_hold_counts_from_the_last_answered_request;
             F13 [Trap] awaits replies renewals_go_on_after_one_that_failed;
-            F11 F12 F13 [Trap] awaits replies any_one_fault_in_the_life_of_a_lock_leaves_it_usable;
-            F10 [Link] awaits link a_holder_behind_a_black_hole_is_told_by_its_own_clock_before_another_is_granted;
+            F11 F12 F13 [Trap] in_modes replies any_one_fault_in_the_life_of_a_lock_leaves_it_usable;
+            F10 [Link] in_modes link a_holder_behind_a_black_hole_is_told_by_its_own_clock_before_another_is_granted;
             F10 [Link] awaits link a_release_into_a_black_hole_says_that_it_does_not_know_and_goes_on;
             F10 F14 [Link] awaits link an_acquire_into_a_black_hole_ends_with_its_budget_and_leaves_no_grant;
             F10 [Link] awaits link a_slow_link_is_not_a_broken_one;
@@ -96,11 +109,11 @@ macro_rules! __scenes {
             F43 [Link] awaits link connections_that_go_silent_cost_no_hold;
             F13 [Trap] awaits link no_renewal_is_sent_after_the_release;
             F13 [Trap] awaits link a_renewal_under_way_at_the_release_does_not_bring_the_lock_back;
-            F01 [Process] awaits processes a_frozen_holder_is_succeeded_and_what_it_writes_is_refused;
+            F01 [Process] in_modes processes a_frozen_holder_is_succeeded_and_what_it_writes_is_refused;
             F02 [Process] awaits processes a_process_whose_runtime_is_blocked_past_its_lease_keeps_its_lock;
-            F03 [Process] awaits processes the_key_of_a_killed_holder_is_granted_when_its_lease_has_ended;
+            F03 [Process] in_modes processes the_key_of_a_killed_holder_is_granted_when_its_lease_has_ended;
             F05 [Process] awaits processes a_row_of_waiters_without_power_costs_no_more_than_one;
-            F20 [Process] awaits processes a_terminated_holder_gives_its_lock_back_before_its_lease_ends;
+            F20 [Process] in_modes processes a_terminated_holder_gives_its_lock_back_before_its_lease_ends;
             F39 [Process] awaits processes a_starved_holder_renews_in_time_or_is_told;
             F04 [Process] awaits waiters killed_waiters_are_skipped_however_many_they_are;
             F04 [Process] awaits waiters frozen_waiters_cost_one_deadline_together;
@@ -119,7 +132,7 @@ macro_rules! __scenes {
             F20 [] awaits client a_shutdown_gives_everything_back_and_says_so;
             F36 [] awaits client a_task_that_locks_a_key_twice_is_told_or_re_enters;
             F36 [] awaits client two_keys_in_opposite_order_end_at_the_budget;
-            F06 [Kill] awaits server a_restart_keeps_a_hold_or_tells_the_holder_and_takes_no_token_back;
+            F06 [Kill] in_modes server a_restart_keeps_a_hold_or_tells_the_holder_and_takes_no_token_back;
             F06 [Kill] awaits server a_holder_is_told_while_its_servers_are_away_and_has_the_key_when_they_are_back;
             F14 [Pause] awaits server servers_that_hang_bound_nobody_and_leave_no_late_grant;
             F14 [Pause] awaits server a_holder_is_told_while_its_servers_hang;
@@ -128,6 +141,12 @@ macro_rules! __scenes {
             F33 [] awaits data strange_keys_are_locks_of_their_own;
             F33 [] awaits data empty_and_enormous_keys_are_refused_and_nothing_is_sent;
             F35 [] awaits data many_keys_used_once_each_leave_nothing;
+            F45 [] awaits modes readers_and_permits_are_had_or_refused_by_name;
+            F45 [Share] awaits modes nobody_is_beside_a_writer_and_no_number_is_had_twice;
+            F45 [Share] awaits modes a_stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader;
+            F45 [Share] awaits modes a_downgrade_lets_in_the_readers_behind_it_and_nobody_between;
+            F46 [Share Process] awaits modes a_dead_holder_among_others_frees_its_share_when_its_lease_ends;
+            F47 [Share] awaits modes another_number_of_permits_counts_once_the_key_is_free;
             F10 F11 F12 F13 F14 F18 F25 [Link] awaits chaos links_that_fail_at_random_cost_no_exclusion_and_leave_nothing;
         }
     };
@@ -145,6 +164,9 @@ macro_rules! table {
     };
     (@awaits $module:ident $name:ident) => {
         Run::Awaits(|stage| Box::pin(faults::$module::$name(stage)))
+    };
+    (@in_modes $module:ident $name:ident) => {
+        Run::InModes(|stage| Box::pin(faults::$module::$name(stage)))
     };
     (@blocks $module:ident $name:ident) => {
         Run::Blocks(faults::$module::$name)

@@ -73,7 +73,7 @@ impl Figures {
                     self.per_second[second] += 1;
                 }
                 Fun::Release => self.releases += 1,
-                Fun::Renew | Fun::Write => {}
+                Fun::Renew | Fun::Downgrade | Fun::Write => {}
             }
         }
         let spans = faults

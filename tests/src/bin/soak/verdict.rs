@@ -46,10 +46,11 @@ impl fmt::Display for Broken {
         let begun_ns = self.history.first().map_or(0, |event| event.t_ns);
         let at_ms = |t_ns: u64| (i128::from(t_ns) - i128::from(begun_ns)) / 1_000_000;
         for event in &self.history {
-            let Event { t_ns, process, kind, f: call, key, token, .. } = event;
+            let Event { t_ns, process, kind, f: call, key, token, share, .. } = event;
             let us = t_ns.saturating_sub(begun_ns) / 1_000;
             write!(f, "\n{us:>10} us  {process:<8} {call:?} {kind:?} {key}")?;
             token.map_or(Ok(()), |token| write!(f, " token {token}"))?;
+            share.map_or(Ok(()), |share| write!(f, " as {share:?}"))?;
             event.error.as_deref().map_or(Ok(()), |error| write!(f, " ({error})"))?;
         }
         if !self.faults.is_empty() {
@@ -114,34 +115,51 @@ fn without(report: Report, carried: u64) -> Report {
     Report { grants, ..report }
 }
 
-/// For each key the grants of the highest token that was granted, and of the highest one that was
-/// written with, and that write.
+/// What is handed on of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Best {
+    Alone,
+    Shared,
+    Write,
+}
+
+/// For each key the grants of the highest token that was granted to one alone, of the highest that
+/// was granted to one who shares it, and of the highest one that was written with, and that write.
 fn highest(events: &[Event]) -> Vec<Event> {
-    let mut best: BTreeMap<(&str, bool), &Event> = BTreeMap::new();
+    let mut best: BTreeMap<(&str, Best), &Event> = BTreeMap::new();
     let done = || events.iter().filter(|event| event.kind == Outcome::Ok && event.token.is_some());
-    for event in done().filter(|event| matches!(event.f, Fun::Acquire | Fun::Write)) {
-        let entry = best.entry((&event.key, event.f == Fun::Write)).or_insert(event);
+    for event in done() {
+        let what = match event.f {
+            Fun::Acquire if event.share.is_none() => Best::Alone,
+            Fun::Acquire => Best::Shared,
+            Fun::Write => Best::Write,
+            Fun::Release | Fun::Renew | Fun::Downgrade => continue,
+        };
+        let entry = best.entry((&event.key, what)).or_insert(event);
         if event.token > entry.token {
             *entry = event;
         }
     }
     let mut carried = Vec::new();
-    for ((key, is_write), event) in &best {
-        let (process, token) = (format!("before/{key}/{is_write}"), event.token);
+    for ((key, what), event) in &best {
+        let (process, token) = (format!("before/{key}/{what:?}"), event.token);
         let mut step = |f: Fun, t_ns: u64| {
             for (kind, before_ns) in [(Outcome::Invoke, 1), (Outcome::Ok, 0)] {
                 let t_ns = t_ns.saturating_sub(before_ns);
-                carried.push(Event { token, ..Event::new(t_ns, &process, kind, f, key) });
+                let share = event.share;
+                carried.push(Event { token, share, ..Event::new(t_ns, &process, kind, f, key) });
             }
         };
-        let granted_as_well = best.get(&(key, false)).is_some_and(|grant| grant.token == token);
+        let is_write = *what == Best::Write;
+        let granted_as_well =
+            best.get(&(key, Best::Alone)).is_some_and(|grant| grant.token == token);
         if !is_write || !granted_as_well {
             // A write comes some time after its grant, between which others may have been granted.
             let grant = done()
                 .find(|it| it.f == Fun::Acquire && it.key == event.key && it.token == event.token);
             step(Fun::Acquire, grant.map_or(event.t_ns.saturating_sub(2), |grant| grant.t_ns));
         }
-        if *is_write {
+        if is_write {
             step(Fun::Write, event.t_ns);
         }
     }
@@ -150,6 +168,7 @@ fn highest(events: &[Event]) -> Vec<Event> {
 
 #[cfg(test)]
 mod test {
+    use tests::history::Share;
     use tests::scene::layouts::REDIS;
 
     use super::*;
@@ -181,6 +200,20 @@ mod test {
             let next = [&grant(100, then)[..], &written(120, then)].concat();
             let found = round(&mut memory, next);
             assert_eq!(found.is_ok(), holds, "{first}, then {then}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_reader_of_one_round_binds_the_writers_of_the_next_and_no_reader() {
+        let reads =
+            |events: [Event; 2]| events.map(|event| Event { share: Some(Share::Reader), ..event });
+        let next = [grant(100, 5), grant(100, 4), reads(grant(100, 4)), reads(grant(100, 2))];
+        for (then, holds) in next.into_iter().zip([false, false, true, false]) {
+            let mut memory = Memory::default();
+            let first = [grant(1, 3), reads(grant(10, 6))].concat();
+            judge(&REDIS, &mut memory, (first, Vec::new()), &[]).unwrap();
+            let found = judge(&REDIS, &mut memory, (then.to_vec(), Vec::new()), &[]);
+            assert_eq!(found.is_ok(), holds, "{then:?}: {found:?}");
         }
     }
 

@@ -23,7 +23,7 @@ pub(crate) async fn a_holder_behind_a_black_hole_is_told_by_its_own_clock_before
 
 async fn told_in_silence(stage: &Stage<'_>, name: &str, silent: &[Direction]) {
     let (key, history) = (stage.key(name), stage.history());
-    let locks = stage.client(Tempo::Brisk).await;
+    let locks = stage.holder(Tempo::Brisk).await;
     let other = stage.client(Tempo::Patient).await;
     let (holder, rival) = (history.actor("holder", &locks), history.actor("rival", &other));
     let (guard, _) = holder.acquire(&key, ms(1_000)).await;

@@ -10,6 +10,7 @@ pub(super) mod chaos;
 pub(super) mod client;
 pub(super) mod data;
 pub(super) mod link;
+pub(super) mod modes;
 pub(super) mod processes;
 pub(super) mod replies;
 pub(super) mod server;

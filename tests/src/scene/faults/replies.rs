@@ -126,7 +126,7 @@ pub(crate) async fn a_repeated_release_leaves_the_next_holder_alone(stage: &mut 
 
 /// F13 (V3, V6): renewals that take effect and are not answered prove nothing.
 pub(crate) async fn a_hold_counts_from_the_last_answered_request(stage: &mut Stage<'_>) {
-    let locks = stage.client(Tempo::Brisk).await;
+    let locks = stage.holder(Tempo::Brisk).await;
     let guard = locks.lock(stage.key("k")).await.expect("a free key");
     let began = Instant::now();
     locks.line.set(Direction::ToClient, Flow::BlackHole);
@@ -167,7 +167,7 @@ pub(crate) async fn any_one_fault_in_the_life_of_a_lock_leaves_it_usable(stage: 
     let next = stage.client(Tempo::Brisk).await;
     for action in [Action::SwallowReply, Action::DropRequest, Action::HoldReply] {
         for nth in 0..3 {
-            let locks = stage.client(Tempo::Brisk).await;
+            let locks = stage.holder(Tempo::Brisk).await;
             let key = stage.key(&format!("{action:?}-{nth}"));
             let snare = locks.line.trap(&Match::any().containing(&key).after(nth), action);
             let guard = locks.lock(&key).await.unwrap_or_else(|error| {

@@ -14,7 +14,7 @@ pub(crate) async fn a_restart_keeps_a_hold_or_tells_the_holder_and_takes_no_toke
     stage: &mut Stage<'_>,
 ) {
     let (key, history) = (stage.key("k"), stage.history());
-    let locks = stage.client(Tempo::Patient).await;
+    let locks = stage.holder(Tempo::Patient).await;
     let other = stage.client(Tempo::Patient).await;
     let (holder, rival) = (history.actor("holder", &locks), history.actor("rival", &other));
     let (guard, _) = holder.acquire(&key, ms(1_000)).await;

@@ -22,6 +22,10 @@ pub use sentinel::SENTINEL;
 pub use zookeeper::ZOOKEEPER;
 pub use zookeeper_quorum::ZOOKEEPER_QUORUM;
 
+/// Of every quorum.
+const NO_SHARE: (Power, &str) =
+    (Power::Share, "readers and permits would need a majority that agrees on all of them");
+
 /// All of them.
 pub const KINDS: [&Kind; 8] =
     [&MEMORY, &REDIS, &SENTINEL, &CLUSTER, &REDLOCK, &ZOOKEEPER, &ENSEMBLE, &ZOOKEEPER_QUORUM];

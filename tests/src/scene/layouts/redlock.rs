@@ -23,7 +23,7 @@ pub const REDLOCK: Kind = Kind {
         })
     },
     keeps: Keeps::Nothing,
-    lacks: &[],
+    lacks: &[NO_SHARE],
     fails: &[],
     patient: times(LEASE_MAX_MS),
     steady: times(2_000),

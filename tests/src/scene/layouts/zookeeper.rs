@@ -149,10 +149,18 @@ pub(super) fn request(verb: Verb, key: &str) -> Match {
     }
 }
 
-/// The lock nodes of a key, in their order.
+/// The nodes of those who have or want a key, in their order: of the mutex, of the read-write lock,
+/// and of permits.
 pub(super) fn claims(server: &ZooKeeperServer, root: &str, key: &str) -> Vec<String> {
     let mut line = server.children(&format!("/{root}/{key}"));
-    line.retain(|name| name.contains("-lock-"));
+    for folder in ["leases", "locks"] {
+        if line.iter().any(|name| name == folder) {
+            let within = server.children(&format!("/{root}/{key}/{folder}"));
+            line.extend(within.iter().map(|name| format!("{folder}/{name}")));
+        }
+    }
+    let kinds = ["-lock-", "__READ__", "__WRIT__", "-lease-"];
+    line.retain(|name| kinds.iter().any(|kind| name.contains(kind)));
     line.sort_by_key(|name| name.rsplit_once('-').map(|(_, number)| number.to_owned()));
     line
 }
@@ -165,7 +173,9 @@ pub(super) fn left(server: &ZooKeeperServer, scope: &str) -> Vec<String> {
 }
 
 pub(super) fn delete(server: &ZooKeeperServer, root: &str, key: &str) {
-    if let Some(first) = claims(server, root, key).first() {
+    // Who waits for a permit has the key of the door, which is nobody's lock.
+    let line = claims(server, root, key);
+    if let Some(first) = line.iter().find(|name| !name.starts_with("locks/")) {
         server.delete(&format!("/{root}/{key}/{first}"));
     }
 }

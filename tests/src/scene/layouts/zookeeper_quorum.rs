@@ -24,7 +24,7 @@ pub const ZOOKEEPER_QUORUM: Kind = Kind {
         })
     },
     keeps: Keeps::Everything,
-    lacks: &[CLOCK],
+    lacks: &[NO_SHARE, CLOCK],
     fails: &[],
     patient: times(9_000, LEASE_MAX_MS),
     steady: times(5_000, LEASE_MAX_MS),

@@ -82,7 +82,7 @@ async fn round(
         }
     };
     let token = guard.token().get();
-    call.ok(Some(token));
+    call.granted(client.defaults().mode, &guard);
     counts.acquired += 1;
     sleep(plan.hold).await;
     if let Some(resource) = resource {

@@ -81,6 +81,10 @@ pub enum Misbehaviour {
     TwoHolders,
     /// Takes every write for accepted, as a resource does that compares no tokens.
     NoFence,
+    /// Counts as a writer once it has let readers in.
+    WriterStays,
+    /// Takes each permit for the first one, as a store does that gives a number twice.
+    OneNumber,
     /// Answers waits long after their budget.
     LateAnswers,
 }

@@ -1,6 +1,9 @@
 //! Tasks that do what callers do, at random: they take keys, keep them for a moment or past a
 //! lease, write, and let go in every way that there is.
 //!
+//! A key is wanted in one of three ways, by its number: alone, by readers and writers, or as one of
+//! three permits. Where a store has no such holders it is wanted alone.
+//!
 //! A holder writes down when it *knew* that it held ([`Process::holds`]), by asking its guard. So
 //! a history tells two holders from one that was stopped: that one asks when it goes on, and is
 //! told.
@@ -9,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use lock_core::{AcquireError, LockClient, LockGuard, ReleaseError};
+use lock_core::{AcquireError, LockClient, LockGuard, Mode, ReleaseError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -19,11 +22,17 @@ use super::session::kind_of;
 use super::stalls::Stalls;
 use crate::cancel::dropped_after;
 use crate::clock::now_ns;
-use crate::history::{Call, Fun, Process, Recorder};
+use crate::history::{Call, Fun, Process, Recorder, Share};
 use crate::resource::FencedRegister;
 
 /// How often a holder asks its guard.
 const LOOK: Duration = Duration::from_millis(10);
+
+/// In how many ways keys are wanted, by their number.
+const WAYS: u64 = 3;
+
+/// How many may hold a key of permits at once.
+const PERMITS: u32 = 3;
 
 /// The most tasks of one client.
 const TASKS_OF_CLIENT: u64 = 2;
@@ -120,19 +129,53 @@ impl Roamer {
         while !*self.rest.borrow() {
             let pause = self.rng.u64(..10_000);
             sleep(Duration::from_micros(pause)).await;
-            let key = format!("{}-k{}", self.plan.scope, self.rng.u64(..self.plan.keys));
-            if let Some(guard) = self.acquire(&key).await {
+            let number = self.rng.u64(..self.plan.keys);
+            let key = format!("{}-k{number}", self.plan.scope);
+            let mode = self.mode_of(number);
+            if let Some(guard) = self.acquire(&key, mode).await {
                 let (token, was_lost) = (guard.token().get(), self.keep(&key, &guard).await);
-                if self.rng.bool() || was_lost {
-                    self.write(&key, token).await;
+                if mode == Mode::Exclusive {
+                    if self.rng.bool() || was_lost {
+                        self.write(&key, token).await;
+                    }
+                    if number % WAYS == 1 && self.rng.bool() {
+                        self.downgrade(&key, &guard).await;
+                    }
                 }
                 self.let_go(&key, guard).await;
-                self.misbehave(&key, token).await;
+                self.misbehave(&key, token, mode).await;
             }
         }
     }
 
-    async fn acquire(&mut self, key: &str) -> Option<LockGuard> {
+    /// In which mode it wants the key of this number, this time.
+    fn mode_of(&mut self, number: u64) -> Mode {
+        let promised = self.locks.capabilities();
+        match number % WAYS {
+            1 if promised.shared && self.rng.u8(..3) > 0 => Mode::Shared,
+            2 if promised.permits => Mode::Permit { of: PERMITS },
+            _ => Mode::Exclusive,
+        }
+    }
+
+    /// Lets readers in, and is one of them for a moment.
+    async fn downgrade(&mut self, key: &str, guard: &LockGuard) {
+        if !self.locks.capabilities().shared {
+            return;
+        }
+        if self.plan.misbehave != Some(Misbehaviour::WriterStays) {
+            self.process.downgrades(key, guard.token().get());
+        }
+        // Lost, or not answered: it is asked again for as long as it holds. So is one that is dropped.
+        if self.rng.bool() {
+            let _ = guard.downgrade().await;
+        } else {
+            let _ = dropped_after(1, guard.downgrade()).await;
+        }
+        self.keep(key, guard).await;
+    }
+
+    async fn acquire(&mut self, key: &str, mode: Mode) -> Option<LockGuard> {
         let is_short = self.rng.u8(..4) == 0;
         let wait_ms = self.rng.u64(if is_short { 20..200 } else { 500..3_000 });
         // Some end within a stop of their process, or within a fault.
@@ -143,6 +186,11 @@ impl Roamer {
         // What a try may take is up to the store.
         let call = if way == 0 { call.begin() } else { call.budget_ms(wait_ms).begin() };
         let builder = self.locks.lock(key).lease(lease).wait(Duration::from_millis(wait_ms));
+        let builder = match mode {
+            Mode::Shared => builder.shared(),
+            Mode::Permit { of } => builder.permits(of),
+            _ => builder,
+        };
         let answer = async {
             match way {
                 0 => Answer::of_try(builder.try_acquire().await),
@@ -166,10 +214,15 @@ impl Roamer {
         if self.plan.misbehave == Some(Misbehaviour::LateAnswers) && self.rng.u8(..50) == 0 {
             sleep(Duration::from_millis(wait_ms + 2_000)).await;
         }
-        self.written_down(call, answer, begun_ns + wait_ms * 1_000_000).await
+        self.written_down(call, answer, (mode, begun_ns + wait_ms * 1_000_000)).await
     }
 
-    async fn written_down(&self, call: Call, answer: Answer, due_ns: u64) -> Option<LockGuard> {
+    async fn written_down(
+        &self,
+        call: Call,
+        answer: Answer,
+        (mode, due_ns): (Mode, u64),
+    ) -> Option<LockGuard> {
         // Who asks for the time right after the answer charges nobody for what comes then.
         let end_ns = now_ns();
         let late = end_ns > due_ns;
@@ -177,7 +230,12 @@ impl Roamer {
         let call = call.at(end_ns).stalled(stalled_ns);
         match answer {
             Answer::Granted(guard) => {
-                call.ok(Some(guard.token().get()));
+                match (self.plan.misbehave, mode) {
+                    (Some(Misbehaviour::OneNumber), Mode::Permit { of }) => {
+                        call.shared(Share::Permit { slot: 0, of }).ok(Some(guard.token().get()));
+                    }
+                    _ => call.granted(mode, &guard),
+                }
                 return Some(guard);
             }
             Answer::Taken => call.fail(),
@@ -261,7 +319,7 @@ impl Roamer {
         }
     }
 
-    async fn misbehave(&self, key: &str, token: u64) {
+    async fn misbehave(&self, key: &str, token: u64, mode: Mode) {
         match self.plan.misbehave {
             Some(Misbehaviour::TwoHolders) => {
                 for _ in 0..5 {
@@ -269,11 +327,11 @@ impl Roamer {
                     sleep(LOOK).await;
                 }
             }
-            Some(Misbehaviour::NoFence) => {
+            Some(Misbehaviour::NoFence) if mode == Mode::Exclusive => {
                 sleep(LOOK).await;
                 self.write(key, token).await;
             }
-            Some(Misbehaviour::LateAnswers) | None => {}
+            Some(_) | None => {}
         }
     }
 }

@@ -111,7 +111,7 @@ impl Session {
         match granted {
             Ok(Some(guard)) => {
                 let token = guard.token().get();
-                call.ok(Some(token));
+                call.granted(self.client.defaults().mode, &guard);
                 self.keep(key, guard);
                 Ok(Reply { token: Some(token), ..Reply::done() })
             }

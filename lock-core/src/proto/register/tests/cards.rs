@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::*;
+use super::super::*;
 
 const LEASE: Duration = Duration::from_secs(10);
 const READER: Mode = Mode::Shared;
