@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use lock_core::{Fairness, LockClient, LockOptions, Mode};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
@@ -158,8 +158,11 @@ async fn serve(arguments: &Arguments) -> Result<(), String> {
         Some(path) => Recorder::to_file(path).map_err(|error| error.to_string())?,
         None => Recorder::in_memory(),
     };
+    // Before the first answer: whoever has that may ask for the end.
+    let terminated = signal(SignalKind::terminate()).expect("a runtime with signals");
+    let grace = Duration::from_millis(arguments.grace_ms);
     // A task of its own, so that a command that waits does not put the end off.
-    tokio::spawn(end_when_told(client.clone(), Duration::from_millis(arguments.grace_ms)));
+    tokio::spawn(end_when_told(terminated, client.clone(), grace));
     let mut session = session::Session::new(arguments.clone(), client, history);
     let mut lines = lines();
     // The end of the commands is the end of the test.
@@ -172,8 +175,7 @@ async fn serve(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
-async fn end_when_told(client: LockClient, grace: Duration) {
-    let mut terminated = signal(SignalKind::terminate()).expect("a runtime with signals");
+async fn end_when_told(mut terminated: Signal, client: LockClient, grace: Duration) {
     terminated.recv().await;
     answer(&session::shutdown(&client, grace).await);
     std::process::exit(0);
