@@ -60,8 +60,8 @@ impl<R> Held<R> {
     /// each, fewer if the fairness bounds of `ask` cut the row of hand-offs short.
     pub(super) fn ask_for_tokens<W>(&mut self, line: usize, ask: &Ask, fx: &mut Effects<W, R>) {
         // This runs at every arrival, and most find enough.
-        let left = self.tokens.left();
-        if left >= TOKENS_LOW_MAX || !self.may_ask_for_tokens() {
+        let (left, at_least) = (self.tokens.left(), 1 << self.tokens_low);
+        if left >= TOKENS_LOW_MAX.max(at_least) || !self.may_ask_for_tokens() {
             return;
         }
         let low = if self.linger.is_none() {
@@ -71,7 +71,7 @@ impl<R> Held<R> {
             let bound = self
                 .wanted
                 .map_or(u64::MAX, |_| u64::from(ask.handoffs_max.saturating_sub(self.handed_off)));
-            row.min(bound).min(TOKENS_LOW_MAX)
+            row.min(bound).min(TOKENS_LOW_MAX).max(at_least)
         } else {
             TOKENS_LOW_MAX
         };
@@ -400,6 +400,7 @@ impl<W, R> Cohort<W, R> {
             has_failed: false,
             unconfirmed: false,
             spent: false,
+            tokens_low: 0,
             revoke_requested: grant.revoke_requested,
             wanted: grant.wanted.then_some(now),
             handed_off: 0,
@@ -465,6 +466,10 @@ impl<W, R> Cohort<W, R> {
                 held.spent = grant.tokens.left() == 0;
                 if !held.spent {
                     held.tokens.extend(grant.tokens);
+                    if held.mode == Mode::Shared {
+                        let low = (held.tokens.left() / 4).max(1).ilog2();
+                        held.tokens_low = u8::try_from(low).unwrap_or(0);
+                    }
                 }
                 match (grant.wanted, held.wanted) {
                     (true, None) => (held.wanted, held.handed_off) = (Some(now), 0),

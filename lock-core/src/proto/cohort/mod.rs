@@ -229,6 +229,9 @@ struct Held<R> {
     tokens: TokenBlock,
     /// The store has no more tokens for this claim than those in `tokens`.
     spent: bool,
+    /// Of a claim that is shared, as a power of two: more are asked for when fewer are left. How many
+    /// readers come is not known beforehand, and all wait for a refill that comes too late.
+    tokens_low: u8,
     /// Somebody asked for the key: once the hold is over, the claim is given back.
     revoke_requested: bool,
     mode: Mode,
