@@ -56,6 +56,12 @@ impl<R> Held<R> {
         self.mode == Mode::Shared || self.holder.is_none()
     }
 
+    /// How many in line it can be handed on to: none if the first of them wants another claim.
+    pub(super) fn wanting<W>(&self, line: &Line<Seat<W>>) -> usize {
+        let head = line.head().and_then(|id| line.get(id));
+        if head.is_some_and(|head| self.suits(&head.ask)) { line.len() } else { 0 }
+    }
+
     /// Pokes the driver for a renewal before the tokens run out. The waiters in `line` need one
     /// each, fewer if the fairness bounds of `ask` cut the row of hand-offs short.
     pub(super) fn ask_for_tokens<W>(&mut self, line: usize, ask: &Ask, fx: &mut Effects<W, R>) {
@@ -197,6 +203,7 @@ impl<W, R> Cohort<W, R> {
         }
         self.line.leave(id);
         let (line, mut further) = (self.line.len(), None);
+        let wanting = held.wanting(&self.line);
         if let Some(seat) = self.line.get_mut(id) {
             further = held.hold(token, &seat.ask, now);
             let over = SeatState::Over(Verdict::Granted(token));
@@ -204,7 +211,7 @@ impl<W, R> Cohort<W, R> {
                 fx.wake_more.extend(fx.wake.replace(waker));
             }
             fx.poke |= seat.ask.hold_limit.is_some();
-            held.ask_for_tokens(line.saturating_sub(asking), &seat.ask, fx);
+            held.ask_for_tokens(wanting.saturating_sub(asking), &seat.ask, fx);
             match &mut self.admission {
                 Some(known) => known.granted(now.saturating_duration_since(seat.entered), now),
                 None if line > 0 => self.admission = Some(Box::new(Admission::new(now))),

@@ -51,7 +51,7 @@ impl<W, R> Cohort<W, R> {
             let since = holder.since;
             self.admission.get_or_insert_with(|| Box::new(Admission::new(since)));
             // So that the release need not wait for one.
-            held.ask_for_tokens(self.line.len(), &ask, fx);
+            held.ask_for_tokens(held.wanting(&self.line), &ask, fx);
         }
         // A claim that was to leave, as nobody was in line, may stay.
         let is_back = matches!(self.place, Place::Asking(_)) && self.line.len() == 1;

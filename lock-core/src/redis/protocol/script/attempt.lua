@@ -102,8 +102,8 @@ if limit and wants ~= mode and not call('HGET', due, me) then
 end
 
 if is_my_turn then
-  -- The first write, which a server without memory refuses.
-  local first, last = reserve()
+  -- The first write, which a server without memory refuses. Readers of its process may wait behind it.
+  local first, last = reserve(nil, wants == 'shared' and 1024)
   -- It may stand behind more dead ones than are skipped by one call, and would be let in twice.
   if stands == '1' and redis.pcall('HDEL', due, me) == 1 then
     call('LREM', queue, 1, me)

@@ -52,7 +52,7 @@ for n = 1, claims do
         return 0
       end
       -- Long before its time: for want of tokens.
-      local soon = ends - now_ms() > lease * 3 / 4
+      local many = ends - now_ms() > lease * 3 / 4 and 32768
       local longest = call('ZRANGE', held, -1, -1, 'WITHSCORES')[2] - now_ms()
       local left = math.max(longest, tonumber(lease))
       -- In this order: a server without memory refuses a script to begin with the next.
@@ -63,7 +63,7 @@ for n = 1, claims do
         call('PEXPIRE', slots, left)
       end
       -- The last ones of others are above its own.
-      local got, first, own = pcall(reserve, nil, soon)
+      local got, first, own = pcall(reserve, nil, many)
       return {1 + call('EXISTS', lock .. ':queue'), got and first or 0, got and own or 0}
     end)
     if not done then
