@@ -71,9 +71,11 @@ impl<R> Held<R> {
             return;
         }
         let low = if self.linger.is_none() {
-            // Beside a reader, another one may come at any time.
-            let line = if self.mode == Mode::Shared { line.max(1) } else { line };
-            let row = (line as u64).saturating_mul(TOKENS_PER_WAITER);
+            let row = match self.mode {
+                // They enter together, and another one may come at any time.
+                Mode::Shared => (line as u64).max(TOKENS_PER_WAITER),
+                _ => (line as u64).saturating_mul(TOKENS_PER_WAITER),
+            };
             let bound = self
                 .wanted
                 .map_or(u64::MAX, |_| u64::from(ask.handoffs_max.saturating_sub(self.handed_off)));

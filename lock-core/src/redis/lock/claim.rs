@@ -41,6 +41,11 @@ pub(super) const CLAIM_LEASE: Duration = Duration::from_millis(1_500);
 /// The tokens of a grant for which nothing was looked at but whether the key is free.
 const FREE_TOKENS: u64 = 32;
 
+/// So many tokens a renewal brings one who holds its key beside others, as many as the clock counts in
+/// 128 µs; and where many readers of a process come and go, in 4 ms.
+const REFILL: u32 = 1_024;
+const REFILL_MAX: u32 = 32_768;
+
 /// A healthy server on a loaded machine answers within this.
 const RENEW_WITHIN_MIN: Duration = Duration::from_millis(50);
 
@@ -97,12 +102,21 @@ pub(super) struct More {
     /// The connections over which attempts were sent whose effect is not known. Those may take
     /// effect later still, and only there is a withdrawal sure to come after them.
     doubts: Vec<Arc<Sent>>,
+    /// Of one that holds the key beside others, its last renewal.
+    refill: Refill,
     /// What it publishes, if it stands for election.
     pub(super) value: Option<Arc<str>>,
     /// The token of its term, once that is published.
     pub(super) term: u64,
     /// It follows an election.
     pub(super) follows: bool,
+}
+
+/// A renewal, and how many tokens it asked for.
+#[derive(Debug, Default)]
+struct Refill {
+    at: Option<Instant>,
+    tokens: u32,
 }
 
 /// What is known of the key since an attempt was blocked.
@@ -180,6 +194,24 @@ impl RedisClaim {
     /// Waits until it would be, and not for long.
     pub(super) async fn heard(&self) {
         self.servers.heard(self.listening()).await;
+    }
+
+    /// How many tokens a renewal may bring: none in a quorum, whose members agree on them when they
+    /// grant. Beside others who hold the key, more from renewal to renewal, as long as those are made
+    /// for want of them.
+    fn tokens_wanted(&mut self) -> u32 {
+        if self.clock().is_some() {
+            return 0;
+        }
+        if self.mode == Mode::Exclusive {
+            return 1;
+        }
+        let (now, lease) = (clock::now(), self.lease());
+        let refill = &mut self.more().refill;
+        let is_soon = refill.at.is_some_and(|at| now < at + lease / 4);
+        refill.at = Some(now);
+        refill.tokens = if is_soon { (refill.tokens * 8).min(REFILL_MAX) } else { REFILL };
+        refill.tokens
     }
 
     /// Whether it stands for election.
@@ -436,8 +468,7 @@ impl Claim for RedisClaim {
             names: self.names.clone(),
             claim: self.id,
             lease_ms: millis(self.lease()),
-            // The members of a quorum agree on tokens when they grant.
-            tokens: self.clock().is_none(),
+            tokens: self.tokens_wanted(),
             within: self.renew_within(),
             together: self.mode != Mode::Exclusive,
             slot: self.servers.slot(&self.names),

@@ -41,8 +41,8 @@ pub(in crate::redis) struct Renew {
     pub(in crate::redis) names: Names,
     pub(in crate::redis) claim: ClaimId,
     pub(in crate::redis) lease_ms: u64,
-    /// Whether it is to have further tokens.
-    pub(in crate::redis) tokens: bool,
+    /// How many further tokens it may have, if others hold its key as well; 0 for none in any case.
+    pub(in crate::redis) tokens: u32,
     /// How long the store has to answer, so that there is time for another try.
     pub(in crate::redis) within: Duration,
     /// It holds its key with others, as far as it knows.
@@ -235,7 +235,8 @@ impl Post {
                 command.arg(names.held()).arg(names.slots());
             }
         }
-        command.arg(u8::from(claims.iter().any(|(_, renew)| renew.tokens))).arg(u8::from(tracked));
+        let tokens = claims.iter().map(|(_, renew)| renew.tokens).max();
+        command.arg(tokens.unwrap_or_default()).arg(u8::from(tracked));
         for (_, renew) in claims {
             command.arg(self.owner(renew)).arg(renew.lease_ms);
         }
@@ -244,7 +245,7 @@ impl Post {
 
     fn owner(&self, renew: &Renew) -> Owner<'_> {
         // Only those of a quorum have none.
-        Owner { claim: renew.claim, session: &self.session, of_quorum: !renew.tokens }
+        Owner { claim: renew.claim, session: &self.session, of_quorum: renew.tokens == 0 }
     }
 
     /// One call for each batch, all sent together.
@@ -342,7 +343,7 @@ mod tests {
     fn renew(key: &str, within: Duration) -> Renew {
         let names = Names::new(&Key::new(key).unwrap());
         let claim = ClaimId::from_bits(1);
-        Renew { names, claim, lease_ms: 900, tokens: true, within, together: false, slot: 0 }
+        Renew { names, claim, lease_ms: 900, tokens: 1, within, together: false, slot: 0 }
     }
 
     fn renewals(port: u16, shape: Shape) -> Renewals {

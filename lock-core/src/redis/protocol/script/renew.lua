@@ -1,7 +1,7 @@
 -- KEYS lock per claim; in a cluster the clock, and lock queue per claim, or lock queue held slots for
 --      those that hold their key with others
--- ARGV 1 if they are to have tokens or 0 (of a quorum, where no owner is marked as wanted), 1 if the
---      server is to tell when others write their keys or 0, and me, lease ms per claim
+-- ARGV how many tokens those may have that hold their key with others, or 0 if nobody is to have any
+--      (of a quorum, where no owner is marked as wanted either), 1 if the server is to tell when others write their keys or 0, and me, lease ms per claim
 -- -> {the last token of all, or 0; per claim 1 held, 2 held and others wait, 0 lost, -1 a foreign
 --    value at the key; or for one that holds it with others {1 or 2, first, last}, with tokens of its
 --    own or 0, or the error that the server has for it alone}
@@ -12,7 +12,7 @@ local each = (#KEYS - 1) / claims
 local clock = has_all and KEYS[1] or 'lock:clock'
 --TOKENS
 local last = 0
-if ARGV[1] == '1' then
+if ARGV[1] ~= '0' then
   -- The leases, whatever becomes of the tokens: a server without memory still renews.
   local done, _, reserved = pcall(reserve, 0)
   last = done and reserved or 0
@@ -51,8 +51,6 @@ for n = 1, claims do
       if not ends or tonumber(ends) <= now_ms() then
         return 0
       end
-      -- Long before its time: for want of tokens.
-      local many = ends - now_ms() > lease * 3 / 4 and 32768
       local longest = call('ZRANGE', held, -1, -1, 'WITHSCORES')[2] - now_ms()
       local left = math.max(longest, tonumber(lease))
       -- In this order: a server without memory refuses a script to begin with the next.
@@ -63,7 +61,7 @@ for n = 1, claims do
         call('PEXPIRE', slots, left)
       end
       -- The last ones of others are above its own.
-      local got, first, own = pcall(reserve, nil, many)
+      local got, first, own = pcall(reserve, nil, tonumber(ARGV[1]))
       return {1 + call('EXISTS', lock .. ':queue'), got and first or 0, got and own or 0}
     end)
     if not done then
