@@ -115,3 +115,54 @@ async fn a_waiter_at_a_follower_that_is_cut_off_is_granted_after_the_cut() {
     assert!(guard.token() > token && guard.is_held());
     guard.release().await.unwrap();
 }
+
+/// The same for a leader. Who follows at the server that was cut off hears of the next one once that is
+/// back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_at_a_follower_that_is_cut_off_steps_down_before_the_next_one_leads() {
+    let ensemble = ZooKeeperEnsemble::start(3);
+    let followers = ensemble.followers();
+    let old = connect(&(ensemble.url_of(followers[0]) + "?session=4s")).await;
+    let new = connect(&(ensemble.url_of(followers[1]) + "?session=4s")).await;
+    let term = old.election("jobs").run_for("old").await.expect("a free election");
+    let next = tokio::spawn({
+        let next = new.election("jobs").run_for("new");
+        async move { (next.await.expect("it leads"), Instant::now()) }
+    });
+    eventually("the next waits", || new.stats().waiters == 1).await;
+    eventually("the leader has renewed", || old.stats().renewals > 0).await;
+    let mut leaders = new.election("jobs").observe();
+    let leader = leaders.next().await.expect("it goes on").expect("an answer");
+    assert_eq!(leader.map(|leader| leader.value).as_deref(), Some("old"));
+    ensemble.cut_from_leader(followers[0]);
+    let lost = term.lost().await;
+    let told = Instant::now();
+    assert_eq!(lost.reason(), LossReason::Expired, "by the clock, without any word");
+    assert!(!term.is_leader());
+    let (next, led) = next.await.expect("a task");
+    assert!(told < led, "told {:?} after the next one led", told - led);
+    assert!(next.token() > term.token());
+    while leaders
+        .next()
+        .await
+        .expect("it goes on")
+        .expect("an answer")
+        .map(|it| it.value)
+        .as_deref()
+        != Some("new")
+    {}
+    ensemble.heal();
+    let mut leaders = old.election("jobs").observe();
+    let back = async {
+        loop {
+            if let Some(Ok(Some(leader))) = leaders.next().await
+                && &*leader.value == "new"
+            {
+                return leader;
+            }
+        }
+    };
+    let leader = tests::wait::within("the one that was cut off hears of it", back).await;
+    assert_eq!(leader.token, Some(next.token()));
+    next.resign().await.expect("a resignation");
+}
