@@ -91,6 +91,10 @@ impl KeyCell {
         self.key == *key && !self.is_candidate
     }
 
+    pub(super) fn is_candidate(&self) -> bool {
+        self.is_candidate
+    }
+
     /// That of the key, in the register of its client.
     pub(super) fn hash(&self) -> u64 {
         self.hash

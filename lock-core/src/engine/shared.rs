@@ -106,7 +106,18 @@ impl Shared {
 
     /// The busy keys, in no order.
     pub(crate) fn busy(&self) -> Vec<BusyKey> {
-        self.registry.cells().iter().map(|cell| cell.busy()).collect()
+        let cells = self.registry.cells();
+        let (candidates, cells): (Vec<_>, Vec<_>) =
+            cells.iter().partition(|cell| cell.is_candidate());
+        let mut busy: Vec<_> = cells.iter().map(|cell| cell.busy()).collect();
+        // Those who stand for one election have a cell each, and are few.
+        for candidate in candidates {
+            match busy.iter_mut().find(|busy| busy.key == *candidate.key()) {
+                Some(busy) => busy.add(candidate.busy()),
+                None => busy.push(candidate.busy()),
+            }
+        }
+        busy
     }
 
     /// Refuses new claims, and ends all waits.

@@ -25,6 +25,15 @@ pub struct BusyKey {
     pub waits: Option<Quantiles>,
 }
 
+impl BusyKey {
+    /// Adds others of this client who hold the same key, or wait for it.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.guards.extend(other.guards);
+        self.waiters += other.waiters;
+        self.refused += other.refused;
+    }
+}
+
 /// A hold by a guard of this client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
