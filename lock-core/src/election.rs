@@ -37,8 +37,8 @@ pub const ELECTION_VALUE_BYTES_MAX: usize = 1_024;
 /// # Ok(()) }
 /// ```
 ///
-/// - A candidate waits without a bound, in the order of arrival, through outages of the store; drop
-///   the future to leave. A term goes on without a bound: it is renewed as long as the process
+/// - A candidate waits without a bound, in the order of arrival, through outages of the store; after
+///   24 h in line it joins the end anew. Drop the future to leave. A term goes on without a bound: it is renewed as long as the process
 ///   lives, whatever its runtime does.
 /// - Each candidate stands in the store's line by itself, also two of one process. A leader that
 ///   resigns hands over to the next in line, in whichever process.
@@ -123,8 +123,8 @@ impl Election {
         }
     }
 
-    /// Waits to lead, then runs `work` as long as the term goes on, and resigns. When the term is
-    /// lost, the work is dropped at its next await, before it does anything more.
+    /// Waits to lead, then runs `work` as long as the term goes on, and resigns. An acquire of the
+    /// same key that `work` calls is none of the leader's: it waits. When the term is lost, the work is dropped at its next await, before it does anything more.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl Election {
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// Nothing is lost by dropping it. A store may note for half a minute that it was asked.
     pub async fn leader(&self) -> Result<Option<Leader>, OperatorError> {
         match self.observe().next().await {
             Some(answer) => answer,

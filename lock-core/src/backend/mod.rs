@@ -232,7 +232,7 @@ pub trait Claim: Send + 'static {
     fn attempt(&mut self) -> impl Future<Output = Result<Attempt, Fault>> + Send;
 
     /// Resolves when it is time to ask again, and says why. Cancel safe, level-triggered (it goes
-    /// on resolving until `attempt` or `renew` was asked), may be spurious. A store that pushes
+    /// on resolving until `attempt`, `renew` or `follow` was asked), may be spurious. A store that pushes
     /// nothing leaves the default: the engine asks by the clock then.
     fn changed(&mut self) -> impl Future<Output = Change> + Send {
         pending()

@@ -187,6 +187,7 @@ impl ZooKeeperClaim {
 impl Claim for ZooKeeperClaim {
     async fn attempt(&mut self) -> Result<Attempt, Fault> {
         self.check(self.terms.mode)?;
+        self.check_value()?;
         let began = clock::now();
         let until = began + REQUEST_WITHIN;
         loop {

@@ -14,7 +14,7 @@ use super::fault::{self, Failure};
 use super::session::{Answer, REQUEST_WITHIN, Session, czxid};
 use super::watch::Watch;
 use super::{about, line, names};
-use crate::backend::{Fault, Following};
+use crate::backend::{Fault, FaultKind, Following};
 use crate::engine::clock;
 use crate::proto::children::{Kind, Line};
 use crate::token::FencingToken;
@@ -25,6 +25,18 @@ impl ZooKeeperClaim {
     pub(super) fn publishing(mut self, value: &Arc<str>) -> Self {
         (self.kind, self.value) = (Kind::Latch, Some(value.clone()));
         self
+    }
+
+    /// Refuses what would be taken for a wish to resign.
+    pub(super) fn check_value(&self) -> Result<(), Fault> {
+        match &self.value {
+            Some(value) if about::is_revoked(value.as_bytes()) => {
+                let what = "what a candidate publishes at ZooKeeper cannot begin with `__REVOKE__`, \
+                            which asks a leader to resign";
+                Err(Fault::new(FaultKind::Refused, what))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Asks who leads, and has itself told of the next one.

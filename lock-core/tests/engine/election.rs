@@ -151,6 +151,13 @@ async fn an_outage_is_told_once_and_then_who_leads() -> Test {
     assert!(leaders.next().await.expect("it goes on").is_err());
     stage.script.heal();
     assert_eq!(next(&mut leaders).await.as_deref(), Some("a"));
+    // One that has taken its place and does not answer either is an outage like any other.
+    let mut late = stage.locks.election("jobs").observe();
+    stage.script.next(Verb::Follow, Act::Err(FaultKind::Superseded));
+    stage.script.next(Verb::Follow, Act::Err(FaultKind::Transient));
+    assert!(late.next().await.expect("it goes on").is_err());
+    assert_eq!(next(&mut late).await.as_deref(), Some("a"));
+    drop(late);
     // Another server in the place of the last one is no outage.
     stage.script.next(Verb::Follow, Act::Err(FaultKind::Superseded));
     term.resign().await?;

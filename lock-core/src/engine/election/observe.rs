@@ -7,17 +7,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::Stream;
-use tokio::time::Sleep;
-
+use super::super::clock::Alarm;
 use super::super::{Closed, Shared, clock};
 use crate::backend::{DynClaim, Fault, Following, Listening, Mode, Request, Terms};
 use crate::error::{OperatorError, UnavailableError};
 use crate::key::{Key, KeyError};
 use crate::proto::FAULT_PAUSES;
 use crate::view::Leader;
+use futures_util::Stream;
 
-type Timer = Option<Pin<Box<Sleep>>>;
+/// Whichever runtime polls it.
+type Timer = Pin<Box<Alarm>>;
 
 /// Who leads, from one to the next; made by [`Election::observe`](crate::Election::observe). A
 /// [`Stream`], with a [`next`](Self::next) of its own for those who have no adapters at hand.
@@ -45,6 +45,8 @@ pub struct Observe {
     told: Option<Option<Leader>>,
     /// Answers that did not come, in a row.
     failures: u32,
+    /// That they do not come was told.
+    is_out: bool,
     state: State,
 }
 
@@ -63,7 +65,16 @@ enum State {
 impl Observe {
     pub(crate) fn new(shared: Arc<Shared>, key: Result<Key, KeyError>, lease: Duration) -> Self {
         let closed = Box::pin(shared.closed());
-        Self { shared, key, lease, closed, told: None, failures: 0, state: State::Start }
+        Self {
+            shared,
+            key,
+            lease,
+            closed,
+            told: None,
+            failures: 0,
+            is_out: false,
+            state: State::Start,
+        }
     }
 
     /// The next item; `None` at the end.
@@ -89,10 +100,6 @@ impl Observe {
         Ok(self.shared.backend.claim(key, clock::random_claim_id(), terms).follow())
     }
 
-    fn timer(&self, after: Duration) -> Timer {
-        self.shared.sleep_until(clock::now() + after)
-    }
-
     /// The store has answered; what to tell of it.
     fn answered(
         &mut self,
@@ -101,25 +108,24 @@ impl Observe {
     ) -> Option<Result<Option<Leader>, OperatorError>> {
         let fault = match answer {
             Ok(Following { leader, recheck }) => {
-                self.failures = 0;
-                self.state = State::Resting(claim.changed(), self.timer(recheck));
+                (self.failures, self.is_out) = (0, false);
+                self.state = State::Resting(claim.changed(), timer(recheck));
                 let is_news = self.told.as_ref() != Some(&leader);
                 return is_news.then(|| Ok(self.told.insert(leader).clone()));
             }
             Err(fault) => fault,
         };
         self.failures += 1;
-        let is_first = self.failures == 1;
-        if is_first && fault.is_superseded() {
+        if self.failures == 1 && fault.is_superseded() {
             // Another server is known: nothing is wrong before it was asked.
             self.state = State::Asking(claim.follow());
             return None;
         }
         let pause = FAULT_PAUSES.pause(self.failures, clock::random_bits());
-        self.state = State::Pausing(claim, self.timer(pause));
-        let is_news = is_first || self.told.is_some();
+        self.state = State::Pausing(claim, timer(pause));
         self.told = None;
         let key = self.key.clone().ok()?;
+        let is_news = !std::mem::replace(&mut self.is_out, true);
         is_news.then(|| Err(UnavailableError::new(key, fault).into()))
     }
 }
@@ -150,7 +156,7 @@ impl Stream for Observe {
                 State::Resting(mut listening, mut timer) => {
                     if let Poll::Ready((claim, _)) = listening.poll(cx) {
                         this.state = State::Asking(claim.follow());
-                    } else if is_due(&mut timer, cx) {
+                    } else if timer.as_mut().poll(cx).is_ready() {
                         let claim = listening.stop();
                         this.state =
                             claim.map_or(State::Start, |claim| State::Asking(claim.follow()));
@@ -160,7 +166,7 @@ impl Stream for Observe {
                     }
                 }
                 State::Pausing(claim, mut timer) => {
-                    if !is_due(&mut timer, cx) {
+                    if timer.as_mut().poll(cx).is_pending() {
                         this.state = State::Pausing(claim, timer);
                         return Poll::Pending;
                     }
@@ -172,8 +178,8 @@ impl Stream for Observe {
     }
 }
 
-fn is_due(timer: &mut Timer, cx: &mut Context<'_>) -> bool {
-    timer.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready())
+fn timer(after: Duration) -> Timer {
+    Box::pin(clock::alarm(clock::now() + after))
 }
 
 impl Observe {

@@ -5,8 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tokio::time::Sleep;
-
+use super::super::clock::Alarm;
 use super::super::{Acquire, Shared, clock};
 use super::Term;
 use crate::error::AcquireError;
@@ -28,7 +27,7 @@ pub struct RunFor {
     again: Candidate,
     refused: Option<Rejection>,
     /// Before the next one, after the store has failed so often.
-    pause: Option<Pin<Box<Sleep>>>,
+    pause: Option<Pin<Box<Alarm>>>,
     failures: u32,
 }
 
@@ -84,7 +83,7 @@ impl Future for RunFor {
                     this.acquire = this.again.acquire();
                     if !error.is_timeout() {
                         let pause = FAULT_PAUSES.pause(this.failures, clock::random_bits());
-                        this.pause = this.again.shared.sleep_until(clock::now() + pause);
+                        this.pause = Some(Box::pin(clock::alarm(clock::now() + pause)));
                     }
                 }
             }

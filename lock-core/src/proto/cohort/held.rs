@@ -66,7 +66,7 @@ impl<R> Held<R> {
     /// each, fewer if the fairness bounds of `ask` cut the row of hand-offs short.
     pub(super) fn ask_for_tokens<W>(&mut self, line: usize, ask: &Ask, fx: &mut Effects<W, R>) {
         // This runs at every arrival, and most find enough.
-        let (left, at_least) = (self.tokens.left(), 1 << self.tokens_low);
+        let (left, at_least) = (self.tokens.left(), (1_u64 << self.tokens_low) - 1);
         if left >= TOKENS_LOW_MAX.max(at_least) || !self.may_ask_for_tokens() {
             return;
         }

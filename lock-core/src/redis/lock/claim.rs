@@ -46,6 +46,9 @@ const FREE_TOKENS: u64 = 32;
 const REFILL: u32 = 1_024;
 const REFILL_MAX: u32 = 32_768;
 
+/// A renewal so soon behind the last is for want of tokens.
+const REFILL_SOON: Duration = Duration::from_millis(250);
+
 /// A healthy server on a loaded machine answers within this.
 const RENEW_WITHIN_MIN: Duration = Duration::from_millis(50);
 
@@ -208,7 +211,7 @@ impl RedisClaim {
         }
         let (now, lease) = (clock::now(), self.lease());
         let refill = &mut self.more().refill;
-        let is_soon = refill.at.is_some_and(|at| now < at + lease / 4);
+        let is_soon = refill.at.is_some_and(|at| now < at + REFILL_SOON.min(lease / 4));
         refill.at = Some(now);
         refill.tokens = if is_soon { (refill.tokens * 8).min(REFILL_MAX) } else { REFILL };
         refill.tokens
@@ -270,7 +273,7 @@ impl RedisClaim {
         self.lease().min(CLAIM_LEASE)
     }
 
-    fn recheck(&self) -> Duration {
+    pub(super) fn recheck(&self) -> Duration {
         RECHECK.min(self.claim_lease() / 3)
     }
 
@@ -309,6 +312,11 @@ impl RedisClaim {
     pub(super) fn holds(&mut self, tokens: TokenBlock) {
         self.held = true;
         self.tokens = (tokens.first().unwrap_or(0), tokens.last().unwrap_or(0));
+    }
+
+    /// It holds nothing, as far as is known: what it had of tokens may be others' by now.
+    pub(super) fn holds_nothing(&mut self) {
+        (self.held, self.renewed, self.tokens) = (false, false, (0, 0));
     }
 
     fn blocked(&mut self, blocked: Blocked, ahead: i64, left_ms: i64, foreign: bool) -> Attempt {
@@ -464,12 +472,13 @@ impl Claim for RedisClaim {
         if let Some(inbox) = &self.inbox {
             self.wanted |= inbox.clear_wanted();
         }
+        let (within, began) = (self.renew_within(), self.publishes().then(clock::now));
         let renew = Renew {
             names: self.names.clone(),
             claim: self.id,
             lease_ms: millis(self.lease()),
             tokens: self.tokens_wanted(),
-            within: self.renew_within(),
+            within,
             together: self.mode != Mode::Exclusive,
             slot: self.servers.slot(&self.names),
         };
@@ -498,9 +507,11 @@ impl Claim for RedisClaim {
                 if last.is_some() {
                     self.holds(tokens);
                 }
-                if self.publishes() {
-                    // It is renewed all the same: what was published lasts for two leases.
-                    drop(Box::pin(self.publish(self.renew_within())).await);
+                if let Some(began) = began {
+                    // In the time of the renewal, and renewed all the same: what was published lasts
+                    // for two leases.
+                    let spent = clock::now().saturating_duration_since(began);
+                    drop(Box::pin(self.publish(within.saturating_sub(spent))).await);
                 }
                 Ok(Renewal::Held(self.granted(tokens, wanted)))
             }

@@ -54,16 +54,20 @@ impl RedisClaim {
         self
     }
 
-    /// An answer counts once those who follow are shown whom it made the leader.
+    /// An answer counts once those who follow are shown whom it made the leader. Until then the claim
+    /// has nothing: it may lose the key meanwhile, and what it was told of tokens is of the past then.
     pub(super) async fn shown(&mut self, answer: Attempt) -> Result<Attempt, Fault> {
-        if let Attempt::Granted(grant) = answer {
-            self.more().term = grant.tokens.first().unwrap_or(0);
-            if !self.publish(REQUEST_WITHIN).await? {
-                let what = "the key was taken away before its leader was shown";
-                return Err(Fault::new(FaultKind::Transient, what));
-            }
+        let Attempt::Granted(grant) = answer else { return Ok(answer) };
+        self.more().term = grant.tokens.first().unwrap_or(0);
+        let shown = self.publish(REQUEST_WITHIN).await;
+        if !matches!(shown, Ok(true)) {
+            self.holds_nothing();
         }
-        Ok(answer)
+        match shown? {
+            true => Ok(answer),
+            // It was taken away meanwhile.
+            false => Ok(Attempt::Blocked { ahead: None, recheck: self.recheck() }),
+        }
     }
 
     /// Publishes its value for two leases; `false` if it does not hold the key.
@@ -157,9 +161,17 @@ fn leader(holder: &[u8], said: Option<&[u8]>) -> Option<Leader> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
-    use crate::backend::ClaimId;
+    use crate::backend::url::Host;
+    use crate::backend::{ClaimId, Mode, Terms};
+    use crate::key::Key;
     use crate::redis::protocol::names::Owner;
+    use crate::redis::protocol::script::{ATTEMPT, WITHDRAW};
+    use crate::redis::topology::origin::Origin;
+    use crate::redis::wire::access::Access;
+    use crate::redis::wire::fake;
 
     #[test]
     fn what_was_published_counts_for_the_claim_that_holds_the_key() {
@@ -178,5 +190,56 @@ mod tests {
         assert_eq!(found(String::new()), None);
         assert_eq!(leader(owner(5).as_bytes(), None), None);
         assert_eq!(leader(b"", Some(b"x")), None);
+    }
+
+    /// It may have lost the key before it was shown, and another may have had greater tokens since: what
+    /// it was told of its own is not to be told to the server, which would go on behind them.
+    #[tokio::test]
+    async fn a_claim_that_could_not_be_shown_tells_no_token_when_it_leaves() {
+        let sha = |script: &Script| match script.evalsha(0).args_iter().nth(1) {
+            Some(redis::Arg::Simple(sha)) => String::from_utf8(sha.to_vec()).unwrap(),
+            _ => panic!("a call has a hash"),
+        };
+        let [attempt, publish, withdraw] = [&ATTEMPT, &PUBLISH, &WITHDRAW].map(|it| sha(it));
+        for shown in [":0\r\n", "-ERR no\r\n"] {
+            let told = Arc::new(Mutex::new(Vec::new()));
+            let port = fake::start({
+                let (told, attempt) = (told.clone(), attempt.clone());
+                let (publish, withdraw) = (publish.clone(), withdraw.clone());
+                move |words| match words {
+                    ["SUBSCRIBE", channel] => {
+                        let bytes = channel.len();
+                        Some(format!(">3\r\n$9\r\nsubscribe\r\n${bytes}\r\n{channel}\r\n:1\r\n"))
+                    }
+                    ["EVALSHA", sha, ..] if *sha == attempt => {
+                        Some("*4\r\n:1\r\n:100\r\n:131\r\n:1\r\n".into())
+                    }
+                    ["EVALSHA", sha, ..] if *sha == publish => Some(shown.into()),
+                    ["EVALSHA", sha, _, _, _, last @ ..] if *sha == withdraw => {
+                        told.lock().unwrap().push(last.concat());
+                        Some(":1\r\n".into())
+                    }
+                    _ => Some("+OK\r\n".into()),
+                }
+            });
+            let at = Host::new("127.0.0.1", port);
+            let origin = Origin::Server(Access::default().client(&at).unwrap().into());
+            let terms = Terms {
+                lease: Duration::from_secs(9),
+                mode: Mode::Exclusive,
+                tokens_max: 1,
+                queues: true,
+                name: None,
+                replicas: None,
+            };
+            let (key, id) = (Key::new("k").unwrap(), ClaimId::from_bits(7));
+            let servers = Arc::new(Topology::new(&origin, None));
+            let claim = RedisClaim::new(servers, &key, id, terms);
+            let mut claim = claim.publishing(&"a".into());
+            let answer = claim.attempt().await;
+            assert!(!matches!(answer, Ok(Attempt::Granted(_))), "{answer:?}");
+            assert_eq!(claim.withdraw().await.unwrap(), Withdrawal::Released);
+            assert_eq!(*told.lock().unwrap(), ["0"]);
+        }
     }
 }

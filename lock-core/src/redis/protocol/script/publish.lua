@@ -11,7 +11,9 @@ if ARGV[2] then
     return 0
   end
   said = me .. ' ' .. ARGV[3] .. ' ' .. ARGV[4]
-  -- It ends after the lease: each renewal sets it again, and one that fails to is not the end.
+  -- It ends after the lease: each renewal sets it again, and one that fails to is not the end. A server
+  -- without memory lets a script go on that has written.
+  call('DEL', value)
   call('SET', value, said, 'PX', 2 * ARGV[2])
 elseif before and string.sub(before, 1, #me + 1) == me .. ' ' then
   call('DEL', value)
