@@ -48,7 +48,8 @@ pub(crate) async fn a_try_whose_reply_is_swallowed_gives_its_grant_back(stage: &
     for action in [Action::SwallowReply, Action::DropRequest] {
         let key = stage.key(&format!("{action:?}"));
         // So that every server is asked, and not looked at first: the last reply was lost as well.
-        locks.lock(&key).await.expect("a free key").release().await.expect("a release");
+        let other = locks.lock(stage.key(&format!("before {action:?}"))).await.expect("a free key");
+        other.release().await.expect("a release");
         let snare = stage.trap(&locks, Verb::Attempt, &key, action);
         let answer = locks.lock(&key).try_acquire().await;
         assert!(snare.has_sprung());
