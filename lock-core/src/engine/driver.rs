@@ -17,7 +17,8 @@ use super::cell::{KeyCell, ReleaseReply};
 use super::observe::Asked;
 use super::{clock, leave};
 use crate::backend::{
-    Attempt, Change, DynClaim, Fault, FaultKind, Listening, Mode, Renewal, Request, Withdrawal,
+    Attempt, Change, DynClaim, Fault, FaultKind, Listening, Mode, Renewal, Request, Terms,
+    Withdrawal,
 };
 use crate::proto::{Effects, FAULT_PAUSES, ReleaseAnswer, Step};
 
@@ -90,6 +91,8 @@ enum Turn {
     Rests(Option<Instant>),
     /// It has no claim, and needs none.
     Idle,
+    /// A candidate is to have a claim, which publishes what it says of itself.
+    Opens(Terms),
     /// The conductor is to go on with it.
     TakenOn,
 }
@@ -170,22 +173,22 @@ impl Driver {
             let (leaves, mut is_freed) = (self.others.is_some() && self.leaves(), false);
             loop {
                 let others = self.others.as_deref_mut();
-                let (lane, value) = match (at.checked_sub(1), others) {
-                    (None, others) => {
-                        (Some(&mut self.first), others.and_then(|it| it.value.as_ref()))
-                    }
-                    (Some(at), others) => {
-                        (others.and_then(|others| others.lanes.get_mut(at)), None)
-                    }
+                let lane = match at.checked_sub(1) {
+                    None => Some(&mut self.first),
+                    Some(at) => others.and_then(|others| others.lanes.get_mut(at)),
                 };
                 if let Some(lane) = lane {
                     let was_open = at > 0 && lane.is_open();
-                    match lane.turn(cell, at, now, leaves, value) {
+                    match lane.turn(cell, at, now, leaves) {
                         Turn::Rests(by) => {
                             is_idle = false;
                             until = until.into_iter().chain(by).min();
                         }
                         Turn::Idle => {}
+                        Turn::Opens(terms) => {
+                            self.open_candidate(cell, terms, now);
+                            continue;
+                        }
                         Turn::TakenOn => return true,
                     }
                     is_freed |= was_open && !lane.is_open();
@@ -212,6 +215,18 @@ impl Driver {
             }
             self.others = self.others.take().filter(|others| others.value.is_some());
         }
+    }
+
+    /// A candidate has one lane.
+    #[cold]
+    fn open_candidate(&mut self, cell: &Arc<KeyCell>, terms: Terms, now: Instant) {
+        let value = self.others.as_ref().and_then(|others| others.value.as_ref());
+        let (backend, id) = (&cell.shared.backend, clock::random_claim_id());
+        self.first.open = match value {
+            Some(value) => Open::Idle(backend.candidate(cell.key(), id, terms, value)),
+            None => Open::Idle(backend.claim(cell.key(), id, terms)),
+        };
+        self.first.attempt(cell, now);
     }
 
     /// How many lanes there are: those of the cohort, and those whose claim is about to leave.
@@ -283,14 +298,7 @@ impl Lane {
 
     /// Does what is to be done now in this lane, which is number `at`.
     /// `leaves` is whether the claim of any lane leaves: a new one is not to find its place taken.
-    fn turn(
-        &mut self,
-        cell: &Arc<KeyCell>,
-        at: usize,
-        now: Instant,
-        leaves: bool,
-        value: Option<&Arc<str>>,
-    ) -> Turn {
+    fn turn(&mut self, cell: &Arc<KeyCell>, at: usize, now: Instant, leaves: bool) -> Turn {
         loop {
             let mut fx = Effects::none();
             let asking = matches!(self.open, Open::Attempt(_) | Open::Renew(_));
@@ -305,11 +313,11 @@ impl Lane {
             match step {
                 Step::Open(terms) => {
                     self.is_permit = matches!(terms.mode, Mode::Permit { .. });
-                    let (backend, id) = (&cell.shared.backend, clock::random_claim_id());
-                    self.open = Open::Idle(match value {
-                        None => backend.claim(cell.key(), id, terms),
-                        Some(value) => backend.candidate(cell.key(), id, terms, value),
-                    });
+                    if cell.is_candidate() {
+                        return Turn::Opens(terms);
+                    }
+                    let id = clock::random_claim_id();
+                    self.open = Open::Idle(cell.shared.backend.claim(cell.key(), id, terms));
                     self.attempt(cell, now);
                 }
                 Step::Attempt => self.attempt(cell, now),

@@ -205,7 +205,7 @@ impl<W, R> Cohort<W, R> {
         }
         self.line.leave(id);
         let (line, mut further) = (self.line.len(), None);
-        let wanting = held.wanting(&self.line);
+        let wanting = if line == 0 { 0 } else { held.wanting(&self.line) };
         if let Some(seat) = self.line.get_mut(id) {
             further = held.hold(token, &seat.ask, now);
             let over = SeatState::Over(Verdict::Granted(token));
