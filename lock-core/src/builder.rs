@@ -157,11 +157,7 @@ impl LockBuilder {
     pub async fn try_acquire(mut self) -> Result<Option<LockGuard>, AcquireError> {
         self.options.wait = Duration::ZERO;
         self.options.retries = 0;
-        match self.acquire().await {
-            Ok(guard) => Ok(Some(guard)),
-            Err(AcquireError::Timeout(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
+        if_free(self.acquire().await)
     }
 
     /// Waits for the lock, then runs `work` under it. An acquire of the same key that `work` calls
@@ -198,6 +194,15 @@ impl IntoFuture for LockBuilder {
     #[inline]
     fn into_future(self) -> Acquire {
         self.acquire()
+    }
+}
+
+/// What a try comes to that does not wait: nothing where others have it.
+pub(crate) fn if_free<T>(tried: Result<T, AcquireError>) -> Result<Option<T>, AcquireError> {
+    match tried {
+        Ok(held) => Ok(Some(held)),
+        Err(AcquireError::Timeout(_)) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

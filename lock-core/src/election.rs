@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{DURATION_MAX, Fault, FaultKind};
-use crate::builder::until_lost;
+use crate::builder::{if_free, until_lost};
 use crate::engine::{LockHandle, Observe, RunFor, Shared, Term};
 use crate::error::{AcquireError, OperatorError, RunError, UnavailableError};
 use crate::key::{Key, KeyError};
@@ -116,15 +116,12 @@ impl Election {
         value: impl Into<Arc<str>>,
     ) -> Result<Option<Term>, AcquireError> {
         let options = LockOptions { wait: Duration::ZERO, ..self.options };
-        match self.candidate(value.into(), options).await {
-            Ok(term) => Ok(Some(term)),
-            Err(AcquireError::Timeout(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
+        if_free(self.candidate(value.into(), options).await)
     }
 
     /// Waits to lead, then runs `work` as long as the term goes on, and resigns. An acquire of the
-    /// same key that `work` calls is none of the leader's: it waits. When the term is lost, the work is dropped at its next await, before it does anything more.
+    /// same key that `work` calls is none of the leader's: it waits. When the term is lost, the work
+    /// is dropped at its next await, before it does anything more.
     ///
     /// # Errors
     ///

@@ -4,7 +4,7 @@ use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::builder::until_lost;
+use crate::builder::{if_free, until_lost};
 use crate::engine::{KeySet, MultiAcquire, MultiLockGuard, MultiLockHandle, Shared};
 use crate::error::{AcquireError, RunError};
 use crate::options::{Fairness, LockOptions};
@@ -177,11 +177,7 @@ impl MultiLockBuilder {
     pub async fn try_acquire(mut self) -> Result<Option<MultiLockGuard>, AcquireError> {
         self.options.wait = Duration::ZERO;
         self.options.retries = 0;
-        match self.acquire().await {
-            Ok(guard) => Ok(Some(guard)),
-            Err(AcquireError::Timeout(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
+        if_free(self.acquire().await)
     }
 
     /// Waits for all the locks, then runs `work` under them. An acquire of one of the keys that

@@ -720,10 +720,7 @@ pub(super) mod tests {
         let port = fake::start({
             let told = told.clone();
             move |words| match words {
-                ["SUBSCRIBE", channel] => {
-                    let bytes = channel.len();
-                    Some(format!(">3\r\n$9\r\nsubscribe\r\n${bytes}\r\n{channel}\r\n:1\r\n"))
-                }
+                ["SUBSCRIBE", channel] => Some(fake::subscribed(channel)),
                 ["EVALSHA", sha, ..] if *sha == attempt => Some(":100\r\n".into()),
                 ["EVALSHA", sha, ..] if *sha == renew => Some("*2\r\n:5000\r\n:2\r\n".into()),
                 ["EVALSHA", sha, _, _, _, last @ ..] if *sha == withdraw => {

@@ -62,10 +62,7 @@ mod tests {
             ["EVALSHA", sha, ..] if *sha == attempt => Some(":100\r\n".into()),
             ["EVALSHA", sha, ..] if *sha == renew => Some("*2\r\n:5000\r\n:1\r\n".into()),
             ["EVALSHA", sha, ..] if *sha == downgrade => Some(String::new()),
-            ["SUBSCRIBE", channel] => {
-                let bytes = channel.len();
-                Some(format!(">3\r\n$9\r\nsubscribe\r\n${bytes}\r\n{channel}\r\n:1\r\n"))
-            }
+            ["SUBSCRIBE", channel] => Some(fake::subscribed(channel)),
             _ => Some("+OK\r\n".into()),
         });
         let lease = Duration::from_millis(1_200);

@@ -163,14 +163,11 @@ fn leader(holder: &[u8], said: Option<&[u8]>) -> Option<Leader> {
 mod tests {
     use std::sync::Mutex;
 
+    use super::super::claim::tests::{claim_at, sha};
     use super::*;
-    use crate::backend::url::Host;
-    use crate::backend::{ClaimId, Mode, Terms};
-    use crate::key::Key;
+    use crate::backend::ClaimId;
     use crate::redis::protocol::names::Owner;
     use crate::redis::protocol::script::{ATTEMPT, WITHDRAW};
-    use crate::redis::topology::origin::Origin;
-    use crate::redis::wire::access::Access;
     use crate::redis::wire::fake;
 
     #[test]
@@ -196,10 +193,6 @@ mod tests {
     /// it was told of its own is not to be told to the server, which would go on behind them.
     #[tokio::test]
     async fn a_claim_that_could_not_be_shown_tells_no_token_when_it_leaves() {
-        let sha = |script: &Script| match script.evalsha(0).args_iter().nth(1) {
-            Some(redis::Arg::Simple(sha)) => String::from_utf8(sha.to_vec()).unwrap(),
-            _ => panic!("a call has a hash"),
-        };
         let [attempt, publish, withdraw] = [&ATTEMPT, &PUBLISH, &WITHDRAW].map(|it| sha(it));
         for shown in [":0\r\n", "-ERR no\r\n"] {
             let told = Arc::new(Mutex::new(Vec::new()));
@@ -207,10 +200,7 @@ mod tests {
                 let (told, attempt) = (told.clone(), attempt.clone());
                 let (publish, withdraw) = (publish.clone(), withdraw.clone());
                 move |words| match words {
-                    ["SUBSCRIBE", channel] => {
-                        let bytes = channel.len();
-                        Some(format!(">3\r\n$9\r\nsubscribe\r\n${bytes}\r\n{channel}\r\n:1\r\n"))
-                    }
+                    ["SUBSCRIBE", channel] => Some(fake::subscribed(channel)),
                     ["EVALSHA", sha, ..] if *sha == attempt => {
                         Some("*4\r\n:1\r\n:100\r\n:131\r\n:1\r\n".into())
                     }
@@ -222,20 +212,7 @@ mod tests {
                     _ => Some("+OK\r\n".into()),
                 }
             });
-            let at = Host::new("127.0.0.1", port);
-            let origin = Origin::Server(Access::default().client(&at).unwrap().into());
-            let terms = Terms {
-                lease: Duration::from_secs(9),
-                mode: Mode::Exclusive,
-                tokens_max: 1,
-                queues: true,
-                name: None,
-                replicas: None,
-            };
-            let (key, id) = (Key::new("k").unwrap(), ClaimId::from_bits(7));
-            let servers = Arc::new(Topology::new(&origin, None));
-            let claim = RedisClaim::new(servers, &key, id, terms);
-            let mut claim = claim.publishing(&"a".into());
+            let mut claim = claim_at(port, Duration::from_secs(9)).publishing(&"a".into());
             let answer = claim.attempt().await;
             assert!(!matches!(answer, Ok(Attempt::Granted(_))), "{answer:?}");
             assert_eq!(claim.withdraw().await.unwrap(), Withdrawal::Released);

@@ -20,6 +20,12 @@ where
     port
 }
 
+/// The answer to a subscription.
+pub(in crate::redis) fn subscribed(channel: &str) -> String {
+    let bytes = channel.len();
+    format!(">3\r\n$9\r\nsubscribe\r\n${bytes}\r\n{channel}\r\n:1\r\n")
+}
+
 fn serve(stream: &TcpStream, says: impl Fn(&[&str]) -> Option<String>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     loop {
