@@ -18,7 +18,7 @@ const TOKENS_MAX: u32 = 1 << 20;
 pub(super) fn of(options: &LockOptions, queues: bool, left: Duration) -> Terms {
     let LockOptions { lease, mode, replicas, name, .. } = *options;
     let replicas = replicas.map(|wanted| wanted.within(left));
-    Terms { lease, mode, tokens_max: TOKENS_MAX, queues, name, replicas }
+    Terms { lease, mode, tokens_max: TOKENS_MAX, tokens_likely: 0, queues, name, replicas }
 }
 
 /// Refuses what no backend could keep, before anything is sent.

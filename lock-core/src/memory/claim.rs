@@ -158,6 +158,7 @@ mod tests {
             lease,
             mode: Mode::Exclusive,
             tokens_max: 1,
+            tokens_likely: 0,
             queues: true,
             name: None,
             replicas: None,

@@ -152,6 +152,7 @@ async fn a_hold_that_the_store_forgot_is_lost_at_its_next_renewal() -> Test {
         lease: secs(9),
         mode: Mode::Exclusive,
         tokens_max: 1,
+        tokens_likely: 0,
         queues: true,
         name: None,
         replicas: None,

@@ -106,6 +106,7 @@ impl Stage {
             lease: secs(9),
             mode: Mode::Exclusive,
             tokens_max: 1,
+            tokens_likely: 0,
             queues: true,
             name: None,
             replicas: None,

@@ -157,6 +157,7 @@ const TERMS: Terms = Terms {
     lease: LEASE,
     mode: Mode::Exclusive,
     tokens_max: 1,
+    tokens_likely: 0,
     queues: true,
     name: None,
     replicas: None,

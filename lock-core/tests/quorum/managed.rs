@@ -161,7 +161,15 @@ async fn a_member_that_lost_its_data_grants_nothing_for_the_longest_lease_and_th
 /// A counter that somebody raised far ahead of every clock, at one member.
 async fn run_ahead(store: &Memory) {
     let (lease, mode) = (ms(1_000), Mode::Exclusive);
-    let terms = Terms { lease, mode, tokens_max: 1, queues: true, name: None, replicas: None };
+    let terms = Terms {
+        lease,
+        mode,
+        tokens_max: 1,
+        tokens_likely: 0,
+        queues: true,
+        name: None,
+        replicas: None,
+    };
     let key = Key::new("k").unwrap();
     let mut claim = store.clone().claim(&key, ClaimId::from_bits(7), terms);
     assert!(matches!(claim.attempt().await, Ok(Attempt::Granted(_))));

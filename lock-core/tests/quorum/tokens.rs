@@ -16,6 +16,7 @@ async fn run_ahead(store: &Memory) {
         lease: ms(1_000),
         mode: Mode::Exclusive,
         tokens_max: 1,
+        tokens_likely: 0,
         queues: true,
         name: None,
         replicas: None,

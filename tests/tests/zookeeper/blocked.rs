@@ -57,7 +57,15 @@ fn in_time(what: &str, end: Instant) {
 fn a_claim_that_listens_outlives_the_runtime_that_it_began_to_listen_in() {
     let (server, first) = (start(), alone());
     let (lease, mode) = (ms(30_000), Mode::Exclusive);
-    let terms = Terms { lease, mode, tokens_max: 1, queues: true, name: None, replicas: None };
+    let terms = Terms {
+        lease,
+        mode,
+        tokens_max: 1,
+        tokens_likely: 0,
+        queues: true,
+        name: None,
+        replicas: None,
+    };
     let store = first.block_on(ZooKeeper::connect(&server.at(LONG))).expect("a session");
     let key = Key::new("k").expect("a good key");
     let mut claim = store.claim(&key, ClaimId::from_bits(fastrand::u128(..)), terms);

@@ -27,8 +27,15 @@ fn enrolment(nonce: u64) -> Enrolment {
 
 fn claim(member: &ZooKeeper) -> <ZooKeeper as Backend>::Claim {
     let (lease, queues) = (ms(60_000), true);
-    let terms =
-        Terms { lease, mode: Mode::Exclusive, tokens_max: 8, queues, name: None, replicas: None };
+    let terms = Terms {
+        lease,
+        mode: Mode::Exclusive,
+        tokens_max: 8,
+        tokens_likely: 0,
+        queues,
+        name: None,
+        replicas: None,
+    };
     let id = ClaimId::from_bits(fastrand::u128(..));
     let mut claim = member.claim(&Key::new("k").expect("a good key"), id, terms);
     claim.count_from(1_000_000);

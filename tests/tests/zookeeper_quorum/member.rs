@@ -25,8 +25,15 @@ fn claim(member: &ZooKeeper, clock: u64) -> ZooKeeperClaim {
 
 fn claim_on(key: &str, member: &ZooKeeper, clock: u64) -> ZooKeeperClaim {
     let (lease, queues) = (ms(60_000), true);
-    let terms =
-        Terms { lease, mode: Mode::Exclusive, tokens_max: 8, queues, name: None, replicas: None };
+    let terms = Terms {
+        lease,
+        mode: Mode::Exclusive,
+        tokens_max: 8,
+        tokens_likely: 0,
+        queues,
+        name: None,
+        replicas: None,
+    };
     let id = ClaimId::from_bits(fastrand::u128(..));
     let mut claim = member.claim(&Key::new(key).expect("a good key"), id, terms);
     claim.count_from(clock);

@@ -71,8 +71,15 @@ const HOUR: u64 = 3_600 * 1_000_000 * 8;
 /// One grant, and the way back.
 async fn one_grant(locks: &Quorum<Late>, round: u32) -> TokenBlock {
     let (lease, queues) = (Duration::from_secs(60), true);
-    let terms =
-        Terms { lease, mode: Mode::Exclusive, tokens_max: 8, queues, name: None, replicas: None };
+    let terms = Terms {
+        lease,
+        mode: Mode::Exclusive,
+        tokens_max: 8,
+        tokens_likely: 0,
+        queues,
+        name: None,
+        replicas: None,
+    };
     let id = ClaimId::from_bits(fastrand::u128(..));
     let mut claim = locks.claim(&Key::new("k").expect("a good key"), id, terms);
     let asking = async {

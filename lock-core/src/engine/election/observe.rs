@@ -93,6 +93,7 @@ impl Observe {
             lease: self.lease,
             mode: Mode::Exclusive,
             tokens_max: 1,
+            tokens_likely: 0,
             queues: false,
             name: None,
             replicas: None,

@@ -32,8 +32,10 @@ impl<R> Held<R> {
     /// Gives the claim to one more, for whom it [has room](Self::has_room). A further reader is
     /// the caller's to keep.
     pub(super) fn hold(&mut self, token: u64, ask: &Ask, now: Instant) -> Option<Holder> {
-        self.linger =
-            (!ask.linger.is_zero()).then(|| Box::new(Linger { time: ask.linger, until: None }));
+        if self.linger.is_some() || !ask.linger.is_zero() {
+            let linger = Linger { time: ask.linger, until: None };
+            self.linger = (!ask.linger.is_zero()).then(|| Box::new(linger));
+        }
         let until = ask.hold_limit.map(|limit| now + limit);
         let holder = Holder { token, since: now, until, guards: 1 };
         if self.holder.is_some() {
@@ -225,7 +227,6 @@ impl<W, R> Cohort<W, R> {
         }
         // Another claim may have asked for it.
         fx.poke |= asking > 0;
-        self.acquired += 1;
         fx.changes.granted += 1;
         self.refuse_those_in_vain(now, fx);
         true
@@ -271,7 +272,7 @@ impl<W, R> Cohort<W, R> {
     pub(crate) fn reenter(&mut self, token: u64, asked: Mode, now: Instant) -> bool {
         let good = self.held_until(token, now).is_some()
             && self.mode_of(token).is_some_and(|mode| mode.covers(asked));
-        if good && let Some(holder) = self.holder_mut(token) {
+        if good && let Some(holder) = self.spot_of(token).and_then(|spot| self.holder_at(spot)) {
             holder.guards += 1;
         }
         good
@@ -310,28 +311,31 @@ impl<W, R> Cohort<W, R> {
         now: Instant,
         fx: &mut Effects<W, R>,
     ) -> Option<ReleaseAnswer> {
-        let good = self.held_until(token, now).is_some();
-        let Some(lane) = self.lane_of(token).filter(|_| good) else {
-            if self.lane_of(token).is_some() {
+        let spot = self.spot_of(token);
+        let is_good = |(held, holder): (&Held<R>, &Holder)| held.good_until(holder, now).is_some();
+        let good = spot.filter(|spot| self.hold_at(*spot).is_some_and(is_good));
+        let Some(good) = good else {
+            if spot.is_some() {
                 // The lease is over, and the driver has not come round to say so.
                 self.expire_hold(now, fx);
             }
             self.forget_lost(token);
             return Some(ReleaseAnswer::NotHeld);
         };
-        if let Some(holder) = self.holder_mut(token).filter(|holder| holder.guards > 1) {
+        if let Some(holder) = self.holder_at(good).filter(|holder| holder.guards > 1) {
             holder.guards -= 1;
             fx.changes.goes_on = true;
             return Some(ReleaseAnswer::Released);
         }
-        self.answered_at = Some(now);
-        let ended = self.take_holder(lane, token).map(|holder| holder.ended(now, None));
+        let lane = good.lane();
+        let ended = self.take_holder(good).map(|holder| holder.ended(now, None));
         if self.held_in(lane).is_some_and(|held| held.holder.is_some()) {
             // Other readers hold it still, and who waits for it waits for them.
             fx.changes.end(ended);
             self.forget_watchers(&[token]);
             return Some(ReleaseAnswer::Released);
         }
+        self.answered_at = Some(now);
         if let (Some(admission), Some(Ended { held_for, .. })) = (&mut self.admission, ended) {
             admission.released(held_for);
         }
@@ -395,6 +399,10 @@ impl<W, R> Cohort<W, R> {
             self.count().handoffs_remote += 1;
             fx.changes.handed_on_there = true;
         }
+        if terms.mode == Mode::Shared {
+            let acquired = self.acquired();
+            self.more().acquired_before = acquired;
+        }
         let held = Held {
             lease: terms.lease,
             replicas: terms.replicas.map(Box::new),
@@ -409,7 +417,7 @@ impl<W, R> Cohort<W, R> {
             has_failed: false,
             unconfirmed: false,
             spent: false,
-            tokens_low: 0,
+            tokens_low: tokens_low(terms.mode, &grant.tokens),
             revoke_requested: grant.revoke_requested,
             wanted: grant.wanted.then_some(now),
             handed_off: 0,
@@ -420,6 +428,7 @@ impl<W, R> Cohort<W, R> {
         };
         self.put(lane, Place::Held(held));
         if clock.is_valid(now) && self.grant_head(lane, now, fx) {
+            self.acquired_there += 1;
             self.pass(lane, now, fx);
             let busy = Verdict::TimedOut(self.blocked_by());
             let (mode, is_full) = (terms.mode, self.is_full_for(terms.mode));
@@ -475,10 +484,7 @@ impl<W, R> Cohort<W, R> {
                 held.spent = grant.tokens.left() == 0;
                 if !held.spent {
                     held.tokens.extend(grant.tokens);
-                    if held.mode == Mode::Shared {
-                        let low = (held.tokens.left() / 4).max(1).ilog2();
-                        held.tokens_low = u8::try_from(low).unwrap_or(0);
-                    }
+                    held.tokens_low = tokens_low(held.mode, &held.tokens);
                 }
                 match (grant.wanted, held.wanted) {
                     (true, None) => (held.wanted, held.handed_off) = (Some(now), 0),
@@ -517,6 +523,14 @@ impl<W, R> Cohort<W, R> {
                 self.tell_holders(lane, Event::RenewalFailing, fx);
             }
         }
+    }
+}
+
+/// When to ask for more, see [`Held::tokens_low`].
+fn tokens_low(mode: Mode, tokens: &TokenBlock) -> u8 {
+    match mode {
+        Mode::Shared => u8::try_from((tokens.left() / 4).max(1).ilog2()).unwrap_or(0),
+        _ => 0,
     }
 }
 

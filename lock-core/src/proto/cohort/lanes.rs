@@ -125,7 +125,9 @@ impl<W, R> Cohort<W, R> {
             at = self.line.after(at?);
         }
         let terms = self.line.get(at?)?.ask.terms;
-        (terms.mode == mode).then(|| Terms { queues: self.has_queuer(), ..terms })
+        let let_in = self.more.as_ref().map_or(0, |more| more.let_in);
+        let tokens_likely = if mode == Mode::Shared { let_in } else { 0 };
+        (terms.mode == mode).then(|| Terms { queues: self.has_queuer(), tokens_likely, ..terms })
     }
 
     /// Whether one who wants the key in this mode finds all claims open that this process may have.
@@ -145,66 +147,86 @@ impl<W, R> Cohort<W, R> {
         self.held_in(lane).into_iter().flat_map(|held| &held.holder).chain(readers)
     }
 
-    /// The first lane, if the lock is held by its claim under `token`: most keys have no other.
+    /// Where the hold under `token` is. Most keys have no other.
     #[inline]
-    fn first_of(&self, token: u64) -> Option<(&Held<R>, &Holder)> {
-        let Place::Held(held) = &self.place else { return None };
-        held.holder.as_ref().filter(|holder| holder.token == token).map(|holder| (held, holder))
+    pub(super) fn spot_of(&self, token: u64) -> Option<Spot> {
+        match &self.place {
+            Place::Held(Held { holder: Some(holder), .. }) if holder.token == token => {
+                Some(Spot::Lane(0))
+            }
+            _ => self.spot_beside(token),
+        }
     }
 
-    /// The lane by whose claim the lock is held under `token`.
-    pub(super) fn lane_of(&self, token: u64) -> Option<usize> {
-        if self.first_of(token).is_some() {
-            return Some(0);
+    fn spot_beside(&self, token: u64) -> Option<Spot> {
+        let More { readers, lanes, .. } = self.more.as_deref()?;
+        // In the order of their tokens, as each is let in under a greater one.
+        if let Ok(at) = readers.binary_search_by_key(&token, |reader| reader.token) {
+            return Some(Spot::Reader(at));
         }
-        if self.reader_at(token).is_some() {
-            return Some(0);
-        }
-        (1..self.opened()).find(|lane| {
-            let holder = self.held_in(*lane).and_then(|held| held.holder.as_ref());
-            holder.is_some_and(|holder| holder.token == token)
-        })
-    }
-
-    /// Where a further reader stands. They are in the order of their tokens, as each is let in under
-    /// a greater one.
-    fn reader_at(&self, token: u64) -> Option<usize> {
-        let readers = &self.more.as_ref()?.readers;
-        readers.binary_search_by_key(&token, |reader| reader.token).ok()
+        let is_mine = |place: &Place<R>| match place {
+            Place::Held(held) => held.holder.as_ref().is_some_and(|holder| holder.token == token),
+            _ => false,
+        };
+        lanes.iter().position(is_mine).map(|at| Spot::Lane(at + 1))
     }
 
     /// The claim and the guard of the hold under `token`.
+    #[inline]
     pub(super) fn hold_of(&self, token: u64) -> Option<(&Held<R>, &Holder)> {
-        if let Some(hold) = self.first_of(token) {
-            return Some(hold);
-        }
-        if let Some(at) = self.reader_at(token) {
-            return Some((self.held_in(0)?, self.more.as_ref()?.readers.get(at)?));
-        }
-        let held = self.held_in(self.lane_of(token)?)?;
-        Some((held, held.holder.as_ref()?))
+        self.hold_at(self.spot_of(token)?)
     }
 
-    pub(super) fn holder_mut(&mut self, token: u64) -> Option<&mut Holder> {
-        if let Some(at) = self.reader_at(token) {
-            return self.more.as_mut()?.readers.get_mut(at);
-        }
-        let lane = self.lane_of(token)?;
-        self.held_in_mut(lane)?.holder.as_mut()
+    #[inline]
+    pub(super) fn hold_at(&self, spot: Spot) -> Option<(&Held<R>, &Holder)> {
+        let held = self.held_in(spot.lane())?;
+        let holder = match spot {
+            Spot::Lane(_) => held.holder.as_ref(),
+            Spot::Reader(at) => self.more.as_ref()?.readers.get(at),
+        };
+        Some((held, holder?))
     }
 
-    /// Takes one of those who hold it by the claim of this lane out.
-    pub(super) fn take_holder(&mut self, lane: usize, token: u64) -> Option<Holder> {
-        let mine = |holder: &mut Holder| holder.token == token;
-        if lane > 0 {
-            return self.held_in_mut(lane)?.holder.take_if(mine);
+    #[inline]
+    pub(super) fn holder_at(&mut self, spot: Spot) -> Option<&mut Holder> {
+        match spot {
+            Spot::Lane(lane) => self.held_in_mut(lane)?.holder.as_mut(),
+            Spot::Reader(at) => self.more.as_mut()?.readers.get_mut(at),
         }
-        let Place::Held(held) = &mut self.place else { return None };
-        if held.holder.as_mut().is_some_and(mine) {
-            let another = self.more.as_mut().and_then(|more| more.readers.pop());
-            return std::mem::replace(&mut held.holder, another);
+    }
+
+    /// Takes one of those who hold the lock out.
+    #[inline]
+    pub(super) fn take_holder(&mut self, spot: Spot) -> Option<Holder> {
+        match spot {
+            Spot::Lane(lane) => {
+                let of_readers = self.more.as_mut().filter(|_| lane == 0);
+                let another = of_readers.and_then(|more| more.readers.pop());
+                std::mem::replace(&mut self.held_in_mut(lane)?.holder, another)
+            }
+            Spot::Reader(at) => {
+                let more = self.more.as_mut().filter(|more| at < more.readers.len())?;
+                Some(more.readers.remove(at))
+            }
         }
-        let at = self.reader_at(token)?;
-        Some(self.more.as_mut()?.readers.remove(at))
+    }
+}
+
+/// Where a hold is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spot {
+    /// It is that of the claim in this lane, or of several readers one.
+    Lane(usize),
+    /// It is one of the others, which are of the first lane.
+    Reader(usize),
+}
+
+impl Spot {
+    /// The lane by whose claim the lock is held.
+    pub(super) fn lane(self) -> usize {
+        match self {
+            Self::Lane(lane) => lane,
+            Self::Reader(_) => 0,
+        }
     }
 }

@@ -321,7 +321,8 @@ pub(crate) struct Cohort<W, R> {
     answered_at: Option<Instant>,
     /// From when two want the key at once on.
     admission: Option<Box<Admission>>,
-    acquired: u64,
+    /// By a grant of the store, not by a hand-off here.
+    acquired_there: u64,
     renewals: u64,
     /// Not there for most keys, so that many can be held at once.
     more: Option<Box<More<W, R>>>,
@@ -331,8 +332,15 @@ pub(crate) struct Cohort<W, R> {
 }
 
 /// What most keys never need: they are free when they are asked for, and released by their holder.
+///
+/// What every further reader writes is first, so that it is in one line of a processor's cache.
 #[derive(Debug)]
+#[repr(C)]
 struct More<W, R> {
+    /// Readers who hold the key beside [`Held::holder`], in the order of their tokens.
+    readers: Vec<Holder>,
+    /// But for those that every key has.
+    counters: Counters,
     /// Lanes beside the first, the last of which has a claim.
     lanes: Vec<Place<R>>,
     /// Claims ahead of ours at the last answer.
@@ -343,15 +351,15 @@ struct More<W, R> {
     failures: u32,
     /// Pause before it is asked again.
     ask_not_before: Option<Instant>,
-    /// Readers who hold the key beside [`Held::holder`], in the order of their tokens.
-    readers: Vec<Holder>,
+    /// Of a claim that is shared: how many guards there were before its grant.
+    acquired_before: u64,
+    /// How many were let in by the last such claim.
+    let_in: u32,
     /// Holds that ended before their release, until their guards are gone.
     lost: Vec<LostHold>,
     /// Who wants to know something of a hold, by a number of their own.
     watchers: BTreeMap<u64, told::Watcher<W>>,
     watchers_made: u64,
-    /// But for those that every key has.
-    counters: Counters,
 }
 
 impl<W, R> Default for More<W, R> {
@@ -363,6 +371,8 @@ impl<W, R> Default for More<W, R> {
             failures: 0,
             ask_not_before: None,
             readers: Vec::new(),
+            acquired_before: 0,
+            let_in: 0,
             lost: Vec::new(),
             watchers: BTreeMap::new(),
             watchers_made: 0,
@@ -379,7 +389,7 @@ impl<W, R> Cohort<W, R> {
             earliest: None,
             answered_at: None,
             admission: None,
-            acquired: 0,
+            acquired_there: 0,
             renewals: 0,
             more: None,
             has_driver: false,
@@ -390,7 +400,12 @@ impl<W, R> Cohort<W, R> {
 
     pub(crate) fn counters(&self) -> Counters {
         let counters = self.more.as_ref().map_or_else(Counters::default, |more| more.counters);
-        Counters { acquired: self.acquired, renewals: self.renewals, ..counters }
+        Counters { acquired: self.acquired(), renewals: self.renewals, ..counters }
+    }
+
+    /// How many guards there were.
+    fn acquired(&self) -> u64 {
+        self.acquired_there + self.more.as_ref().map_or(0, |more| more.counters.handoffs_local)
     }
 
     fn more(&mut self) -> &mut More<W, R> {

@@ -127,7 +127,6 @@ impl<W, R> Cohort<W, R> {
             admission.begins(now);
         }
         fx.poke |= ask.hold_limit.is_some();
-        self.acquired += 1;
         self.count().handoffs_local += 1;
         fx.changes.granted += 1;
         fx.changes.handed_on_here += 1;

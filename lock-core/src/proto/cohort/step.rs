@@ -153,7 +153,12 @@ impl<W, R> Cohort<W, R> {
 
     fn give_back(&mut self, lane: usize) -> Step<R> {
         let Some(held) = self.held_in_mut(lane) else { return Step::Forget };
-        let (reply, lease) = (held.reply.take(), held.lease);
+        let (reply, lease, mode) = (held.reply.take(), held.lease, held.mode);
+        if mode == Mode::Shared {
+            let acquired = self.acquired();
+            let more = self.more();
+            more.let_in = u32::try_from(acquired - more.acquired_before).unwrap_or(u32::MAX);
+        }
         self.put(lane, Place::Vacant);
         Step::Leave { reply, lease }
     }

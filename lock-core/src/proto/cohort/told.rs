@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::lanes::Spot;
 use super::*;
 
 /// What a watcher wants to know of a hold.
@@ -41,8 +42,8 @@ impl<W, R> Cohort<W, R> {
         fx: &mut Effects<W, R>,
     ) {
         let mut lost = Vec::new();
-        while let Some(holder) = self.held_in(lane).and_then(|held| held.holder.as_ref()) {
-            lost.extend(self.lose_one(lane, holder.token, reason, now, fx));
+        while let Some(token) = self.lose_one(Spot::Lane(lane), reason, now, fx) {
+            lost.push(token);
         }
         self.tell(&lost, Event::Lost, fx);
         self.forget_watchers(&lost);
@@ -51,17 +52,16 @@ impl<W, R> Cohort<W, R> {
     /// The watchers are the caller's to tell.
     fn lose_one(
         &mut self,
-        lane: usize,
-        token: u64,
+        spot: Spot,
         reason: LossReason,
         now: Instant,
         fx: &mut Effects<W, R>,
     ) -> Option<u64> {
-        let slot = self.slot_of(token);
-        let holder = self.take_holder(lane, token)?;
+        let slot = self.held_in(spot.lane()).map_or(0, |held| u32::from(held.slot));
+        let holder = self.take_holder(spot)?;
         fx.changes.end(Some(holder.ended(now, Some(reason))));
         self.count().lost += 1;
-        let guards = holder.guards;
+        let Holder { token, guards, .. } = holder;
         self.more().lost.push(LostHold { token, slot, reason, guards });
         Some(token)
     }
@@ -97,7 +97,8 @@ impl<W, R> Cohort<W, R> {
 
     fn expire_limits(&mut self, lane: usize, now: Instant, fx: &mut Effects<W, R>) {
         while let Some(token) = self.over_its_limit(lane, now) {
-            self.lose_one(lane, token, LossReason::HoldLimit, now, fx);
+            let Some(spot) = self.spot_of(token) else { return };
+            self.lose_one(spot, LossReason::HoldLimit, now, fx);
             self.tell(&[token], Event::Lost, fx);
             self.forget_watchers(&[token]);
             self.pass(lane, now, fx);
@@ -118,7 +119,7 @@ impl<W, R> Cohort<W, R> {
         now: Instant,
         fx: &mut Effects<W, R>,
     ) -> Option<LossReason> {
-        if self.lane_of(token).is_some() && self.held_until(token, now).is_none() {
+        if self.spot_of(token).is_some() && self.held_until(token, now).is_none() {
             self.expire_hold(now, fx);
             fx.poke = true;
         }
@@ -166,7 +167,7 @@ impl<W, R> Cohort<W, R> {
         watcher: Option<u64>,
         waker: W,
     ) -> Option<u64> {
-        if self.lane_of(token).is_none() {
+        if self.spot_of(token).is_none() {
             return watcher;
         }
         let more = self.more();

@@ -41,8 +41,8 @@ pub(super) const CLAIM_LEASE: Duration = Duration::from_millis(1_500);
 /// The tokens of a grant for which nothing was looked at but whether the key is free.
 const FREE_TOKENS: u64 = 32;
 
-/// So many tokens a renewal brings one who holds its key beside others, as many as the clock counts in
-/// 128 µs; and where many readers of a process come and go, in 4 ms.
+/// So many tokens a renewal brings one who holds its key beside others, and an attempt one who shares it:
+/// as many as the clock counts in 128 µs; and where many readers of a process come and go, in 4 ms.
 const REFILL: u32 = 1_024;
 const REFILL_MAX: u32 = 32_768;
 
@@ -105,7 +105,7 @@ pub(super) struct More {
     /// The connections over which attempts were sent whose effect is not known. Those may take
     /// effect later still, and only there is a withdrawal sure to come after them.
     doubts: Vec<Arc<Sent>>,
-    /// Of one that holds the key beside others, its last renewal.
+    /// Of one that holds the key beside others, its last renewal, or the attempt that was granted.
     refill: Refill,
     /// What it publishes, if it stands for election.
     pub(super) value: Option<Arc<str>>,
@@ -115,7 +115,7 @@ pub(super) struct More {
     pub(super) follows: bool,
 }
 
-/// A renewal, and how many tokens it asked for.
+/// When tokens were asked for, and how many.
 #[derive(Debug, Default)]
 struct Refill {
     at: Option<Instant>,
@@ -139,8 +139,12 @@ impl RedisClaim {
         id: ClaimId,
         terms: Terms,
     ) -> Self {
-        let Terms { lease, mode, tokens_max, queues, name: _, replicas } = terms;
-        let more = replicas.map(|_| Box::new(More { replicas, ..More::default() }));
+        let Terms { lease, mode, tokens_max, tokens_likely, queues, name: _, replicas } = terms;
+        let tokens = tokens_likely.saturating_mul(2).clamp(REFILL, REFILL_MAX);
+        let refill = (mode == Mode::Shared).then_some(Refill { at: None, tokens });
+        let has_more = replicas.is_some() || refill.is_some();
+        let refill = refill.unwrap_or_default();
+        let more = has_more.then(|| Box::new(More { replicas, refill, ..More::default() }));
         Self {
             names: Names::new(key),
             servers,
@@ -349,6 +353,11 @@ impl RedisClaim {
                 let mut call = self.servers.call_for(&ATTEMPT, &self.names, self.together);
                 let stands = Stands::of(join, is_asked);
                 add_attempt(&mut call.command, self.owner(), self.lease(), stands, self.mode);
+                if self.mode == Mode::Shared {
+                    let refill = &mut self.more().refill;
+                    refill.at = Some(clock::now());
+                    call.command.arg(refill.tokens);
+                }
                 call
             }
             Some(clock) => self.attempt_of_quorum(join, clock),
@@ -703,6 +712,7 @@ pub(super) mod tests {
             lease,
             mode: Mode::Exclusive,
             tokens_max: 1,
+            tokens_likely: 0,
             queues: true,
             name: None,
             replicas: None,

@@ -96,7 +96,15 @@ impl Fleet {
 
     fn enter(&mut self, at: usize, mode: Mode, wait: Duration, queues: bool, lease: Duration) {
         let name = self.name();
-        let terms = Terms { lease, mode, tokens_max: 4, queues, name: None, replicas: None };
+        let terms = Terms {
+            lease,
+            mode,
+            tokens_max: 4,
+            tokens_likely: 0,
+            queues,
+            name: None,
+            replicas: None,
+        };
         let ask = Ask {
             deadline: self.now + wait,
             budget: wait,

@@ -2,8 +2,8 @@
 
 use super::super::*;
 use super::tables::{MAX, held};
-use super::world::{LEASE, World, ms, replicated};
-use crate::backend::{Attempt, NotReplicated};
+use super::world::{LEASE, World, lasting, ms, replicated};
+use crate::backend::{Attempt, Grant, NotReplicated};
 
 #[test]
 fn the_last_of_several_guards_gives_the_hold_up() {
@@ -126,4 +126,30 @@ fn a_key_is_forsaken_while_nobody_here_wants_or_holds_it() {
     world.turn();
     assert!(world.cohort.is_forsaken() && world.leaving.is_some(), "though it is given back");
     world.finish();
+}
+
+/// So that a store whose tokens are a measure of time knows how many are of use.
+#[test]
+fn a_claim_to_share_is_opened_for_as_many_as_the_last_one_let_in() {
+    let World { mut cohort, now, .. } = World::new();
+    let ask = World::new().ask(ms(1_000));
+    for (mode, likely) in [(Mode::Shared, 0), (Mode::Shared, 3), (Mode::Exclusive, 0)] {
+        let terms = Terms { mode, ..lasting(LEASE) };
+        let ask = Ask { terms, ..ask };
+        let mut fx = Effects::none();
+        assert!(matches!(cohort.enter(ask, now, || 1, &mut fx), Entry::Seated(_)));
+        let Step::Open(opened) = cohort.step(0, now, false, false, &mut fx) else { panic!() };
+        assert_eq!((opened.mode, opened.tokens_likely), (mode, likely));
+        let grant = Grant::new(TokenBlock::new(1, 8), LEASE);
+        cohort.attempted(0, now, Ok(Attempt::Granted(grant)), now, |_| ms(1), &mut fx);
+        for further in 2..=3 {
+            let entry = cohort.enter(ask, now, || further, &mut fx);
+            assert_eq!(matches!(entry, Entry::Granted(_)), mode == Mode::Shared);
+        }
+        for token in 1..=3 {
+            cohort.release(token, || Some(1), now, &mut fx);
+        }
+        let step = cohort.step(0, now, false, false, &mut fx);
+        assert!(matches!(step, Step::Leave { .. }), "{step:?}");
+    }
 }

@@ -14,7 +14,7 @@ const TURNS_MAX: u32 = 1_000;
 /// The terms of one who asks for this lease, and nothing else.
 pub(super) fn lasting(lease: Duration) -> Terms {
     let (mode, name, replicas) = (Mode::Exclusive, None, None);
-    Terms { lease, mode, tokens_max: 8, queues: true, name, replicas }
+    Terms { lease, mode, tokens_max: 8, tokens_likely: 0, queues: true, name, replicas }
 }
 
 /// The same, and that so many replicas acknowledge the grant in this time.
@@ -457,7 +457,7 @@ impl World {
             matches!(&self.cohort.place, Place::Held(held) if held.mode == Mode::Shared);
         assert!(is_shared || self.guards.iter().filter(good).count() <= 1, "two holders");
         assert_eq!(self.cohort.waiters(), self.waiting.len());
-        let watched = |token| self.cohort.lane_of(token).is_some();
+        let watched = |token| self.cohort.spot_of(token).is_some();
         let mut watchers = self.cohort.more.iter().flat_map(|more| more.watchers.values());
         assert!(watchers.all(|watcher| watched(watcher.token)));
         let busy = !self.waiting.is_empty() || !matches!(self.cohort.place, Place::Vacant);

@@ -1,6 +1,7 @@
 -- KEYS lock, and in a cluster clock queue due, and held slots where the key is held together
 -- ARGV me, lease ms, and how it stands: nothing for a claim that was not asked for before, 1 for one
---      that was, 0 for one that must not wait; and the mode of one that does not want the key alone
+--      that was, 0 for one that must not wait; and the mode of one that does not want the key alone,
+--      and how many tokens it may have if it shares it
 -- -> the first of 32 tokens: granted, and nothing was looked at
 --    {1, first, last, wanted} granted, and for a mode its number
 --    {0, ahead, ms left, foreign, a token above all that were given} blocked
@@ -103,7 +104,7 @@ end
 
 if is_my_turn then
   -- The first write, which a server without memory refuses. Readers of its process may wait behind it.
-  local first, last = reserve(nil, wants == 'shared' and 1024)
+  local first, last = reserve(nil, tonumber(ARGV[5]))
   -- It may stand behind more dead ones than are skipped by one call, and would be let in twice.
   if stands == '1' and redis.pcall('HDEL', due, me) == 1 then
     call('LREM', queue, 1, me)
