@@ -125,9 +125,7 @@ impl<W, R> Cohort<W, R> {
             at = self.line.after(at?);
         }
         let terms = self.line.get(at?)?.ask.terms;
-        let let_in = self.more.as_ref().map_or(0, |more| more.let_in);
-        let tokens_likely = if mode == Mode::Shared { let_in } else { 0 };
-        (terms.mode == mode).then(|| Terms { queues: self.has_queuer(), tokens_likely, ..terms })
+        (terms.mode == mode).then(|| Terms { queues: self.has_queuer(), ..terms })
     }
 
     /// Whether one who wants the key in this mode finds all claims open that this process may have.

@@ -45,7 +45,7 @@ impl<W, R> Cohort<W, R> {
     fn step_vacant(&mut self, lane: usize, now: Instant, leaving: bool) -> Step<R> {
         // Readers of a claim are known of the first lane alone.
         let is_here = |terms: &Terms| lane == 0 || matches!(terms.mode, Mode::Permit { .. });
-        let Some(terms) = self.wanted_claim().filter(is_here) else {
+        let Some(mut terms) = self.wanted_claim().filter(is_here) else {
             let is_idle = self.line.is_empty() && !leaving;
             return if is_idle { Step::Stop } else { self.wait_until(None) };
         };
@@ -61,6 +61,7 @@ impl<W, R> Cohort<W, R> {
         // What an earlier claim was told says nothing about this one.
         if let Some(more) = &mut self.more {
             more.ahead = None;
+            terms.tokens_likely = if terms.mode == Mode::Shared { more.let_in } else { 0 };
         }
         let (ask_at, answered, given_back) = (now, false, false);
         self.put(lane, Place::Asking(Asking { terms, ask_at, answered, given_back }));
