@@ -288,3 +288,30 @@ fn lock(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     let plan = valid::plan(args, &target)?;
     Ok(expand::expand(target, &plan))
 }
+
+/// What is `unsafe` stays so, with its documentation; the crates of the workspace forbid it, and
+/// doctests do not.
+///
+/// ```
+/// #![deny(warnings, missing_docs)]
+/// //! A crate.
+/// use lock_core::{AcquireError, LockClient, distributed_lock};
+///
+/// /// Documented.
+/// ///
+/// /// # Safety
+/// /// None needed.
+/// #[must_use]
+/// #[distributed_lock(key = "unsafe", client = locks)]
+/// pub async unsafe fn dangerous(locks: LockClient) -> Result<u8, AcquireError> {
+///     Ok(0)
+/// }
+///
+/// fn main() {
+///     let _ = async {
+///         let _ = unsafe { dangerous(LockClient::memory()) }.await;
+///     };
+/// }
+/// ```
+#[cfg(doctest)]
+struct Unsafe;

@@ -1,13 +1,14 @@
 //! A caller of locks that writes down what it does.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_core::{AcquireError, DowngradeError, LockClient, LockGuard, ReleaseError};
 use tokio::sync::OnceCell;
 
 use crate::history::{Fun, Process, Recorder};
 use crate::resource::FencedRegister;
+use crate::stalls::Stopwatch;
 use crate::wait::within;
 
 /// A caller in this process that writes down what it does.
@@ -32,7 +33,7 @@ impl Actor {
         Actor { locks, name, process, url, register: Arc::default() }
     }
 
-    /// Waits for `key`; also how long that took.
+    /// Waits for `key`; also how long that took, less what the machine took of it.
     ///
     /// # Errors
     ///
@@ -48,14 +49,14 @@ impl Actor {
     ) -> (Result<LockGuard, AcquireError>, Duration) {
         let budget = u64::try_from(wait.as_millis()).expect("a short wait");
         let call = self.process.invoke(Fun::Acquire, key).budget_ms(budget).begin();
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let answer = self.locks.lock(key).wait(wait).await;
         match &answer {
             Ok(guard) => call.granted(self.locks.defaults().mode, guard),
             Err(error) if error.is_unavailable() => call.info(),
             Err(_) => call.fail(),
         }
-        (answer, start.elapsed())
+        (answer, start.own())
     }
 
     /// Takes `key` if nobody holds it.

@@ -23,6 +23,10 @@ use lock_core::{LockGuard, Mode};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::now_ns;
+use crate::stalls;
+
+/// For so long before it is written down may a busy process have been told of a loss.
+const WRITTEN_LATE_NS: u64 = 2_000_000_000;
 
 /// What was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -117,7 +121,8 @@ pub struct Event {
     /// On the invocation of a bounded acquire: how long it may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_ns: Option<u64>,
-    /// On an answer past its budget: for how long of that the process did not come to run.
+    /// On an answer past its budget, and on a loss that was told: for how long the machine kept
+    /// processes from running meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled_ns: Option<u64>,
     /// On the outcome of a call that failed: which error.
@@ -151,6 +156,7 @@ impl Recorder {
     /// Keeps the events for [`events`](Self::events).
     #[must_use]
     pub fn in_memory() -> Self {
+        stalls::begin();
         Recorder { sink: Arc::new(Sink::Memory(Mutex::default())) }
     }
 
@@ -160,6 +166,7 @@ impl Recorder {
     ///
     /// If the file cannot be opened.
     pub fn to_file(path: &Path) -> std::io::Result<Self> {
+        stalls::begin();
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         Ok(Recorder { sink: Arc::new(Sink::File(file)) })
     }
@@ -217,7 +224,11 @@ impl Process {
 
     /// Notes that the holder was told that its lock is lost.
     pub fn lost(&self, key: &str, token: u64) {
-        self.renew(Kind::Fail, key, token, now_ns());
+        let t_ns = now_ns();
+        let stalled_ns = stalls::between(t_ns.saturating_sub(WRITTEN_LATE_NS), t_ns);
+        let event = Event::new(t_ns, &self.name, Kind::Fail, Fun::Renew, key);
+        let stalled_ns = (stalled_ns > 0).then_some(stalled_ns);
+        self.recorder.record(Event { token: Some(token), stalled_ns, ..event });
     }
 
     /// Notes that the holder's time is over by its own clock, and that it was not told.
@@ -272,10 +283,12 @@ impl Invocation<'_> {
     /// Writes the invocation.
     pub fn begin(self) -> Call {
         let Self { process, f, key, token, budget_ns } = self;
-        let event = Event::new(now_ns(), &process.name, Kind::Invoke, f, &key);
+        let begun_ns = now_ns();
+        let event = Event::new(begun_ns, &process.name, Kind::Invoke, f, &key);
         process.recorder.record(Event { token, budget_ns, ..event });
-        let (share, t_ns, stalled_ns, error) = (None, None, None, None);
-        Call { process: process.clone(), f, key, token, share, t_ns, stalled_ns, error }
+        let due_ns = budget_ns.map(|budget_ns| begun_ns.saturating_add(budget_ns));
+        let (process, span) = (process.clone(), (begun_ns, due_ns));
+        Call { process, f, key, token, span, share: None, t_ns: None, error: None }
     }
 }
 
@@ -286,9 +299,10 @@ pub struct Call {
     f: Fun,
     key: String,
     token: Option<u64>,
+    /// When it began, and when its budget ends.
+    span: (u64, Option<u64>),
     share: Option<Share>,
     t_ns: Option<u64>,
-    stalled_ns: Option<u64>,
     error: Option<String>,
 }
 
@@ -297,13 +311,6 @@ impl Call {
     #[must_use]
     pub fn at(mut self, t_ns: u64) -> Self {
         self.t_ns = Some(t_ns);
-        self
-    }
-
-    /// For how long past its budget the process did not come to run.
-    #[must_use]
-    pub fn stalled(mut self, stalled_ns: u64) -> Self {
-        self.stalled_ns = (stalled_ns > 0).then_some(stalled_ns);
         self
     }
 
@@ -346,8 +353,13 @@ impl Call {
     }
 
     fn end(self, kind: Kind, token: Option<u64>) {
-        let Self { process, f, key, token: own, share, t_ns, stalled_ns, error } = self;
-        let event = Event::new(t_ns.unwrap_or_else(now_ns), &process.name, kind, f, &key);
+        let Self { process, f, key, token: own, span: (begun_ns, due_ns), share, t_ns, error } =
+            self;
+        let t_ns = t_ns.unwrap_or_else(now_ns);
+        // Nobody can answer a process that does not run.
+        let is_late = due_ns.is_some_and(|due_ns| t_ns > due_ns);
+        let stalled_ns = is_late.then(|| stalls::between(begun_ns, t_ns)).filter(|ns| *ns > 0);
+        let event = Event::new(t_ns, &process.name, kind, f, &key);
         process.recorder.record(Event { token: token.or(own), share, stalled_ns, error, ..event });
     }
 }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::{stalls, watchdog};
+
 /// A running server, killed on drop.
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -24,11 +26,22 @@ impl Process {
     ///
     /// If the program is missing, with the Debian `package` to install, or cannot be started.
     pub(crate) fn start(command: &mut Command, package: &str, folder: &Path) -> Self {
+        Self::of(command, package, Some(folder))
+    }
+
+    /// The same without a folder.
+    pub(crate) fn beside(command: &mut Command, package: &str) -> Self {
+        Self::of(command, package, None)
+    }
+
+    fn of(command: &mut Command, package: &str, folder: Option<&Path>) -> Self {
+        watchdog::enter();
         let server =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let program = command.get_program().display();
         match server {
             Ok(server) => {
+                stalls::count(server.id());
                 let watchdog = watch(server.id(), folder);
                 Process { server, watchdog }
             }
@@ -64,10 +77,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         // The watchdog goes first: once the server is waited for, its pid may be another's.
-        if let Some(mut watchdog) = self.watchdog.take() {
-            let _ = watchdog.kill();
-            let _ = watchdog.wait();
-        }
+        call_off(&mut self.watchdog);
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
@@ -81,14 +91,15 @@ pub(crate) fn missing(what: &impl std::fmt::Display, package: &str) -> ! {
     )
 }
 
-/// Starts a shell that kills `server` and removes its `folder` when this process ends without
+/// Starts a shell that kills `process` and removes its `folder` when this process ends without
 /// dropping its fixtures, as it does with those that are static.
 ///
 /// It reads a pipe that only this process writes to; the kernel closes it even after a `SIGKILL`.
-pub(crate) fn watch(server: u32, folder: &Path) -> Option<Child> {
+pub(crate) fn watch(process: u32, folder: Option<&Path>) -> Option<Child> {
+    const WHEN_ALONE: &str = r#"read -r _; kill -9 "$1"; [ -z "$2" ] || rm -rf "$2""#;
     Command::new("/bin/sh")
-        .args(["-c", r#"read -r _; kill -9 "$1"; rm -rf "$2""#, "watchdog", &server.to_string()])
-        .arg(folder)
+        .args(["-c", WHEN_ALONE, "watchdog", &process.to_string()])
+        .args(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -96,6 +107,14 @@ pub(crate) fn watch(server: u32, folder: &Path) -> Option<Child> {
         .process_group(0)
         .spawn()
         .ok()
+}
+
+/// Ends what [`watch`] started.
+pub(crate) fn call_off(watchdog: &mut Option<Child>) {
+    if let Some(mut watchdog) = watchdog.take() {
+        let _ = watchdog.kill();
+        let _ = watchdog.wait();
+    }
 }
 
 fn pid(id: u32) -> Pid {

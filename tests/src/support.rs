@@ -7,6 +7,7 @@ use lock_core::{LockClient, LockOptions, Mode};
 pub use crate::actor::Actor;
 pub use crate::said::everything;
 pub use crate::scene::{History, LATE};
+pub use crate::stalls::Stopwatch;
 use crate::wait::{PATIENCE, eventually};
 
 /// What a busy machine may add to a bound.
@@ -89,7 +90,7 @@ pub async fn nothing_left_after(time: Duration, mut left: impl FnMut() -> Vec<St
         }
         tokio::time::sleep(ms(5)).await;
     }
-    assert_eq!(last, Vec::<String>::new(), "left at the servers");
+    assert_eq!(last, Vec::<String>::new(), "a finding of safety: left at the servers");
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     eventually("all tasks have ended", || tasks() == 0).await;
 }

@@ -41,7 +41,7 @@ fn redis_serves_three_processes_and_keeps_only_the_clock() {
     let server = RedisServer::start();
     sells_each_item_once(&server.url());
     for key in server.keys() {
-        assert!(key.is_clock(), "{} was left behind", key.name);
+        assert!(key.is_clock(), "a finding of safety: {} was left behind", key.name);
     }
 }
 

@@ -25,7 +25,7 @@ async fn a_worker_acquires_writes_and_releases() {
     let redis = RedisServer::start();
     let mut worker = worker(&redis, &[]);
     let grant = worker.ask("acquire order:1 100").await;
-    assert!(grant.ok && grant.token() > 0, "{grant:?}");
+    assert!(grant.ok && grant.token() > 0, "a finding of safety: {grant:?}");
     assert_eq!(worker.ask("is_held").await.held, Some(true));
     assert_eq!(worker.ask("try order:1").await.error(), "busy");
     assert_eq!(worker.ask("acquire order:1 10").await.error(), "timeout");

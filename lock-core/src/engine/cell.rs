@@ -1,7 +1,9 @@
 //! One busy key: its cohort behind a short mutex, and what a guard does with it.
 
+use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
@@ -10,6 +12,7 @@ use std::time::{Duration, Instant};
 use futures_util::task::{ArcWake, waker_ref};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::task::coop;
 
 use super::baton::Baton;
 use super::conductor::{HELPED_AFTER, LOOK_AFTER};
@@ -232,7 +235,10 @@ impl KeyCell {
             let mut slot = lock(&self.driver);
             let polled = slot.as_mut().map(|driver| {
                 let mut context = Context::from_waker(&waker);
-                catch_unwind(AssertUnwindSafe(|| driver.poll(self, now, &mut context)))
+                // It is no future of the caller, whose budget may be used up: then each channel and
+                // socket that it waits for would wake it at once, for as long as this loop goes on.
+                let driven = pin!(coop::unconstrained(poll_fn(|cx| driver.poll(self, now, cx))));
+                catch_unwind(AssertUnwindSafe(|| driven.poll(&mut context)))
             });
             let (ended, is_gone) = match polled {
                 Some(Ok(Poll::Pending)) | None => (None, false),

@@ -77,7 +77,7 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
-const LEASE: Duration = ms(400);
+const LEASE: Duration = secs(2);
 
 #[test]
 fn when_the_runtime_that_kept_a_hold_is_gone_the_one_of_those_who_wait_keeps_it() -> Test {

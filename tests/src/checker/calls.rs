@@ -28,6 +28,8 @@ pub(super) struct Hold<'a> {
     pub(super) from_ns: u64,
     /// When it began to release, or was told that it lost the lock.
     pub(super) until_ns: Option<u64>,
+    /// By how much its process may have written that down late.
+    pub(super) stalled_ns: u64,
     /// The first and the last time at which it knew that it held, if it wrote that down.
     pub(super) known_ns: Option<(u64, u64)>,
     /// When it became a reader's.
@@ -146,8 +148,10 @@ impl<'a> Calls<'a> {
         let grant = *call;
         if outcome.f == Fun::Acquire && outcome.kind == Kind::Ok {
             let token = outcome.token.ok_or(malformed(outcome, "a grant without a token"))?;
-            let (from_ns, until_ns, known_ns, downgraded_ns) = (outcome.t_ns, None, None, None);
-            self.holds.push(Hold { grant, token, from_ns, until_ns, known_ns, downgraded_ns });
+            let (from_ns, until_ns, stalled_ns) = (outcome.t_ns, None, 0);
+            let (known_ns, downgraded_ns) = (None, None);
+            let end = Hold { grant, token, from_ns, until_ns, stalled_ns, known_ns, downgraded_ns };
+            self.holds.push(end);
         }
         Ok(())
     }
@@ -162,8 +166,11 @@ impl<'a> Calls<'a> {
     }
 
     fn end_hold(&mut self, event: &Event) {
-        if let Some(hold) = self.hold_of(event) {
-            hold.until_ns.get_or_insert(event.t_ns);
+        if let Some(hold) = self.hold_of(event)
+            && hold.until_ns.is_none()
+        {
+            hold.until_ns = Some(event.t_ns);
+            hold.stalled_ns = event.stalled_ns.unwrap_or(0);
         }
     }
 

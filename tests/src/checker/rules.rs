@@ -117,7 +117,11 @@ pub(super) fn overlaps(checker: &Checker, calls: &Calls<'_>, violations: &mut Ve
         for pair in alone.windows(2) {
             let [before, next] = pair else { continue };
             let until_ns = until_of(before);
-            let told_late_ns = u64::try_from(checker.told_late.as_nanos()).unwrap_or(u64::MAX);
+            let told_late_ns = match u64::try_from(checker.told_late.as_nanos()) {
+                Ok(0) => 0,
+                Ok(told_late_ns) => told_late_ns.saturating_add(before.stalled_ns),
+                Err(_) => u64::MAX,
+            };
             if next.from_ns.saturating_add(told_late_ns) < until_ns {
                 violations.push(Violation::Overlap {
                     key: before.key().to_owned(),

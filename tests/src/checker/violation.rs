@@ -134,6 +134,20 @@ impl Violation {
         }
     }
 
+    /// Whether the lock did what it must never do, however busy the machine was.
+    #[must_use]
+    pub fn is_of_safety(&self) -> bool {
+        matches!(
+            self,
+            Violation::TokenTwice { .. }
+                | Violation::OutOfOrder { .. }
+                | Violation::WriteWentBack { .. }
+                | Violation::UnknownToken { .. }
+                | Violation::Overlap { .. }
+                | Violation::NotTold { .. }
+        )
+    }
+
     /// The tokens of the holds that show it.
     pub(super) fn tokens(&self) -> Vec<u64> {
         match self {

@@ -11,7 +11,7 @@ use super::layout::{Layout, Power, Tempo, Times, Verb};
 use super::line::{Line, Snare};
 use crate::proxy::Action;
 use crate::redis::RedisServer;
-use crate::support::{self, SLACK, ms};
+use crate::support::{self, SLACK, Stopwatch, ms};
 use crate::wait::eventually;
 
 /// Who else uses the layout.
@@ -153,9 +153,9 @@ impl Stage<'_> {
     /// was left behind would have ended by itself.
     pub(super) async fn the_next_one_proceeds(&self, key: &str) {
         let next = self.client(Tempo::Patient).await;
-        let began = tokio::time::Instant::now();
+        let began = Stopwatch::start();
         let guard = next.lock(key).await.expect("a free key");
-        let took = began.elapsed();
+        let took = began.own();
         let soon = ms(2_000) + SLACK;
         assert!(soon < self.times(Tempo::Patient).lease && took < soon, "{took:?}");
         guard.release().await.expect("a release");

@@ -29,8 +29,8 @@ use nix::unistd::Pid;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use crate::process;
 use crate::wait::{PATIENCE, within};
+use crate::{process, stalls, watchdog};
 pub use reply::Reply;
 
 /// A running `worker`, killed when dropped.
@@ -63,12 +63,14 @@ impl Worker {
     /// If it cannot be started.
     #[must_use]
     pub fn spawn(program: impl AsRef<OsStr>, arguments: &[&str]) -> Self {
+        watchdog::enter();
         let mut child = Command::new(program.as_ref())
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("{}: {error}", program.as_ref().display()));
+        stalls::count(child.id());
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().expect("a piped stdout"));
         let (sender, lines) = mpsc::unbounded_channel();
@@ -76,14 +78,15 @@ impl Worker {
         std::thread::spawn(move || {
             stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
-        Worker { child, stdin, lines, watchdog: None }
+        let watchdog = process::watch(child.id(), None);
+        Worker { child, stdin, lines, watchdog }
     }
 
-    /// Also has it killed, and `folder` removed, should this process end without dropping it: a
-    /// worker ends with its standard input, but not one that is stopped.
+    /// Also has `folder` removed, should this process end without dropping it.
     #[must_use]
     pub fn watched(mut self, folder: &Path) -> Self {
-        self.watchdog = process::watch(self.child.id(), folder);
+        process::call_off(&mut self.watchdog);
+        self.watchdog = process::watch(self.child.id(), Some(folder));
         self
     }
 
@@ -163,10 +166,7 @@ impl Worker {
     /// Kills it (`SIGKILL`) and waits for its end.
     pub fn kill(&mut self) {
         // It goes first: once the worker is waited for, its pid may be another's.
-        if let Some(mut watchdog) = self.watchdog.take() {
-            let _ = watchdog.kill();
-            let _ = watchdog.wait();
-        }
+        process::call_off(&mut self.watchdog);
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

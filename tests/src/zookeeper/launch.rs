@@ -54,7 +54,7 @@ impl ZooKeeperServer {
                 self.port,
                 self.end_of_log()
             );
-            sleep(Duration::from_millis(5));
+            sleep(Duration::from_millis(20));
         }
         self.begin_counts();
         Ok(())

@@ -1,5 +1,7 @@
 //! Keys that are many, over all slots.
 
+use std::time::Instant;
+
 use tests::redis::{KeyInfo, RedisCluster};
 use tests::wait::eventually;
 
@@ -16,7 +18,7 @@ const CHANNELS_KEPT_MAX: usize = 256;
 async fn many_keys_over_all_slots_leave_few_subscriptions_and_are_renewed_together() {
     let cluster = RedisCluster::start().await;
     let locks = connect(&cluster.url(), ms(6_000)).await;
-    let mut guards = Vec::new();
+    let (mut guards, began) = (Vec::new(), Instant::now());
     for block in 0..KEYS / 100 {
         let acquires = (0..100).map(|n| {
             let locks = locks.clone();
@@ -26,11 +28,14 @@ async fn many_keys_over_all_slots_leave_few_subscriptions_and_are_renewed_togeth
             guards.push(acquire.await.unwrap().unwrap());
         }
     }
+    let spread = began.elapsed();
     let (renewed, asked) = (locks.stats().renewals, locks.stats().store_requests);
     let round = u64::try_from(KEYS).unwrap();
     eventually("a round of renewals", || locks.stats().renewals >= renewed + round).await;
     let asked = locks.stats().store_requests - asked;
-    assert!(asked < round / 2, "{asked} requests for {round} renewals");
+    // Keys that were had at other times are renewed at other times: a node is asked each 5 ms then.
+    let apart = u64::try_from(3 * spread.as_millis() / 5).unwrap();
+    assert!(asked < round / 2 + apart, "{asked} requests for {round} renewals, {spread:?} apart");
     assert!(guards.iter().all(lock_core::LockGuard::is_held));
     for guard in guards {
         guard.release().await.unwrap();

@@ -14,7 +14,7 @@ use crate::support::*;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_goes_on_while_its_slot_is_half_moved_for_longer_than_two_leases() {
     let cluster = RedisCluster::start().await;
-    let locks = connect(&cluster.url(), ms(900)).await;
+    let locks = connect(&cluster.url(), ms(2_000)).await;
     let mut guards = Vec::new();
     for (key, moved) in [("none", ""), ("lock", "lock:{lock}"), ("clock", "lock:clock:")] {
         let guard = locks.lock(key).await.unwrap();
@@ -36,7 +36,7 @@ async fn a_hold_goes_on_while_its_slot_is_half_moved_for_longer_than_two_leases(
         assert!(guard.is_held(), "{key}");
         guard.release().await.unwrap();
         let next = locks.lock(key).await.unwrap();
-        assert!(next.token() > token, "{key}");
+        assert!(next.token() > token, "a finding of safety: {key}");
         next.release().await.unwrap();
     }
     nothing_left(&cluster, [locks]).await;
@@ -139,7 +139,7 @@ async fn the_only_one_in_line_is_handed_the_lock_in_a_slot_that_is_about_to_move
 async fn a_hold_that_is_wanted_is_still_known_to_be_while_its_slot_is_half_moved() {
     let cluster = RedisCluster::start().await;
     let (a, b) =
-        (connect(&cluster.url(), ms(900)).await, connect(&cluster.url(), ms(30_000)).await);
+        (connect(&cluster.url(), ms(2_000)).await, connect(&cluster.url(), ms(30_000)).await);
     let guard = a.lock("k").await.unwrap();
     // Each gives it back at once: who of them is first after the move is nobody's promise.
     let wanting = |locks: &LockClient| {

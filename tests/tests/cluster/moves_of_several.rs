@@ -27,7 +27,7 @@ fn spare(cluster: &RedisCluster, bytes: &str) {
 async fn readers_go_on_while_their_slot_is_half_moved_for_longer_than_two_leases() {
     let cluster = RedisCluster::start().await;
     let (one, two) =
-        (connect(&cluster.url(), ms(900)).await, connect(&cluster.url(), ms(900)).await);
+        (connect(&cluster.url(), ms(2_000)).await, connect(&cluster.url(), ms(2_000)).await);
     let mut held = Vec::new();
     for (key, moved) in [("none", ""), ("lock", "lock:{lock}"), ("held", "lock:{held}:held")] {
         let guards = readers([&one, &two], key).await;
@@ -93,7 +93,7 @@ async fn readers_that_are_released_in_a_half_moved_slot_let_a_writer_in_afterwar
 async fn a_downgrade_in_a_half_moved_slot_loses_nothing_and_is_done_afterwards() {
     let cluster = RedisCluster::start().await;
     let (one, two) =
-        (connect(&cluster.url(), ms(900)).await, connect(&cluster.url(), ms(900)).await);
+        (connect(&cluster.url(), ms(2_000)).await, connect(&cluster.url(), ms(2_000)).await);
     let guard = one.lock("k").await.unwrap();
     let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
     let to = (from + 1) % 3;

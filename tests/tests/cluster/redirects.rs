@@ -1,8 +1,7 @@
 //! What nodes answer that do not serve a slot: each is met, and nobody notices.
 
-use std::time::Instant;
-
 use tests::redis::RedisCluster;
+use tests::stalls::Stopwatch;
 
 use crate::support::*;
 
@@ -19,13 +18,14 @@ async fn a_slot_that_moved_is_found_by_one_redirection() {
     cluster.move_slot(cluster.slot("k"), from, to);
     let before = cluster.refusals("MOVED");
     let second = locks.lock("k").await.unwrap();
-    assert!(second.token() > token, "the last token came along");
+    assert!(second.token() > token, "a finding of safety: the last token came along");
     second.release().await.unwrap();
-    // The subscription of the first may have asked there too.
+    for _ in 0..5 {
+        locks.lock("k").await.unwrap().release().await.unwrap();
+    }
+    // The subscription of the first asks there too, sooner or later.
     let met = cluster.refusals("MOVED") - before;
     assert!((1..=2).contains(&met), "{met}");
-    locks.lock("k").await.unwrap().release().await.unwrap();
-    assert_eq!(cluster.refusals("MOVED") - before, met);
     nothing_left(&cluster, [locks]).await;
 }
 
@@ -39,9 +39,9 @@ async fn an_attempt_waits_within_its_budget_while_the_keys_are_on_their_way() {
     let to = (from + 1) % 3;
     locks.lock("k").await.unwrap().release().await.unwrap();
     cluster.begin_move(slot, from, to);
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let error = locks.lock("k").wait(ms(700)).await.unwrap_err();
-    assert!(start.elapsed() < ms(700) + SLACK, "{:?}", start.elapsed());
+    assert!(start.own() < ms(700) + SLACK, "{:?}", start.elapsed());
     assert!(error.is_unavailable() && error.is_retryable(), "{error}");
     assert!(cluster.refusals("TRYAGAIN") >= 1);
     // Nothing is at the old place any more, and not everything is at the new one.
@@ -71,9 +71,9 @@ async fn a_cluster_that_is_down_is_unavailable_within_the_budget() {
         info.contains("cluster_state:fail")
     })
     .await;
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let error = locks.lock("k").wait(ms(3_000)).await.unwrap_err();
-    assert!(start.elapsed() < ms(3_000) + SLACK, "{:?}", start.elapsed());
+    assert!(start.own() < ms(3_000) + SLACK, "{:?}", start.elapsed());
     assert!(error.is_unavailable() && error.is_retryable(), "{error}");
     assert!(tests::said::everything(&error).contains("cluster is down"), "{error}");
     assert!(cluster.refusals("CLUSTERDOWN") >= 1);

@@ -50,7 +50,7 @@ fn refusals(cluster: &RedisCluster) -> Vec<String> {
 async fn the_documented_rights_are_enough_at_a_cluster() {
     let cluster = cluster().await;
     let url = cluster.url_of_all(Some(("locks", PASSWORD)));
-    let (a, b) = (connect(&url, ms(900)).await, connect(&url, ms(900)).await);
+    let (a, b) = (connect(&url, ms(2_000)).await, connect(&url, ms(2_000)).await);
     assert!(!format!("{a:?}").contains(PASSWORD));
     let first = a.lock("k").await.unwrap();
     assert!(b.lock("k").try_acquire().await.unwrap().is_none());

@@ -25,7 +25,7 @@ async fn holders_and_waiters_outlive_the_leader() {
     eventually("a renewal, or the word", || one.stats().renewals > renewals || !held.is_held())
         .await;
     if held.is_held() {
-        assert!(!waiting.is_finished(), "two hold the key");
+        assert!(!waiting.is_finished(), "a finding of safety: two hold the key");
         held.release().await.unwrap();
     } else {
         assert_eq!(held.lost().await.reason(), LossReason::Expired);

@@ -15,7 +15,10 @@ async fn tokens_grow_across_the_removal_of_the_directory_and_a_restart_of_all_se
     for round in 0..3 {
         for _ in 0..3 {
             let guard = locks.lock("k").await.unwrap();
-            assert!(Some(guard.token()) > last, "round {round}: {last:?} then {guard:?}");
+            assert!(
+                Some(guard.token()) > last,
+                "a finding of safety: round {round}: {last:?} then {guard:?}"
+            );
             last = Some(guard.token());
             guard.release().await.unwrap();
         }

@@ -104,7 +104,7 @@ async fn a_foreign_value_at_any_key_of_a_lock_is_a_clear_error_and_stays_as_it_i
 #[tokio::test]
 async fn a_foreign_value_in_place_of_a_held_lock_ends_the_hold_and_stays() {
     let server = RedisServer::start();
-    let locks = connect(&server.url(), ms(600)).await;
+    let locks = connect(&server.url(), ms(2_000)).await;
     let guard = locks.lock("k").await.unwrap();
     let kept = locks.lock("kept").lease(ms(20_000)).await.unwrap();
     for name in ["lock:{k}", "lock:{kept}"] {
@@ -129,8 +129,8 @@ async fn a_foreign_value_in_place_of_a_held_lock_ends_the_hold_and_stays() {
 #[tokio::test]
 async fn a_foreign_clock_stops_no_renewal_and_is_not_asked_for_in_a_row() {
     let server = RedisServer::start();
-    let locks = connect(&server.url(), ms(900)).await;
-    let other = connect(&server.url(), ms(900)).await;
+    let locks = connect(&server.url(), ms(2_000)).await;
+    let other = connect(&server.url(), ms(2_000)).await;
     let ticking = other.lock("ticking").await.unwrap();
     let mut guard = locks.lock("k").await.unwrap();
     put(&server, "lock:clock", &["SET", "KEY", "hello"]);

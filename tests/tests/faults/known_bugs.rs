@@ -12,7 +12,7 @@ use crate::support::*;
 #[tokio::test]
 async fn a_waiter_behind_a_dead_one_asks_at_its_recheck_only() {
     let (server, history) = (RedisServer::start(), History::new());
-    let holder = connect(&server.url(), ms(600)).await;
+    let holder = connect(&server.url(), ms(2_000)).await;
     let waiter = connect(&server.url(), ms(30_000)).await;
     let guard = holder.lock("k").await.unwrap();
     let mut dead = history.worker("dead", &server.url(), ms(30_000));
@@ -79,8 +79,8 @@ async fn a_token_after_the_clock_was_deleted_is_higher_than_the_last() {
 #[tokio::test]
 async fn a_client_has_one_channel_however_many_keys_it_holds_and_waits_for() {
     let server = RedisServer::start();
-    let holder = connect(&server.url(), ms(900)).await;
-    let waiter = connect(&server.url(), ms(900)).await;
+    let holder = connect(&server.url(), ms(2_000)).await;
+    let waiter = connect(&server.url(), ms(2_000)).await;
     let (mut guards, mut waiting) = (Vec::new(), Vec::new());
     for n in 0..200 {
         guards.push(holder.lock(format!("k:{n}")).await.unwrap());

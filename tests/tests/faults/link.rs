@@ -28,7 +28,7 @@ async fn an_idle_client_listens_again_after_a_cut() {
 #[tokio::test]
 async fn a_hung_renewal_of_a_long_lease_loses_no_short_one_beside_it() {
     let server = RedisServer::start();
-    let (proxy, locks) = behind_proxy(&server, ms(900)).await;
+    let (proxy, locks) = behind_proxy(&server, ms(2_000)).await;
     let long = locks.lock("long").lease(ms(9_000)).await.unwrap();
     let short = locks.lock("short").await.unwrap();
     let token = short.token();

@@ -20,7 +20,7 @@ fn room(server: &RedisServer) {
 #[tokio::test]
 async fn a_full_server_refuses_acquires_and_serves_renewals_and_releases() {
     let server = RedisServer::start();
-    let locks = connect(&server.url(), ms(600)).await;
+    let locks = connect(&server.url(), ms(2_000)).await;
     let guard = locks.lock("k").await.unwrap();
     fill(&server);
     let error = locks.lock("other").wait(ms(200)).await.unwrap_err();
@@ -41,8 +41,8 @@ async fn a_full_server_refuses_acquires_and_serves_renewals_and_releases() {
 #[tokio::test]
 async fn a_full_server_renews_a_hold_behind_which_a_waiter_has_left() {
     let server = RedisServer::start();
-    let locks = connect(&server.url(), ms(900)).await;
-    let other = connect(&server.url(), ms(900)).await;
+    let locks = connect(&server.url(), ms(2_000)).await;
+    let other = connect(&server.url(), ms(2_000)).await;
     let guards = [locks.lock("a").await.unwrap(), locks.lock("k").await.unwrap()];
     let leaves = other.lock("k").wait(ms(20)).await;
     assert!(leaves.unwrap_err().is_timeout());

@@ -89,7 +89,11 @@ impl Scene {
         let released = holder.release(guard).await;
         let (heir, next) = within("the next holder", waiting).await.unwrap();
         let next = next.unwrap_or_else(|error| panic!("{how:?} {by_ms}: {error}"));
-        assert!(next.token() > token, "{how:?} {by_ms}: {} after {token}", next.token());
+        assert!(
+            next.token() > token,
+            "a finding of safety: {how:?} {by_ms}: {} after {token}",
+            next.token()
+        );
         if by_ms <= 0 && matches!(how, Change::Local | Change::Remote) {
             released.unwrap_or_else(|error| panic!("{how:?} {by_ms}: {error}"));
         }

@@ -198,7 +198,7 @@ async fn a_lock_that_the_server_threw_away_is_told_at_the_next_renewal() {
         throw(&server);
         assert_eq!(holder.lost(&guard).await.reason(), LossReason::Taken, "{way}");
         let next = within("the waiter", waiting).await.unwrap().unwrap();
-        assert!(next.token() > guard.token(), "{way}");
+        assert!(next.token() > guard.token(), "a finding of safety: {way}");
         assert!(waiter.write(&next).await && !holder.write(&guard).await, "{way}");
         assert!(holder.release(guard).await.unwrap_err().is_not_held(), "{way}");
         waiter.release(next).await.unwrap();

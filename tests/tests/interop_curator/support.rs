@@ -6,6 +6,7 @@ use lock_core::test_util::AnyBackend;
 use lock_core::zookeeper::ZooKeeper;
 use lock_core::{LockClient, LockOptions};
 use tests::curator::Curator;
+use tests::support::ms;
 use tests::wait::{PATIENCE, eventually, within};
 use tests::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
 
@@ -42,6 +43,7 @@ impl Both {
                 if nodes.len() == count {
                     return nodes;
                 }
+                tokio::time::sleep(ms(5)).await;
             }
         };
         within("the line", line).await

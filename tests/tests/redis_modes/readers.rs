@@ -212,7 +212,10 @@ async fn a_downgrade_that_a_failover_lost_is_asked_for_again_and_no_token_is_giv
             next.waits().await;
             writer.releases().await;
             let grant = next.is_handed(&two).await;
-            assert!(grant.tokens.first() > tokens.last(), "{grant:?} {tokens:?}");
+            assert!(
+                grant.tokens.first() > tokens.last(),
+                "a finding of safety: {grant:?} {tokens:?}"
+            );
             lost.leaves().await;
         }
         next.releases().await;

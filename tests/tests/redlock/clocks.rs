@@ -17,7 +17,7 @@ async fn tokens_grow_when_a_fence_ran_out_and_the_last_clients_clock_was_ahead()
     let mut last = ahead;
     for _ in 0..3 {
         let guard = lock(&locks, "k").await;
-        assert!(guard.token().get() > last, "{} after {last}", guard.token());
+        assert!(guard.token().get() > last, "a finding of safety: {} after {last}", guard.token());
         last = guard.token().get();
         guard.release().await.unwrap();
     }

@@ -119,7 +119,7 @@ async fn replies_and_requests_that_members_lose_cost_no_grant_and_leave_nothing(
             let traps: Vec<_> =
                 lossy.iter().map(|proxy| proxy.trap(Match::verb("EVALSHA"), action)).collect();
             let guard = lock(&locks, "k").await;
-            assert!(guard.token() > last, "{} after {last}", guard.token());
+            assert!(guard.token() > last, "a finding of safety: {} after {last}", guard.token());
             last = guard.token();
             drop(traps);
             drop(guard.release().await);

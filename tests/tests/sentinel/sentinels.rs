@@ -1,6 +1,6 @@
 //! Sentinels that are dead, that hang, that refuse, or that nobody named.
 
-use std::time::Instant;
+use tests::stalls::Stopwatch;
 
 use lock_core::idempotency::{Fingerprint, Found, RecordId, RecordStore};
 use lock_core::redis::RedisRecords;
@@ -15,13 +15,13 @@ async fn a_dead_or_hanging_sentinel_at_the_head_of_the_list_costs_no_time() {
     let (_turn, mut set) = a_set().await;
     let master = set.master();
     set.sentinel(0).freeze();
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let locks = connect(&set.url(), ms(10_000)).await;
-    assert!(start.elapsed() < ms(900), "{:?}", start.elapsed());
+    assert!(start.own() < ms(900), "{:?}", start.elapsed());
     set.sentinel(0).kill();
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let more = connect(&set.url(), ms(10_000)).await;
-    assert!(start.elapsed() < ms(900), "{:?}", start.elapsed());
+    assert!(start.own() < ms(900), "{:?}", start.elapsed());
     more.lock("k").await.unwrap().release().await.unwrap();
     nothing_left(&set, &[master], [locks, more]).await;
 }
@@ -34,9 +34,9 @@ async fn a_switch_is_followed_by_sentinels_that_the_url_did_not_name() {
     let locks = connect(&set.url_of(&[0]), ms(10_000)).await;
     set.sentinel(0).kill();
     let new = set.failover().await;
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let guard = locks.lock("k").await.unwrap();
-    assert!(start.elapsed() < FOLLOWED_WITHIN, "{:?}", start.elapsed());
+    assert!(start.own() < FOLLOWED_WITHIN, "{:?}", start.elapsed());
     assert!(set.server(new).key("lock:{k}").is_some());
     guard.release().await.unwrap();
     nothing_left(&set, &[old, new], [locks]).await;
@@ -48,14 +48,14 @@ async fn a_switch_is_followed_by_sentinels_that_the_url_did_not_name() {
 async fn holds_go_on_and_keys_are_granted_while_all_sentinels_are_gone() {
     let (_turn, mut set) = a_set().await;
     let master = set.master();
-    let locks = connect(&set.url(), ms(600)).await;
+    let locks = connect(&set.url(), ms(2_000)).await;
     let held = locks.lock("held").await.unwrap();
     for sentinel in 0..3 {
         set.sentinel(sentinel).kill();
     }
     let renewals = locks.stats().renewals;
     // For longer than what they said last counts as news.
-    eventually("4 s of renewals", || locks.stats().renewals >= renewals + 20).await;
+    eventually("4 s of renewals", || locks.stats().renewals >= renewals + 6).await;
     set.server(master).command::<u64>(&["CLIENT", "KILL", "TYPE", "normal"]);
     set.server(master).command::<u64>(&["CLIENT", "KILL", "TYPE", "pubsub"]);
     locks.lock("k").await.unwrap().release().await.unwrap();
@@ -80,9 +80,9 @@ async fn a_wrong_password_or_name_is_permanent_and_names_no_secret() {
     for (url, says) in
         [(server, "WRONGPASS"), (sentinel, "sentinel"), (none, "sentinel"), (name, "another")]
     {
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let error = LockClient::connect(&url).await.unwrap_err();
-        assert!(start.elapsed() < ms(1_500), "{:?}", start.elapsed());
+        assert!(start.own() < ms(1_500), "{:?}", start.elapsed());
         let ConnectError::Store(fault) = &error else { panic!("{error:?}") };
         assert!(!fault.is_transient(), "{error}");
         assert!(error.to_string().contains(says), "{says}: {error}");
@@ -104,9 +104,9 @@ async fn records_are_served_by_the_new_master() {
     };
     assert!(matches!(peek().await.unwrap(), Found::Absent));
     set.failover().await;
-    let start = Instant::now();
+    let start = Stopwatch::start();
     while let Err(fault) = peek().await {
-        assert!(fault.is_transient() && start.elapsed() < FOLLOWED_WITHIN, "{fault}");
+        assert!(fault.is_transient() && start.own() < FOLLOWED_WITHIN, "{fault}");
     }
     assert!(matches!(peek().await.unwrap(), Found::Absent));
 }

@@ -10,6 +10,7 @@ use lock_core::zookeeper::ZooKeeper;
 use lock_core::{Background, Key, LockClient, LockGuard, LockOptions};
 use tests::blocked::{Application, alone, workers};
 use tests::proxy::{Action, Match, Proxy};
+use tests::stalls::Stopwatch;
 use tests::wait::{eventually, within};
 
 use crate::support::*;
@@ -48,7 +49,8 @@ fn freeze(server: &Zoo, guard: &LockGuard) -> Instant {
 }
 
 fn in_time(what: &str, end: Instant) {
-    assert!(end.elapsed() < LATE, "{what} came {:?} late", end.elapsed());
+    let late = Stopwatch::since(end).own();
+    assert!(late < LATE, "{what} came {late:?} late");
 }
 
 /// F45 (V3, V5): a holder that listens to the store in a runtime that ends at that moment hears of
@@ -136,9 +138,9 @@ fn a_client_needs_no_runtime_of_the_application() {
 fn a_session_is_closed_at_once_wherever_its_client_goes() {
     let server = start();
     let gone = |what: &str| {
-        let began = Instant::now();
+        let began = Stopwatch::start();
         alone().block_on(eventually(what, || server.sessions().is_empty()));
-        assert!(began.elapsed() < LONG / 3, "{what}: {:?}", began.elapsed());
+        assert!(began.own() < LONG / 3, "{what}: {:?}", began.elapsed());
     };
     let made = || {
         let runtime = workers(1);

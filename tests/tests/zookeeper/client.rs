@@ -1,8 +1,9 @@
 //! What the application does to its own locks, and to the runtime of its client.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_core::{Background, LockClient, LockOptions, LossReason};
+use tests::stalls::Stopwatch;
 use tests::wait::{eventually, within};
 use tokio::runtime::{Builder, Runtime};
 
@@ -14,9 +15,9 @@ fn runtime() -> Runtime {
 
 /// Waits without a runtime.
 fn until(what: &str, holds: impl Fn() -> bool) {
-    let start = Instant::now();
+    let start = Stopwatch::start();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(10), "still not: {what}");
+        assert!(start.own() < Duration::from_secs(10), "still not: {what}");
         std::thread::sleep(ms(2));
     }
 }
@@ -65,7 +66,7 @@ fn the_end_of_the_runtime_that_made_the_session_is_not_the_end_of_the_session() 
 fn the_node_of_a_hold_that_nobody_renews_is_taken_away_though_its_session_lives() {
     let sessions = runtime();
     let server = sessions.block_on(Zoo::start());
-    let options = LockOptions::new().with_lease(ms(600));
+    let options = LockOptions::new().with_lease(ms(2_000));
     let client = LockClient::builder(server.at(LONG)).defaults(options);
     let locks = sessions.block_on(client.background(Background::Runtime).connect()).unwrap();
     let (unblock, blocked) = std::sync::mpsc::channel::<()>();

@@ -111,12 +111,12 @@ pub(crate) fn url(user: &str, servers: &[ZooKeeperServer], session: Duration) ->
     let hosts: Vec<_> = servers.iter().map(ZooKeeperServer::connect_string).collect();
     let session = session.as_millis();
     let hosts = hosts.join(",");
-    format!("zookeeper+quorum://{user}{hosts}/locks?session={session}ms&lease_max=1s")
+    format!("zookeeper+quorum://{user}{hosts}/locks?session={session}ms&lease_max=2s")
 }
 
 /// A client of such a URL.
 pub(crate) async fn connect(url: &str) -> Result<LockClient, ConnectError> {
-    let options = LockOptions::new().with_lease(ms(1_000)).with_wait(ms(9_000));
+    let options = LockOptions::new().with_lease(ms(2_000)).with_wait(ms(9_000));
     LockClient::builder(url).defaults(options).connect().await
 }
 

@@ -99,7 +99,9 @@ impl Run {
         let report = judge(kind, &mut self.memory, (events, killed), &faults);
         figures.add(&report.map_err(Verdict::Broken)?, now_ns() - begun_ns);
         if left.locks > 0 {
-            return Err(Broken::plain(format!("V6: left in resting processes: {left:?}")));
+            return Err(Broken::plain(format!(
+                "a finding of safety, V6: left in resting processes: {left:?}"
+            )));
         }
         self.all_free(&faults, had_killed).await
     }
@@ -139,7 +141,9 @@ impl Run {
         for key in &self.keys.names {
             while !block_in_place(|| self.layout().is_free(SCOPE, key)) {
                 if Instant::now() > until {
-                    return Err(Broken::plain(format!("V6: nobody has {key}, and it is not free")));
+                    return Err(Broken::plain(format!(
+                        "a finding of safety, V6: nobody has {key}, and it is not free"
+                    )));
                 }
                 self.stop.wait(20).await;
                 if self.stop.is_told() {
@@ -161,7 +165,9 @@ impl Run {
                 return Verdict::Holds;
             }
             if ended.elapsed() > TRACES {
-                return Broken::plain(format!("V6: left at the store: {left:?}"));
+                return Broken::plain(format!(
+                    "a finding of safety, V6: left at the store: {left:?}"
+                ));
             }
             self.stop.wait(50).await;
             if self.stop.is_told() {

@@ -105,7 +105,8 @@ pub(crate) fn judge(
             done.from_ns <= last + 1_000_000_000 && first <= done.until_ns + 15_000_000_000
         };
         let faults = about.iter().filter(near).cloned().collect();
-        Box::new(Broken { what: violation.to_string(), history, faults, round: all })
+        let finding = if violation.is_of_safety() { "a finding of safety: " } else { "" };
+        Box::new(Broken { what: format!("{finding}{violation}"), history, faults, round: all })
     })
 }
 

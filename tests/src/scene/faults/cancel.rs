@@ -183,6 +183,7 @@ pub(crate) async fn an_acquire_dropped_between_two_tries_leaves_nothing(stage: &
 pub(crate) async fn acquires_dropped_at_any_moment_under_contention_leave_nothing(
     stage: &mut Stage<'_>,
 ) {
+    crate::chance::begin();
     let locks = stage.client(Tempo::Patient).await;
     let rival = stage.client(Tempo::Patient).await;
     let key = stage.key("k");
@@ -252,13 +253,16 @@ pub(crate) async fn whatever_is_dropped_at_any_poll_leaves_the_lock_to_the_next(
         let is_over = free.is_some() && busy.is_some() && released.is_some();
         drop((free, busy));
         for key in [&free_key, &busy_key, &released_key] {
-            let began = Instant::now();
+            let began = Stopwatch::start();
             let next = within(key, take(&other, key)).await;
             let next = next.unwrap_or_else(|error| panic!("{key}, after {polls} polls: {error}"));
             // What was left behind would be there for a lease.
-            let took = began.elapsed();
+            let took = began.own();
             assert!(took < ms(2_000) + SLACK, "{key}, after {polls} polls: {took:?}");
-            assert!(key != &busy_key || next.token() > before, "after {polls} polls");
+            assert!(
+                key != &busy_key || next.token() > before,
+                "a finding of safety: after {polls} polls"
+            );
             next.release().await.expect("a release");
         }
         if is_over {

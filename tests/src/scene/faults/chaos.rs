@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::actor::Actor;
+use crate::chance;
 use crate::checker::Checker;
 
 const CLIENTS: usize = 4;
@@ -67,6 +68,7 @@ async fn use_locks(actor: Actor, keys: [String; 2], ended: Arc<AtomicBool>) -> (
 pub(crate) async fn links_that_fail_at_random_cost_no_exclusion_and_leave_nothing(
     stage: &mut Stage<'_>,
 ) {
+    chance::begin();
     let (history, ended) = (stage.history(), Arc::new(AtomicBool::new(false)));
     let (mut clients, mut users) = (Vec::new(), Vec::new());
     for nth in 0..CLIENTS {

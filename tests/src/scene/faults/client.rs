@@ -3,7 +3,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 use lock_core::{AcquireError, BlockedBy, LockGuard, LossReason};
 
@@ -80,9 +79,9 @@ pub(crate) fn guards_dropped_during_the_shutdown_of_their_runtime_neither_panic_
     drop(runtime.spawn(waits.lock(&keys[0]).acquire()));
     drop(waits);
     runtime.block_on(stage.in_line(&keys[0], 1));
-    let began = Instant::now();
+    let began = Stopwatch::start();
     drop(runtime);
-    assert!(began.elapsed() < ms(2_000), "{:?}", began.elapsed());
+    assert!(began.own() < ms(2_000), "{:?}", began.elapsed());
     let counts = [counts[0].load(Ordering::SeqCst), counts[1].load(Ordering::SeqCst)];
     assert_eq!(counts, [10, 0], "dropped, panicked");
     alone().block_on(async {
@@ -173,10 +172,10 @@ pub(crate) async fn a_task_that_locks_a_key_twice_is_told_or_re_enters(stage: &m
     let locks = stage.client(Tempo::Patient).await;
     let key = stage.key("k");
     let guard = locks.lock(&key).await.expect("a free key");
-    let began = Instant::now();
+    let began = Stopwatch::start();
     let answer = locks.lock(&key).wait(ms(150)).retries(1).await;
     // Two waits, with the pause between them.
-    assert!(began.elapsed() < ms(300) + LATE, "{:?}", began.elapsed());
+    assert!(began.own() < ms(300) + LATE, "{:?}", began.elapsed());
     let error = answer.expect_err("it is held");
     let AcquireError::Timeout(timeout) = &error else { panic!("{error:?}") };
     assert_eq!(timeout.blocked_by(), &BlockedBy::ThisClient { token: guard.token() });
@@ -201,10 +200,10 @@ pub(crate) async fn two_keys_in_opposite_order_end_at_the_budget(stage: &mut Sta
     let [x, y] = ["x", "y"].map(|name| stage.key(name));
     let has_x = a.lock(&x).await.expect("a free key");
     let has_y = b.lock(&y).await.expect("a free key");
-    let began = Instant::now();
+    let began = Stopwatch::start();
     let (wants_y, wants_x) =
         tokio::join!(a.lock(&y).wait(ms(300)).acquire(), b.lock(&x).wait(ms(300)).acquire());
-    assert!(began.elapsed() < ms(300) + LATE, "{:?}", began.elapsed());
+    assert!(began.own() < ms(300) + LATE, "{:?}", began.elapsed());
     for error in [wants_y.expect_err("it is held"), wants_x.expect_err("it is held")] {
         let AcquireError::Timeout(timeout) = &error else { panic!("{error:?}") };
         assert!(matches!(timeout.blocked_by(), BlockedBy::Others { .. }), "{error}");

@@ -1,6 +1,6 @@
 //! F10, F25 and F43: links that are silent, slow or cut.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_core::{LossReason, ReleaseError};
 
@@ -31,11 +31,11 @@ async fn told_in_silence(stage: &Stage<'_>, name: &str, silent: &[Direction]) {
     for direction in silent {
         locks.line.set(*direction, Flow::BlackHole);
     }
-    let began = Instant::now();
+    let began = Stopwatch::start();
     let waiting = tokio::spawn(granted_once_lost(&rival, &key, &guard));
     let times = stage.times(Tempo::Brisk);
     let lost = holder.lost(&guard).await;
-    assert!(began.elapsed() < times.lost_within + SLACK, "{:?}", began.elapsed());
+    assert!(began.own() < times.lost_within + SLACK, "{:?}", began.elapsed());
     assert_eq!((lost.reason(), lost.token()), (LossReason::Expired, guard.token()));
     assert!(!guard.is_held());
     let next = within("the rival", waiting).await.expect("no panic").expect("a grant");
@@ -44,7 +44,7 @@ async fn told_in_silence(stage: &Stage<'_>, name: &str, silent: &[Direction]) {
     let is_heard = !silent.contains(&Direction::ToServer);
     let hopes = if is_heard { times.session.max(times.lost_within) } else { Duration::ZERO };
     let freed_within = hopes + times.freed_within;
-    assert!(began.elapsed() < freed_within + SLACK, "{name}: {:?}", began.elapsed());
+    assert!(began.own() < freed_within + SLACK, "{name}: {:?}", began.elapsed());
     assert!(next.token() > guard.token());
     assert!(rival.write(&next).await && !holder.write(&guard).await);
     assert!(holder.release(guard).await.expect_err("it was lost").is_not_held());
@@ -65,9 +65,9 @@ pub(crate) async fn a_release_into_a_black_hole_says_that_it_does_not_know_and_g
     let key = stage.key("k");
     let guard = locks.lock(&key).await.expect("a free key");
     locks.line.black_hole();
-    let began = Instant::now();
+    let began = Stopwatch::start();
     let error = guard.release().await.expect_err("no answer");
-    assert!(began.elapsed() < OPERATION + SLACK, "{:?}", began.elapsed());
+    assert!(began.own() < OPERATION + SLACK, "{:?}", began.elapsed());
     assert!(matches!(error, ReleaseError::Unavailable(_)), "{error:?}");
     assert!(!stage.is_free(&key));
     locks.line.resume();
@@ -125,11 +125,11 @@ pub(crate) async fn a_waiter_whose_push_is_lost_is_granted_by_its_recheck(stage:
         let held = holder.lock(&key).await.expect("a free key");
         let waiting = tokio::spawn(waiter.lock(&key).acquire());
         stage.in_line(&key, 1).await;
-        let began = Instant::now();
+        let began = Stopwatch::start();
         held.release().await.expect("a release");
         let guard = waiting.await.expect("no panic").expect("a grant");
         let recheck = stage.times(Tempo::Steady).recheck;
-        assert!(began.elapsed() < recheck + SLACK, "{:?}", began.elapsed());
+        assert!(began.own() < recheck + SLACK, "{:?}", began.elapsed());
         guard.release().await.expect("a release");
     }
     assert!(waiter.line.counted(|seen| seen.pushes_dropped) > 0, "nothing was lost");
@@ -152,11 +152,11 @@ pub(crate) async fn a_waiter_whose_connections_were_cut_is_back_in_line_and_gran
         let before = connections();
         end(&waiter.line);
         eventually("a new connection", || connections() > before).await;
-        let began = Instant::now();
+        let began = Stopwatch::start();
         held.release().await.expect("a release");
         let guard = waiting.await.expect("no panic").expect("a grant");
         // The pauses between connects are 1 s at most.
-        assert!(began.elapsed() < ms(1_500) + SLACK, "{:?}", began.elapsed());
+        assert!(began.own() < ms(1_500) + SLACK, "{:?}", began.elapsed());
         guard.release().await.expect("a release");
         stage.gone(waiter).await;
         stage.gone(holder).await;
@@ -178,10 +178,10 @@ pub(crate) async fn a_release_while_the_waiter_was_cut_off_is_seen_when_it_is_ba
     waiter.line.closed().await;
     held.release().await.expect("a release");
     assert!(!waiting.is_finished());
-    let began = Instant::now();
+    let began = Stopwatch::start();
     waiter.line.resume();
     let guard = within("the grant", waiting).await.expect("no panic").expect("a grant");
-    assert!(began.elapsed() < ms(2_500) + SLACK, "{:?}", began.elapsed());
+    assert!(began.own() < ms(2_500) + SLACK, "{:?}", began.elapsed());
     guard.release().await.expect("a release");
     stage.nothing_left([waiter, holder]).await;
 }

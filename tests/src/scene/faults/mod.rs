@@ -26,7 +26,7 @@ use super::line::{Line, Snare};
 use super::stage::{Client, Stage};
 use crate::actor::Actor;
 use crate::proxy::{Action, Direction, Flow, Match, Proxy};
-use crate::support::{LATE, SLACK, ms};
+use crate::support::{LATE, SLACK, Stopwatch, ms};
 use crate::wait::{eventually, within};
 
 /// How long one request to a store may take.
@@ -41,7 +41,7 @@ fn granted_once_lost(
     let (rival, key, handle) = (rival.clone(), key.to_owned(), holder.handle());
     async move {
         let next = rival.acquire(&key, ms(9_000)).await.0;
-        assert!(!handle.is_held(), "two hold the key");
+        assert!(!handle.is_held(), "a finding of safety: two hold the key");
         next
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
 
 use lock_core::{Mode, Rejection};
 use tokio::time::sleep;
@@ -199,7 +198,7 @@ async fn a_dead_one_beside_a_living(stage: &Stage<'_>, mode: Mode, wanted: Mode)
     assert!(dead.ask(&format!("acquire {key} 5000")).await.ok);
     let guard = living.acquire(&key, ms(5_000)).await.0.expect("a share");
     dead.kill();
-    let began = Instant::now();
+    let began = Stopwatch::start();
     let waiting = tokio::spawn({
         let (next, key) = (next.clone(), key.clone());
         async move { next.acquire(&key, ms(15_000)).await.0.expect("a grant") }
@@ -211,7 +210,7 @@ async fn a_dead_one_beside_a_living(stage: &Stage<'_>, mode: Mode, wanted: Mode)
     }
     let granted = within("the share of the dead", waiting).await.expect("no panic");
     let bound = stage.times(Tempo::Brisk).freed_within + SLACK;
-    assert!(began.elapsed() < bound, "{mode:?}: {:?}", began.elapsed());
+    assert!(began.own() < bound, "{mode:?}: {:?}", began.elapsed());
     if let Some(guard) = held {
         assert!(guard.is_held() && guard.slot() != granted.slot(), "{}", granted.slot());
         living.release(guard).await.expect("a release");

@@ -1,10 +1,11 @@
 //! F01 to F05, F20 and F39: processes that are stopped, starved and killed.
 
-use std::process::{Child, Command};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use super::*;
 use crate::checker::Checker;
+use crate::process::Process;
 
 /// F01 (V1, V2, V3, V6): a holder that is stopped past its lease is succeeded at its end under a
 /// higher token. It learns of its loss before it does anything else, and what it still writes is
@@ -155,33 +156,26 @@ pub(crate) async fn a_terminated_holder_gives_its_lock_back_before_its_lease_end
     let locks = stage.client(Tempo::Patient).await;
     let mut holder = stage.remote(&history, "holder", dying(stage));
     let old = holder.ask(&format!("acquire {key} 5000")).await.token();
-    let began = Instant::now();
+    let began = Stopwatch::start();
     holder.terminate();
     let guard = locks.lock(&key).await.expect("a grant");
     // The grace time of the worker is 1 s.
-    assert!(began.elapsed() < ms(2_000) + SLACK, "{:?}", began.elapsed());
+    assert!(began.own() < ms(2_000) + SLACK, "{:?}", began.elapsed());
     assert!(guard.token().get() > old);
     assert!(holder.ended().await.success());
     guard.release().await.expect("a release");
     stage.nothing_left([locks]).await;
 }
 
-/// Processes that never rest, until this is dropped. What others run comes before them.
-struct Burners(Vec<Child>);
+/// Processes that never rest, until this is dropped or its process is gone. What others run comes
+/// before them.
+struct Burners(Vec<Process>);
 
 impl Burners {
     fn start() -> Self {
         let never_rest = ["-n", "18", "sh", "-c", "while :; do :; done"];
-        let burn = || Command::new("nice").args(never_rest).spawn();
-        Self((0..8).map(|_| burn().expect("a shell")).collect())
-    }
-}
-
-impl Drop for Burners {
-    fn drop(&mut self) {
-        for burner in &mut self.0 {
-            let _ = (burner.kill(), burner.wait());
-        }
+        let burn = |_| Process::beside(Command::new("nice").args(never_rest), "coreutils");
+        Self((0..8).map(burn).collect())
     }
 }
 
@@ -208,7 +202,7 @@ pub(crate) async fn a_starved_holder_renews_in_time_or_is_told(stage: &mut Stage
         }
         Err(error) => assert!(error.is_timeout(), "{error}"),
     }
-    drop(burners);
+    drop(burners.0);
     let accepted = holder.ask("write").await.accepted();
     let told = holder.ask("is_held").await.held == Some(false);
     assert!(accepted || told, "refused, and not told");

@@ -1,7 +1,5 @@
 //! F11 to F13: requests that take effect without an answer, and those that never arrive.
 
-use std::time::Instant;
-
 use lock_core::LossReason;
 
 use super::*;
@@ -131,10 +129,10 @@ pub(crate) async fn a_repeated_release_leaves_the_next_holder_alone(stage: &mut 
 pub(crate) async fn a_hold_counts_from_the_last_answered_request(stage: &mut Stage<'_>) {
     let locks = stage.holder(Tempo::Brisk).await;
     let guard = locks.lock(stage.key("k")).await.expect("a free key");
-    let began = Instant::now();
+    let began = Stopwatch::start();
     locks.line.set(Direction::ToClient, Flow::BlackHole);
     let lost = within("the loss", guard.lost()).await;
-    let took = began.elapsed();
+    let took = began.own();
     assert_eq!(lost.reason(), LossReason::Expired);
     assert!(took < stage.times(Tempo::Brisk).lost_within + LATE, "{took:?}");
     drop(guard);

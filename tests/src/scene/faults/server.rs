@@ -1,7 +1,5 @@
 //! F06, F14 and F40: servers that are killed, that hang, and whose clocks jump.
 
-use std::time::Instant;
-
 use lock_core::LossReason;
 
 use super::*;
@@ -63,13 +61,13 @@ pub(crate) async fn a_holder_is_told_while_its_servers_are_away_and_has_the_key_
     let layout = stage.alone();
     let serving = layout.serving(&scope, &key);
     serving.iter().for_each(|server| layout.kill(*server));
-    let began = Instant::now();
+    let began = Stopwatch::start();
     within("the loss", guard.lost()).await;
-    assert!(began.elapsed() < within_ms + LATE, "{:?}", began.elapsed());
-    let asked = Instant::now();
+    assert!(began.own() < within_ms + LATE, "{:?}", began.elapsed());
+    let asked = Stopwatch::start();
     let error = locks.lock(&key).wait(ms(300)).await.expect_err("nobody serves it");
     assert!(error.is_unavailable() && error.is_retryable(), "{error}");
-    assert!(asked.elapsed() < ms(300) + LATE, "{:?}", asked.elapsed());
+    assert!(asked.own() < ms(300) + LATE, "{:?}", asked.elapsed());
     layout.restart(&serving);
     let next = locks.lock(&key).wait(ms(30_000)).await.expect("a grant");
     assert!(next.token() > guard.token());
@@ -93,7 +91,7 @@ pub(crate) async fn servers_that_hang_bound_nobody_and_leave_no_late_grant(stage
     let layout = stage.alone();
     let serving = layout.serving(&scope, &keys[0]);
     serving.iter().for_each(|server| layout.pause(*server));
-    let frozen = Instant::now();
+    let frozen = Stopwatch::start();
     let release = tokio::spawn(held.release());
     let (one, other) =
         tokio::join!(first.acquire(&keys[0], OPERATION), second.acquire(&keys[1], ms(300)),);
@@ -102,7 +100,7 @@ pub(crate) async fn servers_that_hang_bound_nobody_and_leave_no_late_grant(stage
         assert!(error.is_unavailable() && error.is_retryable(), "{error}");
     }
     let error = within("the release", release).await.expect("no panic").expect_err("no answer");
-    assert!(error.is_unavailable() && frozen.elapsed() < OPERATION + SLACK, "{error}");
+    assert!(error.is_unavailable() && frozen.own() < OPERATION + SLACK, "{error}");
     // The bound of a request for the second time.
     assert!(second.acquire(&keys[1], OPERATION).await.0.is_err());
     serving.iter().for_each(|server| layout.resume(*server));
@@ -131,9 +129,9 @@ pub(crate) async fn a_holder_is_told_while_its_servers_hang(stage: &mut Stage<'_
     let layout = stage.alone();
     let serving = layout.serving(&scope, &key);
     serving.iter().for_each(|server| layout.pause(*server));
-    let began = Instant::now();
+    let began = Stopwatch::start();
     holder.lost(&guard).await;
-    assert!(began.elapsed() < within_ms + LATE, "{:?}", began.elapsed());
+    assert!(began.own() < within_ms + LATE, "{:?}", began.elapsed());
     assert!(!waiting.is_finished());
     serving.iter().for_each(|server| layout.resume(*server));
     assert!(holder.release(guard).await.expect_err("it was lost").is_not_held());
@@ -167,7 +165,11 @@ pub(crate) async fn tokens_grow_whatever_the_clocks_of_the_servers_do(stage: &mu
         let _ = first.release(guard).await;
         let next = within("the next", waiting).await.expect("no panic");
         let next = next.unwrap_or_else(|error| panic!("after {by_ms} ms: {error}"));
-        assert!(next.token() > token, "after {by_ms} ms: {} after {token}", next.token());
+        assert!(
+            next.token() > token,
+            "a finding of safety: after {by_ms} ms: {} after {token}",
+            next.token()
+        );
         assert!(second.write(&next).await);
         last = Some(next.token());
         let _ = second.release(next).await;

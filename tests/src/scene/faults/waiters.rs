@@ -1,6 +1,6 @@
 //! F04: waiters that are stopped and killed.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::*;
 use crate::checker::Checker;
@@ -29,10 +29,10 @@ async fn delay_behind(stage: &Stage<'_>, dead: usize, is_killed: bool) -> Durati
         }
         false => crowd.freeze(),
     }
-    let began = Instant::now();
+    let began = Stopwatch::start();
     holder.release(guard.expect("a free key")).await.expect("a release");
     let guard = waiting.await.expect("no panic").expect("a grant");
-    let took = began.elapsed();
+    let took = began.own();
     next.release(guard).await.expect("a release");
     crowd.kill();
     assert_eq!(history.check(Checker::new().exclusive()).grants, 2);

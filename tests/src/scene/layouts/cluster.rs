@@ -24,7 +24,7 @@ pub const CLUSTER: Kind = Kind {
     fails: &[],
     patient: times(30_000),
     steady: times(2_000),
-    brisk: times(900),
+    brisk: times(2_000),
 };
 
 #[derive(Debug)]

@@ -47,7 +47,7 @@ pub const MEMORY: Kind = Kind {
     fails: &[],
     patient: times(30_000),
     steady: times(2_000),
-    brisk: times(900),
+    brisk: times(2_000),
 };
 
 /// A store for each scope, which is there while somebody uses it.

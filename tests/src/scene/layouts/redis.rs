@@ -42,7 +42,7 @@ pub const REDIS: Kind = Kind {
     fails: &[],
     patient: times(30_000),
     steady: times(2_000),
-    brisk: times(900),
+    brisk: times(2_000),
 };
 
 #[derive(Debug)]
@@ -164,7 +164,8 @@ pub(super) async fn knows_scripts(url: String, keys: usize) {
         let renewals = one.stats().renewals;
         eventually("a renewal", || one.stats().renewals > renewals || !held.is_held()).await;
         let next = tokio::spawn(two.lock(&key).acquire());
-        eventually("a waiter", || two.stats().waiters == 1).await;
+        // On a busy machine the first one's lease may be over by then.
+        eventually("a waiter", || two.stats().waiters == 1 || next.is_finished()).await;
         // One that lost its lease on a busy machine has nothing to give back.
         let _ = held.release().await;
         let _ = next.await.expect("no panic").expect("a grant").release().await;

@@ -27,7 +27,7 @@ pub const REDLOCK: Kind = Kind {
     fails: &[],
     patient: times(LEASE_MAX_MS),
     steady: times(2_000),
-    brisk: times(900),
+    brisk: times(2_000),
 };
 
 /// The longest lease, for which a member that was started anew is kept away.

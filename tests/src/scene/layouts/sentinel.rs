@@ -23,7 +23,7 @@ pub const SENTINEL: Kind = Kind {
     fails: &[],
     patient: times(30_000),
     steady: times(2_000),
-    brisk: times(900),
+    brisk: times(2_000),
 };
 
 #[derive(Debug)]

@@ -17,7 +17,6 @@
 mod contend;
 mod roam;
 mod session;
-mod stalls;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

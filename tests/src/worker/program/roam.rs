@@ -19,7 +19,6 @@ use tokio::time::{Instant, sleep};
 
 use super::Misbehaviour;
 use super::session::kind_of;
-use super::stalls::Stalls;
 use crate::cancel::dropped_after;
 use crate::clock::now_ns;
 use crate::history::{Call, Fun, Process, Recorder, Share};
@@ -70,7 +69,7 @@ impl Roamers {
         history: &Recorder,
         register: &FencedRegister,
     ) -> Self {
-        let (rest, stalls, plan) = (watch::Sender::new(false), Stalls::watch(), Arc::new(plan));
+        let (rest, plan) = (watch::Sender::new(false), Arc::new(plan));
         let mut running = JoinSet::new();
         for (number, locks) in (0..tasks).map(|task| (task, task / TASKS_OF_CLIENT)) {
             let name = format!("{}/{number}", plan.process);
@@ -83,7 +82,6 @@ impl Roamers {
                 plan: plan.clone(),
                 register: register.clone(),
                 rest: rest.subscribe(),
-                stalls: stalls.clone(),
             };
             running.spawn(roamer.roam());
         }
@@ -113,7 +111,6 @@ struct Roamer {
     plan: Arc<Plan>,
     register: FencedRegister,
     rest: watch::Receiver<bool>,
-    stalls: Arc<Stalls>,
 }
 
 /// What becomes of an acquire.
@@ -181,7 +178,6 @@ impl Roamer {
         // Some end within a stop of their process, or within a fault.
         let lease = if self.rng.bool() { self.plan.lease / 2 } else { self.plan.lease };
         let way = self.rng.u8(..10);
-        let begun_ns = now_ns();
         let call = self.process.invoke(Fun::Acquire, key);
         // What a try may take is up to the store.
         let call = if way == 0 { call.begin() } else { call.budget_ms(wait_ms).begin() };
@@ -214,20 +210,11 @@ impl Roamer {
         if self.plan.misbehave == Some(Misbehaviour::LateAnswers) && self.rng.u8(..50) == 0 {
             sleep(Duration::from_millis(wait_ms + 2_000)).await;
         }
-        self.written_down(call, answer, (mode, begun_ns + wait_ms * 1_000_000)).await
+        // Who asks for the time right after the answer charges nobody for what comes then.
+        self.written_down(call.at(now_ns()), answer, mode)
     }
 
-    async fn written_down(
-        &self,
-        call: Call,
-        answer: Answer,
-        (mode, due_ns): (Mode, u64),
-    ) -> Option<LockGuard> {
-        // Who asks for the time right after the answer charges nobody for what comes then.
-        let end_ns = now_ns();
-        let late = end_ns > due_ns;
-        let stalled_ns = if late { self.stalls.between(due_ns, end_ns).await } else { 0 };
-        let call = call.at(end_ns).stalled(stalled_ns);
+    fn written_down(&self, call: Call, answer: Answer, mode: Mode) -> Option<LockGuard> {
         match answer {
             Answer::Granted(guard) => {
                 match (self.plan.misbehave, mode) {

@@ -93,7 +93,7 @@ impl Work for Shop {
     }
 }
 
-fn main() {
+pub(crate) fn main() {
     let shop = Shop { locks: LockClient::memory() };
     let _ = (shop.above(1), shop.below(1));
     let _: axum::Router = axum::Router::new()

@@ -95,7 +95,7 @@ macro_rules! locked {
 
 locked!(in_macro, "macro", ("macro:{}", 1));
 
-fn main() {
+pub(crate) fn main() {
     let _ = (constant, bare, fields, tuple, indexed, expression, borrowed, outcome, fallible);
     let _ = (by_name, by_name_too, in_macro);
 }

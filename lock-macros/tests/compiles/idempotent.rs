@@ -121,7 +121,7 @@ async fn own_type() -> Reply {
 
 fn spawnable<T: Send>(_: T) {}
 
-fn main() {
+pub(crate) fn main() {
     let _ = |app: App, pay: Pay| spawnable(all(app, 1, pay));
     let _ = |once: Idempotency| spawnable(async move { generic(&once, 1_u8).await });
     let _ = || spawnable(own_type());

@@ -1,4 +1,5 @@
-//! Generics, lifetimes, constant generics, `impl Trait` arguments, `unsafe`.
+//! Generics, lifetimes, constant generics, `impl Trait` arguments. `unsafe` is in a doctest of the
+//! crate, as it is forbidden here.
 #![deny(warnings)]
 
 use std::fmt::Display;
@@ -34,16 +35,6 @@ async fn argument(
     Ok(work().await)
 }
 
-/// Documented.
-///
-/// # Safety
-/// None needed.
-#[must_use]
-#[distributed_lock(key = "unsafe", client = locks)]
-pub async unsafe fn dangerous(locks: LockClient) -> Result<u8, AcquireError> {
-    Ok(0)
-}
-
 #[distributed_lock(key = "elided", client = locks)]
 async fn elided(locks: &LockClient) -> Result<&LockClient, AcquireError> {
     Ok(locks)
@@ -64,10 +55,9 @@ async fn all(locks: &LockClient) -> Result<(), AcquireError> {
     argument(locks, 7, async || 1).await?;
     elided(locks).await?;
     conditional(locks, 1).await?;
-    let _ = unsafe { dangerous(locks.clone()) }.await;
     Ok(())
 }
 
-fn main() {
+pub(crate) fn main() {
     let _ = all;
 }

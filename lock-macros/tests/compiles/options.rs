@@ -145,7 +145,7 @@ async fn call_as_configured(config: &Config) -> Result<(), AcquireError> {
     Ok(())
 }
 
-fn main() {
+pub(crate) fn main() {
     let _ = (read, read_all, compare, call, call_both, call_as_configured);
     let _ = (all, expressions, one_try, by_path, by_value, by_argument, by_moved_argument);
     let _ = (opaque, concrete, several, many);

@@ -113,7 +113,7 @@ async fn temporary(text: std::sync::Arc<std::sync::Mutex<String>>) -> Result<usi
     }
 }
 
-fn main() {
+pub(crate) fn main() {
     let _ = LockClient::memory().install_global();
     let _ = (question, coerced, inferred, response, opaque, opaque_answered, inside, axum_result);
     let _ = (unit, endless, temporary);

@@ -29,7 +29,7 @@ async fn not_send(locks: &LockClient, rc: Rc<u8>) -> Result<Rc<u8>, AcquireError
 
 fn is_send<T: Send>(_: T) {}
 
-fn main() {
+pub(crate) fn main() {
     let locks = LockClient::memory();
     is_send(not_sync(locks.clone(), Cell::new(1), 1));
     is_send(several(&locks, 1));

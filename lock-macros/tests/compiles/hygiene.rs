@@ -32,6 +32,6 @@ mod alone {
     }
 }
 
-fn main() {
+pub(crate) fn main() {
     alone::used();
 }

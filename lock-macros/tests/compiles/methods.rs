@@ -70,6 +70,6 @@ async fn all(mut shop: Shop) -> Outcome<()> {
     Shop::associated().await
 }
 
-fn main() {
+pub(crate) fn main() {
     let _ = all;
 }

@@ -106,7 +106,7 @@ impl Boxed for Shop {
 
 fn is_send<T: Send>(_: T) {}
 
-fn main() {
+pub(crate) fn main() {
     let shop = Shop { locks: LockClient::memory(), name: "a".into() };
     is_send(Boxed::required(&shop, 1, "b"));
     is_send(shop.generic(1_u8));

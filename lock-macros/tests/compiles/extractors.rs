@@ -64,7 +64,7 @@ async fn ignored(_: State<App>, _unused: Path<u64>) -> Result<(), AcquireError> 
     Ok(())
 }
 
-fn main() {
+pub(crate) fn main() {
     let app = App { locks: LockClient::memory(), name: String::new() };
     let _: Router = Router::new()
         .route("/pay/{id}", post(pay))
@@ -73,7 +73,6 @@ fn main() {
         .route("/named/{id}", post(named))
         .route("/ignored/{id}", post(ignored))
         .with_state(app);
-    let _: Router = Router::new()
-        .route("/", post(client_is_the_state))
-        .with_state(LockClient::memory());
+    let _: Router =
+        Router::new().route("/", post(client_is_the_state)).with_state(LockClient::memory());
 }

@@ -1,0 +1,221 @@
+//! The time for which the machine kept a test's processes from running.
+//!
+//! An upper bound on real time is the product's, and what a busy machine adds to it is not. Two
+//! things are added up here: how late a thread wakes that only sleeps, as it does when the whole
+//! process or machine stood still; and how long threads that could run waited for a processor, as
+//! the kernel counts it. It is counted for this process and for those that fixtures have started.
+//! On an idle machine the sum stays near zero; on a busy one it is more than any one of them waited
+//! for, so a bound is lenient there, and is shown by what a quiet run finds.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::clock::now_ns;
+
+/// How long the watching thread sleeps at a time.
+const TICK: Duration = Duration::from_millis(5);
+
+/// After so many ticks the kernel is asked, as that takes a file for each thread.
+const TICKS_BETWEEN_LOOKS: u32 = 40;
+
+/// Less is what timers take on an idle machine.
+const LATE_NS_MIN: u64 = 1_000_000;
+
+/// How many changes are remembered: those of the last minute at least.
+const CHANGES_MAX: usize = 16_384;
+
+static METER: LazyLock<Mutex<Meter>> = LazyLock::new(|| {
+    thread::Builder::new().name("stalls".to_owned()).spawn(watch).expect("a thread");
+    Mutex::new(Meter { looked_ns: now_ns(), ..Meter::default() })
+});
+
+/// A stop-watch that knows what part of its time the machine took.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch {
+    began: Instant,
+    began_ns: u64,
+}
+
+impl Stopwatch {
+    /// Starts one.
+    #[must_use]
+    pub fn start() -> Self {
+        begin();
+        Self { began: Instant::now(), began_ns: now_ns() }
+    }
+
+    /// One that was started then, while the processes that are counted were there already.
+    #[must_use]
+    pub fn since(began: Instant) -> Self {
+        let ago_ns = u64::try_from(began.elapsed().as_nanos()).expect("a short time");
+        Self { began, began_ns: now_ns().saturating_sub(ago_ns) }
+    }
+
+    /// The time since the start by the clock: for what must take at least so long.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// The time since the start, less what the machine took: for what may take at most so long.
+    #[must_use]
+    pub fn own(&self) -> Duration {
+        let elapsed = self.began.elapsed();
+        elapsed.saturating_sub(Duration::from_nanos(between(self.began_ns, now_ns())))
+    }
+}
+
+/// Begins to count, if nothing did before.
+pub fn begin() {
+    drop(meter());
+}
+
+/// For how many of these nanoseconds of [`now_ns`] the machine kept processes from running.
+#[must_use]
+pub fn between(from_ns: u64, until_ns: u64) -> u64 {
+    let mut meter = meter();
+    meter.look();
+    meter.total_at(until_ns) - meter.total_at(from_ns)
+}
+
+/// Counts what this process waits for as well. One that has ended counts no more.
+pub(crate) fn count(process: u32) {
+    meter().processes.push(process);
+}
+
+fn meter() -> MutexGuard<'static, Meter> {
+    METER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn watch() {
+    for tick in 0_u32.. {
+        thread::sleep(TICK);
+        let mut meter = meter();
+        if tick % TICKS_BETWEEN_LOOKS == 0 {
+            meter.look();
+        } else {
+            meter.wake(now_ns());
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Meter {
+    /// Beside this one.
+    processes: Vec<u32>,
+    /// How long each thread has waited for a processor, when that was last asked for.
+    waited_ns: HashMap<(String, u32), u64>,
+    /// When the watching thread, or who asks, was last here.
+    looked_ns: u64,
+    total_ns: u64,
+    /// The sum from an instant on.
+    changes: VecDeque<(u64, u64)>,
+}
+
+impl Meter {
+    /// Asks the kernel, too.
+    fn look(&mut self) {
+        let now_ns = now_ns();
+        self.wake(now_ns);
+        let own = std::process::id();
+        let mut waited_ns = 0;
+        self.processes.retain(|process| fs::exists(format!("/proc/{process}")).unwrap_or(false));
+        for process in self.processes.iter().chain([&own]) {
+            for (thread, total_ns) in threads_of(*process) {
+                let known_ns = self.waited_ns.insert((thread, *process), total_ns);
+                // What it waited before it was seen is not of this time.
+                waited_ns += known_ns.map_or(0, |known_ns| total_ns.saturating_sub(known_ns));
+            }
+        }
+        self.add(now_ns, waited_ns);
+    }
+
+    fn wake(&mut self, now_ns: u64) {
+        let tick_ns = u64::try_from(TICK.as_nanos()).expect("a short time");
+        let late_ns = now_ns.saturating_sub(self.looked_ns + tick_ns);
+        if late_ns > LATE_NS_MIN {
+            self.add(now_ns, late_ns);
+        }
+        self.looked_ns = now_ns;
+    }
+
+    fn add(&mut self, now_ns: u64, stalled_ns: u64) {
+        if stalled_ns > 0 {
+            if self.changes.len() == CHANGES_MAX {
+                self.changes.pop_front();
+            }
+            self.total_ns += stalled_ns;
+            self.changes.push_back((now_ns, self.total_ns));
+        }
+    }
+
+    fn total_at(&self, at_ns: u64) -> u64 {
+        let known = self.changes.partition_point(|(since_ns, _)| *since_ns <= at_ns);
+        known.checked_sub(1).map_or(0, |last| self.changes[last].1)
+    }
+}
+
+/// The threads of a process, each with how long it has waited for a processor, in nanoseconds.
+fn threads_of(process: u32) -> Vec<(String, u64)> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
+    let waited = |path: std::path::PathBuf| {
+        let text = fs::read_to_string(path.join("schedstat")).ok()?;
+        text.split_whitespace().nth(1)?.parse().ok()
+    };
+    let thread = |entry: fs::DirEntry| {
+        Some((entry.file_name().to_string_lossy().into_owned(), waited(entry.path())?))
+    };
+    threads.flatten().filter_map(thread).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meter_at(changes: &[(u64, u64)]) -> Meter {
+        let mut meter = Meter::default();
+        changes.iter().for_each(|(now_ns, stalled_ns)| meter.add(*now_ns, *stalled_ns));
+        meter
+    }
+
+    #[test]
+    fn a_stall_counts_from_when_it_was_seen() {
+        let meter = meter_at(&[(10, 3), (20, 0), (30, 4)]);
+        let totals = [9, 10, 29, 30, 99].map(|at_ns| meter.total_at(at_ns));
+        assert_eq!(totals, [0, 3, 3, 7, 7]);
+    }
+
+    #[test]
+    fn one_who_wakes_in_time_has_not_stood_still() {
+        let mut meter = Meter::default();
+        meter.wake(6_000_000);
+        assert_eq!(meter.total_ns, 0);
+        meter.wake(21_000_000);
+        assert_eq!((meter.total_ns, meter.looked_ns), (10_000_000, 21_000_000));
+    }
+
+    #[test]
+    fn what_waits_for_a_processor_is_seen() {
+        let began_ns = now_ns();
+        let _ = between(began_ns, began_ns);
+        // More threads than any machine of a test has processors.
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let rush: Vec<_> = (0..cores * 4)
+            .map(|_| {
+                thread::spawn(|| {
+                    let began = Instant::now();
+                    while began.elapsed() < Duration::from_millis(500) {
+                        std::hint::spin_loop();
+                    }
+                })
+            })
+            .collect();
+        // Those that have ended are not to be asked any more.
+        thread::sleep(Duration::from_millis(450));
+        assert!(between(began_ns, now_ns()) > 100_000_000);
+        rush.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    }
+}
