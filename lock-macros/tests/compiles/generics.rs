@@ -44,7 +44,7 @@ async fn elided(locks: &LockClient) -> Result<&LockClient, AcquireError> {
 async fn conditional(
     locks: &LockClient,
     #[cfg(any())] absent: Absent,
-    #[cfg(all())] there: u8,
+    #[cfg(any(unix, not(unix)))] there: u8,
 ) -> Result<u8, AcquireError> {
     Ok(there)
 }
