@@ -391,7 +391,7 @@ def verdict(run, suite, failure, red, unsteady):
     test, said = failure
     name = f"{suite.name} {test}"
     if FINDING.search(said):
-        red.append(f"{name} failed with {FINDING}\n{said}")
+        red.append(f"{name} failed with a finding of safety\n{said}")
     elif not suite.servers:
         red.append(f"{name} failed\n{said}")
     else:

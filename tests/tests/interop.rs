@@ -23,10 +23,17 @@ fn redis_py(server: &RedisServer) -> Worker {
     Worker::spawn("env", &[&format!("PYTHONPATH={library}"), "python3", &script, &server.url()])
 }
 
-/// Where `./tests/run` put redis-py.
+/// Where `./tests/run` put redis-py, this time or earlier.
 fn redis_py_folder() -> PathBuf {
-    let folder = std::env::var_os("REDIS_PY_FOLDER").expect("redis-py: run ./tests/run");
-    PathBuf::from(folder)
+    let of = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let cache = of("XDG_CACHE_HOME").or_else(|| Some(of("HOME")?.join(".cache")));
+    let kept = cache.and_then(|cache| {
+        let folders = cache.join("lock-tests").read_dir().ok()?.flatten().map(|it| it.path());
+        let is_it =
+            |path: &PathBuf| path.file_name()?.to_str()?.strip_prefix("redis-py-").map(drop);
+        folders.filter(|path| is_it(path).is_some()).max()
+    });
+    of("REDIS_PY_FOLDER").or(kept).expect("redis-py is not installed: run ./tests/run")
 }
 
 async fn client(server: &RedisServer) -> LockClient {

@@ -17,7 +17,7 @@ const CHANNELS_KEPT_MAX: usize = 256;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_keys_over_all_slots_leave_few_subscriptions_and_are_renewed_together() {
     let cluster = RedisCluster::start().await;
-    let locks = connect(&cluster.url(), ms(6_000)).await;
+    let locks = connect(&cluster.url(), ms(15_000)).await;
     let (mut guards, began) = (Vec::new(), Instant::now());
     for block in 0..KEYS / 100 {
         let acquires = (0..100).map(|n| {

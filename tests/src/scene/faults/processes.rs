@@ -139,7 +139,8 @@ pub(crate) async fn a_row_of_waiters_without_power_costs_no_more_than_one(stage:
         let (guard, took) = second.acquire(&key, ms(10_000)).await;
         assert!(took < stage.times(dying(stage)).handed_within + SLACK, "{dead}: {took:?}");
         second.release(guard.expect("a grant")).await.expect("a release");
-        row.iter().for_each(|doomed| doomed.line.resume());
+        // Not one that is whole again: it would pass on what the dead had sent into it.
+        drop(row);
         history.check(checker);
         drop((first, second));
         stage.gone(locks).await;
