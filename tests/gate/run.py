@@ -47,6 +47,8 @@ MARK = "GATE_SUITE"
 LEFT_SECONDS_MAX = 10
 # Before a command: the kernel kills it when this process is gone, however that ends.
 DIES_WITH_PARENT = ["setpriv", "--pdeathsig", "KILL"]
+# What computes has time, and takes what those leave that are measured by the clock.
+GIVES_WAY = ["nice", "-n", "10"]
 
 # What the watchdog of the fixtures says.
 HUNG = re.compile(r"^test (\S+ hung: .*)", re.M)
@@ -274,7 +276,7 @@ class Run:
         out = self.log / f"{suite.name.replace('/', '.')}.log"
         with out.open("w") as file:
             process = subprocess.Popen(
-                [*DIES_WITH_PARENT, *suite.command], cwd=suite.folder, env={**os.environ, **suite.env, MARK: suite.name},
+                [*DIES_WITH_PARENT, *(GIVES_WAY if suite.busy else []), *suite.command], cwd=suite.folder, env={**os.environ, **suite.env, MARK: suite.name},
                 stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
                 start_new_session=True)
         return process, out

@@ -39,7 +39,7 @@ async fn server_with(both: &Path) -> (Zoo, u16) {
 }
 
 fn tls_url(port: u16, ca: &Path) -> String {
-    format!("zookeeper+tls://127.0.0.1:{port}?session=2s&ca={}", ca.display())
+    format!("zookeeper+tls://127.0.0.1:{port}?session=6s&ca={}", ca.display())
 }
 
 async fn refused(url: &str) -> ConnectError {
@@ -90,7 +90,7 @@ async fn tls_serves_a_quorum() {
         servers.push(server_with(&both).await);
     }
     let hosts: Vec<_> = servers.iter().map(|(_, port)| format!("127.0.0.1:{port}")).collect();
-    let query = format!("session=2s&lease_max=2s&ca={}", ca.display());
+    let query = format!("session=6s&lease_max=2s&ca={}", ca.display());
     let url = format!("zookeeper+quorum+tls://{}/locks?{query}", hosts.join(","));
     let options = LockOptions::new().with_lease(ms(2_000)).with_wait(ms(9_000));
     // Three servers that have just been started may take longer than a connect waits.

@@ -130,9 +130,9 @@ async fn a_black_hole_keeps_what_is_sent_into_it_until_the_link_resumes() {
 
 #[tokio::test]
 async fn a_black_hole_past_the_session_s_end_costs_the_session_its_nodes() {
-    let server = ZooKeeperServer::with(tests::zookeeper::ZooKeeperOptions::new().tick_ms(200));
+    let server = ZooKeeperServer::with(tests::zookeeper::ZooKeeperOptions::new().tick_ms(500));
     let proxy = Proxy::zookeeper(server.addr());
-    let connector = Client::connector().with_session_timeout(Duration::from_millis(400));
+    let connector = Client::connector().with_session_timeout(Duration::from_secs(2));
     let client = connector.connect(&proxy.addr().to_string()).await.unwrap();
     client.create("/fleeting", b"", &EPHEMERAL).await.unwrap();
     proxy.black_hole();

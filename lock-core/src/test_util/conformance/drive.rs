@@ -25,6 +25,9 @@ const LONG: Duration = Duration::from_secs(60);
 /// a paused clock from going on.
 const ATTEMPTS_MAX: u32 = 100_000;
 
+/// How often in a row a renewal may go without an answer.
+const RENEWALS_MAX: u32 = 3;
+
 /// How often a condition is looked at.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -238,8 +241,17 @@ impl Asker {
     }
 
     pub(super) async fn renewal(&mut self) -> Renewal {
-        self.sent = clock::now();
-        self.claim.renew().await.unwrap_or_else(|fault| panic!("{}: {fault}", self.name))
+        // A store that does not answer in time is asked again, as the engine does.
+        for _ in 0..RENEWALS_MAX {
+            self.sent = clock::now();
+            match self.claim.renew().await {
+                Err(fault) if fault.is_transient() => {}
+                answer => {
+                    return answer.unwrap_or_else(|fault| panic!("{}: {fault}", self.name));
+                }
+            }
+        }
+        panic!("{} was not answered {RENEWALS_MAX} times in a row", self.name)
     }
 
     /// Renews, and must still hold.
