@@ -300,14 +300,13 @@ impl KeyCell {
         }
         let look = now + LOOK_AFTER;
         let look = until.map_or(look, |until| until.min(look));
-        if let Err(error) = conductor.sweep_by(&self.shared, look) {
-            self.unserved(error);
-        }
+        conductor.sweep_by(&self.shared, look);
     }
 
     /// There is nobody to keep what this key promises.
-    pub(super) fn unserved(self: &Arc<Self>, why: io::Error) {
+    pub(super) fn unserved(self: &Arc<Self>, why: &io::Error) {
         let what = "no thread could be started to look after locks";
+        let why = io::Error::new(why.kind(), why.to_string());
         let mut fx = Effects::none();
         self.cohort().unserved(Fault::new(FaultKind::Transient, what).with_source(why), &mut fx);
         self.apply(fx);

@@ -16,16 +16,15 @@ use std::future::Future;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 
 use super::cell::KeyCell;
 use super::shared::{Shared, lock};
 use super::sweep::{NEVER, Sweep};
-use super::{background, clock};
+use super::{background, clock, own_thread};
 
 /// A key is left to its callers for this long: short beside a lease, long beside a request.
 pub(super) const LOOK_AFTER: Duration = Duration::from_millis(50);
@@ -193,9 +192,19 @@ impl Conductor {
         }
     }
 
-    /// Sees to it that the young keys are swept up by then.
-    pub(super) fn sweep_by(&self, shared: &Arc<Shared>, at: Instant) -> io::Result<()> {
-        if self.sweep.ask(self.nanos(at)) { self.poke(shared) } else { Ok(()) }
+    /// Sees to it that the young keys are swept up by then. Where nobody can, all who wait for one
+    /// are told so.
+    pub(super) fn sweep_by(&self, shared: &Arc<Shared>, at: Instant) {
+        if self.sweep.ask(self.nanos(at))
+            && let Err(error) = self.poke(shared)
+        {
+            // The next one tries to start it again.
+            self.sweep.forget();
+            // Also those who came meanwhile, and found that a sweep was asked for.
+            for cell in shared.registry.cells() {
+                cell.unserved(&error);
+            }
+        }
     }
 
     /// Polls a key that nobody else polls.
@@ -238,7 +247,7 @@ impl Conductor {
 
     fn begin_for(&self, cell: &Arc<KeyCell>) {
         if let Err(error) = self.poke(&cell.shared) {
-            cell.unserved(error);
+            cell.unserved(&error);
         }
     }
 
@@ -258,19 +267,23 @@ impl Conductor {
 
     fn start(&self, mut work: MutexGuard<'_, Work>, shared: &Arc<Shared>) -> io::Result<Handle> {
         let here = || Handle::try_current().ok().or_else(|| self.home.clone());
-        let running = Running { shared: Arc::downgrade(shared), stage: Stage::New };
+        let running = |stage| Running { shared: Arc::downgrade(shared), stage };
         let poked = self.poked.clone();
         if let Some(runtime) = here().filter(|_| self.on == Background::Runtime) {
             work.place = Place::Task(runtime.clone());
             // A runtime that is ending drops the task here and now, which ends in `Running`.
             drop(work);
-            drop(runtime.spawn(running.conduct(poked)));
+            drop(runtime.spawn(running(Stage::New).conduct(poked)));
             return Ok(runtime);
         }
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let handle = runtime.handle().clone();
-        let conduct = move || conduct_here(runtime, running, poked);
-        thread::Builder::new().name("lock-conductor".into()).spawn(conduct)?;
+        // Without a thread it is dropped here, under the mutex.
+        let running = running(Stage::Unplaced);
+        let conduct = move || async move {
+            let _here = background::enter();
+            running.conduct(poked).await;
+        };
+        let handle = own_thread::start("lock-conductor", runtime, conduct)?;
         work.place = Place::Thread(handle.clone());
         self.on_thread.store(true, Ordering::Release);
         Ok(handle)
@@ -349,11 +362,6 @@ impl Drop for Conductor {
     }
 }
 
-fn conduct_here(runtime: Runtime, running: Running, poked: Arc<Notify>) {
-    let _here = background::enter();
-    runtime.block_on(running.conduct(poked));
-}
-
 /// The conductor at work.
 struct Running {
     shared: Weak<Shared>,
@@ -362,6 +370,9 @@ struct Running {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Stage {
+    /// There is no thread for it yet.
+    Unplaced,
+    /// A task that was not polled yet.
     New,
     AtWork,
     Ended,
@@ -413,9 +424,10 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let Some(shared) = self.shared.upgrade().filter(|_| self.stage != Stage::Ended) else {
+        if matches!(self.stage, Stage::Unplaced | Stage::Ended) {
             return;
-        };
+        }
+        let Some(shared) = self.shared.upgrade() else { return };
         // The runtime that it was a task of is gone.
         shared.conductor.is_gone();
         if self.stage == Stage::AtWork {

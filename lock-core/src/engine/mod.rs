@@ -8,6 +8,7 @@
 //! - [`driver`]: what talks to the store for a key.
 //! - [`conductor`]: the one thread of a client, for what no caller polls.
 //! - [`sweep`]: when the conductor takes keys over.
+//! - [`own_thread`]: a thread with a runtime, or an error and nothing left of it.
 //! - [`background`]: whether code is the conductor's.
 //! - [`leave`]: withdrawals that were not answered, tried again in the background.
 //! - [`acquire`], [`release`], [`closed`]: the futures that callers hold.
@@ -37,6 +38,7 @@ mod leave;
 mod lost;
 mod multi;
 mod observe;
+pub(crate) mod own_thread;
 mod registry;
 mod release;
 mod revoke;

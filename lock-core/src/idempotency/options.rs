@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::backend::Capabilities;
 use crate::backend::DURATION_MAX;
 use crate::key::Key;
+use crate::mode::Mode;
 use crate::options::LockOptions;
 use crate::records::{OnUnknown, RECORD_TTL_MAX, RECORD_TTL_MIN, Scope};
 use crate::rejection::Rejection;
@@ -72,6 +73,8 @@ impl Options {
     pub(super) fn lock(&self, wait: Duration) -> LockOptions {
         // A task that holds it already is the one that runs, and must not run inside of itself.
         let mut lock = self.lock.with_wait(wait).with_retries(0).with_reentrant(false);
+        // What others share by the defaults of the client, two executions must not.
+        lock.mode = Mode::Exclusive;
         // Who waits here is a duplicate, and is told so rather than that the line is long.
         lock.admission = false;
         // Nobody comes back to a lock whose record is done.
@@ -199,15 +202,17 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_clients_hold_limit_linger_and_admission_are_not_those_of_executions() {
+    fn the_lock_clients_mode_hold_limit_linger_and_admission_are_not_those_of_executions() {
         let minute = Duration::from_secs(60);
         let client = LockOptions::new().with_linger(minute).with_admission(true);
         let client = client.with_hold_limit(minute);
-        let lock = Options::new(client, 16).lock(minute);
-        assert_eq!(
-            lock,
-            LockOptions::new().with_wait(minute).with_reentrant(false).with_name("idempotency")
-        );
+        for client in [client, client.shared(), client.permits(5)] {
+            let lock = Options::new(client, 16).lock(minute);
+            assert_eq!(
+                lock,
+                LockOptions::new().with_wait(minute).with_reentrant(false).with_name("idempotency")
+            );
+        }
         let chosen = Options { lock: client, ..Options::new(client, 16) }.lock(minute);
         assert_eq!(chosen.hold_limit, Some(minute));
     }

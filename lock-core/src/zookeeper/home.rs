@@ -16,7 +16,6 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::sync::{Arc, Mutex, Weak};
-use std::thread;
 use std::time::Instant;
 
 use tokio::runtime::{Builder, Handle};
@@ -24,7 +23,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Sleep, Timeout};
 
-use crate::engine::{clock, lock};
+use crate::engine::{clock, lock, own_thread};
 
 static SHARED: Mutex<Weak<Home>> = Mutex::new(Weak::new());
 
@@ -52,11 +51,9 @@ impl Home {
     fn start() -> io::Result<Arc<Self>> {
         // The client library does its I/O by a reactor of its own.
         let runtime = Builder::new_current_thread().enable_time().build()?;
-        let handle = runtime.handle().clone();
         let (stays, ends) = oneshot::channel();
-        let serve = move || drop(runtime.block_on(ends));
-        thread::Builder::new().name("lock-zookeeper".into()).spawn(serve)?;
-        Ok(Arc::new(Self { runtime: handle, _stays: stays }))
+        let runtime = own_thread::start("lock-zookeeper", runtime, || ends)?;
+        Ok(Arc::new(Self { runtime, _stays: stays }))
     }
 
     pub(super) fn spawn<T: Send + 'static>(

@@ -30,6 +30,7 @@
 //! - `session`: requests.
 //! - `sessions`: a new one after one has ended.
 //! - `liveness`, `keepalive`: what keeps a session.
+//! - `link`: the client library's task of a session, and its end.
 //! - `lock_node`: a claim's node, deleted whatever happens.
 //! - `removal`: how a node is deleted.
 //! - `watch`: watches.
@@ -66,6 +67,7 @@ mod join;
 mod keepalive;
 mod leave;
 mod line;
+mod link;
 mod liveness;
 mod lock_node;
 mod names;

@@ -21,6 +21,7 @@ use super::enrolled::Ticket;
 use super::fault::{self, Failure};
 use super::home::Home;
 use super::keepalive;
+use super::link::{self, Link};
 use super::liveness::{End, Liveness};
 use super::names;
 use super::target::Target;
@@ -31,7 +32,7 @@ use crate::proto::SessionClock;
 /// How long one request may take.
 pub(super) const REQUEST_WITHIN: Duration = Duration::from_secs(2);
 
-/// A client that has no link gives its session up within 7/5 of the timeout. A client that says
+/// A client that has no link gives its session up within the timeout. A client that says
 /// nothing for this many timeouts is not run any more.
 const SILENT_FOR: u32 = 2;
 
@@ -53,6 +54,7 @@ pub(super) struct Session {
     pub(super) liveness: Arc<Liveness>,
     /// Where the tasks of the session run.
     pub(super) home: Arc<Home>,
+    link: Arc<Link>,
     requests: Arc<AtomicU64>,
     /// What was read of the server's enrolment in this session.
     ticket: Mutex<Option<Ticket>>,
@@ -68,7 +70,8 @@ impl Session {
         requests: Arc<AtomicU64>,
     ) -> Result<Arc<Self>, Fault> {
         let sent = clock::now();
-        let client = target.connect().await.map_err(|error| match error {
+        let (client, link) = Link::of(&home, target.connect()).await;
+        let client = client.map_err(|error| match error {
             Error::Timeout => fault::not_opened(target.session, target.is_tls()),
             error => fault::fault(error),
         })?;
@@ -84,6 +87,7 @@ impl Session {
             node,
             liveness: Arc::new(Liveness::new(SessionClock::start(timeout, sent, clock::now()))),
             home,
+            link: Arc::new(link),
             requests,
             ticket: Mutex::new(None),
             looks: Mutex::default(),
@@ -103,6 +107,8 @@ impl Session {
         tracing::debug!(session = %session.client.session_id(), ?timeout, "zookeeper session");
         let keeper = keepalive::keep(Arc::downgrade(&session), session.liveness.clone(), state);
         drop(session.home.spawn(keeper));
+        let (liveness, state) = (session.liveness.clone(), session.client.state_watcher());
+        drop(session.home.spawn(session.link.clone().watch(liveness, state, timeout)));
         Ok(session)
     }
 
@@ -398,10 +404,13 @@ impl Drop for Session {
         // The client's own drop, which is next, closes the session at the server. Nobody waits for
         // that, but the thread must not end before it.
         let (home, farewell) = (self.home.clone(), is_closed(self.client.state_watcher()));
-        let until = clock::now() + self.timeout() * SILENT_FOR;
+        // A connection that is lost from here on is told of to nobody.
+        let until = clock::now() + link::is_looked_for(self.timeout());
+        let link = self.link.clone();
         drop(self.home.spawn(async move {
             // Without a link the server ends it by itself.
             drop(home.timeout_at(until, farewell).await);
+            link.cut();
         }));
     }
 }

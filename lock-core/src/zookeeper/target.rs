@@ -8,6 +8,7 @@ use zookeeper_client::{Acls, Client};
 use super::Exclusive;
 use crate::backend::url::Login;
 use crate::backend::{StoreUrl, UrlError, UrlPart};
+use crate::engine::clock;
 
 /// The session timeout that is asked for, unless the URL says otherwise.
 const SESSION_DEFAULT: Duration = Duration::from_secs(10);
@@ -22,6 +23,10 @@ const SILENCE_MAX: Duration = Duration::from_secs(2);
 
 /// Not shorter than a pause of a healthy server.
 const SILENCE_MIN: Duration = Duration::from_millis(500);
+
+/// Between two rounds of servers of which none could be connected to.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Where to connect to, and as whom.
 #[derive(Clone)]
@@ -77,9 +82,29 @@ impl Target {
         if self.login.is_some() { Acls::creator_all() } else { Acls::anyone_all() }
     }
 
-    /// Opens a session; the client tries all servers in turn for as long as a session would last.
+    /// Opens a session; tries all servers in turn for as long as a session would last.
+    ///
+    /// The library would do so itself, and without a pause where each connect fails at once.
     pub(super) async fn connect(&self) -> Result<Client, zookeeper_client::Error> {
+        let until = clock::now() + self.session;
+        let mut pause = PAUSE_MIN;
+        loop {
+            match self.connect_once().await {
+                Err(zookeeper_client::Error::NoHosts) if clock::now() + pause < until => {}
+                Err(zookeeper_client::Error::NoHosts) => {
+                    return Err(zookeeper_client::Error::Timeout);
+                }
+                answer => return answer,
+            }
+            clock::sleep_until(clock::now() + pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Asks each server once.
+    async fn connect_once(&self) -> Result<Client, zookeeper_client::Error> {
         let mut connector = Client::connector()
+            .with_fail_eagerly()
             .with_session_timeout(self.session)
             .with_connection_timeout((self.session / 4).clamp(SILENCE_MIN, SILENCE_MAX));
         if let Some(login) = &self.login {

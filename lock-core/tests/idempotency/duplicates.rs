@@ -1,14 +1,17 @@
 //! Requests that come while another one runs.
 
 use bytes::Bytes;
-use lock_core::idempotency::{Begun, Duplicates, Fingerprint, Scope};
+use lock_core::idempotency::{Begun, Duplicates, Fingerprint, Idempotency, MemoryRecords, Scope};
+use lock_core::memory::Memory;
 use lock_core::test_util::records::RecordVerb;
 use lock_core::test_util::{Act, Verb};
+use lock_core::{ConnectError, LockClient, LockOptions};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    Stage, Test, assert_after, begin, ms, process, rejecting, run, secs, settle, spawned, waiting,
+    Stage, Test, assert_after, begin, ms, process, rejecting, replay, run, secs, settle, spawned,
+    waiting,
 };
 
 #[tokio::test(start_paused = true)]
@@ -245,5 +248,31 @@ async fn endpoints_of_one_service_may_choose_otherwise() -> Test {
     running.complete(Bytes::from_static(b"paid")).await?;
     assert!(matches!(patient.await??, Begun::Replay(_)));
     stage.is_clean(1, secs(1)).await;
+    Ok(())
+}
+
+/// What the application shares by the defaults of its client, or by options of its own, says nothing
+/// of executions: the second process does not run beside the first.
+#[tokio::test(start_paused = true)]
+async fn an_execution_is_alone_whatever_mode_the_client_has() -> Test {
+    let modes = [LockOptions::new().shared(), LockOptions::new().permits(5)];
+    for (mode, is_default) in modes.into_iter().flat_map(|mode| [(mode, true), (mode, false)]) {
+        let (locks, records) = (Memory::new(), MemoryRecords::new());
+        let process = || {
+            let builder = LockClient::builder_with(locks.clone());
+            let builder = if is_default { builder.defaults(mode) } else { builder };
+            let (records, mode) = (records.clone(), mode.with_lease(secs(30)));
+            async move {
+                let once = Idempotency::new(builder.connect().await?, records);
+                Ok::<_, ConnectError>(if is_default { once } else { once.with_lock_options(mode) })
+            }
+        };
+        let (one, other) = (process().await?, process().await?);
+        let execution = run(&one).await;
+        let second = begin(&rejecting(&other)).await?;
+        assert!(matches!(second, Begun::InFlight { .. }), "{mode:?}: {second:?}");
+        execution.complete(Bytes::from_static(b"done")).await?;
+        assert_eq!(replay(&other).await, "done");
+    }
     Ok(())
 }
