@@ -40,8 +40,10 @@ BUILD_SECONDS_MAX = 900
 AGAIN_SECONDS_MAX = 180
 # Tests that passed alone, and not beside others. More of them is a defect of the gate.
 UNSTEADY_MAX = 2
-# What a panic says that is about safety: no second try makes it good.
-FINDING = re.compile(r"a finding of safety|assertion failed: .*token")
+# What a panic says that is about safety: no second try makes it good. Of the checker, the names of
+# what it found.
+FINDING = re.compile(r"a finding of safety|assertion failed: .*token"
+                     r"|\b(TokenTwice|OutOfOrder|WriteWentBack|UnknownToken|Overlap|NotTold) \{")
 # Names a suite to the processes that it starts, so that one which is left is found.
 MARK = "GATE_SUITE"
 LEFT_SECONDS_MAX = 10

@@ -287,8 +287,8 @@ impl Invocation<'_> {
         let event = Event::new(begun_ns, &process.name, Kind::Invoke, f, &key);
         process.recorder.record(Event { token, budget_ns, ..event });
         let due_ns = budget_ns.map(|budget_ns| begun_ns.saturating_add(budget_ns));
-        let (process, span) = (process.clone(), (begun_ns, due_ns));
-        Call { process, f, key, token, span, share: None, t_ns: None, error: None }
+        let process = process.clone();
+        Call { process, f, key, token, due_ns, share: None, t_ns: None, error: None }
     }
 }
 
@@ -299,8 +299,8 @@ pub struct Call {
     f: Fun,
     key: String,
     token: Option<u64>,
-    /// When it began, and when its budget ends.
-    span: (u64, Option<u64>),
+    /// When its budget ends.
+    due_ns: Option<u64>,
     share: Option<Share>,
     t_ns: Option<u64>,
     error: Option<String>,
@@ -353,12 +353,12 @@ impl Call {
     }
 
     fn end(self, kind: Kind, token: Option<u64>) {
-        let Self { process, f, key, token: own, span: (begun_ns, due_ns), share, t_ns, error } =
-            self;
+        let Self { process, f, key, token: own, due_ns, share, t_ns, error } = self;
         let t_ns = t_ns.unwrap_or_else(now_ns);
         // Nobody can answer a process that does not run.
-        let is_late = due_ns.is_some_and(|due_ns| t_ns > due_ns);
-        let stalled_ns = is_late.then(|| stalls::between(begun_ns, t_ns)).filter(|ns| *ns > 0);
+        let late_since = due_ns.filter(|due_ns| t_ns > *due_ns);
+        let stalled_ns =
+            late_since.map(|due_ns| stalls::between(due_ns, t_ns)).filter(|ns| *ns > 0);
         let event = Event::new(t_ns, &process.name, kind, f, &key);
         process.recorder.record(Event { token: token.or(own), share, stalled_ns, error, ..event });
     }

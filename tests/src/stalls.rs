@@ -2,10 +2,10 @@
 //!
 //! An upper bound on real time is the product's, and what a busy machine adds to it is not. Two
 //! things are added up here: how late a thread wakes that only sleeps, as it does when the whole
-//! process or machine stood still; and how long threads that could run waited for a processor, as
-//! the kernel counts it. It is counted for this process and for those that fixtures have started.
-//! On an idle machine the sum stays near zero; on a busy one it is more than any one of them waited
-//! for, so a bound is lenient there, and is shown by what a quiet run finds.
+//! process or machine stood still; and how long a thread that could run waited for a processor, as
+//! the kernel counts it. Of this process and of each that fixtures have started, the thread that
+//! waited longest counts: what is measured goes from one process to the next and back. It is never
+//! more than the time that has passed. On an idle machine it stays near zero.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
@@ -29,7 +29,8 @@ const CHANGES_MAX: usize = 16_384;
 
 static METER: LazyLock<Mutex<Meter>> = LazyLock::new(|| {
     thread::Builder::new().name("stalls".to_owned()).spawn(watch).expect("a thread");
-    Mutex::new(Meter { looked_ns: now_ns(), ..Meter::default() })
+    let now_ns = now_ns();
+    Mutex::new(Meter { looked_ns: now_ns, asked_ns: now_ns, ..Meter::default() })
 });
 
 /// A stop-watch that knows what part of its time the machine took.
@@ -78,7 +79,8 @@ pub fn begin() {
 pub fn between(from_ns: u64, until_ns: u64) -> u64 {
     let mut meter = meter();
     meter.look();
-    meter.total_at(until_ns) - meter.total_at(from_ns)
+    let stalled_ns = meter.total_at(until_ns) - meter.total_at(from_ns);
+    stalled_ns.min(until_ns.saturating_sub(from_ns))
 }
 
 /// Counts what this process waits for as well. One that has ended counts no more.
@@ -110,6 +112,8 @@ struct Meter {
     waited_ns: HashMap<(String, u32), u64>,
     /// When the watching thread, or who asks, was last here.
     looked_ns: u64,
+    /// When the kernel was last asked.
+    asked_ns: u64,
     total_ns: u64,
     /// The sum from an instant on.
     changes: VecDeque<(u64, u64)>,
@@ -120,17 +124,19 @@ impl Meter {
     fn look(&mut self) {
         let now_ns = now_ns();
         self.wake(now_ns);
+        let span_ns = now_ns.saturating_sub(std::mem::replace(&mut self.asked_ns, now_ns));
         let own = std::process::id();
         let mut waited_ns = 0;
         self.processes.retain(|process| fs::exists(format!("/proc/{process}")).unwrap_or(false));
         for process in self.processes.iter().chain([&own]) {
-            for (thread, total_ns) in threads_of(*process) {
+            let threads = threads_of(*process).into_iter().map(|(thread, total_ns)| {
                 let known_ns = self.waited_ns.insert((thread, *process), total_ns);
                 // What it waited before it was seen is not of this time.
-                waited_ns += known_ns.map_or(0, |known_ns| total_ns.saturating_sub(known_ns));
-            }
+                known_ns.map_or(0, |known_ns| total_ns.saturating_sub(known_ns))
+            });
+            waited_ns += threads.max().unwrap_or(0);
         }
-        self.add(now_ns, waited_ns);
+        self.add(now_ns, waited_ns.min(span_ns));
     }
 
     fn wake(&mut self, now_ns: u64) {
@@ -173,6 +179,9 @@ fn threads_of(process: u32) -> Vec<(String, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     fn meter_at(changes: &[(u64, u64)]) -> Meter {
@@ -203,19 +212,23 @@ mod tests {
         let _ = between(began_ns, began_ns);
         // More threads than any machine of a test has processors.
         let cores = thread::available_parallelism().map_or(1, usize::from);
+        let is_seen = Arc::new(AtomicBool::new(false));
         let rush: Vec<_> = (0..cores * 4)
             .map(|_| {
-                thread::spawn(|| {
-                    let began = Instant::now();
-                    while began.elapsed() < Duration::from_millis(500) {
+                let is_seen = is_seen.clone();
+                thread::spawn(move || {
+                    while !is_seen.load(Ordering::Relaxed) {
                         std::hint::spin_loop();
                     }
                 })
             })
             .collect();
-        // Those that have ended are not to be asked any more.
-        thread::sleep(Duration::from_millis(450));
-        assert!(between(began_ns, now_ns()) > 100_000_000);
+        let began = Instant::now();
+        while between(began_ns, now_ns()) < 100_000_000 && began.elapsed() < crate::wait::PATIENCE {
+            thread::sleep(TICK);
+        }
+        is_seen.store(true, Ordering::Relaxed);
+        assert!(began.elapsed() < crate::wait::PATIENCE, "it was not seen");
         rush.into_iter().for_each(|thread| thread.join().expect("no panic"));
     }
 }

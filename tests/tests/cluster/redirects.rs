@@ -20,12 +20,13 @@ async fn a_slot_that_moved_is_found_by_one_redirection() {
     let second = locks.lock("k").await.unwrap();
     assert!(second.token() > token, "a finding of safety: the last token came along");
     second.release().await.unwrap();
-    for _ in 0..5 {
+    for _ in 0..20 {
         locks.lock("k").await.unwrap().release().await.unwrap();
     }
-    // The subscription of the first asks there too, sooner or later.
+    // The subscription of the first asks there too, sooner or later, and may ask again: these are
+    // forty requests.
     let met = cluster.refusals("MOVED") - before;
-    assert!((1..=2).contains(&met), "{met}");
+    assert!((1..=5).contains(&met), "{met}");
     nothing_left(&cluster, [locks]).await;
 }
 

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use fastrand::Rng;
+use tests::chance;
 use tests::checker::Checker;
 use tests::proxy::Action;
 use tests::wait::eventually;
@@ -40,6 +42,7 @@ async fn directories_removed_under_those_who_use_them_are_not_noticed() {
         for task in 0..4 {
             let (actor, is_enough) =
                 (history.actor(&format!("{nth}/{task}"), locks), is_enough.clone());
+            let mut rng = Rng::with_seed(chance::seed() + nth as u64 * 4 + task);
             tasks.push(tokio::spawn(async move {
                 let mut round = 0;
                 while round < 40 || !is_enough.load(Ordering::Relaxed) {
@@ -48,7 +51,7 @@ async fn directories_removed_under_those_who_use_them_are_not_noticed() {
                     let (guard, _) = actor.acquire(&key, ms(20_000)).await;
                     actor.release(guard.unwrap()).await.unwrap();
                     // The key may be free for as long as the server needs to see it.
-                    tokio::time::sleep(Duration::from_micros(fastrand::u64(0..8_000))).await;
+                    tokio::time::sleep(Duration::from_micros(rng.u64(0..8_000))).await;
                 }
                 round
             }));

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use lock_core::quorum::{MembershipConfig, Quorum};
 use lock_core::{LockClient, LockOptions};
+use tests::chance;
 use tests::checker::{Checker, Report};
 use tests::history::{Fun, Process, Recorder};
 use tests::wait::eventually;
@@ -42,12 +44,13 @@ pub(crate) fn client(servers: &Servers) -> LockClient {
 async fn use_locks(
     locks: LockClient,
     process: Process,
+    mut rng: Rng,
     grants: Arc<AtomicU64>,
     ended: Arc<AtomicBool>,
 ) {
     while !ended.load(SeqCst) {
-        let key = ["k0", "k1"][fastrand::usize(..2)];
-        let wait = fastrand::u64(500..3_000);
+        let key = ["k0", "k1"][rng.usize(..2)];
+        let wait = rng.u64(500..3_000);
         let call = process.invoke(Fun::Acquire, key).budget_ms(wait).begin();
         let options = LockOptions::new().with_wait(ms(wait)).with_lease(LEASE);
         let guard = match locks.lock(key).options(options).await {
@@ -64,7 +67,7 @@ async fn use_locks(
         let token = guard.token().get();
         call.ok(Some(token));
         grants.fetch_add(1, SeqCst);
-        tokio::time::sleep(ms(fastrand::u64(..4))).await;
+        tokio::time::sleep(ms(rng.u64(..4))).await;
         if !guard.is_held() {
             process.lost(key, token);
         }
@@ -90,7 +93,8 @@ impl Contention {
             for task in 0..2 {
                 let process = history.process(format!("{nth}/{task}"));
                 let (grants, ended) = (Arc::clone(&grants), Arc::clone(&ended));
-                users.push(tokio::spawn(use_locks(client.clone(), process, grants, ended)));
+                let rng = Rng::with_seed(chance::seed() + nth as u64 * 2 + task);
+                users.push(tokio::spawn(use_locks(client.clone(), process, rng, grants, ended)));
             }
         }
         Self { _clients: clients, history, grants, ended, users }

@@ -103,6 +103,7 @@ async fn one_grant(locks: &Quorum<Late>, round: u32) -> TokenBlock {
 /// are hours apart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_grow_over_every_majority_where_one_counter_lags() {
+    tests::chance::begin();
     let servers = Servers::keeping_directories().await;
     let clients: Vec<_> = (0..3)
         .map(|hours| {
