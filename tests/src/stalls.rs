@@ -79,7 +79,8 @@ pub fn begin() {
 pub fn between(from_ns: u64, until_ns: u64) -> u64 {
     let mut meter = meter();
     meter.look();
-    let stalled_ns = meter.total_at(until_ns) - meter.total_at(from_ns);
+    // A stall is known once it is over, which may be an instant behind the end.
+    let stalled_ns = meter.total_ns - meter.total_at(from_ns);
     stalled_ns.min(until_ns.saturating_sub(from_ns))
 }
 
