@@ -162,8 +162,9 @@ pub(crate) fn text(arguments: &Arguments, figures: &Figures, verdict: &Verdict) 
         "\n- {} rounds; each was judged, and nothing was left in its processes or at its keys.\n\
          - Writes: {} accepted, {} refused for their token.\n\
          - Waits that ended more than 20 ms past their budget: {}, the latest by {} ms. One that is \
-         more than {} ms late ends the run. The time in which the process itself did not run is \
-         taken off: a thread of each process sleeps 5 ms at a time and sees it.\n\
+         more than {} ms late ends the run. The time for which its process stood still is taken \
+         off: a thread there sleeps 5 ms at a time and sees it, or the kernel counted that it \
+         waited for a processor.\n\
          - Tasks alive in a resting process: {} after the median round, {} after the last, {} at \
          most.\n\
          - Memory of the soak: {} MiB after the first round, {} MiB after the last.\n\n",
