@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::future::{join_all, try_join_all};
 use lock_core::idempotency::{Begun, Fingerprint, Idempotency, Scope};
 use lock_core::redis::RedisRecords;
-use lock_core::{LockClient, LockOptions};
+use lock_core::{LockBuilder, LockClient, LockGuard, LockOptions};
 use tests::blocked::{alone, workers};
 use tests::redis::RedisServer;
 use tests::support::{Stopwatch, ms, nothing_left};
@@ -48,14 +48,17 @@ fn on_block_on(crowds: &[usize], work: Work) {
     }
 }
 
+/// Has all of them, then gives all of them back.
+async fn at_once(locks: impl Iterator<Item = LockBuilder>) {
+    let guards = try_join_all(locks.map(LockBuilder::acquire)).await.expect("all can be had");
+    try_join_all(guards.into_iter().map(LockGuard::release)).await.expect("releases");
+}
+
 #[test]
 fn keys_of_their_own_are_had_and_given_back() {
     on_block_on(&CROWDS, |locks, _, crowd| {
         Box::pin(async move {
-            let acquires = (0..crowd).map(|n| locks.lock(format!("k:{n}")).acquire());
-            let guards = try_join_all(acquires).await.expect("free keys");
-            let releases = guards.into_iter().map(lock_core::LockGuard::release);
-            try_join_all(releases).await.expect("releases");
+            at_once((0..crowd).map(|n| locks.lock(format!("k:{n}")))).await;
         })
     });
 }
@@ -64,15 +67,9 @@ fn keys_of_their_own_are_had_and_given_back() {
 fn readers_and_permits_of_one_key_are_had_and_given_back() {
     on_block_on(&CROWDS, |locks, _, crowd| {
         Box::pin(async move {
-            let readers = (0..crowd).map(|_| locks.lock("read").shared().acquire());
-            let guards = try_join_all(readers).await.expect("readers");
-            let releases = guards.into_iter().map(lock_core::LockGuard::release);
-            try_join_all(releases).await.expect("releases");
+            at_once((0..crowd).map(|_| locks.lock("read").shared())).await;
             let of = u32::try_from(crowd.min(200)).expect("few");
-            let permits = (0..of).map(|_| locks.lock("permits").permits(of).acquire());
-            let guards = try_join_all(permits).await.expect("permits");
-            let releases = guards.into_iter().map(lock_core::LockGuard::release);
-            try_join_all(releases).await.expect("releases");
+            at_once((0..of).map(|_| locks.lock("permits").permits(of))).await;
         })
     });
 }

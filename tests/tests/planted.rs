@@ -3,7 +3,7 @@
 
 #![allow(clippy::disallowed_methods)]
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use lock_core::Mode;
@@ -33,6 +33,13 @@ fn a_hang() {
 fn a_child_that_hangs() {
     if is_planted("child") {
         Command::new("sleep").arg("3600").status().expect("a shell");
+    }
+}
+
+#[test]
+fn a_process_that_is_left() {
+    if is_planted("left") {
+        Command::new("sleep").arg("3600").stdout(Stdio::null()).spawn().expect("a shell");
     }
 }
 

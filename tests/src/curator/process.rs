@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
 use super::program::{Program, unstarted};
+use crate::process::{call_off, watch};
 use crate::wait::within;
 
 /// What the program prints.
@@ -24,7 +25,7 @@ pub(super) type Output = Lines<BufReader<ChildStdout>>;
 pub(super) struct Process {
     child: Child,
     /// Only beside a frozen program, which cannot see the end of its input.
-    watchdog: Option<Watchdog>,
+    watchdog: Option<std::process::Child>,
     input: mpsc::UnboundedSender<String>,
     stderr: Stderr,
 }
@@ -73,26 +74,26 @@ impl Process {
 
     /// Stops it (`SIGSTOP`).
     pub(super) fn freeze(&mut self) {
-        self.watchdog = self.pid().map(Watchdog::start);
+        self.watchdog = self.pid().and_then(|program| watch(program, None));
         self.signal(Signal::SIGSTOP);
     }
 
     /// Continues it (`SIGCONT`).
     pub(super) fn thaw(&mut self) {
-        self.watchdog = None;
+        call_off(&mut self.watchdog);
         self.signal(Signal::SIGCONT);
     }
 
     /// Kills it (`SIGKILL`) and waits for its end.
     pub(super) async fn kill(&mut self) {
         // First, here and below: once the program is waited for, its pid may be another's.
-        self.watchdog = None;
+        call_off(&mut self.watchdog);
         let _ = self.child.kill().await;
     }
 
     /// Waits for its end, at most for [`PATIENCE`](crate::wait::PATIENCE).
     pub(super) async fn ended(&mut self) -> ExitStatus {
-        self.watchdog = None;
+        call_off(&mut self.watchdog);
         within("the end of the Java program", self.child.wait()).await.expect("our own child")
     }
 
@@ -106,31 +107,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.watchdog = None;
-    }
-}
-
-/// A shell that kills a program when this process ends without dropping its fixtures.
-#[derive(Debug)]
-struct Watchdog(std::process::Child);
-
-impl Watchdog {
-    fn start(program: u32) -> Self {
-        // The kernel closes its input even after a `SIGKILL`.
-        let shell = std::process::Command::new("/bin/sh")
-            .args(["-c", r#"read -r _; kill -9 "$1""#, "watchdog", &program.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        Watchdog(shell.expect("a shell"))
-    }
-}
-
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        call_off(&mut self.watchdog);
     }
 }
 

@@ -93,9 +93,9 @@ async fn a_master_that_hangs_is_succeeded_and_misleads_nobody_when_it_goes_on() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_outlives_the_failover_of_its_master() {
     let mut cluster = RedisCluster::start().await;
-    // Longer than two elections, as the first may fail, and shorter than three times the patience
-    // of the tests, within which a renewal is due.
-    let locks = connect(&cluster.url_of_all(None), ms(24_000)).await;
+    // Longer than two elections of a busy machine, as the first may fail, and shorter than three
+    // times the patience of the tests, within which a renewal is due.
+    let locks = connect(&cluster.url_of_all(None), ms(60_000)).await;
     let guard = locks.lock("k").await.unwrap();
     let old = cluster.owner("k");
     let synced: u64 = cluster.node(old).command(&["WAIT", "1", "5000"]);

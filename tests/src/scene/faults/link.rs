@@ -219,7 +219,8 @@ pub(crate) async fn no_renewal_is_sent_after_the_release(stage: &mut Stage<'_>) 
     let snare = locks.line.trap(&Match::any().containing(&key), Action::HoldReply);
     let guard = next.lock(&key).await.expect("a free key");
     eventually("a lease has passed", || next.stats().renewals >= 4).await;
-    assert!(!snare.has_sprung() && guard.is_held());
+    assert!(!snare.has_sprung(), "something was sent about a key that was given back");
+    assert!(guard.is_held(), "the holder after it lost the key");
     guard.release().await.expect("a release");
     stage.nothing_left([locks, next]).await;
 }
