@@ -244,8 +244,11 @@ pub fn distributed_lock(
 /// The return type is one that can be kept and replayed, the trait `Replayable`: any `Result<T, E>`
 /// with `T: Serialize + DeserializeOwned` and `E: From<IdempotencyError>`. An `Ok` is kept as JSON.
 /// An `Err` is not: the record is removed, and a later call runs. Only where a lock inside has cut
-/// its work the record stays, and `on_unknown` decides. An `Ok` that can't be serialised is
-/// returned once, and later calls are told `WithoutPayload`.
+/// its work the record stays, and `on_unknown` decides.
+///
+/// An `Ok` that JSON does not bring back as it was is returned once, and later calls are told
+/// `WithoutPayload`. It is read back to find out. Such are `Some(None)`, `Some(())`, a number that
+/// is infinite or none, and what can't be serialised.
 ///
 /// A value that the store does not take within 2 s is returned all the same. One that comes too
 /// late, after another call has taken over, is `IdempotencyError::Stale`.

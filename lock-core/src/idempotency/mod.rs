@@ -71,6 +71,8 @@ mod replay;
 mod single_flight;
 mod stats;
 mod task;
+#[cfg(feature = "idempotent")]
+mod value_hash;
 
 pub use crate::records::{
     BoxFuture, ClaimRecord, Claimed, Fingerprint, FingerprintBuilder, Found, MemoryRecords,

@@ -199,6 +199,37 @@ async fn a_value_that_can_not_be_kept_is_returned_once_and_never_made_again() {
     assert_eq!(till.runs.load(Ordering::SeqCst), 1);
 }
 
+#[idempotent(key = "k", scope = global, client = once)]
+async fn found(once: &Idempotency, till: &Till) -> Outcome<Option<Option<f64>>> {
+    till.run();
+    Ok(Some(None))
+}
+
+#[idempotent(key = "k", scope = global, client = once, name = "rate")]
+async fn rate(once: &Idempotency, till: &Till, rate: f64) -> Outcome<f64> {
+    till.run();
+    Ok(rate)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_call_is_given_what_the_first_one_was_or_told_that_it_was_not_kept() {
+    let (once, till) = (engine(), Till::default());
+    assert_eq!(found(&once, &till).await.unwrap(), Some(None));
+    let again = found(&once, &till).await;
+    assert!(matches!(again, Err(IdempotencyError::WithoutPayload)), "{again:?}");
+
+    // Without `float_roundtrip` it comes back as its neighbour.
+    let (once, number) = (engine(), 25.0 / 997.0);
+    for _ in 0..2 {
+        assert_eq!(rate(&once, &till, number).await.unwrap(), number);
+    }
+    let once = engine();
+    assert!(rate(&once, &till, f64::NAN).await.unwrap().is_nan());
+    let again = rate(&once, &till, f64::NAN).await;
+    assert!(matches!(again, Err(IdempotencyError::WithoutPayload)), "{again:?}");
+    assert_eq!(till.runs.load(Ordering::SeqCst), 3);
+}
+
 #[idempotent(key = "k", scope = global, client = once, name = "n")]
 async fn text(once: &Idempotency) -> Outcome<String> {
     Ok("text".to_owned())
