@@ -208,7 +208,7 @@ pub fn distributed_lock(
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), IdempotencyError> {
-/// let once = Idempotency::new(LockClient::memory(), MemoryRecords::new());
+/// let once = Idempotency::new("shop", LockClient::memory(), MemoryRecords::new());
 /// let first = pay(&once, "a", "request-1", 42, 5).await?;
 /// assert_eq!(pay(&once, "a", "request-1", 42, 5).await?, first);
 /// let other = pay(&once, "a", "request-1", 42, 6).await;

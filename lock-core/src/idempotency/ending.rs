@@ -1,7 +1,7 @@
 //! How a [`Task`] ends: the outcome is written, or the record removed, under the lock.
 
 use super::error::CompleteError;
-use super::execution::Reply;
+use super::execution::{Execution, Reply};
 use super::repeat::{KEEP_COMPLETING, Repeat};
 use super::single_flight::End;
 use super::task::Task;
@@ -9,7 +9,31 @@ use crate::backend::Fault;
 use crate::records::{BoxFuture, ClaimRecord, Claimed, Outcome, Written};
 
 impl Task {
-    pub(super) async fn complete(&self, outcome: Outcome, reply: Reply) {
+    /// Writes the outcome, under the old secret first where there is one.
+    pub(super) async fn complete(
+        &self,
+        outcome: Outcome,
+        old: Option<Box<Execution>>,
+        reply: Reply,
+    ) {
+        let mut reply = Some(reply);
+        if let Some(old) = old
+            && let Err(error) = self.complete_old(old, &outcome).await
+        {
+            let counters = &self.shared.counters;
+            if error.is_stale() {
+                counters.stale_completions.add();
+                tell(&mut reply, Err(error));
+                // The outcome of whoever has taken over is the one, under this secret too.
+                return self.take_back(None).await;
+            }
+            counters.unwritten_completions.add();
+            tell(&mut reply, Err(error));
+        }
+        self.complete_new(outcome, reply).await;
+    }
+
+    async fn complete_new(&self, outcome: Outcome, mut reply: Option<Reply>) {
         let (id, token) = (self.id, self.token());
         let counters = &self.shared.counters;
         let end = || match &outcome {
@@ -24,11 +48,14 @@ impl Task {
             }
             Err(CompleteError::Unavailable { id, fault })
         };
-        let mut reply = Some(reply);
         let (claim, asked) = (self.claim(), Repeat::new());
         let written = {
             let verb = || -> BoxFuture<'_, _> { Box::pin(self.write(&claim, &outcome)) };
-            let late = |fault| tell(&mut reply, unwritten(fault));
+            let late = |fault| {
+                if reply.is_some() {
+                    tell(&mut reply, unwritten(fault));
+                }
+            };
             let within = KEEP_COMPLETING.min(self.options.in_flight_ttl);
             tokio::select! {
                 biased;

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 type Outcome<T> = Result<T, IdempotencyError>;
 
 fn engine() -> Idempotency {
-    Idempotency::new(LockClient::memory(), MemoryRecords::new())
+    Idempotency::new("tests", LockClient::memory(), MemoryRecords::new())
 }
 
 #[derive(Debug, Default)]
@@ -172,7 +172,7 @@ async fn a_cancelled_call_leaves_nothing_and_the_next_one_runs() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_lock_ends_the_body_at_its_await() {
     let (backend, script) = Scripted::new(Memory::new());
-    let once = Idempotency::new(LockClient::with_backend(backend), MemoryRecords::new());
+    let once = Idempotency::new("tests", LockClient::with_backend(backend), MemoryRecords::new());
     script.always(Verb::Renew, Act::Err(FaultKind::Transient));
     let till = Till::default();
     let lost = slow(&once, &till).await;
