@@ -239,6 +239,28 @@ pub fn distributed_lock(
 /// mix-up. A function that is renamed and must know its old keys says `name`. Fingerprinted values
 /// are compared as JSON: give none whose order changes from call to call, as that of a `HashMap`.
 ///
+/// # A scheduled job
+///
+/// A job that several nodes start by the same schedule takes the time at which it is *due*, not
+/// that at which it is started, for its key. The first node runs it, and the others are given what
+/// it came to, however late they are within `ttl`. With `try_acquire` a node that comes when the
+/// first has finished would run it for the second time.
+///
+/// ```
+/// use lock_core::idempotency::{Idempotency, IdempotencyError};
+/// use lock_core::idempotent;
+///
+/// /// `due`: seconds since 1970, as `1767225600` for the first night of 2026.
+/// #[idempotent(key = "nightly:{due}", scope = global, client = once, on_unknown = "refuse")]
+/// async fn nightly(once: &Idempotency, due: u64) -> Result<u64, IdempotencyError> {
+///     Ok(due)
+/// }
+/// # let _ = nightly;
+/// ```
+///
+/// `on_unknown = "refuse"`: one whose node died in the middle is left to people. Without it the
+/// next node begins it again.
+///
 /// # The value
 ///
 /// The return type is one that can be kept and replayed, the trait `Replayable`: any `Result<T, E>`

@@ -304,6 +304,32 @@ async fn without_a_client_the_installed_one_is_used_and_without_that_it_is_an_er
     assert_eq!(once.stats().executed, 1);
 }
 
+#[idempotent(key = "nightly:{due}", scope = global, client = once, on_unknown = "refuse")]
+async fn nightly(once: &Idempotency, till: &Till, due: u64) -> Outcome<u32> {
+    let _ = due;
+    Ok(till.run())
+}
+
+/// The recipe for a job that two nodes start by one schedule: the second is late by more than the
+/// job takes, so the lock is free for it.
+#[tokio::test(start_paused = true)]
+async fn a_job_by_the_time_at_which_it_is_due_runs_once_where_a_lock_alone_lets_it_run_twice() {
+    let (store, records, till) = (Memory::new(), MemoryRecords::new(), Till::default());
+    let node = || LockClient::with_backend(store.clone());
+    let (first, second) = (node(), node());
+    for due in [1_767_225_600, 1_767_312_000] {
+        let runs = till.runs.load(Ordering::SeqCst) + 1;
+        for node in [&first, &second] {
+            let once = Idempotency::new("tests", node.clone(), records.clone());
+            assert_eq!(nightly(&once, &till, due).await.unwrap(), runs);
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+    }
+    for node in [&first, &second] {
+        assert!(node.lock("nightly").try_acquire().await.unwrap().is_some(), "it is free again");
+    }
+}
+
 struct Shop {
     once: Idempotency,
     till: Till,

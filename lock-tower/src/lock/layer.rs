@@ -176,7 +176,6 @@ impl<K> LockLayer<K> {
     ///
     /// ```
     /// use axum::Router;
-    /// use axum::http::Method;
     /// use axum::routing::get;
     /// use lock_tower::LockLayer;
     /// use lock_tower::key::path;
@@ -184,11 +183,14 @@ impl<K> LockLayer<K> {
     /// # let locks = lock_core::LockClient::memory();
     /// let layer = LockLayer::new(locks)
     ///     .key(path("doc:{id}").parsed::<u64>())
-    ///     .shared_if(|head| head.method == Method::GET);
+    ///     .shared_if(|head| head.method.is_safe());
     /// let doc = get(async || "read").put(async || "written");
     /// let app: Router = Router::new().route("/doc/{id}", doc).route_layer(layer);
     /// # drop(app);
     /// ```
+    ///
+    /// Ask whether the method is safe, not whether it is GET: axum gives a HEAD to the handler of
+    /// GET, and under `== Method::GET` it would be a writer, whom all readers wait for.
     ///
     /// A handler that shares its key cannot lock it alone: it would wait for itself, and is refused
     /// with [`Rejection::Upgrade`](lock_core::Rejection::Upgrade). See
