@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::begin::{Begin, Begun};
 use super::error::BeginError;
 use super::options::{BeginRejection, Duplicates, Options, check_key};
-use super::rotation;
+use super::rotation::{self, Old};
 use super::single_flight::SingleFlights;
 use super::stats::{Counters, IdempotencyStats};
 use crate::client::LockClient;
@@ -47,17 +47,8 @@ pub struct Idempotency {
     shared: Arc<Shared>,
     service: Arc<str>,
     ids: Ids,
-    /// The ids under the secret that is being replaced.
     old: Option<Old>,
     options: Options,
-}
-
-/// What a record is called under the secret that is being replaced.
-#[derive(Clone)]
-struct Old {
-    ids: Ids,
-    /// As that of the client, with counters that nobody reads: what they count is counted already.
-    shared: Arc<Shared>,
 }
 
 /// What all clones share.
@@ -69,19 +60,6 @@ pub(super) struct Shared {
     pub(super) counters: Counters,
     /// How many executions are kept now.
     pub(super) tasks: watch::Sender<usize>,
-}
-
-impl Shared {
-    /// The same locks, records, lines and tasks, with counters of its own.
-    fn uncounted(&self) -> Self {
-        Self {
-            locks: self.locks.clone(),
-            store: self.store.clone(),
-            flights: self.flights.clone(),
-            counters: Counters::default(),
-            tasks: self.tasks.clone(),
-        }
-    }
 }
 
 impl Idempotency {
@@ -141,8 +119,7 @@ impl Idempotency {
     pub fn with_old_secret(mut self, secret: impl AsRef<[u8]>) -> Self {
         let secret = secret.as_ref();
         self.options.old_secret_bytes = Some(secret.len());
-        let ids = Ids::new(&self.service, secret);
-        self.old = Some(Old { ids, shared: Arc::new(self.shared.uncounted()) });
+        self.old = Some(Old::new(Ids::new(&self.service, secret), &self.shared));
         self
     }
 

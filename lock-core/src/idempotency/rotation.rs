@@ -9,14 +9,38 @@
 //! circle. The outcome is written under the old secret first: where a process that knows no other
 //! has taken over, its outcome is the one, and none is written under the new.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::begin::{Begin, Begun};
+use super::client::Shared;
 use super::error::{BeginError, CompleteError};
 use super::execution::{Execution, Finish};
 use super::single_flight::End;
+use super::stats::Counters;
 use super::task::Task;
-use crate::records::{Claimed, Outcome};
+use crate::records::{Claimed, Ids, Outcome};
+
+/// What records are called under the secret that is being replaced.
+#[derive(Clone)]
+pub(super) struct Old {
+    pub(super) ids: Ids,
+    /// As that of the client, with counters that nobody reads: what they count is counted already.
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Old {
+    pub(super) fn new(ids: Ids, shared: &Shared) -> Self {
+        let shared = Shared {
+            locks: shared.locks.clone(),
+            store: shared.store.clone(),
+            flights: shared.flights.clone(),
+            counters: Counters::default(),
+            tasks: shared.tasks.clone(),
+        };
+        Self { ids, shared: Arc::new(shared) }
+    }
+}
 
 /// Begins under both names, or answers what one of them has.
 pub(super) async fn begin(new: &Begin<'_>, old: &Begin<'_>) -> Result<Begun, BeginError> {
@@ -36,7 +60,7 @@ pub(super) async fn begin(new: &Begin<'_>, old: &Begin<'_>) -> Result<Begun, Beg
     let other = match second.begin(deadline).await? {
         Begun::Run(other) => other,
         begun => {
-            one.is_answered(end_of(&begun));
+            one.give_way(end_of(&begun));
             return Ok(found(new, second, begun));
         }
     };
@@ -76,7 +100,7 @@ impl Execution {
     }
 
     /// Nothing runs: the other name has an answer.
-    fn is_answered(mut self, end: Option<End>) {
+    fn give_way(mut self, end: Option<End>) {
         if let Some(end) = end {
             self.say(Finish::Answered(end));
         }
@@ -93,7 +117,8 @@ impl Task {
         let completing = async {
             if self.is_overtaken().await {
                 // The outcome of the other is to be the only one.
-                drop(old.abort().await);
+                self.warn_too_late();
+                old.leave();
                 return Err(CompleteError::Stale { id: self.id, token: self.token() });
             }
             match outcome {

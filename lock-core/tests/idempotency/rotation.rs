@@ -57,7 +57,7 @@ impl Fleet {
     }
 
     /// Nothing is left but `records` records.
-    async fn is_clean(self, records: usize) {
+    async fn ends_clean(self, records: usize) {
         for one in [&self.before, &self.after] {
             assert!(one.locks().shutdown(secs(20)).await.complete);
         }
@@ -107,7 +107,7 @@ async fn who_runs_beside_one_another_gives_the_same_answer_and_runs_once() -> Te
     let stats = fleet.during.stats();
     let ran = u64::from(KEYS) * 3;
     assert_eq!((stats.executed, stats.completed, stats.aborted, stats.unknown), (ran, ran, 0, 0));
-    fleet.is_clean(records).await;
+    fleet.ends_clean(records).await;
     Ok(())
 }
 
@@ -132,7 +132,7 @@ async fn a_duplicate_of_an_aborted_execution_runs_and_nothing_else_is_left() -> 
             next.abort().await?;
         }
     }
-    fleet.is_clean(0).await;
+    fleet.ends_clean(0).await;
     Ok(())
 }
 
@@ -159,7 +159,7 @@ async fn what_has_no_outcome_is_unknown_under_either_secret() -> Test {
         }
     }
     assert_eq!(fleet.during.stats().unknown, 7 * u64::from(KEYS));
-    fleet.is_clean(records).await;
+    fleet.ends_clean(records).await;
     Ok(())
 }
 
@@ -173,7 +173,7 @@ async fn another_request_under_a_key_is_a_mismatch_under_either_secret() -> Test
         assert!(matches!(begun, Begun::Mismatch), "{begun:?}");
         assert_eq!(replay(&fleet.during, key).await, "paid");
     }
-    fleet.is_clean(KEYS.into()).await;
+    fleet.ends_clean(KEYS.into()).await;
     Ok(())
 }
 
@@ -198,7 +198,8 @@ async fn a_late_outcome_is_stale_where_another_took_over_under_one_of_the_secret
             assert!(error.is_stale(), "{takes_over}: {error}");
             fleet.stage.lock_script.heal();
             settle().await;
-            for one in [next, &fleet.during, &fleet.during_too] {
+            let refusing = fleet.during.clone().with_on_unknown(OnUnknown::Refuse);
+            for one in [&refusing, next, &fleet.during, &fleet.during_too] {
                 assert_eq!(replay(one, key).await, "next", "{takes_over}");
             }
             assert_eq!(fleet.during.stats().stale_completions, 1);
@@ -231,16 +232,23 @@ async fn a_store_that_does_not_take_the_outcome_is_told_in_time_and_takes_it_lat
         let execution = run(&fleet.during, key).await;
         fleet.stage.script.always(RecordVerb::Complete, Act::Err(FaultKind::Transient));
         let asked = Instant::now();
+        let waits = tokio::spawn({
+            let during = fleet.during.clone();
+            async move { replay(&during, key).await }
+        });
         let error = execution.complete(Bytes::from_static(b"paid")).await.unwrap_err();
         assert!(!error.is_stale(), "{error}");
         assert_after(asked, secs(2));
+        // Those who wait here are told in time as well.
+        assert_eq!(waits.await?, "paid");
+        assert!(asked.elapsed() < secs(5), "{:?}", asked.elapsed());
         fleet.stage.script.heal();
         assert!(fleet.during.idle(secs(30)).await);
         for one in [&fleet.before, &fleet.during, &fleet.after] {
             assert_eq!(replay(one, key).await, "paid");
         }
         assert_eq!(fleet.during.stats().unwritten_completions, 1);
-        fleet.is_clean(2).await;
+        fleet.ends_clean(2).await;
     }
     Ok(())
 }
@@ -261,7 +269,7 @@ async fn a_begin_that_is_dropped_anywhere_leaves_nothing() -> Test {
                 tokio::task::yield_now().await;
             }
         }
-        fleet.is_clean(0).await;
+        fleet.ends_clean(0).await;
         if begun == KEYS {
             ended = polls;
             break;
@@ -284,7 +292,36 @@ async fn who_waits_under_one_secret_and_goes_holds_up_nobody_under_the_other() -
         run(&fleet.after, key).await.abort().await?;
         held.abort().await?;
     }
-    fleet.is_clean(0).await;
+    fleet.ends_clean(0).await;
+    Ok(())
+}
+
+/// A deployment that is taken back has the secrets the other way round for a while.
+#[tokio::test(start_paused = true)]
+async fn who_names_the_secrets_the_other_way_round_is_not_waited_for_in_a_circle() -> Test {
+    let fleet = Fleet::new();
+    let back = fleet.during_too.clone().with_secret(SECRET_DEFAULT).with_old_secret(NEW);
+    for key in 0..KEYS {
+        let asked = Instant::now();
+        let both = [&fleet.during, &back].map(|once| {
+            let once = once.clone();
+            tokio::spawn(async move {
+                match begin(&once, key).await? {
+                    Begun::Run(execution) => {
+                        execution.complete(Bytes::from_static(b"paid")).await?
+                    }
+                    begun => assert!(matches!(begun, Begun::Replay(_)), "{begun:?}"),
+                }
+                Test::Ok(())
+            })
+        });
+        for one in both {
+            one.await??;
+        }
+        assert!(asked.elapsed() < secs(1), "{:?}", asked.elapsed());
+    }
+    drop(back);
+    fleet.ends_clean(2 * usize::from(KEYS)).await;
     Ok(())
 }
 
