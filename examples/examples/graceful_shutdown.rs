@@ -25,7 +25,7 @@ static WORK: Semaphore = Semaphore::const_new(0); // Ends when it is told to.
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let locks = LockClient::memory();
-    let once = Idempotency::new(locks.clone(), MemoryRecords::new());
+    let once = Idempotency::new("shop", locks.clone(), MemoryRecords::new());
     let handler = post(async || WORK.acquire().await.map_or("", |_| "done"));
     let lock = LockLayer::new(locks.clone()).key(path("example-graceful:{id}"));
     let inspector = inspect::router(locks.clone(), |_| Ok::<_, StatusCode>(()));

@@ -23,7 +23,7 @@ async fn order(FencingToken(token): FencingToken, what: String) -> (StatusCode, 
 async fn main() -> Result<(), Box<dyn Error>> {
     // With a Redis: `LockClient::connect(url)` and `RedisRecords::connect(url)`.
     let locks = LockClient::memory();
-    let engine = Idempotency::new(locks.clone(), MemoryRecords::new())
+    let engine = Idempotency::new("shop", locks.clone(), MemoryRecords::new())
         .with_secret("32 random bytes of this service …");
     // Whose key it is; a real service asks its authentication.
     let once = IdempotencyLayer::new(engine.clone()).scope(|head| {

@@ -147,6 +147,10 @@ impl LockBuilder {
     /// Takes the lock if it is free, without standing in line; `None` if it is not. The store is
     /// asked at most once, and has 2 s to answer. `wait` and `retries` do not count.
     ///
+    /// It keeps a job from running beside itself, and not from running twice: a node whose timer
+    /// comes when the first one has finished finds the lock free. A job that is to run once for each
+    /// time at which it is due takes `#[idempotent]` with that time as its key.
+    ///
     /// # Errors
     ///
     /// As [`acquire`](Self::acquire), without the time-out.

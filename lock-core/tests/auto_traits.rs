@@ -223,7 +223,7 @@ fn the_futures_of_async_functions_can_be_spawned() {
 #[test]
 fn the_futures_of_an_execution_can_be_spawned() {
     use lock_core::idempotency::*;
-    let once = Idempotency::new(lock_core::LockClient::memory(), MemoryRecords::new());
+    let once = Idempotency::new("tests", lock_core::LockClient::memory(), MemoryRecords::new());
     spawnable(async move { once.begin(&Scope::Global, b"k", Fingerprint::new([0; 32])).await });
     fn ended(a: Execution, b: Execution, c: Execution) {
         spawnable(a.complete(bytes::Bytes::new()));

@@ -48,7 +48,8 @@ async fn distinct_keys_without_end_leave_the_memory_as_it_was() -> Test {
         Err(_) => KEYS,
     };
     let records = MemoryRecords::new();
-    let once = Idempotency::new(LockClient::memory(), records.clone()).with_record_ttl(SECOND);
+    let once =
+        Idempotency::new("tests", LockClient::memory(), records.clone()).with_record_ttl(SECOND);
     keys(&once, 0..many / 6).await?;
     let before = resident_kib();
     keys(&once, many / 6..many).await?;

@@ -208,7 +208,7 @@ pub fn distributed_lock(
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), IdempotencyError> {
-/// let once = Idempotency::new(LockClient::memory(), MemoryRecords::new());
+/// let once = Idempotency::new("shop", LockClient::memory(), MemoryRecords::new());
 /// let first = pay(&once, "a", "request-1", 42, 5).await?;
 /// assert_eq!(pay(&once, "a", "request-1", 42, 5).await?, first);
 /// let other = pay(&once, "a", "request-1", 42, 6).await;
@@ -239,13 +239,38 @@ pub fn distributed_lock(
 /// mix-up. A function that is renamed and must know its old keys says `name`. Fingerprinted values
 /// are compared as JSON: give none whose order changes from call to call, as that of a `HashMap`.
 ///
+/// # A scheduled job
+///
+/// A job that several nodes start by the same schedule takes the time at which it is *due*, not
+/// that at which it is started, for its key. The first node runs it, and the others are given what
+/// it came to, however late they are within `ttl`. With `try_acquire` a node that comes when the
+/// first has finished would run it for the second time.
+///
+/// ```
+/// use lock_core::idempotency::{Idempotency, IdempotencyError};
+/// use lock_core::idempotent;
+///
+/// /// `due`: seconds since 1970, as `1767225600` for the first night of 2026.
+/// #[idempotent(key = "nightly:{due}", scope = global, client = once, on_unknown = "refuse")]
+/// async fn nightly(once: &Idempotency, due: u64) -> Result<u64, IdempotencyError> {
+///     Ok(due)
+/// }
+/// # let _ = nightly;
+/// ```
+///
+/// `on_unknown = "refuse"`: one whose node died in the middle is left to people. Without it the
+/// next node begins it again.
+///
 /// # The value
 ///
 /// The return type is one that can be kept and replayed, the trait `Replayable`: any `Result<T, E>`
 /// with `T: Serialize + DeserializeOwned` and `E: From<IdempotencyError>`. An `Ok` is kept as JSON.
 /// An `Err` is not: the record is removed, and a later call runs. Only where a lock inside has cut
-/// its work the record stays, and `on_unknown` decides. An `Ok` that can't be serialised is
-/// returned once, and later calls are told `WithoutPayload`.
+/// its work the record stays, and `on_unknown` decides.
+///
+/// An `Ok` that JSON does not bring back as it was is returned once, and later calls are told
+/// `WithoutPayload`. It is read back to find out. Such are `Some(None)`, `Some(())`, a number that
+/// is infinite or none, and what can't be serialised.
 ///
 /// A value that the store does not take within 2 s is returned all the same. One that comes too
 /// late, after another call has taken over, is `IdempotencyError::Stale`.

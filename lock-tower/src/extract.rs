@@ -10,6 +10,8 @@
 //! ```
 //!
 //! With two layers around a handler, both tell of the inner one.
+//!
+//! [`UpgradeLock`] is an extractor, too, for handlers of web sockets.
 
 use std::convert::Infallible;
 use std::future::{Future, ready};
@@ -21,6 +23,8 @@ use http::StatusCode;
 use http::request::Parts;
 use lock_core::{LockHandle, Problem};
 
+use crate::UpgradeLock;
+
 /// The lock that this request runs under. As `Option<LockGuardExt>` it is `None` where the layer
 /// skipped the request.
 #[derive(Debug, Clone)]
@@ -31,8 +35,10 @@ pub struct LockGuardExt(pub LockHandle);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(pub lock_core::FencingToken);
 
-/// The request runs under no lock: the layer is missing, or it skipped the request. Answered with
-/// 500 and the code `lock_not_held`.
+/// The request runs under no lock: the layer is missing, or it skipped the request; for an
+/// [`UpgradeLock`] also, it does not hold its lock until the end of the response
+/// ([`HoldUntil::ResponseBody`](crate::HoldUntil::ResponseBody)). Answered with 500 and the code
+/// `lock_not_held`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this request runs under no lock: add a layer that takes one, or extract an `Option`")]
 pub struct NoLock;
@@ -87,5 +93,27 @@ impl<S: Sync> OptionalFromRequestParts<S> for FencingToken {
         _: &S,
     ) -> impl Future<Output = Result<Option<Self>, Infallible>> + Send {
         ready(Ok(parts.extensions.get().copied().map(Self)))
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for UpgradeLock {
+    type Rejection = NoLock;
+
+    fn from_request_parts(
+        parts: &mut Parts,
+        _: &S,
+    ) -> impl Future<Output = Result<Self, NoLock>> + Send {
+        ready(Self::of(&parts.extensions).ok_or(NoLock))
+    }
+}
+
+impl<S: Sync> OptionalFromRequestParts<S> for UpgradeLock {
+    type Rejection = Infallible;
+
+    fn from_request_parts(
+        parts: &mut Parts,
+        _: &S,
+    ) -> impl Future<Output = Result<Option<Self>, Infallible>> + Send {
+        ready(Ok(Self::of(&parts.extensions)))
     }
 }

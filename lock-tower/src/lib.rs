@@ -73,7 +73,8 @@
 //!   often they are sent.
 //! - `metrics`: what is counted and timed, with that feature.
 //! - `inspect` (feature `inspect`): who holds and who waits, as JSON and as a page.
-//! - [`LockGuardExt`] and [`FencingToken`]: the lock inside the handler.
+//! - [`LockGuardExt`] and [`FencingToken`]: the lock inside the handler. [`UpgradeLock`] takes it
+//!   along to a web socket.
 //!
 //! # What it cannot promise
 //!
@@ -105,7 +106,9 @@ mod pieces;
 pub use extract::{FencingToken, LockGuardExt};
 #[cfg(feature = "idempotency")]
 pub use idempotency::IdempotencyLayer;
-pub use lock::{HoldUntil, LockBody, LockFuture, LockLayer, LockService, NoKey, OnLost};
+pub use lock::{
+    HoldUntil, LockBody, LockFuture, LockLayer, LockService, NoKey, OnLost, UpgradeLock,
+};
 
 /// Any error that a request's or a response's body can end with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

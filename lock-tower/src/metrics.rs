@@ -47,6 +47,7 @@ const CODES: &[&str] = &[
     "lock_lost",
     "lock_closed",
     "lock_misconfigured",
+    "lock_upgrade_unheld",
     "lock_key_rejected",
     "lock_key_not_canonical",
     "idempotency_in_flight",

@@ -107,7 +107,7 @@ fn a_handler_whose_task_was_dropped_with_its_runtime_was_stopped_in_part() {
     let finishing = |locks: &LockClient, probe: &Probe| {
         let probe = probe.clone();
         let handler = post(move || probe.clone().visit());
-        let engine = Idempotency::new(locks.clone(), MemoryRecords::new());
+        let engine = Idempotency::new("tests", locks.clone(), MemoryRecords::new());
         (Router::new().route("/orders", handler).layer(once(engine)), order("k"))
     };
     for (app, expected) in
@@ -150,7 +150,7 @@ fn orders(layer: IdempotencyLayer<HasScope>, probe: &Probe) -> Router {
 
 #[tokio::test(start_paused = true)]
 async fn the_idempotency_layer_tells_a_refusal_from_a_handler_that_was_stopped() {
-    let engine = || Idempotency::new(LockClient::memory(), MemoryRecords::new());
+    let engine = || Idempotency::new("tests", LockClient::memory(), MemoryRecords::new());
     let probe = Probe::new();
     let app = orders(once(engine()).duplicates(Duplicates::Reject), &probe);
     assert_eq!(told(&app, order("")).await, code("idempotency_key_empty", HandlerRan::No));
@@ -172,7 +172,7 @@ async fn the_idempotency_layer_tells_a_refusal_from_a_handler_that_was_stopped()
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_panicked_got_as_far_as_that() {
-    let engine = Idempotency::new(LockClient::memory(), MemoryRecords::new());
+    let engine = Idempotency::new("tests", LockClient::memory(), MemoryRecords::new());
     let handler = async || -> &'static str { panic!("the handler's own") };
     let app = Router::new().route("/orders", post(handler)).layer(once(engine));
     assert_eq!(

@@ -104,6 +104,21 @@ async fn readers_run_together_and_a_writer_runs_alone_over_all_servers() {
     assert_eq!((readers.inside_max(), writers.inside_max()), (2, 1));
 }
 
+/// The predicate that the docs give: axum gives a HEAD to the handler of GET.
+#[tokio::test(start_paused = true)]
+async fn a_head_request_reads_beside_others() {
+    let (readers, writers) = (Probe::new(), Probe::new());
+    let layer = LockLayer::new(LockClient::memory()).shared_if(|head| head.method.is_safe());
+    let app = docs(layer, &readers, &writers);
+    let all = [ask(&app, Method::GET), ask(&app, Method::HEAD), ask(&app, Method::GET)];
+    settle().await;
+    assert_eq!(readers.inside(), 3);
+    readers.let_through(3);
+    for one in all {
+        assert_eq!(one.await.unwrap().status, 200);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn requests_of_a_shared_layer_run_beside_each_other_and_not_beside_a_job_that_is_alone() {
     let (locks, probe) = (LockClient::memory(), Probe::new());

@@ -99,7 +99,7 @@ async fn duplicates_that_are_refused_write_no_line_at_error() {
     let _listening = tracing::subscriber::set_default(errors.clone());
     let probe = Probe::new();
     let handler = probe.clone();
-    let engine = Idempotency::new(LockClient::memory(), MemoryRecords::new());
+    let engine = Idempotency::new("tests", LockClient::memory(), MemoryRecords::new());
     let once = IdempotencyLayer::new(engine).global_scope().waiters(1);
     let app = Router::new().route("/orders", post(move || handler.clone().visit()));
     let app = app.layer(once).layer(TraceLayer::new_for_http());

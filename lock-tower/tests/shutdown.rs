@@ -153,7 +153,7 @@ async fn a_drain_ends_before_the_locks_do_where_the_streams_are_told() {
 #[tokio::test]
 async fn an_idempotent_handler_whose_client_is_gone_is_waited_for_and_leaves_its_record() {
     let (locks, records) = (LockClient::memory(), MemoryRecords::new());
-    let once = Idempotency::new(locks.clone(), records.clone());
+    let once = Idempotency::new("tests", locks.clone(), records.clone());
     let probe = Probe::new();
     let layer = || IdempotencyLayer::new(once.clone()).global_scope();
     let handler = probe.clone();
@@ -175,7 +175,7 @@ async fn an_idempotent_handler_whose_client_is_gone_is_waited_for_and_leaves_its
     assert!(within(once.idle(WELL_UNDER)).await);
     assert_eq!(probe.finished(), 1);
 
-    let next = Idempotency::new(LockClient::memory(), records);
+    let next = Idempotency::new("tests", LockClient::memory(), records);
     let app = app.route_layer(IdempotencyLayer::new(next).global_scope());
     let retry = http::Request::post("/buy").header("idempotency-key", "k");
     let answer = common::send(&app, retry.body(axum::body::Body::empty()).unwrap()).await;

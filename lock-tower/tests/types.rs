@@ -19,7 +19,7 @@ use lock_tower::key::{
 };
 use lock_tower::{
     BoxError, FencingToken, HoldUntil, IdempotencyLayer, LockBody, LockFuture, LockGuardExt,
-    LockLayer, LockService, NoKey, OnLost, extract::NoLock,
+    LockLayer, LockService, NoKey, OnLost, UpgradeLock, extract::NoLock,
 };
 use tower::util::BoxCloneService;
 
@@ -58,6 +58,7 @@ fn the_public_types_are_send_sync_and_unpin_as_the_table_says() {
     // Send, Sync, Unpin
     table! {
         LockLayer<PathKey>: true true true,
+        UpgradeLock: true true true,
         LockLayer<NoKey>: true true true,
         LockService<B, PathKey>: true true true,
         LockService<Inner, PathKey>: true false true,

@@ -126,7 +126,7 @@ fn idempotent_executions_run_and_are_replayed() {
     on_block_on(&[1, 160], |locks, url, crowd| {
         Box::pin(async move {
             let records = RedisRecords::connect(url).await.expect("records");
-            let once = Idempotency::new(locks.clone(), records);
+            let once = Idempotency::new("tests", locks.clone(), records);
             let scope = Scope::of("budget");
             let asked = Fingerprint::new([1; 32]);
             // The records of one runtime are there in the next.

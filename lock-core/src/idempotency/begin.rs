@@ -57,9 +57,14 @@ pub(super) struct Begin<'a> {
 }
 
 impl Begin<'_> {
-    pub(super) async fn begin(self) -> Result<Begun, BeginError> {
+    /// When the wait for duplicates that begins now is over; `None` where there is none.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.options.duplicates.wait().map(|wait| clock::now() + wait)
+    }
+
+    /// An execution that it comes to is still to be handed over.
+    pub(super) async fn begin(&self, deadline: Option<Instant>) -> Result<Begun, BeginError> {
         let runtime = Handle::try_current().map_err(|_| self.no_runtime())?;
-        let deadline = self.options.duplicates.wait().map(|wait| clock::now() + wait);
         let key = (self.id, self.fingerprint);
         loop {
             return match self.shared.flights.join(key, deadline).await {
@@ -117,6 +122,17 @@ impl Begin<'_> {
         self.claim(lead, guard, runtime).await
     }
 
+    /// What the record has to say, if an execution has ended.
+    pub(super) async fn answered(&self) -> Result<Option<Begun>, BeginError> {
+        match self.look().await {
+            Ok(Found::Done(payload)) => Ok(Some(Begun::Replay(payload))),
+            Ok(Found::WithoutPayload) => Ok(Some(Begun::WithoutPayload)),
+            Ok(Found::Mismatch) => Ok(Some(Begun::Mismatch)),
+            Ok(Found::Absent | Found::InFlight { .. }) => Ok(None),
+            Err(fault) => Err(BeginError::Records { id: self.id, fault }),
+        }
+    }
+
     async fn look(&self) -> Result<Found, Fault> {
         let peek = || self.shared.store.peek(self.id, self.fingerprint);
         Repeat::new().ask(STORE_WITHIN, peek, || true).await
@@ -161,14 +177,6 @@ impl Begin<'_> {
             // Stopped past its lease before it began: another may run already.
             Ok(Begun::Run(execution)) if !execution.handle().is_held() => {
                 Ok(Begun::InFlight { age: Duration::ZERO })
-            }
-            Ok(Begun::Run(execution)) => {
-                shared.counters.executed.add();
-                if execution.replaced().is_some() {
-                    shared.counters.unknown.add();
-                }
-                // There is no await from here to the caller.
-                Ok(Begun::Run(execution.handed_over()))
             }
             answer => answer,
         }

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::begin::{Begin, Begun};
 use super::error::BeginError;
 use super::options::{BeginRejection, Duplicates, Options, check_key};
+use super::rotation::{self, Old};
 use super::single_flight::SingleFlights;
 use super::stats::{Counters, IdempotencyStats};
 use crate::client::LockClient;
@@ -18,8 +19,8 @@ use crate::labels::Repeat;
 use crate::options::LockOptions;
 use crate::records::{Fingerprint, Ids, OnUnknown, RecordId, RecordStore, Scope};
 
-/// Without a secret of the service's own.
-const SECRET: &[u8] = b"lock-core idempotency records";
+/// The secret of a service that has none of its own: one that everybody knows.
+pub const SECRET_DEFAULT: &[u8] = b"lock-core idempotency records";
 
 static GLOBAL: OnceLock<Idempotency> = OnceLock::new();
 
@@ -33,7 +34,9 @@ static GLOBAL: OnceLock<Idempotency> = OnceLock::new();
 ///
 /// | option | default | bounds |
 /// |---|---|---|
+/// | [`service`](Self::new) | none, must be given | 1 to 128 bytes |
 /// | [`secret`](Self::with_secret) | one that everybody knows | at least 16 bytes |
+/// | [`old_secret`](Self::with_old_secret) | none | at least 16 bytes |
 /// | [`record_ttl`](Self::with_record_ttl) | 24 h | 1 s to 366 days |
 /// | [`in_flight_ttl`](Self::with_in_flight_ttl) | 24 h | 3 leases to 366 days |
 /// | [`lock_options`](Self::with_lock_options) | the lock client's | see [`LockOptions`] |
@@ -42,7 +45,9 @@ static GLOBAL: OnceLock<Idempotency> = OnceLock::new();
 #[derive(Clone)]
 pub struct Idempotency {
     shared: Arc<Shared>,
+    service: Arc<str>,
     ids: Ids,
+    old: Option<Old>,
     options: Options,
 }
 
@@ -61,26 +66,60 @@ impl Idempotency {
     /// Serialises by `locks`, remembers in `store`. Both must be shared by all processes that
     /// serve the same keys. **With `memory:` locks and records that several processes share, each
     /// process takes over from living executions of the others.**
+    ///
+    /// `service` is whose records these are: the name of the service and of its stage, such as
+    /// `"shop-staging"`, 1 to 128 bytes, the same in all its processes. Those of another name are
+    /// out of reach, so that services and stages may share a store. It is checked by
+    /// [`check`](Self::check).
     #[must_use]
-    pub fn new(locks: LockClient, store: impl RecordStore) -> Self {
-        let options = Options::new(locks.defaults(), SECRET.len());
+    pub fn new(service: impl AsRef<str>, locks: LockClient, store: impl RecordStore) -> Self {
+        let service: Arc<str> = service.as_ref().into();
+        let options = Options::new(locks.defaults(), service.len(), SECRET_DEFAULT.len());
         let store: Arc<dyn RecordStore> = Arc::new(store);
         let (flights, counters) = (Arc::default(), Counters::default());
         let shared =
             Arc::new(Shared { locks, store, flights, counters, tasks: watch::Sender::new(0) });
-        Self { shared, ids: Ids::new(SECRET), options }
+        let ids = Ids::new(&service, SECRET_DEFAULT);
+        Self { shared, service, ids, old: None, options }
     }
 
     /// The secret under which scopes, keys and fingerprints are hashed, the same in all processes;
     /// at least 16 bytes. Without one of the service's own, whoever sees record ids (in the store,
     /// in logs, among the lock's keys) can test guesses at scopes and keys. Whoever reads the store
     /// can also test guesses at what was asked. This opens no record to a client: no client can
-    /// name one by its id. With another secret, all records are out of reach.
+    /// name one by its id.
+    ///
+    /// With another secret, all records are out of reach, and a key that has run runs again. So it
+    /// is replaced with the old one beside it, see [`with_old_secret`](Self::with_old_secret).
     #[must_use]
     pub fn with_secret(mut self, secret: impl AsRef<[u8]>) -> Self {
         let secret = secret.as_ref();
         self.options.secret_bytes = secret.len();
-        self.ids = Ids::new(secret);
+        self.ids = Ids::new(&self.service, secret);
+        self
+    }
+
+    /// The secret that [`with_secret`](Self::with_secret) replaces; at least 16 bytes (default:
+    /// none). Each execution then has the lock and the record of both, so it excludes processes
+    /// that know either one, and those are given its outcome. The last one that is given counts.
+    ///
+    /// 1. Deploy the new secret, with the old one here. Processes of before may run beside.
+    /// 2. Wait for the longest life of a record ([`record_ttl`](Self::with_record_ttl),
+    ///    [`in_flight_ttl`](Self::with_in_flight_ttl)) after the last process of before has ended.
+    /// 3. Deploy without this. Until then an execution costs twice the requests.
+    ///
+    /// Where there was no secret, the old one is [`SECRET_DEFAULT`](super::SECRET_DEFAULT).
+    ///
+    /// Handle and token of an [`Execution`](super::Execution) are those of the lock under the new
+    /// secret; [`lost`](super::Execution::lost) tells of either. So for as long as processes of two
+    /// steps run, tokens of one key are those of two locks. They grow together where a store's
+    /// tokens grow over all keys: in memory, at one Redis server or ZooKeeper ensemble. In a Redis
+    /// Cluster and in a quorum a resource that checks tokens may refuse the later of two.
+    #[must_use]
+    pub fn with_old_secret(mut self, secret: impl AsRef<[u8]>) -> Self {
+        let secret = secret.as_ref();
+        self.options.old_secret_bytes = Some(secret.len());
+        self.old = Some(Old::new(Ids::new(&self.service, secret), &self.shared));
         self
     }
 
@@ -173,14 +212,24 @@ impl Idempotency {
     ) -> Result<Begun, BeginError> {
         self.check()?;
         check_key(scope, key)?;
-        let id = self.record_id(scope, key);
-        let fingerprint = self.ids.seal(id, fingerprint);
-        let begin = Begin { shared: &self.shared, options: self.options, id, fingerprint };
-        let begun = begin.begin().await;
+        let begin = self.begin_under(&self.ids, &self.shared, (scope, key), fingerprint);
+        let old = self.old.as_ref();
+        let old = old.map(|old| self.begin_under(&old.ids, &old.shared, (scope, key), fingerprint));
+        let begun = match old {
+            // A secret that replaces itself.
+            Some(old) if old.id != begin.id => rotation::begin(&begin, &old).await,
+            _ => begin.begin(begin.deadline()).await,
+        };
         let counters = &self.shared.counters;
         match &begun {
-            // Counted where they are found.
-            Ok(Begun::Run(_) | Begun::Unknown { .. }) => {}
+            Ok(Begun::Run(execution)) => {
+                counters.executed.add();
+                if execution.replaced().is_some() {
+                    counters.unknown.add();
+                }
+            }
+            // Counted where it is found.
+            Ok(Begun::Unknown { .. }) => {}
             Ok(Begun::Replay(_)) => counters.replayed.add(),
             Ok(Begun::InFlight { .. }) => counters.in_flight.add(),
             Ok(Begun::WithoutPayload) => counters.without_payload.add(),
@@ -197,7 +246,22 @@ impl Idempotency {
             Ok(Begun::Unknown { .. }) => Repeat::Unknown,
             Err(_) => Repeat::Failed,
         });
-        begun
+        match begun {
+            // There is no await from here to the caller.
+            Ok(Begun::Run(execution)) => Ok(Begun::Run(execution.handed_over())),
+            begun => begun,
+        }
+    }
+
+    fn begin_under<'a>(
+        &self,
+        ids: &Ids,
+        shared: &'a Arc<Shared>,
+        (scope, key): (&Scope, &[u8]),
+        fingerprint: Fingerprint,
+    ) -> Begin<'a> {
+        let id = ids.id(scope, key);
+        Begin { shared, options: self.options, id, fingerprint: ids.seal(id, fingerprint) }
     }
 
     /// What was counted since this was made, and what is busy now.
@@ -251,6 +315,7 @@ impl fmt::Debug for Idempotency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Not the secret.
         f.debug_struct("Idempotency")
+            .field("service", &self.service)
             .field("store", &self.shared.store)
             .field("options", &self.options)
             .finish_non_exhaustive()

@@ -1,7 +1,7 @@
 //! How a [`Task`] ends: the outcome is written, or the record removed, under the lock.
 
 use super::error::CompleteError;
-use super::execution::Reply;
+use super::execution::{Execution, Reply};
 use super::repeat::{KEEP_COMPLETING, Repeat};
 use super::single_flight::End;
 use super::task::Task;
@@ -9,26 +9,51 @@ use crate::backend::Fault;
 use crate::records::{BoxFuture, ClaimRecord, Claimed, Outcome, Written};
 
 impl Task {
-    pub(super) async fn complete(&self, outcome: Outcome, reply: Reply) {
+    /// Writes the outcome, under the old secret first where there is one.
+    pub(super) async fn complete(
+        &self,
+        outcome: Outcome,
+        old: Option<Box<Execution>>,
+        reply: Reply,
+    ) {
+        let mut reply = Some(reply);
+        if let Some(old) = old
+            && let Err(error) = self.complete_old(old, &outcome).await
+        {
+            let counters = &self.shared.counters;
+            if error.is_stale() {
+                counters.stale_completions.add();
+                // The record stays: what this one has done nobody may take for nothing.
+                return tell(&mut reply, Err(error));
+            }
+            counters.unwritten_completions.add();
+            tell(&mut reply, Err(error));
+        }
+        self.complete_new(outcome, reply).await;
+    }
+
+    async fn complete_new(&self, outcome: Outcome, mut reply: Option<Reply>) {
         let (id, token) = (self.id, self.token());
         let counters = &self.shared.counters;
         let end = || match &outcome {
             Outcome::Payload(payload) => End::Done(payload.clone()),
             Outcome::WithoutPayload => End::WithoutPayload,
         };
-        let unwritten = |fault| {
-            counters.unwritten_completions.add();
+        let unwritten = |reply: &mut Option<Reply>, fault| {
             // It has happened, and nobody else may have begun: duplicates here may know.
             if self.guard.is_held() {
                 self.lead.end(end());
             }
-            Err(CompleteError::Unavailable { id, fault })
+            // The caller may be told already.
+            if reply.is_some() {
+                counters.unwritten_completions.add();
+                tell(reply, Err(CompleteError::Unavailable { id, fault }));
+            }
         };
-        let mut reply = Some(reply);
         let (claim, asked) = (self.claim(), Repeat::new());
         let written = {
             let verb = || -> BoxFuture<'_, _> { Box::pin(self.write(&claim, &outcome)) };
-            let late = |fault| tell(&mut reply, unwritten(fault));
+            let late = |fault| unwritten(&mut reply, fault);
             let within = KEEP_COMPLETING.min(self.options.in_flight_ttl);
             tokio::select! {
                 biased;
@@ -45,18 +70,22 @@ impl Task {
             }
             Ok(Written::Stale) => {
                 counters.stale_completions.add();
-                #[cfg(feature = "metrics")]
-                crate::metrics::series::stale_completion();
-                tracing::warn!(%id, %token, "an idempotent execution ended too late: its outcome was dropped");
+                self.warn_too_late();
                 tell(&mut reply, Err(CompleteError::Stale { id, token }));
             }
             Err(fault) => {
                 tracing::warn!(%id, %token, %fault, "the outcome of an idempotent execution was not written");
-                if reply.is_some() {
-                    tell(&mut reply, unwritten(fault));
-                }
+                unwritten(&mut reply, fault);
             }
         }
+    }
+
+    /// Another has taken over.
+    pub(super) fn warn_too_late(&self) {
+        #[cfg(feature = "metrics")]
+        crate::metrics::series::stale_completion();
+        let (id, token) = (self.id, self.token());
+        tracing::warn!(%id, %token, "an idempotent execution ended too late: its outcome was dropped");
     }
 
     /// Writes the outcome. Where the record is gone (its life was over, the store was emptied, or

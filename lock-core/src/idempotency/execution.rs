@@ -9,9 +9,9 @@ use tokio::sync::oneshot;
 
 use super::error::CompleteError;
 use super::repeat::STORE_WITHIN;
+use super::single_flight::End;
 use crate::backend::{Fault, FaultKind};
-use crate::engine::LockHandle;
-use crate::engine::Lost;
+use crate::engine::{LockHandle, MultiLost};
 use crate::records::{Outcome, RecordId};
 use crate::token::FencingToken;
 
@@ -21,13 +21,16 @@ pub(super) type Reply = oneshot::Sender<Result<(), CompleteError>>;
 /// How an execution ends, as it is told to its task; without a word it was dropped.
 #[derive(Debug)]
 pub(super) enum Finish {
-    Complete(Outcome, Reply),
+    /// Under the old secret first, where there is one.
+    Complete(Outcome, Option<Box<Execution>>, Reply),
     Abort(Reply),
     /// As without a word, and tells when it is done.
     GiveUp(Reply),
     Leave,
     /// Nobody was given it, so nothing has run.
     Unused,
+    /// As unused; and this is the end of all who wait for it here.
+    Answered(End),
 }
 
 /// How much longer than the task takes at most its answer may be on its way.
@@ -43,10 +46,12 @@ const ANSWER_MARGIN: Duration = Duration::from_millis(500);
 pub struct Execution {
     id: RecordId,
     handle: LockHandle,
-    replaced: Option<FencingToken>,
+    pub(super) replaced: Option<FencingToken>,
     /// The task listens at the other end.
     finish: Option<oneshot::Sender<Finish>>,
     is_handed_over: bool,
+    /// The same execution under the secret that is being replaced.
+    pub(super) old: Option<Box<Self>>,
 }
 
 impl Execution {
@@ -56,12 +61,13 @@ impl Execution {
         replaced: Option<FencingToken>,
         finish: oneshot::Sender<Finish>,
     ) -> Self {
-        Self { id, handle, replaced, finish: Some(finish), is_handed_over: false }
+        Self { id, handle, replaced, finish: Some(finish), is_handed_over: false, old: None }
     }
 
     /// From now on it may have begun its work.
     pub(super) fn handed_over(mut self) -> Self {
         self.is_handed_over = true;
+        self.old = self.old.take().map(|old| Box::new(old.handed_over()));
         self
     }
 
@@ -84,9 +90,11 @@ impl Execution {
         self.handle.clone()
     }
 
-    /// Resolves when the lock is lost: another execution may begin from now on.
-    pub fn lost(&self) -> Lost {
-        self.handle.lost()
+    /// Resolves when the lock is lost: another execution may begin from now on. While a secret is
+    /// [replaced](super::Idempotency::with_old_secret), it is that under either secret.
+    pub fn lost(&self) -> MultiLost {
+        let old = self.old.iter().map(|old| old.handle.lost());
+        MultiLost::new(std::iter::once(self.handle.lost()).chain(old))
     }
 
     /// The token of the execution that this one took over from, if that one left no outcome: it
@@ -108,7 +116,7 @@ impl Execution {
     /// The write is under way with the first poll and goes on when this future is dropped; only
     /// the answer is lost. Dropped before its first poll, it drops the execution.
     pub async fn complete(self, payload: Bytes) -> Result<(), CompleteError> {
-        self.end(|reply| Finish::Complete(Outcome::Payload(payload), reply)).await
+        self.end_with(Outcome::Payload(payload)).await
     }
 
     /// Keeps that this has happened, and nothing to replay, then releases the lock: no duplicate
@@ -122,7 +130,7 @@ impl Execution {
     ///
     /// As [`complete`](Self::complete).
     pub async fn complete_without_payload(self) -> Result<(), CompleteError> {
-        self.end(|reply| Finish::Complete(Outcome::WithoutPayload, reply)).await
+        self.end_with(Outcome::WithoutPayload).await
     }
 
     /// Removes the record, as if nothing had been asked, then releases the lock: a retry runs.
@@ -136,7 +144,7 @@ impl Execution {
     ///
     /// Goes on when this future is dropped; only the answer is lost.
     pub async fn abort(self) -> Result<(), CompleteError> {
-        self.end(Finish::Abort).await
+        self.end_both(Finish::Abort).await
     }
 
     /// Ends an execution that may have been cut in the middle, or may have failed by itself: nobody
@@ -152,7 +160,7 @@ impl Execution {
     ///
     /// As [`abort`](Self::abort).
     pub async fn give_up(self) -> Result<(), CompleteError> {
-        self.end(Finish::GiveUp).await
+        self.end_both(Finish::GiveUp).await
     }
 
     /// Leaves the record in flight, as nobody knows how this ended, then releases the lock. The
@@ -161,10 +169,30 @@ impl Execution {
     pub fn leave(mut self) {
         // Without a task the record stays as it is too.
         self.say(Finish::Leave);
+        if let Some(old) = self.old.take() {
+            old.leave();
+        }
+    }
+
+    async fn end_with(mut self, outcome: Outcome) -> Result<(), CompleteError> {
+        let old = self.old.take();
+        self.end(|reply| Finish::Complete(outcome, old, reply)).await
+    }
+
+    /// Ends it under either secret, in no order.
+    async fn end_both(mut self, how: fn(Reply) -> Finish) -> Result<(), CompleteError> {
+        match self.old.take() {
+            None => self.end(how).await,
+            Some(old) => {
+                // Both are told by the first poll.
+                let (new, old) = tokio::join!(self.end(how), old.end(how));
+                new.and(old)
+            }
+        }
     }
 
     /// Tells the task; `false` if it is gone.
-    fn say(&mut self, how: Finish) -> bool {
+    pub(super) fn say(&mut self, how: Finish) -> bool {
         self.finish.take().is_some_and(|finish| finish.send(how).is_ok())
     }
 

@@ -21,7 +21,7 @@
 //! use lock_core::idempotency::{Begun, FingerprintBuilder, Idempotency, MemoryRecords, Scope};
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let once = Idempotency::new(LockClient::connect("memory:").await?, MemoryRecords::new())
+//! let once = Idempotency::new("shop", LockClient::connect("memory:").await?, MemoryRecords::new())
 //!     .with_secret("32 random bytes of this service …");
 //!
 //! let payload = FingerprintBuilder::new().field("POST").field(r#"{"amount":5}"#).finish();
@@ -54,6 +54,7 @@
 //! - `client`: the handle.
 //! - `begin`: from a key to what is to be done.
 //! - `single_flight`: the local line of duplicates.
+//! - `rotation`: one execution under two names, while a secret is replaced.
 //! - `task` and `ending`: the one task of an execution.
 //!
 //! [`RecordStore`] is the seam to a store of records.
@@ -68,20 +69,24 @@ mod options;
 mod repeat;
 #[cfg(feature = "idempotent")]
 mod replay;
+mod rotation;
 mod single_flight;
 mod stats;
 mod task;
+#[cfg(feature = "idempotent")]
+mod value_hash;
 
 pub use crate::records::{
     BoxFuture, ClaimRecord, Claimed, Fingerprint, FingerprintBuilder, Found, MemoryRecords,
     OnUnknown, Outcome, RECORD_TTL_MAX, RECORD_TTL_MIN, RecordId, RecordStore, Scope, Written,
 };
 pub use begin::Begun;
-pub use client::Idempotency;
+pub use client::{Idempotency, SECRET_DEFAULT};
 pub use error::{BeginError, CompleteError};
 pub use execution::Execution;
 pub use options::{
     BeginRejection, Duplicates, IDEMPOTENCY_KEY_BYTES_MAX, SCOPE_BYTES_MAX, SECRET_BYTES_MIN,
+    SERVICE_BYTES_MAX,
 };
 #[cfg(feature = "idempotent")]
 pub use replay::{IdempotencyError, Keep, Replayable};

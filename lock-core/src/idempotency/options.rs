@@ -16,6 +16,9 @@ pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 1_024;
 /// The longest scope, in bytes.
 pub const SCOPE_BYTES_MAX: usize = 1_024;
 
+/// The longest name of a service, in bytes.
+pub const SERVICE_BYTES_MAX: usize = 128;
+
 /// The shortest secret, in bytes.
 pub const SECRET_BYTES_MIN: usize = 16;
 
@@ -56,17 +59,28 @@ pub(super) struct Options {
     pub(super) lock: LockOptions,
     pub(super) duplicates: Duplicates,
     pub(super) on_unknown: OnUnknown,
+    pub(super) service_bytes: usize,
     pub(super) secret_bytes: usize,
+    /// Of the secret that is being replaced.
+    pub(super) old_secret_bytes: Option<usize>,
 }
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Options {
-    pub(super) fn new(lock: LockOptions, secret_bytes: usize) -> Self {
-        let (duplicates, on_unknown) = (Duplicates::default(), OnUnknown::default());
+    pub(super) fn new(lock: LockOptions, service_bytes: usize, secret_bytes: usize) -> Self {
         // How long other locks may be held says nothing of how long a handler runs.
         let lock = LockOptions { hold_limit: None, ..lock };
-        Self { record_ttl: DAY, in_flight_ttl: DAY, lock, duplicates, on_unknown, secret_bytes }
+        Self {
+            record_ttl: DAY,
+            in_flight_ttl: DAY,
+            lock,
+            duplicates: Duplicates::default(),
+            on_unknown: OnUnknown::default(),
+            service_bytes,
+            secret_bytes,
+            old_secret_bytes: None,
+        }
     }
 
     /// How the lock is asked for by a request that has this much time.
@@ -88,8 +102,12 @@ impl Options {
         if !capabilities.fencing {
             return Err(BeginRejection::NoFencing);
         }
-        if self.secret_bytes < SECRET_BYTES_MIN {
-            return Err(BeginRejection::Secret { bytes: self.secret_bytes });
+        if !(1..=SERVICE_BYTES_MAX).contains(&self.service_bytes) {
+            return Err(BeginRejection::Service { bytes: self.service_bytes });
+        }
+        let bytes = self.old_secret_bytes.unwrap_or(usize::MAX).min(self.secret_bytes);
+        if bytes < SECRET_BYTES_MIN {
+            return Err(BeginRejection::Secret { bytes });
         }
         let within = |option, given, min, max| match given {
             given if given < min || given > max => {
@@ -141,7 +159,16 @@ pub enum BeginRejection {
         /// Its length.
         bytes: usize,
     },
-    /// The secret is too short to keep anybody from guessing.
+    /// The name of the service is empty or too long.
+    #[error(
+        "the name of the service has {bytes} bytes, it must have 1 to {SERVICE_BYTES_MAX}: it keeps \
+         the records of services and stages on one store apart"
+    )]
+    Service {
+        /// Its length.
+        bytes: usize,
+    },
+    /// A secret is too short to keep anybody from guessing.
     #[error("the secret has {bytes} bytes, it must have at least {SECRET_BYTES_MIN}")]
     Secret {
         /// Its length.
@@ -179,7 +206,7 @@ mod tests {
 
     #[test]
     fn every_bound_is_refused_by_name_with_the_limit() {
-        let good = Options::new(LockOptions::new(), 16);
+        let good = Options::new(LockOptions::new(), 1, 16);
         let capabilities = Capabilities { fencing: true, ..Capabilities::none() };
         assert!(good.check(&capabilities).is_ok());
         let (ms, lock) = (Duration::from_millis, LockOptions::new());
@@ -190,6 +217,9 @@ mod tests {
             (Options { in_flight_ttl: RECORD_TTL_MAX + ms(1), ..good }, "in_flight_ttl"),
             (Options { duplicates: Duplicates::Wait(DAY + ms(1)), ..good }, "duplicates"),
             (Options { secret_bytes: 15, ..good }, "at least 16"),
+            (Options { old_secret_bytes: Some(15), ..good }, "at least 16"),
+            (Options { service_bytes: 0, ..good }, "the service has 0 bytes"),
+            (Options { service_bytes: 129, ..good }, "1 to 128"),
             (Options { lock: lock.with_lease(Duration::ZERO), ..good }, "lease"),
             (Options { lock: lock.with_hold_limit(Duration::ZERO), ..good }, "hold_limit"),
             (Options { lock: lock.with_name("two\nlines"), ..good }, "name"),
@@ -207,13 +237,13 @@ mod tests {
         let client = LockOptions::new().with_linger(minute).with_admission(true);
         let client = client.with_hold_limit(minute);
         for client in [client, client.shared(), client.permits(5)] {
-            let lock = Options::new(client, 16).lock(minute);
+            let lock = Options::new(client, 1, 16).lock(minute);
             assert_eq!(
                 lock,
                 LockOptions::new().with_wait(minute).with_reentrant(false).with_name("idempotency")
             );
         }
-        let chosen = Options { lock: client, ..Options::new(client, 16) }.lock(minute);
+        let chosen = Options { lock: client, ..Options::new(client, 1, 16) }.lock(minute);
         assert_eq!(chosen.hold_limit, Some(minute));
     }
 

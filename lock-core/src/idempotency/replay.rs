@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::ser::{self, Serialize};
 
-use super::{BeginError, CompleteError};
+use super::{BeginError, CompleteError, value_hash};
 use crate::error::LostError;
 use crate::key::KeyError;
 
@@ -30,8 +30,14 @@ pub enum Keep {
 ///
 /// Every `Result<T, E>` is one whose `T` can be serialised and read back, with `E:
 /// From<IdempotencyError>`. An `Ok` is kept as JSON. An `Err` is not kept, so that a later call
-/// runs. An `Ok` that can't be serialised has happened all the same, and leaves an outcome without
-/// payload. Implement it for a return type of your own, to keep some of its failures too.
+/// runs.
+///
+/// What is kept was read back before: it says the same to a serialiser as the first answer did. An
+/// `Ok` that JSON does not bring back has happened all the same, and leaves an outcome without
+/// payload. Such are `Some(None)`, `Some(())`, and a number that is infinite or none. What a type
+/// tells serde to leave out comes back as its default.
+///
+/// Implement it for a return type of your own, to keep some of its failures too.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be kept and replayed",
     label = "no way to keep this value, and to say that the function did not run",
@@ -56,14 +62,12 @@ where
     E: From<IdempotencyError>,
 {
     fn keep(&self) -> Keep {
-        match self {
-            Ok(value) => match serde_json::to_vec(value) {
-                Ok(json) => Keep::Payload(json.into()),
-                Err(error) => {
-                    tracing::warn!(%error, "the value of an idempotent function can't be kept");
-                    Keep::WithoutPayload
-                }
-            },
+        match self.as_ref().map(json_of) {
+            Ok(Ok(json)) => Keep::Payload(json.into()),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the value of an idempotent function can't be kept");
+                Keep::WithoutPayload
+            }
             Err(_) => Keep::Nothing,
         }
     }
@@ -75,6 +79,18 @@ where
 
     fn refuse(error: IdempotencyError) -> Self {
         Err(E::from(error))
+    }
+}
+
+/// The value as JSON, if that brings it back.
+fn json_of<T: Serialize + DeserializeOwned>(value: &T) -> Result<Vec<u8>, serde_json::Error> {
+    let json = serde_json::to_vec(value)?;
+    // A type may read another value out of it than it wrote, or none.
+    let back = serde_json::from_slice(&json)?;
+    match value_hash::are_same(value, &back) {
+        Ok(true) => Ok(json),
+        Ok(false) => Err(ser::Error::custom("JSON brings it back as another value")),
+        Err(error) => Err(ser::Error::custom(error)),
     }
 }
 
@@ -103,7 +119,7 @@ pub enum IdempotencyError {
     /// The key was used for a call of another function, or with another fingerprint.
     #[error("this idempotency key was used for another call")]
     Mismatch,
-    /// It has run, and its value could not be kept.
+    /// It has run, and its value could not be kept, or would not have come back the same.
     #[error("the call with this idempotency key has ended, and its value was not kept")]
     WithoutPayload,
     /// It was begun, and left no outcome.
@@ -146,6 +162,8 @@ impl IdempotencyError {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{HashMap, HashSet};
+
     use super::*;
 
     type Outcome<T> = Result<T, IdempotencyError>;
@@ -160,8 +178,77 @@ mod tests {
 
     #[test]
     fn what_can_not_be_serialised_has_happened_all_the_same() {
-        let value: Outcome<std::collections::HashMap<(u8, u8), u8>> = Ok([((1, 2), 3)].into());
+        let value: Outcome<HashMap<(u8, u8), u8>> = Ok([((1, 2), 3)].into());
         assert_eq!(value.keep(), Keep::WithoutPayload);
+    }
+
+    /// Kept, and read back, if it is kept.
+    fn replayed<T: Serialize + DeserializeOwned>(value: T) -> Option<T> {
+        let value = Outcome::Ok(value);
+        match value.keep() {
+            Keep::Payload(json) => Some(Outcome::replay(&json).unwrap()),
+            keep => {
+                assert_eq!(keep, Keep::WithoutPayload);
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_is_replayed_to_its_last_bit() {
+        let mut bits = 0x9E37_79B9_7F4A_7C15_u64;
+        let mut numbers = vec![0.0, -0.0, 0.1, f64::MIN_POSITIVE, f64::MAX, 5e-324];
+        numbers.extend((0..2_000).map(|_| {
+            bits = bits.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+            f64::from_bits(bits)
+        }));
+        for number in numbers.into_iter().filter(|number| number.is_finite()) {
+            assert_eq!(replayed(number).map(f64::to_bits), Some(number.to_bits()), "{number:e}");
+            let small = number as f32;
+            if small.is_finite() {
+                assert_eq!(replayed(small).map(f32::to_bits), Some(small.to_bits()), "{small:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_json_brings_back_as_another_value_is_not_kept() {
+        assert_eq!(replayed(None::<Option<u8>>), Some(None));
+        assert_eq!(replayed(Some(Some(1))), Some(Some(Some(1))));
+        assert_eq!(replayed(Some(None::<u8>)), None);
+        assert_eq!(replayed(Some(())), None);
+        assert_eq!(replayed(Some(f64::NAN)), None);
+        assert_eq!(replayed(vec![Some(1.0), Some(f64::INFINITY)]), None);
+        // Whoever keeps this would be told that it cannot be read, for the life of the record.
+        assert_eq!(replayed(f64::NAN), None);
+        assert_eq!(replayed(f32::NEG_INFINITY), None);
+    }
+
+    #[test]
+    fn what_has_no_order_of_its_own_is_kept() {
+        let words: HashSet<_> = (0..64).map(|word| word.to_string()).collect();
+        assert_eq!(replayed(words.clone()).as_ref(), Some(&words));
+        let map: HashMap<_, _> = words.into_iter().zip(0..).collect();
+        assert_eq!(replayed(map.clone()), Some(map));
+    }
+
+    #[test]
+    fn a_type_that_reads_another_value_than_it_wrote_is_not_kept() {
+        #[derive(Debug, PartialEq)]
+        struct Cents(u64);
+        impl Serialize for Cents {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_u64(self.0 / 100)
+            }
+        }
+        impl<'de> serde::Deserialize<'de> for Cents {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                u64::deserialize(deserializer).map(Self)
+            }
+        }
+        assert_eq!(replayed(Cents(500)), None);
+        let json = serde_json::json!({ "id": -1, "sum": 0.1, "large": u64::MAX, "none": null });
+        assert_eq!(replayed(json.clone()), Some(json));
     }
 
     #[test]

@@ -188,9 +188,15 @@ impl Task {
         // Cut somewhere in the middle, with nobody to say where.
         let stays = || !self.guard.is_held() || self.options.on_unknown == OnUnknown::Refuse;
         match finish {
-            Some(Finish::Complete(outcome, reply)) => self.complete(outcome, reply).await,
+            Some(Finish::Complete(outcome, old, reply)) => {
+                self.complete(outcome, old, reply).await;
+            }
             Some(Finish::Abort(reply)) => self.abort(Some(reply)).await,
             Some(Finish::Unused) => self.take_back(None).await,
+            Some(Finish::Answered(end)) => {
+                self.lead.end(end);
+                self.take_back(None).await;
+            }
             Some(Finish::GiveUp(reply)) if !stays() => self.abort(Some(reply)).await,
             None if !stays() => self.abort(None).await,
             // The guard goes with this task, and the record stays.

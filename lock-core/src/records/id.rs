@@ -8,8 +8,8 @@ use sha2::Sha256;
 use super::fingerprint::Fingerprint;
 use super::scope::Scope;
 
-/// The name of a record: HMAC-SHA256 of scope and key under the service's secret. It is what the
-/// store, the lock and the logs see; the key itself goes nowhere.
+/// The name of a record: HMAC-SHA256 of service, scope and key under the service's secret. It is
+/// what the store, the lock and the logs see; the key itself goes nowhere.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RecordId([u8; 32]);
 
@@ -40,21 +40,29 @@ impl fmt::Debug for RecordId {
     }
 }
 
-/// Makes the ids of one secret.
+/// Makes the ids of one service under one secret. It has read the service's name already.
 #[derive(Clone)]
 pub(crate) struct Ids(Hmac<Sha256>);
 
+fn under(secret: &[u8]) -> Hmac<Sha256> {
+    // A key longer than the hash's block is hashed, a shorter one is padded: as HMAC has it.
+    let mut block = [0; 64];
+    if secret.len() > block.len() {
+        use sha2::Digest as _;
+        block[..32].copy_from_slice(&Sha256::digest(secret));
+    } else {
+        block[..secret.len()].copy_from_slice(secret);
+    }
+    Hmac::new(&block.into())
+}
+
 impl Ids {
-    pub(crate) fn new(secret: &[u8]) -> Self {
-        // A key longer than the hash's block is hashed, a shorter one is padded: as HMAC has it.
-        let mut block = [0; 64];
-        if secret.len() > block.len() {
-            use sha2::Digest as _;
-            block[..32].copy_from_slice(&Sha256::digest(secret));
-        } else {
-            block[..secret.len()].copy_from_slice(secret);
-        }
-        Self(Hmac::new(&block.into()))
+    /// Two services that share a secret, as the one that everybody knows, have no id in common.
+    pub(crate) fn new(service: &str, secret: &[u8]) -> Self {
+        let mut mac = under(secret);
+        mac.update(&(service.len() as u64).to_be_bytes());
+        mac.update(service.as_bytes());
+        Self(mac)
     }
 
     /// Every part is preceded by its length, so that no two pairs of scope and key give one id.
@@ -97,7 +105,7 @@ mod tests {
     #[test]
     fn the_hash_is_hmac_sha256_for_secrets_of_any_length() {
         let of = |secret: &[u8], text: &[u8]| {
-            let mut mac = Ids::new(secret).0;
+            let mut mac = under(secret);
             mac.update(text);
             hex(&mac.finalize().into_bytes())
         };
@@ -113,7 +121,8 @@ mod tests {
 
     #[test]
     fn an_id_shows_neither_scope_nor_key() {
-        let id = Ids::new(b"a secret of the service").id(&Scope::of("tenant-1"), b"order-42");
+        let id =
+            Ids::new("shop", b"a secret of the service").id(&Scope::of("tenant-1"), b"order-42");
         for text in [format!("{id}"), format!("{id:?}")] {
             assert!(!text.contains("tenant") && !text.contains("order"), "{text}");
         }
@@ -123,13 +132,22 @@ mod tests {
 
     #[test]
     fn another_secret_gives_another_id() {
-        let id = |secret: &[u8]| Ids::new(secret).id(&Scope::Global, b"k");
+        let id = |secret: &[u8]| Ids::new("shop", secret).id(&Scope::Global, b"k");
         assert_ne!(id(b"one secret"), id(b"another"));
     }
 
     #[test]
+    fn another_service_gives_another_id_whatever_is_asked_of_it() {
+        let id = |service: &str, scope: &'static str, key: &[u8]| {
+            Ids::new(service, b"secret").id(&Scope::of(scope), key)
+        };
+        assert_ne!(id("shop", "t", b"k"), id("shop-staging", "t", b"k"));
+        assert_ne!(id("shop", "t", b"k"), id("sho", "pt", b"k"));
+    }
+
+    #[test]
     fn a_stored_fingerprint_is_of_one_secret_one_record_and_one_request() {
-        let (one, other) = (Ids::new(b"one secret"), Ids::new(b"another"));
+        let (one, other) = (Ids::new("s", b"one secret"), Ids::new("s", b"another"));
         let [a, b] = [b"a", b"b"].map(|key| one.id(&Scope::Global, key));
         let asked = Fingerprint::new([1; 32]);
         let sealed = one.seal(a, asked);
@@ -146,7 +164,7 @@ mod tests {
 
     #[test]
     fn the_global_scope_is_none_of_the_named_ones() {
-        let ids = Ids::new(b"secret");
+        let ids = Ids::new("shop", b"secret");
         assert_ne!(ids.id(&Scope::Global, b"k"), ids.id(&Scope::of(""), b"k"));
     }
 
@@ -156,7 +174,7 @@ mod tests {
             a in ("[ab\0]{0,3}", prop::collection::vec(97_u8..99, 0..4)),
             b in ("[ab\0]{0,3}", prop::collection::vec(97_u8..99, 0..4)),
         ) {
-            let ids = Ids::new(b"secret");
+            let ids = Ids::new("shop", b"secret");
             let id = |(scope, key): &(String, Vec<u8>)| ids.id(&Scope::of(scope.clone()), key);
             prop_assert_eq!(id(&a) == id(&b), a == b);
         }

@@ -22,6 +22,9 @@ async fn what_is_out_of_bounds_is_refused_by_name_and_nothing_is_sent() {
     let day = secs(24 * 60 * 60);
     let cases = [
         (once.clone().with_secret("short"), "secret"),
+        (once.clone().with_old_secret("short"), "secret"),
+        (Idempotency::new("", LockClient::memory(), MemoryRecords::new()), "service"),
+        (Idempotency::new("s".repeat(129), LockClient::memory(), MemoryRecords::new()), "service"),
         (once.clone().with_record_ttl(ms(999)), "record_ttl"),
         (once.clone().with_in_flight_ttl(ms(29_999)), "in_flight_ttl"),
         (once.clone().with_duplicates(Duplicates::Wait(day + ms(1))), "duplicates"),
@@ -80,7 +83,7 @@ impl Claim for NoClaim {
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_without_fencing_tokens_is_refused_at_once() {
-    let once = Idempotency::new(LockClient::with_backend(Unfenced), MemoryRecords::new());
+    let once = Idempotency::new("tests", LockClient::with_backend(Unfenced), MemoryRecords::new());
     assert_eq!(once.check(), Err(BeginRejection::NoFencing));
     assert!(begin(&once).await.unwrap_err().is_rejected());
 }
@@ -115,7 +118,7 @@ async fn nothing_that_is_printed_shows_the_key_the_scope_or_the_secret() -> Test
 #[tokio::test(start_paused = true)]
 async fn a_full_memory_refuses_new_keys_and_forgets_none() -> Test {
     let records = MemoryRecords::new().with_records_max(1);
-    let once = Idempotency::new(LockClient::memory(), records.clone());
+    let once = Idempotency::new("tests", LockClient::memory(), records.clone());
     run(&once).await.complete(Bytes::from_static(b"paid")).await?;
     let error = once.begin(&Scope::Global, b"other", ASKED).await.unwrap_err();
     assert!(error.is_unavailable() && error.is_retryable(), "{error}");

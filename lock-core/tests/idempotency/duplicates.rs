@@ -263,7 +263,7 @@ async fn an_execution_is_alone_whatever_mode_the_client_has() -> Test {
             let builder = if is_default { builder.defaults(mode) } else { builder };
             let (records, mode) = (records.clone(), mode.with_lease(secs(30)));
             async move {
-                let once = Idempotency::new(builder.connect().await?, records);
+                let once = Idempotency::new("tests", builder.connect().await?, records);
                 Ok::<_, ConnectError>(if is_default { once } else { once.with_lock_options(mode) })
             }
         };

@@ -12,6 +12,7 @@ mod late;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod outcomes;
+mod rotation;
 
 use std::time::Duration;
 
@@ -55,7 +56,7 @@ impl Stage {
         let (lock_store, records) = (Memory::new(), MemoryRecords::new());
         let (backend, lock_script) = Scripted::new(lock_store.clone());
         let (scripted, script) = ScriptedRecords::new(records.clone());
-        let once = Idempotency::new(LockClient::with_backend(backend), scripted);
+        let once = Idempotency::new("tests", LockClient::with_backend(backend), scripted);
         let other = process(&lock_store, records.clone());
         Self { lock_store, records, lock_script, script, once, other }
     }
@@ -77,7 +78,7 @@ impl Stage {
 
 /// One more process.
 fn process(locks: &Memory, records: impl RecordStore) -> Idempotency {
-    Idempotency::new(LockClient::with_backend(locks.clone()), records)
+    Idempotency::new("tests", LockClient::with_backend(locks.clone()), records)
 }
 
 async fn begin(once: &Idempotency) -> Result<Begun, BeginError> {

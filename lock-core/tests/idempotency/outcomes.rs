@@ -1,6 +1,7 @@
 //! What a request is told, with nothing in the way.
 
 use bytes::Bytes;
+use lock_core::LockClient;
 use lock_core::idempotency::{
     Begun, Fingerprint, Found, Idempotency, MemoryRecords, OnUnknown, RecordStore, Scope,
 };
@@ -110,6 +111,24 @@ async fn another_scope_key_or_secret_is_another_record() -> Test {
     Ok(())
 }
 
+/// Nobody is given the answer of another stage, with no more said than that it is another.
+#[tokio::test(start_paused = true)]
+async fn two_services_on_one_store_share_no_record() -> Test {
+    let stage = Stage::new();
+    let staging = LockClient::with_backend(stage.lock_store.clone());
+    let staging = Idempotency::new("tests-staging", staging, stage.records.clone());
+    let held = run(&stage.once).await;
+    run(&staging).await.complete(Bytes::from_static(b"of the stage")).await?;
+    held.complete(Bytes::from_static(b"paid")).await?;
+    assert_eq!(
+        (replay(&stage.once).await, replay(&staging).await),
+        ("paid".into(), "of the stage".into())
+    );
+    drop(staging);
+    stage.is_clean(2, secs(1)).await;
+    Ok(())
+}
+
 /// Whoever reads the store cannot test guesses at what was asked.
 #[tokio::test(start_paused = true)]
 async fn a_fingerprint_is_not_stored_as_the_caller_made_it() -> Test {
@@ -189,9 +208,9 @@ async fn an_execution_that_died_is_run_again_under_a_greater_token_or_refused() 
 async fn a_task_that_runs_does_not_run_inside_of_itself() -> Test {
     let locks = lock_core::LockClient::memory();
     let records = MemoryRecords::new();
-    let once = rejecting(&Idempotency::new(locks.clone(), records.clone()));
+    let once = rejecting(&Idempotency::new("tests", locks.clone(), records.clone()));
     // Another engine over the same lock client, which knows nothing of the first one's line.
-    let again = rejecting(&Idempotency::new(locks.clone(), records));
+    let again = rejecting(&Idempotency::new("tests", locks.clone(), records));
     let execution = run(&once).await;
     for once in [&once, &again] {
         let begun = begin(once).await?;

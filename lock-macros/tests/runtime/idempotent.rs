@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 type Outcome<T> = Result<T, IdempotencyError>;
 
 fn engine() -> Idempotency {
-    Idempotency::new(LockClient::memory(), MemoryRecords::new())
+    Idempotency::new("tests", LockClient::memory(), MemoryRecords::new())
 }
 
 #[derive(Debug, Default)]
@@ -172,7 +172,7 @@ async fn a_cancelled_call_leaves_nothing_and_the_next_one_runs() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_lock_ends_the_body_at_its_await() {
     let (backend, script) = Scripted::new(Memory::new());
-    let once = Idempotency::new(LockClient::with_backend(backend), MemoryRecords::new());
+    let once = Idempotency::new("tests", LockClient::with_backend(backend), MemoryRecords::new());
     script.always(Verb::Renew, Act::Err(FaultKind::Transient));
     let till = Till::default();
     let lost = slow(&once, &till).await;
@@ -197,6 +197,37 @@ async fn a_value_that_can_not_be_kept_is_returned_once_and_never_made_again() {
     let again = unkept(&once, &till).await;
     assert!(matches!(again, Err(IdempotencyError::WithoutPayload)), "{again:?}");
     assert_eq!(till.runs.load(Ordering::SeqCst), 1);
+}
+
+#[idempotent(key = "k", scope = global, client = once)]
+async fn found(once: &Idempotency, till: &Till) -> Outcome<Option<Option<f64>>> {
+    till.run();
+    Ok(Some(None))
+}
+
+#[idempotent(key = "k", scope = global, client = once, name = "rate")]
+async fn rate(once: &Idempotency, till: &Till, rate: f64) -> Outcome<f64> {
+    till.run();
+    Ok(rate)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_call_is_given_what_the_first_one_was_or_told_that_it_was_not_kept() {
+    let (once, till) = (engine(), Till::default());
+    assert_eq!(found(&once, &till).await.unwrap(), Some(None));
+    let again = found(&once, &till).await;
+    assert!(matches!(again, Err(IdempotencyError::WithoutPayload)), "{again:?}");
+
+    // Without `float_roundtrip` it comes back as its neighbour.
+    let (once, number) = (engine(), 25.0 / 997.0);
+    for _ in 0..2 {
+        assert_eq!(rate(&once, &till, number).await.unwrap(), number);
+    }
+    let once = engine();
+    assert!(rate(&once, &till, f64::NAN).await.unwrap().is_nan());
+    let again = rate(&once, &till, f64::NAN).await;
+    assert!(matches!(again, Err(IdempotencyError::WithoutPayload)), "{again:?}");
+    assert_eq!(till.runs.load(Ordering::SeqCst), 3);
 }
 
 #[idempotent(key = "k", scope = global, client = once, name = "n")]
@@ -271,6 +302,32 @@ async fn without_a_client_the_installed_one_is_used_and_without_that_it_is_an_er
     assert_eq!(by_global("k".to_owned()).await.unwrap(), "k");
     assert!(by_global(String::new()).await.is_err(), "an empty key");
     assert_eq!(once.stats().executed, 1);
+}
+
+#[idempotent(key = "nightly:{due}", scope = global, client = once, on_unknown = "refuse")]
+async fn nightly(once: &Idempotency, till: &Till, due: u64) -> Outcome<u32> {
+    let _ = due;
+    Ok(till.run())
+}
+
+/// The recipe for a job that two nodes start by one schedule: the second is late by more than the
+/// job takes, so the lock is free for it.
+#[tokio::test(start_paused = true)]
+async fn a_job_by_the_time_at_which_it_is_due_runs_once_where_a_lock_alone_lets_it_run_twice() {
+    let (store, records, till) = (Memory::new(), MemoryRecords::new(), Till::default());
+    let node = || LockClient::with_backend(store.clone());
+    let (first, second) = (node(), node());
+    for due in [1_767_225_600, 1_767_312_000] {
+        let runs = till.runs.load(Ordering::SeqCst) + 1;
+        for node in [&first, &second] {
+            let once = Idempotency::new("tests", node.clone(), records.clone());
+            assert_eq!(nightly(&once, &till, due).await.unwrap(), runs);
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+    }
+    for node in [&first, &second] {
+        assert!(node.lock("nightly").try_acquire().await.unwrap().is_some(), "it is free again");
+    }
 }
 
 struct Shop {

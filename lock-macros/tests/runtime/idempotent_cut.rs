@@ -7,7 +7,7 @@ use lock_core::idempotency::{Idempotency, IdempotencyError, Keep, MemoryRecords,
 use lock_core::{AcquireError, LockClient, distributed_lock, idempotent};
 
 fn engine() -> Idempotency {
-    Idempotency::new(LockClient::memory(), MemoryRecords::new())
+    Idempotency::new("tests", LockClient::memory(), MemoryRecords::new())
 }
 
 #[idempotent(key = "k", scope = global, client = once, on_unknown = "refuse")]

@@ -19,7 +19,8 @@ pub enum Cause {
     Lost,
     /// The extractor refused the request, or its key is out of bounds.
     Key,
-    /// An option of the layer is out of bounds.
+    /// An option of the layer is out of bounds, or the handler upgrades its connection without
+    /// [`UpgradeLock`](crate::UpgradeLock).
     Misconfigured,
     /// The lock client is shut down.
     Closed,

@@ -15,6 +15,7 @@
 //! | the lock was lost while the handler ran | 503 | `lock_lost` | no |
 //! | the runtime was shut down while the handler ran in its task | 503 | `lock_closed` | no |
 //! | the request gives no good key | 400, or as the extractor says | `lock_key_…`, `lock_body_…` | no |
+//! | the handler upgrades its connection, and leaves the lock behind ([`UpgradeLock`](crate::UpgradeLock)) | 500 | `lock_upgrade_unheld` | no |
 //! | the layer is set up wrongly | 500 | `lock_path_…`, `lock_misconfigured` | no |
 //!
 //! 429 is for what the client may try again later, and 503 for a service that is down. Load

@@ -8,7 +8,7 @@ use std::task::Poll;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, response};
 use lock_core::idempotency::{CompleteError, Execution};
-use lock_core::{HandlerRan, Lost};
+use lock_core::{HandlerRan, MultiLost};
 
 use super::config::Config;
 use super::headers::Replayed;
@@ -114,7 +114,10 @@ pub(super) async fn let_go(execution: Execution, got: Got) {
 }
 
 /// `None` when the lock was lost before the work was done.
-pub(super) async fn until_lost<F: Future>(work: F, mut lost: Option<Lost>) -> Option<F::Output> {
+pub(super) async fn until_lost<F: Future>(
+    work: F,
+    mut lost: Option<MultiLost>,
+) -> Option<F::Output> {
     let mut work = pin!(work);
     poll_fn(|cx| {
         // First, so that a handler that lost its lock is not run one step further.

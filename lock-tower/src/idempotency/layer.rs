@@ -393,7 +393,7 @@ impl<C> IdempotencyLayer<C> {
     /// use lock_tower::IdempotencyLayer;
     /// use lock_tower::idempotency::Cause;
     ///
-    /// let engine = Idempotency::new(LockClient::memory(), MemoryRecords::new());
+    /// let engine = Idempotency::new("shop", LockClient::memory(), MemoryRecords::new());
     /// let layer = IdempotencyLayer::new(engine).global_scope().on_refused(|refusal| {
     ///     match refusal.cause() {
     ///         Cause::InFlight => (StatusCode::TOO_EARLY, "we are at it").into_response(),

@@ -23,7 +23,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let locks = LockClient::connect("memory:").await?; // or "redis://127.0.0.1", with `RedisRecords`
-//! let once = IdempotencyLayer::new(Idempotency::new(locks, MemoryRecords::new()))
+//! let once = IdempotencyLayer::new(Idempotency::new("shop", locks, MemoryRecords::new()))
 //!     // What the authentication, outside of this layer, has put into the request.
 //!     .scope(|head| match head.extensions.get::<Tenant>() {
 //!         Some(tenant) => Ok(Scope::of(tenant.0.clone())),
@@ -44,7 +44,7 @@
 //! # use axum::{Router, routing::post};
 //! # use lock_core::{LockClient, idempotency::{Idempotency, MemoryRecords}};
 //! # use lock_tower::IdempotencyLayer;
-//! let engine = Idempotency::new(LockClient::memory(), MemoryRecords::new());
+//! let engine = Idempotency::new("shop", LockClient::memory(), MemoryRecords::new());
 //! let app: Router = Router::new().route("/", post(async || ())).layer(IdempotencyLayer::new(engine));
 //! ```
 //!

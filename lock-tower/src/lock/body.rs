@@ -7,9 +7,10 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use lock_core::{LockGuard, Lost};
+use lock_core::Lost;
 use pin_project_lite::pin_project;
 
+use super::hold::Hold;
 use crate::BoxError;
 use crate::answer::AnswerBody;
 
@@ -32,16 +33,16 @@ pin_project! {
     enum State<R> {
         // ## Held => (Free | Ended)
         // The body is declared before the guard, so it is dropped first.
-        Held { #[pin] body: R, hold: Option<Hold> },
+        Held { #[pin] body: R, hold: Option<Sending> },
         Answer { #[pin] body: AnswerBody },
         Ended,
     }
 }
 
 /// The lock of a body that is being sent.
-struct Hold {
+struct Sending {
     // Taken out of its place by nothing but its drop.
-    _guard: LockGuard,
+    _hold: Hold,
     lost: Option<Lost>,
 }
 
@@ -63,9 +64,9 @@ impl<R: Body> LockBody<R> {
         Self { state: State::Held { body, hold: None } }
     }
 
-    pub(super) fn held(body: R, guard: LockGuard, lost: Option<Lost>) -> Self {
+    pub(super) fn held(body: R, hold: Hold, lost: Option<Lost>) -> Self {
         // A server does not poll a body that says that it has ended.
-        let hold = (!body.is_end_stream()).then_some(Hold { _guard: guard, lost });
+        let hold = (!body.is_end_stream()).then_some(Sending { _hold: hold, lost });
         Self { state: State::Held { body, hold } }
     }
 }
@@ -85,7 +86,7 @@ where
         let mut state = self.project().state;
         match state.as_mut().project() {
             StateProj::Held { mut body, hold } => {
-                if let Some(Hold { lost: Some(lost), .. }) = hold
+                if let Some(Sending { lost: Some(lost), .. }) = hold
                     && let Poll::Ready(error) = Pin::new(lost).poll(cx)
                 {
                     tracing::warn!(%error, "a response was broken off");

@@ -20,6 +20,11 @@ pub enum HoldUntil {
     ResponseHead,
     /// Until the body of the response was sent to its end, or dropped. A slow reader then keeps
     /// the lock: set a [`hold_limit`](crate::LockLayer::hold_limit).
+    ///
+    /// A handler that upgrades its connection, as to a web socket, takes the lock along with
+    /// [`UpgradeLock`](crate::UpgradeLock), to the end of that connection. Without it the upgrade is
+    /// refused with 500 `lock_upgrade_unheld`: a response that switches protocols has no body to
+    /// hold a lock until.
     ResponseBody,
 }
 

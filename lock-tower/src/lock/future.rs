@@ -10,14 +10,14 @@ use std::task::{Context, Poll, ready};
 use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
-use lock_core::LockGuard;
 use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
 use tower_service::Service;
 
 use super::body::LockBody;
 use super::config::Config;
-use super::held::Held;
+use super::held::{Asked, Held};
+use super::hold::Hold;
 use super::waiting::{GaveUp, Waiting};
 use crate::answer::{Refusal, Wire};
 use crate::key::{Extracted, KeyExtractor};
@@ -113,8 +113,10 @@ where
                     match outcome {
                         Ok(guard) => {
                             let wire = Wire::of(request.headers());
-                            let inner = call(this.service, with_lock(request, &guard));
-                            let held = Held::new(inner, guard, Arc::clone(this.config), wire);
+                            let asked = Asked { wire, method: request.method().clone() };
+                            let hold = Hold::new(guard, config.hold_until);
+                            let inner = call(this.service, with_lock(request, &hold));
+                            let held = Held::new(inner, hold, Arc::clone(this.config), asked);
                             match config.detach {
                                 true => State::Detached { task: held.detach(), wire },
                                 false => State::Held { held },
@@ -153,10 +155,11 @@ fn call<S: Service<Q>, Q>(service: &mut Option<S>, request: Q) -> S::Future {
     service.take().expect("one request, one call").call(request)
 }
 
-fn with_lock<B>(mut request: Request<B>, guard: &LockGuard) -> Request<B> {
+fn with_lock<B>(mut request: Request<B>, hold: &Hold) -> Request<B> {
     let extensions = request.extensions_mut();
-    extensions.insert(guard.handle());
-    extensions.insert(guard.token());
+    extensions.insert(hold.handle());
+    extensions.insert(hold.token());
+    hold.offer(extensions);
     request
 }
 

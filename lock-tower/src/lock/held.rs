@@ -5,16 +5,23 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use http::Response;
+use http::{Method, Response};
 use http_body::Body;
-use lock_core::{CutWatch, LockGuard, LockScope, Lost, LostError, Scoped};
+use lock_core::{CutWatch, LockScope, Lost, LostError, Scoped};
 use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
 use tracing::Instrument;
 
 use super::body::LockBody;
 use super::config::{Config, HoldUntil, OnLost};
+use super::hold::{Hold, is_upgrade};
 use crate::answer::{Refusal, Wire};
+
+/// What the head of the request, which the handler has, said.
+pub(super) struct Asked {
+    pub(super) wire: Wire,
+    pub(super) method: Method,
+}
 
 pin_project! {
     /// Runs the inner future until it answers or, if so configured, the lock is lost.
@@ -23,20 +30,19 @@ pin_project! {
     pub(super) struct Held<F> {
         #[pin]
         inner: Option<Scoped<F>>,
-        guard: Option<LockGuard>,
+        hold: Option<Hold>,
         // None where a loss is only reported.
         lost: Option<Lost>,
         config: Arc<Config>,
-        // What the head of the request, which the handler has, said.
-        wire: Wire,
+        asked: Asked,
     }
 }
 
 impl<F: Future> Held<F> {
-    pub(super) fn new(inner: F, guard: LockGuard, config: Arc<Config>, wire: Wire) -> Self {
-        let inner = guard.scope(inner);
-        let lost = (config.on_lost == OnLost::Cancel).then(|| guard.lost());
-        Self { inner: Some(inner), guard: Some(guard), lost, config, wire }
+    pub(super) fn new(inner: F, hold: Hold, config: Arc<Config>, asked: Asked) -> Self {
+        let inner = hold.scope(inner);
+        let lost = (config.on_lost == OnLost::Cancel).then(|| hold.lost());
+        Self { inner: Some(inner), hold: Some(hold), lost, config, asked }
     }
 
     /// Runs it in a task that outlives the request.
@@ -67,21 +73,26 @@ where
             && let Poll::Ready(error) = Pin::new(lost).poll(cx)
         {
             this.inner.set(None);
-            drop(this.guard.take());
+            drop(this.hold.take());
             CutWatch::tell();
-            return Poll::Ready(Ok(answer_lost(this.config, *this.wire, &error)));
+            return Poll::Ready(Ok(answer_lost(this.config, this.asked.wire, &error)));
         }
         let inner = this.inner.as_mut().as_pin_mut().expect("polled again after it was ready");
         let result = ready!(inner.poll(cx));
         this.inner.set(None);
-        let guard = this.guard.take();
+        let hold = this.hold.take();
         let lost = this.lost.take();
-        if let Some(error) = guard.as_ref().and_then(|guard| guard.handle().why_lost()) {
+        if let Some(error) = hold.as_ref().and_then(|hold| hold.handle().why_lost()) {
             tracing::warn!(%error, "a handler finished after its lock was lost");
         }
-        Poll::Ready(result.map(|response| match (this.config.hold_until, guard) {
-            (HoldUntil::ResponseBody, Some(guard)) => {
-                response.map(|body| LockBody::held(body, guard, lost))
+        Poll::Ready(result.map(|response| match (this.config.hold_until, hold) {
+            (HoldUntil::ResponseBody, Some(hold))
+                if hold.is_left_behind() && is_upgrade(&this.asked.method, &response) =>
+            {
+                refuse_upgrade(this.config, this.asked.wire)
+            }
+            (HoldUntil::ResponseBody, Some(hold)) => {
+                response.map(|body| LockBody::held(body, hold, lost))
             }
             _ => response.map(LockBody::free),
         }))
@@ -91,4 +102,14 @@ where
 fn answer_lost<R>(config: &Config, wire: Wire, error: &LostError) -> Response<LockBody<R>> {
     tracing::warn!(%error, "a handler was stopped");
     config.answers.answer(wire, Refusal::of_lost(error)).map(LockBody::answer)
+}
+
+/// Nobody would hold the lock while the connection is open. Without its response no connection is
+/// upgraded.
+fn refuse_upgrade<R>(config: &Config, wire: Wire) -> Response<LockBody<R>> {
+    tracing::error!(
+        "an upgrade of a connection was refused, as its handler leaves the lock behind: take it \
+         along with `UpgradeLock`, or choose `HoldUntil::ResponseHead`"
+    );
+    config.answers.answer(wire, Refusal::of_upgrade()).map(LockBody::answer)
 }

@@ -58,6 +58,7 @@ pub struct NoKey;
 /// | a timeout for the handler (`TimeoutLayer`) | inside | it begins when the lock is held, and bounds how long that is. [`hold_limit`](Self::hold_limit) does so whatever blocks |
 /// | a timeout of response bodies | either | under [`HoldUntil::ResponseBody`] a client that does not read keeps the lock until it |
 /// | a limit of concurrency in this process, load shedding | outside | it counts those who wait, which are bounded then. Inside, a request has its readiness from before the wait: a limit counts who waits all the same, and `load_shed` judges the moment when the request came. With a `HandleErrorLayer` of its own inside they judge the moment when it runs. axum may make a service for each request: `GlobalConcurrencyLimitLayer` counts over all |
+/// | web sockets, and other upgrades | inside, with [`HoldUntil::ResponseBody`] and [`UpgradeLock`](crate::UpgradeLock) in the handler | with the default the lock ends as the socket begins; without `UpgradeLock` the upgrade is refused |
 /// | compression of responses | outside | either works; inside it is done under the lock |
 /// | decompression, limits and timeouts of request bodies | outside | a key out of the body ([`json_pointer`](crate::key::json_pointer)) is read behind them |
 /// | normalising paths | around the whole router | as always with axum: routes are found before a layer of the router runs |
@@ -176,7 +177,6 @@ impl<K> LockLayer<K> {
     ///
     /// ```
     /// use axum::Router;
-    /// use axum::http::Method;
     /// use axum::routing::get;
     /// use lock_tower::LockLayer;
     /// use lock_tower::key::path;
@@ -184,11 +184,14 @@ impl<K> LockLayer<K> {
     /// # let locks = lock_core::LockClient::memory();
     /// let layer = LockLayer::new(locks)
     ///     .key(path("doc:{id}").parsed::<u64>())
-    ///     .shared_if(|head| head.method == Method::GET);
+    ///     .shared_if(|head| head.method.is_safe());
     /// let doc = get(async || "read").put(async || "written");
     /// let app: Router = Router::new().route("/doc/{id}", doc).route_layer(layer);
     /// # drop(app);
     /// ```
+    ///
+    /// Ask whether the method is safe, not whether it is GET: axum gives a HEAD to the handler of
+    /// GET, and under `== Method::GET` it would be a writer, whom all readers wait for.
     ///
     /// A handler that shares its key cannot lock it alone: it would wait for itself, and is refused
     /// with [`Rejection::Upgrade`](lock_core::Rejection::Upgrade). See
@@ -362,7 +365,8 @@ impl<K> LockLayer<K> {
         self
     }
 
-    /// How long a request keeps its lock.
+    /// How long a request keeps its lock. A handler of web sockets takes it along by
+    /// [`UpgradeLock`](crate::UpgradeLock).
     pub fn hold_until(mut self, until: HoldUntil) -> Self {
         self.config.hold_until = until;
         self

@@ -52,6 +52,14 @@ impl<'a> Refusal<'a> {
         Self { error: Some(error), key: Some(error.key()), ..lost }
     }
 
+    /// The handler makes another connection of this one, and its lock would not last for that.
+    pub(super) fn of_upgrade() -> Self {
+        let detail = "this server cannot hold the lock for an upgraded connection";
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        let reply = Reply::new(status, "lock_upgrade_unheld", detail);
+        Self::new(Cause::Misconfigured, reply.cut())
+    }
+
     /// The task of a handler that had begun was dropped.
     pub(super) fn of_shutdown() -> Self {
         let detail = "this server was shut down while the work ran; what the work did is not known";

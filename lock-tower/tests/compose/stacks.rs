@@ -151,7 +151,7 @@ async fn services_without_axum_stand_behind_the_same_layers() {
     let locks = LockClient::memory();
     let lock = || LockLayer::new(locks.clone()).key(fixed("lamp"));
     let by_body = || LockLayer::new(locks.clone()).key(json_pointer("buy:{/sku}"));
-    let engine = Idempotency::new(locks.clone(), MemoryRecords::new());
+    let engine = Idempotency::new("tests", locks.clone(), MemoryRecords::new());
     let once = || IdempotencyLayer::new(engine.clone()).global_scope();
     macro_rules! around {
         ($ours:expr) => {

@@ -34,7 +34,7 @@ impl Stage {
         let store = Memory::new();
         let locks = LockClient::with_backend(store.clone());
         Self {
-            once: Idempotency::new(locks.clone(), MemoryRecords::new()),
+            once: Idempotency::new("tests", locks.clone(), MemoryRecords::new()),
             locks,
             elsewhere: LockClient::with_backend(store),
             runs: Arc::default(),

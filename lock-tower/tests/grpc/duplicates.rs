@@ -21,7 +21,7 @@ use crate::fixture::{
 const KEY: (&str, &str) = ("idempotency-key", "k");
 
 fn engine() -> Idempotency {
-    Idempotency::new(LockClient::memory(), MemoryRecords::new())
+    Idempotency::new("tests", LockClient::memory(), MemoryRecords::new())
 }
 
 fn once(engine: Idempotency) -> IdempotencyLayer<HasScope> {
@@ -93,7 +93,7 @@ async fn a_duplicate_of_a_call_that_runs_is_aborted_and_one_too_many_is_shed() {
 #[tokio::test(start_paused = true)]
 async fn a_full_line_is_shed() {
     let locks = LockClient::builder("memory:").waiters_per_key_max(1).connect().await.unwrap();
-    let engine = Idempotency::new(locks.clone(), MemoryRecords::new());
+    let engine = Idempotency::new("tests", locks.clone(), MemoryRecords::new());
     let key = format!("idem:{}", engine.record_id(&Scope::Global, b"k"));
     let _held = locks.lock(key.as_str()).await.unwrap();
     let waits = tokio::spawn(locks.lock(key.as_str()).acquire());
@@ -128,7 +128,7 @@ async fn a_method_that_lost_its_lock_is_aborted_and_then_unknown() {
 async fn a_store_that_is_down_is_unavailable() {
     let down = |fault| {
         let locks = LockClient::with_backend(Broken(fault));
-        once(Idempotency::new(locks, MemoryRecords::new()))
+        once(Idempotency::new("tests", locks, MemoryRecords::new()))
     };
     let answer = client(down(out_of_reach), &Probe::open()).await.buy(&[KEY]).await;
     assert_come_back(&answer, Code::Unavailable, "idempotency_unavailable");
@@ -137,7 +137,8 @@ async fn a_store_that_is_down_is_unavailable() {
 
     let locks = LockClient::memory();
     let _ = locks.shutdown(Duration::ZERO).await;
-    let closed = client(once(Idempotency::new(locks, MemoryRecords::new())), &Probe::open()).await;
+    let closed =
+        client(once(Idempotency::new("tests", locks, MemoryRecords::new())), &Probe::open()).await;
     assert_refused(&closed.buy(&[KEY]).await, Code::Unavailable, "idempotency_closed");
 }
 

@@ -97,7 +97,7 @@ async fn an_option_out_of_its_bounds_is_answered_with_500() {
 #[tokio::test(start_paused = true)]
 async fn a_full_line_of_the_client_is_answered_with_429() {
     let locks = LockClient::builder("memory:").waiters_per_key_max(1).connect().await.unwrap();
-    let engine = Idempotency::new(locks.clone(), MemoryRecords::new());
+    let engine = Idempotency::new("tests", locks.clone(), MemoryRecords::new());
     let app = Runs::default().shop(once(&engine), |_| "ran");
     // Somebody else stands in the line of the key, which no other request of this layer does.
     let scope = lock_core::idempotency::Scope::Global;

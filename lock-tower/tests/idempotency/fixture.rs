@@ -111,13 +111,14 @@ impl RecordStore for Records {
 /// An engine in memory, with the hand of the test on its store.
 pub(crate) fn engine() -> (Idempotency, Records) {
     let records = Records::default();
-    (Idempotency::new(LockClient::memory(), records.clone()), records)
+    (Idempotency::new("tests", LockClient::memory(), records.clone()), records)
 }
 
 /// Two engines that share no more than the stores.
 pub(crate) fn two_processes() -> (Idempotency, Idempotency) {
     let (locks, records) = (Memory::default(), Records::default());
-    let process = || Idempotency::new(LockClient::with_backend(locks.clone()), records.clone());
+    let process =
+        || Idempotency::new("tests", LockClient::with_backend(locks.clone()), records.clone());
     (process(), process())
 }
 

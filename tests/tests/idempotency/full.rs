@@ -15,7 +15,7 @@ use crate::support::{id_of, ms, replay, run, state_of};
 async fn when_memory_is_full_records_live_on_and_end_and_outcomes_are_kept_for_later() {
     let server = RedisServer::start();
     let records = RedisRecords::connect(&server.url()).await.expect("a server that answers");
-    let once = Idempotency::new(LockClient::memory(), records.clone());
+    let once = Idempotency::new("tests", LockClient::memory(), records.clone());
     let (completed, aborted) = (run(&once, "completed").await, run(&once, "aborted").await);
     // The engine stores its fingerprints under a secret, so this record is the test's own.
     let (fingerprint, on_unknown) = (Fingerprint::new([1; 32]), OnUnknown::Refuse);

@@ -52,11 +52,11 @@ async fn the_documented_rights_are_enough_with_a_connection_and_with_a_pool() {
     let locks = server.url_as("locks", PASSWORD);
     let locks = LockClient::connect(&locks).await.expect("the documented rights of locks");
     let records = RedisRecords::connect(&url(&server)).await.expect("the documented rights");
-    whole_life(&server, &Idempotency::new(locks.clone(), records), "own").await;
+    whole_life(&server, &Idempotency::new("tests", locks.clone(), records), "own").await;
     // The two rights more that the page names for a pool.
     server.command::<()>(&["ACL", "SETUSER", "records", "+ping", "+unwatch"]);
     let records = RedisRecords::with_pool(pool(&url(&server))).await.expect("the rights");
-    whole_life(&server, &Idempotency::new(locks, records), "pool").await;
+    whole_life(&server, &Idempotency::new("tests", locks, records), "pool").await;
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn a_right_taken_away_at_runtime_is_permanent() {
     let server = server();
     let locks = LockClient::memory();
     let records = RedisRecords::connect(&url(&server)).await.expect("the documented rights");
-    let once = Idempotency::new(locks, records);
+    let once = Idempotency::new("tests", locks, records);
     run(&once, "a").await.complete(Bytes::new()).await.expect("in time");
     server.command::<()>(&["ACL", "SETUSER", "records", "-get"]);
     let error = crate::support::begin(&once, "b").await.expect_err("a refusal");

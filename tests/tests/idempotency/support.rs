@@ -30,7 +30,7 @@ pub(crate) fn pool(url: &str) -> deadpool_redis::Pool {
 pub(crate) async fn process(url: &str) -> Idempotency {
     let locks = LockClient::connect(url).await.expect("a server that answers");
     let records = RedisRecords::connect(url).await.expect("a server that answers");
-    Idempotency::new(locks, records).with_secret("the secret of these tests")
+    Idempotency::new("tests", locks, records).with_secret("the secret of these tests")
 }
 
 /// One process whose records are behind a proxy, and whose locks are not; the server knows every
@@ -43,7 +43,7 @@ pub(crate) async fn behind_proxy(server: &RedisServer) -> (Proxy, Idempotency) {
     run(&warm, &fresh).await.complete(Bytes::new()).await.expect("a server that answers");
     let locks = LockClient::connect(&server.url()).await.expect("a server that answers");
     let records = RedisRecords::connect(&proxy.url()).await.expect("a server that answers");
-    (proxy, Idempotency::new(locks, records).with_secret("the secret of these tests"))
+    (proxy, Idempotency::new("tests", locks, records).with_secret("the secret of these tests"))
 }
 
 pub(crate) async fn begin(once: &Idempotency, key: &str) -> Result<Begun, BeginError> {

@@ -105,7 +105,7 @@ pub struct MultiLost {
 }
 
 impl MultiLost {
-    pub(super) fn new(each: impl Iterator<Item = Lost>) -> Self {
+    pub(crate) fn new(each: impl Iterator<Item = Lost>) -> Self {
         Self { each: each.collect() }
     }
 }

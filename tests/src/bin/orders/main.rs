@@ -104,7 +104,7 @@ async fn engine(arguments: &Arguments) -> Result<Idempotency, Trouble> {
     let options = LockOptions::default().with_lease(lease);
     let locks = LockClient::builder(&arguments.url).defaults(options).connect().await?;
     let records = RedisRecords::connect(&arguments.url).await?;
-    let engine = Idempotency::new(locks, records).with_secret("a secret of the tests");
+    let engine = Idempotency::new("tests", locks, records).with_secret("a secret of the tests");
     let engine = if arguments.reject { engine.with_duplicates(Duplicates::Reject) } else { engine };
     Ok(if arguments.refuse_unknown { engine.with_on_unknown(OnUnknown::Refuse) } else { engine })
 }
