@@ -287,7 +287,8 @@ impl LockClient {
 
     /// Refuses new acquires, ends all waits with [`Closed`](crate::AcquireError::Closed), and waits
     /// up to `deadline` for the guards to be released. Holds that are left then are told that they
-    /// are lost, and are withdrawn; this takes 2 s more at most.
+    /// are lost, and are withdrawn; this takes 2 s more at most. A deadline of any length is good,
+    /// [`Duration::MAX`] waits for the last guard.
     ///
     /// # The end of a server
     ///

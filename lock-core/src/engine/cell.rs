@@ -28,6 +28,7 @@ use super::sweep::NEVER;
 use super::{background, clock, observe};
 use crate::backend::{Fault, FaultKind};
 use crate::error::{LossReason, LostError, ReleaseError, UnavailableError};
+use crate::instant::Plus as _;
 use crate::key::Key;
 use crate::proto::{Ask, Cohort, Effects, Entry, ReleaseAnswer};
 use crate::token::FencingToken;
@@ -211,7 +212,7 @@ impl KeyCell {
         waker.wake();
         // A young key is swept up soon enough.
         if self.is_grown_up() {
-            self.shared.conductor.watch(self, clock::now() + HELPED_AFTER);
+            self.shared.conductor.watch(self, clock::now().plus(HELPED_AFTER));
         }
     }
 
@@ -298,7 +299,7 @@ impl KeyCell {
             }
             return;
         }
-        let look = now + LOOK_AFTER;
+        let look = now.plus(LOOK_AFTER);
         let look = until.map_or(look, |until| until.min(look));
         conductor.sweep_by(&self.shared, look);
     }

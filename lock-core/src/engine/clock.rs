@@ -21,11 +21,12 @@ use tokio::time::Sleep;
 
 use super::suspended;
 use crate::backend::ClaimId;
+use crate::instant::Plus as _;
 
 /// The time by this process's own clock.
 pub(crate) fn now() -> Instant {
     let running = tokio::time::Instant::now().into_std();
-    running + suspended::so_far(running)
+    running.plus(suspended::so_far(running))
 }
 
 /// An instant of this clock for Tokio's timers.

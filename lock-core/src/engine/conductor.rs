@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
+use crate::instant::Plus as _;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 
@@ -187,7 +188,7 @@ impl Conductor {
     fn instant(&self, nanos: u64) -> Option<Instant> {
         match nanos {
             NEVER => None,
-            BEGAN.. => Some(self.began + Duration::from_nanos(nanos - BEGAN)),
+            BEGAN.. => Some(self.began.plus(Duration::from_nanos(nanos - BEGAN))),
             _ => self.began.checked_sub(Duration::from_nanos(BEGAN - nanos)),
         }
     }

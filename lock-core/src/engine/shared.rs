@@ -15,6 +15,7 @@ use super::closed::Closed;
 use super::conductor::{Background, Conductor};
 use super::registry::Registry;
 use crate::backend::{Capabilities, DynBackend};
+use crate::instant::Plus as _;
 use crate::options::LockOptions;
 use crate::proto::{Counters, Effects};
 use crate::view::BusyKey;
@@ -161,7 +162,7 @@ impl Shared {
                 poked.await;
             }
         };
-        let Some(timer) = self.sleep_until(clock::now() + within) else { return false };
+        let Some(timer) = self.sleep_until(clock::now().plus(within)) else { return false };
         tokio::select! {
             biased;
             () = wait => true,

@@ -18,6 +18,7 @@ use crate::backend::{Fault, FaultKind};
 use crate::engine::LockGuard;
 use crate::engine::clock;
 use crate::error::AcquireError;
+use crate::instant::Plus as _;
 use crate::key::Key;
 use crate::records::{Fingerprint, Found, OnUnknown, RecordId};
 
@@ -59,7 +60,7 @@ pub(super) struct Begin<'a> {
 impl Begin<'_> {
     pub(super) async fn begin(self) -> Result<Begun, BeginError> {
         let runtime = Handle::try_current().map_err(|_| self.no_runtime())?;
-        let deadline = self.options.duplicates.wait().map(|wait| clock::now() + wait);
+        let deadline = self.options.duplicates.wait().map(|wait| clock::now().plus(wait));
         let key = (self.id, self.fingerprint);
         loop {
             return match self.shared.flights.join(key, deadline).await {

@@ -11,6 +11,7 @@ use super::super::clock::Alarm;
 use super::super::{Closed, Shared, clock};
 use crate::backend::{DynClaim, Fault, Following, Listening, Mode, Request, Terms};
 use crate::error::{OperatorError, UnavailableError};
+use crate::instant::Plus as _;
 use crate::key::{Key, KeyError};
 use crate::proto::FAULT_PAUSES;
 use crate::view::Leader;
@@ -180,7 +181,7 @@ impl Stream for Observe {
 }
 
 fn timer(after: Duration) -> Timer {
-    Box::pin(clock::alarm(clock::now() + after))
+    Box::pin(clock::alarm(clock::now().plus(after)))
 }
 
 impl Observe {

@@ -9,6 +9,7 @@ use super::super::clock::Alarm;
 use super::super::{Acquire, Shared, clock};
 use super::Term;
 use crate::error::AcquireError;
+use crate::instant::Plus as _;
 use crate::key::{Key, KeyError};
 use crate::options::LockOptions;
 use crate::proto::FAULT_PAUSES;
@@ -83,7 +84,7 @@ impl Future for RunFor {
                     this.acquire = this.again.acquire();
                     if !error.is_timeout() {
                         let pause = FAULT_PAUSES.pause(this.failures, clock::random_bits());
-                        this.pause = Some(Box::pin(clock::alarm(clock::now() + pause)));
+                        this.pause = Some(Box::pin(clock::alarm(clock::now().plus(pause))));
                     }
                 }
             }
