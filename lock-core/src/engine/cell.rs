@@ -224,7 +224,7 @@ impl KeyCell {
             return;
         }
         // Requests have timers and connections; the caller may be on another executor.
-        let is_inside = background::is_here() || Handle::try_current().is_ok();
+        let is_inside = background::is_here() || clock::runtime().is_some();
         let runtime = if is_inside { None } else { self.shared.conductor.runtime(&self.shared) };
         let _entered = runtime.as_ref().map(Handle::enter);
         // A young key is swept up soon, and polled by the conductor then.

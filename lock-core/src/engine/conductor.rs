@@ -65,7 +65,7 @@ pub enum Background {
 #[derive(Debug)]
 pub(super) struct Conductor {
     on: Background,
-    /// The runtime that the client was made in.
+    /// The runtime that the client was made in, if it has timers.
     home: Option<Handle>,
     began: Instant,
     sweep: Sweep,
@@ -132,7 +132,7 @@ impl Conductor {
     pub(super) fn new(on: Background) -> Self {
         Self {
             on,
-            home: Handle::try_current().ok(),
+            home: clock::runtime(),
             began: clock::now(),
             sweep: Sweep::new(),
             on_thread: AtomicBool::new(false),
@@ -267,7 +267,7 @@ impl Conductor {
     }
 
     fn start(&self, mut work: MutexGuard<'_, Work>, shared: &Arc<Shared>) -> io::Result<Handle> {
-        let here = || Handle::try_current().ok().or_else(|| self.home.clone());
+        let here = || clock::runtime().or_else(|| self.home.clone());
         let running = |stage| Running { shared: Arc::downgrade(shared), stage };
         let poked = self.poked.clone();
         if let Some(runtime) = here().filter(|_| self.on == Background::Runtime) {
@@ -306,7 +306,7 @@ impl Conductor {
         shared: &Arc<Shared>,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
-        let here = Handle::try_current().ok().filter(|_| self.is_here());
+        let here = clock::runtime().filter(|_| self.is_here());
         // Without any runtime the claim ends with its lease.
         if let Some(runtime) = here.or_else(|| self.runtime(shared)) {
             drop(runtime.spawn(work));

@@ -10,11 +10,11 @@ use tokio::sync::Notify;
 use tokio::time::Sleep;
 
 use super::cell::KeyCell;
-use super::clock;
 use super::closed::Closed;
 use super::conductor::{Background, Conductor};
 use super::registry::Registry;
-use crate::backend::{Capabilities, DynBackend};
+use super::{background, clock};
+use crate::backend::{Capabilities, DynBackend, Fault, FaultKind};
 use crate::instant::Plus as _;
 use crate::options::LockOptions;
 use crate::proto::{Counters, Effects};
@@ -68,9 +68,22 @@ impl Shared {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// The runtime that whoever polls without one is lent, for timers and connections: the
+    /// conductor's. `None` where there is one here.
+    pub(super) fn lent_runtime(self: &Arc<Self>) -> Result<Option<Handle>, Fault> {
+        if background::is_here() || clock::runtime().is_some() {
+            return Ok(None);
+        }
+        self.conductor.runtime(self).map(Some).ok_or_else(|| {
+            let what =
+                "there is no runtime with timers here, and no thread for one could be started";
+            Fault::new(FaultKind::Transient, what)
+        })
+    }
+
     /// A timer that fires for a caller on another executor too; none without any runtime.
     pub(super) fn sleep_until(self: &Arc<Self>, at: Instant) -> Option<Pin<Box<Sleep>>> {
-        if Handle::try_current().is_ok() {
+        if clock::runtime().is_some() {
             return Some(Box::pin(clock::sleep_until(at)));
         }
         let runtime = self.conductor.runtime(self)?;

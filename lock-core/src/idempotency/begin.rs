@@ -59,7 +59,7 @@ pub(super) struct Begin<'a> {
 
 impl Begin<'_> {
     pub(super) async fn begin(self) -> Result<Begun, BeginError> {
-        let runtime = Handle::try_current().map_err(|_| self.no_runtime())?;
+        let runtime = clock::runtime().ok_or_else(|| self.no_runtime())?;
         let deadline = self.options.duplicates.wait().map(|wait| clock::now().plus(wait));
         let key = (self.id, self.fingerprint);
         loop {

@@ -216,6 +216,10 @@ impl MembershipState {
 
     /// Resolves when a majority has answered, and the others have or are late.
     pub(super) async fn open(&self) -> Result<(), Fault> {
+        if clock::runtime().is_none() {
+            let what = "no Tokio runtime with timers here, which the members are asked in";
+            return Err(Fault::new(FaultKind::Refused, what));
+        }
         self.call();
         let begun = clock::now();
         let mut seen: FuturesUnordered<_> =
