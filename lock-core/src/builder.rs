@@ -67,8 +67,8 @@ impl LockBuilder {
         self
     }
 
-    /// How long the guard may live at all; then it is told that it is lost, and the lock is handed
-    /// on. The work may still be running: see [`LockGuard::token`].
+    /// How long the guard may live at all (1 ms to 24 h); then it is told that it is lost, and the
+    /// lock is handed on. The work may still be running: see [`LockGuard::token`].
     #[inline]
     pub fn hold_limit(mut self, limit: Duration) -> Self {
         self.options.hold_limit = Some(limit);

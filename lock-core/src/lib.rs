@@ -109,7 +109,7 @@ pub use handler_ran::HandlerRan;
 pub use key::{IntoKey, KEY_BYTES_MAX, Key, KeyError};
 pub use mode::{Mode, PERMITS_MAX};
 pub use multi_builder::MultiLockBuilder;
-pub use options::{Fairness, LockOptions, NAME_BYTES_MAX, RETRIES_MAX};
+pub use options::{Fairness, HOLD_LIMIT_MIN, LockOptions, NAME_BYTES_MAX, RETRIES_MAX};
 #[cfg(feature = "http")]
 pub use problem::Problem;
 pub use rejection::Rejection;
