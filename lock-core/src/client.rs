@@ -28,6 +28,17 @@ static GLOBAL: OnceLock<LockClient> = OnceLock::new();
 #[derive(Debug, Clone)]
 pub struct LockClient {
     shared: Arc<Shared>,
+    _last: Arc<Last>,
+}
+
+/// Dropped with the last clone of a client. Guards and futures live on without it.
+#[derive(Debug)]
+struct Last(Arc<Shared>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.0.forsake();
+    }
 }
 
 impl LockClient {
@@ -188,7 +199,8 @@ impl LockClient {
         waiters: usize,
         background: Option<Background>,
     ) -> Self {
-        Self { shared: Arc::new(Shared::new(backend, defaults, waiters, background)) }
+        let shared = Arc::new(Shared::new(backend, defaults, waiters, background));
+        Self { _last: Arc::new(Last(shared.clone())), shared }
     }
 
     /// Begins an acquire of `key`. A bad key is reported when the acquire is awaited.

@@ -92,8 +92,17 @@ pub struct LockOptions {
     /// How long one guard may live at all, from its grant on; then it is told that it is lost.
     pub hold_limit: Option<Duration>,
     /// How long an idle lease is kept after the last release in this process. It is given back
-    /// sooner when another process wants the key, or when somebody here asks for a longer lease or
-    /// more replicas than it has.
+    /// sooner
+    ///
+    /// - when another process stands in line for the key. A `try_acquire` there stands in no line:
+    ///   it finds the key busy;
+    /// - when somebody here asks for a longer lease or more replicas than it has;
+    /// - when the last clone of the client is dropped, or the client is
+    ///   [shut down](crate::LockClient::shutdown).
+    ///
+    /// A process that ends gives nothing back, also where `main` drops its client: nobody waits for
+    /// the request that does. Then the key is busy until the lease ends. Await a shutdown at the end
+    /// of `main`.
     pub linger: Duration,
     /// How to share the key with other processes.
     pub fairness: Fairness,

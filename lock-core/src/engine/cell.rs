@@ -128,12 +128,15 @@ impl KeyCell {
             };
             let mut fx = Effects::none();
             let waker = || cx.waker().clone();
+            let lingers = !ask.linger.is_zero();
             let mut cohort = cell.cohort();
             let entry = cohort.enter(ask, now, waker, &mut fx);
             drop(cohort);
             if shared.is_closed() {
                 // A cell that was made after `close` had closed all that it found.
                 cell.cohort().close(&mut fx);
+            } else if lingers && shared.is_forsaken() {
+                cell.cohort().forsake(&mut fx);
             }
             if fx.spawn {
                 *lock(&cell.driver) = Some(Driver::new(value));

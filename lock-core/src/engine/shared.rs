@@ -30,6 +30,8 @@ pub(crate) struct Shared {
     pub(super) registry: Registry,
     pub(super) conductor: Conductor,
     closed: AtomicBool,
+    /// The last handle of the client was dropped.
+    forsaken: AtomicBool,
     /// Poked once, after `closed` was set. A flag of its own is what every acquire reads.
     closing: Arc<Notify>,
     /// What keys that are idle again have counted.
@@ -57,6 +59,7 @@ impl Shared {
             waiters_per_key_max,
             registry: Registry::new(),
             closed: AtomicBool::new(false),
+            forsaken: AtomicBool::new(false),
             closing: Arc::default(),
             totals: Mutex::new(Counters::default()),
             leaving: AtomicUsize::new(0),
@@ -141,6 +144,20 @@ impl Shared {
         for cell in self.registry.cells() {
             let mut fx = Effects::none();
             cell.cohort().close(&mut fx);
+            cell.settle(fx);
+        }
+    }
+
+    pub(super) fn is_forsaken(&self) -> bool {
+        self.forsaken.load(Ordering::Acquire)
+    }
+
+    /// Gives back what lingers, now and from now on.
+    pub(crate) fn forsake(&self) {
+        self.forsaken.store(true, Ordering::Release);
+        for cell in self.registry.cells() {
+            let mut fx = Effects::none();
+            cell.cohort().forsake(&mut fx);
             cell.settle(fx);
         }
     }

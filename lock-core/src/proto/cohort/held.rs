@@ -168,7 +168,7 @@ impl<W, R> Cohort<W, R> {
             Some(head) if !held.may_hand_off(&head.ask, now) => Idle::Withdraw,
             Some(head) if held.is_stale_for(&head.ask, now) => Idle::Refill,
             Some(_) => Idle::Pass,
-            None if held.wanted.is_some() || self.closed => Idle::Withdraw,
+            None if held.wanted.is_some() || self.client != Client::Open => Idle::Withdraw,
             None => match held.linger.as_ref().and_then(|linger| linger.until) {
                 Some(until) if now < until => Idle::LingerUntil(until),
                 _ => Idle::Withdraw,
