@@ -58,6 +58,15 @@ pub enum Background {
     /// which belongs to one runtime, and for stores in this process, which need no I/O. A runtime
     /// that is blocked for longer than a lease loses it. Sessions at ZooKeeper have a thread of
     /// their own all the same.
+    ///
+    /// # A paused clock
+    ///
+    /// It is for stores in this process: `memory:`, and a backend of your own without I/O. Over a
+    /// server it fails, here and with [`Thread`](Self::Thread). Tokio sets a paused clock forward as
+    /// soon as all tasks wait, and does not count an answer that is on its way: the 2 s of a request
+    /// are over at once, and a healthy server "did not answer within 2s". The lease at the server
+    /// goes on by the real clock meanwhile, and so does the conductor on its thread. Test over a
+    /// server on a real clock.
     Runtime,
 }
 

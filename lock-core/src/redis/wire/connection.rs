@@ -16,7 +16,7 @@ use super::inbox::Inboxes;
 use super::request::{self, Failure, REQUEST_WITHIN, Request, Sent, Unserved, send_each};
 use super::route::Route;
 use super::sides::{self, Home, Side};
-use super::{fault, hello};
+use super::{fault, hello, refusal};
 use crate::backend::Fault;
 use crate::backend::Replicas;
 use crate::engine::{clock, timeout};
@@ -264,8 +264,7 @@ impl Connection {
                 Ok::<(), std::convert::Infallible>(())
             });
         }
-        let connecting = client.get_multiplexed_async_connection_with_config(&config);
-        let mut connection = connecting.await.map_err(fault::fault)?;
+        let mut connection = refusal::connect(&client, &config).await.map_err(fault::fault)?;
         if !self.route.is_fixed() {
             hello::master(&mut connection).await?;
         }
