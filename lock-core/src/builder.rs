@@ -67,8 +67,8 @@ impl LockBuilder {
         self
     }
 
-    /// How long the guard may live at all; then it is told that it is lost, and the lock is handed
-    /// on. The work may still be running: see [`LockGuard::token`].
+    /// How long the guard may live at all (1 ms to 24 h); then it is told that it is lost, and the
+    /// lock is handed on. The work may still be running: see [`LockGuard::token`].
     #[inline]
     pub fn hold_limit(mut self, limit: Duration) -> Self {
         self.options.hold_limit = Some(limit);
@@ -76,8 +76,9 @@ impl LockBuilder {
     }
 
     /// How long an idle lease is kept after the release, so that this process can have it again
-    /// without a round trip. It is given back at once when another process wants it, or somebody
-    /// here who asks for a longer lease or more replicas.
+    /// without a round trip (default 0, to 24 h). It is given back at once when another process
+    /// stands in line for it, or somebody here who asks for a longer lease or more replicas, and when
+    /// the last clone of the client is dropped. See [`LockOptions::linger`].
     #[inline]
     pub fn linger(mut self, linger: Duration) -> Self {
         self.options.linger = linger;

@@ -8,7 +8,7 @@ use crate::builder::LockBuilder;
 use crate::connect;
 use crate::connect::Pools;
 use crate::election::Election;
-use crate::engine::{Background, Closed, KeySet, Shared, clock};
+use crate::engine::{Background, Closed, KeySet, Served, Shared, clock};
 use crate::error::{AlreadyInstalled, OperatorError, UnavailableError};
 use crate::key::IntoKey;
 use crate::memory::Memory;
@@ -28,6 +28,17 @@ static GLOBAL: OnceLock<LockClient> = OnceLock::new();
 #[derive(Debug, Clone)]
 pub struct LockClient {
     shared: Arc<Shared>,
+    _last: Arc<Last>,
+}
+
+/// Dropped with the last clone of a client. Guards and futures live on without it.
+#[derive(Debug)]
+struct Last(Arc<Shared>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.0.forsake();
+    }
 }
 
 impl LockClient {
@@ -121,7 +132,15 @@ impl LockClient {
     ///
     /// [`ConnectError::Url`] for an unknown or malformed URL: it says in which part, and never
     /// repeats a password. [`ConnectError::Store`] when the store refuses or cannot be reached, and
-    /// when the thread for its sessions cannot be started.
+    /// when the thread for its sessions cannot be started. [`ConnectError::NoRuntime`] for Redis and
+    /// for quorums outside of a Tokio runtime, and in one without timers.
+    ///
+    /// # Executors
+    ///
+    /// Redis and quorums are connected to inside of a Tokio runtime that was built with
+    /// `enable_all`, and which must run for as long as the client is used. From then on all but
+    /// idempotency works on any executor, and in a runtime without timers, which counts as none.
+    /// (Tokio tells that a runtime has no timers by a panic alone. It is caught, and printed once.)
     ///
     /// # Cancel safety
     ///
@@ -180,7 +199,8 @@ impl LockClient {
         waiters: usize,
         background: Option<Background>,
     ) -> Self {
-        Self { shared: Arc::new(Shared::new(backend, defaults, waiters, background)) }
+        let shared = Arc::new(Shared::new(backend, defaults, waiters, background));
+        Self { _last: Arc::new(Last(shared.clone())), shared }
     }
 
     /// Begins an acquire of `key`. A bad key is reported when the acquire is awaited.
@@ -223,7 +243,7 @@ impl LockClient {
     /// It only reads.
     pub async fn inspect<K: IntoKey>(&self, key: K) -> Result<Inspection, OperatorError> {
         let key = key.into_key()?;
-        let answer = self.shared.backend.inspect(&key).await;
+        let answer = Served::new(&self.shared, self.shared.backend.inspect(&key)).await;
         answer.map_err(|fault| UnavailableError::new(key, fault).into())
     }
 
@@ -249,7 +269,7 @@ impl LockClient {
         if !self.shared.capabilities.revocation {
             return Err(OperatorError::Unsupported { key, capability: "revocation" });
         }
-        let answer = self.shared.backend.request_revoke(&key).await;
+        let answer = Served::new(&self.shared, self.shared.backend.request_revoke(&key)).await;
         answer.map_err(|fault| UnavailableError::new(key, fault).into())
     }
 
@@ -281,13 +301,14 @@ impl LockClient {
         if !self.shared.capabilities.force_release {
             return Err(OperatorError::Unsupported { key, capability: "force_release" });
         }
-        let answer = self.shared.backend.force_release(&key).await;
+        let answer = Served::new(&self.shared, self.shared.backend.force_release(&key)).await;
         answer.map_err(|fault| UnavailableError::new(key, fault).into())
     }
 
     /// Refuses new acquires, ends all waits with [`Closed`](crate::AcquireError::Closed), and waits
     /// up to `deadline` for the guards to be released. Holds that are left then are told that they
-    /// are lost, and are withdrawn; this takes 2 s more at most.
+    /// are lost, and are withdrawn; this takes 2 s more at most. A deadline of any length is good,
+    /// [`Duration::MAX`] waits for the last guard.
     ///
     /// # The end of a server
     ///

@@ -88,7 +88,7 @@ impl MultiLockBuilder {
         self
     }
 
-    /// How long the guard may live at all (default: no limit), from when it has all keys; then it is
+    /// How long the guard may live at all (1 ms to 24 h; default: no limit), from when it has all keys; then it is
     /// told that it is lost. If its holder does not let go then, the keys that were had earlier are
     /// handed on later, by what was left of the `wait` when they were had.
     pub fn hold_limit(mut self, limit: Duration) -> Self {

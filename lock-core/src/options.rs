@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use crate::backend::{Mode, Replicas};
 
+/// The shortest `hold_limit`: 1 ms. With a shorter one the hold would be over before its waiter has
+/// seen it, and a free key could not be had.
+pub const HOLD_LIMIT_MIN: Duration = Duration::from_millis(1);
+
 /// The most `retries`.
 pub const RETRIES_MAX: u32 = 1_000;
 
@@ -54,7 +58,7 @@ impl Fairness {
 /// | `wait` | 10 s | 0 (never wait) to 24 h |
 /// | `retries` | 0 | at most 1,000 |
 /// | `lease` | 10 s | what the store can renew ([`Capabilities::lease_min`](crate::Capabilities)) to 24 h, or what it allows ([`Capabilities::lease_max`](crate::Capabilities)) |
-/// | `hold_limit` | none | over 0, to 24 h |
+/// | `hold_limit` | none | 1 ms to 24 h |
 /// | `linger` | 0 | to 24 h |
 /// | `fairness` | 64 hand-offs or 20 ms | |
 /// | `admission` | false | |
@@ -85,11 +89,20 @@ pub struct LockOptions {
     /// renewal, which is due at a third of that. The same holds for those here that it is handed on
     /// to before that renewal. So a process that dies on the way keeps nobody waiting for longer.
     pub lease: Duration,
-    /// How long one guard may live at all; then it is told that it is lost.
+    /// How long one guard may live at all, from its grant on; then it is told that it is lost.
     pub hold_limit: Option<Duration>,
     /// How long an idle lease is kept after the last release in this process. It is given back
-    /// sooner when another process wants the key, or when somebody here asks for a longer lease or
-    /// more replicas than it has.
+    /// sooner
+    ///
+    /// - when another process stands in line for the key. A `try_acquire` there stands in no line:
+    ///   it finds the key busy;
+    /// - when somebody here asks for a longer lease or more replicas than it has;
+    /// - when the last clone of the client is dropped, or the client is
+    ///   [shut down](crate::LockClient::shutdown).
+    ///
+    /// A process that ends gives nothing back, also where `main` drops its client: nobody waits for
+    /// the request that does. Then the key is busy until the lease ends. Await a shutdown at the end
+    /// of `main`.
     pub linger: Duration,
     /// How to share the key with other processes.
     pub fairness: Fairness,

@@ -326,6 +326,30 @@ async fn those_who_wait_ask_again_or_are_told_by_the_kind_of_the_fault() -> Test
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_store_may_grant_without_an_end_and_need_not_be_asked_again() -> Test {
+    let (store, locks) = stage().await?;
+    let day = ms(86_400_000);
+    let endless = Grant::new(TokenBlock::new(1, TOKENS), Duration::MAX);
+    store.state().attempts.next.push_back(Ok(Attempt::Granted(endless)));
+    store.state().withdrawals.next.push_back(Ok(Withdrawal::Released));
+    let guard = locks.lock("k").await?;
+    sleep(day).await;
+    assert!(guard.is_held() && guard.lease_left() > day, "{:?}", guard.lease_left());
+    assert_eq!(store.state().renewals.calls.len(), 0, "it is not over for long");
+    guard.release().await?;
+
+    // Who waits is told by a push alone.
+    let blocked = Attempt::Blocked { ahead: None, recheck: Duration::MAX };
+    store.state().attempts.next.push_back(Ok(blocked));
+    let waiting = tokio::spawn(locks.lock("k").wait(day).acquire());
+    sleep(day / 2).await;
+    assert!(!waiting.is_finished());
+    store.push(Change::Here);
+    waiting.await??.release().await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_does_not_wait_is_told_of_every_fault() -> Test {
     for kind in KINDS {
         let (store, locks) = stage().await?;

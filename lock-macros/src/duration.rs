@@ -38,7 +38,7 @@ fn text(option: &str, text: &str) -> Result<Duration, String> {
     if duration.is_zero() {
         return Err(rules::duration_zero(option));
     }
-    if option == "ttl" && duration < rules::RECORD_TTL_MIN {
+    if duration < rules::shortest(option).0 {
         return Err(rules::duration_too_short(option));
     }
     if duration > rules::longest(option).0 {
@@ -56,6 +56,15 @@ mod tests {
         assert_eq!(text("wait", "2s").unwrap(), Duration::from_secs(2));
         assert_eq!(text("wait", " 1m 30s ").unwrap(), Duration::from_secs(90));
         assert_eq!(text("wait", "250ms").unwrap(), Duration::from_millis(250));
+    }
+
+    #[test]
+    fn what_is_too_short_for_an_option_is_refused() {
+        for (option, short, good) in [("hold", "1ns", "1ms"), ("ttl", "999ms", "1s")] {
+            assert!(text(option, short).unwrap_err().contains("at least"), "{option}");
+            assert!(text(option, good).is_ok(), "{option}");
+        }
+        assert!(text("wait", "1ns").is_ok());
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub(crate) const KEY_BYTES_MAX: usize = 512;
 
 /// lock-core's longest `wait`, `lease` and `hold`.
 pub(crate) const DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// lock-core's shortest `hold`.
+pub(crate) const HOLD_LIMIT_MIN: Duration = Duration::from_millis(1);
 /// lock-core's bounds of how long an outcome is kept.
 pub(crate) const RECORD_TTL_MIN: Duration = Duration::from_secs(1);
 pub(crate) const RECORD_TTL_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
@@ -118,7 +120,16 @@ pub(crate) fn duration_zero(option: &str) -> String {
 }
 
 pub(crate) fn duration_too_short(option: &str) -> String {
-    format!("`{option}` must be at least 1s")
+    format!("`{option}` must be at least {}", shortest(option).1)
+}
+
+/// The shortest that lock-core takes for a duration which is not zero, and how to say it.
+pub(crate) fn shortest(option: &str) -> (Duration, &'static str) {
+    match option {
+        "ttl" => (RECORD_TTL_MIN, "1s"),
+        "hold" => (HOLD_LIMIT_MIN, "1ms"),
+        _ => (Duration::ZERO, "0s"),
+    }
 }
 
 pub(crate) fn duration_too_long(option: &str) -> String {
@@ -195,7 +206,12 @@ mod tests {
         assert_eq!(PERMITS_MAX, lock_core::PERMITS_MAX);
         assert!(PERMITS.contains(&PERMITS_MAX.to_string()));
         assert_eq!(humantime::parse_duration("24h"), Ok(DURATION_MAX));
+        assert_eq!(HOLD_LIMIT_MIN, lock_core::HOLD_LIMIT_MIN);
         assert_eq!(RECORD_TTL_MIN, lock_core::idempotency::RECORD_TTL_MIN);
+        for option in ["wait", "hold", "ttl"] {
+            let (shortest, said) = shortest(option);
+            assert_eq!(humantime::parse_duration(said), Ok(shortest));
+        }
         assert_eq!(RECORD_TTL_MAX, lock_core::idempotency::RECORD_TTL_MAX);
         for option in ["wait", "ttl"] {
             let (longest, said) = longest(option);

@@ -10,10 +10,11 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// The instant after a pause of any length, be it without an end.
-#[cfg(feature = "idempotency")]
-pub(crate) fn after(pause: std::time::Duration) -> Instant {
-    const LONG: std::time::Duration = std::time::Duration::from_secs(60 * 60 * 24 * 366);
-    let now = now();
-    now.checked_add(pause).unwrap_or_else(|| now + LONG)
+/// The instant so long after another; a time without an end is taken for 30 years. The operator
+/// panics where the sum cannot be told, so clippy denies it in this crate.
+#[cfg(any(feature = "idempotency", feature = "inspect"))]
+#[allow(clippy::arithmetic_side_effects)]
+pub(crate) fn after(since: Instant, time: std::time::Duration) -> Instant {
+    const FAR: std::time::Duration = std::time::Duration::from_secs(30 * 365 * 24 * 60 * 60);
+    since + time.min(FAR)
 }

@@ -83,6 +83,9 @@
 //! arrive. Let the resource refuse a write whose fencing token is smaller than one that it has
 //! seen.
 
+// An instant is added to by `clock::after`: clippy.toml says which operators are meant.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 pub mod answer;
 mod clock;
 #[cfg(feature = "axum")]

@@ -21,6 +21,7 @@ use crate::error::{
     AcquireError, BlockedBy, ClosedError, NotReplicatedError, OverloadBound, OverloadedError,
     TimeoutError, UnavailableError,
 };
+use crate::instant::Plus as _;
 use crate::key::{Key, KeyError};
 use crate::options::LockOptions;
 use crate::proto::{Ask, Effects, Entry, Overload, SeatId, Verdict, retry_pause};
@@ -186,7 +187,7 @@ impl Acquire {
         let (handoffs_max, slice) = fairness.bounds();
         let deadline = match self.try_until {
             Some(until) => until,
-            None => now + one_try.min(self.left(now)),
+            None => now.plus(one_try.min(self.left(now))),
         };
         self.try_until = Some(deadline);
         let (budget, left) = (one_try, deadline.saturating_duration_since(now));
@@ -294,7 +295,7 @@ impl Acquire {
         if may
             && let Some(pause) = retry_pause(self.tries, self.left(now), clock::random_bits())
             && self.gate.as_ref().is_none_or(|gate| gate())
-            && let Some(pause) = self.shared.sleep_until(now + pause)
+            && let Some(pause) = self.shared.sleep_until(now.plus(pause))
         {
             (self.state, self.try_until) = (State::Pausing(pause), None);
             return Ok(());

@@ -28,6 +28,7 @@ use super::sweep::NEVER;
 use super::{background, clock, observe};
 use crate::backend::{Fault, FaultKind};
 use crate::error::{LossReason, LostError, ReleaseError, UnavailableError};
+use crate::instant::Plus as _;
 use crate::key::Key;
 use crate::proto::{Ask, Cohort, Effects, Entry, ReleaseAnswer};
 use crate::token::FencingToken;
@@ -127,12 +128,15 @@ impl KeyCell {
             };
             let mut fx = Effects::none();
             let waker = || cx.waker().clone();
+            let lingers = !ask.linger.is_zero();
             let mut cohort = cell.cohort();
             let entry = cohort.enter(ask, now, waker, &mut fx);
             drop(cohort);
             if shared.is_closed() {
                 // A cell that was made after `close` had closed all that it found.
                 cell.cohort().close(&mut fx);
+            } else if lingers && shared.is_forsaken() {
+                cell.cohort().forsake(&mut fx);
             }
             if fx.spawn {
                 *lock(&cell.driver) = Some(Driver::new(value));
@@ -211,7 +215,7 @@ impl KeyCell {
         waker.wake();
         // A young key is swept up soon enough.
         if self.is_grown_up() {
-            self.shared.conductor.watch(self, clock::now() + HELPED_AFTER);
+            self.shared.conductor.watch(self, clock::now().plus(HELPED_AFTER));
         }
     }
 
@@ -223,7 +227,7 @@ impl KeyCell {
             return;
         }
         // Requests have timers and connections; the caller may be on another executor.
-        let is_inside = background::is_here() || Handle::try_current().is_ok();
+        let is_inside = background::is_here() || clock::runtime().is_some();
         let runtime = if is_inside { None } else { self.shared.conductor.runtime(&self.shared) };
         let _entered = runtime.as_ref().map(Handle::enter);
         // A young key is swept up soon, and polled by the conductor then.
@@ -298,7 +302,7 @@ impl KeyCell {
             }
             return;
         }
-        let look = now + LOOK_AFTER;
+        let look = now.plus(LOOK_AFTER);
         let look = until.map_or(look, |until| until.min(look));
         conductor.sweep_by(&self.shared, look);
     }

@@ -7,13 +7,15 @@
 
 #![allow(clippy::disallowed_methods)]
 
+use std::cell::Cell;
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
+use std::panic::catch_unwind;
 use std::pin::Pin;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pin_project_lite::pin_project;
 use tokio::runtime::{Handle, Id};
@@ -21,11 +23,12 @@ use tokio::time::Sleep;
 
 use super::suspended;
 use crate::backend::ClaimId;
+use crate::instant::Plus as _;
 
 /// The time by this process's own clock.
 pub(crate) fn now() -> Instant {
     let running = tokio::time::Instant::now().into_std();
-    running + suspended::so_far(running)
+    running.plus(suspended::so_far(running))
 }
 
 /// An instant of this clock for Tokio's timers.
@@ -36,6 +39,28 @@ pub(crate) fn timer(at: Instant) -> tokio::time::Instant {
 /// A timer that is due at an instant of this clock.
 pub(crate) fn sleep_until(at: Instant) -> Sleep {
     tokio::time::sleep_until(timer(at))
+}
+
+/// The runtime that this is polled in, if it has timers. One without them serves nothing that waits,
+/// and counts as none.
+pub(crate) fn runtime() -> Option<Handle> {
+    Handle::try_current().ok().filter(has_timers)
+}
+
+/// There is no other way to learn it than the panic of a timer, which is printed: once for each
+/// runtime in a thread.
+fn has_timers(here: &Handle) -> bool {
+    thread_local! {
+        static SEEN: Cell<Option<(Id, bool)>> = const { Cell::new(None) };
+    }
+    match SEEN.get() {
+        Some((runtime, has)) if runtime == here.id() => has,
+        _ => {
+            let timer = catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO)));
+            SEEN.set(Some((here.id(), timer.is_ok())));
+            timer.is_ok()
+        }
+    }
 }
 
 /// As [`sleep_until`], for a future that is polled in several runtimes, one of which may be blocked.
@@ -112,7 +137,6 @@ pub(crate) fn random_bits() -> u32 {
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
-    use std::time::Duration;
 
     use tokio::runtime::{Builder, Runtime};
 
@@ -135,6 +159,17 @@ mod tests {
         let within = Duration::from_secs(10);
         other.block_on(async { tokio::time::timeout(within, alarm.as_mut()).await.unwrap() });
         assert!(now() >= at);
+    }
+
+    #[test]
+    fn a_runtime_without_timers_is_none_also_between_others() {
+        let (timeless, other) = (Builder::new_current_thread().build().unwrap(), runtime());
+        for _ in 0..2 {
+            assert!(super::runtime().is_none());
+            assert!(timeless.block_on(async { super::runtime() }).is_none());
+            let here = other.block_on(async { super::runtime() });
+            assert_eq!(here.map(|here| here.id()), Some(other.handle().id()));
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
+use crate::instant::Plus as _;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 
@@ -57,6 +58,15 @@ pub enum Background {
     /// which belongs to one runtime, and for stores in this process, which need no I/O. A runtime
     /// that is blocked for longer than a lease loses it. Sessions at ZooKeeper have a thread of
     /// their own all the same.
+    ///
+    /// # A paused clock
+    ///
+    /// It is for stores in this process: `memory:`, and a backend of your own without I/O. Over a
+    /// server it fails, here and with [`Thread`](Self::Thread). Tokio sets a paused clock forward as
+    /// soon as all tasks wait, and does not count an answer that is on its way: the 2 s of a request
+    /// are over at once, and a healthy server "did not answer within 2s". The lease at the server
+    /// goes on by the real clock meanwhile, and so does the conductor on its thread. Test over a
+    /// server on a real clock.
     Runtime,
 }
 
@@ -64,7 +74,7 @@ pub enum Background {
 #[derive(Debug)]
 pub(super) struct Conductor {
     on: Background,
-    /// The runtime that the client was made in.
+    /// The runtime that the client was made in, if it has timers.
     home: Option<Handle>,
     began: Instant,
     sweep: Sweep,
@@ -131,7 +141,7 @@ impl Conductor {
     pub(super) fn new(on: Background) -> Self {
         Self {
             on,
-            home: Handle::try_current().ok(),
+            home: clock::runtime(),
             began: clock::now(),
             sweep: Sweep::new(),
             on_thread: AtomicBool::new(false),
@@ -187,7 +197,7 @@ impl Conductor {
     fn instant(&self, nanos: u64) -> Option<Instant> {
         match nanos {
             NEVER => None,
-            BEGAN.. => Some(self.began + Duration::from_nanos(nanos - BEGAN)),
+            BEGAN.. => Some(self.began.plus(Duration::from_nanos(nanos - BEGAN))),
             _ => self.began.checked_sub(Duration::from_nanos(BEGAN - nanos)),
         }
     }
@@ -266,7 +276,7 @@ impl Conductor {
     }
 
     fn start(&self, mut work: MutexGuard<'_, Work>, shared: &Arc<Shared>) -> io::Result<Handle> {
-        let here = || Handle::try_current().ok().or_else(|| self.home.clone());
+        let here = || clock::runtime().or_else(|| self.home.clone());
         let running = |stage| Running { shared: Arc::downgrade(shared), stage };
         let poked = self.poked.clone();
         if let Some(runtime) = here().filter(|_| self.on == Background::Runtime) {
@@ -305,7 +315,7 @@ impl Conductor {
         shared: &Arc<Shared>,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
-        let here = Handle::try_current().ok().filter(|_| self.is_here());
+        let here = clock::runtime().filter(|_| self.is_here());
         // Without any runtime the claim ends with its lease.
         if let Some(runtime) = here.or_else(|| self.runtime(shared)) {
             drop(runtime.spawn(work));

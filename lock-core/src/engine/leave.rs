@@ -9,6 +9,7 @@ use super::cell::{KeyCell, ReleaseReply};
 use super::clock;
 use super::observe::Asked;
 use crate::backend::{DynClaim, Fault, Withdrawal};
+use crate::instant::Plus as _;
 use crate::key::Key;
 use crate::proto::{FAULT_PAUSES, ReleaseAnswer};
 
@@ -28,9 +29,9 @@ pub(super) fn in_background(
     shared.conductor.spawn(&shared, async move {
         let _counted = counted;
         let mut reply = reply;
-        let too_long = clock::sleep_until(since + RELEASE_WITHIN);
+        let too_long = clock::sleep_until(since.plus(RELEASE_WITHIN));
         let unknown = ReleaseAnswer::Unknown(fault.clone());
-        let mut leaving = pin!(again(cell.key(), claim, fault, since + lease));
+        let mut leaving = pin!(again(cell.key(), claim, fault, since.plus(lease)));
         tokio::select! {
             biased;
             answer = &mut leaving => return tell(&mut reply, answer),

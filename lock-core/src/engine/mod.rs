@@ -43,6 +43,7 @@ mod registry;
 mod release;
 mod revoke;
 mod scope;
+mod served;
 mod shared;
 pub(crate) mod suspended;
 mod sweep;
@@ -66,6 +67,7 @@ pub(crate) use multi::KeySet;
 pub use multi::{KEYS_MAX, MultiAcquire, MultiLockGuard, MultiLockHandle, MultiLost};
 pub use revoke::RevokeRequested;
 pub use scope::{CutWatch, LockScope, Scoped};
+pub(crate) use served::Served;
 pub(crate) use shared::Shared;
 #[cfg(feature = "zookeeper")]
 pub(crate) use shared::lock;

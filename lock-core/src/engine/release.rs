@@ -13,6 +13,7 @@ use tokio::time::Sleep;
 use super::cell::{KeyCell, Releaser};
 use super::clock;
 use super::leave::RELEASE_WITHIN;
+use crate::instant::Plus as _;
 use crate::proto::ReleaseAnswer;
 
 /// Polls the driver of the key until the withdrawal was answered. `None` if that takes too long: a
@@ -58,7 +59,7 @@ impl Future for Releasing<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         loop {
-            let (token, until) = (this.token, this.since + RELEASE_WITHIN);
+            let (token, until) = (this.token, this.since.plus(RELEASE_WITHIN));
             let mut releasing = this.cell.releasing();
             match &mut *releasing {
                 Some(releaser) if releaser.token == token => releaser.waker.clone_from(cx.waker()),

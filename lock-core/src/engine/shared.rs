@@ -10,11 +10,12 @@ use tokio::sync::Notify;
 use tokio::time::Sleep;
 
 use super::cell::KeyCell;
-use super::clock;
 use super::closed::Closed;
 use super::conductor::{Background, Conductor};
 use super::registry::Registry;
-use crate::backend::{Capabilities, DynBackend};
+use super::{background, clock};
+use crate::backend::{Capabilities, DynBackend, Fault, FaultKind};
+use crate::instant::Plus as _;
 use crate::options::LockOptions;
 use crate::proto::{Counters, Effects};
 use crate::view::BusyKey;
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     pub(super) registry: Registry,
     pub(super) conductor: Conductor,
     closed: AtomicBool,
+    /// The last handle of the client was dropped.
+    forsaken: AtomicBool,
     /// Poked once, after `closed` was set. A flag of its own is what every acquire reads.
     closing: Arc<Notify>,
     /// What keys that are idle again have counted.
@@ -56,6 +59,7 @@ impl Shared {
             waiters_per_key_max,
             registry: Registry::new(),
             closed: AtomicBool::new(false),
+            forsaken: AtomicBool::new(false),
             closing: Arc::default(),
             totals: Mutex::new(Counters::default()),
             leaving: AtomicUsize::new(0),
@@ -67,9 +71,22 @@ impl Shared {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// The runtime that whoever polls without one is lent, for timers and connections: the
+    /// conductor's. `None` where there is one here.
+    pub(super) fn lent_runtime(self: &Arc<Self>) -> Result<Option<Handle>, Fault> {
+        if background::is_here() || clock::runtime().is_some() {
+            return Ok(None);
+        }
+        self.conductor.runtime(self).map(Some).ok_or_else(|| {
+            let what =
+                "there is no runtime with timers here, and no thread for one could be started";
+            Fault::new(FaultKind::Transient, what)
+        })
+    }
+
     /// A timer that fires for a caller on another executor too; none without any runtime.
     pub(super) fn sleep_until(self: &Arc<Self>, at: Instant) -> Option<Pin<Box<Sleep>>> {
-        if Handle::try_current().is_ok() {
+        if clock::runtime().is_some() {
             return Some(Box::pin(clock::sleep_until(at)));
         }
         let runtime = self.conductor.runtime(self)?;
@@ -131,6 +148,20 @@ impl Shared {
         }
     }
 
+    pub(super) fn is_forsaken(&self) -> bool {
+        self.forsaken.load(Ordering::Acquire)
+    }
+
+    /// Gives back what lingers, now and from now on.
+    pub(crate) fn forsake(&self) {
+        self.forsaken.store(true, Ordering::Release);
+        for cell in self.registry.cells() {
+            let mut fx = Effects::none();
+            cell.cohort().forsake(&mut fx);
+            cell.settle(fx);
+        }
+    }
+
     /// Resolves when it is closed.
     pub(crate) fn closed(&self) -> Closed {
         // It has what is poked from here on, so a `close` meanwhile is seen by the one or the other.
@@ -161,7 +192,7 @@ impl Shared {
                 poked.await;
             }
         };
-        let Some(timer) = self.sleep_until(clock::now() + within) else { return false };
+        let Some(timer) = self.sleep_until(clock::now().plus(within)) else { return false };
         tokio::select! {
             biased;
             () = wait => true,

@@ -7,7 +7,7 @@ use crate::backend::{
     Terms,
 };
 use crate::key::Key;
-use crate::options::{LockOptions, NAME_BYTES_MAX, RETRIES_MAX};
+use crate::options::{HOLD_LIMIT_MIN, LockOptions, NAME_BYTES_MAX, RETRIES_MAX};
 use crate::rejection::Rejection;
 
 /// The most tokens worth reserving at once. They cost nothing, so enough for the longest row of
@@ -55,9 +55,9 @@ pub(crate) fn check(
         return refuse("linger", options.linger, Duration::ZERO, DURATION_MAX);
     }
     if let Some(limit) = options.hold_limit
-        && (limit.is_zero() || limit > DURATION_MAX)
+        && !(HOLD_LIMIT_MIN..=DURATION_MAX).contains(&limit)
     {
-        return refuse("hold_limit", limit, Duration::from_nanos(1), DURATION_MAX);
+        return refuse("hold_limit", limit, HOLD_LIMIT_MIN, DURATION_MAX);
     }
     if options.retries > RETRIES_MAX {
         let key = key.clone();
@@ -118,6 +118,8 @@ mod tests {
             (LockOptions::new().with_wait(day), "wait"),
             (LockOptions::new().with_linger(day), "linger"),
             (LockOptions::new().with_hold_limit(Duration::ZERO), "hold_limit"),
+            (LockOptions::new().with_hold_limit(Duration::from_nanos(1)), "hold_limit is 1ns"),
+            (LockOptions::new().with_hold_limit(Duration::from_micros(999)), "from 1ms"),
             (LockOptions::new().with_hold_limit(day), "hold_limit"),
             (LockOptions::new().with_retries(RETRIES_MAX + 1), "retries"),
             (
@@ -144,7 +146,9 @@ mod tests {
             assert!(error.contains("order:42") && error.contains(name), "{error}");
         }
         let replicas = LockOptions::new().with_replicas(REPLICAS_MAX, REPLICAS_TIMEOUT_MAX);
-        for options in [LockOptions::new(), LockOptions::new().with_name(&LONG[1..]), replicas] {
+        let short = LockOptions::new().with_hold_limit(HOLD_LIMIT_MIN);
+        let named = LockOptions::new().with_name(&LONG[1..]);
+        for options in [LockOptions::new(), named, replicas, short] {
             assert!(check(&options, &key, &capabilities).is_ok(), "{options:?}");
         }
         let capabilities =

@@ -14,6 +14,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use crate::instant::Plus as _;
 use pin_project_lite::pin_project;
 
 use super::clock::Alarm;
@@ -66,7 +67,7 @@ impl<F: Future> Future for Within<F> {
         }
         if this.alarm.is_none() {
             let until = match *this.bound {
-                Bound::For(time) => clock::now() + time,
+                Bound::For(time) => clock::now().plus(time),
                 Bound::At(until) => until,
             };
             this.alarm.set(Some(clock::alarm(until)));

@@ -18,6 +18,7 @@ use crate::backend::{Fault, FaultKind};
 use crate::engine::LockGuard;
 use crate::engine::clock;
 use crate::error::AcquireError;
+use crate::instant::Plus as _;
 use crate::key::Key;
 use crate::records::{Fingerprint, Found, OnUnknown, RecordId};
 
@@ -59,12 +60,12 @@ pub(super) struct Begin<'a> {
 impl Begin<'_> {
     /// When the wait for duplicates that begins now is over; `None` where there is none.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.options.duplicates.wait().map(|wait| clock::now() + wait)
+        self.options.duplicates.wait().map(|wait| clock::now().plus(wait))
     }
 
     /// An execution that it comes to is still to be handed over.
     pub(super) async fn begin(&self, deadline: Option<Instant>) -> Result<Begun, BeginError> {
-        let runtime = Handle::try_current().map_err(|_| self.no_runtime())?;
+        let runtime = clock::runtime().ok_or_else(|| self.no_runtime())?;
         let key = (self.id, self.fingerprint);
         loop {
             return match self.shared.flights.join(key, deadline).await {

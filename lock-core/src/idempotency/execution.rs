@@ -4,14 +4,13 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::error::CompleteError;
 use super::repeat::STORE_WITHIN;
 use super::single_flight::End;
 use crate::backend::{Fault, FaultKind};
-use crate::engine::{LockHandle, MultiLost};
+use crate::engine::{LockHandle, MultiLost, clock};
 use crate::records::{Outcome, RecordId};
 use crate::token::FencingToken;
 
@@ -206,9 +205,9 @@ impl Execution {
             return Err(unavailable(gone));
         }
         // The task may be in another runtime, and that one may be blocked.
-        let answer = match Handle::try_current() {
-            Ok(_) => tokio::time::timeout(STORE_WITHIN + ANSWER_MARGIN, answer).await,
-            Err(_) => Ok(answer.await),
+        let answer = match clock::runtime() {
+            Some(_) => tokio::time::timeout(STORE_WITHIN + ANSWER_MARGIN, answer).await,
+            None => Ok(answer.await),
         };
         match answer {
             Ok(Ok(answer)) => answer,

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
+use crate::instant::Plus as _;
 use crate::proto::{FAULT_PAUSES, OUTCOME_PAUSES};
 use crate::records::BoxFuture;
 
@@ -54,7 +55,7 @@ impl Repeat {
                     answer => return answer,
                 }
                 let pause = FAULT_PAUSES.pause(failures, clock::random_bits());
-                let over = clock::now() + pause >= self.since + within;
+                let over = clock::now().plus(pause) >= self.since.plus(within);
                 if over || !go_on() {
                     break;
                 }
@@ -62,7 +63,7 @@ impl Repeat {
             }
             Err(self.fault())
         };
-        let until = self.since + within;
+        let until = self.since.plus(within);
         tokio::time::timeout_at(clock::timer(until), asking)
             .await
             .unwrap_or_else(|_| Err(self.fault()))
@@ -103,7 +104,7 @@ impl Repeat {
         verb: impl Fn() -> BoxFuture<'a, Result<T, Fault>>,
         late: impl FnOnce(Fault),
     ) -> Result<T, Fault> {
-        let mut insisting = std::pin::pin!(self.try_on(self.since + within, verb));
+        let mut insisting = std::pin::pin!(self.try_on(self.since.plus(within), verb));
         tokio::select! {
             biased;
             answer = &mut insisting => return answer,
@@ -126,11 +127,11 @@ impl Repeat {
                 Err(_) => self.note(silent()),
             }
             let now = clock::now();
-            if began >= until && now <= began + TRY_WITHIN + TRY_MARGIN {
+            if began >= until && now <= began.plus(TRY_WITHIN).plus(TRY_MARGIN) {
                 break;
             }
             // Seldom after a while: the outcome may be large, and the store may refuse it.
-            let next = now + OUTCOME_PAUSES.pause(failures, clock::random_bits());
+            let next = now.plus(OUTCOME_PAUSES.pause(failures, clock::random_bits()));
             let next = if now < until { next.min(until) } else { next };
             clock::sleep_until(next).await;
         }
@@ -148,7 +149,7 @@ impl Repeat {
 
     /// Whether this began less than `within` ago.
     pub(super) fn is_within(&self, within: Duration) -> bool {
-        clock::now() < self.since + within
+        clock::now() < self.since.plus(within)
     }
 
     /// The last fault, or that there was no answer at all.

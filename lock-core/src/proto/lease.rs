@@ -6,6 +6,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::instant::Plus as _;
+
 /// Clocks may differ in speed by one part in this many.
 const DRIFT_SHARE: u32 = 100;
 
@@ -30,15 +32,15 @@ impl LeaseClock {
     pub(crate) fn start(sent: Instant, valid_for: Duration) -> Self {
         Self {
             valid_for,
-            valid_until: sent + valid_for.saturating_sub(margin(valid_for)),
-            renew_at: sent + valid_for / 3,
+            valid_until: sent.plus(valid_for.saturating_sub(margin(valid_for))),
+            renew_at: sent.plus(valid_for / 3),
         }
     }
 
     /// A renewal is sent. Once it is answered, the next is due at the time that counts from here,
     /// so that a timer which is set meanwhile can stay.
     pub(crate) fn renewal_begins(&mut self, sent: Instant) {
-        self.renew_at = sent + self.valid_for / 3;
+        self.renew_at = sent.plus(self.valid_for / 3);
     }
 
     /// A renewal that was sent at `sent` was answered. Never shortens the lease: an older answer
@@ -54,7 +56,7 @@ impl LeaseClock {
 
     /// A renewal was not answered: the next is due after a ninth of the lease.
     pub(crate) fn renewal_failed(&mut self, now: Instant) {
-        self.renew_at = now + self.valid_for / 9;
+        self.renew_at = now.plus(self.valid_for / 9);
     }
 
     /// Whether the hold is still good at `now`.
@@ -85,7 +87,7 @@ impl LeaseClock {
     /// The same where it is wanted so long after the last one that did not fail.
     pub(crate) fn renew_soon_at(&self, pause: Duration) -> Instant {
         let last = self.renew_at.checked_sub(self.valid_for / 3);
-        last.map_or(self.renew_at, |last| self.renew_at.min(last + pause))
+        last.map_or(self.renew_at, |last| self.renew_at.min(last.plus(pause)))
     }
 }
 

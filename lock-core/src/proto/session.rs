@@ -17,6 +17,7 @@
 use std::time::{Duration, Instant};
 
 use super::lease::margin;
+use crate::instant::Plus as _;
 
 /// How many answered writes are remembered, and how far they are apart at least, as a part of the
 /// timeout. Together they reach back further than a report of a follower may take.
@@ -57,9 +58,9 @@ impl SessionClock {
     pub(crate) fn proved(&mut self, sent: Instant, answered: Instant) {
         self.proved = self.proved.max(sent);
         let reported = self.timeout * 7 / APART;
-        let known = self.earlier.iter().rev().find(|mark| mark.answered + reported <= sent);
+        let known = self.earlier.iter().rev().find(|mark| mark.answered.plus(reported) <= sent);
         self.counted = known.map_or(self.counted, |known| self.counted.max(known.sent));
-        if sent >= self.earlier[REMEMBERED - 1].sent + self.timeout / APART {
+        if sent >= self.earlier[REMEMBERED - 1].sent.plus(self.timeout / APART) {
             self.earlier.rotate_left(1);
             self.earlier[REMEMBERED - 1] = Mark { sent, answered };
         }
@@ -67,15 +68,15 @@ impl SessionClock {
 
     /// Until when the session's nodes surely exist.
     pub(crate) fn valid_until(&self) -> Instant {
-        let end = (self.counted + self.timeout).min(self.proved + self.timeout * 2 / 3);
+        let end = self.counted.plus(self.timeout).min(self.proved.plus(self.timeout * 2 / 3));
         end.checked_sub(margin(self.timeout * 2 / 3)).unwrap_or(self.counted)
     }
 
     /// When the next write is due: at a third of the timeout, or as soon as it makes up for a time
     /// in which this process stood still.
     pub(crate) fn beat_at(&self) -> Instant {
-        let steady = self.counted + self.timeout >= self.proved + self.timeout * 2 / 3;
-        self.proved + if steady { self.timeout / 3 } else { self.timeout * 7 / APART }
+        let steady = self.counted.plus(self.timeout) >= self.proved.plus(self.timeout * 2 / 3);
+        self.proved.plus(if steady { self.timeout / 3 } else { self.timeout * 7 / APART })
     }
 
     /// How long to wait for one answer before the next write is sent as well.
@@ -86,7 +87,7 @@ impl SessionClock {
     /// Whether the session is good for long enough to begin something. Between two writes that
     /// are in time it always is.
     pub(crate) fn is_confirmed(&self, now: Instant) -> bool {
-        now + self.timeout / 6 <= self.valid_until()
+        now.plus(self.timeout / 6) <= self.valid_until()
     }
 }
 

@@ -20,6 +20,7 @@ use crate::backend::{
     Withdrawal,
 };
 use crate::engine::clock::{self, Alarm};
+use crate::instant::Plus as _;
 use crate::key::Key;
 use crate::proto::{FAULT_PAUSES, GRACE_MIN, Renewed, Ruling, Votes};
 use crate::token::TokenBlock;
@@ -280,7 +281,7 @@ fn minority_max() -> Duration {
 impl<B: Backend<Claim: MemberClaim>> Claim for QuorumClaim<B> {
     async fn attempt(&mut self) -> Result<Attempt, Fault> {
         let began = clock::now();
-        let end = began + VERB_WITHIN;
+        let end = began.plus(VERB_WITHIN);
         let mut alarm = pin!(clock::alarm(end));
         self.catch_up().await;
         (self.held, self.released) = (false, false);
@@ -343,7 +344,7 @@ impl<B: Backend<Claim: MemberClaim>> Claim for QuorumClaim<B> {
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         let began = clock::now();
         // Time for another try must be left, as where there is one server.
-        let end = began + VERB_WITHIN.min(self.terms.lease / 6);
+        let end = began.plus(VERB_WITHIN.min(self.terms.lease / 6));
         let mut alarm = pin!(clock::alarm(end));
         self.catch_up().await;
         let count = self.members.count.next();
@@ -377,7 +378,7 @@ impl<B: Backend<Claim: MemberClaim>> Claim for QuorumClaim<B> {
 
     async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
         let began = clock::now();
-        let end = began + VERB_WITHIN;
+        let end = began.plus(VERB_WITHIN);
         let mut alarm = pin!(clock::alarm(end));
         self.catch_up().await;
         let held = std::mem::take(&mut self.held);
@@ -390,8 +391,8 @@ impl<B: Backend<Claim: MemberClaim>> Claim for QuorumClaim<B> {
                 // Whoever is next would else come to a member before it was told, and have to wait
                 // in line there for what is free.
                 let now = clock::now();
-                let grace = (now - began).max(GRACE_MIN);
-                let until = *late.get_or_insert((now + grace).min(end));
+                let grace = now.saturating_duration_since(began).max(GRACE_MIN);
+                let until = *late.get_or_insert(now.plus(grace).min(end));
                 if now < until && prompt.iter().any(|&member| self.votes.leaves_still(member)) {
                     self.listen(alarm.as_mut(), until).await;
                     continue;

@@ -6,6 +6,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::instant::Plus as _;
+
 /// A member that has answered nothing for so long, though it was asked, hangs.
 const HUNG_AFTER: Duration = Duration::from_millis(250);
 
@@ -51,7 +53,7 @@ impl Health {
         let mut seen = self.seen();
         let due = seen.probe_at.is_none_or(|at| at <= now);
         if due {
-            seen.probe_at = Some(now + PROBED_EVERY);
+            seen.probe_at = Some(now.plus(PROBED_EVERY));
         }
         due
     }
@@ -59,7 +61,7 @@ impl Health {
 
 impl Seen {
     fn hangs(&self, now: Instant) -> bool {
-        self.asked.is_some_and(|asked| now >= asked + HUNG_AFTER)
+        self.asked.is_some_and(|asked| now >= asked.plus(HUNG_AFTER))
     }
 }
 

@@ -18,6 +18,7 @@ use crate::backend::{
     Attempt, Enrolment, Fault, FaultKind, Grant, MemberClaim, Renewal, Withdrawal,
 };
 use crate::engine::clock;
+use crate::instant::Plus as _;
 use crate::proto::FAULT_PAUSES;
 use crate::token::TokenBlock;
 
@@ -251,7 +252,7 @@ async fn serve<B>(place: Place<B>, mut claim: impl MemberClaim) -> Infallible {
             Command::Withdraw { clock, within } => {
                 unready = false;
                 claim.count_from(place.clock(clock));
-                let until = clock::now() + within;
+                let until = clock::now().plus(within);
                 leave(&place, &mut claim, until).await
             }
         };
@@ -381,7 +382,7 @@ async fn leave<B>(place: &Place<B>, claim: &mut impl MemberClaim, until: Instant
                 place.slot.say(Event::Stays(fault)).await;
             }
         }
-        clock::alarm(clock::now() + FAULT_PAUSES.pause(failures, clock::random_bits())).await;
+        clock::alarm(clock::now().plus(FAULT_PAUSES.pause(failures, clock::random_bits()))).await;
     }
 }
 

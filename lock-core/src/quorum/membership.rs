@@ -12,6 +12,7 @@ use tokio::sync::{Notify, watch};
 use super::series::Series;
 use crate::backend::{Enrolment, Fault, FaultKind};
 use crate::engine::{background, clock};
+use crate::instant::Plus as _;
 use crate::proto::Enrol;
 
 /// How long an attempt waits for a probe of its member, which takes one request at most.
@@ -153,7 +154,7 @@ impl MembershipState {
     pub(super) async fn admit(&self, member: usize) -> Result<Arc<Enrolment>, Fault> {
         let seat = &self.seats[member];
         let mut standing = seat.standing.subscribe();
-        let until = clock::now() + PROBED_WITHIN;
+        let until = clock::now().plus(PROBED_WITHIN);
         loop {
             if let Some(conflict) = self.conflict() {
                 return Err(conflict.clone());
@@ -215,11 +216,15 @@ impl MembershipState {
 
     /// Resolves when a majority has answered, and the others have or are late.
     pub(super) async fn open(&self) -> Result<(), Fault> {
+        if clock::runtime().is_none() {
+            let what = "no Tokio runtime with timers here, which the members are asked in";
+            return Err(Fault::new(FaultKind::Refused, what));
+        }
         self.call();
         let begun = clock::now();
         let mut seen: FuturesUnordered<_> =
             self.seats.iter().map(|seat| self.is_seen(seat)).collect();
-        let mut until = begun + OPENED_WITHIN;
+        let mut until = begun.plus(OPENED_WITHIN);
         while let Ok(Some(())) = tokio::time::timeout_at(clock::timer(until), seen.next()).await {
             if let Some(conflict) = self.conflict() {
                 return Err(conflict.clone());
@@ -228,7 +233,7 @@ impl MembershipState {
                 // As claims wait for those who are late.
                 let now = clock::now();
                 let took = now.saturating_duration_since(begun);
-                until = until.min(now + took.max(LATE_WITHIN));
+                until = until.min(now.plus(took.max(LATE_WITHIN)));
             }
         }
         if let Some(conflict) = self.conflict() {

@@ -215,7 +215,8 @@ impl<M: Member> Quorum<M> {
     ///
     /// # Errors
     ///
-    /// A [`Fault`] when no majority answers, and when one is a member of another quorum.
+    /// A [`Fault`] when no majority answers, and when one is a member of another quorum. A refusal
+    /// outside of a Tokio runtime, and in one without timers.
     ///
     /// # Cancel safety
     ///

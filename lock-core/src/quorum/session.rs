@@ -14,6 +14,7 @@ use super::Members;
 use super::membership::{Call, MembershipState, Standing};
 use crate::backend::{Enrolment, Fault, FaultKind, Member, Probe};
 use crate::engine::clock;
+use crate::instant::Plus as _;
 use crate::proto::{self, Act, Enrol, Identity, Membership, PROBE_PAUSES};
 
 /// Probes at one member are at least so far apart.
@@ -100,7 +101,7 @@ impl<M: Member> Session<M> {
             if self.state.conflict().is_some() || (wake.is_none() && self.running.is_empty()) {
                 return;
             }
-            let wake = wake.unwrap_or_else(|| now + Duration::from_secs(60));
+            let wake = wake.unwrap_or_else(|| now.plus(Duration::from_secs(60)));
             tokio::select! {
                 Some((member, heard)) = self.running.next() => {
                     // If it was taken over, this may be of the past.
@@ -159,7 +160,7 @@ impl<M: Member> Session<M> {
         let now = clock::now();
         let line = &mut self.lines[member];
         line.is_busy = false;
-        line.again = now + PROBES_APART;
+        line.again = now.plus(PROBES_APART);
         let answer = match heard {
             Event::Probed { sent, answer: Ok(probe) } => {
                 line.failures = 0;
@@ -181,7 +182,7 @@ impl<M: Member> Session<M> {
         };
         if let Err(fault) = answer {
             line.failures += 1;
-            line.again = now + PROBE_PAUSES.pause(line.failures, clock::random_bits());
+            line.again = now.plus(PROBE_PAUSES.pause(line.failures, clock::random_bits()));
             self.membership.missed(member);
             let seat = &self.state.seats[member];
             let what = format!("`{}`: {fault}", seat.name);
@@ -211,7 +212,9 @@ impl<M: Member> Session<M> {
                 (Of::Unrepaired, _) if self.membership.is_stuck(member) => Standing::Unrepaired,
                 // A matter of a moment.
                 (Of::Vacant | Of::Lost | Of::Unrepaired, _) => Standing::Unseen,
-                (Of::Early { left }, _) if member == heard => Standing::Early { until: now + left },
+                (Of::Early { left }, _) if member == heard => {
+                    Standing::Early { until: now.plus(left) }
+                }
                 (Of::Good, Some(enrolment)) if member == heard => {
                     let Some(members) = self.members.upgrade() else { return };
                     // The store first, then those who ask it.

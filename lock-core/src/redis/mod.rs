@@ -57,6 +57,7 @@ use crate::backend::{
     Backend, Capabilities, ClaimId, ConnectError, Enrolment, Fault, Member, Probe, StoreUrl, Terms,
     UrlError,
 };
+use crate::engine::clock;
 use crate::key::Key;
 use crate::quorum::{MembershipConfig, Quorum};
 use crate::view::Inspection;
@@ -82,6 +83,8 @@ impl Redis {
     /// - the server cannot be reached within 2 s, or no sentinel answers or knows the master;
     /// - one of them refuses the password, lacks a right (each is named) or is too old;
     /// - `pool` leads elsewhere, or is given for a cluster, where no lock goes through one.
+    ///
+    /// [`ConnectError::NoRuntime`] outside of a Tokio runtime, and in one without timers.
     pub async fn connect(url: &str, pool: Option<RedisPool>) -> Result<Self, ConnectError> {
         Self::open(&StoreUrl::parse(url, &STORES)?, pool)?.await
     }
@@ -94,6 +97,7 @@ impl Redis {
     ) -> Result<BoxFuture<'static, Result<Self, ConnectError>>, ConnectError> {
         let meant = Meant::by(url)?;
         Ok(Box::pin(async {
+            needs_runtime()?;
             let servers = Topology::connect(meant, pool).await.map_err(ConnectError::Store)?;
             Ok(Self { servers })
         }))
@@ -106,7 +110,8 @@ impl Redis {
     ///
     /// [`ConnectError::Url`] for a malformed URL. [`ConnectError::Pools`] for another number of
     /// pools. [`ConnectError::Store`] when no majority answers within 5 s, and when a server is a
-    /// member of another quorum.
+    /// member of another quorum. [`ConnectError::NoRuntime`] outside of a Tokio runtime, and in one
+    /// without timers.
     pub async fn quorum(url: &str, pools: Vec<RedisPool>) -> Result<Quorum<Self>, ConnectError> {
         Self::open_quorum(&StoreUrl::parse(url, &[QUORUM])?, pools)?.await
     }
@@ -120,10 +125,16 @@ impl Redis {
         let quorum =
             Quorum::managed(members, MembershipConfig::of(url)?).map_err(UrlError::from)?;
         Ok(Box::pin(async move {
+            needs_runtime()?;
             quorum.open().await.map_err(ConnectError::Store)?;
             Ok(quorum)
         }))
     }
+}
+
+/// Connections are served by tasks of the runtime in which they are made.
+fn needs_runtime() -> Result<(), ConnectError> {
+    clock::runtime().map(drop).ok_or(ConnectError::NoRuntime)
 }
 
 impl Member for Redis {

@@ -18,6 +18,7 @@ use crate::backend::{
     Terms, Withdrawal,
 };
 use crate::engine::clock;
+use crate::instant::Plus as _;
 use crate::key::Key;
 use crate::proto::children::{Kind, Permit};
 use crate::token::TokenBlock;
@@ -124,7 +125,7 @@ impl ZooKeeperClaim {
 
     /// Extends the lease of what it has; `false` if its node is lost.
     pub(super) fn extend(&self, node: &LockNode, began: Instant) -> bool {
-        let until = began + self.terms.lease;
+        let until = began.plus(self.terms.lease);
         self.next.as_ref().is_none_or(|next| next.extend(until) || next.kind == Kind::Reader)
             && node.extend(until)
     }
@@ -140,7 +141,7 @@ impl ZooKeeperClaim {
             (Kind::Lease, Some(leases)) => leases.clone(),
             _ => node.directory.clone(),
         };
-        let until = began + self.terms.lease;
+        let until = began.plus(self.terms.lease);
         // Owned before anything is sent, so that nothing can be left behind.
         let prefix = self.prefix(kind);
         self.next
@@ -189,7 +190,7 @@ impl Claim for ZooKeeperClaim {
         self.check(self.terms.mode)?;
         self.check_value()?;
         let began = clock::now();
-        let until = began + REQUEST_WITHIN;
+        let until = began.plus(REQUEST_WITHIN);
         loop {
             if let Some(attempt) = self.advance(began, until).await? {
                 return Ok(attempt);

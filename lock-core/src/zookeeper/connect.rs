@@ -5,6 +5,7 @@ use futures_util::future::BoxFuture;
 use super::ZooKeeper;
 use super::target::Target;
 use crate::backend::{ConnectError, Opening, StoreUrl, UrlError, opening};
+use crate::engine::clock;
 use crate::quorum::{MembershipConfig, Quorum};
 
 /// One server, or an ensemble.
@@ -25,6 +26,7 @@ pub(super) fn quorum(url: StoreUrl) -> Result<Opening, ConnectError> {
     let members = target.each().map(ZooKeeper::member_at).collect::<Result<_, _>>()?;
     let quorum = Quorum::managed(members, config).map_err(UrlError::from)?;
     Ok(opening(async move {
+        clock::runtime().ok_or(ConnectError::NoRuntime)?;
         let waiting: BoxFuture<'_, _> = Box::pin(quorum.open());
         waiting.await.map_err(ConnectError::Store)?;
         Ok::<Quorum<ZooKeeper>, _>(quorum)

@@ -14,6 +14,7 @@ use super::lock_node::{LockNode, Presence};
 use super::session::{REQUEST_WITHIN, Session};
 use crate::backend::{ClaimId, Fault};
 use crate::engine::clock;
+use crate::instant::Plus as _;
 use crate::proto::reserve;
 use crate::token::TokenBlock;
 
@@ -151,7 +152,7 @@ impl ZooKeeperClaim {
 
     /// Moves the counter up to `to`, if the lock node of the grant is there.
     pub(super) async fn raise_to(&mut self, to: u64) -> Result<bool, Fault> {
-        let until = clock::now() + REQUEST_WITHIN;
+        let until = clock::now().plus(REQUEST_WITHIN);
         let (Some(node), Some(_)) = (self.node.clone(), self.held) else { return Ok(false) };
         let Presence::There { name, .. } = node.presence() else { return Ok(false) };
         let Some(counting) = &self.counting else { return Ok(false) };

@@ -24,12 +24,13 @@ use super::removal;
 use super::session::REQUEST_WITHIN;
 use crate::backend::{Fault, Renewal};
 use crate::engine::clock;
+use crate::instant::Plus as _;
 use crate::proto::children::{self, Kind, Line};
 
 impl ZooKeeperClaim {
     pub(super) async fn become_reader(&mut self) -> Result<Renewal, Fault> {
         let began = clock::now();
-        let until = began + REQUEST_WITHIN;
+        let until = began.plus(REQUEST_WITHIN);
         loop {
             let (Some(node), Some(_)) = (self.node.clone(), self.held) else {
                 return Ok(Renewal::Lost);

@@ -16,6 +16,7 @@ use super::watch::Watch;
 use super::{about, line, names};
 use crate::backend::{Fault, FaultKind, Following};
 use crate::engine::clock;
+use crate::instant::Plus as _;
 use crate::proto::children::{Kind, Line};
 use crate::token::FencingToken;
 use crate::view::Leader;
@@ -42,7 +43,7 @@ impl ZooKeeperClaim {
     /// Asks who leads, and has itself told of the next one.
     pub(super) async fn ask_who_leads(&mut self) -> Result<Following, Fault> {
         let directory = self.directory.clone()?;
-        let until = clock::now() + REQUEST_WITHIN;
+        let until = clock::now().plus(REQUEST_WITHIN);
         self.watch = None;
         while clock::now() < until {
             let session = self.sessions.get(until).await?;

@@ -25,6 +25,7 @@ use super::session::{Answer, REQUEST_WITHIN, Session};
 use super::sessions::Sessions;
 use crate::backend::{Enrolment, Fault, FaultKind, Member, Probe, SEEN_WITHIN};
 use crate::engine::clock;
+use crate::instant::Plus as _;
 
 /// The longest data of a node that is taken for an enrolment.
 const ENROLMENT_BYTES_MAX: usize = 8 * 1_024;
@@ -189,7 +190,7 @@ async fn enrol(
 
 impl Member for ZooKeeper {
     async fn probe(&self) -> Result<Probe, Fault> {
-        let until = clock::now() + REQUEST_WITHIN;
+        let until = clock::now().plus(REQUEST_WITHIN);
         loop {
             let session = self.sessions.get(until).await?;
             match probe(&session, &self.sessions.target.root, until).await {
@@ -200,7 +201,7 @@ impl Member for ZooKeeper {
     }
 
     async fn enrol(&self, seen: &Probe, enrolment: &Enrolment) -> Result<bool, Fault> {
-        let until = clock::now() + REQUEST_WITHIN;
+        let until = clock::now().plus(REQUEST_WITHIN);
         let session = self.sessions.get(until).await?;
         let root = &self.sessions.target.root;
         enrol(&session, root, seen, enrolment, until).await.map_err(Failure::into_fault)

@@ -13,6 +13,7 @@ use super::session::REQUEST_WITHIN;
 use super::watch::{Behind, Holder, Watch, listed};
 use crate::backend::{Fault, Grant, Mode, Renewal};
 use crate::engine::clock;
+use crate::instant::Plus as _;
 use crate::proto::children::{Kind, Line, Permits};
 use crate::token::TokenBlock;
 
@@ -62,7 +63,7 @@ impl ZooKeeperClaim {
     /// Extends the hold, if its node is there.
     pub(super) async fn extend_hold(&mut self) -> Result<Renewal, Fault> {
         let began = clock::now();
-        let until = began + REQUEST_WITHIN;
+        let until = began.plus(REQUEST_WITHIN);
         let (Some(node), Some(_)) = (self.node.clone(), self.held) else {
             return Ok(Renewal::Lost);
         };
@@ -103,7 +104,7 @@ impl ZooKeeperClaim {
         let now = clock::now();
         let is_told = self.watch.as_ref().is_none_or(Watch::is_over);
         // The word of a watch on the line can be lost with a link, so now and then it is read.
-        if !is_told && !held.wanted && now < held.looked + node.session.timeout() {
+        if !is_told && !held.wanted && now < held.looked.plus(node.session.timeout()) {
             return Ok(true);
         }
         let path = node.path(name);
@@ -140,7 +141,7 @@ impl ZooKeeperClaim {
     /// Waits for news as a holder.
     pub(super) async fn watch_as_holder(&mut self) {
         if let (Some(held), None) = (self.held, &self.watch) {
-            self.sessions.home.sleep_until(held.since + WATCH_AFTER).await;
+            self.sessions.home.sleep_until(held.since.plus(WATCH_AFTER)).await;
             self.watch = self.holders_watch(held);
         }
     }

@@ -14,6 +14,7 @@ use super::sessions::Sessions;
 use super::{about, counter, names};
 use crate::backend::{Fault, Mode};
 use crate::engine::clock;
+use crate::instant::Plus as _;
 use crate::key::Key;
 use crate::proto::children::{Line, Permit, Permits, Place};
 use crate::token::FencingToken;
@@ -56,7 +57,7 @@ async fn read<'a>(
 /// Who holds a key and who waits: those in the line, and behind them those of its permits.
 pub(super) async fn inspect(sessions: &Arc<Sessions>, key: &Key) -> Result<Inspection, Fault> {
     let directory = directory(sessions, key)?;
-    let until = clock::now() + REQUEST_WITHIN;
+    let until = clock::now().plus(REQUEST_WITHIN);
     let (session, found) = find(sessions, &directory, until).await?;
     let (mut holders, mut waiters) = (Vec::new(), Vec::new());
     let line = Line::of(&found.children);

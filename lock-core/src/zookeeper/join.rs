@@ -20,6 +20,7 @@ use super::session::{Answer, Session};
 use super::watch::{Watch, listed};
 use crate::backend::{Attempt, Claim, Fault, FaultKind};
 use crate::engine::clock;
+use crate::instant::Plus as _;
 use crate::proto::children::{self, Kind, Line, Permits};
 
 /// What was read for a claim that may turn out to be the first.
@@ -85,7 +86,7 @@ impl ZooKeeperClaim {
     fn is_still_blocked(&self, node: &LockNode, now: Instant) -> Option<Attempt> {
         let waiting = self.waiting.as_ref()?;
         let stands = self.watch.as_ref().is_some_and(|watch| !watch.is_over());
-        let fresh = now < waiting.seen + node.session.timeout() / 3;
+        let fresh = now < waiting.seen.plus(node.session.timeout() / 3);
         (stands && fresh && !waiting.is_stale).then(|| self.blocked(&node.session, waiting.ahead))
     }
 
@@ -130,7 +131,7 @@ impl ZooKeeperClaim {
             }
         }
         let began = clock::now();
-        let lease_end = began + self.terms.lease;
+        let lease_end = began.plus(self.terms.lease);
         let prefix = self.prefix(self.kind);
         let node = LockNode::new(session.clone(), directory.clone(), self.kind, prefix, lease_end);
         // Owned before anything is sent, so that nothing can be left behind.
@@ -342,7 +343,7 @@ impl ZooKeeperClaim {
         self.held = Some(held);
         let grant = self.grant(node, held, began, until, tokens).await;
         // Nobody may take the node away before the grant is over.
-        if !node.extend(began + self.terms.lease) {
+        if !node.extend(began.plus(self.terms.lease)) {
             return Ok(None);
         }
         grant.map(|grant| Some(Attempt::Granted(grant)))

@@ -11,6 +11,7 @@ use super::liveness::{End, Liveness};
 use super::lock_node::LockNode;
 use super::session::Session;
 use crate::engine::clock;
+use crate::instant::Plus as _;
 
 /// Ends the session for all who have it, also when the task panics.
 struct Ends(Arc<Liveness>);
@@ -59,7 +60,7 @@ pub(super) async fn keep(session: Weak<Session>, liveness: Arc<Liveness>, mut st
         // What was under way over a link that broke is lost: on the new one it is sent at once.
         if now >= beat_at || linked {
             beats.spawn(async move { session.beat().await });
-            beat_at = now + clock.beat_again();
+            beat_at = now.plus(clock.beat_again());
         }
         beat_at = beat_at.max(clock.beat_at());
     }

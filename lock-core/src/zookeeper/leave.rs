@@ -14,6 +14,7 @@ use super::removal;
 use super::session::REQUEST_WITHIN;
 use crate::backend::{Fault, Withdrawal};
 use crate::engine::clock;
+use crate::instant::Plus as _;
 
 /// A withdrawal that was not answered at once.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ enum Deleted {
 impl ZooKeeperClaim {
     /// Deletes what the claim has, whether it holds the key or waits.
     pub(super) async fn leave(&mut self) -> Result<Withdrawal, Fault> {
-        let until = clock::now() + REQUEST_WITHIN;
+        let until = clock::now().plus(REQUEST_WITHIN);
         if self.leaving.is_some() {
             return self.left(until).await;
         }

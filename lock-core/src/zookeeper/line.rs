@@ -13,6 +13,7 @@ use super::sessions::Sessions;
 use super::watch::listed;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
+use crate::instant::Plus as _;
 use crate::key::Key;
 use crate::proto::children::{self, Line, Permit, Permits, Place};
 
@@ -106,7 +107,7 @@ async fn find_in(session: &Session, directory: &str, until: Instant) -> Answer<F
 /// they were to be asked, others may hold it by now.
 pub(super) async fn request_revoke(sessions: &Arc<Sessions>, key: &Key) -> Result<bool, Fault> {
     let directory = directory(sessions, key)?;
-    let (until, leases) = (clock::now() + REQUEST_WITHIN, names::leases(&directory));
+    let (until, leases) = (clock::now().plus(REQUEST_WITHIN), names::leases(&directory));
     for _ in 0..TRIES_MAX {
         let (session, found) = find(sessions, &directory, until).await?;
         let line = Line::of(&found.children);
@@ -173,7 +174,7 @@ fn nodes<'a>(line: &Line<'a>) -> impl Iterator<Item = &'a str> {
 /// was to be deleted has handed the key on by itself: its successor is not touched.
 pub(super) async fn force_release(sessions: &Arc<Sessions>, key: &Key) -> Result<bool, Fault> {
     let directory = directory(sessions, key)?;
-    let until = clock::now() + REQUEST_WITHIN;
+    let until = clock::now().plus(REQUEST_WITHIN);
     let (session, found) = find(sessions, &directory, until).await?;
     let (line, leases) = (Line::of(&found.children), names::leases(&directory));
     let paths = nodes(&line).map(|name| format!("{directory}/{name}"));

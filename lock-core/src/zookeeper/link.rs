@@ -19,6 +19,7 @@ use zookeeper_client::{SessionState, StateWatcher};
 use super::home::Home;
 use super::liveness::{End, Liveness};
 use crate::engine::{clock, lock};
+use crate::instant::Plus as _;
 
 /// The task that serves the connection of a session.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ impl Link {
                 state = state.changed() => match state {
                     state if state.is_terminated() => return,
                     SessionState::Disconnected => {
-                        until.get_or_insert(clock::now() + is_looked_for(timeout));
+                        until.get_or_insert(clock::now().plus(is_looked_for(timeout)));
                     }
                     _ => until = None,
                 },

@@ -22,6 +22,7 @@ use super::lock_node::{LockNode, Presence};
 use super::removal;
 use super::watch::{Watch, listed};
 use crate::backend::{Claim, Fault, Mode};
+use crate::instant::Plus as _;
 use crate::proto::children::{self, Kind, Permits};
 
 impl ZooKeeperClaim {
@@ -121,7 +122,7 @@ impl ZooKeeperClaim {
         began: Instant,
         until: Instant,
     ) -> Stepped {
-        if !lease.extend(began + self.terms.lease) {
+        if !lease.extend(began.plus(self.terms.lease)) {
             self.stand_outside();
             return Ok(None);
         }

@@ -11,6 +11,7 @@ use super::fault::Failure;
 use super::liveness::End;
 use super::session::{Answer, REQUEST_WITHIN, Session};
 use crate::engine::clock;
+use crate::instant::Plus as _;
 use crate::proto::FAULT_PAUSES;
 
 /// Before what the server refuses is tried again.
@@ -79,7 +80,7 @@ async fn run(session: Weak<Session>, mut removal: Removal) -> bool {
 }
 
 async fn try_once(session: &Session, removal: &mut Removal) -> Answer<()> {
-    let until = || clock::now() + REQUEST_WITHIN;
+    let until = || clock::now().plus(REQUEST_WITHIN);
     if let What::Prefixed(prefix) = &removal.what {
         let found = find(session, &removal.directory, prefix).await?;
         removal.what = found.map_or(What::Nothing, |(name, _)| What::Named(name.into()));
@@ -105,7 +106,7 @@ pub(super) async fn find(
     directory: &str,
     prefix: &str,
 ) -> Answer<Option<(String, u64)>> {
-    let until = clock::now() + REQUEST_WITHIN;
+    let until = clock::now().plus(REQUEST_WITHIN);
     session.prove(until).await?;
     let children = match session.list(directory, until).await {
         Err(failure) if failure.is_no_node() => return Ok(None),

@@ -27,6 +27,7 @@ use super::names;
 use super::target::Target;
 use crate::backend::Fault;
 use crate::engine::{clock, lock};
+use crate::instant::Plus as _;
 use crate::proto::SessionClock;
 
 /// How long one request may take.
@@ -93,7 +94,7 @@ impl Session {
             looks: Mutex::default(),
         });
         let directory = names::sessions(&target.root);
-        let until = clock::now() + REQUEST_WITHIN;
+        let until = clock::now().plus(REQUEST_WITHIN);
         let mut made = session.make_node(until).await;
         for _ in 0..MAKES_MAX {
             if !made.as_ref().is_err_and(Failure::is_no_node) {
@@ -169,7 +170,7 @@ impl Session {
             Failure::Over => self.liveness.end(End::GivenUp),
             // By then the client would have said something, were its task run by anybody.
             Failure::Unknown(_) => {
-                if now > self.liveness.last_heard() + self.timeout() * SILENT_FOR {
+                if now > self.liveness.last_heard().plus(self.timeout() * SILENT_FOR) {
                     self.liveness.end(End::GivenUp);
                 }
             }
@@ -257,7 +258,7 @@ impl Session {
     /// One of the writes that keep the session proved.
     pub(super) async fn beat(&self) {
         // Later an answer would prove nothing that is of use.
-        let until = clock::now() + self.timeout() * 2 / 3;
+        let until = clock::now().plus(self.timeout() * 2 / 3);
         if let Err(failure) = self.prove(until).await {
             tracing::debug!(fault = %failure.into_fault(), "no proof of the session");
         }
@@ -405,7 +406,7 @@ impl Drop for Session {
         // that, but the thread must not end before it.
         let (home, farewell) = (self.home.clone(), is_closed(self.client.state_watcher()));
         // A connection that is lost from here on is told of to nobody.
-        let until = clock::now() + link::is_looked_for(self.timeout());
+        let until = clock::now().plus(link::is_looked_for(self.timeout()));
         let link = self.link.clone();
         drop(self.home.spawn(async move {
             // Without a link the server ends it by itself.

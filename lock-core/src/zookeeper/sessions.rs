@@ -13,6 +13,7 @@ use super::session::{REQUEST_WITHIN, Session};
 use super::target::Target;
 use crate::backend::Fault;
 use crate::engine::{clock, lock};
+use crate::instant::Plus as _;
 
 /// How long the opening of a session may take.
 const OPEN_WITHIN: Duration = Duration::from_secs(5);
@@ -109,7 +110,7 @@ impl Sessions {
             return Ok(current);
         }
         if let Some((at, fault)) = &*failed
-            && asked < *at + FAILURE_SHARED
+            && asked < at.plus(FAILURE_SHARED)
         {
             return Err(fault.clone());
         }

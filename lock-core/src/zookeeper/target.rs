@@ -9,6 +9,7 @@ use super::Exclusive;
 use crate::backend::url::Login;
 use crate::backend::{StoreUrl, UrlError, UrlPart};
 use crate::engine::clock;
+use crate::instant::Plus as _;
 
 /// The session timeout that is asked for, unless the URL says otherwise.
 const SESSION_DEFAULT: Duration = Duration::from_secs(10);
@@ -86,17 +87,17 @@ impl Target {
     ///
     /// The library would do so itself, and without a pause where each connect fails at once.
     pub(super) async fn connect(&self) -> Result<Client, zookeeper_client::Error> {
-        let until = clock::now() + self.session;
+        let until = clock::now().plus(self.session);
         let mut pause = PAUSE_MIN;
         loop {
             match self.connect_once().await {
-                Err(zookeeper_client::Error::NoHosts) if clock::now() + pause < until => {}
+                Err(zookeeper_client::Error::NoHosts) if clock::now().plus(pause) < until => {}
                 Err(zookeeper_client::Error::NoHosts) => {
                     return Err(zookeeper_client::Error::Timeout);
                 }
                 answer => return answer,
             }
-            clock::sleep_until(clock::now() + pause).await;
+            clock::sleep_until(clock::now().plus(pause)).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }

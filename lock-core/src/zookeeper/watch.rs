@@ -14,6 +14,7 @@ use zookeeper_client::OneshotWatcher;
 use super::about;
 use super::session::{Answer, REQUEST_WITHIN, Session};
 use crate::engine::clock;
+use crate::instant::Plus as _;
 use crate::proto::children::{Line, Permits};
 
 /// Before a holder looks again who came, where those who come need not have to wait: one look for
@@ -76,7 +77,7 @@ impl Watch {
     ) -> Self {
         let home = session.home.clone();
         let task = home.spawn(async move {
-            let until = clock::now() + REQUEST_WITHIN;
+            let until = clock::now().plus(REQUEST_WITHIN);
             let own = own_node(&session, &own, is_news, until);
             let first = async {
                 match &behind {
@@ -100,7 +101,7 @@ impl Watch {
                     }
                     tokio::time::sleep(look_pause(holders, timeout)).await;
                     let Some(session) = weak.upgrade() else { return };
-                    let until = clock::now() + REQUEST_WITHIN;
+                    let until = clock::now().plus(REQUEST_WITHIN);
                     let Some(next) = behind.watch(&session, until).await else { return };
                     (watcher, holders) = next;
                 }

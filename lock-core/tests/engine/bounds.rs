@@ -2,7 +2,7 @@
 
 use lock_core::backend::FaultKind;
 use lock_core::test_util::{Act, Verb};
-use lock_core::{AcquireError, BlockedBy};
+use lock_core::{AcquireError, BlockedBy, HOLD_LIMIT_MIN};
 use tokio::time::{Instant, sleep};
 
 use crate::{Stage, Test, assert_after, ms, secs, settle};
@@ -242,5 +242,19 @@ async fn two_tasks_that_lock_two_keys_in_opposite_order_end_at_their_budgets() -
     assert!(error.contains("`b`") && error.contains("this client holds it"), "{error}");
     second.map_err(|error| format!("the other goes on then: {error}"))?;
     stage.is_clean(secs(1)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_would_be_over_before_it_is_seen_is_refused_before_anything_is_sent() -> Test {
+    let stage = Stage::new();
+    let begun = Instant::now();
+    for nanos in [1, 1_000, 999_999] {
+        let limit = std::time::Duration::from_nanos(nanos);
+        let limited = stage.locks.lock("k").hold_limit(limit).await;
+        assert!(matches!(limited, Err(AcquireError::Rejected(_))), "{limit:?}: {limited:?}");
+    }
+    assert_eq!((begun.elapsed(), stage.script.calls().len()), (ms(0), 0));
+    stage.locks.lock("k").hold_limit(HOLD_LIMIT_MIN).await?.release().await?;
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use lock_core::backend::{Backend, Claim, FaultKind, Mode, Terms};
 use lock_core::test_util::{Act, Verb};
-use lock_core::{Key, LossReason};
+use lock_core::{Key, LockClient, LossReason};
 use tokio::time::{Instant, sleep};
 
 use crate::{Stage, Test, assert_after, ms, secs, settle};
@@ -203,5 +203,32 @@ async fn the_work_under_run_is_dropped_when_the_lock_is_lost() -> Test {
     stage.script.heal();
     stage.rival.lock("k").await?.release().await?;
     stage.is_clean(secs(1)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_lingers_is_given_back_with_the_last_handle_of_the_client() -> Test {
+    let stage = Stage::new();
+    let lingering = |locks: &LockClient, key| locks.lock(key).lease(secs(60)).linger(secs(60));
+    lingering(&stage.locks, "idle").await?.release().await?;
+    let held = lingering(&stage.locks, "held").await?;
+    let asked = lingering(&stage.locks, "asked").acquire();
+    let Stage { locks, rival, store, .. } = stage;
+    let is_free = async |key| rival.lock(key).try_acquire().await.map(|guard| guard.is_some());
+    drop(locks.clone());
+    settle().await;
+    assert!(!is_free("idle").await?, "there is a handle still");
+
+    drop(locks);
+    settle().await;
+    assert!(is_free("idle").await?, "nobody would come for it");
+    // Who holds goes on, and so does who has asked; for neither of them it lingers.
+    assert!(held.is_held() && !is_free("held").await?);
+    held.release().await?;
+    assert!(is_free("held").await?);
+    asked.await?.release().await?;
+    assert!(is_free("asked").await?);
+    settle().await;
+    assert_eq!(store.keys(), 0);
     Ok(())
 }

@@ -47,6 +47,21 @@ async fn a_shutdown_tells_holders_that_stay_and_takes_their_locks() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_shutdown_without_a_deadline_waits_for_the_last_holder() -> Test {
+    let stage = Stage::new();
+    let guard = stage.locks.lock("k").await?;
+    let begun = Instant::now();
+    let mut shutdown = pin!(stage.locks.shutdown(Duration::MAX));
+    assert!(tokio::time::timeout(secs(86_400), shutdown.as_mut()).await.is_err());
+    assert!(guard.is_held(), "it was taken away");
+    guard.release().await?;
+    let report = shutdown.await;
+    assert!(report.complete && report.abandoned == 0, "{report:?}");
+    assert_eq!(begun.elapsed().as_secs(), 86_400);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_shutdown_ends_in_time_over_a_store_that_hangs() -> Test {
     for verb in Verb::ALL {
         for act in [Act::Never, Act::Stuck, Act::Err(FaultKind::Transient)] {

@@ -135,7 +135,7 @@ where
 {
     let least = body.size_hint().lower();
     let announced = announced || body.size_hint().exact().is_some();
-    let until = clock::after(wait);
+    let until = clock::after(clock::now(), wait);
     let mut reading = Reading { body: Box::pin(body), read: Pieces::default(), bytes_max, until };
     if usize::try_from(least).map_or(true, |bytes| bytes > bytes_max) {
         return Capture::Done(Captured::Beyond { data: Bytes::new(), rest: reading.body });

@@ -59,7 +59,7 @@ async fn next<V>(mut viewer: Viewer<V>) -> Option<(Result<Bytes, Infallible>, Vi
         return None;
     }
     let now = clock::now();
-    if now >= viewer.begun + STREAM_WITHIN {
+    if now >= clock::after(viewer.begun, STREAM_WITHIN) {
         return None;
     }
     let event = event(&viewer.desk, now);
@@ -70,7 +70,7 @@ async fn next<V>(mut viewer: Viewer<V>) -> Option<(Result<Bytes, Infallible>, Vi
 fn event<V>(desk: &Desk<V>, now: Instant) -> Bytes {
     let mut last = desk.last.lock().unwrap_or_else(PoisonError::into_inner);
     match &*last {
-        Some((made, event)) if now < *made + desk.refresh / 2 => event.clone(),
+        Some((made, event)) if now < clock::after(*made, desk.refresh / 2) => event.clone(),
         _ => {
             // JSON without line breaks, as the format demands.
             let event = Bytes::from(format!("retry: 2000\ndata: {}\n\n", view::snapshot(desk)));

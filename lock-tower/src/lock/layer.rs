@@ -257,7 +257,7 @@ impl<K> LockLayer<K> {
         self
     }
 
-    /// How long one request may hold the lock at all; then it is lost, see
+    /// How long one request may hold the lock at all (1 ms to 24 h); then it is lost, see
     /// [`on_lost`](Self::on_lost).
     pub fn hold_limit(mut self, limit: Duration) -> Self {
         self.config.options.hold_limit = Some(limit);

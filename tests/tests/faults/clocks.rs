@@ -4,7 +4,7 @@ use lock_core::LossReason;
 use tests::checker::Checker;
 use tests::redis::RedisServer;
 use tests::stalls::Stopwatch;
-use tests::wait::within;
+use tests::wait::{eventually, within};
 
 use crate::support::*;
 
@@ -140,4 +140,48 @@ async fn a_dead_waiter_with_a_deadline_far_ahead_holds_nobody_up() {
     assert!(start.own() < CLAIM_LEASE + RECHECK + SLACK, "{:?}", start.elapsed());
     guard.release().await.unwrap();
     nothing_left(&server, [locks, other]).await;
+}
+
+/// F16 (V3): the clock was once beyond 2055, and tokens with it beyond what a number of Lua can tell
+/// apart. No token is given twice in silence: each acquire is told the key, and how to mend it.
+#[tokio::test]
+async fn a_mark_beyond_what_a_token_can_be_is_an_error_that_says_how_to_mend_it() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(2_000)).await;
+    let end = 1_u64 << 53;
+    let set = |mark: u64| server.command::<()>(&["SET", "lock:clock", &mark.to_string()]);
+    set(end - 200);
+    let (first, second) = (locks.lock("a").await.unwrap(), locks.lock("b").await.unwrap());
+    assert!(end - 200 < first.token().get() && first.token() < second.token());
+    assert!(second.token().get() < end);
+    second.release().await.unwrap();
+
+    for mark in [end - 32, end, end + 1, 10 * end] {
+        set(mark);
+        let shared = locks.lock("k").shared().acquire();
+        let permit = locks.lock("k").permits(2).acquire();
+        let alone = locks.lock("k").acquire();
+        for acquire in [alone, shared, permit] {
+            let error = acquire.await.unwrap_err();
+            assert!(error.is_unavailable() && !error.is_retryable(), "{mark}: {error:?}");
+            let said = format!("{error} {:?}", std::error::Error::source(&error));
+            assert!(said.contains("`DEL lock:clock`") && said.contains("2^53"), "{mark}: {said}");
+        }
+        // Of those that are asked together, none.
+        let many: Vec<_> = (0..200).map(|n| locks.lock(format!("m:{n}")).acquire()).collect();
+        for one in many.into_iter().map(tokio::spawn).collect::<Vec<_>>() {
+            let error = one.await.unwrap().unwrap_err();
+            assert!(error.is_unavailable() && !error.is_retryable(), "{mark}: {error:?}");
+        }
+        assert_eq!(server.command::<String>(&["GET", "lock:clock"]), mark.to_string());
+        assert_eq!(server.key("lock:{k}"), None);
+    }
+    // A lock that is held goes on.
+    let renewals = locks.stats().renewals;
+    eventually("renewals", || locks.stats().renewals >= renewals + 2).await;
+    assert!(first.is_held());
+    first.release().await.unwrap();
+    server.command::<u64>(&["DEL", "lock:clock"]);
+    locks.lock("k").await.unwrap().release().await.unwrap();
+    nothing_left(&server, [locks]).await;
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use lock_core::LossReason;
+use lock_core::{LockClient, LossReason};
 use tests::checker::Checker;
 use tests::redis::{RedisOptions, RedisServer};
 use tests::wait::{eventually, within};
@@ -207,4 +207,30 @@ async fn a_lock_that_the_server_threw_away_is_told_at_the_next_renewal() {
         drop((holder, waiter));
         nothing_left(&server, [locks, other]).await;
     }
+}
+
+/// V8: a server that has all the clients that it takes says so and hangs up. Whoever connects, or
+/// has to connect anew, is told in its words.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_full_is_told_of_in_its_own_words() {
+    const WORD: &str = "max number of clients reached";
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(2_000)).await;
+    // While it is full, no other connection can make room.
+    let mut operator = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let mut set = |what: &[&str]| {
+        redis::cmd(what[0]).arg(&what[1..]).query::<redis::Value>(&mut operator).unwrap();
+    };
+    set(&["CONFIG", "SET", "maxclients", "1"]);
+    for _ in 0..20 {
+        let error = LockClient::connect(&server.url()).await.unwrap_err().to_string();
+        assert!(error.contains(WORD), "{error}");
+    }
+    set(&["CLIENT", "KILL", "SKIPME", "yes"]);
+    let error = locks.lock("k").wait(ms(1_500)).await.unwrap_err();
+    assert!(error.is_unavailable() && error.is_retryable(), "{error:?}");
+    assert!(format!("{error:?}").contains(WORD), "{error:?}");
+    set(&["CONFIG", "SET", "maxclients", "1000"]);
+    locks.lock("k").wait(ms(9_000)).await.unwrap().release().await.unwrap();
+    nothing_left(&server, [locks]).await;
 }

@@ -124,3 +124,22 @@ async fn a_member_that_may_have_lost_writes_is_kept_away_and_then_counts() {
         lock(&other, "k").await.release().await.unwrap();
     }
 }
+
+/// V3: a fence beyond what a script can tell apart gives no token twice: the acquire is told the key,
+/// and how to mend it.
+#[tokio::test]
+async fn a_fence_beyond_what_a_token_can_be_is_an_error_that_says_how_to_mend_it() {
+    let servers = Servers::start(3);
+    let locks = servers.ready().await;
+    for server in &servers.all {
+        server.command::<()>(&["SET", "lock:{k}:fence", "9007199254740992:1"]);
+    }
+    let error = locks.lock("k").options(options()).await.unwrap_err();
+    assert!(error.is_unavailable() && !error.is_retryable(), "{error:?}");
+    let said = format!("{error} {:?}", std::error::Error::source(&error));
+    assert!(said.contains("`DEL lock:{k}:fence`"), "{said}");
+    for server in &servers.all {
+        assert_eq!(server.command::<u64>(&["DEL", "lock:{k}:fence"]), 1);
+    }
+    lock(&locks, "k").await.release().await.unwrap();
+}

@@ -7,14 +7,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::Stream;
+use tokio::runtime::Handle;
+
 use super::super::clock::Alarm;
 use super::super::{Closed, Shared, clock};
 use crate::backend::{DynClaim, Fault, Following, Listening, Mode, Request, Terms};
 use crate::error::{OperatorError, UnavailableError};
+use crate::instant::Plus as _;
 use crate::key::{Key, KeyError};
 use crate::proto::FAULT_PAUSES;
 use crate::view::Leader;
-use futures_util::Stream;
 
 /// Whichever runtime polls it.
 type Timer = Pin<Box<Alarm>>;
@@ -26,7 +29,7 @@ type Timer = Pin<Box<Alarm>>;
 /// leads. An error says that the store does not answer, once, so what was told before may be of the
 /// past; the next item comes when it answers again, and tells who leads then. It ends when the
 /// client is [shut down](crate::LockClient::shutdown), and after an error that nothing can mend: a
-/// bad key, or a store without elections.
+/// bad key, a store without elections, or no thread to be had where there is no runtime.
 ///
 /// A store that pushes tells at once. A leader that died is followed by `None` when its lease ends.
 /// Changes in quick succession may be told as one.
@@ -101,6 +104,20 @@ impl Observe {
         Ok(self.shared.backend.claim(key, clock::random_claim_id(), terms).follow())
     }
 
+    /// Nothing can be asked or waited for here.
+    fn ends_with(&mut self, fault: Fault) -> Option<Result<Option<Leader>, OperatorError>> {
+        if matches!(self.state, State::Done) {
+            return None;
+        }
+        self.leave();
+        self.state = State::Done;
+        let error = match &self.key {
+            Ok(key) => UnavailableError::new(key.clone(), fault).into(),
+            Err(error) => error.clone().into(),
+        };
+        Some(Err(error))
+    }
+
     /// The store has answered; what to tell of it.
     fn answered(
         &mut self,
@@ -136,6 +153,11 @@ impl Stream for Observe {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
+        let lent = match this.shared.lent_runtime() {
+            Ok(lent) => lent,
+            Err(fault) => return Poll::Ready(this.ends_with(fault)),
+        };
+        let _entered = lent.as_ref().map(Handle::enter);
         if this.closed.as_mut().poll(cx).is_ready() {
             this.leave();
         }
@@ -180,7 +202,7 @@ impl Stream for Observe {
 }
 
 fn timer(after: Duration) -> Timer {
-    Box::pin(clock::alarm(clock::now() + after))
+    Box::pin(clock::alarm(clock::now().plus(after)))
 }
 
 impl Observe {

@@ -5,10 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use tokio::runtime::Handle;
+
 use super::super::clock::Alarm;
 use super::super::{Acquire, Shared, clock};
 use super::Term;
-use crate::error::AcquireError;
+use crate::backend::Fault;
+use crate::error::{AcquireError, UnavailableError};
+use crate::instant::Plus as _;
 use crate::key::{Key, KeyError};
 use crate::options::LockOptions;
 use crate::proto::FAULT_PAUSES;
@@ -45,6 +49,13 @@ impl Candidate {
         Acquire::new(self.shared.clone(), self.key.clone(), self.options)
             .publishing(self.value.clone())
     }
+
+    fn unavailable(&self, fault: Fault) -> AcquireError {
+        match &self.key {
+            Ok(key) => UnavailableError::new(key.clone(), fault).into(),
+            Err(error) => error.clone().into(),
+        }
+    }
 }
 
 impl RunFor {
@@ -70,6 +81,11 @@ impl Future for RunFor {
         }
         loop {
             if let Some(pause) = &mut this.pause {
+                let lent = match this.again.shared.lent_runtime() {
+                    Ok(lent) => lent,
+                    Err(fault) => return Poll::Ready(Err(this.again.unavailable(fault))),
+                };
+                let _entered = lent.as_ref().map(Handle::enter);
                 ready!(pause.as_mut().poll(cx));
                 this.pause = None;
             }
@@ -83,7 +99,7 @@ impl Future for RunFor {
                     this.acquire = this.again.acquire();
                     if !error.is_timeout() {
                         let pause = FAULT_PAUSES.pause(this.failures, clock::random_bits());
-                        this.pause = Some(Box::pin(clock::alarm(clock::now() + pause)));
+                        this.pause = Some(Box::pin(clock::alarm(clock::now().plus(pause))));
                     }
                 }
             }

@@ -14,6 +14,7 @@ use super::super::{Acquire, Shared, clock, terms};
 use super::{KeySet, MultiLockGuard};
 use crate::backend::{DURATION_MAX, Fault, FaultKind};
 use crate::error::{AcquireError, LostError, UnavailableError};
+use crate::instant::Plus as _;
 use crate::key::Key;
 use crate::options::LockOptions;
 use crate::proto::retry_pause;
@@ -96,7 +97,7 @@ impl Tries {
 
     /// When the time for all tries, and the pauses between them, is over.
     fn end(&self) -> Instant {
-        self.started + if self.queues() { self.options.budget() } else { TRY_WITHIN }
+        self.started.plus(if self.queues() { self.options.budget() } else { TRY_WITHIN })
     }
 
     /// How long one try may wait.
@@ -108,7 +109,7 @@ impl Tries {
     fn begin(&mut self) -> Instant {
         self.begun += 1;
         let end = self.end();
-        if self.queues() { end.min(clock::now() + self.wait()) } else { end }
+        if self.queues() { end.min(clock::now().plus(self.wait())) } else { end }
     }
 
     /// Takes the keys in their order, each in what the ones before have left of the time.
@@ -168,7 +169,7 @@ impl Tries {
         let now = clock::now();
         let left = self.end().saturating_duration_since(now);
         let pause = retry_pause(self.begun, left, clock::random_bits())?;
-        self.shared.sleep_until(now + pause)
+        self.shared.sleep_until(now.plus(pause))
     }
 
     /// The error of the last try, as that of the whole.

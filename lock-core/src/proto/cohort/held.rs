@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::backend::{Grant, NotReplicated, Renewal};
+use crate::instant::Plus as _;
 
 /// More tokens are asked for when fewer are left than would serve each waiter so often. So many are
 /// used up while the store answers.
@@ -36,7 +37,7 @@ impl<R> Held<R> {
             let linger = Linger { time: ask.linger, until: None };
             self.linger = (!ask.linger.is_zero()).then(|| Box::new(linger));
         }
-        let until = ask.hold_limit.map(|limit| now + limit);
+        let until = ask.hold_limit.map(|limit| now.plus(limit));
         let holder = Holder { token, since: now, until, guards: 1 };
         if self.holder.is_some() {
             return Some(holder);
@@ -167,7 +168,7 @@ impl<W, R> Cohort<W, R> {
             Some(head) if !held.may_hand_off(&head.ask, now) => Idle::Withdraw,
             Some(head) if held.is_stale_for(&head.ask, now) => Idle::Refill,
             Some(_) => Idle::Pass,
-            None if held.wanted.is_some() || self.closed => Idle::Withdraw,
+            None if held.wanted.is_some() || self.client != Client::Open => Idle::Withdraw,
             None => match held.linger.as_ref().and_then(|linger| linger.until) {
                 Some(until) if now < until => Idle::LingerUntil(until),
                 _ => Idle::Withdraw,
@@ -341,7 +342,7 @@ impl<W, R> Cohort<W, R> {
         }
         fx.changes.end(ended);
         if let Some(Held { linger: Some(linger), .. }) = self.held_in_mut(lane) {
-            linger.until = Some(now + linger.time);
+            linger.until = Some(now.plus(linger.time));
         }
         self.forget_watchers(&[token]);
         if self.pass(lane, now, fx) {

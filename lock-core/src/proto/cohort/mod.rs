@@ -328,7 +328,21 @@ pub(crate) struct Cohort<W, R> {
     more: Option<Box<More<W, R>>>,
     has_driver: bool,
     retired: bool,
-    closed: bool,
+    client: Client,
+}
+
+/// What is left of the client that asks for the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Client {
+    // ## Open => (Gone | Closed)
+    /// It may ask again.
+    Open,
+    // ## Gone => Closed
+    /// Its last handle was dropped. Who waits or holds goes on, and nothing lingers for who might
+    /// come.
+    Gone,
+    /// It was shut down: nobody waits any more.
+    Closed,
 }
 
 /// What most keys never need: they are free when they are asked for, and released by their holder.
@@ -394,7 +408,7 @@ impl<W, R> Cohort<W, R> {
             more: None,
             has_driver: false,
             retired: false,
-            closed: false,
+            client: Client::Open,
         }
     }
 

@@ -16,7 +16,7 @@ impl<W, R> Cohort<W, R> {
         if self.retired {
             return Entry::Retired;
         }
-        if self.closed {
+        if self.client == Client::Closed {
             return Entry::Closed;
         }
         if let Some(token) = self.take_idle(&ask, now, fx) {
@@ -322,8 +322,16 @@ impl<W, R> Cohort<W, R> {
 
     /// Refuses all who come and all who wait.
     pub(crate) fn close(&mut self, fx: &mut Effects<W, R>) {
-        self.closed = true;
+        self.client = Client::Closed;
         self.fail_all(&Verdict::Closed, fx);
         fx.poke = true;
+    }
+
+    /// Gives back what lingers, from now on at once: nobody is left who would come for it.
+    pub(crate) fn forsake(&mut self, fx: &mut Effects<W, R>) {
+        if self.client == Client::Open {
+            self.client = Client::Gone;
+            fx.poke = true;
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::held::Idle;
 use super::*;
 use crate::backend::{Attempt, Change, FaultKind};
+use crate::instant::Plus as _;
 
 impl<W, R> Cohort<W, R> {
     /// Ends what is over by now, then says what to do in this lane. `asking` and `leaving` tell
@@ -186,7 +187,7 @@ impl<W, R> Cohort<W, R> {
                 self.granted(lane, &terms, sent, grant, now, fx);
             }
             Ok(Attempt::Blocked { ahead, recheck }) => {
-                asking.ask_at = now + recheck;
+                asking.ask_at = now.plus(recheck);
                 self.answered(Some(ahead), now);
                 let busy = Verdict::TimedOut(self.blocked_by());
                 self.fail_tries(&busy, fx);
@@ -212,13 +213,13 @@ impl<W, R> Cohort<W, R> {
                 if !asked.is_some_and(|asked| self.fail_unreplicated(asked, &fault, fx)) {
                     // Whoever asked for it has left. A store that says so of every grant must not
                     // be asked without end.
-                    self.more().ask_not_before = Some(now + pause(1));
+                    self.more().ask_not_before = Some(now.plus(pause(1)));
                 }
             }
             Err(fault) => {
                 let more = self.more();
                 more.failures += 1;
-                let again = now + pause(more.failures);
+                let again = now.plus(pause(more.failures));
                 more.ask_not_before = Some(again);
                 if let Some(asking) = self.asking_in_mut(lane) {
                     asking.ask_at = again;

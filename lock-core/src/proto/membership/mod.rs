@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 pub(crate) use standing::{Identity, Standing};
 
 use crate::backend::{Enrolment, Probe, SEEN_WITHIN};
+use crate::instant::Plus as _;
 
 /// Members that were founded so short a while ago may have companions that were not reached yet.
 const FOUNDING_WITHIN: Duration = Duration::from_secs(10);
@@ -106,7 +107,7 @@ impl Identity {
     fn standing_since(&self, seen: &Seen, met: Option<(u64, Instant)>) -> Standing {
         let standing = self.standing(&seen.probe);
         let (Standing::Unrepaired, Some((_, met))) = (standing, met) else { return standing };
-        let left = (met + self.quarantine()).saturating_duration_since(seen.heard);
+        let left = met.plus(self.quarantine()).saturating_duration_since(seen.heard);
         if left.is_zero() { standing } else { Standing::Early { left } }
     }
 }
@@ -193,14 +194,14 @@ impl Membership {
     /// What is to be done at `now`.
     pub(crate) fn plan(&self, now: Instant) -> Plan {
         let mut plan = Plan::default();
-        let fresh = |seen: &Seen| now < seen.sent + SEEN_WITHIN;
+        let fresh = |seen: &Seen| now < seen.sent.plus(SEEN_WITHIN);
         // Those that were not seen; those of which too little is known; those that have changed.
         let mut wanted: Vec<_> = self.seats.iter().map(|seat| seat.seen.is_none()).collect();
         for (member, seen, standing) in self.standings() {
             match standing {
                 Standing::Good | Standing::Foreign => {}
                 Standing::Early { left } => {
-                    let over = seen.heard + left.min(KEPT_AWAY_PROBES);
+                    let over = seen.heard.plus(left.min(KEPT_AWAY_PROBES));
                     if over <= now {
                         wanted[member] = true;
                     } else {
@@ -243,14 +244,15 @@ impl Membership {
             self.standings().filter(|(_, seen, _)| fresh(seen)).count() == self.seats.len();
         if standing == Standing::Vacant && all_answer && self.is_founding() {
             let left = self.identity.quarantine().saturating_sub(up_for);
-            return Some(Enrol::Found { ready_at: now + left });
+            return Some(Enrol::Found { ready_at: now.saturating_add(left) });
         }
         let ours = self.standings().filter(|(_, seen, standing)| {
             *standing != Standing::Foreign && seen.probe.enrolment.is_some()
         });
         // Any other list of members that has as many meets this one there.
         let is_ours = all_answer || ours.count() >= self.majority();
-        is_ours.then(|| Enrol::Quarantine { ready_at: now + self.identity.quarantine() })
+        is_ours
+            .then(|| Enrol::Quarantine { ready_at: now.saturating_add(self.identity.quarantine()) })
     }
 
     /// Whether nothing was ever granted: no member has, or had, anything of this quorum but what

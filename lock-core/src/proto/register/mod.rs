@@ -158,7 +158,7 @@ impl<T> Register<T> {
         self.promote(false, turn);
         let Some(at) = self.owner_of(claim) else { return Renewal::Lost };
         let owner = &mut self.owners[at];
-        owner.until = turn.now + lease;
+        owner.until = turn.now.saturating_add(lease);
         if mints {
             owner.tokens = (turn.mint)(self.last, owner.place.tokens_max);
             self.last = owner.tokens.last();
@@ -193,7 +193,7 @@ impl<T> Register<T> {
             return Renewal::Lost;
         };
         let owner = &mut self.owners[at];
-        (owner.until, owner.place.mode) = (turn.now + lease, Mode::Shared);
+        (owner.until, owner.place.mode) = (turn.now.saturating_add(lease), Mode::Shared);
         self.promote(true, turn);
         Renewal::Held(self.grant(at, turn.now))
     }
@@ -286,7 +286,7 @@ impl<T> Register<T> {
     }
 
     fn own(&mut self, place: Place<T>, handed_on: bool, turn: &Turn<'_, T>) -> usize {
-        let until = turn.now + place.lease;
+        let until = turn.now.saturating_add(place.lease);
         let tokens = (turn.mint)(self.last, place.tokens_max);
         self.last = tokens.last();
         let slot = match place.mode {

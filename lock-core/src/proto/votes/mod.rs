@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use seat::{Part, Seat, Share, Standing};
 
 use crate::backend::{Attempt, Fault, FaultKind, Renewal};
+use crate::instant::Plus as _;
 use crate::token::TokenBlock;
 
 /// A member that has not answered when a majority has is waited for as long again, and for this
@@ -222,7 +223,7 @@ impl Votes {
                 Standing::Granted(Share { part, ..Share::new(grant, sent, 0) })
             }
             Ok(Attempt::Blocked { ahead, recheck }) => {
-                Standing::Waits { ahead, ask_at: now + recheck }
+                Standing::Waits { ahead, ask_at: now.plus(recheck) }
             }
             Err(fault) => return seat.is_down(fault, now, pause),
         };
@@ -329,7 +330,7 @@ impl Votes {
         }
         // Those who are late are not waited for, once a majority has spoken.
         let spoken = *self.spoken.get_or_insert(now);
-        let until = spoken + spoken.saturating_duration_since(began).max(GRACE_MIN);
+        let until = spoken.plus(spoken.saturating_duration_since(began).max(GRACE_MIN));
         if held + open >= majority && now < until {
             return Ruling::Wait(Some(until));
         }
@@ -407,7 +408,7 @@ impl Votes {
     /// The members to give back: a minority that was held for `minority_max`.
     pub(crate) fn give_back(&mut self, now: Instant, minority_max: Duration) -> Vec<usize> {
         match self.minority_since {
-            Some(since) if now >= since + minority_max => {
+            Some(since) if now >= since.plus(minority_max) => {
                 self.minority_since = None;
                 self.kept()
             }
@@ -417,7 +418,7 @@ impl Votes {
 
     /// How long from now until a minority is given back.
     pub(crate) fn minority_left(&self, now: Instant, minority_max: Duration) -> Option<Duration> {
-        self.minority_since.map(|since| (since + minority_max).saturating_duration_since(now))
+        self.minority_since.map(|since| (since.plus(minority_max)).saturating_duration_since(now))
     }
 
     /// Why too few members answer: a refusal, if that is what most say.

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::backend::{Fault, Grant};
+use crate::instant::Plus as _;
 use crate::token::TokenBlock;
 
 /// What one member said last.
@@ -86,7 +87,7 @@ impl Seat {
         pause: impl FnOnce(u32) -> Duration,
     ) {
         self.failures += 1;
-        self.standing = Standing::Down { fault, ask_at: now + pause(self.failures) };
+        self.standing = Standing::Down { fault, ask_at: now.plus(pause(self.failures)) };
     }
 }
 
@@ -98,7 +99,7 @@ impl Share {
             counter: counter.max(last),
             fresh: true,
             part: Part::Kept,
-            until: sent + grant.valid_for,
+            until: sent.plus(grant.valid_for),
             wanted: grant.wanted,
             handed_on: grant.handed_on,
         }

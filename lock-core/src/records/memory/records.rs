@@ -3,8 +3,9 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
+use crate::instant::Plus as _;
 use crate::records::store::MARK_TTL;
-use crate::records::{ClaimRecord, Fingerprint, OnUnknown, Outcome, RECORD_TTL_MAX, RecordId};
+use crate::records::{ClaimRecord, Fingerprint, OnUnknown, Outcome, RecordId};
 use crate::token::FencingToken;
 
 /// How many marks of aborts there are at most; beyond, the oldest goes. Few are enough: what is
@@ -47,7 +48,7 @@ pub(super) struct Replaced {
 
 impl Records {
     pub(super) fn put(&mut self, id: RecordId, claim: &ClaimRecord, state: State, now: Instant) {
-        let until = now.checked_add(claim.ttl).unwrap_or(now + RECORD_TTL_MAX);
+        let until = now.plus(claim.ttl);
         let ClaimRecord { fingerprint, token, .. } = *claim;
         let before = self.by_id.insert(id, Record { fingerprint, token, state, until });
         if let Some(before) = before {
@@ -83,7 +84,7 @@ impl Records {
 
     pub(super) fn set_mark(&mut self, id: RecordId, token: FencingToken, now: Instant) {
         let token = self.mark(id).map_or(token, |mark| mark.max(token));
-        let until = now + MARK_TTL;
+        let until = now.plus(MARK_TTL);
         self.marks.insert(id, (token, until));
         self.marks_by_end.push_back((until, id));
         if self.marks_by_end.len() > MARKS_MAX {

@@ -14,6 +14,7 @@ use crate::backend::{
     Renewal, Terms, Withdrawal,
 };
 use crate::engine::clock;
+use crate::instant::Plus as _;
 use crate::key::Key;
 use crate::redis::protocol::modes;
 use crate::redis::protocol::names::{Names, Owner};
@@ -215,7 +216,7 @@ impl RedisClaim {
         }
         let (now, lease) = (clock::now(), self.lease());
         let refill = &mut self.more().refill;
-        let is_soon = refill.at.is_some_and(|at| now < at + REFILL_SOON.min(lease / 4));
+        let is_soon = refill.at.is_some_and(|at| now < at.plus(REFILL_SOON.min(lease / 4)));
         refill.at = Some(now);
         refill.tokens = if is_soon { (refill.tokens * 8).min(REFILL_MAX) } else { REFILL };
         refill.tokens

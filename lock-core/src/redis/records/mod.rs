@@ -66,13 +66,15 @@ impl RedisRecords {
     /// # Errors
     ///
     /// [`ConnectError::Url`] for a malformed URL; [`ConnectError::Store`] when the server cannot
-    /// be reached within 2 s, refuses the password, or lacks a right (each is named). No error
+    /// be reached within 2 s, refuses the password, or lacks a right (each is named);
+    /// [`ConnectError::NoRuntime`] outside of a Tokio runtime, and in one without timers. No error
     /// repeats the URL, as it may hold a password.
     ///
     /// # Cancel safety
     ///
     /// Nothing is left behind when it is dropped.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
+        super::needs_runtime()?;
         let connected = match Meant::by(&StoreUrl::parse(url, &STORES)?)? {
             Meant::Single(origin) => Self::connect_single(&origin).await,
             Meant::Cluster(target) => Self::connect_cluster(target).await,

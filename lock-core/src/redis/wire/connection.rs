@@ -16,10 +16,11 @@ use super::inbox::Inboxes;
 use super::request::{self, Failure, REQUEST_WITHIN, Request, Sent, Unserved, send_each};
 use super::route::Route;
 use super::sides::{self, Home, Side};
-use super::{fault, hello};
+use super::{fault, hello, refusal};
 use crate::backend::Fault;
 use crate::backend::Replicas;
 use crate::engine::{clock, timeout};
+use crate::instant::Plus as _;
 use crate::proto::{FAULT_PAUSES, RECONNECT_PAUSES};
 
 /// Requests that may wait to be written.
@@ -177,11 +178,11 @@ impl Connection {
             return Ok(current);
         }
         if let Some((at, fault)) = &*failed
-            && asked < *at + FAILURE_SHARED
+            && asked < at.plus(FAILURE_SHARED)
         {
             return Err(fault.clone());
         }
-        let deadline = clock::now() + REQUEST_WITHIN;
+        let deadline = clock::now().plus(REQUEST_WITHIN);
         // On the heap, as connecting is rare, and calls are not.
         let reaching: BoxFuture<'_, _> = Box::pin(self.reach(deadline));
         let connecting = tokio::time::timeout_at(clock::timer(deadline), reaching);
@@ -225,7 +226,7 @@ impl Connection {
             match opened {
                 Err(fault) if fault.is_transient() => {
                     self.route.look();
-                    if clock::now() + RETRY_PAUSE >= deadline {
+                    if clock::now().plus(RETRY_PAUSE) >= deadline {
                         return Err(fault);
                     }
                 }
@@ -263,8 +264,7 @@ impl Connection {
                 Ok::<(), std::convert::Infallible>(())
             });
         }
-        let connecting = client.get_multiplexed_async_connection_with_config(&config);
-        let mut connection = connecting.await.map_err(fault::fault)?;
+        let mut connection = refusal::connect(&client, &config).await.map_err(fault::fault)?;
         if !self.route.is_fixed() {
             hello::master(&mut connection).await?;
         }
@@ -436,7 +436,7 @@ impl Connection {
         if let Some(current) = self.current() {
             return Ok((current, within.min(REQUEST_WITHIN)));
         }
-        let until = clock::now() + REQUEST_WITHIN;
+        let until = clock::now().plus(REQUEST_WITHIN);
         // On the heap, as connecting is rare, and calls are not.
         let connection = Box::pin(self.get_within(within)).await.map_err(unsent)?;
         let left = until.saturating_duration_since(clock::now());

@@ -26,6 +26,9 @@ const OUT_OF_REACH: [&str; 3] = ["one of the", "access a key", "access a channel
 /// Sorts an error. Texts of the server name commands and keys, never a password.
 pub(in crate::redis) fn fault(error: RedisError) -> Fault {
     let text = error.to_string();
+    if let Some(key) = used_up(&text) {
+        return no_tokens(key).with_source(error);
+    }
     let lower = text.to_lowercase();
     let kind = match error.kind() {
         ErrorKind::AuthenticationFailed
@@ -50,6 +53,22 @@ pub(in crate::redis) fn fault(error: RedisError) -> Fault {
         _ => format!("redis did not serve the request: {text}"),
     };
     Fault::new(kind, what).with_source(error)
+}
+
+/// The key whose mark has no token above it, if that is what a script of ours said.
+fn used_up(text: &str) -> Option<&str> {
+    let (_, said) = text.split_once("USEDUP")?;
+    let said = said.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+    said.split_whitespace().next()
+}
+
+fn no_tokens(key: &str) -> Fault {
+    let what = format!(
+        "there is no token left: `{key}` is beyond 2^53, as the server's clock is beyond 2055, or \
+         was once. Set the clock right, then `DEL {key}`. Tokens begin at the clock again, so \
+         resources have to forget those that they have seen above it"
+    );
+    Fault::new(FaultKind::Refused, what)
 }
 
 /// Whether the server only reads: it is a replica. Before 7.0 the code is lost inside a script.
@@ -106,6 +125,16 @@ mod tests {
             ("ERR", "unknown command 'HELLO'"),
         ] {
             assert_eq!(of_server(code, detail).kind(), FaultKind::Refused, "{code} {detail}");
+        }
+        for (code, detail) in [
+            ("USEDUP", "lock:clock:{a}"),
+            ("ERR", "user_script:17: USEDUP lock:clock:{a} script: 0f, on @user_script:17."),
+            ("ERR", "Error running script (call to f_0f): @user_script:17: USEDUP lock:clock:{a}"),
+        ] {
+            let used_up = of_server(code, detail);
+            assert_eq!(used_up.kind(), FaultKind::Refused, "{code} {detail}");
+            let said = used_up.to_string();
+            assert!(said.contains("`DEL lock:clock:{a}`") && said.contains("2055"), "{said}");
         }
         let foreign = of_server("WRONGTYPE", "Operation against a key holding the wrong kind");
         assert_eq!(foreign.kind(), FaultKind::ForeignValue);

@@ -17,6 +17,7 @@ use super::sides::Side;
 use crate::backend::Replicas;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::{clock, timeout};
+use crate::instant::Plus as _;
 
 /// Connections at most. Each serves hundreds of attempts a second while the replicas are well, and
 /// one to a thousand when they are not.
@@ -47,7 +48,7 @@ impl Lanes {
         command: &Cmd,
         replicas: Replicas,
     ) -> Result<Value, Unserved> {
-        let until = clock::now() + REQUEST_WITHIN;
+        let until = clock::now().plus(REQUEST_WITHIN);
         let lane = timeout::by(until, self.free.acquire());
         // Never closed.
         let Ok(Ok(_lane)) = lane.await else { return Err(busy()) };

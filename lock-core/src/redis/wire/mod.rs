@@ -7,7 +7,7 @@
 //! - [`lanes`]: connections of attempts that wait for replicas.
 //! - [`batch`]: claims that ask together: [`renewals`], and those of [`free`] keys.
 //! - [`pool`]: an application's own connections.
-//! - [`fault`]: what an error means.
+//! - [`fault`]: what an error means. [`refusal`]: the word of a server that hangs up.
 
 pub(in crate::redis) mod access;
 mod batch;
@@ -24,6 +24,7 @@ pub(in crate::redis) mod pool;
 #[cfg(not(feature = "deadpool"))]
 #[path = "no_pool.rs"]
 pub(in crate::redis) mod pool;
+pub(in crate::redis) mod refusal;
 pub(in crate::redis) mod renewals;
 pub(in crate::redis) mod request;
 pub(in crate::redis) mod route;

@@ -14,6 +14,7 @@ use super::fault;
 use super::request::{self, Failure, Request, Sent, Unserved, WrongServer};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::{clock, timeout};
+use crate::instant::Plus as _;
 
 /// An application's own `deadpool_redis` pool: of one server, of a master that Sentinel names, or
 /// of a cluster.
@@ -160,7 +161,7 @@ async fn over(
     master: &str,
 ) -> (Result<Value, Failure>, bool) {
     let mut connection = patient(connection);
-    let until = clock::now() + request::REQUEST_WITHIN;
+    let until = clock::now().plus(request::REQUEST_WITHIN);
     let mut pipeline = redis::pipe();
     pipeline.add_command(request.command.clone()).add_command(request::who());
     let answers = send_all(&mut connection, &pipeline, 2, request::REQUEST_WITHIN).await;

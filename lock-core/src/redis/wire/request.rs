@@ -11,6 +11,7 @@ use super::fault;
 use crate::backend::Replicas;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::{clock, timeout};
+use crate::instant::Plus as _;
 use crate::redis::protocol::script::Script;
 
 /// How long one request, or one connect, may take.
@@ -60,7 +61,7 @@ impl Request<'_> {
         if self.replicas.is_none() {
             return send(connection, self.command, within).await;
         }
-        let until = clock::now() + within;
+        let until = clock::now().plus(within);
         let answer = send(connection, self.command, within).await?;
         Box::pin(self.replicated(answer, connection, until)).await
     }

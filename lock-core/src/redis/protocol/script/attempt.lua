@@ -16,24 +16,26 @@ if stands ~= '1' and not wants and call('SET', lock, me, 'PX', ARGV[2], 'NX') th
   local time = call('TIME')
   local now = ((time[1] - 1577836800) * 1000000 + time[2]) * 8
   local mark = redis.pcall('SET', clock, now + 31, 'GET')
-  if not mark then
+  -- 64 below 2^53.
+  local before, full = tonumber(mark or 0), 9007199254740928
+  if before and before < now and now < full then
     return now
   end
-  local before = tonumber(mark)
-  if before then
-    if before < now then
-      return now
-    end
+  if before and before >= now and before < full then
     call('SET', clock, before + 32)
     return before + 1
   end
-  -- What is there is none of ours, and stays.
+  -- What is there is none of ours, or no token is left. It stays.
   call('DEL', lock)
   if type(mark) == 'table' then
     return mark
   end
-  call('SET', clock, mark)
-  return redis.error_reply('WRONGTYPE a foreign value is stored at ' .. clock)
+  if mark then
+    call('SET', clock, mark)
+  else
+    call('DEL', clock)
+  end
+  return redis.error_reply((before and 'USEDUP ' or 'WRONGTYPE a foreign value is stored at ') .. clock)
 end
 
 local queue, due = KEYS[3] or lock .. ':queue', KEYS[4] or lock .. ':due'

@@ -18,6 +18,9 @@ local function reserve(used, many)
   if before > now + AHEAD_MAX then
     last = last + MANY
   end
+  if last >= TOKENS_END then
+    error('USEDUP ' .. clock)
+  end
   call('SET', clock, last)
   return first, last
 end

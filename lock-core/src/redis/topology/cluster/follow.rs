@@ -11,6 +11,7 @@ use super::server::{Lane, REQUEST_LEAST, Server};
 use crate::backend::Replicas;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
+use crate::instant::Plus as _;
 use crate::proto::REDIRECT_PAUSES;
 use crate::redis::protocol::names::{Name, Names, Owner};
 use crate::redis::protocol::script::{FREE, KEEP, KEEP_SHARE};
@@ -33,7 +34,7 @@ const LAST_TRY: Duration = Duration::from_millis(200);
 
 /// Until when it is worth waiting, of a call that has `budget` from now on.
 fn worth_waiting(now: Instant, budget: Duration) -> Instant {
-    now + budget - LAST_TRY.min(budget / 5)
+    now.plus(budget.saturating_sub(LAST_TRY.min(budget / 5)))
 }
 
 /// One call on its way.
@@ -54,7 +55,7 @@ impl<'a> Way<'a> {
     fn new(call: &'a Call, lane: Lane, budget: Duration) -> Self {
         let now = clock::now();
         let until = worth_waiting(now, budget);
-        let (unstable_until, end, follows_ask) = (until, now + budget, true);
+        let (unstable_until, end, follows_ask) = (until, now.plus(budget), true);
         Self { call, lane, until, unstable_until, end, follows_ask }
     }
 }
@@ -94,7 +95,7 @@ impl Cluster {
         held: bool,
     ) -> Result<Value, Unserved> {
         let mut way = Way::new(call, Lane::Main, REQUEST_WITHIN);
-        way.unstable_until = clock::now() + RELEASE_UNSTABLE;
+        way.unstable_until = clock::now().plus(RELEASE_UNSTABLE);
         way.follows_ask = false;
         let (until, end) = (way.until, way.end);
         let unserved = match self.follow(way).await {
@@ -126,7 +127,7 @@ impl Cluster {
     /// are in two places, it keeps the lock itself, without further tokens.
     pub(in crate::redis) async fn renew(&self, mut renew: Renew) -> Result<Renewed, Fault> {
         let (slot, now) = (renew.slot, clock::now());
-        let (until, end) = (worth_waiting(now, renew.within), now + renew.within);
+        let (until, end) = (worth_waiting(now, renew.within), now.plus(renew.within));
         let (mut redirects, mut pauses) = (0, 0);
         self.keep_fresh();
         loop {
@@ -254,7 +255,7 @@ impl Cluster {
 
     /// Whether a node that was asked then, and has answered, serves the slot still.
     async fn still_owns(&self, slot: u16, server: &Server, asked: Instant) -> bool {
-        if clock::now() >= asked + SUSPECT {
+        if clock::now() >= asked.plus(SUSPECT) {
             // On the heap, as it is rare. The answer waits for no longer than another request.
             drop(tokio::time::timeout(REQUEST_WITHIN, Box::pin(self.look())).await);
         }
@@ -291,7 +292,7 @@ fn left(end: Instant) -> Duration {
 async fn pause(pauses: &mut u32, until: Instant) -> bool {
     *pauses += 1;
     let pause = REDIRECT_PAUSES.pause(*pauses, clock::random_bits());
-    if clock::now() + pause >= until {
+    if clock::now().plus(pause) >= until {
         return false;
     }
     tokio::time::sleep(pause).await;

@@ -13,6 +13,7 @@ use super::Cluster;
 use super::layout::Addr;
 use super::listener::{self, Command, Target};
 use crate::engine::clock;
+use crate::instant::Plus as _;
 use crate::redis::wire::sides::Home;
 
 /// Channels that nobody needs any more and that are kept for the next who does.
@@ -124,7 +125,7 @@ impl Pushes {
         let mut state = self.heard.state();
         match state.channels.get_mut(&slot) {
             Some(channel) if channel.confirmed => return true,
-            Some(channel) if now < channel.asked + ASK_AGAIN => return false,
+            Some(channel) if now < channel.asked.plus(ASK_AGAIN) => return false,
             Some(channel) => channel.asked = now,
             None => {
                 let channel = Channel { asked: now, confirmed: false, queued: false };

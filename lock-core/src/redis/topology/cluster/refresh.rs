@@ -13,6 +13,7 @@ use super::State;
 use super::layout::{self, Addr, Master};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
+use crate::instant::Plus as _;
 use crate::redis::wire::fault;
 use crate::redis::wire::request::REQUEST_WITHIN;
 use crate::redis::wire::sides::Side;
@@ -62,14 +63,14 @@ impl Cluster {
         drop(runtime.spawn(async move {
             let last = looking.0.look_at.lock().unwrap_or_else(PoisonError::into_inner).0;
             if let Some(last) = last {
-                clock::sleep_until(last + BETWEEN).await;
+                clock::sleep_until(last.plus(BETWEEN)).await;
             }
             drop(tokio::time::timeout(REQUEST_WITHIN * 2, looking.0.look()).await);
             looking.0.check_pushes();
             let now = clock::now();
             let jitter = EVERY.mul_f64(f64::from(clock::random_bits()) / f64::from(u32::MAX) / 2.0);
             *looking.0.look_at.lock().unwrap_or_else(PoisonError::into_inner) =
-                (Some(now), Some(now + EVERY + jitter));
+                (Some(now), Some(now.plus(EVERY).plus(jitter)));
         }));
     }
 
@@ -96,7 +97,7 @@ impl Cluster {
         for nodes in masters.chunks(ASKED_AT_ONCE) {
             let mut answers: FuturesUnordered<_> =
                 nodes.iter().map(|addr| self.ask(addr.clone())).collect();
-            let (mut all, mut until) = (Vec::new(), clock::now() + REQUEST_WITHIN);
+            let (mut all, mut until) = (Vec::new(), clock::now().plus(REQUEST_WITHIN));
             while let Ok(Some(answer)) =
                 tokio::time::timeout_at(clock::timer(until), answers.next()).await
             {
@@ -104,7 +105,7 @@ impl Cluster {
                     Ok(told) => {
                         self.learn(&told);
                         if all.is_empty() {
-                            until = clock::now() + OTHERS_WITHIN;
+                            until = clock::now().plus(OTHERS_WITHIN);
                         }
                         all.push(told);
                     }

@@ -8,6 +8,7 @@ use super::refresh::NODE_WITHIN;
 use crate::backend::{Fault, FaultKind};
 use crate::redis::protocol::slots::channel;
 use crate::redis::wire::fault;
+use crate::redis::wire::refusal;
 use crate::redis::wire::request::{self, REQUEST_WITHIN};
 
 /// Addresses in an error at most.
@@ -67,8 +68,7 @@ impl Cluster {
             commands.cmd("SSUBSCRIBE").arg(&channel).cmd("SUNSUBSCRIBE").arg(&channel);
         }
         let config = AsyncConnectionConfig::new().set_connection_timeout(Some(NODE_WITHIN));
-        let connecting = client.get_multiplexed_async_connection_with_config(&config);
-        let mut connection = connecting.await.map_err(fault::fault)?;
+        let mut connection = refusal::connect(&client, &config).await.map_err(fault::fault)?;
         let answers = request::send_each(&mut connection, &commands, NODE_WITHIN).await;
         let answers = answers.map_err(request::Failure::into_fault)?;
         let refused = |answer: &Value| {

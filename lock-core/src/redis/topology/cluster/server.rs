@@ -10,6 +10,7 @@ use super::layout::Addr;
 use super::pushes::Pushes;
 use crate::backend::Replicas;
 use crate::engine::clock;
+use crate::instant::Plus as _;
 use crate::redis::wire::connection::Connection;
 use crate::redis::wire::lanes::Lanes;
 use crate::redis::wire::renewals::{Renewals, Shape};
@@ -73,7 +74,7 @@ impl Server {
         asking: bool,
         within: Duration,
     ) -> Result<Value, Unserved> {
-        let until = clock::now() + within;
+        let until = clock::now().plus(within);
         let answer = self.once(lane, &call.command, asking, within).await;
         match call.in_full(&answer) {
             Some(command) => {

@@ -10,6 +10,7 @@ use super::target::Target;
 use crate::backend::url::Host;
 use crate::backend::{Fault, FaultKind};
 use crate::redis::wire::fault;
+use crate::redis::wire::refusal;
 
 /// How long a sentinel has to answer, and to be connected to. One that takes longer is passed
 /// over.
@@ -23,7 +24,7 @@ pub(super) async fn connect(
 ) -> Result<MultiplexedConnection, Fault> {
     let client = target.sentinel.client(at)?;
     let config = config.set_connection_timeout(Some(ANSWER_WITHIN)).set_response_timeout(None);
-    let connecting = client.get_multiplexed_async_connection_with_config(&config);
+    let connecting = refusal::connect(&client, &config);
     match tokio::time::timeout(ANSWER_WITHIN, connecting).await {
         Ok(connection) => connection.map_err(of_sentinel),
         Err(_) => Err(silent()),

@@ -15,6 +15,7 @@ use super::{ask, watch};
 use crate::backend::url::Host;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::clock;
+use crate::instant::Plus as _;
 use crate::redis::wire::sides::{Shared, Sides};
 
 /// What was heard longer ago than this is asked for before anything is connected to.
@@ -162,16 +163,16 @@ impl Sentinels {
         let (mut named, mut ignorant, mut why) = (0, 0, None);
         let (start, knew) = (clock::now(), self.number() != 0);
         // A master that is known is to be connected to in the same time.
-        let mut until = start + if knew { 1 } else { 2 } * ask::ANSWER_WITHIN;
+        let mut until = start.plus(if knew { 1 } else { 2 } * ask::ANSWER_WITHIN);
         while named < majority {
             match tokio::time::timeout_at(clock::timer(until), asked.next()).await {
                 Ok(Some((Ok(Some(report)), at))) => {
                     self.learn(&at, report);
                     named += 1;
                     until = match knew {
-                        true => until.min(clock::now() + OTHERS_WITHIN),
+                        true => until.min(clock::now().plus(OTHERS_WITHIN)),
                         // So is the one that is named now.
-                        false => start + ask::ANSWER_WITHIN,
+                        false => start.plus(ask::ANSWER_WITHIN),
                     };
                 }
                 // It is new, or a switch came in between. Another may know.

@@ -16,6 +16,13 @@ local function last_of(value)
   return last
 end
 
+-- An error where there is no token left, because of what is at `key`.
+local function not_used_up(last, key)
+  if last >= TOKENS_END then
+    error('USEDUP ' .. key)
+  end
+end
+
 -- Reserves up to `count` tokens above all before them, none ahead of the clock unless it was set
 -- back: what a server that lost its data gives next is above all it ever gave. `value` is the
 -- fence as read, `ttl` how long it is kept. The members of a quorum are given one `clock`.
@@ -33,10 +40,12 @@ local function reserve(value, count, ttl, clock)
       first = math.max(before + 1, last - count + 1)
       last = math.max(first, last)
     end
+    not_used_up(last, fence)
     note(last)
     call('SET', fence, string.format('%016d:%d', last, last - first + 1), 'PX', ttl)
     return first, last
   end
+  not_used_up(last, highest or fence)
   note(last)
   if not call('SET', fence, string.format('%016d:1', last), 'PX', ttl, 'NX') then
     foreign(fence)
