@@ -8,4 +8,5 @@ mod full;
 mod http;
 mod replies;
 mod rights;
+mod rotation;
 mod support;
