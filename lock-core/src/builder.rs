@@ -77,7 +77,7 @@ impl LockBuilder {
 
     /// How long an idle lease is kept after the release, so that this process can have it again
     /// without a round trip (default 0, to 24 h). It is given back at once when another process
-    /// stands in line for it, or somebody here who asks for a longer lease or more replicas, and when
+    /// wants it, or somebody here who asks for a longer lease or more replicas, and when
     /// the last clone of the client is dropped. See [`LockOptions::linger`].
     #[inline]
     pub fn linger(mut self, linger: Duration) -> Self {

@@ -94,8 +94,10 @@ pub struct LockOptions {
     /// How long an idle lease is kept after the last release in this process. It is given back
     /// sooner
     ///
-    /// - when another process stands in line for the key. A `try_acquire` there stands in no line:
-    ///   it finds the key busy;
+    /// - when another process stands in line for the key;
+    /// - when a `try_acquire` elsewhere finds the key busy, so that the next one has it. That is told
+    ///   in this process and at Redis, where one has the key. At ZooKeeper and in a quorum a
+    ///   try leaves no trace;
     /// - when somebody here asks for a longer lease or more replicas than it has;
     /// - when the last clone of the client is dropped, or the client is
     ///   [shut down](crate::LockClient::shutdown).

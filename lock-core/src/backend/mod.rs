@@ -356,6 +356,10 @@ pub enum Change {
     /// asked, what is known may be of the past, and a failure of the last one says nothing of it.
     /// So it is asked at once, and nothing is handed on in this process before its answer.
     Elsewhere,
+    /// Somebody who does not wait was refused the key because of this claim. Nothing is different
+    /// for it, so it is told once, not until the store is asked. A claim that only
+    /// [lingers](crate::LockOptions::linger) is given back.
+    Tried,
 }
 
 /// What became of a renewal. "Don't know" is a [`Fault`], and never extends the lease.

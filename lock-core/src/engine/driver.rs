@@ -415,7 +415,7 @@ impl Lane {
             Event::Changed(claim, change) => {
                 self.open = Open::Idle(claim);
                 let Some(change) = change else { return };
-                self.heard = true;
+                self.heard = change != Change::Tried;
                 cell.cohort().changed(at, change, now);
             }
         }

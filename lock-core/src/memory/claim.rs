@@ -93,6 +93,10 @@ impl Claim for MemoryClaim {
         if !self.heard {
             self.events.notified().await;
             self.heard = true;
+            // One poke may be for this and for more, so the next look says that, too.
+            if self.turn(|entry, _| entry.was_tried(self.id)) {
+                return Change::Tried;
+            }
         }
         Change::Here
     }

@@ -232,3 +232,29 @@ async fn what_lingers_is_given_back_with_the_last_handle_of_the_client() -> Test
     assert_eq!(store.keys(), 0);
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_lingers_is_given_back_when_it_is_tried_elsewhere() -> Test {
+    let stage = Stage::new();
+    let lingering = |key| stage.locks.lock(key).lease(secs(60)).linger(secs(60));
+    let is_free = async |key| {
+        let tried = stage.rival.lock(key).try_acquire().await?;
+        // Longer than the conductor leaves a key alone.
+        sleep(ms(100)).await;
+        Ok::<_, lock_core::AcquireError>(tried.is_some())
+    };
+    lingering("idle").await?.release().await?;
+    assert_eq!((is_free("idle").await?, is_free("idle").await?), (false, true));
+
+    // One that is held stays, and does not linger when it is released. The next one does.
+    let held = lingering("held").await?;
+    for _ in 0..3 {
+        assert!(!is_free("held").await?);
+    }
+    assert!(held.is_held());
+    held.release().await?;
+    assert!(is_free("held").await?);
+    lingering("held").await?.release().await?;
+    assert!(!is_free("held").await?);
+    Ok(())
+}

@@ -128,3 +128,31 @@ async fn renewals_of_one_reader_are_not_told_to_the_others() {
     second.releases().await;
     assert_eq!(keys(&server), Vec::<String>::new());
 }
+
+#[tokio::test]
+async fn a_lock_that_lingers_is_given_back_when_it_is_tried_elsewhere() {
+    let server = RedisServer::start();
+    let (locks, other) =
+        (connect(&server.url(), ms(30_000)).await, connect(&server.url(), ms(30_000)).await);
+    let tries = async || other.lock("k").try_acquire().await.unwrap().is_none();
+    let lingering = || locks.lock("k").linger(ms(60_000));
+    let is_free = || server.key("lock:{k}").is_none();
+
+    lingering().await.unwrap().release().await.unwrap();
+    assert!(!is_free() && tries().await);
+    eventually("it is given back", is_free).await;
+
+    // One that is held is told once, and asks the server once at most, as its key was written.
+    let held = lingering().await.unwrap();
+    let published = || server.command_stats().calls("publish");
+    let (renewals, before) = (locks.stats().renewals, published());
+    for _ in 0..50 {
+        assert!(tries().await);
+    }
+    assert!(held.is_held());
+    assert_eq!(published() - before, 1);
+    // Beside the one for tokens, as it lingers.
+    assert!(locks.stats().renewals <= renewals + 2, "{:?}", locks.stats());
+    held.release().await.unwrap();
+    eventually("it does not linger", is_free).await;
+}

@@ -272,6 +272,8 @@ impl<W, R> Cohort<W, R> {
         }
         let not_before = self.ask_not_before();
         match self.place_mut(lane) {
+            // It was meant for a claim that held the key.
+            Some(Place::Asking(_)) if change == Change::Tried => {}
             // A store that did not answer is left alone for its pause, whatever it pushes.
             Some(Place::Asking(asking)) => {
                 asking.ask_at = not_before.map_or(now, |at| at.max(now));
@@ -279,6 +281,7 @@ impl<W, R> Cohort<W, R> {
             Some(Place::Held(held)) => match change {
                 Change::Here => held.renew_now = true,
                 Change::Elsewhere => held.elsewhere(),
+                Change::Tried => held.linger = None,
             },
             Some(Place::Vacant) | None => {}
         }

@@ -51,6 +51,8 @@ pub(crate) struct Owner<T> {
     pub(crate) slot: u32,
     pub(crate) handed_on: bool,
     pub(crate) revoke_requested: bool,
+    /// Somebody who did not wait was refused the key, and the store has not told it.
+    pub(crate) tried: bool,
 }
 
 /// When a verb is served, and what it needs of its store. Times count from any one instant.
@@ -137,7 +139,15 @@ impl<T> Register<T> {
                     self.owners.iter().for_each(|owner| (turn.wake)(&owner.place.with));
                 }
             }
-            None => {}
+            // Of several none is in the way more than the others.
+            None => {
+                if let [owner] = &mut self.owners[..]
+                    && !owner.tried
+                {
+                    owner.tried = true;
+                    (turn.wake)(&owner.place.with);
+                }
+            }
         }
         // The first of them whose lease may end.
         let until = self.owners.iter().map(|owner| owner.until).min().unwrap_or(turn.now);
@@ -164,6 +174,12 @@ impl<T> Register<T> {
             self.last = owner.tokens.last();
         }
         Renewal::Held(self.grant(at, turn.now))
+    }
+
+    /// Whether somebody who did not wait was refused the key since this was asked last.
+    pub(crate) fn was_tried(&mut self, claim: ClaimId) -> bool {
+        let owner = self.owner_of(claim).map(|at| &mut self.owners[at]);
+        owner.is_some_and(|owner| std::mem::take(&mut owner.tried))
     }
 
     /// Takes a claim out, whether it holds the key or waits.
@@ -297,7 +313,17 @@ impl<T> Register<T> {
         };
         let slot = slot.unwrap_or(0);
         let (first, revoke_requested) = (tokens.first(), false);
-        self.owners.push(Owner { place, until, tokens, first, slot, handed_on, revoke_requested });
+        let tried = false;
+        self.owners.push(Owner {
+            place,
+            until,
+            tokens,
+            first,
+            slot,
+            handed_on,
+            revoke_requested,
+            tried,
+        });
         self.owners.len() - 1
     }
 }

@@ -37,6 +37,8 @@ struct Events {
     /// On the heap, as a claim that is held has none.
     handed: Option<Box<Handed>>,
     wanted: bool,
+    /// Somebody who does not wait was refused the key.
+    tried: bool,
     /// The store is to be asked, whatever is known of it.
     ask: Option<Why>,
     /// The claim, while it listens.
@@ -148,6 +150,9 @@ impl Inbox {
         let mut events = self.events();
         if let Some(change) = events.change(holding) {
             return Poll::Ready(change);
+        }
+        if holding && std::mem::take(&mut events.tried) {
+            return Poll::Ready(Change::Tried);
         }
         match &mut events.waker {
             Some(waker) => waker.clone_from(cx.waker()),
@@ -315,6 +320,7 @@ impl Inboxes {
                 What::Handed(handed) => inbox.put(|events| events.hand(Handed { term, ..handed })),
                 What::Wanted => inbox.put(|events| events.wanted = true),
                 What::Ask => inbox.tell(),
+                What::Tried => inbox.put(|events| events.tried = true),
             }
         }
     }
@@ -326,10 +332,12 @@ enum What {
     Wanted,
     /// Its turn may have come: the store is to be asked.
     Ask,
+    /// Somebody who does not wait was refused the key.
+    Tried,
 }
 
 /// `g <owner> <first> <last> <wanted>`, with a number behind it for one that holds the key with
-/// others, `w <owner>`, or `a <owner>`.
+/// others, `w <owner>`, `t <owner>`, or `a <owner>`.
 fn parse(message: &[u8]) -> Option<(ClaimId, What)> {
     let mut words = std::str::from_utf8(message).ok()?.split(' ');
     let verb = words.next()?;
@@ -343,6 +351,7 @@ fn parse(message: &[u8]) -> Option<(ClaimId, What)> {
         }
         "w" => What::Wanted,
         "a" => What::Ask,
+        "t" => What::Tried,
         _ => return None,
     };
     Some((claim, what))

@@ -138,6 +138,11 @@ local latest = math.max(tonumber(call('GET', clock)) or 0, ticks())
 local waiting = call('LLEN', queue)
 local holders = math.max(count, 1)
 if stands == '0' then
+  if owner == holder and is_markable(holder) then
+    -- One that only lingers is given back. Once for each mark, as some try often.
+    call('SET', lock, holder .. '+', 'KEEPTTL')
+    call('PUBLISH', 'lock:push:' .. session, 't ' .. owner)
+  end
   return {0, waiting + holders, left, alien, latest}
 end
 local lease = math.min(tonumber(ARGV[2]), DUE_MS)

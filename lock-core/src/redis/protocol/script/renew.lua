@@ -30,12 +30,9 @@ for n = 1, claims do
     answer = ARGV[1] == '0' and call('EXISTS', lock .. ':queue') == 1 and 2 or 1
   elseif holder == me .. '+' then
     call('PEXPIRE', lock, lease)
-    answer = 2
-    if call('EXISTS', has_all and KEYS[at + 1] or lock .. ':queue') == 0 then
-      -- Nobody waits any more. A server without memory may refuse that.
-      redis.pcall('SET', lock, me, 'KEEPTTL')
-      answer = 1
-    end
+    -- The mark stays where nobody waits any more: whoever tries the key in vain looks for it, and tells
+    -- the holder only where there is none.
+    answer = 1 + call('EXISTS', has_all and KEYS[at + 1] or lock .. ':queue')
   elseif type(holder) == 'table' then
     answer = -1
   end
