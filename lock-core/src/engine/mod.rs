@@ -24,6 +24,7 @@
 mod acquire;
 pub(crate) mod background;
 mod baton;
+mod beside;
 mod cell;
 pub(crate) mod clock;
 mod closed;
