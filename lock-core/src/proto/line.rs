@@ -123,6 +123,14 @@ impl<T> Line<T> {
         }
     }
 
+    /// Who stands before `id` in the line.
+    pub(crate) fn before(&self, id: SeatId) -> Option<SeatId> {
+        match self.seats.as_ref()?.slots.get(id.0 as usize)? {
+            Slot::Taken { prev, .. } => seat(*prev),
+            Slot::Free { .. } => None,
+        }
+    }
+
     /// The value at a seat that was not removed.
     pub(crate) fn get(&self, id: SeatId) -> Option<&T> {
         self.seats.as_ref()?.get(id.0)

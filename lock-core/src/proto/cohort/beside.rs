@@ -15,6 +15,8 @@ pub(super) struct Beside<R> {
     in_vain: BTreeSet<usize>,
     /// So many of both were told that they stand in the store's line.
     in_line: usize,
+    /// So many of both were not answered.
+    unanswered: usize,
     /// Those that nobody holds, and that are granted.
     idle: BTreeSet<usize>,
     /// Those that somebody holds, by the tokens.
@@ -39,7 +41,7 @@ struct Lane<R> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     Vacant,
-    Asking { in_line: bool },
+    Asking { in_line: bool, answered: bool },
     Held { holder: Option<u64>, renewing: bool },
 }
 
@@ -47,7 +49,9 @@ impl Known {
     fn of<R>(place: &Place<R>) -> Self {
         match place {
             Place::Vacant => Self::Vacant,
-            Place::Asking(asking) => Self::Asking { in_line: asking.is_in_line() },
+            Place::Asking(asking) => {
+                Self::Asking { in_line: asking.is_in_line(), answered: asking.answered }
+            }
             Place::Held(held) => Self::Held {
                 holder: held.holder.as_ref().map(|holder| holder.token),
                 renewing: held.renewing,
@@ -64,6 +68,7 @@ impl<R> Default for Beside<R> {
             asking: BTreeSet::new(),
             in_vain: BTreeSet::new(),
             in_line: 0,
+            unanswered: 0,
             idle: BTreeSet::new(),
             holders: BTreeMap::new(),
             renewing: 0,
@@ -115,9 +120,10 @@ impl<R> Beside<R> {
         }
         match was {
             Known::Vacant => drop(self.vacant.remove(&lane)),
-            Known::Asking { in_line } => {
+            Known::Asking { in_line, answered } => {
                 let _ = self.asking.remove(&lane) || self.in_vain.remove(&lane);
                 self.in_line -= usize::from(in_line);
+                self.unanswered -= usize::from(!answered);
             }
             Known::Held { holder, renewing } => {
                 let _ = match holder {
@@ -129,9 +135,10 @@ impl<R> Beside<R> {
         }
         match now {
             Known::Vacant => drop(self.vacant.insert(lane)),
-            Known::Asking { in_line } => {
+            Known::Asking { in_line, answered } => {
                 self.asking.insert(lane);
                 self.in_line += usize::from(in_line);
+                self.unanswered += usize::from(!answered);
             }
             Known::Held { holder, renewing } => {
                 let _ = match holder {
@@ -161,6 +168,11 @@ impl<R> Beside<R> {
     /// So many stand in the store's line.
     pub(super) fn in_line(&self) -> usize {
         self.in_line
+    }
+
+    /// So many ask, and were not answered.
+    pub(super) fn unanswered(&self) -> usize {
+        self.unanswered
     }
 
     pub(super) fn is_renewing(&self) -> bool {

@@ -431,11 +431,7 @@ impl<W, R> Cohort<W, R> {
         if clock.is_valid(now) && self.grant_head(lane, now, fx) {
             self.acquired_there += 1;
             self.pass(lane, now, fx);
-            let busy = Verdict::TimedOut(self.blocked_by());
-            let (mode, is_full) = (terms.mode, self.is_full_for(terms.mode));
-            if is_full || self.line.behind_run().is_some() {
-                self.fail_tries(|ask| is_full || ask.terms.mode != mode, &busy, fx);
-            }
+            self.fail_tries_in_vain(terms.mode, None, fx);
         }
     }
 

@@ -35,6 +35,24 @@ impl<W, R> Cohort<W, R> {
             + self.beside().map_or(0, Beside::asking)
     }
 
+    /// How many claims ask that were not answered.
+    pub(super) fn unanswered(&self) -> usize {
+        let first = matches!(&self.place, Place::Asking(asking) if !asking.answered);
+        usize::from(first) + self.beside().map_or(0, Beside::unanswered)
+    }
+
+    /// How many claims of this mode may be opened once those have gone that may not stand in line
+    /// and would have to.
+    pub(super) fn room_for(&self, mode: Mode) -> usize {
+        if self.open_mode().is_some_and(|other| other != mode) {
+            return 0;
+        }
+        let first = matches!(&self.place, Place::Asking(asking) if asking.is_in_line());
+        let in_line = usize::from(first) + self.beside().map_or(0, Beside::in_line);
+        let going = self.asking() - self.unanswered() - in_line;
+        (lanes_max(mode) + going).saturating_sub(self.open())
+    }
+
     /// The mode of all open claims.
     pub(super) fn open_mode(&self) -> Option<Mode> {
         self.place.mode().or_else(|| self.beside()?.mode())

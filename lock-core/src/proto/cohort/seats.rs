@@ -272,15 +272,51 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    /// Ends those of the tries that must not stand in line which ask for what `is_over`.
-    pub(super) fn fail_tries(
+    /// Ends the tries that must not stand in line.
+    pub(super) fn fail_tries(&mut self, verdict: &Verdict, fx: &mut Effects<W, R>) {
+        if self.line.hasty() > 0 {
+            self.fail_if(|ask| !ask.terms.queues, verdict, fx);
+        }
+    }
+
+    /// A claim of this mode was answered. Ends the tries that must not stand in line and that no
+    /// claim can serve: neither one under way, nor one that is still to be opened. Where the answer
+    /// was that others hold the key, `blocked` is when it was asked for. It says nothing to those
+    /// who came later.
+    pub(super) fn fail_tries_in_vain(
         &mut self,
-        is_over: impl Fn(&Ask) -> bool,
-        verdict: &Verdict,
+        mode: Mode,
+        blocked: Option<Instant>,
         fx: &mut Effects<W, R>,
     ) {
-        if self.line.hasty() > 0 {
-            self.fail_if(|ask| !ask.terms.queues && is_over(ask), verdict, fx);
+        let (mut nth, hopes) = (self.line.hasty(), self.unanswered());
+        let is_mixed = self.line.behind_run().is_some();
+        if nth == 0 || (nth <= hopes && !is_mixed) {
+            return;
+        }
+        let mut room = self.room_for(mode);
+        let verdict = Verdict::TimedOut(self.blocked_by());
+        let mut at = self.line.tail();
+        // The first to come have the claims that are under way.
+        while let Some(id) = at
+            && (nth > hopes || (is_mixed && nth > 0))
+        {
+            at = self.line.before(id);
+            effort::spend();
+            let Some(Seat { ask, entered, .. }) = self.line.get(id) else { continue };
+            if ask.terms.queues {
+                continue;
+            }
+            nth -= 1;
+            let may_ask = match blocked {
+                None => nth < hopes + room,
+                Some(asked) => *entered > asked && room > 0,
+            };
+            if ask.terms.mode != mode || !(nth < hopes || may_ask) {
+                self.fail(id, verdict.clone(), fx);
+            } else if nth >= hopes && blocked.is_some() {
+                room -= 1;
+            }
         }
     }
 

@@ -200,13 +200,12 @@ impl<W, R> Cohort<W, R> {
             Ok(Attempt::Blocked { ahead, recheck }) => {
                 asking.ask_at = now + recheck;
                 self.answered(Some(ahead), now);
-                let busy = Verdict::TimedOut(self.blocked_by());
-                self.fail_tries(|_| true, &busy, fx);
+                self.fail_tries_in_vain(terms.mode, Some(sent), fx);
             }
             Err(fault) if moved => {
                 asking.ask_at = now;
                 self.forget_failures();
-                self.fail_tries(|_| true, &Verdict::Unavailable(fault.clone()), fx);
+                self.fail_tries(&Verdict::Unavailable(fault.clone()), fx);
                 self.more().trouble = Some(fault);
             }
             Err(fault) if matches!(fault.kind(), FaultKind::OtherLimit(_)) => {
@@ -236,7 +235,7 @@ impl<W, R> Cohort<W, R> {
                 }
                 let verdict = Verdict::Unavailable(fault.clone());
                 if matches!(fault.kind(), FaultKind::Transient | FaultKind::Superseded) {
-                    self.fail_tries(|_| true, &verdict, fx);
+                    self.fail_tries(&verdict, fx);
                 } else {
                     self.fail_all(&verdict, fx);
                 }
