@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use super::beside::Others;
 use super::cell::{KeyCell, ReleaseReply};
 use super::observe::Asked;
-use super::{clock, leave};
+use super::{clock, foreign, leave};
 use crate::backend::{
     Attempt, Change, DynClaim, Fault, FaultKind, Listening, Mode, Renewal, Request, Terms,
     Withdrawal,
@@ -441,8 +441,7 @@ impl Lane {
             Err(fault) => ReleaseAnswer::Unknown(fault),
         };
         if let Some(reply) = reply {
-            // The releasing task may be gone; the release is done all the same.
-            drop(reply.send(answer));
+            foreign::answer(reply, answer);
         }
     }
 }

@@ -33,6 +33,7 @@ mod downgrade;
 mod driver;
 mod election;
 mod failing;
+mod foreign;
 mod guard;
 mod handed;
 mod leave;

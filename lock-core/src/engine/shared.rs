@@ -10,10 +10,10 @@ use tokio::sync::Notify;
 use tokio::time::Sleep;
 
 use super::cell::KeyCell;
-use super::clock;
 use super::closed::Closed;
 use super::conductor::{Background, Conductor};
 use super::registry::Registry;
+use super::{clock, foreign};
 use crate::backend::{Capabilities, DynBackend};
 use crate::options::LockOptions;
 use crate::proto::{Counters, Effects};
@@ -81,7 +81,7 @@ impl Shared {
         let mut totals = lock(&self.totals);
         *totals = sum(*totals, counters);
         drop(totals);
-        self.quiet.notify_waiters();
+        foreign::call(|| self.quiet.notify_waiters());
     }
 
     /// Something leaves the store in the background, as long as this is there.
@@ -188,7 +188,7 @@ pub(super) struct Leaving(Arc<Shared>);
 impl Drop for Leaving {
     fn drop(&mut self) {
         self.0.leaving.fetch_sub(1, Ordering::AcqRel);
-        self.0.quiet.notify_waiters();
+        foreign::call(|| self.0.quiet.notify_waiters());
     }
 }
 
