@@ -1,7 +1,7 @@
 //! How much was looked at: tests say that it grows no faster than what has changed.
 
 #[cfg(test)]
-std::thread_local! {
+thread_local! {
     static SPENT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 

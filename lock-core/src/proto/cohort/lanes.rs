@@ -132,11 +132,13 @@ impl<W, R> Cohort<W, R> {
             let (wanted, listens) = (self.wanted_beside(), self.is_to_listen());
             let beside = self.beside_mut()?;
             beside.balance(wanted);
-            if has_new_head {
-                beside.look_at_idle();
-            }
             if listens {
                 beside.look_at_deaf();
+            }
+            if has_new_head {
+                // The first was looked at before the head went, by the claim of another lane perhaps.
+                beside.look_at_idle();
+                return Some(0);
             }
             if let Some(lane) = beside.next(now) {
                 return Some(lane);

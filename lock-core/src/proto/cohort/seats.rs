@@ -56,6 +56,8 @@ impl<W, R> Cohort<W, R> {
         // A claim that was to leave, as nobody was in line, may stay.
         let is_back = matches!(self.place, Place::Asking(_)) && self.line.len() == 1;
         fx.poke |= may_open || is_back || self.has_room(0) || self.opened() > 1;
+        // With one who may wait, also those before it have their claims while others leave.
+        fx.poke |= self.is_claim_wanted();
         if !std::mem::replace(&mut self.has_driver, true) {
             fx.spawn = true;
         }

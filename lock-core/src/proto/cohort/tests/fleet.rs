@@ -418,7 +418,10 @@ impl Process {
             let asking = lane.asking.is_some();
             let mut fx = Effects::none();
             let step = self.cohort.step(at, now, asking, leaving, &mut fx);
-            assert!(matches!(step, Step::Wait { .. } | Step::Stop), "left undone: {step:?}");
+            assert!(
+                matches!(step, Step::Wait { .. } | Step::Stop),
+                "left undone in lane {at}: {step:?}, {self:?}"
+            );
             assert!(!fx.poke, "it pokes itself");
             assert_eq!(fx.changes.granted, 0, "somebody could have had it");
         }
@@ -562,4 +565,25 @@ proptest! {
         }
         fleet.finish();
     }
+}
+
+/// A claim that may wait is opened beside one of its process that leaves; one that may not is not.
+#[test]
+fn with_one_who_may_wait_those_before_it_have_their_claims_at_once() {
+    let permit = Mode::Permit { of: 3 };
+    let enter = |mode, wait, queues| Event::Enter { mode, wait, queues, lease: 900 };
+    let mut fleet = Fleet::new();
+    for event in [
+        enter(permit, 940, false),
+        enter(permit, 940, false),
+        // The answer comes when the lease is over.
+        Event::Advance(889),
+        Event::Serve(1, Fate::Served),
+        enter(Mode::Shared, 51, true),
+    ] {
+        happen(&mut fleet, 0, &event);
+        fleet.drive(0);
+        fleet.check();
+    }
+    fleet.finish();
 }
