@@ -25,7 +25,7 @@ use super::release::Releasing;
 use super::scope::{Door, Inside, Turn};
 use super::shared::{Shared, lock};
 use super::sweep::NEVER;
-use super::{background, clock, observe};
+use super::{background, clock, foreign, observe};
 use crate::backend::{Fault, FaultKind};
 use crate::error::{LossReason, LostError, ReleaseError, UnavailableError};
 use crate::instant::Plus as _;
@@ -169,14 +169,12 @@ impl KeyCell {
         if let Some(waker) = fx.wake
             && let Some(earlier) = lock(&self.granted).replace(waker)
         {
-            earlier.wake();
+            foreign::wake(earlier);
         }
-        for waker in fx.wake_more {
-            waker.wake();
-        }
+        fx.wake_more.into_iter().for_each(foreign::wake);
         if let Some((reply, answer)) = fx.reply {
             // The releasing task may be gone; the release is done all the same.
-            drop(reply.send(answer));
+            foreign::answer(reply, answer);
         }
         observe::count(&self.key, &fx.changes);
     }
@@ -212,7 +210,7 @@ impl KeyCell {
         let Some(waker) = releaser.or_else(|| self.cohort().head_waker()) else {
             return self.shared.conductor.take_on(self);
         };
-        waker.wake();
+        foreign::wake(waker);
         // A young key is swept up soon enough.
         if self.is_grown_up() {
             self.shared.conductor.watch(self, clock::now().plus(HELPED_AFTER));
@@ -254,7 +252,9 @@ impl KeyCell {
             if is_gone {
                 self.orphaned(driver::gone());
             }
-            drop(ended);
+            if ended.is_some() {
+                foreign::call(|| drop(ended));
+            }
             if self.baton.lay_down() {
                 break;
             }
@@ -276,7 +276,7 @@ impl KeyCell {
     pub(super) fn look(self: &Arc<Self>, now: Instant) {
         let late = lock(&self.releasing).take_if(|releaser| releaser.until <= now);
         if let Some(late) = late {
-            late.waker.wake();
+            foreign::wake(late.waker);
         }
         self.baton.wake();
         self.drive(None, Some(now));
@@ -319,9 +319,8 @@ impl KeyCell {
     /// Has all who wait here look again: the conductor is gone with its runtime.
     pub(super) fn call_all(self: &Arc<Self>) {
         self.baton.wake();
-        for waker in self.cohort().wakers() {
-            waker.wake();
-        }
+        let wakers = self.cohort().wakers();
+        wakers.into_iter().for_each(foreign::wake);
     }
 
     /// Ends what is left to do for a key that nobody here wants or holds any more: its runtime is
@@ -370,6 +369,13 @@ impl KeyCell {
         let waiters = cohort.waiters();
         let (refused, (holds, waits)) = (cohort.counters().refused, cohort.of_late());
         BusyKey { key: self.key.clone(), guards, waiters, refused, holds, waits }
+    }
+
+    /// What was done for this key ended in a panic, under the baton perhaps.
+    pub(super) fn fails(self: &Arc<Self>) {
+        let driver = lock(&self.driver).take();
+        foreign::call(|| drop(driver));
+        self.orphaned(driver::gone());
     }
 
     /// Nobody drives this key any more.

@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 use super::cell::KeyCell;
 use super::shared::{Shared, lock};
 use super::sweep::{NEVER, Sweep};
-use super::{background, clock, own_thread};
+use super::{background, clock, foreign, own_thread};
 
 /// A key is left to its callers for this long: short beside a lease, long beside a request.
 pub(super) const LOOK_AFTER: Duration = Duration::from_millis(50);
@@ -343,7 +343,12 @@ impl Conductor {
         }
         for some in cells.chunks(LOOKS_PER_READING) {
             let now = clock::now();
-            some.iter().for_each(|cell| cell.look(now));
+            for cell in some {
+                if !foreign::call(|| cell.look(now)) {
+                    // It takes no other key with it.
+                    foreign::call(|| cell.fails());
+                }
+            }
         }
         let mut work = self.work();
         work.is_turning = false;

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use super::beside::Others;
 use super::cell::{KeyCell, ReleaseReply};
 use super::observe::Asked;
-use super::{clock, leave};
+use super::{clock, foreign, leave};
 use crate::backend::{
     Attempt, Change, DynClaim, Fault, FaultKind, Listening, Mode, Renewal, Request, Terms,
     Withdrawal,
@@ -60,20 +61,13 @@ enum Event {
 #[derive(Default)]
 pub(super) struct Driver {
     first: Lane,
-    /// From the first permit on, and of a candidate. On the heap, as most keys have none.
+    /// From the second permit on, and of a candidate. On the heap, as most keys have none.
     others: Option<Box<Others>>,
-}
-
-#[derive(Default)]
-struct Others {
-    lanes: Vec<Lane>,
-    /// What the claim publishes, if it stands for election.
-    value: Option<Arc<str>>,
 }
 
 /// One claim after the other.
 #[derive(Default)]
-struct Lane {
+pub(super) struct Lane {
     open: Open,
     /// On the heap, as a key is held for longer than it is left.
     leaving: Option<Box<Leaving>>,
@@ -86,7 +80,7 @@ struct Lane {
 }
 
 /// What a lane has come to.
-enum Turn {
+pub(super) enum Turn {
     /// It waits, until then.
     Rests(Option<Instant>),
     /// It has no claim, and needs none.
@@ -112,9 +106,7 @@ pub(super) fn gone() -> Fault {
 impl Driver {
     /// That of a key; with a `value`, that of one who stands for election.
     pub(super) fn new(value: Option<&Arc<str>>) -> Self {
-        let of =
-            |value: &Arc<str>| Box::new(Others { lanes: Vec::new(), value: Some(value.clone()) });
-        Self { first: Lane::default(), others: value.map(of) }
+        Self { first: Lane::default(), others: value.map(Others::of_candidate) }
     }
 
     /// Drives its key, `cell`, until that is idle. `now` is the time of this poll. It is read once
@@ -141,105 +133,89 @@ impl Driver {
         }
     }
 
+    /// Whether the claim of any lane leaves.
     fn leaves(&self) -> bool {
-        let mut others = self.others.iter().flat_map(|others| &others.lanes);
-        self.first.leaving.is_some() || others.any(|lane| lane.leaving.is_some())
+        self.first.leaves() || self.others.as_ref().is_some_and(|others| others.leaves())
     }
 
     fn is_fresh(&self) -> bool {
-        let others = || self.others.iter().flat_map(|others| &others.lanes);
-        self.first.is_fresh || others().any(|lane| lane.is_fresh)
+        self.first.is_fresh || self.others.as_ref().is_some_and(|others| others.is_fresh())
     }
 
     /// Answers and pushes; whether there were any.
     fn hear(&mut self, cell: &Arc<KeyCell>, now: Instant, cx: &mut Context<'_>) -> bool {
         let some = self.first.look(cell, 0, now, cx);
-        self.others.is_some() && self.hear_others(cell, now, cx) || some
+        self.others.as_mut().is_some_and(|others| others.hear(cell, now)) || some
     }
 
-    #[cold]
-    fn hear_others(&mut self, cell: &Arc<KeyCell>, now: Instant, cx: &mut Context<'_>) -> bool {
-        let mut some = false;
-        for (at, lane) in self.others.iter_mut().flat_map(|others| &mut others.lanes).enumerate() {
-            some |= lane.look(cell, at + 1, now, cx);
-        }
-        some
-    }
-
-    /// Does what is to be done now; `false` where nothing is left to do.
+    /// Does what is to be done now; `false` where nothing is left to do. Beside the first lane, it
+    /// looks at those in which something has changed.
     fn turn(&mut self, cell: &Arc<KeyCell>, now: Instant) -> bool {
+        let (mut at, mut first) = (0, Turn::Idle);
         loop {
-            let (mut at, mut is_idle, mut until) = (0_usize, true, None);
-            let (leaves, mut is_freed) = (self.others.is_some() && self.leaves(), false);
-            loop {
-                let others = self.others.as_deref_mut();
-                let lane = match at.checked_sub(1) {
-                    None => Some(&mut self.first),
-                    Some(at) => others.and_then(|others| others.lanes.get_mut(at)),
-                };
-                if let Some(lane) = lane {
-                    let was_open = at > 0 && lane.is_open();
-                    match lane.turn(cell, at, now, leaves) {
-                        Turn::Rests(by) => {
-                            is_idle = false;
-                            until = until.into_iter().chain(by).min();
-                        }
-                        Turn::Idle => {}
-                        Turn::Opens(terms) => {
-                            self.open_candidate(cell, terms, now);
-                            continue;
-                        }
-                        Turn::TakenOn => return true,
-                    }
-                    is_freed |= was_open && !lane.is_open();
+            let turned = match at {
+                0 => {
+                    let leaves = self.others.is_some() && self.leaves();
+                    self.first.turn(cell, 0, now, leaves)
                 }
-                at += 1;
-                if at <= self.others.as_ref().map_or(0, |others| others.lanes.len()) {
+                at => {
+                    let leaves = self.leaves();
+                    self.others.get_or_insert_with(|| Others::new(cell)).turn(cell, at, now, leaves)
+                }
+            };
+            match turned {
+                Turn::Opens(terms) => {
+                    self.open_candidate(cell, terms, now);
                     continue;
                 }
-                let is_permit = at == 1 && self.first.is_permit;
-                if (self.others.is_none() && !is_permit) || at >= self.lanes_to_drive(cell) {
-                    break;
-                }
+                Turn::TakenOn => return true,
+                turned if at == 0 => first = turned,
+                Turn::Rests(_) | Turn::Idle => {}
             }
-            if is_freed {
-                // An earlier lane may have waited for this one to have no claim any more.
+            if let Some(next) = self.next_lane(cell, now) {
+                at = next;
                 continue;
             }
-            if !is_idle {
-                cell.rests(now, until);
-                return true;
-            }
-            if cell.shared.retire(cell, true) {
-                return false;
-            }
-            self.others = self.others.take().filter(|others| others.value.is_some());
+            let until = match first {
+                Turn::Rests(until) => until,
+                _ if self.is_busy_beside(cell) => None,
+                _ if cell.shared.retire(cell, true) => return false,
+                _ => {
+                    self.others = self.others.take().filter(|others| others.value().is_some());
+                    at = 0;
+                    continue;
+                }
+            };
+            let beside = self.others.as_mut().and_then(|others| others.rest(cell, now));
+            cell.rests(now, until.into_iter().chain(beside).min());
+            return true;
         }
+    }
+
+    fn is_busy_beside(&self, cell: &KeyCell) -> bool {
+        let is_busy = |others: &Others| others.leaves() || cell.cohort().opened() > 1;
+        self.others.as_deref().is_some_and(is_busy)
+    }
+
+    /// The next lane in which there is something to do.
+    #[inline]
+    fn next_lane(&self, cell: &Arc<KeyCell>, now: Instant) -> Option<usize> {
+        if self.others.is_none() && !self.first.is_permit {
+            return None;
+        }
+        let leaves = self.leaves();
+        cell.cohort().next_lane(now, leaves)
     }
 
     /// A candidate has one lane.
     #[cold]
     fn open_candidate(&mut self, cell: &Arc<KeyCell>, terms: Terms, now: Instant) {
-        let value = self.others.as_ref().and_then(|others| others.value.as_ref());
         let (backend, id) = (&cell.shared.backend, clock::random_claim_id());
-        self.first.open = match value {
+        self.first.open = match self.others.as_ref().and_then(|others| others.value()) {
             Some(value) => Open::Idle(backend.candidate(cell.key(), id, terms, value)),
             None => Open::Idle(backend.claim(cell.key(), id, terms)),
         };
         self.first.attempt(cell, now);
-    }
-
-    /// How many lanes there are: those of the cohort, and those whose claim is about to leave.
-    fn lanes_to_drive(&mut self, cell: &Arc<KeyCell>) -> usize {
-        let wanted = cell.cohort().lanes() - 1;
-        let others = &mut self.others.get_or_insert_default().lanes;
-        while others.len() > wanted && others.last().is_some_and(Lane::is_over) {
-            others.pop();
-        }
-        if others.len() < wanted {
-            others.resize_with(wanted, Lane::default);
-        }
-        1 + others.len()
     }
 }
 
@@ -248,14 +224,34 @@ impl Lane {
         !matches!(self.open, Open::None)
     }
 
+    pub(super) fn leaves(&self) -> bool {
+        self.leaving.is_some()
+    }
+
     /// It has no claim, and none that leaves.
-    fn is_over(&self) -> bool {
-        !self.is_open() && self.leaving.is_none()
+    pub(super) fn is_over(&self) -> bool {
+        !self.is_open() && !self.leaves()
+    }
+
+    /// Something is under way.
+    pub(super) fn is_waiting(&self) -> bool {
+        !matches!(self.open, Open::None | Open::Idle(_)) || self.leaves()
+    }
+
+    /// Something was begun that was not polled yet.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.is_fresh
     }
 
     /// Hears of an answer, or a push; whether there was one.
     #[inline]
-    fn look(&mut self, cell: &Arc<KeyCell>, at: usize, now: Instant, cx: &mut Context<'_>) -> bool {
+    pub(super) fn look(
+        &mut self,
+        cell: &Arc<KeyCell>,
+        at: usize,
+        now: Instant,
+        cx: &mut Context<'_>,
+    ) -> bool {
         let event = self.event(cx);
         let some = event.is_some();
         if let Some(event) = event {
@@ -298,7 +294,13 @@ impl Lane {
 
     /// Does what is to be done now in this lane, which is number `at`.
     /// `leaves` is whether the claim of any lane leaves: a new one is not to find its place taken.
-    fn turn(&mut self, cell: &Arc<KeyCell>, at: usize, now: Instant, leaves: bool) -> Turn {
+    pub(super) fn turn(
+        &mut self,
+        cell: &Arc<KeyCell>,
+        at: usize,
+        now: Instant,
+        leaves: bool,
+    ) -> Turn {
         loop {
             let mut fx = Effects::none();
             let asking = matches!(self.open, Open::Attempt(_) | Open::Renew(_));
@@ -323,6 +325,7 @@ impl Lane {
                 Step::Attempt => self.attempt(cell, now),
                 // A caller may be blocked in the middle of it, and its runtime with it.
                 Step::Renew | Step::Downgrade if !cell.shared.conductor.is_here() => {
+                    cell.cohort().look_at(at);
                     cell.shared.conductor.take_on(cell);
                     return Turn::TakenOn;
                 }
@@ -411,7 +414,10 @@ impl Lane {
                 self.open = Open::Idle(claim);
                 cell.cohort().renewed(at, sent, answer, now, &mut fx);
             }
-            Event::Left(claim, answer) => return self.left(cell, claim, answer),
+            Event::Left(claim, answer) => {
+                cell.cohort().look_at(at);
+                return self.left(cell, claim, answer);
+            }
             Event::Changed(claim, change) => {
                 self.open = Open::Idle(claim);
                 let Some(change) = change else { return };
@@ -435,8 +441,7 @@ impl Lane {
             Err(fault) => ReleaseAnswer::Unknown(fault),
         };
         if let Some(reply) = reply {
-            // The releasing task may be gone; the release is done all the same.
-            drop(reply.send(answer));
+            foreign::answer(reply, answer);
         }
     }
 }

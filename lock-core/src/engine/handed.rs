@@ -11,6 +11,8 @@ use std::task::{Poll, Waker};
 
 use tokio::runtime::{Handle, Id, RuntimeFlavor};
 
+use super::foreign;
+
 /// Wakes the tasks that one key is handed to.
 #[derive(Debug, Default)]
 pub(super) struct Handed(OnceLock<Arc<Follower>>);
@@ -28,7 +30,7 @@ struct Follower {
 
 impl Handed {
     pub(super) fn wake(&self, waker: Waker) {
-        waker.wake();
+        foreign::wake(waker);
         if let Ok(runtime) = Handle::try_current()
             && runtime.runtime_flavor() == RuntimeFlavor::MultiThread
         {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::cell::{KeyCell, ReleaseReply};
-use super::clock;
 use super::observe::Asked;
+use super::{clock, foreign};
 use crate::backend::{DynClaim, Fault, Withdrawal};
 use crate::instant::Plus as _;
 use crate::key::Key;
@@ -103,7 +103,7 @@ impl Past {
 fn tell(reply: &mut Option<ReleaseReply>, answer: ReleaseAnswer) {
     if let Some(reply) = reply.take() {
         // The releasing task may be gone.
-        drop(reply.send(answer));
+        foreign::answer(reply, answer);
     }
 }
 

@@ -24,6 +24,7 @@
 mod acquire;
 pub(crate) mod background;
 mod baton;
+mod beside;
 mod cell;
 pub(crate) mod clock;
 mod closed;
@@ -32,6 +33,7 @@ mod downgrade;
 mod driver;
 mod election;
 mod failing;
+mod foreign;
 mod guard;
 mod handed;
 mod leave;

@@ -13,7 +13,7 @@ use super::cell::KeyCell;
 use super::closed::Closed;
 use super::conductor::{Background, Conductor};
 use super::registry::Registry;
-use super::{background, clock};
+use super::{background, clock, foreign};
 use crate::backend::{Capabilities, DynBackend, Fault, FaultKind};
 use crate::instant::Plus as _;
 use crate::options::LockOptions;
@@ -98,7 +98,7 @@ impl Shared {
         let mut totals = lock(&self.totals);
         *totals = sum(*totals, counters);
         drop(totals);
-        self.quiet.notify_waiters();
+        foreign::call(|| self.quiet.notify_waiters());
     }
 
     /// Something leaves the store in the background, as long as this is there.
@@ -219,7 +219,7 @@ pub(super) struct Leaving(Arc<Shared>);
 impl Drop for Leaving {
     fn drop(&mut self) {
         self.0.leaving.fetch_sub(1, Ordering::AcqRel);
-        self.0.quiet.notify_waiters();
+        foreign::call(|| self.0.quiet.notify_waiters());
     }
 }
 

@@ -64,7 +64,7 @@ impl Clone for Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(watcher) = self.watcher {
-            self.view.cell.cohort().unwatch(watcher);
+            self.view.cell.cohort().unwatch(self.view.token, watcher);
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) use backoff::{FAULT_PAUSES, PROBE_PAUSES, retry_pause};
 pub(crate) use backoff::{RECONNECT_PAUSES, REDIRECT_PAUSES};
 pub(crate) use cohort::{
     Ask, Changes, Cohort, Counters, Effects, Entry, Event, NotDowngraded, Overload, ReleaseAnswer,
-    SeatId, Step, Verdict,
+    SeatId, Step, Verdict, effort,
 };
 #[cfg(feature = "test-util")]
 pub(crate) use lease::margin;

@@ -142,6 +142,37 @@ async fn one_that_stands_behind_many_dead_is_let_in_once() {
     assert_eq!(keys(&server), Vec::<String>::new());
 }
 
+/// Those before it died, more than one call skips, and one of them lives.
+#[tokio::test]
+async fn one_that_stands_behind_many_dead_passes_nobody_who_lives() {
+    for mode in [WRITER, READER, of(1)] {
+        for dead in [1_100, 6_000] {
+            let server = RedisServer::start();
+            let (one, two) = (store(&server).await, store(&server).await);
+            let (mut holder, mut living) = (claim(&one, WRITER), claim(&two, WRITER));
+            let mut asker = claim(&one, mode);
+            holder.takes().await;
+            living.waits().await;
+            asker.waits().await;
+            let dead: Vec<_> = (0..dead).map(|dead: u32| dead.to_string()).collect();
+            let line = ["LPUSH", QUEUE].into_iter().chain(dead.iter().map(String::as_str));
+            server.command::<u64>(&line.collect::<Vec<_>>());
+            living.waits().await;
+            server.command::<()>(&["DEL", LOCK]);
+            while server.command::<usize>(&["LLEN", QUEUE]) > 1 {
+                let (_, recheck) = asker.waits().await;
+                let left = server.command::<usize>(&["LLEN", QUEUE]);
+                assert!(left == 1 || recheck <= ms(1), "{left} are left, and it is to wait");
+            }
+            living.is_handed(&two).await;
+            asker.leaves().await;
+            living.releases().await;
+            holder.leaves().await;
+            assert_eq!(keys(&server), Vec::<String>::new());
+        }
+    }
+}
+
 #[tokio::test]
 async fn all_who_hold_a_key_and_wait_for_it_are_listed_with_their_mode() {
     let server = RedisServer::start();

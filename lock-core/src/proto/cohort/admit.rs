@@ -5,8 +5,7 @@ use super::*;
 impl<W, R> Cohort<W, R> {
     /// What stands before the `nth` waiter of the line, 0 for its head.
     fn before(&self, nth: usize, now: Instant) -> Ahead {
-        let is_asking = self.places().any(|place| matches!(place, Place::Asking(_)));
-        let claims = if is_asking { self.ahead().unwrap_or(0) } else { 0 };
+        let claims = if self.asking() > 0 { self.ahead().unwrap_or(0) } else { 0 };
         let counted =
             self.answered_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         Ahead { here: nth + 1, claims, counted }

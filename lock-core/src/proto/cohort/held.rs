@@ -191,7 +191,7 @@ impl<W, R> Cohort<W, R> {
         let first = self.line.head();
         let Some(id) = self.head_in_time(now, fx) else { return false };
         // Some of the others have a claim that asks for them.
-        let asking = if self.is_shared_here() { self.asking_before(usize::MAX) } else { 0 };
+        let asking = self.asking();
         let Some(held) = held_at(&mut self.place, &mut self.more, lane) else { return false };
         let Some(Seat { ask, .. }) = self.line.get(id) else { return false };
         let has_moved = first != Some(id);
@@ -223,8 +223,9 @@ impl<W, R> Cohort<W, R> {
                 None => {}
             }
         }
-        if let Some(reader) = further {
-            self.more().readers.push(reader);
+        match further {
+            Some(reader) => self.more().readers.push(reader),
+            None => self.note(lane),
         }
         // Another claim may have asked for it.
         fx.poke |= asking > 0;
@@ -294,11 +295,11 @@ impl<W, R> Cohort<W, R> {
 
     /// A guard goes whose hold is over already.
     fn forget_lost(&mut self, token: u64) {
-        if let Some(more) = &mut self.more {
-            more.lost.retain_mut(|lost| {
-                lost.guards -= u32::from(lost.token == token);
-                lost.guards > 0
-            });
+        let Some(more) = &mut self.more else { return };
+        let Some(lost) = more.lost.get_mut(&token) else { return };
+        lost.guards -= 1;
+        if lost.guards == 0 {
+            more.lost.remove(&token);
         }
     }
 
@@ -316,9 +317,9 @@ impl<W, R> Cohort<W, R> {
         let is_good = |(held, holder): (&Held<R>, &Holder)| held.good_until(holder, now).is_some();
         let good = spot.filter(|spot| self.hold_at(*spot).is_some_and(is_good));
         let Some(good) = good else {
-            if spot.is_some() {
+            if let Some(spot) = spot {
                 // The lease is over, and the driver has not come round to say so.
-                self.expire_hold(now, fx);
+                self.expire_holds(spot.lane(), now, fx);
             }
             self.forget_lost(token);
             return Some(ReleaseAnswer::NotHeld);
@@ -431,10 +432,7 @@ impl<W, R> Cohort<W, R> {
         if clock.is_valid(now) && self.grant_head(lane, now, fx) {
             self.acquired_there += 1;
             self.pass(lane, now, fx);
-            let busy = Verdict::TimedOut(self.blocked_by());
-            let (mode, is_full) = (terms.mode, self.is_full_for(terms.mode));
-            let is_over = |ask: &Ask| !ask.terms.queues && (is_full || ask.terms.mode != mode);
-            self.fail_if(is_over, &busy, fx);
+            self.fail_tries_in_vain(terms.mode, None, fx);
         }
     }
 
@@ -447,6 +445,7 @@ impl<W, R> Cohort<W, R> {
                 held.downgrade = Downgrade::Asked;
             }
         }
+        self.note(lane);
     }
 
     /// A renewal that was sent at `sent` was answered, or not.
@@ -464,10 +463,13 @@ impl<W, R> Cohort<W, R> {
             self.answered_at = Some(now);
             self.renewals += 1;
         }
+        if let Some(held) = self.held_in_mut(lane) {
+            held.renewing = false;
+        }
+        self.note(lane);
         let Some(held) = held_at(&mut self.place, &mut self.more, lane) else { return };
         // One that was asked for meanwhile is not answered by this.
         held.renew_now = held.downgrade == Downgrade::Due;
-        held.renewing = false;
         let refilled = std::mem::take(&mut held.refilling);
         let asked = held.downgrade == Downgrade::Asked;
         match answer {
@@ -479,7 +481,7 @@ impl<W, R> Cohort<W, R> {
                 held.unconfirmed = false;
                 if held.over || !held.clock.is_valid(now) {
                     // A late answer does not revive a hold that was told lost.
-                    return self.expire_hold(now, fx);
+                    return self.expire_holds(lane, now, fx);
                 }
                 held.clock.renewed(sent, grant.valid_for);
                 held.spent = grant.tokens.left() == 0;
@@ -552,9 +554,9 @@ fn held_at<'a, W, R>(
     more: &'a mut Option<Box<More<W, R>>>,
     lane: usize,
 ) -> Option<&'a mut Held<R>> {
-    let place = match lane.checked_sub(1) {
-        None => first,
-        Some(at) => more.as_mut()?.lanes.get_mut(at)?,
+    let place = match lane {
+        0 => first,
+        lane => more.as_mut()?.beside.as_mut()?.place_mut(lane)?,
     };
     match place {
         Place::Held(held) => Some(held),

@@ -11,66 +11,170 @@ pub(super) fn lanes_max(mode: Mode) -> usize {
 }
 
 impl<W, R> Cohort<W, R> {
-    /// How many lanes there are to drive: those that have a claim, and one more if that is wanted.
-    pub(crate) fn lanes(&self) -> usize {
-        self.opened() + usize::from(self.wanted_claim().is_some())
+    pub(super) fn beside(&self) -> Option<&Beside<R>> {
+        self.more.as_ref()?.beside.as_deref()
     }
 
-    /// Whether more than one may hold it: by several claims, or as readers of one.
-    #[inline]
-    pub(super) fn is_shared_here(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| !more.lanes.is_empty() || !more.readers.is_empty())
+    pub(super) fn beside_mut(&mut self) -> Option<&mut Beside<R>> {
+        self.more.as_mut()?.beside.as_deref_mut()
     }
 
-    /// How many lanes may have a claim.
-    pub(super) fn opened(&self) -> usize {
-        1 + self.more.as_ref().map_or(0, |more| more.lanes.len())
+    /// How many lanes may have a claim. The last one but the first has.
+    pub(crate) fn opened(&self) -> usize {
+        1 + self.beside().map_or(0, Beside::len)
     }
 
-    /// The places of all lanes that may have a claim.
-    pub(super) fn places(&self) -> impl Iterator<Item = &Place<R>> {
-        let others = self.more.iter().flat_map(|more| &more.lanes);
-        std::iter::once(&self.place).chain(others)
+    /// How many claims are open.
+    fn open(&self) -> usize {
+        usize::from(self.place.mode().is_some()) + self.beside().map_or(0, Beside::open)
+    }
+
+    /// How many claims ask.
+    pub(super) fn asking(&self) -> usize {
+        usize::from(matches!(self.place, Place::Asking(_)))
+            + self.beside().map_or(0, Beside::asking)
+    }
+
+    /// How many claims ask that were not answered.
+    pub(super) fn unanswered(&self) -> usize {
+        let first = matches!(&self.place, Place::Asking(asking) if !asking.answered);
+        usize::from(first) + self.beside().map_or(0, Beside::unanswered)
+    }
+
+    /// How many claims of this mode may be opened once those have gone that may not stand in line
+    /// and would have to.
+    pub(super) fn room_for(&self, mode: Mode) -> usize {
+        if self.open_mode().is_some_and(|other| other != mode) {
+            return 0;
+        }
+        let first = matches!(&self.place, Place::Asking(asking) if asking.is_in_line());
+        let in_line = usize::from(first) + self.beside().map_or(0, Beside::in_line);
+        let going = self.asking() - self.unanswered() - in_line;
+        (lanes_max(mode) + going).saturating_sub(self.open())
+    }
+
+    /// The mode of all open claims.
+    pub(super) fn open_mode(&self) -> Option<Mode> {
+        self.place.mode().or_else(|| self.beside()?.mode())
+    }
+
+    /// How many claims somebody here holds, or stand in the store's line.
+    pub(super) fn busy(&self) -> usize {
+        let first = match &self.place {
+            Place::Vacant => false,
+            Place::Asking(asking) => asking.is_in_line(),
+            Place::Held(held) => held.holder.is_some(),
+        };
+        usize::from(first) + self.beside().map_or(0, Beside::busy)
+    }
+
+    /// Whether a renewal is under way.
+    pub(super) fn is_renewing(&self) -> bool {
+        self.held_in(0).is_some_and(|held| held.renewing)
+            || self.beside().is_some_and(Beside::is_renewing)
     }
 
     pub(super) fn place(&self, lane: usize) -> Option<&Place<R>> {
-        match lane.checked_sub(1) {
-            None => Some(&self.place),
-            Some(at) => self.more.as_ref()?.lanes.get(at),
+        match lane {
+            0 => Some(&self.place),
+            lane => self.beside()?.place(lane),
         }
     }
 
     pub(super) fn place_mut(&mut self, lane: usize) -> Option<&mut Place<R>> {
-        match lane.checked_sub(1) {
-            None => Some(&mut self.place),
-            Some(at) => self.more.as_mut()?.lanes.get_mut(at),
+        match lane {
+            0 => Some(&mut self.place),
+            lane => self.beside_mut()?.place_mut(lane),
         }
     }
 
     /// Where the claim of a lane stands from now on.
     #[inline(always)]
     pub(super) fn put(&mut self, lane: usize, place: Place<R>) {
-        match lane.checked_sub(1) {
-            None => self.place = place,
-            Some(at) => self.put_beside(at, place),
+        match lane {
+            0 => self.place = place,
+            lane => self.more().beside.get_or_insert_default().put(lane, place),
         }
     }
 
-    fn put_beside(&mut self, at: usize, place: Place<R>) {
-        let lanes = &mut self.more().lanes;
-        if lanes.len() <= at {
-            lanes.resize_with(at + 1, || Place::Vacant);
+    /// Something has changed in a lane, which is to be looked at.
+    #[inline]
+    pub(super) fn note(&mut self, lane: usize) {
+        if lane > 0
+            && let Some(beside) = self.beside_mut()
+        {
+            beside.note(lane);
         }
-        lanes[at] = place;
-        while lanes.pop_if(|last| matches!(last, Place::Vacant)).is_some() {}
     }
 
-    /// The granted claims.
-    pub(super) fn held(&self) -> impl Iterator<Item = &Held<R>> {
-        self.places().filter_map(|place| match place {
-            Place::Held(held) => Some(held),
-            _ => None,
-        })
+    /// The driver is to look at a lane.
+    pub(crate) fn look_at(&mut self, lane: usize) {
+        if lane > 0
+            && let Some(beside) = self.beside_mut()
+        {
+            beside.look_at(lane);
+        }
+    }
+
+    /// Those who were told not to listen may do so now.
+    pub(crate) fn look_at_deaf(&mut self) {
+        if let Some(beside) = self.beside_mut() {
+            beside.look_at_deaf();
+        }
+    }
+
+    /// The next lane to [step](Self::step) behind the first: one of those in which something has
+    /// changed, or where one more claim finds its place. `leaves` is whether the claim of any lane
+    /// leaves.
+    pub(crate) fn next_lane(&mut self, now: Instant, leaves: bool) -> Option<usize> {
+        if self.beside().is_some() {
+            let has_new_head = self.line.has_new_head();
+            let (wanted, listens) = (self.wanted_beside(), self.is_to_listen());
+            let beside = self.beside_mut()?;
+            beside.balance(wanted);
+            if listens {
+                beside.look_at_deaf();
+            }
+            if has_new_head {
+                // The first was looked at before the head went, by the claim of another lane perhaps.
+                beside.look_at_idle();
+                return Some(0);
+            }
+            if let Some(lane) = beside.next(now) {
+                return Some(lane);
+            }
+        }
+        let may = self.ask_not_before().is_none_or(|at| at <= now)
+            && (!leaves || self.line.len() > self.line.hasty());
+        if !may || !self.is_claim_wanted() {
+            return None;
+        }
+        Some(if self.place.mode().is_none() { 0 } else { self.beside().map_or(1, Beside::vacant) })
+    }
+
+    /// When to step the next of the lanes beside the first.
+    pub(crate) fn wakes_at(&self, now: Instant) -> Option<Instant> {
+        let opens = self.ask_not_before().filter(|at| *at > now && self.is_claim_wanted());
+        self.beside().and_then(Beside::due).into_iter().chain(opens).min()
+    }
+
+    /// How many of the claims beside the first ask for somebody in line: the first claim for the
+    /// first, and so on, as long as they are of its mode.
+    fn wanted_beside(&self) -> usize {
+        if self.head_mode() != self.open_mode() {
+            return 0;
+        }
+        self.line.run().saturating_sub(usize::from(matches!(self.place, Place::Asking(_))))
+    }
+
+    /// Whether the claim that asks in this lane asks for somebody in line.
+    pub(super) fn is_for_somebody(&self, lane: usize, mode: Mode) -> bool {
+        self.head_mode() == Some(mode)
+            && !self.beside().is_some_and(|beside| beside.asks_in_vain(lane))
+    }
+
+    fn head_mode(&self) -> Option<Mode> {
+        Some(self.line.get(self.line.head()?)?.ask.terms.mode)
     }
 
     pub(super) fn held_in(&self, lane: usize) -> Option<&Held<R>> {
@@ -94,55 +198,50 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    /// How many claims ask before that of `lane`.
-    pub(super) fn asking_before(&self, lane: usize) -> usize {
-        self.places().take(lane).filter(|place| matches!(place, Place::Asking(_))).count()
+    /// Whether one more claim is wanted.
+    #[inline]
+    pub(super) fn is_claim_wanted(&self) -> bool {
+        let Some(mode) = self.head_mode() else { return false };
+        self.open_mode().is_none_or(|other| other == mode)
+            && self.open() < lanes_max(mode)
+            && self.asking() < self.line.run()
     }
 
     /// The terms on which one more claim is wanted: those of the first in line for whom none asks.
-    pub(super) fn wanted_claim(&self) -> Option<Terms> {
-        let mode = self.line.get(self.line.head()?)?.ask.terms.mode;
-        let (mut open, mut asking) = (0, 0);
-        for place in self.places() {
-            let other = match place {
-                Place::Vacant => continue,
-                Place::Asking(other) => {
-                    asking += 1;
-                    other.terms.mode
-                }
-                Place::Held(held) => held.mode,
-            };
-            if other != mode {
-                return None;
-            }
-            open += 1;
-        }
-        if open >= lanes_max(mode) {
+    pub(super) fn wanted_claim(&mut self) -> Option<Terms> {
+        if !self.is_claim_wanted() {
             return None;
         }
-        let mut at = self.line.head();
-        for _ in 0..asking {
-            at = self.line.after(at?);
-        }
-        let terms = self.line.get(at?)?.ask.terms;
-        (terms.mode == mode).then(|| Terms { queues: self.has_queuer(), ..terms })
+        let first = self.line.nth(self.asking())?;
+        let terms = self.line.get(first)?.ask.terms;
+        Some(Terms { queues: self.line.len() > self.line.hasty(), ..terms })
     }
 
     /// Whether one who wants the key in this mode finds all claims open that this process may have.
     pub(super) fn is_full_for(&self, mode: Mode) -> bool {
-        self.places().filter(|place| !matches!(place, Place::Vacant)).count() >= lanes_max(mode)
+        self.open() >= lanes_max(mode)
     }
 
     /// The guards that hold the lock here.
+    #[cfg(test)]
     pub(super) fn holders(&self) -> impl Iterator<Item = &Holder> {
-        let readers = self.more.iter().flat_map(|more| &more.readers);
-        self.held().filter_map(|held| held.holder.as_ref()).chain(readers)
+        (0..self.opened()).flat_map(|lane| self.holders_in(lane))
     }
 
     /// The guards that hold it by the claim of this lane. Readers are in the first.
     pub(super) fn holders_in(&self, lane: usize) -> impl Iterator<Item = &Holder> {
-        let readers = self.more.iter().flat_map(|more| &more.readers).filter(move |_| lane == 0);
+        let readers = self.more.iter().flat_map(|more| more.readers.iter());
+        let readers = readers.filter(move |_| lane == 0).inspect(|_| effort::spend());
         self.held_in(lane).into_iter().flat_map(|held| &held.holder).chain(readers)
+    }
+
+    /// The first hold limit of those who hold it by the claim of this lane, and the token.
+    #[inline]
+    pub(super) fn limit_in(&self, lane: usize) -> Option<(Instant, u64)> {
+        let holder = self.held_in(lane)?.holder.as_ref();
+        let first = holder.and_then(|holder| Some((holder.until?, holder.token)));
+        let readers = self.more.as_ref().filter(|_| lane == 0);
+        first.into_iter().chain(readers.and_then(|more| more.readers.limit())).min()
     }
 
     /// Where the hold under `token` is. Most keys have no other.
@@ -157,16 +256,11 @@ impl<W, R> Cohort<W, R> {
     }
 
     fn spot_beside(&self, token: u64) -> Option<Spot> {
-        let More { readers, lanes, .. } = self.more.as_deref()?;
-        // In the order of their tokens, as each is let in under a greater one.
-        if let Ok(at) = readers.binary_search_by_key(&token, |reader| reader.token) {
-            return Some(Spot::Reader(at));
+        let More { readers, beside, .. } = self.more.as_deref()?;
+        if readers.get(token).is_some() {
+            return Some(Spot::Reader(token));
         }
-        let is_mine = |place: &Place<R>| match place {
-            Place::Held(held) => held.holder.as_ref().is_some_and(|holder| holder.token == token),
-            _ => false,
-        };
-        lanes.iter().position(is_mine).map(|at| Spot::Lane(at + 1))
+        beside.as_ref()?.lane_of(token).map(Spot::Lane)
     }
 
     /// The claim and the guard of the hold under `token`.
@@ -180,7 +274,7 @@ impl<W, R> Cohort<W, R> {
         let held = self.held_in(spot.lane())?;
         let holder = match spot {
             Spot::Lane(_) => held.holder.as_ref(),
-            Spot::Reader(at) => self.more.as_ref()?.readers.get(at),
+            Spot::Reader(token) => self.more.as_ref()?.readers.get(token),
         };
         Some((held, holder?))
     }
@@ -189,7 +283,7 @@ impl<W, R> Cohort<W, R> {
     pub(super) fn holder_at(&mut self, spot: Spot) -> Option<&mut Holder> {
         match spot {
             Spot::Lane(lane) => self.held_in_mut(lane)?.holder.as_mut(),
-            Spot::Reader(at) => self.more.as_mut()?.readers.get_mut(at),
+            Spot::Reader(token) => self.more.as_mut()?.readers.get_mut(token),
         }
     }
 
@@ -200,12 +294,11 @@ impl<W, R> Cohort<W, R> {
             Spot::Lane(lane) => {
                 let of_readers = self.more.as_mut().filter(|_| lane == 0);
                 let another = of_readers.and_then(|more| more.readers.pop());
-                std::mem::replace(&mut self.held_in_mut(lane)?.holder, another)
+                let taken = std::mem::replace(&mut self.held_in_mut(lane)?.holder, another);
+                self.note(lane);
+                taken
             }
-            Spot::Reader(at) => {
-                let more = self.more.as_mut().filter(|more| at < more.readers.len())?;
-                Some(more.readers.remove(at))
-            }
+            Spot::Reader(token) => self.more.as_mut()?.readers.take(token),
         }
     }
 }
@@ -215,8 +308,8 @@ impl<W, R> Cohort<W, R> {
 pub(super) enum Spot {
     /// It is that of the claim in this lane, or of several readers one.
     Lane(usize),
-    /// It is one of the others, which are of the first lane.
-    Reader(usize),
+    /// It is that of one of the others, which are of the first lane, under this token.
+    Reader(u64),
 }
 
 impl Spot {

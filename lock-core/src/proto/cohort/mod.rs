@@ -23,29 +23,34 @@
 //! `W` wakes a task, `R` answers a release.
 
 mod admit;
+mod beside;
 mod changes;
+pub(crate) mod effort;
 mod held;
 mod lanes;
+mod readers;
 mod seats;
 mod step;
 #[cfg(test)]
 mod tests;
 mod told;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::admission::{Admission, Ahead};
 use super::lease::LeaseClock;
-use super::line::Line;
 pub(crate) use super::line::SeatId;
+use super::line::{Line, Stands};
 use crate::backend::{Fault, Mode, Replicas, Terms};
 use crate::proto::{BlockedBy, LossReason};
 use crate::token::TokenBlock;
 use crate::view::Quantiles;
+use beside::Beside;
 pub(crate) use changes::Changes;
 use changes::Ended;
 pub(crate) use held::NotDowngraded;
+use readers::Readers;
 pub(crate) use told::Event;
 
 /// What one waiter asks for.
@@ -195,6 +200,16 @@ struct Seat<W> {
     state: SeatState<W>,
 }
 
+impl<W> Stands for Seat<W> {
+    fn is_like(&self, other: &Self) -> bool {
+        self.ask.terms.mode == other.ask.terms.mode
+    }
+
+    fn is_hasty(&self) -> bool {
+        !self.ask.terms.queues
+    }
+}
+
 #[derive(Debug)]
 enum SeatState<W> {
     Waiting(W),
@@ -208,6 +223,16 @@ enum Place<R> {
     Held(Held<R>),
 }
 
+impl<R> Place<R> {
+    fn mode(&self) -> Option<Mode> {
+        match self {
+            Self::Vacant => None,
+            Self::Asking(asking) => Some(asking.terms.mode),
+            Self::Held(held) => Some(held.mode),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Asking {
     terms: Terms,
@@ -216,6 +241,13 @@ struct Asking {
     answered: bool,
     /// Granted, and not to be used, whoever is in line: the next claim is opened on their terms.
     given_back: bool,
+}
+
+impl Asking {
+    /// Only what the store has said counts: those ahead may have left before it answered.
+    fn is_in_line(&self) -> bool {
+        self.terms.queues && self.answered
+    }
 }
 
 #[derive(Debug)]
@@ -291,7 +323,6 @@ struct Holder {
 
 #[derive(Debug)]
 struct LostHold {
-    token: u64,
     slot: u32,
     reason: LossReason,
     guards: u32,
@@ -307,9 +338,10 @@ impl Holder {
 ///
 /// A waiter calls [`enter`](Self::enter), then [`poll`](Self::poll) until it has a verdict, or
 /// [`cancel`](Self::cancel). A guard calls [`release`](Self::release). The driver calls
-/// [`step`](Self::step) for each of the [`lanes`](Self::lanes), does what that says, and reports by
-/// [`attempted`](Self::attempted), [`renewed`](Self::renewed) or [`changed`](Self::changed); then it
-/// asks for the next step. Before it sends a renewal it calls [`renewing`](Self::renewing).
+/// [`step`](Self::step) for the first lane, and for each that [`next_lane`](Self::next_lane) names.
+/// It does what that says, and reports by [`attempted`](Self::attempted), [`renewed`](Self::renewed)
+/// or [`changed`](Self::changed); then it asks for the next step. Before it sends a renewal it calls
+/// [`renewing`](Self::renewing).
 #[derive(Debug)]
 pub(crate) struct Cohort<W, R> {
     line: Line<Seat<W>>,
@@ -352,11 +384,11 @@ enum Client {
 #[repr(C)]
 struct More<W, R> {
     /// Readers who hold the key beside [`Held::holder`], in the order of their tokens.
-    readers: Vec<Holder>,
+    readers: Readers,
     /// But for those that every key has.
     counters: Counters,
-    /// Lanes beside the first, the last of which has a claim.
-    lanes: Vec<Place<R>>,
+    /// Lanes beside the first.
+    beside: Option<Box<Beside<R>>>,
     /// Claims ahead of ours at the last answer.
     ahead: Option<Option<u32>>,
     /// Why the store did not answer the last time.
@@ -369,25 +401,25 @@ struct More<W, R> {
     acquired_before: u64,
     /// How many were let in by the last such claim.
     let_in: u32,
-    /// Holds that ended before their release, until their guards are gone.
-    lost: Vec<LostHold>,
-    /// Who wants to know something of a hold, by a number of their own.
-    watchers: BTreeMap<u64, told::Watcher<W>>,
+    /// Holds that ended before their release, by their tokens, until their guards are gone.
+    lost: BTreeMap<u64, LostHold>,
+    /// Who wants to know something of a hold, by its token and a number of their own.
+    watchers: BTreeMap<(u64, u64), told::Watcher<W>>,
     watchers_made: u64,
 }
 
 impl<W, R> Default for More<W, R> {
     fn default() -> Self {
         Self {
-            lanes: Vec::new(),
+            beside: None,
             ahead: None,
             trouble: None,
             failures: 0,
             ask_not_before: None,
-            readers: Vec::new(),
+            readers: Readers::default(),
             acquired_before: 0,
             let_in: 0,
-            lost: Vec::new(),
+            lost: BTreeMap::new(),
             watchers: BTreeMap::new(),
             watchers_made: 0,
             counters: Counters::default(),
@@ -458,7 +490,7 @@ impl<W, R> Cohort<W, R> {
     where
         W: Clone,
     {
-        if self.held().any(|held| held.renewing) {
+        if self.is_renewing() {
             return None;
         }
         match &self.line.get(self.line.head()?)?.state {
@@ -481,13 +513,15 @@ impl<W, R> Cohort<W, R> {
             }
         }
         let watchers = self.more.iter().flat_map(|more| more.watchers.values());
-        wakers.extend(watchers.map(|watcher| watcher.waker().clone()));
+        wakers.extend(watchers.map(|watcher| watcher.waker.clone()));
         wakers
     }
 
     /// How many guards hold it here.
     pub(crate) fn held_here(&self) -> usize {
-        self.holders().count()
+        let more = self.more.as_ref().map_or(0, |more| more.readers.len());
+        let beside = self.beside().map_or(0, Beside::held);
+        usize::from(self.held_in(0).is_some_and(|held| held.holder.is_some())) + more + beside
     }
 
     /// Whether nobody here waits for the key or holds it.
@@ -497,7 +531,8 @@ impl<W, R> Cohort<W, R> {
 
     /// The token of the guard that holds the lock here; of several, that of one.
     pub(crate) fn holder(&self) -> Option<u64> {
-        self.holders().next().map(|holder| holder.token)
+        let first = self.held_in(0).and_then(|held| held.holder.as_ref());
+        first.map(|holder| holder.token).or_else(|| self.beside()?.holder())
     }
 
     /// The guards that hold the lock here: their tokens and modes, since when, and until when that
@@ -535,7 +570,7 @@ impl<W, R> Cohort<W, R> {
 
     /// Of a permit its number, until its guards are gone; 0 in other modes.
     pub(crate) fn slot_of(&self, token: u64) -> u32 {
-        let lost = self.more.iter().flat_map(|more| &more.lost).find(|lost| lost.token == token);
+        let lost = self.more.as_ref().and_then(|more| more.lost.get(&token));
         let held = || self.hold_of(token).map(|(held, _)| u32::from(held.slot));
         lost.map(|lost| lost.slot).or_else(held).unwrap_or(0)
     }

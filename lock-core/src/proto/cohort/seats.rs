@@ -56,6 +56,8 @@ impl<W, R> Cohort<W, R> {
         // A claim that was to leave, as nobody was in line, may stay.
         let is_back = matches!(self.place, Place::Asking(_)) && self.line.len() == 1;
         fx.poke |= may_open || is_back || self.has_room(0) || self.opened() > 1;
+        // With one who may wait, also those before it have their claims while others leave.
+        fx.poke |= self.is_claim_wanted();
         if !std::mem::replace(&mut self.has_driver, true) {
             fx.spawn = true;
         }
@@ -72,14 +74,8 @@ impl<W, R> Cohort<W, R> {
             return None;
         }
         let mode = ask.terms.mode;
-        let is_busy = |place: &&Place<R>| match place {
-            Place::Held(held) => held.holder.is_some(),
-            // Only what the store has said counts: those ahead may have left before it answered.
-            Place::Asking(asking) => asking.terms.queues && asking.answered,
-            Place::Vacant => false,
-        };
-        let is_blocked = self.places().filter(is_busy).count() >= lanes_max(mode)
-            || self.held().any(|held| held.holder.is_some() && held.mode != mode);
+        let is_blocked = self.busy() >= lanes_max(mode)
+            || (self.holder().is_some() && self.open_mode() != Some(mode));
         let head = || self.line.head().and_then(|id| self.line.get(id));
         let is_behind = || head().is_some_and(|seat| seat.ask.terms.queues);
         (is_blocked || is_behind()).then(|| Verdict::TimedOut(self.blocked_by()))
@@ -88,13 +84,14 @@ impl<W, R> Cohort<W, R> {
     /// How many permits there are, as those say who hold or want some here, if it is not so many.
     fn other_limit(&self, mode: Mode) -> Option<u32> {
         let Mode::Permit { of } = mode else { return None };
-        let open = self.places().filter_map(|place| match place {
-            Place::Vacant => None,
-            Place::Asking(asking) => Some(asking.terms.mode),
-            Place::Held(held) => Some(held.mode),
-        });
-        let seats = std::iter::successors(self.line.head(), |id| self.line.after(*id));
-        let wanted = seats.filter_map(|id| Some(self.line.get(id)?.ask.terms.mode));
+        let is_permit = |mode: &Mode| matches!(mode, Mode::Permit { .. });
+        let mode_at = |id: SeatId| Some(self.line.get(id)?.ask.terms.mode);
+        // The first permit in line is the head, or not among those who are like it.
+        let head = self.line.head().filter(|id| mode_at(*id).as_ref().is_some_and(is_permit));
+        let first = head.or_else(|| self.line.behind_run());
+        let seats = std::iter::successors(first, |id| self.line.after(*id));
+        let wanted = seats.filter_map(mode_at);
+        let open = self.open_mode().into_iter();
         // All who are here agree, so the first of them will do.
         let first = open.chain(wanted).find_map(|mode| match mode {
             Mode::Permit { of: other } => Some(other),
@@ -108,7 +105,7 @@ impl<W, R> Cohort<W, R> {
         if !self.line.is_empty() {
             return None;
         }
-        let lane = (0..self.opened()).find(|lane| self.may_take(*lane, ask, now))?;
+        let lane = self.lane_to_take(ask, now)?;
         let is_beside = self.holder().is_some();
         let held = self.held_in_mut(lane)?;
         let token = held.tokens.take()?;
@@ -120,8 +117,9 @@ impl<W, R> Cohort<W, R> {
         held.ask_for_tokens(0, ask, fx);
         // What was pushed while it was to be given back.
         fx.poke |= held.renew_now;
-        if let Some(reader) = further {
-            self.more().readers.push(reader);
+        match further {
+            Some(reader) => self.more().readers.push(reader),
+            None => self.note(lane),
         }
         if let Some(admission) = self.admission.as_mut().filter(|_| !is_beside) {
             admission.begins(now);
@@ -131,6 +129,13 @@ impl<W, R> Cohort<W, R> {
         fx.changes.granted += 1;
         fx.changes.handed_on_here += 1;
         Some(token)
+    }
+
+    /// The first lane whose claim one who comes may have at once.
+    fn lane_to_take(&self, ask: &Ask, now: Instant) -> Option<usize> {
+        let beside = self.beside().into_iter().flat_map(Beside::idle);
+        let mut lanes = std::iter::once(0).chain(beside);
+        lanes.find(|lane| self.may_take(*lane, ask, now))
     }
 
     /// Whether one who comes may have the claim of this lane at once.
@@ -207,8 +212,8 @@ impl<W, R> Cohort<W, R> {
     /// its way and the store has not answered since, that counts as out of reach: no rival is known
     /// of.
     fn expiry(&self, entered: Instant, mode: Mode) -> Verdict {
-        let is_in_the_way = |held: &Held<R>| held.mode != mode || self.is_full_for(mode);
-        if self.held().any(|held| held.holder.is_some() && is_in_the_way(held)) {
+        let is_in_the_way = || self.open_mode() != Some(mode) || self.is_full_for(mode);
+        if self.holder().is_some() && is_in_the_way() {
             return Verdict::TimedOut(self.blocked_by());
         }
         match self.trouble() {
@@ -223,7 +228,8 @@ impl<W, R> Cohort<W, R> {
 
     /// Whether the store has spoken since, or has put the open claim in line before.
     fn has_answered(&self, since: Instant) -> bool {
-        self.places().any(|place| matches!(place, Place::Asking(asking) if asking.answered))
+        matches!(&self.place, Place::Asking(asking) if asking.answered)
+            || self.beside().is_some_and(|beside| beside.in_line() > 0)
             || self.answered_at.is_some_and(|at| at >= since)
     }
 
@@ -231,7 +237,7 @@ impl<W, R> Cohort<W, R> {
     /// place in the store's line back; of permits, each does. What the head could not have, the
     /// next may, and one that stood behind another mode may have a claim of its own.
     fn is_to_look(&self) -> bool {
-        self.line.is_empty() || self.opened() > 1 || self.wanted_claim().is_some()
+        self.line.is_empty() || self.opened() > 1 || self.is_claim_wanted()
     }
 
     /// Ends one try by its own clock: its driver may be on a runtime that stands still.
@@ -261,6 +267,7 @@ impl<W, R> Cohort<W, R> {
         let mut at = self.line.head();
         while let Some(id) = at {
             at = self.line.after(id);
+            effort::spend();
             if self.line.get(id).is_some_and(|seat| is_over(&seat.ask)) {
                 self.fail(id, verdict.clone(), fx);
             }
@@ -269,7 +276,50 @@ impl<W, R> Cohort<W, R> {
 
     /// Ends the tries that must not stand in line.
     pub(super) fn fail_tries(&mut self, verdict: &Verdict, fx: &mut Effects<W, R>) {
-        self.fail_if(|ask| !ask.terms.queues, verdict, fx);
+        if self.line.hasty() > 0 {
+            self.fail_if(|ask| !ask.terms.queues, verdict, fx);
+        }
+    }
+
+    /// A claim of this mode was answered. Ends the tries that must not stand in line and that no
+    /// claim can serve: neither one under way, nor one that is still to be opened. Where the answer
+    /// was that others hold the key, `blocked` is when it was asked for. It says nothing to those
+    /// who came later.
+    pub(super) fn fail_tries_in_vain(
+        &mut self,
+        mode: Mode,
+        blocked: Option<Instant>,
+        fx: &mut Effects<W, R>,
+    ) {
+        let (mut nth, hopes) = (self.line.hasty(), self.unanswered());
+        let is_mixed = self.line.behind_run().is_some();
+        if nth == 0 || (nth <= hopes && !is_mixed) {
+            return;
+        }
+        let mut room = self.room_for(mode);
+        let verdict = Verdict::TimedOut(self.blocked_by());
+        let mut at = self.line.tail();
+        // The first to come have the claims that are under way.
+        while let Some(id) = at
+            && (nth > hopes || (is_mixed && nth > 0))
+        {
+            at = self.line.before(id);
+            effort::spend();
+            let Some(Seat { ask, entered, .. }) = self.line.get(id) else { continue };
+            if ask.terms.queues {
+                continue;
+            }
+            nth -= 1;
+            let may_ask = match blocked {
+                None => nth < hopes + room,
+                Some(asked) => *entered > asked && room > 0,
+            };
+            if ask.terms.mode != mode || !(nth < hopes || may_ask) {
+                self.fail(id, verdict.clone(), fx);
+            } else if nth >= hopes && blocked.is_some() {
+                room -= 1;
+            }
+        }
     }
 
     /// Ends the tries that want what too few replicas did when the store was `asked` for it. Others
@@ -308,22 +358,13 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    /// Whether somebody in line may stand in the store's line too.
-    pub(super) fn has_queuer(&self) -> bool {
-        let mut at = self.line.head();
-        while let Some(id) = at {
-            if self.line.get(id).is_some_and(|seat| seat.ask.terms.queues) {
-                return true;
-            }
-            at = self.line.after(id);
-        }
-        false
-    }
-
     /// Refuses all who come and all who wait.
     pub(crate) fn close(&mut self, fx: &mut Effects<W, R>) {
         self.client = Client::Closed;
         self.fail_all(&Verdict::Closed, fx);
+        if let Some(beside) = self.beside_mut() {
+            beside.look_at_idle();
+        }
         fx.poke = true;
     }
 

@@ -16,29 +16,48 @@ impl<W, R> Cohort<W, R> {
         leaving: bool,
         fx: &mut Effects<W, R>,
     ) -> Step<R> {
+        effort::spend();
         if lane == 0 {
             // The first of a turn.
             self.expire_seats(now, fx);
-            self.expire_hold(now, fx);
         }
-        match self.place(lane) {
+        self.expire_holds(lane, now, fx);
+        let step = match self.place(lane) {
             None | Some(Place::Vacant) => self.step_vacant(lane, now, leaving),
             Some(Place::Asking(_)) => self.step_asking(lane, now, asking, leaving),
             Some(Place::Held(_)) => self.step_held(lane, now, asking, leaving, fx),
+        };
+        match step {
+            Step::Wait { until, listen } if lane == 0 => {
+                let until = match (until, self.earliest) {
+                    (Some(at), Some(earliest)) => Some(at.min(earliest)),
+                    (at, earliest) => at.or(earliest),
+                };
+                Step::Wait { until, listen }
+            }
+            Step::Wait { until, listen } => {
+                if let Some(beside) = self.beside_mut() {
+                    beside.rest(lane, until, !listen);
+                }
+                Step::Wait { until, listen }
+            }
+            Step::Stop => {
+                if let Some(beside) = self.beside_mut() {
+                    beside.rest(lane, None, false);
+                }
+                Step::Stop
+            }
+            step => step,
         }
     }
 
-    fn wait_until(&self, at: Option<Instant>) -> Step<R> {
-        let until = match (at, self.earliest) {
-            (Some(at), Some(earliest)) => Some(at.min(earliest)),
-            (at, earliest) => at.or(earliest),
-        };
+    fn wait_until(&self, until: Option<Instant>) -> Step<R> {
         Step::Wait { until, listen: self.is_to_listen() }
     }
 
     /// Whether somebody here waits for a push. Else it would only matter to a hold that lasts, or
     /// to readers who might come: they are let in no more once a writer waits.
-    fn is_to_listen(&self) -> bool {
+    pub(super) fn is_to_listen(&self) -> bool {
         self.has_room(0) || self.holder().is_none() || !self.line.is_empty() || self.has_watchers()
     }
 
@@ -94,15 +113,6 @@ impl<W, R> Cohort<W, R> {
         self.wait_until(Some(ask_at))
     }
 
-    /// Whether the claim that asks in this lane asks for somebody in line: the first claim for the
-    /// first, and so on, as long as they are of its mode.
-    fn is_for_somebody(&self, lane: usize, mode: Mode) -> bool {
-        let before = if lane == 0 { 0 } else { self.asking_before(lane) };
-        let mut seats = std::iter::successors(self.line.head(), |id| self.line.after(*id));
-        let seat = seats.nth(before).and_then(|id| self.line.get(id));
-        seat.is_some_and(|seat| seat.ask.terms.mode == mode)
-    }
-
     // ## Held => (Held | Vacant)
     fn step_held(
         &mut self,
@@ -131,7 +141,7 @@ impl<W, R> Cohort<W, R> {
                 Idle::Pass => {}
             }
         }
-        let limit = self.holders_in(lane).filter_map(|holder| holder.until).min();
+        let limit = self.limit_in(lane).map(|(until, _)| until);
         let Some(held) = self.held_in_mut(lane) else { return self.wait_until(wake_at) };
         held.renew_now |= refill;
         let is_due = now >= held.clock.renew_at();
@@ -180,17 +190,18 @@ impl<W, R> Cohort<W, R> {
         let Some(asking) = self.asking_in_mut(lane) else { return };
         let answer = answer.and_then(with_token);
         asking.answered = answer.is_ok();
+        let (terms, asked) = (asking.terms, asking.terms.replicas);
+        self.note(lane);
+        let Some(asking) = self.asking_in_mut(lane) else { return };
         match answer {
             Ok(Attempt::Granted(grant)) => {
-                let terms = asking.terms;
                 self.answered(None, now);
                 self.granted(lane, &terms, sent, grant, now, fx);
             }
             Ok(Attempt::Blocked { ahead, recheck }) => {
                 asking.ask_at = now.plus(recheck);
                 self.answered(Some(ahead), now);
-                let busy = Verdict::TimedOut(self.blocked_by());
-                self.fail_tries(&busy, fx);
+                self.fail_tries_in_vain(terms.mode, Some(sent), fx);
             }
             Err(fault) if moved => {
                 asking.ask_at = now;
@@ -207,7 +218,6 @@ impl<W, R> Cohort<W, R> {
             }
             Err(fault) if is_unreplicated(&fault, asking) => {
                 asking.given_back = true;
-                let asked = asking.terms.replicas;
                 // The store did answer.
                 self.answered(None, now);
                 if !asked.is_some_and(|asked| self.fail_unreplicated(asked, &fault, fx)) {
@@ -285,12 +295,13 @@ impl<W, R> Cohort<W, R> {
             },
             Some(Place::Vacant) | None => {}
         }
+        self.note(lane);
     }
 
     /// Takes the cohort off the registry if there is nothing left to do; only its driver may,
     /// as long as it has one.
     pub(crate) fn retire(&mut self, by_driver: bool) -> bool {
-        let is_open = !matches!(self.place, Place::Vacant) || self.opened() > 1;
+        let is_open = self.open_mode().is_some();
         if is_open || !self.line.is_empty() || self.retired || (self.has_driver && !by_driver) {
             return false;
         }
@@ -309,7 +320,7 @@ impl<W, R> Cohort<W, R> {
         self.lose_all(LossReason::Shutdown, now, fx);
         self.place = Place::Vacant;
         if let Some(more) = &mut self.more {
-            more.lanes.clear();
+            more.beside = None;
         }
         self.has_driver = false;
         self.fail_all(&Verdict::Unavailable(why), fx);

@@ -1,7 +1,5 @@
 //! What a holder is told: that its hold is over, or that somebody asked for the key.
 
-use std::collections::BTreeSet;
-
 use super::lanes::Spot;
 use super::*;
 
@@ -18,18 +16,11 @@ pub(crate) enum Event {
     Downgraded,
 }
 
-/// Who wants to know something of the hold under a token.
+/// Who wants to know something of a hold.
 #[derive(Debug)]
 pub(super) struct Watcher<W> {
-    pub(super) token: u64,
     event: Event,
-    waker: W,
-}
-
-impl<W> Watcher<W> {
-    pub(super) fn waker(&self) -> &W {
-        &self.waker
-    }
+    pub(super) waker: W,
 }
 
 impl<W, R> Cohort<W, R> {
@@ -62,41 +53,24 @@ impl<W, R> Cohort<W, R> {
         fx.changes.end(Some(holder.ended(now, Some(reason))));
         self.count().lost += 1;
         let Holder { token, guards, .. } = holder;
-        self.more().lost.push(LostHold { token, slot, reason, guards });
+        self.more().lost.insert(token, LostHold { slot, reason, guards });
         Some(token)
     }
 
-    /// Ends holds whose lease or hold limit is over. A hold limit hands the lock on.
-    #[inline]
-    pub(super) fn expire_hold(&mut self, now: Instant, fx: &mut Effects<W, R>) {
+    /// Ends the holds of a lane whose lease or hold limit is over. A hold limit hands the lock on.
+    pub(super) fn expire_holds(&mut self, lane: usize, now: Instant, fx: &mut Effects<W, R>) {
         // This runs at every step, and most find nothing.
-        let is_over = match &self.place {
-            Place::Held(held) => {
-                let limit = held.holder.as_ref().and_then(|holder| holder.until);
-                !held.clock.is_valid(now) || limit.is_some_and(|limit| now >= limit)
-            }
-            _ => false,
-        };
-        if is_over || self.is_shared_here() {
-            self.expire_holds(now, fx);
-        }
-    }
-
-    fn expire_holds(&mut self, now: Instant, fx: &mut Effects<W, R>) {
-        for lane in 0..self.opened() {
-            if let Some(held) = self.held_in_mut(lane) {
-                if held.clock.is_valid(now) {
-                    self.expire_limits(lane, now, fx);
-                } else {
-                    held.over = true;
-                    self.lose(lane, LossReason::Expired, now, fx);
-                }
-            }
+        let Some(held) = self.held_in_mut(lane) else { return };
+        if held.clock.is_valid(now) {
+            self.expire_limits(lane, now, fx);
+        } else {
+            held.over = true;
+            self.lose(lane, LossReason::Expired, now, fx);
         }
     }
 
     fn expire_limits(&mut self, lane: usize, now: Instant, fx: &mut Effects<W, R>) {
-        while let Some(token) = self.over_its_limit(lane, now) {
+        while let Some((_, token)) = self.limit_in(lane).filter(|(until, _)| now >= *until) {
             let Some(spot) = self.spot_of(token) else { return };
             self.lose_one(spot, LossReason::HoldLimit, now, fx);
             self.tell(&[token], Event::Lost, fx);
@@ -106,12 +80,6 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    /// A guard whose hold limit is over.
-    fn over_its_limit(&self, lane: usize, now: Instant) -> Option<u64> {
-        let over = |holder: &&Holder| holder.until.is_some_and(|until| now >= until);
-        self.holders_in(lane).find(over).map(|holder| holder.token)
-    }
-
     /// Why the hold under `token` is over; `None` while it is good or after its release.
     pub(crate) fn lost(
         &mut self,
@@ -119,11 +87,13 @@ impl<W, R> Cohort<W, R> {
         now: Instant,
         fx: &mut Effects<W, R>,
     ) -> Option<LossReason> {
-        if self.spot_of(token).is_some() && self.held_until(token, now).is_none() {
-            self.expire_hold(now, fx);
+        if let Some(spot) = self.spot_of(token)
+            && self.held_until(token, now).is_none()
+        {
+            self.expire_holds(spot.lane(), now, fx);
             fx.poke = true;
         }
-        self.more.as_ref()?.lost.iter().find(|lost| lost.token == token).map(|lost| lost.reason)
+        self.more.as_ref()?.lost.get(&token).map(|lost| lost.reason)
     }
 
     /// Why the last renewal of the hold under `token` failed, and how long it is good without one;
@@ -175,38 +145,48 @@ impl<W, R> Cohort<W, R> {
             more.watchers_made += 1;
             more.watchers_made
         });
-        more.watchers.insert(number, Watcher { token, event, waker });
+        more.watchers.insert((token, number), Watcher { event, waker });
         Some(number)
     }
 
-    /// Forgets a watcher.
-    pub(crate) fn unwatch(&mut self, watcher: u64) {
+    /// Forgets a watcher of the hold under `token`.
+    pub(crate) fn unwatch(&mut self, token: u64, watcher: u64) {
         if let Some(more) = &mut self.more {
-            more.watchers.remove(&watcher);
+            more.watchers.remove(&(token, watcher));
         }
     }
 
-    /// Wakes those who watch for this event of these holds. All at once: there may be many.
+    /// Wakes those who watch for this event of these holds.
     fn tell(&mut self, tokens: &[u64], event: Event, fx: &mut Effects<W, R>) {
-        if !self.has_watchers() {
-            return;
-        }
-        let tokens: BTreeSet<_> = tokens.iter().collect();
-        let Some(more) = &mut self.more else { return };
-        let is_told =
-            |watcher: &Watcher<W>| watcher.event == event && tokens.contains(&watcher.token);
-        let watchers = std::mem::take(&mut more.watchers);
-        let (told, others): (BTreeMap<_, _>, _) =
-            watchers.into_iter().partition(|(_, watcher)| is_told(watcher));
-        more.watchers = others;
-        fx.wake_more.extend(told.into_values().map(|watcher| watcher.waker));
+        self.take_watchers(tokens, Some(event), |watcher| fx.wake_more.push(watcher.waker));
     }
 
     /// Forgets the watchers of holds that are over.
     pub(super) fn forget_watchers(&mut self, tokens: &[u64]) {
-        if let Some(more) = self.more.as_mut().filter(|more| !more.watchers.is_empty()) {
-            let tokens: BTreeSet<_> = tokens.iter().collect();
-            more.watchers.retain(|_, watcher| !tokens.contains(&watcher.token));
+        self.take_watchers(tokens, None, drop);
+    }
+
+    /// Takes those out who watch these holds, for one event or for all. However many others are
+    /// watched, they are found at once.
+    fn take_watchers(
+        &mut self,
+        tokens: &[u64],
+        event: Option<Event>,
+        mut with: impl FnMut(Watcher<W>),
+    ) {
+        let Some(more) = self.more.as_mut().filter(|more| !more.watchers.is_empty()) else {
+            return;
+        };
+        let mut taken = Vec::new();
+        for token in tokens {
+            for (number, watcher) in more.watchers.range((*token, 0)..=(*token, u64::MAX)) {
+                effort::spend();
+                if event.is_none_or(|event| watcher.event == event) {
+                    taken.push(*number);
+                }
+            }
+            let found = taken.drain(..).filter_map(|number| more.watchers.remove(&number));
+            found.for_each(&mut with);
         }
     }
 

@@ -306,12 +306,9 @@ impl<T> Register<T> {
         let tokens = (turn.mint)(self.last, place.tokens_max);
         self.last = tokens.last();
         let slot = match place.mode {
-            Mode::Permit { of } => {
-                (0..of).find(|slot| self.owners.iter().all(|it| it.slot != *slot))
-            }
-            _ => None,
+            Mode::Permit { .. } => self.free_slot(),
+            _ => 0,
         };
-        let slot = slot.unwrap_or(0);
         let (first, revoke_requested) = (tokens.first(), false);
         let tried = false;
         self.owners.push(Owner {
@@ -325,5 +322,17 @@ impl<T> Register<T> {
             tried,
         });
         self.owners.len() - 1
+    }
+
+    /// The lowest number that no permit has.
+    fn free_slot(&self) -> u32 {
+        let mut taken = vec![false; self.owners.len() + 1];
+        for owner in &self.owners {
+            if let Some(slot) = taken.get_mut(owner.slot as usize) {
+                *slot = true;
+            }
+        }
+        let free = taken.iter().position(|taken| !taken).unwrap_or(0);
+        u32::try_from(free).unwrap_or(0)
     }
 }

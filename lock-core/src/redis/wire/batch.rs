@@ -157,6 +157,13 @@ impl<P, A> Underway<P, A> {
         parts
     }
 
+    /// Keeps of what was sent in vain, and is to be sent once more, what is still waited for. Who
+    /// waits no more may have withdrawn its claim by now.
+    pub(super) fn keep_awaited(&self, parts: &mut Vec<(usize, P)>) {
+        let gathered = self.batch.gathered();
+        parts.retain(|(at, _)| !matches!(gathered.waiting[*at], Waits::Gone));
+    }
+
     /// Tells those at these places what was answered.
     pub(super) fn tell(&self, answers: impl Iterator<Item = (usize, A)>) {
         let mut gathered = self.batch.gathered();

@@ -190,12 +190,16 @@ impl Post {
         let call = self.call(&parts);
         self.requests.fetch_add(1, Ordering::Relaxed);
         let answer = self.connection.send(current.clone(), &call.command).await;
-        let answer = match call.in_full(&answer) {
-            Some(command) => {
-                self.requests.fetch_add(1, Ordering::Relaxed);
-                self.connection.send(current, &command).await
+        let answer = if call.in_full(&answer).is_some() {
+            batch.keep_awaited(&mut parts);
+            if parts.is_empty() {
+                return;
             }
-            None => answer,
+            let Call { script, command, .. } = self.call(&parts);
+            self.requests.fetch_add(1, Ordering::Relaxed);
+            self.connection.send(current, &script.eval(&command)).await
+        } else {
+            answer
         };
         let strange = |fault| Unserved { fault: Failure::Other(fault), sent: sent.clone() };
         match answer {
@@ -390,6 +394,41 @@ mod tests {
         assert_eq!(behind.unwrap(), Answer::Taken(1_101));
         let asked = asked.lock().unwrap();
         assert!(!asked.iter().any(|key| key == "lock:{100}"), "{asked:?}");
+    }
+
+    /// The server does not know the script, and says so late.
+    #[tokio::test]
+    async fn a_claim_that_gave_up_is_not_sent_once_more_with_the_source_of_the_script() {
+        let (asked, mut has_asked) = watch::channel(());
+        let (answer, answers) = std::sync::mpsc::channel();
+        let (taken, answers) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(answers)));
+        let says = taken.clone();
+        let port = fake::start(move |words| match words {
+            ["EVALSHA", ..] => {
+                asked.send_replace(());
+                answers.lock().unwrap().recv().unwrap();
+                Some("-NOSCRIPT No matching script.\r\n".into())
+            }
+            ["EVAL", rest @ ..] => {
+                let words = [&["EVALSHA"], rest].concat();
+                let (keys, _) = read(&words)?;
+                says.lock().unwrap().extend(keys.into_iter().map(str::to_owned));
+                serve(&words)
+            }
+            _ => Some("+OK\r\n".into()),
+        });
+        let free = free(port).await;
+        let mut gone = Box::pin(free.ask(part(1, TAKE)));
+        let mut stays = Box::pin(free.ask(part(2, TAKE)));
+        tokio::select! {
+            _ = &mut gone => panic!("nothing was answered"),
+            _ = &mut stays => panic!("nothing was answered"),
+            asked = has_asked.changed() => asked.unwrap(),
+        }
+        drop(gone);
+        answer.send(()).unwrap();
+        assert_eq!(stays.await.unwrap(), Answer::Taken(1_002));
+        assert_eq!(*taken.lock().unwrap(), ["lock:{2}"]);
     }
 
     /// A runtime that goes takes the task with it, with what waits for it.

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use futures_util::poll;
+use lock_core::{LockBuilder, LockGuard};
+use tests::clock::now_ns;
 use tests::redis::RedisServer;
 use tokio::join;
 
@@ -23,9 +27,15 @@ pub(crate) async fn readers(arguments: &Arguments) -> Work {
     let keys = |run: usize| vec![format!("bench:readers:{run}"); READERS];
     let contenders = [OursShared, TokioRwLock];
     let span = Duration::from_millis(1_200);
-    let series = one_process::measure(arguments, &contenders, keys, span).await;
+    let mut series = one_process::measure(arguments, &contenders, keys, span).await;
     let ours = OursShared.name();
+    note_together(&mut series, arguments, ours, WATCHED, LockBuilder::shared).await;
     let targets = vec![
+        Target::at_most(
+            "16,000 watched readers released together ms, worst repeat",
+            series.spread(ours, TOGETHER).max,
+            250.0,
+        ),
         Target::at_least(
             "rate ÷ tokio::sync::RwLock",
             series.ratio(ours, TokioRwLock.name(), RATE).median,
@@ -45,6 +55,48 @@ pub(crate) async fn readers(arguments: &Arguments) -> Work {
         series,
         targets,
         notes: Vec::new(),
+    }
+}
+
+/// How long it takes to give up what many hold of one key at once.
+const TOGETHER: &str = "released together ms";
+
+/// As many as a server has connections, each of which watches its hold.
+const WATCHED: usize = 16_000;
+
+/// As many permits of one key.
+const MANY_PERMITS: u32 = 1_024;
+
+/// Each has one more of the key by `hold`, watches it, and gives it up together with the others.
+async fn together(many: usize, hold: impl Fn() -> LockBuilder) -> f64 {
+    let mut guards = Vec::with_capacity(many);
+    for _ in 0..many {
+        guards.push(hold().acquire().await.expect("a free key, or one to share"));
+    }
+    let mut watched: Vec<_> = guards.iter().map(|guard| Box::pin(guard.lost())).collect();
+    for lost in &mut watched {
+        assert!(poll!(lost).is_pending(), "it is held");
+    }
+    let start_ns = now_ns();
+    for released in join_all(guards.into_iter().map(LockGuard::release)).await {
+        released.expect("a held lock");
+    }
+    (now_ns() - start_ns) as f64 / 1e6
+}
+
+/// The same on a key of its own for each repeat, noted for `name`.
+async fn note_together(
+    series: &mut Series,
+    arguments: &Arguments,
+    name: &str,
+    many: usize,
+    hold: impl Fn(LockBuilder) -> LockBuilder,
+) {
+    let server = RedisServer::start();
+    let locks = client(&server.url(), options()).await;
+    for run in 0..arguments.repeats() {
+        let hold = || hold(locks.lock(format!("bench:together:{run}")));
+        series.push(name, TOGETHER, together(many, hold).await);
     }
 }
 
@@ -128,6 +180,8 @@ pub(crate) async fn permits(arguments: &Arguments) -> Work {
         }
     }
     let ours = OursPermits.name();
+    let permits = |lock: LockBuilder| lock.permits(MANY_PERMITS);
+    note_together(&mut series, arguments, ours, MANY_PERMITS as usize, permits).await;
     let poller = SlotPoller { every_ms: 1 }.name();
     let targets = vec![
         Target::at_least("rate ÷ SET NX semaphore", series.ratio(ours, poller, RATE).median, 1.0),
@@ -139,6 +193,11 @@ pub(crate) async fn permits(arguments: &Arguments) -> Work {
         Target::at_least("Jain over tasks, worst repeat", series.spread(ours, JAIN).min, 0.95),
         Target::at_most("tasks starved, worst repeat", series.spread(ours, STARVED).max, 0.0),
         Target::at_most("longest wait ms, all repeats", series.spread(ours, WAIT_MAX).max, 200.0),
+        Target::at_most(
+            "1,024 permits released together ms, worst repeat",
+            series.spread(ours, TOGETHER).max,
+            250.0,
+        ),
     ];
     Work {
         name: "permits",

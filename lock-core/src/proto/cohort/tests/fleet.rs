@@ -168,20 +168,25 @@ impl Fleet {
     /// Runs the driver of a process until all its lanes wait.
     fn drive(&mut self, at: usize) {
         while std::mem::take(&mut self.processes[at].is_poked) && self.processes[at].is_driven {
-            let (mut lane, mut is_idle) = (0, true);
             self.processes[at].wait = None;
             self.processes[at].driven_at = Some(self.now);
-            while lane < self.processes[at].cohort.lanes().max(self.processes[at].lanes.len()) {
-                if self.processes[at].lanes.len() <= lane {
+            let (mut lane, mut is_idle) = (0, false);
+            loop {
+                while self.processes[at].lanes.len() <= lane {
                     self.processes[at].lanes.push(Lane::default());
                 }
-                let was_open = lane > 0 && self.processes[at].lanes[lane].claim.is_some();
-                is_idle &= self.drive_lane(at, lane);
-                let is_open = self.processes[at].lanes[lane].claim.is_some();
-                // Those before it are looked at again.
-                self.processes[at].is_poked |= was_open && !is_open;
-                lane += 1;
+                let is_over = self.drive_lane(at, lane);
+                is_idle = if lane == 0 { is_over } else { is_idle };
+                let Process { cohort, lanes, .. } = &mut self.processes[at];
+                let leaves = lanes.iter().any(|lane| lane.leaving.is_some());
+                match cohort.next_lane(self.now, leaves) {
+                    Some(next) => lane = next,
+                    None => break,
+                }
             }
+            let Process { cohort, wait, lanes, .. } = &mut self.processes[at];
+            is_idle &= lanes.iter().all(|lane| lane.leaving.is_none());
+            *wait = wait.iter().copied().chain(cohort.wakes_at(self.now)).min();
             if is_idle && self.processes[at].cohort.retire(true) {
                 let process = &mut self.processes[at];
                 assert!(process.waiting.is_empty() && process.lanes.iter().all(Lane::is_over));
@@ -231,8 +236,9 @@ impl Fleet {
                 Step::Forget => open.claim = None,
                 Step::Wait { until, .. } => {
                     assert!(until.is_none_or(|until| until > self.now), "it waits for what was");
-                    let wait = self.processes[at].wait;
-                    self.processes[at].wait = wait.into_iter().chain(until).min();
+                    if lane == 0 {
+                        self.processes[at].wait = until;
+                    }
                     self.apply(at, fx);
                     return false;
                 }
@@ -279,6 +285,7 @@ impl Fleet {
             if fate != Fate::Lost {
                 self.turn(|register, turn| register.withdraw(claim, turn));
                 self.processes[at].lanes[lane].leaving = None;
+                self.processes[at].cohort.look_at(lane);
                 self.processes[at].is_poked = true;
             }
         }
@@ -411,7 +418,10 @@ impl Process {
             let asking = lane.asking.is_some();
             let mut fx = Effects::none();
             let step = self.cohort.step(at, now, asking, leaving, &mut fx);
-            assert!(matches!(step, Step::Wait { .. } | Step::Stop), "left undone: {step:?}");
+            assert!(
+                matches!(step, Step::Wait { .. } | Step::Stop),
+                "left undone in lane {at}: {step:?}, {self:?}"
+            );
             assert!(!fx.poke, "it pokes itself");
             assert_eq!(fx.changes.granted, 0, "somebody could have had it");
         }
@@ -443,8 +453,30 @@ impl Process {
             matches!(lane.asking, Some((Request::Attempt, _))) || lane.leaving.is_some()
         };
         let under_way = self.lanes.iter().filter(asks).count();
-        let asking = self.cohort.places().filter(|it| matches!(it, Place::Asking(_))).count();
+        let asking = self.cohort.asking();
         assert!(self.is_poked || asking <= self.waiting.len() + under_way, "in line for nobody");
+        self.check_counts();
+    }
+
+    /// What is known of all lanes is what they are.
+    fn check_counts(&self) {
+        let cohort = &self.cohort;
+        let places = || (0..cohort.opened()).filter_map(|lane| cohort.place(lane));
+        let held = |place: &Place<u32>| matches!(place, Place::Held(it) if it.holder.is_some());
+        let asks = |place: &Place<u32>| matches!(place, Place::Asking(_));
+        let in_line = |place: &Place<u32>| matches!(place, Place::Asking(it) if it.is_in_line());
+        let renews = |place: &Place<u32>| matches!(place, Place::Held(it) if it.renewing);
+        assert_eq!(cohort.asking(), places().filter(|place| asks(place)).count());
+        assert_eq!(cohort.busy(), places().filter(|it| held(it) || in_line(it)).count());
+        assert_eq!(cohort.is_renewing(), places().any(renews));
+        assert_eq!(cohort.holder().is_some(), cohort.holders().next().is_some());
+        assert_eq!(cohort.held_here(), cohort.holders().count());
+        for holder in cohort.holders() {
+            assert_eq!(cohort.hold_of(holder.token).map(|it| it.1.token), Some(holder.token));
+        }
+        for (lane, place) in places().enumerate() {
+            assert!(place.mode().is_none_or(|mode| cohort.open_mode() == Some(mode)), "{lane}");
+        }
     }
 }
 
@@ -533,4 +565,25 @@ proptest! {
         }
         fleet.finish();
     }
+}
+
+/// A claim that may wait is opened beside one of its process that leaves; one that may not is not.
+#[test]
+fn with_one_who_may_wait_those_before_it_have_their_claims_at_once() {
+    let permit = Mode::Permit { of: 3 };
+    let enter = |mode, wait, queues| Event::Enter { mode, wait, queues, lease: 900 };
+    let mut fleet = Fleet::new();
+    for event in [
+        enter(permit, 940, false),
+        enter(permit, 940, false),
+        // The answer comes when the lease is over.
+        Event::Advance(889),
+        Event::Serve(1, Fate::Served),
+        enter(Mode::Shared, 51, true),
+    ] {
+        happen(&mut fleet, 0, &event);
+        fleet.drive(0);
+        fleet.check();
+    }
+    fleet.finish();
 }

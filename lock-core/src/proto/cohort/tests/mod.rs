@@ -9,5 +9,6 @@ mod histories;
 mod store;
 mod tables;
 mod told;
+mod tries;
 mod waits;
 mod world;

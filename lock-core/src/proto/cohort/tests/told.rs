@@ -143,7 +143,7 @@ fn watchers_go_with_the_hold_and_with_those_who_watch() {
         let first = world.guards[0];
         let number = world.cohort.watch(first, event, None, 98).expect("a number");
         assert_eq!(world.cohort.watch(first, event, Some(number), 99), Some(number), "not twice");
-        world.cohort.unwatch(number);
+        world.cohort.unwatch(first, number);
         world.watch(0, event);
         world.release(0);
         world.read(0);

@@ -458,8 +458,8 @@ impl World {
         assert!(is_shared || self.guards.iter().filter(good).count() <= 1, "two holders");
         assert_eq!(self.cohort.waiters(), self.waiting.len());
         let watched = |token| self.cohort.spot_of(token).is_some();
-        let mut watchers = self.cohort.more.iter().flat_map(|more| more.watchers.values());
-        assert!(watchers.all(|watcher| watched(watcher.token)));
+        let mut watchers = self.cohort.more.iter().flat_map(|more| more.watchers.keys());
+        assert!(watchers.all(|(token, _)| watched(*token)));
         let busy = !self.waiting.is_empty() || !matches!(self.cohort.place, Place::Vacant);
         assert!(!busy || self.driven, "nobody drives");
         if let (true, false, Some(until)) = (self.driven, self.poked, self.wait) {

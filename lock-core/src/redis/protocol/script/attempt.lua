@@ -57,11 +57,11 @@ end
 if together then
   look(together)
 end
-local is_my_turn, stopped, others = false
+local is_my_turn, stopped, others, is_unknown = false
 if together or not holder then
   -- Nobody is woken when a lease ends, so who waits hands the key to the head of the line.
-  stopped, others = promote(me)
-  is_my_turn = not stopped and (not mode or fits(wants))
+  stopped, others, is_unknown = promote(me)
+  is_my_turn = not stopped and not is_unknown and (not mode or fits(wants))
   holder = not is_my_turn and call('GET', lock)
 end
 
@@ -125,9 +125,12 @@ if is_my_turn then
 end
 
 local left = call('PTTL', lock)
-local owner, session = owner_of(holder)
-local alien = (owner or mode) and 0 or 1
-if mode then
+local owner, session = owner_of(holder or '')
+local alien = (owner or mode or not holder) and 0 or 1
+if not holder then
+  -- The key is free, and whose turn it is shows when more of the dead were skipped: at once.
+  left = 0
+elseif mode then
   -- Until the first of their leases may end.
   left = call('ZRANGE', held, 0, 0, 'WITHSCORES')[2] - now_ms()
 end

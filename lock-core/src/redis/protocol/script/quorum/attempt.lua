@@ -49,18 +49,20 @@ if not holder then
   if call('EXISTS', lock) == 1 then
     foreign(lock)
   end
-  if not promote(me, values[2], tonumber(ARGV[3]), FENCE_MS, ARGV[8]) then
+  local is_given, is_unknown = promote(me, values[2], tonumber(ARGV[3]), FENCE_MS, ARGV[8])
+  if not is_given and not is_unknown then
     return take(call('GET', fence), call('EXISTS', queue))
   end
   values = {call('GET', lock), call('GET', fence)}
   holder = values[1]
 end
 
-local left = call('PTTL', lock)
+-- Without a holder, whose turn it is shows when more of the dead were skipped: at once.
+local left = holder and call('PTTL', lock) or 0
 -- A hand-off that is pushed later carries greater tokens; an older push still on its way does not.
 local latest = values[2] and last_of(values[2]) or ticks()
-local owner, session = owner_of(holder)
-local alien = owner and 0 or 1
+local owner, session = owner_of(holder or '')
+local alien = (owner or not holder) and 0 or 1
 if ARGV[4] == '0' then
   return {0, call('LLEN', queue) + 1, left, alien, latest}
 end

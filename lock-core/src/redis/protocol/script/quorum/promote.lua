@@ -4,8 +4,8 @@ local SKIPS_MAX = 1000
 local CLAIM_LEASE_MS = '1500'
 
 -- Gives the free key to the first waiter that is alive, and pushes the grant to it. True if
--- somebody has the key now; false if it is the turn of `me`, or nobody waits. An error leaves the
--- line as it was. What follows `me` is for `reserve`. While a slot of a cluster moves, a key that was
+-- somebody has the key now; false if it is the turn of `me`, or nobody waits. Also whether it is not known
+-- whose turn it is: as many were skipped as may be. An error leaves the line as it was. What follows `me` is for `reserve`. While a slot of a cluster moves, a key that was
 -- emptied here is of another node: nothing may be asked of it any more.
 local function promote(me, ...)
   local waiting = call('LLEN', queue)
@@ -42,5 +42,5 @@ local function promote(me, ...)
       end
     end
   end
-  return false
+  return false, waiting > SKIPS_MAX
 end
