@@ -37,6 +37,7 @@ fn a_child_that_hangs() {
 }
 
 #[test]
+#[expect(clippy::zombie_processes, reason = "it is left on purpose")]
 fn a_process_that_is_left() {
     if is_planted("left") {
         Command::new("sleep").arg("3600").stdout(Stdio::null()).spawn().expect("a shell");
