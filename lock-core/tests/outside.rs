@@ -469,7 +469,9 @@ async fn a_holder_renews_at_a_change_and_with_another_server_before_it_hands_on(
         guard.release().await?;
         let next = next.await??;
         match change {
-            Change::Here => assert_eq!(begun.elapsed(), ms(2), "it is handed on without the store"),
+            Change::Here | Change::Tried => {
+                assert_eq!(begun.elapsed(), ms(2), "it is handed on without the store");
+            }
             // The renewal was not answered: it may have given the key to another.
             Change::Elsewhere => assert_eq!(store.state().renewals.calls.len(), asked + 3),
         }
