@@ -12,6 +12,7 @@ use crate::wait::within;
 #[derive(Clone, Debug, Default)]
 pub struct Match {
     verb: Option<String>,
+    other_than: Option<String>,
     parts: Vec<Vec<u8>>,
     skip: u64,
 }
@@ -34,6 +35,13 @@ impl Match {
         Match { verb: Some(verb.to_ascii_uppercase()), ..Self::default() }
     }
 
+    /// … of another command than this; named as in [`verb`](Self::verb).
+    #[must_use]
+    pub fn but(mut self, verb: &str) -> Self {
+        self.other_than = Some(verb.to_ascii_uppercase());
+        self
+    }
+
     /// … whose bytes contain `part`: a key, a script's hash, a part of a path. Several must all be
     /// there.
     #[must_use]
@@ -54,7 +62,8 @@ impl Match {
             Some(verb) => request.verb == *verb,
             None => !request.is_ping(),
         };
-        verb && self.parts.iter().all(|part| contains(request.bytes, part))
+        let is_other = self.other_than.as_deref().is_none_or(|other| request.verb != other);
+        verb && is_other && self.parts.iter().all(|part| contains(request.bytes, part))
     }
 }
 
