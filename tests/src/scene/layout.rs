@@ -186,6 +186,11 @@ pub trait Layout: fmt::Debug + Send + Sync {
     /// The servers without which nobody is granted this key: the master, or a majority.
     fn serving(&self, scope: &str, key: &str) -> Vec<usize>;
 
+    /// The servers that take over from these once they are dead, unasked.
+    fn successors(&self, _servers: &[usize]) -> Vec<usize> {
+        Vec::new()
+    }
+
     /// Stops a server (`SIGSTOP`): its connections stay open and say nothing.
     fn pause(&self, server: usize);
 

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
@@ -19,7 +19,7 @@ use super::sides::{self, Home, Side};
 use super::{fault, hello, refusal};
 use crate::backend::Fault;
 use crate::backend::Replicas;
-use crate::engine::{clock, timeout};
+use crate::engine::{clock, lock, timeout};
 use crate::instant::Plus as _;
 use crate::proto::{FAULT_PAUSES, RECONNECT_PAUSES};
 
@@ -36,7 +36,7 @@ pub(in crate::redis) struct Connection {
     push: Option<Push>,
     /// A task that brings it back was started, and has not begun.
     is_called_back: Arc<AtomicBool>,
-    current: Mutex<Option<Current>>,
+    latest: Mutex<Latest>,
     /// Held while connecting; the last failure and its time.
     connecting: tokio::sync::Mutex<Option<(Instant, Fault)>>,
     connects: AtomicU64,
@@ -62,6 +62,33 @@ enum Role {
     /// The server tells over it which keys that a renewal has read were written by others, if it
     /// agreed to.
     Tracks(AtomicBool),
+}
+
+/// The connection of now, and what is known of those before it.
+///
+/// A connection is noted once all that it begins with was answered. Its end is told by another
+/// task, which may come first: so the end is kept, and what has ended is not noted.
+#[derive(Debug, Default)]
+struct Latest {
+    current: Option<Current>,
+    /// The greatest number of a connection whose end was told.
+    ended: Option<u64>,
+}
+
+impl Latest {
+    /// The connection is the current one from now on, unless it has ended already.
+    fn note(&mut self, made: Current) -> Result<(), Fault> {
+        if self.ended >= Some(made.number) {
+            return Err(fault::cut_at_once());
+        }
+        self.current = Some(made);
+        Ok(())
+    }
+
+    fn end(&mut self, number: u64) {
+        self.ended = self.ended.max(Some(number));
+        self.current.take_if(|current| current.number == number);
+    }
 }
 
 /// A connection, and which one it is.
@@ -152,7 +179,7 @@ impl Connection {
             home: Home::default(),
             push,
             is_called_back: Arc::default(),
-            current: Mutex::new(None),
+            latest: Mutex::default(),
             connecting: tokio::sync::Mutex::new(None),
             connects: AtomicU64::new(0),
             opened: Notify::new(),
@@ -160,7 +187,7 @@ impl Connection {
     }
 
     fn current(&self) -> Option<Current> {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let current = lock(&self.latest).current.clone();
         current.filter(|current| {
             let is_mine = self.side == Side::Application || sides::is_here(current.runtime.id());
             is_mine && self.route.is_current(current.term)
@@ -186,20 +213,13 @@ impl Connection {
         // On the heap, as connecting is rare, and calls are not.
         let reaching: BoxFuture<'_, _> = Box::pin(self.reach(deadline));
         let connecting = tokio::time::timeout_at(clock::timer(deadline), reaching);
-        let connection: Current = match connecting.await {
-            Ok(Ok(connection)) => connection,
-            Ok(Err(fault)) => {
-                *failed = Some((clock::now(), fault.clone()));
-                return Err(fault);
-            }
-            Err(_) => {
-                let fault = fault::timed_out(REQUEST_WITHIN);
-                *failed = Some((clock::now(), fault.clone()));
-                return Err(fault);
-            }
-        };
-        *failed = None;
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection.clone());
+        let made = connecting.await.unwrap_or_else(|_| Err(fault::timed_out(REQUEST_WITHIN)));
+        let noted = made.and_then(|made: Current| {
+            lock(&self.latest).note(made.clone())?;
+            Ok(made)
+        });
+        *failed = noted.as_ref().err().map(|fault| (clock::now(), fault.clone()));
+        let connection = noted?;
         self.opened.notify_waiters();
         if let Some(Push { role: Role::Listens(_), inboxes, .. }) = &self.push
             && connection.number > 0
@@ -309,21 +329,18 @@ impl Connection {
 
     /// Drops what is open in a term that is over; one that comes back by itself comes back at once.
     pub(in crate::redis) fn follow(&self) {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if current.as_ref().is_some_and(|current| self.route.is_current(current.term)) {
+        let mut latest = lock(&self.latest);
+        if latest.current.as_ref().is_some_and(|current| self.route.is_current(current.term)) {
             return;
         }
-        *current = None;
-        drop(current);
+        latest.current = None;
+        drop(latest);
         self.standing_here().iter().for_each(come_back);
     }
 
     /// This connection is of no use any more.
     pub(in crate::redis) fn broken(&self, number: u64) {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if current.as_ref().is_some_and(|current| current.number == number) {
-            *current = None;
-        }
+        lock(&self.latest).end(number);
     }
 
     /// The connection, if it can be had in time. One that takes longer to make goes on being made,

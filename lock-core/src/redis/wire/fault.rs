@@ -92,6 +92,11 @@ pub(in crate::redis) fn timed_out(within: Duration) -> Fault {
     Fault::new(FaultKind::Transient, format!("redis did not answer within {within:?}"))
 }
 
+/// The connection ended before anything could be sent over it.
+pub(in crate::redis) fn cut_at_once() -> Fault {
+    Fault::new(FaultKind::Transient, "the connection to redis was cut as soon as it was made")
+}
+
 /// An answer that no script of ours gives.
 pub(in crate::redis) fn strange(what: &str) -> Fault {
     Fault::new(FaultKind::Transient, format!("redis answered {what} in an unknown form"))

@@ -121,7 +121,9 @@ pub(crate) async fn a_waiter_whose_push_is_lost_is_granted_by_its_recheck(stage:
     let holder = stage.client(Tempo::Patient).await;
     let key = stage.key("k");
     waiter.line.drop_pushes(true);
-    for _ in 0..3 {
+    let lost = || waiter.line.counted(|seen| seen.pushes_dropped);
+    // On a busy machine a waiter may ask just as it is granted, and needs no push.
+    for round in 1.. {
         let held = holder.lock(&key).await.expect("a free key");
         let waiting = tokio::spawn(waiter.lock(&key).acquire());
         stage.in_line(&key, 1).await;
@@ -131,8 +133,11 @@ pub(crate) async fn a_waiter_whose_push_is_lost_is_granted_by_its_recheck(stage:
         let recheck = stage.times(Tempo::Steady).recheck;
         assert!(began.own() < recheck + SLACK, "{:?}", began.elapsed());
         guard.release().await.expect("a release");
+        if round >= 3 && lost() > 0 {
+            break;
+        }
+        assert!(round < 20, "in {round} rounds nothing was lost");
     }
-    assert!(waiter.line.counted(|seen| seen.pushes_dropped) > 0, "nothing was lost");
     stage.nothing_left([waiter, holder]).await;
 }
 

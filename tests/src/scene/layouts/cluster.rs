@@ -82,6 +82,10 @@ impl Layout for Cluster {
         vec![self.cluster.owner(key)]
     }
 
+    fn successors(&self, servers: &[usize]) -> Vec<usize> {
+        servers.iter().map(|master| self.cluster.replica_of(*master)).collect()
+    }
+
     fn pause(&self, server: usize) {
         self.cluster.node(server).freeze();
     }
