@@ -14,7 +14,7 @@ use tokio::runtime::{Handle, Id};
 
 use super::background;
 use super::cell::KeyCell;
-use super::driver::{Lane, Turn};
+use super::lane::{Lane, Turn};
 use super::shared::lock;
 use crate::proto::effort;
 

@@ -36,6 +36,7 @@ mod failing;
 mod foreign;
 mod guard;
 mod handed;
+mod lane;
 mod leave;
 mod lost;
 mod multi;
@@ -71,7 +72,7 @@ pub use revoke::RevokeRequested;
 pub use scope::{CutWatch, LockScope, Scoped};
 pub(crate) use served::Served;
 pub(crate) use shared::Shared;
-#[cfg(feature = "zookeeper")]
+#[cfg(any(feature = "redis", feature = "zookeeper"))]
 pub(crate) use shared::lock;
 #[cfg(feature = "idempotency")]
 pub(crate) use terms::check;

@@ -203,13 +203,12 @@ impl<'a, 'k> Serializer for &'a mut Hashing<'k> {
 
     fn serialize_struct_variant(
         self,
-        _: &'static str,
-        _: u32,
+        name: &'static str,
+        index: u32,
         variant: &'static str,
-        _: usize,
+        fields: usize,
     ) -> Result<Parts<'a, 'k>, Error> {
-        self.add(Kind::Variant, variant)?;
-        Ok(self.parts())
+        self.serialize_tuple_variant(name, index, variant, fields)
     }
 }
 

@@ -70,6 +70,35 @@ async fn a_permit_that_is_pushed_says_its_number_and_goes_on_to() {
     assert_eq!(keys(&server), Vec::<String>::new());
 }
 
+/// F29: a server may evict the numbers and keep who holds the key.
+#[tokio::test]
+async fn a_number_that_was_evicted_is_given_to_nobody_while_its_holder_has_it() {
+    let server = RedisServer::start();
+    let (one, two) = (store(&server).await, store(&server).await);
+    let mut held = [(); 3].map(|()| claim(&one, of(5)));
+    for permit in &mut held {
+        permit.takes().await;
+    }
+    let mut next = claim(&two, of(5));
+    server.command::<u64>(&["DEL", SLOTS]);
+    next.waits().await;
+    held[0].renews().await;
+    held[1].renews().await;
+    // The third is missing still.
+    next.waits().await;
+    // Asked again, as the answer was lost: nobody knows its number, so it has none, and is behind
+    // the one that waits.
+    assert_eq!(held[2].takes().await.slot, 3);
+    assert_eq!(next.is_handed(&two).await.slot, 2);
+    for (slot, permit) in (0..).zip(held.iter_mut()).take(2) {
+        assert_eq!(permit.takes().await.slot, slot);
+    }
+    for permit in held.iter_mut().chain([&mut next]) {
+        permit.releases().await;
+    }
+    assert_eq!(keys(&server), Vec::<String>::new());
+}
+
 #[tokio::test]
 async fn another_limit_is_refused_while_permits_are_held_or_waited_for_and_leaves_nothing() {
     let server = server();

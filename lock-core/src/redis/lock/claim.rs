@@ -490,6 +490,7 @@ impl Claim for RedisClaim {
             tokens: self.tokens_wanted(),
             within,
             together: self.mode != Mode::Exclusive,
+            permit: matches!(self.mode, Mode::Permit { .. }).then_some(self.slot),
             slot: self.servers.slot(&self.names),
         };
         match self.servers.renew(renew).await? {

@@ -47,6 +47,8 @@ pub(in crate::redis) struct Renew {
     pub(in crate::redis) within: Duration,
     /// It holds its key with others, as far as it knows.
     pub(in crate::redis) together: bool,
+    /// The number of its permit, if it has one. The server may have lost it.
+    pub(in crate::redis) permit: Option<u32>,
     /// Where its keys are in a cluster.
     pub(in crate::redis) slot: u16,
 }
@@ -238,7 +240,11 @@ impl Post {
         let tokens = claims.iter().map(|(_, renew)| renew.tokens).max();
         command.arg(tokens.unwrap_or_default()).arg(u8::from(tracked));
         for (_, renew) in claims {
-            command.arg(self.owner(renew)).arg(renew.lease_ms);
+            command.arg(self.owner(renew));
+            match renew.permit {
+                None => command.arg(renew.lease_ms),
+                Some(number) => command.arg(format!("{}:{number}", renew.lease_ms)),
+            };
         }
         command
     }
@@ -343,7 +349,16 @@ mod tests {
     fn renew(key: &str, within: Duration) -> Renew {
         let names = Names::new(&Key::new(key).unwrap());
         let claim = ClaimId::from_bits(1);
-        Renew { names, claim, lease_ms: 900, tokens: 1, within, together: false, slot: 0 }
+        Renew {
+            names,
+            claim,
+            lease_ms: 900,
+            tokens: 1,
+            within,
+            together: false,
+            permit: None,
+            slot: 0,
+        }
     }
 
     fn renewals(port: u16, shape: Shape) -> Renewals {

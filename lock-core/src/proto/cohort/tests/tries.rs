@@ -1,7 +1,7 @@
 //! What tries that must not stand in line are told, when several ask at once.
 
 use super::super::*;
-use super::world::{LEASE, fault, lasting, ms};
+use super::world::{LEASE, ask, fault, ms};
 use crate::backend::{Attempt, Grant};
 use crate::engine::clock;
 
@@ -19,17 +19,8 @@ impl Tries {
     }
 
     fn enter(&mut self, mode: Mode, queues: bool) {
-        let ask = Ask {
-            deadline: self.now + ms(2_000),
-            budget: ms(2_000),
-            admission: false,
-            waiters_max: 9,
-            hold_limit: None,
-            linger: Duration::ZERO,
-            handoffs_max: 64,
-            slice: ms(20),
-            terms: Terms { mode, queues, ..lasting(LEASE) },
-        };
+        let mut ask = ask(self.now, ms(2_000));
+        ask.terms = Terms { mode, queues, ..ask.terms };
         let entry = self.cohort.enter(ask, self.now, || 0, &mut Effects::none());
         let Entry::Seated(seat) = entry else { panic!("{entry:?}") };
         self.seats.push(seat);

@@ -91,6 +91,21 @@ pub(super) struct World {
     pub(super) pushed: bool,
 }
 
+/// An exclusive ask that may stand in line.
+pub(super) fn ask(now: Instant, wait: Duration) -> Ask {
+    Ask {
+        deadline: now + wait,
+        budget: wait,
+        admission: false,
+        waiters_max: 9,
+        hold_limit: None,
+        linger: Duration::ZERO,
+        handoffs_max: 64,
+        slice: ms(20),
+        terms: lasting(LEASE),
+    }
+}
+
 impl World {
     pub(super) fn new() -> Self {
         Self {
@@ -128,17 +143,7 @@ impl World {
     }
 
     pub(super) fn ask(&self, wait: Duration) -> Ask {
-        Ask {
-            deadline: self.now + wait,
-            budget: wait,
-            admission: false,
-            waiters_max: 9,
-            hold_limit: None,
-            linger: Duration::ZERO,
-            handoffs_max: 64,
-            slice: ms(20),
-            terms: lasting(LEASE),
-        }
+        ask(self.now, wait)
     }
 
     fn name(&mut self) -> u32 {

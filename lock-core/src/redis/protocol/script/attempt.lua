@@ -56,6 +56,10 @@ if together or wants then
 end
 if together then
   look(together)
+  if unnumbered > 0 and call('ZSCORE', held, me) and not call('ZSCORE', slots, me) then
+    -- Nobody was told its number, as the answer was lost, or the push: it stands in line once more.
+    leave(me)
+  end
 end
 local is_my_turn, stopped, others, is_unknown = false
 if together or not holder then

@@ -22,7 +22,7 @@ if together then
   was_held = mode ~= nil
   taken = call('ZRANGE', held, 0, HOLDERS_MAX - 1)
   call('DEL', held, slots)
-  mode, count = nil, 0
+  mode, count, unnumbered = nil, 0, 0
 end
 local done, stopped = pcall(promote, '')
 local handed = done and stopped or mode ~= nil

@@ -4,6 +4,9 @@
 
 -- How they hold it, and how many they are. While `mode` is not set, nobody does.
 local mode, count = nil, 0
+-- How many have a permit whose number is not known: the numbers can be evicted alone. Renewals bring them
+-- back, and until then no number is certain to be free.
+local unnumbered = 0
 -- Those that one call ends or tells at most, so that no call holds the server up.
 local HOLDERS_MAX = 1000
 local held, slots, look, fits, extend, hold_on, enter, leave, tell
@@ -28,11 +31,15 @@ local function several()
         call('ZREM', slots, unpack(over))
       end
     end
+    if mode and mode ~= 'shared' then
+      unnumbered = math.max(count - call('ZCARD', slots), 0)
+    end
   end
 
   -- Whether one that wants it so can hold the key beside them. Without a mode it wants it alone.
   function fits(wants)
-    return not mode or wants == mode and count < (tonumber(string.match(mode, '%d+')) or math.huge)
+    return not mode
+      or wants == mode and unnumbered == 0 and count < (tonumber(string.match(mode, '%d+')) or math.huge)
   end
 
   -- All lives as long as the longest lease.
@@ -91,12 +98,12 @@ local function several()
     if not mode or call('ZREM', held, owner) == 0 then
       return false
     end
-    if mode ~= 'shared' then
-      call('ZREM', slots, owner)
+    if mode ~= 'shared' and call('ZREM', slots, owner) == 0 then
+      unnumbered = math.max(unnumbered - 1, 0)
     end
     count = count - 1
     if count == 0 then
-      mode, lives = nil, 0
+      mode, lives, unnumbered = nil, 0, 0
     end
     return true
   end

@@ -1,7 +1,8 @@
 -- KEYS lock per claim; in a cluster the clock, and lock queue per claim, or lock queue held slots for
 --      those that hold their key with others
 -- ARGV how many tokens those may have that hold their key with others, or 0 if nobody is to have any
---      (of a quorum, where no owner is marked as wanted either), 1 if the server is to tell when others write their keys or 0, and me, lease ms per claim
+--      (of a quorum, where no owner is marked as wanted either), 1 if the server is to tell when others write their keys or 0, and me, lease ms per claim, of one
+--      that has a permit `<lease ms>:<its number>`
 -- -> {the last token of all, or 0; per claim 1 held, 2 held and others wait, 0 lost, -1 a foreign
 --    value at the key; or for one that holds it with others {1 or 2, first, last}, with tokens of its
 --    own or 0, or the error that the server has for it alone}
@@ -48,6 +49,8 @@ for n = 1, claims do
       if not ends or tonumber(ends) <= now_ms() then
         return 0
       end
+      local number
+      lease, number = string.match(lease, '^(%d+):?(%d*)$')
       local longest = call('ZRANGE', held, -1, -1, 'WITHSCORES')[2] - now_ms()
       local left = math.max(longest, tonumber(lease))
       -- In this order: a server without memory refuses a script to begin with the next.
@@ -55,6 +58,10 @@ for n = 1, claims do
       call('ZADD', held, now_ms() + lease, me)
       call('PEXPIRE', held, left)
       if holder ~= 'lock:shared' then
+        if number ~= '' then
+          -- It may have been evicted.
+          call('ZADD', slots, number, me)
+        end
         call('PEXPIRE', slots, left)
       end
       -- The last ones of others are above its own.
