@@ -23,23 +23,6 @@ async fn an_idle_client_listens_again_after_a_cut() {
     nothing_left(&server, [locks]).await;
 }
 
-/// F25 (V5, V6): the same where a connection ends as soon as it is made, so that its end is told
-/// before it is noted. The client stands still while it is subscribed and cut: it reads the
-/// answer and the end at once.
-#[tokio::test]
-async fn an_idle_client_listens_again_after_connections_that_ended_as_they_were_made() {
-    let server = RedisServer::start();
-    let (_proxy, locks) = behind_proxy(&server, ms(1_000)).await;
-    let channels = server.channels();
-    for _ in 0..10 {
-        let killed: u64 = server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]);
-        assert_eq!(killed, 1);
-        // Asked on the thread of the client's runtime: what is there now it has not read.
-        eventually("the channel again", || server.channels() == channels).await;
-    }
-    nothing_left(&server, [locks]).await;
-}
-
 /// F10 (V3): a renewal that hangs does not hold up those beside it. All that is connected goes
 /// silent as the renewal of a lease of 9 s is on its way: one of 0.9 s on the same client is kept.
 #[tokio::test]

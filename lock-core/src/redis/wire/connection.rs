@@ -522,3 +522,6 @@ impl Drop for Called {
         self.0.store(false, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests;

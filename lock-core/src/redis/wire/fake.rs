@@ -39,7 +39,8 @@ fn serve(stream: &TcpStream, says: impl Fn(&[&str]) -> Option<String>) -> Option
     }
 }
 
-fn command(reader: &mut impl BufRead) -> Option<Vec<String>> {
+/// The words of a command; `None` where the connection has ended.
+pub(in crate::redis) fn command(reader: &mut impl BufRead) -> Option<Vec<String>> {
     let mut words = Vec::new();
     for _ in 0..number(reader)? {
         let mut word = vec![0; usize::try_from(number(reader)?).ok()? + 2];
