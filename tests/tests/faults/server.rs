@@ -126,6 +126,23 @@ async fn a_deletion_by_hand_is_told_at_once_to_a_hold_that_was_renewed() {
     nothing_left(&server, [locks, other]).await;
 }
 
+/// F29 (V1): the same behind the first renewal that a client ever sends, for which its connection
+/// is made: nobody has the holder ask before the next, which is due 2 s later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_by_hand_is_told_at_once_behind_the_first_renewal_of_a_client() {
+    let server = RedisServer::start();
+    let locks = connect(&server.url(), ms(6_000)).await;
+    let guard = locks.lock("k").await.unwrap();
+    eventually("a renewal", || locks.stats().renewals >= 1).await;
+    let deleted = Stopwatch::start();
+    server.command::<u64>(&["DEL", "lock:{k}"]);
+    let lost = within("the loss", guard.lost()).await;
+    assert_eq!(lost.reason(), LossReason::Taken);
+    assert!(deleted.own() < ms(1_000), "{:?}", deleted.elapsed());
+    drop(guard);
+    nothing_left(&server, [locks]).await;
+}
+
 /// F06 (V1): a server that comes back without its data is asked for every hold at once, long before
 /// the next renewal of any; nobody new is given the key here before it has answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,6 @@
 //! Arriving, waiting, giving up.
 
+use super::held::Idle;
 use super::lanes::lanes_max;
 use super::*;
 use crate::backend::FaultKind;
@@ -107,7 +108,10 @@ impl<W, R> Cohort<W, R> {
         }
         let lane = self.lane_to_take(ask, now)?;
         let is_beside = self.holder().is_some();
+        // One that is to be given back as soon as nothing else is under way has no timer.
+        let is_timed = matches!(self.idle(lane, now), Idle::LingerUntil(_));
         let held = self.held_in_mut(lane)?;
+        let is_timed = is_timed || held.holder.is_some();
         let token = held.tokens.take()?;
         if let Some(reply) = held.reply.take() {
             fx.reply = Some((reply, ReleaseAnswer::Released));
@@ -115,8 +119,8 @@ impl<W, R> Cohort<W, R> {
         let further = held.hold(token, ask, now);
         held.handed_off += u32::from(held.wanted.is_some());
         held.ask_for_tokens(0, ask, fx);
-        // What was pushed while it was to be given back.
-        fx.poke |= held.renew_now;
+        // Also for what was pushed while it was to be given back.
+        fx.poke |= held.renew_now || !is_timed;
         match further {
             Some(reader) => self.more().readers.push(reader),
             None => self.note(lane),

@@ -482,6 +482,11 @@ impl Claim for RedisClaim {
         if let Some(inbox) = &self.inbox {
             self.wanted |= inbox.clear_wanted();
         }
+        // Before it is sent: a write behind it may be told before its answer is looked at. Renewals of
+        // others write the key that several hold: of that nothing is told.
+        if self.mode == Mode::Exclusive && !mem::replace(&mut self.is_tracked, true) {
+            self.servers.inboxes.renewed(self.names.tag(), self.id);
+        }
         let (within, began) = (self.renew_within(), self.publishes().then(clock::now));
         let renew = Renew {
             names: self.names.clone(),
@@ -504,10 +509,6 @@ impl Claim for RedisClaim {
             }
             Renewed::Held { first, last, wanted } => {
                 self.renewed = true;
-                // Renewals of others write the key that several hold: of that nothing is told.
-                if self.mode == Mode::Exclusive && !mem::replace(&mut self.is_tracked, true) {
-                    self.servers.inboxes.renewed(self.names.tag(), self.id);
-                }
                 let (begun, before) = self.tokens;
                 let tokens = match (first, last) {
                     (Some(first), Some(last)) => TokenBlock::new(first, last),

@@ -433,15 +433,17 @@ impl Connection {
     }
 
     /// Sends several commands in one write, as [`call`](Self::call) does one. Each has an answer
-    /// of its own, which may be an error.
+    /// of its own, which may be an error. They are made once there is a connection: what is said
+    /// over it may hang on whether it [tracks](Self::tracks).
     pub(in crate::redis) async fn call_each(
         self: &Arc<Self>,
-        commands: &redis::Pipeline,
+        commands: impl FnOnce() -> redis::Pipeline,
         within: Duration,
     ) -> Result<Vec<Value>, Unserved> {
         let (mut current, within) = self.ready(within).await?;
+        let commands = commands();
         let answers = {
-            let sending = pin!(send_each(&mut current.connection, commands, within));
+            let sending = pin!(send_each(&mut current.connection, &commands, within));
             self.in_term(current.term, sending).await
         };
         answers.map_err(|failure| self.unserved(failure, current))

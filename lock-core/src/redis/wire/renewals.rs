@@ -287,16 +287,20 @@ impl Post {
         within: Duration,
         in_full: bool,
     ) -> Result<Vec<Value>, Unserved> {
-        let tracked = self.connection.tracks();
-        let mut calls = Pipeline::with_capacity(2 * batches.len());
-        for claims in batches {
-            let call = self.command(claims, tracked);
-            if tracked {
-                calls.cmd("CLIENT").arg("CACHING").arg("YES");
+        let mut tracked = false;
+        let calls = || {
+            tracked = self.connection.tracks();
+            let mut calls = Pipeline::with_capacity(2 * batches.len());
+            for claims in batches {
+                let call = self.command(claims, tracked);
+                if tracked {
+                    calls.cmd("CLIENT").arg("CACHING").arg("YES");
+                }
+                calls.add_command(if in_full { RENEW.eval(&call) } else { call });
             }
-            calls.add_command(if in_full { RENEW.eval(&call) } else { call });
-        }
-        let answers = self.connection.call_each(&calls, within).await?;
+            calls
+        };
+        let answers = self.connection.call_each(calls, within).await?;
         let of_call = |at: &usize| !tracked || at % 2 == 1;
         let calls = answers.into_iter().enumerate().filter(|(at, _)| of_call(at));
         Ok(calls.map(|(_, answer)| answer).collect())

@@ -26,6 +26,7 @@ struct Lane {
     claim: Option<(ClaimId, Terms)>,
     asking: Option<(Request, Instant)>,
     leaving: Option<(ClaimId, Option<u32>)>,
+    looked_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -211,6 +212,7 @@ impl Fleet {
             let Process { cohort, lanes, .. } = &mut self.processes[at];
             let leaves = lanes.iter().any(|lane| lane.leaving.is_some());
             let open = &mut lanes[lane];
+            open.looked_at = Some(self.now);
             let leaving = open.leaving.is_some() || (leaves && open.claim.is_none());
             let asking = open.asking.is_some();
             let step = cohort.step(lane, self.now, asking, leaving, &mut fx);
@@ -407,7 +409,8 @@ impl Fleet {
 }
 
 impl Process {
-    /// Nothing is left undone. What time alone changes, as the end of a slice, is for its timer.
+    /// Nothing is left undone. What time alone has changed since a lane was looked at, as the end of a
+    /// slice, is for its timer.
     fn rests(&mut self, now: Instant) {
         if !self.is_driven || self.is_poked || self.driven_at != Some(now) {
             return;
@@ -416,8 +419,8 @@ impl Process {
         for (at, lane) in self.lanes.iter().enumerate() {
             let leaving = lane.leaving.is_some() || (leaves && lane.claim.is_none());
             let asking = lane.asking.is_some();
-            let mut fx = Effects::none();
-            let step = self.cohort.step(at, now, asking, leaving, &mut fx);
+            let (mut fx, then) = (Effects::none(), lane.looked_at.unwrap_or(now));
+            let step = self.cohort.step(at, then, asking, leaving, &mut fx);
             assert!(
                 matches!(step, Step::Wait { .. } | Step::Stop),
                 "left undone in lane {at}: {step:?}, {self:?}"
@@ -583,6 +586,33 @@ fn with_one_who_may_wait_those_before_it_have_their_claims_at_once() {
     ] {
         happen(&mut fleet, 0, &event);
         fleet.drive(0);
+        fleet.check();
+    }
+    fleet.finish();
+}
+
+/// A claim that was granted when nobody waited any more, and behind one that leaves still, has no
+/// timer. Somebody comes by, and takes it.
+#[test]
+fn one_who_takes_a_claim_that_was_to_be_given_back_has_it_renewed() {
+    let permit = Mode::Permit { of: 3 };
+    let enter = |wait, lease| Event::Enter { mode: permit, wait, queues: false, lease };
+    let mut fleet = Fleet::new();
+    for event in [
+        enter(1, 900),
+        Event::Drive,
+        Event::Serve(0, Fate::Served),
+        Event::Read(0),
+        Event::Advance(95),
+        enter(206, 9_000),
+        Event::Enter { mode: Mode::Shared, wait: 206, queues: true, lease: 900 },
+        Event::Release(0),
+        Event::Advance(3_205),
+        Event::Serve(0, Fate::Served),
+        Event::Drive,
+        enter(1, 900),
+    ] {
+        happen(&mut fleet, 1, &event);
         fleet.check();
     }
     fleet.finish();

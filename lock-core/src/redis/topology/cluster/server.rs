@@ -103,7 +103,7 @@ impl Server {
             return connection.call(command, within).await;
         }
         // What is asked for is the very next command, whoever sends it: they must go together.
-        let answers = connection.call_each(&asked(command), within).await?;
+        let answers = connection.call_each(|| asked(command), within).await?;
         let refused = |error| Unserved { fault: Failure::Server(error), sent: None };
         let mut last = Value::Nil;
         for answer in answers {
