@@ -133,7 +133,7 @@ impl LockClient {
     /// [`ConnectError::Url`] for an unknown or malformed URL: it says in which part, and never
     /// repeats a password. [`ConnectError::Store`] when the store refuses or cannot be reached, and
     /// when the thread for its sessions cannot be started. [`ConnectError::NoRuntime`] for Redis and
-    /// for quorums outside of a Tokio runtime, and in one without timers.
+    /// for quorums outside of a Tokio runtime, and in one without timers or (Redis) I/O.
     ///
     /// # Executors
     ///

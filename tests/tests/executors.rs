@@ -127,6 +127,13 @@ fn to_connect_where_no_runtime_can_serve_it_is_an_error_of_its_own() {
             assert!(error.to_string().contains("enable_all"), "{error}");
         }
     }
+    // Redis needs I/O, too; sessions of ZooKeeper have their own.
+    let without_io = Builder::new_current_thread().enable_time().build().expect("a runtime");
+    for url in &urls[..5] {
+        let connected = without_io.block_on(LockClient::connect(url)).map(drop);
+        let error = connected.expect_err("there is no I/O");
+        assert!(matches!(error, ConnectError::NoRuntime), "{url}: {error:?}");
+    }
     let records = block_on(RedisRecords::connect(urls[0])).map(drop);
     assert!(matches!(records, Err(ConnectError::NoRuntime)), "{records:?}");
     // What needs none is as it was.

@@ -38,6 +38,8 @@ mod schemes;
 mod topology;
 mod wire;
 
+use std::net::{Ipv4Addr, UdpSocket};
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,7 +86,7 @@ impl Redis {
     /// - one of them refuses the password, lacks a right (each is named) or is too old;
     /// - `pool` leads elsewhere, or is given for a cluster, where no lock goes through one.
     ///
-    /// [`ConnectError::NoRuntime`] outside of a Tokio runtime, and in one without timers.
+    /// [`ConnectError::NoRuntime`] outside of a Tokio runtime, and in one without timers or I/O.
     pub async fn connect(url: &str, pool: Option<RedisPool>) -> Result<Self, ConnectError> {
         Self::open(&StoreUrl::parse(url, &STORES)?, pool)?.await
     }
@@ -111,7 +113,7 @@ impl Redis {
     /// [`ConnectError::Url`] for a malformed URL. [`ConnectError::Pools`] for another number of
     /// pools. [`ConnectError::Store`] when no majority answers within 5 s, and when a server is a
     /// member of another quorum. [`ConnectError::NoRuntime`] outside of a Tokio runtime, and in one
-    /// without timers.
+    /// without timers or I/O.
     pub async fn quorum(url: &str, pools: Vec<RedisPool>) -> Result<Quorum<Self>, ConnectError> {
         Self::open_quorum(&StoreUrl::parse(url, &[QUORUM])?, pools)?.await
     }
@@ -132,9 +134,20 @@ impl Redis {
     }
 }
 
-/// Connections are served by tasks of the runtime in which they are made.
+/// Connections are served by tasks of the runtime in which they are made, by its timers and its I/O.
 fn needs_runtime() -> Result<(), ConnectError> {
-    clock::runtime().map(drop).ok_or(ConnectError::NoRuntime)
+    let serves = clock::runtime().is_some() && has_io();
+    serves.then_some(()).ok_or(ConnectError::NoRuntime)
+}
+
+/// There is no other way to learn it than the panic of a socket, which is printed. Without a socket to
+/// try, the connection will tell.
+fn has_io() -> bool {
+    let Ok(socket) = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)) else { return true };
+    let tried = catch_unwind(|| {
+        socket.set_nonblocking(true).and_then(|()| tokio::net::UdpSocket::from_std(socket))
+    });
+    tried.is_ok()
 }
 
 impl Member for Redis {

@@ -67,7 +67,7 @@ impl RedisRecords {
     ///
     /// [`ConnectError::Url`] for a malformed URL; [`ConnectError::Store`] when the server cannot
     /// be reached within 2 s, refuses the password, or lacks a right (each is named);
-    /// [`ConnectError::NoRuntime`] outside of a Tokio runtime, and in one without timers. No error
+    /// [`ConnectError::NoRuntime`] outside of a Tokio runtime, and in one without timers or I/O. No error
     /// repeats the URL, as it may hold a password.
     ///
     /// # Cancel safety

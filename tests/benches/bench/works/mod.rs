@@ -1,5 +1,6 @@
 //! The works of the specification, each beside its rivals.
 
+mod at_once;
 pub(crate) mod handoff;
 pub(crate) mod held;
 mod linger;
@@ -27,6 +28,7 @@ pub(crate) enum Name {
     Readers,
     Writer,
     Permits,
+    AtOnce,
     HandOff,
     Linger,
     Held,
@@ -40,7 +42,7 @@ pub(crate) enum Name {
     ZkHandOff,
 }
 
-const ALL: [Name; 20] = [
+const ALL: [Name; 21] = [
     Name::Single,
     Name::ManyKeys,
     Name::Hot64,
@@ -50,6 +52,7 @@ const ALL: [Name; 20] = [
     Name::Readers,
     Name::Writer,
     Name::Permits,
+    Name::AtOnce,
     Name::HandOff,
     Name::Linger,
     Name::Held,
@@ -84,6 +87,7 @@ impl Name {
             Name::Readers => "readers",
             Name::Writer => "writer",
             Name::Permits => "permits",
+            Name::AtOnce => "at-once",
             Name::HandOff => "handoff",
             Name::Linger => "linger",
             Name::Held => "held",
@@ -109,6 +113,7 @@ impl Name {
             Name::Readers => sharing::readers(arguments).await,
             Name::Writer => sharing::writer(arguments).await,
             Name::Permits => sharing::permits(arguments).await,
+            Name::AtOnce => at_once::run(arguments).await,
             Name::HandOff => handoff::run(arguments).await,
             Name::Linger => linger::run(arguments).await,
             Name::Held => held::run(arguments).await,
