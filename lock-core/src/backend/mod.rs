@@ -148,6 +148,7 @@ mod erased;
 mod fault;
 pub mod io;
 mod member;
+pub mod register;
 mod terms;
 pub mod url;
 
@@ -157,7 +158,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use capabilities::Capabilities;
-#[cfg(not(all(feature = "redis", feature = "zookeeper")))]
+#[allow(unused_imports)] // in builds with all stores
 pub(crate) use driver::no_store;
 pub use driver::{ConnectError, Driver};
 pub(crate) use driver::{Opening, opening};

@@ -9,6 +9,7 @@ use super::held::Held;
 use super::leave::Leaving;
 use super::lock_node::{LockNode, Presence};
 use super::names;
+use super::protocol::children::{Kind, Permit};
 use super::session::{REQUEST_WITHIN, Session};
 use super::sessions::Sessions;
 use super::watch::Watch;
@@ -19,7 +20,6 @@ use crate::backend::{
 };
 use crate::ground::{Plus as _, clock};
 use crate::key::Key;
-use crate::proto::children::{Kind, Permit};
 use crate::token::TokenBlock;
 
 /// The bits of a token that count the hand-offs of one claim; the others are the transaction that

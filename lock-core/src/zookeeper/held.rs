@@ -9,11 +9,11 @@ use super::about;
 use super::claim::ZooKeeperClaim;
 use super::fault::{self, Failure};
 use super::lock_node::LockNode;
+use super::protocol::children::{Kind, Line, Permits};
 use super::session::REQUEST_WITHIN;
 use super::watch::{Behind, Holder, Watch, listed};
 use crate::backend::{Fault, Grant, Mode, Renewal};
 use crate::ground::{Plus as _, clock};
-use crate::proto::children::{Kind, Line, Permits};
 use crate::token::TokenBlock;
 
 /// A hold that is over before this does not ask to be told of others, which saves two requests.

@@ -8,8 +8,8 @@ use std::time::Instant;
 use tokio::sync::{Notify, watch};
 
 use super::lock_node::LockNode;
+use super::protocol::session::SessionClock;
 use crate::ground::{clock, lock};
-use crate::proto::SessionClock;
 
 /// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

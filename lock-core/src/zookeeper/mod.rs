@@ -15,11 +15,11 @@
 //! | `<root>/{lock-quorum}` | persistent | which quorum the server is a member of | for good |
 //!
 //! The claim with the lowest number holds the key, and readers at the head of the line hold it
-//! together (`proto/children`). Each other claim watches a node before its own.
+//! together (`protocol/children`). Each other claim watches a node before its own.
 //!
 //! A holder must know in time that its session is gone, and no answer to a ping or a read can tell
 //! it. So the session writes to its own node at a third of its timeout. A hold counts as good for
-//! two thirds from the last answered write (`proto/session.rs`). The client's own word that a link
+//! two thirds from the last answered write (`protocol/session.rs`). The client's own word that a link
 //! is suspended or a session has expired comes too late for that: no hold waits for it.
 //!
 //! A server on its own can be a member of a [`Quorum`](crate::quorum::Quorum). Then the tokens come
@@ -70,6 +70,7 @@ mod liveness;
 mod lock_node;
 mod names;
 mod permit;
+mod protocol;
 mod removal;
 mod schemes;
 mod session;
@@ -87,9 +88,9 @@ use schemes::SERVERS;
 use sessions::Sessions;
 use target::Target;
 
+use self::protocol::children::Kind;
 use crate::backend::{Backend, Capabilities, ClaimId, ConnectError, Fault, StoreUrl, Terms};
 use crate::key::Key;
-use crate::proto::children::Kind;
 use crate::view::Inspection;
 
 /// The shortest lease that is renewed in time.

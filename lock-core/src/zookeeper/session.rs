@@ -23,11 +23,11 @@ use super::keepalive;
 use super::link::{self, Link};
 use super::liveness::{End, Liveness};
 use super::names;
+use super::protocol::session::SessionClock;
 use super::target::Target;
 use crate::backend::Fault;
 use crate::backend::io::Home;
 use crate::ground::{Plus as _, clock, lock};
-use crate::proto::SessionClock;
 
 /// How long one request may take.
 pub(super) const REQUEST_WITHIN: Duration = Duration::from_secs(2);

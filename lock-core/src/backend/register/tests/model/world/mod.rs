@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::Rules;
 use crate::backend::Mode;
+use crate::backend::register::Register;
 use crate::ground::clock;
-use crate::proto::lease::{LeaseClock, margin};
-use crate::proto::register::Register;
+use crate::proto::{LeaseClock, margin};
 
 pub(super) const PARTIES: usize = 3;
 
