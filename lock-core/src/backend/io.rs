@@ -11,12 +11,100 @@
 //! Timers have the same trap. A verb that the caller's task began is polled by the engine's own
 //! thread when that task does not come to run, or when its runtime is gone. So a bound on time is
 //! one of a [`Home`], or a [`within`] or [`by`], which make their timer anew for whoever polls.
+//!
+//! What a store over a network is made of: a connection that is made and served at home, and
+//! requests that are bounded in time.
+//!
+//! ```
+//! use std::collections::VecDeque;
+//! use std::net::SocketAddr;
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use lock_core::backend::io::{Home, within};
+//! use lock_core::backend::{Fault, FaultKind};
+//! use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+//! use tokio::net::TcpStream;
+//! use tokio::sync::{mpsc, oneshot};
+//!
+//! /// How long an answer may take. Every verb is bounded.
+//! const WITHIN: Duration = Duration::from_secs(2);
+//!
+//! type Asked = (String, oneshot::Sender<String>);
+//!
+//! /// A line for each request, and a line for each answer, in their order.
+//! struct Link {
+//!     /// As long as somebody has this, the thread runs.
+//!     _home: Arc<Home>,
+//!     requests: mpsc::UnboundedSender<Asked>,
+//! }
+//!
+//! fn fault(what: &str) -> Fault {
+//!     Fault::new(FaultKind::Transient, what)
+//! }
+//!
+//! impl Link {
+//!     async fn connect(addr: SocketAddr) -> Result<Self, Fault> {
+//!         let home = Home::shared().map_err(|_| fault("there is no thread to be had").unsent())?;
+//!         // Made there, so served there.
+//!         let socket = home.run(WITHIN, TcpStream::connect(addr)).await;
+//!         let unreachable = || fault("the store cannot be reached").unsent();
+//!         let socket = socket.map_err(|_| unreachable())?.map_err(|_| unreachable())?;
+//!         let (requests, asked) = mpsc::unbounded_channel();
+//!         drop(home.spawn(serve(socket, asked)));
+//!         Ok(Self { _home: home, requests })
+//!     }
+//!
+//!     /// Asked by a task of the application or by the engine's own thread.
+//!     async fn ask(&self, request: &str) -> Result<String, Fault> {
+//!         let (answer, answered) = oneshot::channel();
+//!         let asked = (format!("{request}\n"), answer);
+//!         self.requests.send(asked).map_err(|_| fault("the connection is gone").unsent())?;
+//!         let answer = within(WITHIN, answered).await.map_err(|_| fault("no answer in time"))?;
+//!         answer.map_err(|_| fault("the connection was lost"))
+//!     }
+//! }
+//!
+//! async fn serve(mut socket: TcpStream, mut asked: mpsc::UnboundedReceiver<Asked>) {
+//!     let (read, mut write) = socket.split();
+//!     let (mut lines, mut waiting) = (BufReader::new(read).lines(), VecDeque::new());
+//!     loop {
+//!         tokio::select! {
+//!             request = asked.recv() => {
+//!                 let Some((request, answer)) = request else { return };
+//!                 waiting.push_back(answer);
+//!                 if write.write_all(request.as_bytes()).await.is_err() { return }
+//!             }
+//!             line = lines.next_line() => {
+//!                 let Ok(Some(line)) = line else { return };
+//!                 // Whoever asked may be gone.
+//!                 if let Some(answer) = waiting.pop_front() { let _ = answer.send(line); }
+//!             }
+//!         }
+//!     }
+//! }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = std::net::TcpListener::bind(("127.0.0.1", 0))?;
+//! # let addr = server.local_addr()?;
+//! # std::thread::spawn(move || {
+//! #     let (client, _) = server.accept().expect("a client");
+//! #     std::io::copy(&mut &client, &mut &client)
+//! # });
+//!
+//! // No runtime of the application is needed, so none can hold it up.
+//! let link = futures_executor::block_on(Link::connect(addr))?;
+//! assert_eq!(futures_executor::block_on(link.ask("attempt order:42"))?, "attempt order:42");
+//! # Ok(()) }
+//! ```
+//!
+//! A connection that is lost comes back by the next who asks, after [`Pauses`] where that fails.
 
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -86,6 +174,38 @@ impl Home {
         self.runtime.spawn(task)
     }
 
+    /// Has a request done here, for at most this time, and goes on with it whatever becomes of the
+    /// caller. It begins at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Late`] where the time was over first, and where this was dropped before the answer.
+    ///
+    /// # Panics
+    ///
+    /// If the request does.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it leaves the request to itself, which ends with its time.
+    pub fn run<F>(
+        &self,
+        time: Duration,
+        request: F,
+    ) -> impl Future<Output = Result<F::Output, Late>> + Send + use<F>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let running = self.spawn(within(time, request));
+        async {
+            match running.await {
+                Ok(answer) => answer,
+                Err(ended) if ended.is_panic() => resume_unwind(ended.into_panic()),
+                Err(_) => Err(Late),
+            }
+        }
+    }
+
     /// A timer that fires whatever becomes of the runtime of the caller. By the process's own clock,
     /// [`Instant::now`] outside of tests; the time of a suspension of the machine is not counted.
     pub fn sleep_until(&self, at: Instant) -> Sleep {
@@ -107,7 +227,6 @@ impl Home {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
-    use std::time::Duration;
 
     use futures_executor::block_on;
 
@@ -160,6 +279,16 @@ mod tests {
         let panics = home.spawn(async { std::panic::resume_unwind(Box::new("a bug")) });
         assert!(block_on(panics).unwrap_err().is_panic());
         assert_eq!(block_on(home.spawn(async { 7 })).unwrap(), 7);
+    }
+
+    #[test]
+    fn a_request_ends_in_time_and_whatever_becomes_of_who_asked() {
+        let home = Home::start("test").unwrap();
+        let soon = Duration::from_millis(1);
+        assert_eq!(block_on(home.run(soon, pending::<()>())), Err(Late));
+        let (done, is_done) = oneshot::channel();
+        drop(home.run(Duration::from_secs(60), async { done.send(7) }));
+        assert_eq!(block_on(is_done), Ok(7));
     }
 
     #[test]

@@ -137,8 +137,27 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Two runtimes
+//!
+//! **A socket is served by the runtime that made it.** So a store that connects where it is called
+//! has its connections on the application's runtime. Whoever blocks that runtime, for a second by a
+//! slow computation or for good by a deadlock, keeps every answer of the store from being read, and
+//! the leases end meanwhile. The engine renews from a thread of its own
+//! ([`Background`](crate::Background)), and that is of no use where the answers are not.
+//!
+//! A verb is begun by a task of the application, and gone on with by the engine's thread where that
+//! task does not come to run, also after its runtime has ended. A timer of a runtime that is gone
+//! panics.
+//!
+//! [`io`] is the answer to both: a [`Home`](io::Home) for connections and for what serves them, and
+//! bounds that hold whoever polls. A connection at a home needs no runtime of the application at
+//! all, and outlives each of them. A store that keeps one row per key need not write the line, the
+//! modes and the tokens either: they are a [`register`].
+//!
+//! # Checked
+//!
 //! `test_util::conformance` (feature `test-util`) checks a store against all that the engine relies
-//! on. A [`Driver`] gives a store URLs of its own, see [`url`]. [`MemberClaim`] and [`Member`] have
+//! on, a blocked runtime included. A [`Driver`] gives a store URLs of its own, see [`url`]. [`MemberClaim`] and [`Member`] have
 //! what members of a [`Quorum`](crate::quorum::Quorum) are asked beside the verbs.
 
 mod capabilities;

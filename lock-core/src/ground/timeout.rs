@@ -40,7 +40,8 @@ enum Bound {
 }
 
 /// The time was over first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no answer in time")]
 pub struct Late;
 
 /// Gives `future` this much time from its first poll on, or from the next where the conductor is

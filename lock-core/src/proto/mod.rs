@@ -14,7 +14,7 @@
 
 mod admission;
 mod cohort;
-mod lease;
+pub(crate) mod lease;
 mod line;
 mod membership;
 mod quantiles;
@@ -25,9 +25,6 @@ pub(crate) use cohort::{
     Ask, Changes, Cohort, Counters, Effects, Entry, Event, NotDowngraded, Overload, ReleaseAnswer,
     SeatId, Step, Verdict, effort,
 };
-#[cfg(test)]
-pub(crate) use lease::LeaseClock;
-pub(crate) use lease::margin;
 pub(crate) use membership::{Act, Enrol, Identity, Membership, Standing};
 pub use reason::{BlockedBy, LossReason};
 pub(crate) use votes::{GRACE_MIN, Renewed, Ruling, Votes};

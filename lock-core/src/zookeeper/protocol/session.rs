@@ -12,12 +12,12 @@
 //! are late by less than `T/24`. So the leader has counted the session anew at `p` or later, and
 //! its nodes exist until `p + T` at least. With a write every `T/3`, that is two thirds of `T` from
 //! the sending of the last one. A hold never counts as good for longer than that, less the
-//! [margin](crate::proto::margin).
+//! [margin](crate::proto::lease::margin).
 
 use std::time::{Duration, Instant};
 
 use crate::ground::Plus as _;
-use crate::proto::margin;
+use crate::proto::lease::margin;
 
 /// How many answered writes are remembered, and how far they are apart at least, as a part of the
 /// timeout. Together they reach back further than a report of a follower may take.

@@ -1,7 +1,7 @@
 //! The modes of a key, explored: readers, writers, a crash, and messages that come late.
 //!
 //! [`stateright`] visits every state of a small system: the real [`Register`], and three parties
-//! with the real [`LeaseClock`](crate::proto::LeaseClock). Each wants the key once or
+//! with the real [`LeaseClock`](crate::proto::lease::LeaseClock). Each wants the key once or
 //! twice, in a mode of its own, and may renew it, make itself a reader, or give up at any time.
 //! Requests, replies and pushes arrive in any order and as late as you like; how many are lost, or
 //! arrive twice, and how many parties die is bounded by [`Rules`]. Time goes in seconds. A lease

@@ -10,7 +10,7 @@ use super::Rules;
 use crate::backend::Mode;
 use crate::backend::register::Register;
 use crate::ground::clock;
-use crate::proto::{LeaseClock, margin};
+use crate::proto::lease::{LeaseClock, margin};
 
 pub(super) const PARTIES: usize = 3;
 
