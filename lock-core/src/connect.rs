@@ -6,11 +6,7 @@ use crate::backend::url::is_scheme;
 use crate::backend::{ConnectError, Driver, DynBackend, Opening, Scheme, StoreUrl};
 #[cfg(feature = "redis")]
 pub(crate) use crate::redis::pools::Pools;
-use crate::{memory, redis, zookeeper};
-
-/// The stores of this crate. Their folders say which URLs each of them has.
-const STORES: [&[Driver]; 3] =
-    [&memory::driver::DRIVERS, &redis::driver::DRIVERS, &zookeeper::driver::DRIVERS];
+use crate::stores::STORES;
 
 /// Without Redis there is no pool of its connections.
 #[cfg(not(feature = "redis"))]

@@ -47,10 +47,10 @@ mod connect;
 mod election;
 mod engine;
 mod error;
+mod ground;
 mod handler_ran;
 #[cfg(feature = "idempotency")]
 pub mod idempotency;
-mod instant;
 mod key;
 mod labels;
 pub mod memory;
@@ -67,13 +67,8 @@ pub mod quorum;
 mod records;
 #[cfg(feature = "redis")]
 pub mod redis;
-/// What its URLs would look like.
-#[cfg(not(feature = "redis"))]
-mod redis {
-    pub(crate) mod driver;
-    mod schemes;
-}
 mod rejection;
+mod stores;
 #[cfg(feature = "test-util")]
 #[allow(clippy::arithmetic_side_effects)]
 pub mod test_util;
@@ -81,12 +76,6 @@ mod token;
 mod view;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;
-/// What its URLs would look like.
-#[cfg(not(feature = "zookeeper"))]
-mod zookeeper {
-    pub(crate) mod driver;
-    mod schemes;
-}
 
 pub use backend::{
     Backend, Capabilities, ConnectError, DURATION_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas,

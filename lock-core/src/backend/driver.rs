@@ -5,9 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-#[cfg(not(all(feature = "redis", feature = "zookeeper")))]
-use super::url::UrlPart;
-use super::url::{Scheme, StoreUrl, UrlError};
+use super::url::{Scheme, StoreUrl, UrlError, UrlPart};
 use super::{Backend, DynBackend, Fault};
 
 /// A store that URLs can name: their scheme, and how to connect.
@@ -85,7 +83,7 @@ pub(crate) fn opening<B: Backend>(
 }
 
 /// In place of a store that this build lacks. Its scheme says so, and no URL of it can be read.
-#[cfg(not(all(feature = "redis", feature = "zookeeper")))]
+#[allow(dead_code)] // in builds with all stores
 pub(crate) fn no_store(url: StoreUrl) -> Result<Opening, ConnectError> {
     let reason = format!("this build has no store for `{}:`", url.scheme());
     Err(UrlError::new(UrlPart::Scheme, reason).into())

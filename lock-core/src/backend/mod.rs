@@ -137,8 +137,27 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Two runtimes
+//!
+//! **A socket is served by the runtime that made it.** So a store that connects where it is called
+//! has its connections on the application's runtime. Whoever blocks that runtime, for a second by a
+//! slow computation or for good by a deadlock, keeps every answer of the store from being read, and
+//! the leases end meanwhile. The engine renews from a thread of its own
+//! ([`Background`](crate::Background)), and that is of no use where the answers are not.
+//!
+//! A verb is begun by a task of the application, and gone on with by the engine's thread where that
+//! task does not come to run, also after its runtime has ended. A timer of a runtime that is gone
+//! panics.
+//!
+//! [`io`] is the answer to both: a [`Home`](io::Home) for connections and for what serves them, and
+//! bounds that hold whoever polls. A connection at a home needs no runtime of the application at
+//! all, and outlives each of them. A store that keeps one row per key need not write the line, the
+//! modes and the tokens either: they are a [`register`].
+//!
+//! # Checked
+//!
 //! `test_util::conformance` (feature `test-util`) checks a store against all that the engine relies
-//! on. A [`Driver`] gives a store URLs of its own, see [`url`]. [`MemberClaim`] and [`Member`] have
+//! on, a blocked runtime included. A [`Driver`] gives a store URLs of its own, see [`url`]. [`MemberClaim`] and [`Member`] have
 //! what members of a [`Quorum`](crate::quorum::Quorum) are asked beside the verbs.
 
 mod capabilities;
@@ -146,7 +165,9 @@ mod driver;
 mod enrolment;
 mod erased;
 mod fault;
+pub mod io;
 mod member;
+pub mod register;
 mod terms;
 pub mod url;
 
@@ -156,7 +177,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use capabilities::Capabilities;
-#[cfg(not(all(feature = "redis", feature = "zookeeper")))]
+#[allow(unused_imports)] // in builds with all stores
 pub(crate) use driver::no_store;
 pub use driver::{ConnectError, Driver};
 pub(crate) use driver::{Opening, opening};
@@ -167,6 +188,7 @@ pub use member::{Member, MemberClaim, Probe, SEEN_WITHIN};
 pub use terms::{DURATION_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas, Terms};
 pub use url::{Scheme, StoreUrl, UrlError, UrlPart};
 
+use crate::ground::clock;
 use crate::key::Key;
 pub use crate::mode::{Mode, PERMITS_MAX};
 use crate::token::TokenBlock;
@@ -276,6 +298,11 @@ pub trait Claim: Send + 'static {
 pub struct ClaimId(u128);
 
 impl ClaimId {
+    /// One that nobody else draws.
+    pub(crate) fn random() -> Self {
+        Self(clock::random_u128())
+    }
+
     /// Takes the bits; the caller sees to it that they are random.
     #[must_use]
     pub const fn from_bits(bits: u128) -> Self {

@@ -14,9 +14,8 @@ use std::time::Instant;
 
 use super::beside::Others;
 use super::cell::KeyCell;
-use super::clock;
 use super::lane::{Lane, Turn};
-use crate::backend::{Fault, FaultKind, Terms};
+use crate::backend::{ClaimId, Fault, FaultKind, Terms};
 
 /// What a busy key asks the store, and what is under way. A future but for its name: what is always
 /// there is the cell's, and is lent to it at each poll.
@@ -146,7 +145,7 @@ impl Driver {
     /// A candidate has one lane.
     #[cold]
     fn open_candidate(&mut self, cell: &Arc<KeyCell>, terms: Terms, now: Instant) {
-        let (backend, id) = (&cell.shared.backend, clock::random_claim_id());
+        let (backend, id) = (&cell.shared.backend, ClaimId::random());
         let claim = match self.others.as_ref().and_then(|others| others.value()) {
             Some(value) => backend.candidate(cell.key(), id, terms, value),
             None => backend.claim(cell.key(), id, terms),

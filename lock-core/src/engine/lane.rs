@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use super::cell::{KeyCell, ReleaseReply};
 use super::observe::Asked;
-use super::{clock, foreign, leave};
+use super::{foreign, leave};
 use crate::backend::{
-    Attempt, Change, DynClaim, Fault, Listening, Mode, Renewal, Request, Terms, Withdrawal,
+    Attempt, Change, ClaimId, DynClaim, Fault, Listening, Mode, Renewal, Request, Terms, Withdrawal,
 };
-use crate::proto::{Effects, FAULT_PAUSES, ReleaseAnswer, Step};
+use crate::ground::{FAULT_PAUSES, clock};
+use crate::proto::{Effects, ReleaseAnswer, Step};
 
 type Claimed = Box<dyn DynClaim>;
 
@@ -182,7 +183,7 @@ impl Lane {
                     if cell.is_candidate() {
                         return Turn::Opens(terms);
                     }
-                    let id = clock::random_claim_id();
+                    let id = ClaimId::random();
                     self.opened(cell, cell.shared.backend.claim(cell.key(), id, terms), now);
                 }
                 Step::Attempt => self.attempt(cell, now),

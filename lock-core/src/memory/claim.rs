@@ -6,12 +6,12 @@ use tokio::sync::Notify;
 
 use super::member::{Door, unready};
 use super::store::{Entry, Moment, Store, With};
+use crate::backend::register::{OtherLimit, Place, Turn};
 use crate::backend::{
     Attempt, Change, Claim, ClaimId, Fault, Following, MemberClaim, Renewal, Terms, Withdrawal,
 };
-use crate::engine::clock;
+use crate::ground::clock;
 use crate::key::Key;
-use crate::proto::{OtherLimit, Place, Turn};
 
 /// A claim on a key of a store in this process.
 #[derive(Debug)]

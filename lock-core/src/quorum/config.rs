@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::QuorumError;
-#[cfg(any(feature = "redis", feature = "zookeeper"))]
 use crate::backend::{StoreUrl, UrlError};
 use crate::proto::Identity;
 
@@ -44,9 +43,13 @@ impl MembershipConfig {
         Self { members, name: None, lease_max: LEASE_MAX }
     }
 
-    /// Of a URL whose hosts are the members, with the parameters `name` and `lease_max`.
-    #[cfg(any(feature = "redis", feature = "zookeeper"))]
-    pub(crate) fn of(url: &StoreUrl) -> Result<Self, UrlError> {
+    /// Of a URL whose hosts are the members, with the parameters `name` and `lease_max` (see
+    /// [`with_name`](Self::with_name) and [`with_lease_max`](Self::with_lease_max)).
+    ///
+    /// # Errors
+    ///
+    /// Where `lease_max` is no duration.
+    pub fn of(url: &StoreUrl) -> Result<Self, UrlError> {
         let config = Self::new(url.hosts().iter().map(ToString::to_string));
         let name = url.param("name").map(String::from);
         let lease_max = url.duration("lease_max")?.unwrap_or(config.lease_max);

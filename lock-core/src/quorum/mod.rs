@@ -42,13 +42,13 @@ use config::{MEMBERS_MAX, MEMBERS_MIN};
 use health::Health;
 use membership::MembershipState;
 
+use crate::backend::register::{AHEAD_MAX, ticks};
 use crate::backend::{
     Backend, Capabilities, ClaimId, DURATION_MAX, Fault, Member, MemberClaim, Terms, UrlError,
     UrlPart,
 };
-use crate::engine::wall;
+use crate::ground::wall;
 use crate::key::Key;
-use crate::proto::{AHEAD_MAX, ticks};
 use crate::view::Inspection;
 
 /// A store that grants a key where a majority of its members, stores of their own, has granted it.

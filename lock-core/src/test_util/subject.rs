@@ -12,7 +12,8 @@ use crate::backend::Mode;
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// One store, seen by several processes: what the [`conformance`](super::conformance) suite runs
-/// on. It works on Tokio's paused clock, and in real time.
+/// on. It works on Tokio's paused clock, and in real time. One property blocks the runtime of the
+/// test: a server that the test runs needs a thread of its own.
 pub trait Subject: Debug + Send + Sync {
     /// Opens the store as one more process would: a connection of its own to the same data.
     fn open(&self) -> BoxFuture<'_, AnyBackend>;

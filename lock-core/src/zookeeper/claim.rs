@@ -9,6 +9,7 @@ use super::held::Held;
 use super::leave::Leaving;
 use super::lock_node::{LockNode, Presence};
 use super::names;
+use super::protocol::children::{Kind, Permit};
 use super::session::{REQUEST_WITHIN, Session};
 use super::sessions::Sessions;
 use super::watch::Watch;
@@ -17,10 +18,8 @@ use crate::backend::{
     Attempt, Change, Claim, ClaimId, Fault, FaultKind, Following, MemberClaim, Mode, Renewal,
     Terms, Withdrawal,
 };
-use crate::engine::clock;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 use crate::key::Key;
-use crate::proto::children::{Kind, Permit};
 use crate::token::TokenBlock;
 
 /// The bits of a token that count the hand-offs of one claim; the others are the transaction that
@@ -171,7 +170,7 @@ impl ZooKeeperClaim {
     /// The next place in the line gets a node of another name.
     pub(super) fn next_id(&mut self) {
         let counted = self.counting.as_mut().and_then(Counting::next_id);
-        self.id = counted.unwrap_or_else(clock::random_claim_id);
+        self.id = counted.unwrap_or_else(ClaimId::random);
     }
 
     /// Tokens of a quorum come from counters, which only one holder at a time can move.

@@ -12,10 +12,9 @@ use super::fault::{self, Failure};
 use super::join::Basis;
 use super::lock_node::{LockNode, Presence};
 use super::session::{REQUEST_WITHIN, Session};
+use crate::backend::register::reserve;
 use crate::backend::{ClaimId, Fault};
-use crate::engine::clock;
-use crate::instant::Plus as _;
-use crate::proto::reserve;
+use crate::ground::{Plus as _, clock};
 use crate::token::TokenBlock;
 
 /// Which bits of a claim's id tell its places apart: the quorum uses those below for its own, and

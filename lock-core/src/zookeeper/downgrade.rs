@@ -2,7 +2,7 @@
 //!
 //! Curator's own lets a queued writer in between: a reader's node of its own would stand behind that
 //! writer. Here the claim asks for the reader's node while it has the other one, which says to all
-//! who read the line that the two are one reader, in the place of the first: see `proto/children`.
+//! who read the line that the two are one reader, in the place of the first: see `protocol/children`.
 //! So the readers behind it are let in, and no writer.
 //!
 //! - No writer stands between the two nodes: the claim goes on with the reader's, and deletes the
@@ -20,12 +20,11 @@ use super::claim::ZooKeeperClaim;
 use super::fault::{self, Failure};
 use super::join::used_up;
 use super::lock_node::{LockNode, Presence};
+use super::protocol::children::{self, Kind, Line};
 use super::removal;
 use super::session::REQUEST_WITHIN;
 use crate::backend::{Fault, Renewal};
-use crate::engine::clock;
-use crate::instant::Plus as _;
-use crate::proto::children::{self, Kind, Line};
+use crate::ground::{Plus as _, clock};
 
 impl ZooKeeperClaim {
     pub(super) async fn become_reader(&mut self) -> Result<Renewal, Fault> {

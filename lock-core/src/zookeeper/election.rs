@@ -11,13 +11,12 @@ use zookeeper_client::Error;
 
 use super::claim::{ZooKeeperClaim, tokens};
 use super::fault::{self, Failure};
+use super::protocol::children::{Kind, Line};
 use super::session::{Answer, REQUEST_WITHIN, Session, czxid};
 use super::watch::Watch;
 use super::{about, line, names};
 use crate::backend::{Fault, FaultKind, Following};
-use crate::engine::clock;
-use crate::instant::Plus as _;
-use crate::proto::children::{Kind, Line};
+use crate::ground::{Plus as _, clock};
 use crate::token::FencingToken;
 use crate::view::Leader;
 

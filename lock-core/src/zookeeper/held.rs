@@ -9,12 +9,11 @@ use super::about;
 use super::claim::ZooKeeperClaim;
 use super::fault::{self, Failure};
 use super::lock_node::LockNode;
+use super::protocol::children::{Kind, Line, Permits};
 use super::session::REQUEST_WITHIN;
 use super::watch::{Behind, Holder, Watch, listed};
 use crate::backend::{Fault, Grant, Mode, Renewal};
-use crate::engine::clock;
-use crate::instant::Plus as _;
-use crate::proto::children::{Kind, Line, Permits};
+use crate::ground::{Plus as _, clock};
 use crate::token::TokenBlock;
 
 /// A hold that is over before this does not ask to be told of others, which saves two requests.

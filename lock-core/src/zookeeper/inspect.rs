@@ -9,14 +9,13 @@ use zookeeper_client::{Error, Stat};
 use super::claim::tokens;
 use super::fault::Failure;
 use super::line::{Found, directory, find};
+use super::protocol::children::{Line, Permit, Permits, Place};
 use super::session::{REQUEST_WITHIN, Session, czxid};
 use super::sessions::Sessions;
 use super::{about, counter, names};
 use crate::backend::{Fault, Mode};
-use crate::engine::clock;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 use crate::key::Key;
-use crate::proto::children::{Line, Permit, Permits, Place};
 use crate::token::FencingToken;
 use crate::view::{Holder, Inspection, Waiter};
 

@@ -15,13 +15,12 @@ use super::fault::Failure;
 use super::held::Held;
 use super::line;
 use super::lock_node::{LockNode, Presence};
+use super::protocol::children::{self, Kind, Line, Permits};
 use super::removal;
 use super::session::{Answer, Session};
 use super::watch::{Watch, listed};
 use crate::backend::{Attempt, Claim, Fault, FaultKind};
-use crate::engine::clock;
-use crate::instant::Plus as _;
-use crate::proto::children::{self, Kind, Line, Permits};
+use crate::ground::{Plus as _, clock};
 
 /// What was read for a claim that may turn out to be the first.
 #[derive(Debug, Default)]

@@ -8,14 +8,13 @@ use zookeeper_client::Error;
 use super::about::{self, REVOKE};
 use super::fault::{self, Failure};
 use super::names;
+use super::protocol::children::{self, Line, Permit, Permits, Place};
 use super::session::{Answer, REQUEST_WITHIN, Session};
 use super::sessions::Sessions;
 use super::watch::listed;
 use crate::backend::{Fault, FaultKind};
-use crate::engine::clock;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 use crate::key::Key;
-use crate::proto::children::{self, Line, Permit, Permits, Place};
 
 /// How often to look again for a holder that was gone when it was asked for.
 const TRIES_MAX: u32 = 10;

@@ -8,8 +8,8 @@ use std::time::Instant;
 use tokio::sync::{Notify, watch};
 
 use super::lock_node::LockNode;
-use crate::engine::{clock, lock};
-use crate::proto::SessionClock;
+use super::protocol::session::SessionClock;
+use crate::ground::{clock, lock};
 
 /// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

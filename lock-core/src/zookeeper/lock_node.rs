@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::liveness::Entry;
+use super::protocol::children::Kind;
 use super::removal::{self, Removal, What};
 use super::session::Session;
-use crate::engine::lock;
-use crate::proto::children::Kind;
+use crate::ground::lock;
 
 /// One claim's node in a lock directory, or a node that may be there; deleted when this is dropped.
 #[derive(Debug)]

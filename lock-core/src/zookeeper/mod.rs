@@ -15,18 +15,17 @@
 //! | `<root>/{lock-quorum}` | persistent | which quorum the server is a member of | for good |
 //!
 //! The claim with the lowest number holds the key, and readers at the head of the line hold it
-//! together (`proto/children`). Each other claim watches a node before its own.
+//! together (`protocol/children`). Each other claim watches a node before its own.
 //!
 //! A holder must know in time that its session is gone, and no answer to a ping or a read can tell
 //! it. So the session writes to its own node at a third of its timeout. A hold counts as good for
-//! two thirds from the last answered write (`proto/session.rs`). The client's own word that a link
+//! two thirds from the last answered write (`protocol/session.rs`). The client's own word that a link
 //! is suspended or a session has expired comes too late for that: no hold waits for it.
 //!
 //! A server on its own can be a member of a [`Quorum`](crate::quorum::Quorum). Then the tokens come
 //! from counters that only the holder of a key moves. They do not come from transaction ids, as
 //! each server has its own.
 //!
-//! - `home`: the thread that sessions live on.
 //! - `session`: requests.
 //! - `sessions`: a new one after one has ended.
 //! - `liveness`, `keepalive`: what keeps a session.
@@ -61,7 +60,6 @@ mod election;
 mod enrolled;
 mod fault;
 mod held;
-mod home;
 mod inspect;
 mod join;
 mod keepalive;
@@ -72,6 +70,7 @@ mod liveness;
 mod lock_node;
 mod names;
 mod permit;
+mod protocol;
 mod removal;
 mod schemes;
 mod session;
@@ -89,9 +88,9 @@ use schemes::SERVERS;
 use sessions::Sessions;
 use target::Target;
 
+use self::protocol::children::Kind;
 use crate::backend::{Backend, Capabilities, ClaimId, ConnectError, Fault, StoreUrl, Terms};
 use crate::key::Key;
-use crate::proto::children::Kind;
 use crate::view::Inspection;
 
 /// The shortest lease that is renewed in time.
@@ -129,7 +128,7 @@ impl Exclusive {
 impl ZooKeeper {
     /// Opens a session at the servers of a `zookeeper:` or `zookeeper+tls:` URL, which proves that
     /// nodes can be made under the URL's path. No runtime is needed: sessions live on a thread of
-    /// their own, `lock-zookeeper`, one for all clients of the process.
+    /// their own, `lock-io`, one for all clients of the process.
     ///
     /// # Errors
     ///

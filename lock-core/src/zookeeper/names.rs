@@ -1,8 +1,8 @@
 //! The names of nodes.
 
+use super::protocol::children::{self, Kind, PROTECTED, Permit};
 use crate::backend::ClaimId;
 use crate::key::Key;
-use crate::proto::children::{self, Kind, PROTECTED, Permit};
 
 /// Where the inner mutex of a key's permits is, and where the permits are.
 const LOCKS: &str = "locks";

@@ -19,11 +19,11 @@ use super::claim::ZooKeeperClaim;
 use super::fault::Failure;
 use super::join::{Basis, Stepped, used_up};
 use super::lock_node::{LockNode, Presence};
+use super::protocol::children::{self, Kind, Permits};
 use super::removal;
 use super::watch::{Watch, listed};
 use crate::backend::{Claim, Fault, Mode};
-use crate::instant::Plus as _;
-use crate::proto::children::{self, Kind, Permits};
+use crate::ground::Plus as _;
 
 impl ZooKeeperClaim {
     /// The limit of the permits that this claim wants one of.

@@ -19,16 +19,15 @@ use zookeeper_client::{
 
 use super::enrolled::Ticket;
 use super::fault::{self, Failure};
-use super::home::Home;
 use super::keepalive;
 use super::link::{self, Link};
 use super::liveness::{End, Liveness};
 use super::names;
+use super::protocol::session::SessionClock;
 use super::target::Target;
 use crate::backend::Fault;
-use crate::engine::{clock, lock};
-use crate::instant::Plus as _;
-use crate::proto::SessionClock;
+use crate::backend::io::Home;
+use crate::ground::{Plus as _, clock, lock};
 
 /// How long one request may take.
 pub(super) const REQUEST_WITHIN: Duration = Duration::from_secs(2);

@@ -12,10 +12,9 @@ use tokio::task::JoinHandle;
 use zookeeper_client::OneshotWatcher;
 
 use super::about;
+use super::protocol::children::{Line, Permits};
 use super::session::{Answer, REQUEST_WITHIN, Session};
-use crate::engine::clock;
-use crate::instant::Plus as _;
-use crate::proto::children::{Line, Permits};
+use crate::ground::{Plus as _, clock};
 
 /// Before a holder looks again who came, where those who come need not have to wait: one look for
 /// all who come and go meanwhile.

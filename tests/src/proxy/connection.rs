@@ -23,7 +23,7 @@ const IN_FLIGHT_MAX: usize = 4096;
 pub(super) fn run(
     listener: std::net::TcpListener,
     target: SocketAddr,
-    protocol: Protocol,
+    protocol: &'static dyn Protocol,
     shared: &Arc<Shared>,
 ) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -42,7 +42,7 @@ pub(super) fn run(
 async fn accept(
     listener: &TcpListener,
     target: SocketAddr,
-    protocol: Protocol,
+    protocol: &'static dyn Protocol,
     shared: &Arc<Shared>,
 ) {
     loop {

@@ -19,7 +19,7 @@ pub(super) struct Frame {
 /// The reader runs ahead of the writer, so that a delay adds to the latency of pipelined frames
 /// and not to their spacing; the channel's bound is what a kernel's buffer would be.
 pub(super) async fn read_frames<R: AsyncRead + Unpin>(
-    protocol: Protocol,
+    protocol: &'static dyn Protocol,
     mut from: R,
     frames: mpsc::Sender<Frame>,
     mut read: impl FnMut(usize),

@@ -1,5 +1,7 @@
 //! Frames of ZooKeeper's protocol: a length in 4 bytes, then that many bytes.
 
+use super::protocol::{Event, Protocol, Request};
+
 /// The ticket of the client's connect and of its reply: their version, where all that follows
 /// has its own number. Clients number from 1.
 const CONNECT: i32 = 0;
@@ -7,28 +9,51 @@ const CONNECT: i32 = 0;
 /// The ticket of a watch's notification.
 const NOTIFICATION: i32 = -1;
 
-/// The ticket of a ping and of its reply.
-pub(super) const PING: i32 = -2;
+/// Replies carry the number of their request; watches notify between them.
+#[derive(Debug)]
+pub(super) struct Jute;
+
+impl Protocol for Jute {
+    fn scheme(&self) -> &'static str {
+        "zookeeper"
+    }
+
+    fn frame_len(&self, bytes: &[u8]) -> Option<usize> {
+        frame_len(bytes)
+    }
+
+    fn request<'a>(&self, bytes: &'a [u8]) -> Request<'a> {
+        let (verb, ticket) = (verb_of(bytes).to_owned(), Some(ticket_of(bytes)));
+        Request { verb, ticket, subscribes: false, bytes }
+    }
+
+    fn said(&self, bytes: &[u8], _: bool) -> Event {
+        match is_notification(bytes) {
+            true => Event::Push { message: true },
+            false => Event::Reply { ticket: ticket_of(bytes) },
+        }
+    }
+}
 
 /// The length in bytes of the first whole frame in `bytes`; `None` if it is not whole yet.
-pub(super) fn frame_len(bytes: &[u8]) -> Option<usize> {
+fn frame_len(bytes: &[u8]) -> Option<usize> {
     let length = 4 + usize::try_from(int(bytes, 0)?).ok()?;
     (length <= bytes.len()).then_some(length)
 }
 
 /// The number that a reply has from its request.
-pub(super) fn ticket_of(frame: &[u8]) -> i32 {
+fn ticket_of(frame: &[u8]) -> i32 {
     int(frame, 4).unwrap_or(CONNECT)
 }
 
 /// True for a watch's notification.
-pub(super) fn is_notification(frame: &[u8]) -> bool {
+fn is_notification(frame: &[u8]) -> bool {
     ticket_of(frame) == NOTIFICATION
 }
 
 /// The operation of a request, in upper case, without the version that some names end in; ""
 /// for one that is not known.
-pub(super) fn verb_of(request: &[u8]) -> &'static str {
+fn verb_of(request: &[u8]) -> &'static str {
     if ticket_of(request) == CONNECT {
         return "CONNECT";
     }
@@ -69,6 +94,7 @@ fn int(bytes: &[u8], at: usize) -> Option<i32> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::protocol::PING;
     use super::*;
 
     /// A frame of two numbers and a text.

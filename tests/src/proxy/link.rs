@@ -22,7 +22,7 @@ pub(super) enum End {
 
 /// What the two directions of one connection know of each other.
 pub(super) struct Link<'a> {
-    pub(super) protocol: Protocol,
+    pub(super) protocol: &'static dyn Protocol,
     pub(super) shared: &'a Shared,
     /// The tickets that the server has yet to answer, each with its trap.
     unanswered: Mutex<VecDeque<(i32, Option<Arc<Slot>>)>>,
@@ -32,7 +32,11 @@ pub(super) struct Link<'a> {
 }
 
 impl<'a> Link<'a> {
-    pub(super) fn new(protocol: Protocol, shared: &'a Shared, before: &Control) -> Self {
+    pub(super) fn new(
+        protocol: &'static dyn Protocol,
+        shared: &'a Shared,
+        before: &Control,
+    ) -> Self {
         let (unanswered, subscribed) = (Mutex::default(), AtomicBool::new(false));
         Link { protocol, shared, unanswered, subscribed, silences: before.silences }
     }

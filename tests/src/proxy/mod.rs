@@ -49,14 +49,14 @@ use tokio::sync::watch;
 use crate::wait::within;
 use control::{Control, Shared};
 pub use control::{Counters, Direction, Flow};
-use protocol::Protocol;
+pub use protocol::{Event, IN_ORDER, PING, Protocol, Request};
 pub use trap::{Action, Match, Trap};
 
 /// A TCP proxy on a port of its own; stopped, with every connection, when dropped.
 #[derive(Debug)]
 pub struct Proxy {
     shared: Arc<Shared>,
-    protocol: Protocol,
+    protocol: &'static dyn Protocol,
     addr: SocketAddr,
     thread: Option<JoinHandle<()>>,
 }
@@ -70,7 +70,7 @@ impl Proxy {
     /// If no port or thread can be had.
     #[must_use]
     pub fn start(target: SocketAddr) -> Self {
-        Self::between(target, Protocol::Redis)
+        Self::between(target, &resp::Resp)
     }
 
     /// The same before a ZooKeeper server and its clients. Four-letter words do not pass.
@@ -80,7 +80,7 @@ impl Proxy {
     /// As [`start`](Self::start).
     #[must_use]
     pub fn zookeeper(target: SocketAddr) -> Self {
-        Self::between(target, Protocol::ZooKeeper)
+        Self::between(target, &jute::Jute)
     }
 
     /// The same for any bytes: what comes together is one frame, has no verb and no reply, so
@@ -94,10 +94,16 @@ impl Proxy {
     /// As [`start`](Self::start).
     #[must_use]
     pub fn opaque(target: SocketAddr) -> Self {
-        Self::between(target, Protocol::Opaque)
+        Self::between(target, &protocol::Opaque)
     }
 
-    fn between(target: SocketAddr, protocol: Protocol) -> Self {
+    /// The same for a store whose protocol is its own.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn between(target: SocketAddr, protocol: &'static dyn Protocol) -> Self {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a loopback port");
         let addr = listener.local_addr().expect("a bound port");
         let shared = Arc::new(Shared::default());

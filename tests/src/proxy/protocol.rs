@@ -1,108 +1,99 @@
 //! What a proxy has to know of the frames that pass it, whatever the protocol.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
-use super::{jute, resp};
+/// The language of a client and its server. A store's own is a file beside this one, or outside of
+/// this crate.
+pub trait Protocol: Debug + Send + Sync + 'static {
+    /// What a URL begins with.
+    fn scheme(&self) -> &'static str;
 
-/// The language of a client and its server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
-    /// Replies come in the order of their requests, pushes between them.
-    Redis,
-    /// Replies carry the number of their request; watches notify between them.
-    ZooKeeper,
-    /// Bytes, as they come.
-    Opaque,
+    /// The length in bytes of the first whole frame in `bytes`; `None` if it is not whole yet.
+    fn frame_len(&self, bytes: &[u8]) -> Option<usize>;
+
+    /// Reads a whole frame from the client.
+    fn request<'a>(&self, bytes: &'a [u8]) -> Request<'a>;
+
+    /// Reads a whole frame from the server, to a client that has `subscribed` or not.
+    fn said(&self, bytes: &[u8], subscribed: bool) -> Event;
+
+    /// How long a server that does not listen is waited for before its client is reset. By default
+    /// it is not.
+    fn connect_patience(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// The ticket of all requests that are answered in order.
-const IN_ORDER: i32 = 0;
+pub const IN_ORDER: i32 = 0;
+
+/// The ticket of what a client sends by itself to be known to live, and of the answer.
+pub const PING: i32 = -2;
 
 /// A frame from the client.
-pub(super) struct Request<'a> {
+#[derive(Debug)]
+pub struct Request<'a> {
     /// What it asks for, in upper case; "" if that is unknown.
-    pub(super) verb: String,
+    pub verb: String,
     /// What its reply will be known by; `None` if it has no reply of its own.
-    pub(super) ticket: Option<i32>,
+    pub ticket: Option<i32>,
     /// True if pushes follow.
-    pub(super) subscribes: bool,
-    pub(super) bytes: &'a [u8],
+    pub subscribes: bool,
+    /// All of it.
+    pub bytes: &'a [u8],
 }
 
 impl Request<'_> {
-    /// True for what a client sends by itself to be known to live.
     pub(super) fn is_ping(&self) -> bool {
-        self.ticket == Some(jute::PING)
+        self.ticket == Some(PING)
     }
 }
 
 /// A frame from the server.
-pub(super) enum Event {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
     /// The answer to the first request with this ticket that is not yet answered.
-    Reply { ticket: i32 },
-    /// Event without a request: `message` if it tells news, and not only confirms.
-    Push { message: bool },
+    Reply {
+        /// The ticket.
+        ticket: i32,
+    },
+    /// Something without a request.
+    Push {
+        /// It tells news, and does not only confirm.
+        message: bool,
+    },
 }
 
 impl Event {
     /// True for the answer to a [ping](Request::is_ping).
-    pub(super) fn is_pong(&self) -> bool {
-        matches!(self, Event::Reply { ticket: jute::PING })
+    pub(super) fn is_pong(self) -> bool {
+        self == Self::Reply { ticket: PING }
     }
 }
 
-impl Protocol {
-    /// What a URL begins with.
-    pub(super) fn scheme(self) -> &'static str {
-        match self {
-            Protocol::Redis => "redis",
-            Protocol::ZooKeeper => "zookeeper",
-            Protocol::Opaque => "tcp",
-        }
+/// Bytes, as they come: no verbs and no replies.
+#[derive(Debug)]
+pub(super) struct Opaque;
+
+impl Protocol for Opaque {
+    fn scheme(&self) -> &'static str {
+        "tcp"
     }
 
-    /// How long a server that does not listen is waited for before its client is reset.
-    pub(super) fn connect_patience(self) -> Duration {
-        match self {
-            Protocol::Redis | Protocol::ZooKeeper => Duration::ZERO,
-            Protocol::Opaque => Duration::from_secs(5),
-        }
+    fn frame_len(&self, bytes: &[u8]) -> Option<usize> {
+        (!bytes.is_empty()).then_some(bytes.len())
     }
 
-    /// The length in bytes of the first whole frame in `bytes`; `None` if it is not whole yet.
-    pub(super) fn frame_len(self, bytes: &[u8]) -> Option<usize> {
-        match self {
-            Protocol::Redis => resp::frame_len(bytes),
-            Protocol::ZooKeeper => jute::frame_len(bytes),
-            Protocol::Opaque => (!bytes.is_empty()).then_some(bytes.len()),
-        }
+    fn request<'a>(&self, bytes: &'a [u8]) -> Request<'a> {
+        Request { verb: String::new(), ticket: None, subscribes: false, bytes }
     }
 
-    /// Reads a whole frame from the client.
-    pub(super) fn request(self, bytes: &[u8]) -> Request<'_> {
-        let (verb, ticket, subscribes) = match self {
-            Protocol::Redis => {
-                let verb = resp::verb_of(bytes);
-                let subscribes = resp::is_subscription(&verb);
-                (verb, (!subscribes).then_some(IN_ORDER), subscribes)
-            }
-            Protocol::ZooKeeper => {
-                (jute::verb_of(bytes).to_owned(), Some(jute::ticket_of(bytes)), false)
-            }
-            Protocol::Opaque => (String::new(), None, false),
-        };
-        Request { verb, ticket, subscribes, bytes }
+    fn said(&self, _: &[u8], _: bool) -> Event {
+        Event::Reply { ticket: IN_ORDER }
     }
 
-    /// Reads a whole frame from the server, to a client that has `subscribed` or not.
-    pub(super) fn said(self, bytes: &[u8], subscribed: bool) -> Event {
-        match self {
-            Protocol::Redis if resp::is_push(bytes, subscribed) => {
-                Event::Push { message: resp::is_message(bytes) }
-            }
-            Protocol::ZooKeeper if jute::is_notification(bytes) => Event::Push { message: true },
-            Protocol::ZooKeeper => Event::Reply { ticket: jute::ticket_of(bytes) },
-            Protocol::Redis | Protocol::Opaque => Event::Reply { ticket: IN_ORDER },
-        }
+    fn connect_patience(&self) -> Duration {
+        Duration::from_secs(5)
     }
 }

@@ -1,9 +1,38 @@
-//! Where one frame of the Redis protocol (RESP2 and RESP3) ends.
+//! Where one frame of the Redis protocol (RESP2 and RESP3) ends, and what it is.
+
+use super::protocol::{Event, IN_ORDER, Protocol, Request};
+
+/// Replies come in the order of their requests, pushes between them.
+#[derive(Debug)]
+pub(super) struct Resp;
+
+impl Protocol for Resp {
+    fn scheme(&self) -> &'static str {
+        "redis"
+    }
+
+    fn frame_len(&self, bytes: &[u8]) -> Option<usize> {
+        frame_len(bytes)
+    }
+
+    fn request<'a>(&self, bytes: &'a [u8]) -> Request<'a> {
+        let verb = verb_of(bytes);
+        let subscribes = is_subscription(&verb);
+        Request { verb, ticket: (!subscribes).then_some(IN_ORDER), subscribes, bytes }
+    }
+
+    fn said(&self, bytes: &[u8], subscribed: bool) -> Event {
+        match is_push(bytes, subscribed) {
+            true => Event::Push { message: is_message(bytes) },
+            false => Event::Reply { ticket: IN_ORDER },
+        }
+    }
+}
 
 /// The length in bytes of the first whole frame in `bytes`; `None` if it is not whole yet.
 ///
 /// Bytes that are no RESP type are an inline command, and end with their line.
-pub(super) fn frame_len(bytes: &[u8]) -> Option<usize> {
+fn frame_len(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     let mut left: u64 = 1;
     while left > 0 {
@@ -30,18 +59,18 @@ pub(super) fn frame_len(bytes: &[u8]) -> Option<usize> {
 }
 
 /// The command of a request, in upper case; "" if there is none.
-pub(super) fn verb_of(request: &[u8]) -> String {
+fn verb_of(request: &[u8]) -> String {
     String::from_utf8_lossy(element(request, 0)).to_ascii_uppercase()
 }
 
 /// True for a published message: a RESP3 push, or a RESP2 array on a subscribed connection.
-pub(super) fn is_message(frame: &[u8]) -> bool {
+fn is_message(frame: &[u8]) -> bool {
     matches!(frame.first(), Some(b'>' | b'*'))
         && matches!(element(frame, 0), b"message" | b"pmessage" | b"smessage")
 }
 
 /// True for what a subscribed connection is told without a request.
-pub(super) fn is_push(frame: &[u8], subscribed: bool) -> bool {
+fn is_push(frame: &[u8], subscribed: bool) -> bool {
     match frame.first() {
         Some(b'>') => true,
         Some(b'*') if subscribed => {
@@ -53,7 +82,7 @@ pub(super) fn is_push(frame: &[u8], subscribed: bool) -> bool {
 }
 
 /// True for a command that is answered by pushes only.
-pub(super) fn is_subscription(verb: &str) -> bool {
+fn is_subscription(verb: &str) -> bool {
     verb.ends_with("SUBSCRIBE")
 }
 

@@ -6,8 +6,8 @@ use tokio::time::sleep;
 
 use super::drive::{Case, eventually};
 use crate::backend::{Claim, Renewal};
-use crate::engine::clock;
-use crate::proto::margin;
+use crate::ground::clock;
+use crate::proto::lease::margin;
 use crate::test_util::subject::Subject;
 
 /// Not before its end by the clock of the holder, and not much later.

@@ -7,8 +7,8 @@ use tokio::task::JoinSet;
 
 use super::drive::{Case, eventually};
 use crate::backend::{Renewal, Withdrawal};
-use crate::engine::clock;
-use crate::proto::margin;
+use crate::ground::clock;
+use crate::proto::lease::margin;
 use crate::test_util::subject::Subject;
 
 /// Processes, claims in each, and grants of each claim.

@@ -11,8 +11,10 @@
 //! - `force`: having the key taken away.
 //! - `modes`: sharing the key.
 //! - `election`: who leads, and those who follow.
+//! - `blocked`: runtimes that do not come to run anything.
 //! - `drive`: the verbs as the engine uses them, for the properties.
 
+mod blocked;
 mod drive;
 mod election;
 mod force;
@@ -24,6 +26,7 @@ mod push;
 mod revoke;
 mod tokens;
 
+pub use blocked::*;
 pub use election::*;
 pub use force::*;
 pub use lease::*;
@@ -86,6 +89,7 @@ macro_rules! __conformance_properties {
             a_holder_that_stood_for_nothing_leads_nothing
             a_term_whose_begin_was_not_told_is_shown_once_it_is_known
             a_leader_whose_key_was_taken_is_not_shown_any_more
+            a_hold_goes_on_while_the_runtime_that_took_it_is_blocked
             nothing_is_left_behind
         }
     };

@@ -7,7 +7,7 @@ use super::drive::{Asker, Case, Process, eventually, is_lost};
 #[cfg(doc)]
 use crate::Capabilities;
 use crate::backend::{Attempt, Claim, FaultKind, Grant, Mode, Renewal};
-use crate::proto::margin;
+use crate::proto::lease::margin;
 use crate::test_util::scripted::{Act, Verb};
 use crate::test_util::subject::Subject;
 

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 
 use super::super::*;
 use super::world::{fault, ms};
+use crate::backend::register::{Place as Card, Register, Turn};
 use crate::backend::{Change, ClaimId, Renewal};
-use crate::engine::clock;
-use crate::proto::{Place as Card, Register, Turn};
+use crate::ground::clock;
 
 const PROCESSES: usize = 3;
 

@@ -12,12 +12,12 @@
 //! are late by less than `T/24`. So the leader has counted the session anew at `p` or later, and
 //! its nodes exist until `p + T` at least. With a write every `T/3`, that is two thirds of `T` from
 //! the sending of the last one. A hold never counts as good for longer than that, less the
-//! [margin](super::lease::margin).
+//! [margin](crate::proto::lease::margin).
 
 use std::time::{Duration, Instant};
 
-use super::lease::margin;
-use crate::instant::Plus as _;
+use crate::ground::Plus as _;
+use crate::proto::lease::margin;
 
 /// How many answered writes are remembered, and how far they are apart at least, as a part of the
 /// timeout. Together they reach back further than a report of a follower may take.
@@ -94,7 +94,7 @@ impl SessionClock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::clock;
+    use crate::ground::clock;
     use proptest::prelude::*;
 
     const T: Duration = Duration::from_secs(12);

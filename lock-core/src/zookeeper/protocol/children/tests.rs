@@ -3,8 +3,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::backend::register::{self, Register, Turn};
 use crate::backend::{ClaimId, Mode};
-use crate::proto::register::{self, Register, Turn};
 use crate::token::TokenBlock;
 
 fn node(id: u32, kind: Kind, sequence: i64) -> String {

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 
 use super::*;
+use crate::backend::register::{Place, Turn};
 use crate::backend::{Attempt, ClaimId, Grant, Renewal};
-use crate::proto::register::{Place, Turn};
 use crate::token::TokenBlock;
 
 /// How long a place in line lives unless its claim asks again.

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::Rules;
 use crate::backend::Mode;
-use crate::engine::clock;
+use crate::backend::register::Register;
+use crate::ground::clock;
 use crate::proto::lease::{LeaseClock, margin};
-use crate::proto::register::Register;
 
 pub(super) const PARTIES: usize = 3;
 

@@ -12,8 +12,9 @@ const PER_US: u64 = 8;
 /// A block that is ahead of the clock by less is not taken for a clock that was set back.
 pub(crate) const AHEAD_MAX: u64 = 1_000_000 * PER_US;
 
-/// What a wall clock reads in tokens.
-pub(crate) fn ticks(wall_us: u64) -> u64 {
+/// What a wall clock reads in tokens, of microseconds since 1970: 8 a microsecond since 2020.
+#[must_use]
+pub fn ticks(wall_us: u64) -> u64 {
     wall_us.saturating_sub(EPOCH_US) * PER_US
 }
 
@@ -24,7 +25,8 @@ pub(crate) fn ticks(wall_us: u64) -> u64 {
 /// again, begins above every token it ever gave. Blocks run ahead of the clock only when it was set
 /// back by over a second. When it was set back by less, tokens come one by one until it has caught
 /// up.
-pub(crate) fn reserve(last: Option<u64>, clock: u64, count: u32) -> TokenBlock {
+#[must_use]
+pub fn reserve(last: Option<u64>, clock: u64, count: u32) -> TokenBlock {
     let count = u64::from(count.max(1));
     match last {
         None => TokenBlock::new(clock, clock),

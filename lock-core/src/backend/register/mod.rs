@@ -1,4 +1,6 @@
-//! The register of a key: who holds it, in which mode, and who waits.
+//! The register of a key: who holds it, in which mode, and who waits. For stores that keep one row
+//! per key and have no line of their own: the row holds a register, and this is what its verbs do.
+//! It is pure, so a store may compute a verb here and write the row by compare-and-swap.
 //!
 //! One rule decides: **the head of the line is granted while it is compatible with all holders, and
 //! the first that is not stops the line.** So readers that stand together enter together, and a
@@ -7,12 +9,47 @@
 //! A store that keeps a register calls, for each verb of a claim:
 //!
 //! - [`attempt`](Register::attempt), [`renew`](Register::renew), [`withdraw`](Register::withdraw)
-//!   or [`downgrade`](Register::downgrade), with a [`Turn`]: when it is, where tokens come from,
-//!   and whom to wake.
-//! - After that it forgets a register that [is idle](Register::is_idle), but for its last token.
+//!   or [`downgrade`](Register::downgrade), with a [`Turn`]: when it is, where tokens come from
+//!   ([`reserve`]), and whom to wake.
+//! - After that it forgets a register that [is idle](Register::is_idle), but for its
+//!   [last token](Register::last).
 //!
 //! Each of them first ends the leases that are over, and last grants whom it can. `T` is what a
-//! store keeps with a claim.
+//! store keeps with a claim. Times count from any one instant: that of the store's clock, as no
+//! other decides when a lease is over.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use lock_core::Mode;
+//! use lock_core::backend::register::{Place, Register, Turn, reserve, ticks};
+//! use lock_core::backend::{Attempt, ClaimId, Withdrawal};
+//!
+//! // What the store's wall clock reads, in microseconds since 1970.
+//! let wall_us = 1_800_000_000_000_000;
+//! let turn = Turn {
+//!     now: Duration::from_micros(wall_us),
+//!     mint: &|last, count| reserve(last, ticks(wall_us), count),
+//!     wake: &|_: &()| (),
+//!     may_grant: true,
+//! };
+//! let place = |claim| Place {
+//!     claim: ClaimId::from_bits(claim),
+//!     mode: Mode::Exclusive,
+//!     lease: Duration::from_secs(10),
+//!     tokens_max: 1,
+//!     due: None,
+//!     with: (),
+//! };
+//! let mut register = Register::default();
+//! assert!(matches!(register.attempt(place(1), true, &turn), Ok(Attempt::Granted(_))));
+//! assert!(matches!(register.attempt(place(2), true, &turn), Ok(Attempt::Blocked { .. })));
+//! assert_eq!(register.withdraw(ClaimId::from_bits(1), &turn), Withdrawal::Released);
+//! // The next in line has it, and finds that when it asks again.
+//! assert!(matches!(register.attempt(place(2), true, &turn), Ok(Attempt::Granted(_))));
+//! ```
+
+mod tokens;
 
 #[cfg(test)]
 mod tests;
@@ -22,59 +59,72 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use crate::backend::{Attempt, ClaimId, Grant, Mode, Renewal, Withdrawal};
+pub(crate) use self::tokens::AHEAD_MAX;
+pub use self::tokens::{reserve, ticks};
+use super::{Attempt, ClaimId, Grant, Mode, Renewal, Withdrawal};
 use crate::token::TokenBlock;
 
 /// A claim as a register knows it.
 #[derive(Debug, Clone)]
-pub(crate) struct Place<T> {
-    pub(crate) claim: ClaimId,
-    pub(crate) mode: Mode,
-    pub(crate) lease: Duration,
+pub struct Place<T> {
+    /// Whose it is.
+    pub claim: ClaimId,
+    /// How it wants the key, or has it.
+    pub mode: Mode,
+    /// How long a grant of it lives.
+    pub lease: Duration,
     /// The most tokens to reserve for it.
-    pub(crate) tokens_max: u32,
+    pub tokens_max: u32,
     /// When it is taken out of the line unless it asked again; never, where a store sees the end
     /// of those who wait.
-    pub(crate) due: Option<Duration>,
-    pub(crate) with: T,
+    pub due: Option<Duration>,
+    /// What the store keeps with it.
+    pub with: T,
 }
 
 /// A claim that holds the key.
 #[derive(Debug, Clone)]
-pub(crate) struct Owner<T> {
-    pub(crate) place: Place<T>,
-    pub(crate) until: Duration,
-    pub(crate) tokens: TokenBlock,
+pub struct Owner<T> {
+    /// The claim.
+    pub place: Place<T>,
+    /// When its lease ends.
+    pub until: Duration,
+    /// Those that were reserved for it last.
+    pub tokens: TokenBlock,
     /// The first of those it was granted with; a renewal brings others.
-    pub(crate) first: Option<u64>,
+    pub first: Option<u64>,
     /// Of permits, the lowest that was free; 0 in other modes.
-    pub(crate) slot: u32,
-    pub(crate) handed_on: bool,
-    pub(crate) revoke_requested: bool,
+    pub slot: u32,
+    /// Another claim handed it the key.
+    pub handed_on: bool,
+    /// It was asked to give the key up.
+    pub revoke_requested: bool,
     /// Somebody who did not wait was refused the key, and the store has not told it.
-    pub(crate) tried: bool,
+    pub tried: bool,
 }
 
 /// When a verb is served, and what it needs of its store. Times count from any one instant.
-pub(crate) struct Turn<'a, T> {
-    pub(crate) now: Duration,
+#[allow(missing_debug_implementations)]
+pub struct Turn<'a, T> {
+    /// When it is.
+    pub now: Duration,
     /// Reserves tokens behind the last one of the key, at most so many.
-    pub(crate) mint: &'a dyn Fn(Option<u64>, u32) -> TokenBlock,
+    pub mint: &'a dyn Fn(Option<u64>, u32) -> TokenBlock,
     /// Is told of each claim that stands elsewhere than it was told, or that others want the key
     /// of.
-    pub(crate) wake: &'a dyn Fn(&T),
+    pub wake: &'a dyn Fn(&T),
     /// Whether the key may be granted to those who wait.
-    pub(crate) may_grant: bool,
+    pub may_grant: bool,
 }
 
 /// Permits of the key are in use, or waited for, under this other limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct OtherLimit(pub(crate) u32);
+pub struct OtherLimit(pub u32);
 
 /// Who holds a key, and who waits for it. One that is held by nobody and waited for by nobody is
 /// as good as none.
 #[derive(Debug, Clone)]
-pub(crate) struct Register<T> {
+pub struct Register<T> {
     /// Of compatible modes.
     owners: SmallVec<[Owner<T>; 1]>,
     line: VecDeque<Place<T>>,
@@ -89,31 +139,53 @@ impl<T> Default for Register<T> {
 }
 
 impl<T> Register<T> {
-    pub(crate) fn owners(&self, now: Duration) -> impl Iterator<Item = &Owner<T>> {
+    /// One as it was read: of claims that hold the key, in compatible modes, those that wait, in
+    /// their order, and the last token.
+    #[must_use]
+    pub fn of(
+        owners: impl IntoIterator<Item = Owner<T>>,
+        line: impl IntoIterator<Item = Place<T>>,
+        last: Option<u64>,
+    ) -> Self {
+        Self { owners: owners.into_iter().collect(), line: line.into_iter().collect(), last }
+    }
+
+    /// Those who hold the key, but for leases that are over.
+    pub fn owners(&self, now: Duration) -> impl Iterator<Item = &Owner<T>> {
         self.owners.iter().filter(move |owner| now < owner.until)
     }
 
-    pub(crate) fn line(&self) -> impl Iterator<Item = &Place<T>> {
+    /// Those who wait, in their order.
+    pub fn line(&self) -> impl Iterator<Item = &Place<T>> {
         self.line.iter()
     }
 
     /// Whether somebody waits.
-    pub(crate) fn is_wanted(&self) -> bool {
+    #[must_use]
+    pub fn is_wanted(&self) -> bool {
         !self.line.is_empty()
     }
 
-    pub(crate) fn last(&self) -> Option<u64> {
+    /// The last token that was reserved for the key. Whoever forgets a register keeps it.
+    #[must_use]
+    pub fn last(&self) -> Option<u64> {
         self.last
     }
 
     /// Whether nobody is in line, and nobody was granted the key but for leases that are over.
-    pub(crate) fn is_idle(&self, now: Duration) -> bool {
+    #[must_use]
+    pub fn is_idle(&self, now: Duration) -> bool {
         self.line.is_empty() && self.owners(now).next().is_none()
     }
 
     /// Joins the line if it `joins`, unless the key can be had at once. A claim that asks again,
     /// as its reply was lost, has its grant or its place already.
-    pub(crate) fn attempt(
+    ///
+    /// # Errors
+    ///
+    /// Where permits of the key are in use, or waited for, under another limit: see
+    /// [`Fault::other_limit`](super::Fault::other_limit).
+    pub fn attempt(
         &mut self,
         place: Place<T>,
         joins: bool,
@@ -157,7 +229,7 @@ impl<T> Register<T> {
 
     /// Extends the lease of a claim that holds the key, and reserves further tokens for it if it
     /// `mints`.
-    pub(crate) fn renew(
+    pub fn renew(
         &mut self,
         claim: ClaimId,
         lease: Duration,
@@ -177,13 +249,13 @@ impl<T> Register<T> {
     }
 
     /// Whether somebody who did not wait was refused the key since this was asked last.
-    pub(crate) fn was_tried(&mut self, claim: ClaimId) -> bool {
+    pub fn was_tried(&mut self, claim: ClaimId) -> bool {
         let owner = self.owner_of(claim).map(|at| &mut self.owners[at]);
         owner.is_some_and(|owner| std::mem::take(&mut owner.tried))
     }
 
     /// Takes a claim out, whether it holds the key or waits.
-    pub(crate) fn withdraw(&mut self, claim: ClaimId, turn: &Turn<'_, T>) -> Withdrawal {
+    pub fn withdraw(&mut self, claim: ClaimId, turn: &Turn<'_, T>) -> Withdrawal {
         self.end_leases(turn.now);
         let held = self.owner_of(claim);
         match held {
@@ -196,12 +268,7 @@ impl<T> Register<T> {
 
     /// Makes a writer a reader with a new lease, and lets in the readers behind it up to the next
     /// writer.
-    pub(crate) fn downgrade(
-        &mut self,
-        claim: ClaimId,
-        lease: Duration,
-        turn: &Turn<'_, T>,
-    ) -> Renewal {
+    pub fn downgrade(&mut self, claim: ClaimId, lease: Duration, turn: &Turn<'_, T>) -> Renewal {
         self.end_leases(turn.now);
         let is_permit = |at: usize| matches!(self.owners[at].place.mode, Mode::Permit { .. });
         let Some(at) = self.owner_of(claim).filter(|at| !is_permit(*at)) else {
@@ -215,7 +282,7 @@ impl<T> Register<T> {
     }
 
     /// Moves the last token up for a claim that holds the key, unless it is beyond; whether it did.
-    pub(crate) fn raise(&mut self, claim: ClaimId, to: u64, now: Duration) -> bool {
+    pub fn raise(&mut self, claim: ClaimId, to: u64, now: Duration) -> bool {
         let holds = self.owners(now).any(|owner| owner.place.claim == claim);
         let may = holds && self.last.is_none_or(|last| last <= to);
         if may {
@@ -226,7 +293,7 @@ impl<T> Register<T> {
 
     /// Asks those who hold the key now to give it up, and nobody who holds it later; whether
     /// anybody does.
-    pub(crate) fn request_revoke(&mut self, turn: &Turn<'_, T>) -> bool {
+    pub fn request_revoke(&mut self, turn: &Turn<'_, T>) -> bool {
         self.end_leases(turn.now);
         for owner in &mut self.owners {
             owner.revoke_requested = true;
@@ -239,7 +306,7 @@ impl<T> Register<T> {
 
     /// Takes the key from all who hold it now; whether anybody did. Where it may not be granted,
     /// those who wait are woken, to ask.
-    pub(crate) fn force_release(&mut self, turn: &Turn<'_, T>) -> bool {
+    pub fn force_release(&mut self, turn: &Turn<'_, T>) -> bool {
         self.end_leases(turn.now);
         let taken = std::mem::take(&mut self.owners);
         taken.iter().for_each(|owner| (turn.wake)(&owner.place.with));

@@ -1,0 +1,103 @@
+//! Runtimes of an application that do not come to run anything.
+
+use std::future::{Future, poll_fn, ready};
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::sync::mpsc;
+use std::task::Poll;
+use std::thread;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{sleep, timeout};
+
+use super::drive::{Asker, Case, Process};
+use crate::backend::Renewal;
+use crate::ground::{background, clock};
+use crate::test_util::subject::Subject;
+
+/// A claim and its renewal, which somebody began.
+type Begun = Pin<Box<dyn Future<Output = (Asker, Renewal)> + Send>>;
+
+/// A store keeps its connections off the runtime that took the key: see
+/// [`backend::io`](crate::backend::io). While that runtime is blocked, the engine's own thread
+/// renews and releases, and goes on with a renewal that was begun there.
+///
+/// In real time, on threads of its own. The test's runtime is blocked meanwhile, so a server that
+/// the test runs is on a thread of its own as well. Nothing is checked where
+/// [`Capabilities::in_process`](crate::Capabilities) holds.
+pub async fn a_hold_goes_on_while_the_runtime_that_took_it_is_blocked(subject: &dyn Subject) {
+    let case = &Case::new(subject, "blocked runtime");
+    if case.process().await.capabilities().in_process {
+        return;
+    }
+    let (begin, begun) = mpsc::channel();
+    let (gate, opened) = mpsc::channel::<()>();
+    thread::scope(|threads| {
+        threads.spawn(move || {
+            runtime().block_on(async {
+                let process = case.process().await;
+                let mut holder = process.claim_for(case.lease(), "the holder");
+                holder.takes().await;
+                let sent = begin.send((process, begun_renewal(holder).await));
+                sent.map_err(drop).expect("a conductor");
+                // Nothing runs here until the gate is gone.
+                let _ = opened.recv();
+            });
+        });
+        let conductor = threads.spawn(move || {
+            let _here = background::enter();
+            let (process, renewal) = begun.recv().expect("a hold");
+            runtime().block_on(conduct(case, process, renewal));
+        });
+        let conducted = conductor.join();
+        drop(gate);
+        conducted.unwrap_or_else(|panic| resume_unwind(panic));
+    });
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+/// A renewal that was polled once.
+async fn begun_renewal(mut holder: Asker) -> Begun {
+    let mut renewal: Begun = Box::pin(async move {
+        let answer = holder.renewal().await;
+        (holder, answer)
+    });
+    match poll_fn(|cx| Poll::Ready(renewal.as_mut().poll(cx))).await {
+        Poll::Ready(answered) => Box::pin(ready(answered)),
+        Poll::Pending => renewal,
+    }
+}
+
+async fn conduct(case: &Case<'_>, process: Process, renewal: Begun) {
+    let other = case.process().await;
+    let mut rival = other.claim("the rival");
+    let what = "a renewal that was begun in a runtime that is blocked";
+    let (mut holder, answer) = answered(case, what, renewal).await;
+    assert!(matches!(answer, Renewal::Held(_)), "{what} found that the hold was lost");
+    // Longer than what nobody renews would last.
+    let end = clock::now() + case.lease() * 3 / 2;
+    while clock::now() < end {
+        rival.is_blocked().await;
+        sleep(case.lease() / 8).await;
+        answered(case, "a renewal", holder.renews()).await;
+    }
+    answered(case, "a release", holder.releases()).await;
+    rival.is_granted(case.soon()).await;
+    rival.releases().await;
+    case.is_free(&other).await;
+    drop(process);
+}
+
+async fn answered<T>(case: &Case<'_>, what: &str, verb: impl Future<Output = T>) -> T {
+    let within = case.soon();
+    match timeout(within, verb).await {
+        Ok(answer) => answer,
+        Err(_) => panic!(
+            "after {within:?} {what} was not answered, while the runtime that took the key is \
+             blocked: do its connections live there?"
+        ),
+    }
+}
