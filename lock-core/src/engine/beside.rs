@@ -104,15 +104,17 @@ impl Others {
 
     /// Answers and pushes; whether there were any.
     pub(super) fn hear(&mut self, cell: &Arc<KeyCell>, now: Instant) -> bool {
-        if cell.is_grown_up() && !std::mem::replace(&mut self.is_grown_up, true) {
+        let grows_up = cell.is_grown_up() && !std::mem::replace(&mut self.is_grown_up, true);
+        if grows_up {
             // All listen from now on.
             cell.cohort().look_at_deaf();
         }
         let by_caller = !background::is_here();
         let here = Handle::try_current().ok().map(|here| here.id()).filter(|_| by_caller);
         let mut due = std::mem::take(&mut self.fresh);
-        if here != self.home || !by_caller {
-            // A timer that was made in another runtime is made anew by this poll.
+        if here != self.home || !by_caller || grows_up {
+            // A timer that was made in another runtime is made anew by this poll. So is one that was
+            // not made at all, as the conductor was to come by.
             due.append(&mut self.abroad);
             self.home = here;
         }
@@ -121,8 +123,9 @@ impl Others {
         for at in due {
             let Some(Beside { lane, ring, waker }) = self.lanes.get_mut(at - 1) else { continue };
             effort::spend();
-            // Before the poll: who rings during it is heard by the next.
-            ring.rang.store(false, Ordering::Release);
+            // Before the poll: who rings during it is heard by the next. A swap, as a store alone may
+            // take effect behind what the poll reads: a ring would be lost between the two.
+            ring.rang.swap(false, Ordering::AcqRel);
             let left = lane.leaves();
             if lane.look(cell, at, now, &mut Context::from_waker(waker)) {
                 some = true;

@@ -228,11 +228,11 @@ impl KeyCell {
         let is_inside = background::is_here() || clock::runtime().is_some();
         let runtime = if is_inside { None } else { self.shared.conductor.runtime(&self.shared) };
         let _entered = runtime.as_ref().map(Handle::enter);
-        // A young key is swept up soon, and polled by the conductor then.
-        let is_swept = !self.is_grown_up() && !self.shared.conductor.is_inline();
-        let _hands = is_swept.then(background::enter_caller);
         let waker = waker_ref(self);
         loop {
+            // A young key is swept up soon, and polled by the conductor then. It may grow up meanwhile.
+            let is_swept = !self.is_grown_up() && !self.shared.conductor.is_inline();
+            let _hands = is_swept.then(background::enter_caller);
             let now = now.take().unwrap_or_else(clock::now);
             let mut slot = lock(&self.driver);
             let polled = slot.as_mut().map(|driver| {

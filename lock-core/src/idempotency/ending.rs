@@ -18,32 +18,27 @@ impl Task {
     ) {
         let mut reply = Some(reply);
         if let Some(old) = old
-            && let Err(error) = self.complete_old(old, &outcome).await
+            && !self.complete_old(old, &outcome, &mut reply).await
         {
-            let counters = &self.shared.counters;
-            if error.is_stale() {
-                counters.stale_completions.add();
-                // The record stays: what this one has done nobody may take for nothing.
-                return tell(&mut reply, Err(error));
-            }
-            counters.unwritten_completions.add();
-            tell(&mut reply, Err(error));
+            // The record stays: what this one has done nobody may take for nothing.
+            return;
         }
         self.complete_new(outcome, reply).await;
+    }
+
+    /// It has happened, and nobody else may have begun: duplicates here may know.
+    pub(super) fn tell_duplicates(&self, outcome: &Outcome) {
+        if self.guard.is_held() {
+            self.lead.end(end_of(outcome));
+        }
     }
 
     async fn complete_new(&self, outcome: Outcome, mut reply: Option<Reply>) {
         let (id, token) = (self.id, self.token());
         let counters = &self.shared.counters;
-        let end = || match &outcome {
-            Outcome::Payload(payload) => End::Done(payload.clone()),
-            Outcome::WithoutPayload => End::WithoutPayload,
-        };
+        let last = reply.clone();
         let unwritten = |reply: &mut Option<Reply>, fault| {
-            // It has happened, and nobody else may have begun: duplicates here may know.
-            if self.guard.is_held() {
-                self.lead.end(end());
-            }
+            self.tell_duplicates(&outcome);
             // The caller may be told already.
             if reply.is_some() {
                 counters.unwritten_completions.add();
@@ -65,13 +60,13 @@ impl Task {
         match written {
             Ok(Written::Yes) => {
                 counters.completed.add();
-                self.lead.end(end());
-                tell(&mut reply, Ok(()));
+                self.lead.end(end_of(&outcome));
+                tell(&mut reply.or(last), Ok(()));
             }
             Ok(Written::Stale) => {
                 counters.stale_completions.add();
                 self.warn_too_late();
-                tell(&mut reply, Err(CompleteError::Stale { id, token }));
+                tell(&mut reply.or(last), Err(CompleteError::Stale { id, token }));
             }
             Err(fault) => {
                 tracing::warn!(%id, %token, %fault, "the outcome of an idempotent execution was not written");
@@ -125,6 +120,13 @@ impl Task {
             }
         };
         tell(&mut reply, result);
+    }
+}
+
+fn end_of(outcome: &Outcome) -> End {
+    match outcome {
+        Outcome::Payload(payload) => End::Done(payload.clone()),
+        Outcome::WithoutPayload => End::WithoutPayload,
     }
 }
 

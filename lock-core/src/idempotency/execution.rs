@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use super::error::CompleteError;
 use super::repeat::STORE_WITHIN;
@@ -15,8 +15,9 @@ use crate::ground::clock;
 use crate::records::{Outcome, RecordId};
 use crate::token::FencingToken;
 
-/// Where the task says what became of an end.
-pub(super) type Reply = oneshot::Sender<Result<(), CompleteError>>;
+/// Where the task says what became of an end: in time, and where that was no more than that the store
+/// did not answer, once more at the end.
+pub(super) type Reply = mpsc::UnboundedSender<Result<(), CompleteError>>;
 
 /// How an execution ends, as it is told to its task; without a word it was dropped.
 #[derive(Debug)]
@@ -196,25 +197,58 @@ impl Execution {
         self.finish.take().is_some_and(|finish| finish.send(how).is_ok())
     }
 
-    async fn end(mut self, how: impl FnOnce(Reply) -> Finish) -> Result<(), CompleteError> {
-        let (reply, answer) = oneshot::channel();
-        let id = self.id;
-        let unavailable =
-            |what| CompleteError::Unavailable { id, fault: Fault::new(FaultKind::Transient, what) };
-        let gone = "the runtime that kept this execution is gone";
-        if !self.say(how(reply)) {
-            return Err(unavailable(gone));
-        }
+    async fn end(self, how: impl FnOnce(Reply) -> Finish) -> Result<(), CompleteError> {
+        self.ending(how).in_time().await
+    }
+
+    /// Tells the task.
+    fn ending(mut self, how: impl FnOnce(Reply) -> Finish) -> Ending {
+        let (reply, words) = mpsc::unbounded_channel();
+        // Without a task nobody has the other end, which shows when a word is waited for.
+        self.say(how(reply));
+        Ending { id: self.id, words }
+    }
+
+    /// Writes the outcome under a secret that is being replaced.
+    pub(super) fn ending_with(mut self, outcome: Outcome) -> Ending {
+        let old = self.old.take();
+        self.ending(|reply| Finish::Complete(outcome, old, reply))
+    }
+}
+
+/// The end of an execution, which goes on whatever becomes of this.
+#[derive(Debug)]
+pub(super) struct Ending {
+    id: RecordId,
+    words: mpsc::UnboundedReceiver<Result<(), CompleteError>>,
+}
+
+impl Ending {
+    /// What became of it, as far as that is known in time.
+    pub(super) async fn in_time(&mut self) -> Result<(), CompleteError> {
+        let word = self.words.recv();
         // The task may be in another runtime, and that one may be blocked.
-        let answer = match clock::runtime() {
-            Some(_) => tokio::time::timeout(STORE_WITHIN + ANSWER_MARGIN, answer).await,
-            None => Ok(answer.await),
+        let word = match clock::runtime() {
+            Some(_) => tokio::time::timeout(STORE_WITHIN + ANSWER_MARGIN, word).await,
+            None => Ok(word.await),
         };
-        match answer {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(unavailable(gone)),
-            Err(_) => Err(unavailable("the runtime that keeps this execution does not answer")),
+        word.unwrap_or_else(|_| {
+            Some(Err(self.unavailable("the runtime that keeps this execution does not answer")))
+        })
+        .unwrap_or_else(|| Err(self.unavailable("the runtime that kept this execution is gone")))
+    }
+
+    /// What became of it in the end; `None` where there was no other word.
+    pub(super) async fn at_last(mut self) -> Option<Result<(), CompleteError>> {
+        let mut last = None;
+        while let Some(word) = self.words.recv().await {
+            last = Some(word);
         }
+        last
+    }
+
+    fn unavailable(&self, what: &'static str) -> CompleteError {
+        CompleteError::Unavailable { id: self.id, fault: Fault::new(FaultKind::Transient, what) }
     }
 }
 

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use super::begin::{Begin, Begun};
 use super::client::Shared;
+use super::ending::tell;
 use super::error::{BeginError, CompleteError};
-use super::execution::{Execution, Finish};
+use super::execution::{Execution, Finish, Reply};
 use super::single_flight::End;
 use super::stats::Counters;
 use super::task::Task;
@@ -108,29 +109,49 @@ impl Execution {
 }
 
 impl Task {
-    /// Writes the outcome under the old secret, and keeps this record alive meanwhile.
+    /// Writes the outcome under the old secret, and keeps this record alive meanwhile. Whether it is to
+    /// be written under the new one as well. The caller is told in time if the store does not answer;
+    /// how that ended is waited for all the same, as another may have taken over meanwhile.
     pub(super) async fn complete_old(
         &self,
         old: Box<Execution>,
         outcome: &Outcome,
-    ) -> Result<(), CompleteError> {
+        reply: &mut Option<Reply>,
+    ) -> bool {
+        let counters = &self.shared.counters;
         let completing = async {
+            let overtaken = CompleteError::Stale { id: self.id, token: self.token() };
             if self.is_overtaken().await {
                 // The outcome of the other is to be the only one.
                 self.warn_too_late();
                 old.leave();
-                return Err(CompleteError::Stale { id: self.id, token: self.token() });
+                return Err(overtaken);
             }
-            match outcome {
-                Outcome::Payload(payload) => old.complete(payload.clone()).await,
-                Outcome::WithoutPayload => old.complete_without_payload().await,
+            let handle = old.handle();
+            let mut ending = old.ending_with(outcome.clone());
+            match ending.in_time().await {
+                Err(late) if !late.is_stale() => {
+                    if handle.is_held() {
+                        self.tell_duplicates(outcome);
+                    }
+                    counters.unwritten_completions.add();
+                    tell(reply, Err(late.clone()));
+                    ending.at_last().await.unwrap_or(Err(late))
+                }
+                word => word,
             }
         };
-        tokio::select! {
+        let completed = tokio::select! {
             biased;
             completed = completing => completed,
             never = self.extend() => match never {},
+        };
+        let Err(error) = completed else { return true };
+        if error.is_stale() {
+            counters.stale_completions.add();
         }
+        tell(reply, Err(error));
+        false
     }
 
     /// Whether another execution is known to have taken over under the new secret.

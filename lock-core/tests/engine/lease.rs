@@ -211,6 +211,10 @@ async fn what_lingers_is_given_back_with_the_last_handle_of_the_client() -> Test
     let stage = Stage::new();
     let lingering = |locks: &LockClient, key| locks.lock(key).lease(secs(60)).linger(secs(60));
     lingering(&stage.locks, "idle").await?.release().await?;
+    let permit = || lingering(&stage.locks, "permits").permits(2).acquire();
+    for permit in [permit().await?, permit().await?] {
+        permit.release().await?;
+    }
     let held = lingering(&stage.locks, "held").await?;
     let asked = lingering(&stage.locks, "asked").acquire();
     let Stage { locks, rival, store, .. } = stage;
@@ -222,6 +226,7 @@ async fn what_lingers_is_given_back_with_the_last_handle_of_the_client() -> Test
     drop(locks);
     settle().await;
     assert!(is_free("idle").await?, "nobody would come for it");
+    assert!(is_free("permits").await?, "nor for either of them");
     // Who holds goes on, and so does who has asked; for neither of them it lingers.
     assert!(held.is_held() && !is_free("held").await?);
     held.release().await?;

@@ -253,6 +253,37 @@ async fn a_store_that_does_not_take_the_outcome_is_told_in_time_and_takes_it_lat
     Ok(())
 }
 
+/// The store takes no outcome, the lock under the old secret ends, and a process that knows that secret
+/// alone takes over: its outcome is the one, and the late one is written nowhere.
+#[tokio::test(start_paused = true)]
+async fn an_outcome_that_is_not_written_in_time_is_dropped_where_another_took_over() -> Test {
+    for key in 0..KEYS {
+        let fleet = Fleet::new();
+        let late = run(&fleet.during, key).await;
+        fleet.stage.lock_script.always(Verb::Renew, Act::Err(FaultKind::Transient));
+        fleet.stage.script.always(RecordVerb::Complete, Act::Err(FaultKind::Transient));
+        late.lost().await;
+        // It is told in time that its outcome is not written, and goes on to try.
+        let error = late.complete(Bytes::from_static(b"late")).await.unwrap_err();
+        assert!(!error.is_stale(), "{error}");
+        let taken = run(&fleet.before, key).await;
+        assert!(taken.replaced().is_some());
+        taken.complete(Bytes::from_static(b"next")).await?;
+        fleet.stage.script.heal();
+        fleet.stage.lock_script.heal();
+        assert!(fleet.during.idle(secs(60)).await);
+        for one in [&fleet.before, &fleet.during, &fleet.during_too] {
+            assert_eq!(replay(one, key).await, "next");
+        }
+        let refusing = fleet.after.clone().with_on_unknown(OnUnknown::Refuse);
+        let unknown = begin(&refusing, key).await?;
+        assert!(matches!(unknown, Begun::Unknown { .. }), "{unknown:?}");
+        let stats = fleet.during.stats();
+        assert_eq!((stats.unwritten_completions, stats.stale_completions), (1, 1));
+    }
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_begin_that_is_dropped_anywhere_leaves_nothing() -> Test {
     let mut ended = 0;

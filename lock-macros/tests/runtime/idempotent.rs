@@ -12,6 +12,7 @@ use lock_core::idempotency::{
 use lock_core::memory::Memory;
 use lock_core::test_util::{Act, Scripted, Verb};
 use lock_core::{Key, LockClient, idempotent};
+use serde::{Deserialize, Deserializer, Serialize};
 use tokio::sync::Notify;
 
 type Outcome<T> = Result<T, IdempotencyError>;
@@ -228,6 +229,31 @@ async fn a_later_call_is_given_what_the_first_one_was_or_told_that_it_was_not_ke
     let again = rate(&once, &till, f64::NAN).await;
     assert!(matches!(again, Err(IdempotencyError::WithoutPayload)), "{again:?}");
     assert_eq!(till.runs.load(Ordering::SeqCst), 3);
+}
+
+/// A value of which reading it back panics.
+#[derive(Debug, Serialize)]
+struct Panics;
+
+impl<'de> Deserialize<'de> for Panics {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        panic!("it is read back")
+    }
+}
+
+#[idempotent(key = "k", scope = global, client = once)]
+async fn panicking(once: &Idempotency, till: &Till) -> Outcome<Panics> {
+    till.run();
+    Ok(Panics)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_that_panics_when_it_is_kept_has_happened_and_is_never_made_again() {
+    let (once, till) = (engine(), Till::default());
+    panicking(&once, &till).await.unwrap();
+    let again = panicking(&once, &till).await;
+    assert!(matches!(again, Err(IdempotencyError::WithoutPayload)), "{again:?}");
+    assert_eq!(till.runs.load(Ordering::SeqCst), 1);
 }
 
 #[idempotent(key = "k", scope = global, client = once, name = "n")]

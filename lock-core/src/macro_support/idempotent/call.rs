@@ -1,6 +1,7 @@
 //! One call of a function under `#[idempotent]`.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -121,7 +122,9 @@ where
             value = work => value,
         }
     };
-    match end(execution, (values.keep)(&value), &watch).await {
+    // It is read back as well. What panics there has happened all the same, and must not run again.
+    let keep = catch_unwind(AssertUnwindSafe(|| (values.keep)(&value)));
+    match end(execution, keep.unwrap_or(Keep::WithoutPayload), &watch).await {
         // It has happened: its caller is told so, whatever becomes of the record.
         Ok(()) | Err(CompleteError::Unavailable { .. }) => value,
         Err(error) => refuse(IdempotencyError::Stale(error)),

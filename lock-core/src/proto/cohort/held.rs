@@ -34,8 +34,8 @@ impl<R> Held<R> {
     /// the caller's to keep.
     pub(super) fn hold(&mut self, token: u64, ask: &Ask, now: Instant) -> Option<Holder> {
         if self.linger.is_some() || !ask.linger.is_zero() {
-            let linger = Linger { time: ask.linger, until: None };
-            self.linger = (!ask.linger.is_zero()).then(|| Box::new(linger));
+            let lingers = !ask.linger.is_zero() && !self.contested;
+            self.linger = lingers.then(|| Box::new(Linger { time: ask.linger, until: None }));
         }
         let until = ask.hold_limit.map(|limit| now.plus(limit));
         let holder = Holder { token, since: now, until, guards: 1 };
@@ -425,6 +425,7 @@ impl<W, R> Cohort<W, R> {
             handed_off: 0,
             holder: None,
             linger: None,
+            contested: grant.wanted,
             reply: None,
             over: !clock.is_valid(now),
         };
@@ -493,6 +494,10 @@ impl<W, R> Cohort<W, R> {
                     (true, None) => (held.wanted, held.handed_off) = (Some(now), 0),
                     (false, _) => held.wanted = None,
                     (true, Some(_)) => {}
+                }
+                held.contested |= grant.wanted;
+                if held.contested {
+                    held.linger = None;
                 }
                 self.learn_revoke(lane, grant.revoke_requested, fx);
                 if asked {

@@ -288,6 +288,9 @@ struct Held<R> {
     /// Of several readers one; the others are in [`More`].
     holder: Option<Holder>,
     linger: Option<Box<Linger>>,
+    /// Others have wanted the key since it was granted, or tried it. The store may tell of that once
+    /// only, so the claim does not linger any more: the next one may.
+    contested: bool,
     /// Who is told when the claim was withdrawn.
     reply: Option<R>,
     /// The lease ended by our clock; a late answer does not revive it.

@@ -366,17 +366,21 @@ impl<W, R> Cohort<W, R> {
     pub(crate) fn close(&mut self, fx: &mut Effects<W, R>) {
         self.client = Client::Closed;
         self.fail_all(&Verdict::Closed, fx);
-        if let Some(beside) = self.beside_mut() {
-            beside.look_at_idle();
-        }
-        fx.poke = true;
+        self.give_back_idle(fx);
     }
 
     /// Gives back what lingers, from now on at once: nobody is left who would come for it.
     pub(crate) fn forsake(&mut self, fx: &mut Effects<W, R>) {
         if self.client == Client::Open {
             self.client = Client::Gone;
-            fx.poke = true;
+            self.give_back_idle(fx);
         }
+    }
+
+    fn give_back_idle(&mut self, fx: &mut Effects<W, R>) {
+        if let Some(beside) = self.beside_mut() {
+            beside.look_at_idle();
+        }
+        fx.poke = true;
     }
 }

@@ -288,11 +288,15 @@ impl<W, R> Cohort<W, R> {
             Some(Place::Asking(asking)) => {
                 asking.ask_at = not_before.map_or(now, |at| at.max(now));
             }
-            Some(Place::Held(held)) => match change {
-                Change::Here => held.renew_now = true,
-                Change::Elsewhere => held.elsewhere(),
-                Change::Tried => held.linger = None,
-            },
+            Some(Place::Held(held)) => {
+                // Also where it was cut off: what it was to be told may be lost.
+                held.contested = true;
+                match change {
+                    Change::Here => held.renew_now = true,
+                    Change::Elsewhere => held.elsewhere(),
+                    Change::Tried => held.linger = None,
+                }
+            }
             Some(Place::Vacant) | None => {}
         }
         self.note(lane);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, PushKind, Value};
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 
 use super::RECONNECT_PAUSES;
@@ -33,8 +33,8 @@ pub(in crate::redis) struct Connection {
     side: Side,
     home: Home,
     push: Option<Push>,
-    /// A task that brings it back was started, and has not begun.
-    is_called_back: Arc<AtomicBool>,
+    /// The runtimes in which a task brings it back. One of them may be blocked.
+    called_back: Arc<Mutex<Vec<Id>>>,
     latest: Mutex<Latest>,
     /// Held while connecting; the last failure and its time.
     connecting: tokio::sync::Mutex<Option<(Instant, Fault)>>,
@@ -177,7 +177,7 @@ impl Connection {
             side,
             home: Home::default(),
             push,
-            is_called_back: Arc::default(),
+            called_back: Arc::default(),
             latest: Mutex::default(),
             connecting: tokio::sync::Mutex::new(None),
             connects: AtomicU64::new(0),
@@ -493,20 +493,21 @@ impl Connection {
     }
 }
 
-/// Brings a connection back, with growing pauses, for as long as somebody has it.
+/// Brings a connection back, with growing pauses, for as long as somebody has it. In a runtime one task
+/// does so, however many find that it is gone.
 fn come_back(connection: &Arc<Connection>) {
     let Some(runtime) = connection.home.runtime() else { return };
-    if connection.is_called_back.swap(true, Ordering::AcqRel) {
-        return;
-    }
-    // The runtime may drop the task before it has begun.
-    let called = Called(connection.is_called_back.clone());
+    let Some(called) = Called::once(&connection.called_back, runtime.id()) else { return };
     let this = Arc::downgrade(connection);
     drop(runtime.spawn(async move {
-        drop(called);
         for failures in 1.. {
             let Some(connection) = this.upgrade() else { return };
             if connection.get().await.is_ok() {
+                drop(called);
+                // It may have gone meanwhile, and whoever found that was told that this task is there.
+                if connection.current().is_none() {
+                    come_back(&connection);
+                }
                 return;
             }
             let pauses = if connection.route.is_fixed() { RECONNECT_PAUSES } else { FAULT_PAUSES };
@@ -516,11 +517,27 @@ fn come_back(connection: &Arc<Connection>) {
     }));
 }
 
-struct Called(Arc<AtomicBool>);
+/// A task that brings a connection back. Its runtime may drop it before it has begun.
+struct Called {
+    all: Arc<Mutex<Vec<Id>>>,
+    runtime: Id,
+}
+
+impl Called {
+    /// `None` where there is one in this runtime.
+    fn once(all: &Arc<Mutex<Vec<Id>>>, runtime: Id) -> Option<Self> {
+        let mut called = lock(all);
+        if called.contains(&runtime) {
+            return None;
+        }
+        called.push(runtime);
+        Some(Self { all: all.clone(), runtime })
+    }
+}
 
 impl Drop for Called {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        lock(&self.all).retain(|other| *other != self.runtime);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::world::{LEASE, Request, World, lasting, ms, replicated};
-use crate::backend::{Attempt, Grant, NotReplicated};
+use crate::backend::{Attempt, Change, Grant, NotReplicated};
 use crate::proto::BlockedBy;
 use crate::proto::lease::margin;
 
@@ -310,6 +310,36 @@ fn an_idle_lease_lingers_until_its_time_or_until_wanted() {
             world.advance(ms(1));
         }
         assert!(world.leaving.is_some(), "wanted: {wanted}");
+        world.finish();
+    }
+}
+
+/// The store says once that somebody tried the key, or gave up waiting for it: whoever holds it then may
+/// hand it on here.
+#[test]
+fn a_claim_that_others_have_asked_for_lingers_after_no_later_hold() {
+    for change in [Change::Tried, Change::Here, Change::Elsewhere] {
+        let mut world = World::new();
+        let ask = Ask { linger: ms(50), ..world.ask(ms(1_000)) };
+        world.enter(ask, MAX);
+        world.enter(ask, MAX);
+        world.turn();
+        world.answer(Some((10_000, false)), true);
+        world.turn();
+        world.read(0);
+        world.push_of(change);
+        world.turn();
+        if world.asking.is_some() {
+            // They have gone meanwhile.
+            world.answer(Some((10_000, false)), true);
+            world.turn();
+        }
+        world.release(0);
+        world.turn();
+        world.read(0);
+        world.release(0);
+        world.turn();
+        assert!(world.leaving.is_some(), "{change:?}: it does not linger");
         world.finish();
     }
 }

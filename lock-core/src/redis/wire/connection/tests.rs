@@ -69,3 +69,20 @@ async fn one_that_comes_back_does_so_also_where_it_ends_as_it_is_made() {
     assert!(first.await.unwrap().is_err());
     assert!(!connection.is_there());
 }
+
+#[tokio::test]
+async fn one_task_brings_it_back_however_many_find_that_it_is_gone() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let connection = Connection::standing(route::to_port(nobody.port()));
+    assert!(connection.get().await.is_err());
+    for _ in 0..50 {
+        assert!(!connection.is_there());
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(Handle::current().metrics().num_alive_tasks(), 1);
+    // It ends with the last who has the connection.
+    drop(connection);
+    while Handle::current().metrics().num_alive_tasks() > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
