@@ -35,7 +35,7 @@ mod stage;
 mod table;
 
 pub use history::{History, LATE, Remote};
-pub use layout::{Keeps, Kind, Layout, Power, Tempo, Times, Verb};
+pub use layout::{Keeps, Kind, Layout, Power, Tempo, Times, Verb, capable_of};
 pub use line::{Line, Snare};
 pub use pool::Pool;
 pub use table::{SCENES, Scene};
