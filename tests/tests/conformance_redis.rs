@@ -6,6 +6,7 @@ use lock_core::Mode;
 use lock_core::redis::Redis;
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
 use tests::redis::RedisServer;
+use tests::scene::layouts::REDIS;
 
 #[derive(Debug)]
 struct OnRedis(RedisServer, Mode);
@@ -20,7 +21,7 @@ impl Subject for OnRedis {
     fn open(&self) -> BoxFuture<'_, AnyBackend> {
         Box::pin(async {
             let backend = Redis::connect(&self.0.url(), None).await;
-            AnyBackend::new(backend.expect("a server that answers"))
+            REDIS.checked(AnyBackend::new(backend.expect("a server that answers")))
         })
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use lock_core::Mode;
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
 use lock_core::zookeeper::ZooKeeper;
+use tests::scene::layouts::ZOOKEEPER;
 use tests::zookeeper::ZooKeeperServer;
 
 /// One for all: each rule has a directory of its own.
@@ -32,7 +33,7 @@ impl Subject for OnZooKeeper {
     fn open(&self) -> BoxFuture<'_, AnyBackend> {
         Box::pin(async {
             let backend = ZooKeeper::connect(&(SERVER.url() + &self.path + self.params)).await;
-            AnyBackend::new(backend.expect("a server that answers"))
+            ZOOKEEPER.checked(AnyBackend::new(backend.expect("a server that answers")))
         })
     }
 

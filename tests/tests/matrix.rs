@@ -3,15 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use tests::scene::layouts::KINDS;
-use tests::scene::{Kind, SCENES, Scene};
+use tests::scene::{Kind, Power, SCENES, Scene};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace")
 }
 
-/// The rows of the table whose head begins with `head`, cell by cell.
+/// The rows of the table of faults whose head begins with `head`, cell by cell.
 fn table(head: &str) -> Vec<Vec<String>> {
-    let text = std::fs::read_to_string(root().join("docs/faults.md")).expect("the page");
+    table_of("docs/faults.md", head)
+}
+
+fn table_of(page: &str, head: &str) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(root().join(page)).expect("the page");
     let rows = text.lines().skip_while(|line| !line.starts_with(&format!("| {head} |")));
     let rows = rows.skip(2).take_while(|line| line.starts_with('|'));
     let cell = |text: &str| text.trim().to_owned();
@@ -88,6 +92,29 @@ fn the_page_says_why_a_scene_is_not_played_on_a_layout() {
     };
     let wanted: Vec<_> = KINDS.iter().flat_map(|kind| because(kind)).collect();
     assert_eq!(table("layout"), wanted);
+}
+
+/// What a store says that it can do is the same for clients, for the conformance suite and for those
+/// who read. That the stores say so is looked at wherever one is opened.
+#[test]
+fn the_page_says_what_each_layout_can_do() {
+    let row = |kind: &Kind| {
+        let can: Vec<_> = kind.can.iter().map(|name| format!("`{name}`")).collect();
+        vec![kind.name.to_owned(), can.join(", ")]
+    };
+    let wanted: Vec<_> = KINDS.into_iter().map(row).collect();
+    assert_eq!(table_of("docs/topologies.md", "layout"), wanted);
+    for kind in KINDS {
+        let shares = ["shared", "permits"].iter().all(|name| kind.can.contains(name));
+        assert_eq!(kind.lacks(Power::Share).is_none(), shares, "{kind:?}");
+    }
+    // The suite of memory is in lock-core, which knows of no layouts.
+    let mut sources = Vec::new();
+    sources_of(&root().join("tests/tests"), &mut sources);
+    let texts: Vec<_> =
+        sources.iter().map(|path| std::fs::read_to_string(path).expect("a source")).collect();
+    let suites = texts.iter().filter(|text| text.contains(".checked(AnyBackend::new(")).count();
+    assert!(suites >= KINDS.len() - 1, "{suites} conformance suites");
 }
 
 /// Every name is a scene's once, and every layout is played on.

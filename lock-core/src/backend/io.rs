@@ -91,9 +91,11 @@
 //! #     std::io::copy(&mut &client, &mut &client)
 //! # });
 //!
-//! // No runtime of the application is needed, so none can hold it up.
+//! // No runtime of the application is needed, so none can hold the connection up.
 //! let link = futures_executor::block_on(Link::connect(addr))?;
-//! assert_eq!(futures_executor::block_on(link.ask("attempt order:42"))?, "attempt order:42");
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+//! // A client polls verbs in a runtime that has timers, the application's or its own.
+//! assert_eq!(runtime.block_on(link.ask("attempt order:42"))?, "attempt order:42");
 //! # Ok(()) }
 //! ```
 //!

@@ -145,9 +145,9 @@
 //! the leases end meanwhile. The engine renews from a thread of its own
 //! ([`Background`](crate::Background)), and that is of no use where the answers are not.
 //!
-//! A verb is begun by a task of the application, and gone on with by the engine's thread where that
-//! task does not come to run, also after its runtime has ended. A timer of a runtime that is gone
-//! panics.
+//! A verb (any but a renewal) may be begun by a task of the application, and gone on with by the
+//! engine's thread where that task does not come to run, also after its runtime has ended. A timer
+//! of a runtime that is gone panics.
 //!
 //! [`io`] is the answer to both: a [`Home`](io::Home) for connections and for what serves them, and
 //! bounds that hold whoever polls. A connection at a home needs no runtime of the application at

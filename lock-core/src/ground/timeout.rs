@@ -49,6 +49,11 @@ pub struct Late;
 ///
 /// It holds in whatever runtime it is polled, and when the one of its first poll is gone.
 ///
+/// # Panics
+///
+/// Polled where there is no runtime with timers. The verbs of a store never are; what a store does
+/// before may take [`Home::timeout_at`](crate::backend::io::Home::timeout_at).
+///
 /// # Cancel safety
 ///
 /// As `future`.

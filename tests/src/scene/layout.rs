@@ -5,6 +5,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use lock_core::Capabilities;
+use lock_core::backend::Backend;
+use lock_core::test_util::AnyBackend;
+
 use super::line::Line;
 use crate::proxy::Match;
 
@@ -106,6 +110,8 @@ pub struct Kind {
     pub start: fn() -> BoxFuture<'static, Box<dyn Layout>>,
     /// What a restart leaves.
     pub keeps: Keeps,
+    /// What its stores can do, by the names of [`Capabilities`].
+    pub can: &'static [&'static str],
     /// What cannot be done to it, and why.
     pub lacks: &'static [(Power, &'static str)],
     /// Scenes that are known to fail on it, and why: each a bug to be mended.
@@ -137,6 +143,17 @@ impl Kind {
         self.fails.iter().find(|(failing, _)| *failing == scene).map(|(_, why)| *why)
     }
 
+    /// A store on such a layout, which says that it can do what this does.
+    ///
+    /// # Panics
+    ///
+    /// If it says anything else.
+    #[must_use]
+    pub fn checked(&self, backend: AnyBackend) -> AnyBackend {
+        assert_eq!(capable_of(backend.capabilities()), self.can, "{self:?}");
+        backend
+    }
+
     /// Its times.
     #[must_use]
     pub fn times(&self, tempo: Tempo) -> &Times {
@@ -146,6 +163,25 @@ impl Kind {
             Tempo::Brisk => &self.brisk,
         }
     }
+}
+
+/// What a store can do, by the names that this has for it.
+#[must_use]
+pub fn capable_of(can: Capabilities) -> Vec<&'static str> {
+    let all = [
+        (can.fencing, "fencing"),
+        (can.fifo, "fifo"),
+        (can.push, "push"),
+        (can.shared, "shared"),
+        (can.permits, "permits"),
+        (can.election, "election"),
+        (can.revocation, "revocation"),
+        (can.force_release, "force_release"),
+        (can.quorum, "quorum"),
+        (can.replicas, "replicas"),
+        (can.in_process, "in_process"),
+    ];
+    all.into_iter().filter(|(can, _)| *can).map(|(_, name)| name).collect()
 }
 
 /// Started servers, as one lock service.

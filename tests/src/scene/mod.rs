@@ -13,7 +13,7 @@
 //! | to add | write |
 //! |---|---|
 //! | a scene | a function in `faults/`, a line in `table.rs`, its name in `docs/faults.md` |
-//! | a layout | one file in `layouts/`, its line there, and `tests::scenes!(ITS_KIND);` in its suite |
+//! | a layout | one file in `layouts/`, its line there, `tests::scenes!(ITS_KIND);` in its suite, its rows in `docs/topologies.md` and `docs/faults.md` |
 //!
 //! Scenes of one suite share one layout and run at the same time. Those that stop servers, kill
 //! them or move their clocks wait until they have it for themselves; see [`Pool`].
@@ -35,7 +35,7 @@ mod stage;
 mod table;
 
 pub use history::{History, LATE, Remote};
-pub use layout::{Keeps, Kind, Layout, Power, Tempo, Times, Verb};
+pub use layout::{Keeps, Kind, Layout, Power, Tempo, Times, Verb, capable_of};
 pub use line::{Line, Snare};
 pub use pool::Pool;
 pub use table::{SCENES, Scene};

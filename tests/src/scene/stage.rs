@@ -7,7 +7,7 @@ use std::sync::{OnceLock, RwLockReadGuard};
 use lock_core::{LockClient, Mode};
 
 use super::history::{History, Remote};
-use super::layout::{Layout, Power, Tempo, Times, Verb};
+use super::layout::{Layout, Power, Tempo, Times, Verb, capable_of};
 use super::line::{Line, Snare};
 use crate::proxy::Action;
 use crate::redis::RedisServer;
@@ -94,7 +94,9 @@ impl Stage<'_> {
     pub(super) async fn client_in(&self, mode: Mode, tempo: Tempo) -> Client {
         let line = self.layout().line_of(&self.scope, tempo);
         let lease = self.times(tempo).lease;
-        Client { locks: support::connect_in(mode, line.url(), lease).await, line }
+        let locks = support::connect_in(mode, line.url(), lease).await;
+        assert_eq!(capable_of(locks.capabilities()), self.layout().kind().can);
+        Client { locks, line }
     }
 
     /// What nobody can hold beside a holder.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use lock_core::redis::Redis;
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, as_conductor, conformance};
 use tests::redis::RedisServer;
+use tests::scene::layouts::REDIS;
 
 #[derive(Debug)]
 struct Conducted(RedisServer);
@@ -13,7 +14,7 @@ impl Subject for Conducted {
     fn open(&self) -> BoxFuture<'_, AnyBackend> {
         Box::pin(async {
             let backend = Redis::connect(&self.0.url(), None).await;
-            AnyBackend::new(backend.expect("a server that answers"))
+            REDIS.checked(AnyBackend::new(backend.expect("a server that answers")))
         })
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use lock_core::redis::Redis;
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
 use tests::redis::RedisCluster;
+use tests::scene::layouts::CLUSTER;
 
 use crate::support::left_at;
 
@@ -15,7 +16,7 @@ impl Subject for OnCluster {
     fn open(&self) -> BoxFuture<'_, AnyBackend> {
         Box::pin(async {
             let backend = Redis::connect(&self.0.url(), None).await;
-            AnyBackend::new(backend.expect("a cluster that answers"))
+            CLUSTER.checked(AnyBackend::new(backend.expect("a cluster that answers")))
         })
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
 use lock_core::zookeeper::ZooKeeper;
+use tests::scene::layouts::ENSEMBLE;
 use tests::zookeeper::ZooKeeperEnsemble;
 
 const SERVERS: usize = 3;
@@ -20,7 +21,7 @@ impl Subject for OnEnsemble {
         let server = self.opened.fetch_add(1, Ordering::Relaxed) % SERVERS;
         Box::pin(async move {
             let backend = ZooKeeper::connect(&self.ensemble.url_of(server)).await;
-            AnyBackend::new(backend.expect("a server that answers"))
+            ENSEMBLE.checked(AnyBackend::new(backend.expect("a server that answers")))
         })
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use lock_core::redis::Redis;
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, as_conductor, conformance};
 use tests::redis::RedisServer;
+use tests::scene::layouts::REDLOCK;
 
 use crate::support::Servers;
 
@@ -15,7 +16,7 @@ impl Subject for OnServers {
     fn open(&self) -> BoxFuture<'_, AnyBackend> {
         Box::pin(async {
             let quorum = Redis::quorum(&self.0.url(), Vec::new()).await;
-            AnyBackend::new(quorum.expect("servers that answer"))
+            REDLOCK.checked(AnyBackend::new(quorum.expect("servers that answer")))
         })
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use lock_core::redis::Redis;
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
 use tests::redis::SentinelSet;
+use tests::scene::layouts::SENTINEL;
 
 #[derive(Debug)]
 struct OnSentinel(SentinelSet);
@@ -13,7 +14,7 @@ impl Subject for OnSentinel {
     fn open(&self) -> BoxFuture<'_, AnyBackend> {
         Box::pin(async {
             let backend = Redis::connect(&self.0.url(), None).await;
-            AnyBackend::new(backend.expect("a master that answers"))
+            SENTINEL.checked(AnyBackend::new(backend.expect("a master that answers")))
         })
     }
 

@@ -1,6 +1,7 @@
 //! The conformance suite, by clients that see to the members.
 
 use std::time::Duration;
+use tests::scene::layouts::ZOOKEEPER_QUORUM;
 
 use lock_core::backend::{Enrolment, Member};
 use lock_core::quorum::{MembershipConfig, Quorum};
@@ -17,7 +18,7 @@ impl Subject for Servers {
     fn open(&self) -> BoxFuture<'_, AnyBackend> {
         let config = MembershipConfig::new(["one", "two", "three"]).with_name(NAME);
         let quorum = Quorum::managed(self.members(LONG), config.with_lease_max(LEASE_MAX));
-        Box::pin(async { AnyBackend::new(quorum.expect("three")) })
+        Box::pin(async { ZOOKEEPER_QUORUM.checked(AnyBackend::new(quorum.expect("three"))) })
     }
 
     fn slack(&self) -> Duration {

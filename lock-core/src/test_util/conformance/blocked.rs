@@ -11,16 +11,19 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 
 use super::drive::{Asker, Case, Process};
-use crate::backend::Renewal;
+use crate::backend::{Attempt, Claim, Fault, Renewal};
 use crate::ground::{background, clock};
 use crate::test_util::subject::Subject;
 
-/// A claim and its renewal, which somebody began.
-type Begun = Pin<Box<dyn Future<Output = (Asker, Renewal)> + Send>>;
+const TRAP: &str =
+    "the runtime that took the key is blocked; do the store's connections live there?";
+
+/// A claim that waits, and its attempt, which somebody began.
+type Begun = Pin<Box<dyn Future<Output = (Asker, Result<Attempt, Fault>)> + Send>>;
 
 /// A store keeps its connections off the runtime that took the key: see
 /// [`backend::io`](crate::backend::io). While that runtime is blocked, the engine's own thread
-/// renews and releases, and goes on with a renewal that was begun there.
+/// renews and releases, and goes on with an attempt that was begun there.
 ///
 /// In real time, on threads of its own. The test's runtime is blocked meanwhile, so a server that
 /// the test runs is on a thread of its own as well. Nothing is checked where
@@ -38,7 +41,8 @@ pub async fn a_hold_goes_on_while_the_runtime_that_took_it_is_blocked(subject: &
                 let process = case.process().await;
                 let mut holder = process.claim_for(case.lease(), "the holder");
                 holder.takes().await;
-                let sent = begin.send((process, begun_renewal(holder).await));
+                let next = begun_attempt(process.claim("the next")).await;
+                let sent = begin.send((process, holder, next));
                 sent.map_err(drop).expect("a conductor");
                 // Nothing runs here until the gate is gone.
                 let _ = opened.recv();
@@ -46,8 +50,8 @@ pub async fn a_hold_goes_on_while_the_runtime_that_took_it_is_blocked(subject: &
         });
         let conductor = threads.spawn(move || {
             let _here = background::enter();
-            let (process, renewal) = begun.recv().expect("a hold");
-            runtime().block_on(conduct(case, process, renewal));
+            let (process, holder, next) = begun.recv().expect("a hold");
+            runtime().block_on(conduct(case, process, holder, next));
         });
         let conducted = conductor.join();
         drop(gate);
@@ -59,31 +63,40 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
-/// A renewal that was polled once.
-async fn begun_renewal(mut holder: Asker) -> Begun {
-    let mut renewal: Begun = Box::pin(async move {
-        let answer = holder.renewal().await;
-        (holder, answer)
+/// An attempt that was polled once.
+async fn begun_attempt(mut claim: Asker) -> Begun {
+    let mut attempt: Begun = Box::pin(async move {
+        let answer = claim.claim.attempt().await;
+        (claim, answer)
     });
-    match poll_fn(|cx| Poll::Ready(renewal.as_mut().poll(cx))).await {
+    match poll_fn(|cx| Poll::Ready(attempt.as_mut().poll(cx))).await {
         Poll::Ready(answered) => Box::pin(ready(answered)),
-        Poll::Pending => renewal,
+        Poll::Pending => attempt,
     }
 }
 
-async fn conduct(case: &Case<'_>, process: Process, renewal: Begun) {
+async fn conduct(case: &Case<'_>, process: Process, mut holder: Asker, next: Begun) {
     let other = case.process().await;
     let mut rival = other.claim("the rival");
-    let what = "a renewal that was begun in a runtime that is blocked";
-    let (mut holder, answer) = answered(case, what, renewal).await;
-    assert!(matches!(answer, Renewal::Held(_)), "{what} found that the hold was lost");
     // Longer than what nobody renews would last.
-    let end = clock::now() + case.lease() * 3 / 2;
-    while clock::now() < end {
-        rival.is_blocked().await;
-        sleep(case.lease() / 8).await;
-        answered(case, "a renewal", holder.renews()).await;
+    let end = holder.sent + case.lease() * 5 / 2;
+    let hold = async {
+        while clock::now() < end {
+            let renewal = answered(case, "a renewal", holder.renewal()).await;
+            assert_ne!(renewal, Renewal::Lost, "the hold was lost: {TRAP}");
+            rival.is_blocked().await;
+            sleep(case.lease() / 8).await;
+        }
+    };
+    let what = "an attempt that was begun there";
+    let ((), (mut next, answer)) = tokio::join!(hold, answered(case, what, next));
+    match answer {
+        Ok(Attempt::Blocked { .. }) => {}
+        Err(fault) if fault.is_transient() => {}
+        answer => panic!("{what} came to {answer:?}"),
     }
+    // It may be in doubt still.
+    drop(answered(case, "giving up", next.claim.withdraw()).await);
     answered(case, "a release", holder.releases()).await;
     rival.is_granted(case.soon()).await;
     rival.releases().await;
@@ -95,9 +108,6 @@ async fn answered<T>(case: &Case<'_>, what: &str, verb: impl Future<Output = T>)
     let within = case.soon();
     match timeout(within, verb).await {
         Ok(answer) => answer,
-        Err(_) => panic!(
-            "after {within:?} {what} was not answered, while the runtime that took the key is \
-             blocked: do its connections live there?"
-        ),
+        Err(_) => panic!("{what} was not answered within {within:?}: {TRAP}"),
     }
 }

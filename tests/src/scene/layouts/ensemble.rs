@@ -21,6 +21,7 @@ pub const ENSEMBLE: Kind = Kind {
         })
     },
     keeps: Keeps::Everything,
+    can: super::zookeeper::CAN,
     lacks: &[CLOCK],
     fails: &[],
     patient: times_of(9_000, 30_000, LATE),

@@ -34,6 +34,18 @@ pub const MEMORY: Kind = Kind {
     store: "memory",
     start: || Box::pin(async { Box::new(InMemory) as Box<dyn Layout> }),
     keeps: Keeps::Nothing,
+    can: &[
+        "fencing",
+        "fifo",
+        "push",
+        "shared",
+        "permits",
+        "election",
+        "revocation",
+        "force_release",
+        "quorum",
+        "in_process",
+    ],
     lacks: &[
         (Power::Link, NO_SERVER),
         (Power::Trap, NO_SERVER),

@@ -26,6 +26,9 @@ pub use zookeeper_quorum::ZOOKEEPER_QUORUM;
 const NO_SHARE: (Power, &str) =
     (Power::Share, "readers and permits would need a majority that agrees on all of them");
 
+/// What a quorum can do, whose members' lines differ.
+const OF_A_QUORUM: &[&str] = &["fencing", "push", "force_release"];
+
 /// All of them.
 pub const KINDS: [&Kind; 8] =
     [&MEMORY, &REDIS, &SENTINEL, &CLUSTER, &REDLOCK, &ZOOKEEPER, &ENSEMBLE, &ZOOKEEPER_QUORUM];

@@ -38,12 +38,26 @@ pub const REDIS: Kind = Kind {
         })
     },
     keeps: Keeps::Nothing,
+    can: CAN,
     lacks: &[],
     fails: &[],
     patient: times(30_000),
     steady: times(2_000),
     brisk: times(2_000),
 };
+
+/// A master behind sentinels can do the same.
+pub(super) const CAN: &[&str] = &[
+    "fencing",
+    "fifo",
+    "push",
+    "shared",
+    "permits",
+    "election",
+    "force_release",
+    "quorum",
+    "replicas",
+];
 
 #[derive(Debug)]
 struct Redis {

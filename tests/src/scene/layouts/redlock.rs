@@ -23,6 +23,7 @@ pub const REDLOCK: Kind = Kind {
         })
     },
     keeps: Keeps::Nothing,
+    can: OF_A_QUORUM,
     lacks: &[NO_SHARE],
     fails: &[],
     patient: times(LEASE_MAX_MS),

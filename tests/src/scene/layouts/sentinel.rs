@@ -19,6 +19,7 @@ pub const SENTINEL: Kind = Kind {
         })
     },
     keeps: Keeps::Perhaps,
+    can: redis::CAN,
     lacks: &[(Power::Clock, "a moved clock has the sentinels name another master")],
     fails: &[],
     patient: times(30_000),

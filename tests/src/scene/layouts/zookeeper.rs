@@ -47,12 +47,26 @@ pub const ZOOKEEPER: Kind = Kind {
         })
     },
     keeps: Keeps::Everything,
+    can: CAN,
     lacks: &[CLOCK],
     fails: &[],
     patient: times(9_000, 30_000),
     steady: times(5_000, 30_000),
     brisk: times(2_000, 30_000),
 };
+
+/// An ensemble can do the same.
+pub(super) const CAN: &[&str] = &[
+    "fencing",
+    "fifo",
+    "push",
+    "shared",
+    "permits",
+    "election",
+    "revocation",
+    "force_release",
+    "quorum",
+];
 
 pub(super) const CLOCK: (Power, &str) =
     (Power::Clock, "its sessions and tokens take no wall clock, and the JVM's is not ours to move");

@@ -24,6 +24,7 @@ pub const ZOOKEEPER_QUORUM: Kind = Kind {
         })
     },
     keeps: Keeps::Everything,
+    can: OF_A_QUORUM,
     lacks: &[NO_SHARE, CLOCK],
     fails: &[],
     patient: times(9_000, LEASE_MAX_MS),
