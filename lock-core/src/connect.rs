@@ -6,11 +6,15 @@ use crate::backend::url::is_scheme;
 use crate::backend::{ConnectError, Driver, DynBackend, Opening, Scheme, StoreUrl};
 #[cfg(feature = "redis")]
 pub(crate) use crate::redis::pools::Pools;
-use crate::{memory, redis, zookeeper};
+use crate::{memory, redis, sql, zookeeper};
 
 /// The stores of this crate. Their folders say which URLs each of them has.
-const STORES: [&[Driver]; 3] =
-    [&memory::driver::DRIVERS, &redis::driver::DRIVERS, &zookeeper::driver::DRIVERS];
+const STORES: [&[Driver]; 4] = [
+    &memory::driver::DRIVERS,
+    &redis::driver::DRIVERS,
+    &zookeeper::driver::DRIVERS,
+    &sql::driver::DRIVERS,
+];
 
 /// Without Redis there is no pool of its connections.
 #[cfg(not(feature = "redis"))]
@@ -65,7 +69,7 @@ fn is_spelled_as(one: Scheme, other: Scheme) -> bool {
     one.spellings().any(|(one, ..)| other.spellings().any(|(other, ..)| one == other))
 }
 
-#[cfg(all(test, feature = "redis-tls", feature = "zookeeper-tls"))]
+#[cfg(all(test, feature = "redis-tls", feature = "zookeeper-tls", feature = "sqlite"))]
 mod tests {
     use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
     use proptest::prelude::*;
@@ -237,6 +241,8 @@ mod tests {
             "redlock+tls://u:p@a,b,c/1?name=n&lease_max=5s",
             "zookeeper://u:p@h1,[::1]:2182/locks?session=4s",
             "zookeeper+quorum://a,b,c/locks?name=n&lease_max=5s",
+            "sqlite://a/b%20c.db?table=locks&create=true",
+            "sqlite::memory:",
         ] {
             let opening = opening(url, Vec::new(), Pools::default());
             assert!(opening.is_ok(), "{url}: {:?}", opening.err());

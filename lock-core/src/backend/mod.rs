@@ -156,7 +156,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use capabilities::Capabilities;
-#[cfg(not(all(feature = "redis", feature = "zookeeper")))]
+#[cfg(not(all(feature = "redis", feature = "zookeeper", feature = "sqlite")))]
 pub(crate) use driver::no_store;
 pub use driver::{ConnectError, Driver};
 pub(crate) use driver::{Opening, opening};

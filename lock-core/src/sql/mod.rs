@@ -1,0 +1,28 @@
+//! Locks in a database of yours: a service that has one needs no other server for its locks.
+//!
+//! One row per key holds the lock's whole state. Each verb of a claim is one statement that commits
+//! by itself. What several want at once (join the line, hand over, skip the dead, several holders)
+//! is computed by the machine that `memory` uses (`proto/register`), and written by
+//! compare-and-swap on the row's `version`. No transaction spans a round trip, so a process that
+//! stops holds up nobody.
+//!
+//! A database is a [`dialect`]: what it spells its own way. All else is the same for all:
+//!
+//! - `row`: the lease row, and its text form.
+//! - `schema`: the tables, and whether those that are there will do.
+//! - `store`, `claim`: the verbs.
+//! - `changes`: who is told that a row is another.
+//! - `fault`: what is wrong, and what to do.
+//! - `schemes`, `driver`: databases in the table of stores that URLs can name.
+//! - `sqlite`: SQLite's dialect, its file and its connection.
+
+mod dialect;
+pub(crate) mod driver;
+mod fault;
+mod row;
+mod schema;
+mod schemes;
+mod sqlite;
+
+pub use fault::DatabaseError;
+pub use schema::{Schema, TableName};

@@ -1,0 +1,4 @@
+//! SQLite's dialect.
+
+pub(super) mod connect;
+mod target;
