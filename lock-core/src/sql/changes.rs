@@ -19,8 +19,15 @@ use crate::key::Key;
 const LOOK_WAITING: Duration = Duration::from_millis(2);
 const LOOK_HOLDING: Duration = Duration::from_millis(20);
 
-/// A row as it was last seen; nothing before the first look.
-type Last = Option<Arc<Row>>;
+/// A row as it was last seen.
+#[derive(Debug, Clone)]
+enum Last {
+    /// Nobody has looked yet.
+    Unseen,
+    Row(Arc<Row>),
+    /// It was there, and is not there any more.
+    Gone,
+}
 
 /// Who listens.
 #[derive(Debug, Default)]
@@ -39,7 +46,7 @@ impl Changes {
         let row = match keys.get(key) {
             Some(sender) => sender.subscribe(),
             None => {
-                let (sender, row) = watch::channel(None);
+                let (sender, row) = watch::channel(Last::Unseen);
                 keys.insert(key.clone(), sender);
                 row
             }
@@ -56,9 +63,25 @@ impl Changes {
         let keys = lock(&self.keys);
         let Some(sender) = keys.get(key) else { return };
         sender.send_if_modified(|last| {
-            let is_news = last.as_ref().is_none_or(|last| last.version < row.version);
+            let is_news = match last {
+                Last::Row(last) => last.version < row.version,
+                Last::Unseen | Last::Gone => true,
+            };
             if is_news {
-                *last = Some(Arc::new(row));
+                *last = Last::Row(Arc::new(row));
+            }
+            is_news
+        });
+    }
+
+    /// Tells that the row of a key was deleted.
+    pub(super) fn tell_gone(&self, key: &Key) {
+        let keys = lock(&self.keys);
+        let Some(sender) = keys.get(key) else { return };
+        sender.send_if_modified(|last| {
+            let is_news = matches!(last, Last::Row(_));
+            if is_news {
+                *last = Last::Gone;
             }
             is_news
         });
@@ -116,19 +139,22 @@ impl Ear {
         self.waits
     }
 
-    /// The first row that is not of the version `seen`. Cancel safe, and level-triggered.
-    pub(super) async fn other_than(&mut self, seen: Option<i64>) -> Arc<Row> {
+    /// The first row that is not of the version `seen`, or `None` where that row was deleted. Cancel
+    /// safe. Level-triggered, but for a row that was deleted: that is told once.
+    pub(super) async fn other_than(&mut self, seen: Option<i64>) -> Option<Arc<Row>> {
         loop {
+            let is_new = self.row.has_changed().unwrap_or(false);
             let last = self.row.borrow_and_update().clone();
-            if let Some(row) = last
-                && seen.is_none_or(|seen| seen < row.version)
-            {
-                return row;
+            match last {
+                Last::Row(row) if seen.is_none_or(|seen| seen < row.version) => return Some(row),
+                Last::Gone if is_new && seen.is_some() => return None,
+                _ => {}
             }
             if self.row.changed().await.is_err() {
                 // The sender lives for as long as its ears.
                 std::future::pending::<()>().await;
             }
+            self.row.mark_changed();
         }
     }
 }
@@ -142,6 +168,8 @@ impl Drop for Ear {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
     use crate::sql::row::Entry;
 
@@ -157,11 +185,15 @@ mod tests {
         changes.tell(&key, row(6));
         changes.tell(&Key::new("other").unwrap(), row(9));
         for _ in 0..2 {
-            assert_eq!(ear.other_than(Some(6)).await.version, 7);
+            assert_eq!(ear.other_than(Some(6)).await.unwrap().version, 7);
         }
-        assert_eq!(ear.other_than(None).await.version, 7);
-        let later = std::pin::pin!(ear.other_than(Some(7)));
-        assert!(futures_util::FutureExt::now_or_never(later).is_none());
+        assert_eq!(ear.other_than(None).await.unwrap().version, 7);
+        assert!(ear.other_than(Some(7)).now_or_never().is_none());
+        changes.tell_gone(&key);
+        assert!(ear.other_than(Some(7)).await.is_none());
+        assert!(ear.other_than(Some(7)).now_or_never().is_none());
+        changes.tell(&key, row(3));
+        assert_eq!(ear.other_than(None).await.unwrap().version, 3);
     }
 
     #[test]

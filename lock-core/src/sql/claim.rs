@@ -143,7 +143,10 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         }
         loop {
             let Some(ear) = &mut self.ear else { return Change::Here };
-            let row = ear.other_than(self.seen).await;
+            let Some(row) = ear.other_than(self.seen).await else {
+                self.heard = true;
+                return Change::Here;
+            };
             match self.change(&row) {
                 Some(Change::Here) => {
                     self.heard = true;

@@ -1,6 +1,7 @@
 //! The verbs over a database: the short way where one statement will do, else a turn of the
 //! register that is written by compare-and-swap.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -335,9 +336,11 @@ async fn look<D: Dialect>(store: &Store<D>, has_begun: bool, last: &mut Option<i
     let keys = store.changes.keys();
     if let Ok(rows) = store.dialect.read_all(&keys, by).await {
         *last = mark;
-        for (name, row) in rows {
-            if let Some(key) = keys.iter().find(|key| key.as_str() == name) {
-                store.changes.tell(key, row);
+        let mut rows: HashMap<_, _> = rows.into_iter().collect();
+        for key in &keys {
+            match rows.remove(key.as_str()) {
+                Some(row) => store.changes.tell(key, row),
+                None => store.changes.tell_gone(key),
             }
         }
     }

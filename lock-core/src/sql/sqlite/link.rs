@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use sqlx::sqlite::SqliteConnection;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _};
 use tokio::sync::Mutex;
 
@@ -69,14 +69,17 @@ impl Link {
         self.config.options.get_filename() == Path::new(":memory:")
     }
 
-    /// Opens it, and sees whether it can be written.
+    /// Opens it, and sees whether it can be written. (`BEGIN IMMEDIATE` does not tell: it is a plain
+    /// `BEGIN` where nothing can be written.)
     pub(super) async fn check(&self, by: Instant) -> Result<(), Fault> {
-        self.run(by, |connection| {
-            Box::pin(async {
-                sqlx::raw_sql("BEGIN IMMEDIATE; ROLLBACK").execute(connection).await.map(drop)
-            })
-        })
-        .await
+        let table = self.schema.leases();
+        let nothing: Arc<str> =
+            format!("UPDATE {table} SET version = version WHERE name IS NULL").into();
+        let done = self.run(by, |connection| {
+            let query = sqlx::query(AssertSqlSafe(nothing.clone()));
+            Box::pin(async move { query.execute(connection).await.map(drop) })
+        });
+        done.await
     }
 
     /// Has the connection do something: one statement, or a transaction that it ends itself. It is
@@ -161,19 +164,24 @@ impl Link {
         let trouble = |error| Trouble::of(error, path, &self.schema);
         let mut connection = config.own_options().connect().await.map_err(trouble)?;
         let file = config.file.as_deref().and_then(FileId::of);
-        if config.creates {
+        let found = self.columns(&mut connection).await.map_err(trouble)?;
+        // Nothing is made beside a table that is somebody else's.
+        if config.creates && (found.is_empty() || self.schema.check(&found, &COLUMNS).is_ok()) {
             self.make(&mut connection, is_new).await.map_err(trouble)?;
         }
+        let found = self.columns(&mut connection).await.map_err(trouble)?;
+        self.schema.check(&found, &COLUMNS).map_err(Trouble::Known)?;
+        Ok(Open { connection, file })
+    }
+
+    async fn columns(&self, connection: &mut SqliteConnection) -> Result<Vec<Column>, sqlx::Error> {
         let wanted = AssertSqlSafe(statements::columns(&self.schema));
-        let rows = sqlx::query(wanted).fetch_all(&mut connection).await.map_err(trouble)?;
-        let column = |row: &sqlx::sqlite::SqliteRow| {
+        let rows = sqlx::query(wanted).fetch_all(connection).await?;
+        let column = |row: &SqliteRow| {
             let is_key = row.try_get::<i64, _>(2)? != 0;
             Ok(Column { name: row.try_get(0)?, kind: row.try_get(1)?, is_key })
         };
-        let found: Vec<_> =
-            rows.iter().map(column).collect::<Result<_, sqlx::Error>>().map_err(trouble)?;
-        self.schema.check(&found, &COLUMNS).map_err(Trouble::Known)?;
-        Ok(Open { connection, file })
+        rows.iter().map(column).collect()
     }
 
     async fn make(
