@@ -76,8 +76,10 @@ impl<D: Dialect> Store<D> {
         F: Future<Output = Result<T, Fault>> + Send + 'static,
     {
         let by = clock::now().plus(within);
+        // What is known by then, that the file is busy, is told rather than the silence.
+        let told_by = by.plus(within / 8);
         let task = self.home.spawn(ask(self.clone(), by));
-        match self.home.timeout_at(by, task).await {
+        match self.home.timeout_at(told_by, task).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(ended)) => Err(other(format!("its thread `lock-io` lost the request: {ended}"))),
             Err(_) => Err(other(format!("no answer within {within:?}"))),
