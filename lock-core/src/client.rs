@@ -58,6 +58,8 @@ impl LockClient {
     /// | `zookeeper+quorum://[user:password@]host[:port],host…[/path][?session=10s&name=…&lease_max=30s]` | a majority of independent ZooKeeper servers | `zookeeper` |
     ///
     /// **TLS** is `+tls` at the end of the scheme, whichever it is:
+    /// | `sqlite://path[?table=lock_leases&create=true]` | a SQLite file of this machine | `sqlite` |
+    /// | `sqlite::memory:` | SQLite in this process, for tests | `sqlite` |
     ///
     /// - `redis+tls://…` (`rediss://…` is the same), `redis+sentinel+tls://…` (to the sentinels
     ///   too), `redis+cluster+tls://…` and `redlock+tls://…` need the feature `redis-tls`. They
@@ -80,6 +82,9 @@ impl LockClient {
     /// | `/db` or `db` | Redis: the number of the database; of a cluster `/0` or none | 0 | 0 to 65535 |
     /// | `/master` | `redis+sentinel`: what the sentinels call the master | | no blanks |
     /// | `/path` | ZooKeeper: where the lock directories are | the root | legal at ZooKeeper, not below `/zookeeper` |
+    /// | `path` | `sqlite`: the file, from the working directory; with three slashes from the root | | no folder |
+    /// | `table` | `sqlite`: the table of the leases | `lock_leases` | a lower-case name of up to 48 letters, digits and `_` |
+    /// | `create` | `sqlite`: whether a file and tables that are missing are made | `false`; `true` in memory | `true`, `false` |
     /// | `sentinel_user`, `sentinel_password` | `redis+sentinel`: as whom to log in there | no login | a user needs a password |
     /// | `session` | ZooKeeper: the timeout to ask for; the server narrows it to 2 to 20 of its ticks | `10s` | `100ms` to `10m` |
     /// | `name` | quorums: what all clients call it | the sorted list of hosts | 1 to 128 bytes |
@@ -128,6 +133,12 @@ impl LockClient {
     /// when their sessions are closed at the servers. A blocked or starved runtime of the
     /// application loses no session; whether it loses a lease is up to
     /// [`background`](ClientBuilder::background).
+    ///
+    /// # SQLite
+    ///
+    /// A file that the processes of one machine share, see `sql`. The table must be there:
+    /// `sql::migrate` makes it, and `?create=true` does so at connect. Who is served on it, and what
+    /// it costs, is in the page `docs/sql.md` of the repository.
     ///
     /// # Errors
     ///

@@ -61,7 +61,7 @@ fn is_spelled_as(one: Scheme, other: Scheme) -> bool {
     one.spellings().any(|(one, ..)| other.spellings().any(|(other, ..)| one == other))
 }
 
-#[cfg(all(test, feature = "redis-tls", feature = "zookeeper-tls"))]
+#[cfg(all(test, feature = "redis-tls", feature = "zookeeper-tls", feature = "sqlite"))]
 mod tests {
     use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
     use proptest::prelude::*;
@@ -233,6 +233,8 @@ mod tests {
             "redlock+tls://u:p@a,b,c/1?name=n&lease_max=5s",
             "zookeeper://u:p@h1,[::1]:2182/locks?session=4s",
             "zookeeper+quorum://a,b,c/locks?name=n&lease_max=5s",
+            "sqlite://a/b%20c.db?table=locks&create=true",
+            "sqlite::memory:",
         ] {
             let opening = opening(url, Vec::new(), Pools::default());
             assert!(opening.is_ok(), "{url}: {:?}", opening.err());

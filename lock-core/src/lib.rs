@@ -24,7 +24,7 @@
 //! # What it promises, and where
 //!
 //! 1. **One holder per key** while clocks drift less than 1 % over a lease. The stores see to it
-//!    ([`memory`], `redis`, `zookeeper`), each behind the seam in [`backend`].
+//!    ([`memory`], `redis`, `zookeeper`, `sql`), each behind the seam in [`backend`].
 //! 2. **A holder is told** when that fails: `proto/lease.rs` decides by the clock, and
 //!    [`LockGuard::lost`] tells. The [`FencingToken`] lets a resource refuse what a stale holder
 //!    still writes.
@@ -68,6 +68,8 @@ mod records;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod rejection;
+#[cfg(feature = "sqlite")]
+pub mod sql;
 mod stores;
 #[cfg(feature = "test-util")]
 #[allow(clippy::arithmetic_side_effects)]

@@ -49,7 +49,7 @@
 //! assert!(matches!(register.attempt(place(2), true, &turn), Ok(Attempt::Granted(_))));
 //! ```
 
-mod tokens;
+pub(crate) mod tokens;
 
 #[cfg(test)]
 mod tests;
@@ -148,6 +148,22 @@ impl<T> Register<T> {
         last: Option<u64>,
     ) -> Self {
         Self { owners: owners.into_iter().collect(), line: line.into_iter().collect(), last }
+    }
+
+    /// All who were granted the key, those too whose leases are over.
+    #[must_use]
+    pub fn granted(&self) -> &[Owner<T>] {
+        &self.owners
+    }
+
+    /// A claim that was told of its grant asks again: its store does not keep for how many tokens,
+    /// and need not tell any more how it came to the key.
+    pub fn asks_again(&mut self, claim: ClaimId, tokens_max: u32) {
+        if let Some(at) = self.owner_of(claim) {
+            let owner = &mut self.owners[at];
+            owner.place.tokens_max = tokens_max;
+            (owner.handed_on, owner.tried) = (false, false);
+        }
     }
 
     /// Those who hold the key, but for leases that are over.

@@ -14,7 +14,7 @@
 //! | login | `user:password@`, or `:password@` for the store's default user |
 //! | host | a name of letters, digits and `.-_`, an IPv4 address, or an IPv6 address in brackets |
 //! | port | 1 to 65535; without one, that of the scheme |
-//! | path, values | what the scheme says |
+//! | path, values | what the scheme says; a store in a file has a path in place of hosts, or `:memory:` |
 //!
 //! - User, password, path and values are percent-encoded. There is no other encoding: a `+` is a
 //!   `+`. Control characters, and `#` anywhere, are refused unless they are encoded.

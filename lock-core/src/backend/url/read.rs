@@ -9,6 +9,9 @@ use super::{Host, Login, Scheme, UrlError, UrlPart};
 /// The longest name of an unknown scheme or parameter that an error repeats.
 const SHOWN_BYTES_MAX: usize = 32;
 
+/// A store without a file, where there could be one.
+const IN_MEMORY: &str = ":memory:";
+
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Read {
     pub(super) scheme: Scheme,
@@ -115,6 +118,16 @@ fn parts<'a>(rest: &'a str, scheme: &Scheme) -> Result<(&'a str, &'a str), UrlEr
             false => Ok(("", rest)),
         };
     }
+    if scheme.place == Place::File {
+        return match rest.strip_prefix("//").or((rest == IN_MEMORY).then_some(rest)) {
+            Some(path) => Ok(("", path)),
+            None => {
+                let reason =
+                    format!("`{name}:` is followed by `//` and a path, or by `{IN_MEMORY}`");
+                Err(bad(UrlPart::Path, reason))
+            }
+        };
+    }
     let slashes = || bad(UrlPart::Hosts, format!("`{name}:` is followed by `//`"));
     let rest = rest.strip_prefix("//").ok_or_else(slashes)?;
     Ok(rest.split_at(rest.find('/').unwrap_or(rest.len())))
@@ -183,6 +196,10 @@ fn decoded_path(path: &str, scheme: &Scheme) -> Result<String, UrlError> {
     match scheme.place {
         Place::Socket if path.is_empty() => {
             let reason = format!("the socket is missing: `{}:///path`", scheme.name);
+            Err(bad(UrlPart::Path, reason))
+        }
+        Place::File if path.is_empty() => {
+            let reason = format!("the file is missing: `{}://path`", scheme.name);
             Err(bad(UrlPart::Path, reason))
         }
         Place::Hosts { .. } if !path.is_empty() && !scheme.has_path => {

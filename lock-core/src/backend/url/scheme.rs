@@ -38,6 +38,8 @@ pub(super) enum Place {
     },
     /// The path of a socket.
     Socket,
+    /// The path of a file, or `:memory:`.
+    File,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +87,15 @@ impl Scheme {
     #[must_use]
     pub const fn with_socket(mut self) -> Self {
         self.place = Place::Socket;
+        self.has_path = true;
+        self
+    }
+
+    /// A file in place of hosts: `name://relative/path`, `name:///absolute/path`, or
+    /// `name::memory:` for none.
+    #[must_use]
+    pub const fn with_file(mut self) -> Self {
+        self.place = Place::File;
         self.has_path = true;
         self
     }

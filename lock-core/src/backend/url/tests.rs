@@ -13,9 +13,10 @@ const MANY: Scheme = Scheme::new("many")
     .with_tls_params(&["ca"]);
 const EACH: Scheme = Scheme::new("many+each").with_hosts(3, 7).with_login_each().with_tls();
 const SOCKET: Scheme = Scheme::new("socket").with_socket().with_login();
+const FILE: Scheme = Scheme::new("file").with_file().with_params(&["table"]);
 const NAME: Scheme = Scheme::new("name");
 const LACKING: Scheme = Scheme::new("lacking").behind(("more", false), ("tls", true));
-const ALL: [Scheme; 6] = [ONE, MANY, EACH, SOCKET, NAME, LACKING];
+const ALL: [Scheme; 7] = [ONE, MANY, EACH, SOCKET, FILE, NAME, LACKING];
 
 fn good(url: &str) -> StoreUrl {
     StoreUrl::parse(url, &ALL).unwrap_or_else(|error| panic!("{url}: {error}"))
@@ -52,6 +53,20 @@ fn a_scheme_without_hosts_has_a_name_or_a_socket() {
     let url = good("socket://u:p@/run/a%20b.sock");
     assert_eq!((url.path(), url.login()), ("/run/a b.sock", Some(&login(Some("u"), "p"))));
     assert!(url.hosts().is_empty());
+}
+
+#[test]
+fn a_file_has_a_path_or_is_in_memory() {
+    for (url, path) in [
+        ("file://a.db", "a.db"),
+        ("file:///run/a%20b.db", "/run/a b.db"),
+        ("file://a/b?table=t", "a/b"),
+        ("file::memory:", ":memory:"),
+        ("file::memory:?table=t", ":memory:"),
+    ] {
+        assert_eq!(good(url).path(), path, "{url}");
+    }
+    assert!(good("file://a.db").hosts().is_empty());
 }
 
 #[test]
@@ -128,6 +143,11 @@ fn what_is_malformed_is_refused_by_its_part() {
         ("one://u:p@h", UrlPart::Login),
         ("name:u:p@h", UrlPart::Login),
         ("many+each://u:p@h,v@i", UrlPart::Login),
+        ("file:a.db", UrlPart::Path),
+        ("file:", UrlPart::Path),
+        ("file://", UrlPart::Path),
+        ("file:///", UrlPart::Path),
+        ("file://a@b", UrlPart::Login),
         ("many://h/%zz", UrlPart::Path),
         ("many://h/a%0Ab", UrlPart::Path),
         ("one://h/a", UrlPart::Path),

@@ -10,6 +10,7 @@ mod processes;
 mod quorum;
 mod sharing;
 pub(crate) mod single;
+mod sqlite;
 mod told;
 mod zookeeper;
 
@@ -40,9 +41,12 @@ pub(crate) enum Name {
     ZkHot64,
     ZkStrict,
     ZkHandOff,
+    SqliteSingle,
+    SqliteHot64,
+    SqliteProcesses,
 }
 
-const ALL: [Name; 21] = [
+const ALL: [Name; 24] = [
     Name::Single,
     Name::ManyKeys,
     Name::Hot64,
@@ -64,6 +68,9 @@ const ALL: [Name; 21] = [
     Name::ZkHot64,
     Name::ZkStrict,
     Name::ZkHandOff,
+    Name::SqliteSingle,
+    Name::SqliteHot64,
+    Name::SqliteProcesses,
 ];
 
 /// The works whose name contains one of the wanted parts; all if none is wanted.
@@ -99,6 +106,9 @@ impl Name {
             Name::ZkHot64 => "zk-hot-64",
             Name::ZkStrict => "zk-strict",
             Name::ZkHandOff => "zk-handoff",
+            Name::SqliteSingle => "sqlite-single",
+            Name::SqliteHot64 => "sqlite-hot-64",
+            Name::SqliteProcesses => "sqlite-processes",
         }
     }
 
@@ -125,6 +135,9 @@ impl Name {
             Name::ZkHot64 => zookeeper::hot::run(arguments).await,
             Name::ZkStrict => zookeeper::processes::strict(arguments).await,
             Name::ZkHandOff => zookeeper::processes::hand_off(arguments).await,
+            Name::SqliteSingle => sqlite::single(arguments).await,
+            Name::SqliteHot64 => sqlite::hot_64(arguments).await,
+            Name::SqliteProcesses => sqlite::processes(arguments).await,
         }
     }
 

@@ -1,0 +1,129 @@
+//! What is wrong with a database, and what to do.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::backend::{Fault, FaultKind};
+
+/// Why a database did not serve a lock. It is the [`source`](std::error::Error::source) of the
+/// [`Fault`] that clients are told of.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DatabaseError {
+    /// A table would need quotes, or has a name that is too long.
+    #[error(
+        "`table` is a name of 1 to 48 lower-case letters, digits and `_`, and begins with a letter"
+    )]
+    TableName,
+    /// There is no such table. Nothing was made.
+    #[error(
+        "the table `{table}` is missing: make it with `migrate()`, with the statements of \
+         `schema()`, or with `?create=true` in the URL"
+    )]
+    TableMissing {
+        /// Its name.
+        table: String,
+    },
+    /// A table of that name is there, and is none of ours. It was left as it is.
+    #[error(
+        "the table `{table}` has another shape: {what}; give the locks a name of their own with `?table=`"
+    )]
+    TableShape {
+        /// Its name.
+        table: String,
+        /// In what it differs.
+        what: String,
+    },
+    /// There is no such file, and `create` was not asked for.
+    #[error("there is no file `{}`: make it with `?create=true`, or look where the service was started", path.display())]
+    FileMissing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A folder is there in place of a file.
+    #[error("`{}` is a folder: name a file in it", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The file cannot be opened: a right or a folder on the way is missing.
+    #[error(
+        "`{}` cannot be opened: the service needs the right to read and write it, and to make files \
+         beside it",
+        path.display()
+    )]
+    CannotOpen {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It may be read only, and a lock has to be written.
+    #[error(
+        "`{}` is read-only: the service needs the right to write it, and to make files beside it",
+        path.display()
+    )]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is a file of another kind, or is damaged.
+    #[error("`{}` is no SQLite database, or is damaged: name another file", path.display())]
+    NoDatabase {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The disk is full. Nothing was written.
+    #[error("the disk under `{}` is full: free some room; locks go on by themselves then", path.display())]
+    Full {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Others have held the file for too long. Nothing was written.
+    #[error(
+        "`{}` was busy for {waited:?}: another connection keeps a write transaction open; end it \
+         sooner, or give the locks a file of their own",
+        path.display()
+    )]
+    Busy {
+        /// The file.
+        path: PathBuf,
+        /// For how long it was asked.
+        waited: Duration,
+    },
+    /// A row was written by something else, or by a later version.
+    #[error(
+        "the row of `{key}` in the table `{table}` cannot be read: {what}; it was left as it is"
+    )]
+    Row {
+        /// The key.
+        key: String,
+        /// The table.
+        table: String,
+        /// What is odd about it.
+        what: String,
+    },
+    /// The database says something else, or there was no answer in time.
+    #[error("the database did not serve the request: {what}")]
+    Other {
+        /// What it says.
+        what: String,
+    },
+}
+
+impl DatabaseError {
+    /// Whether asking again may help, and whether something of another kind is in the way.
+    fn kind(&self) -> FaultKind {
+        match self {
+            Self::Full { .. } | Self::Busy { .. } | Self::Other { .. } => FaultKind::Transient,
+            Self::TableShape { .. } | Self::Row { .. } | Self::NoDatabase { .. } => {
+                FaultKind::ForeignValue
+            }
+            _ => FaultKind::Refused,
+        }
+    }
+}
+
+impl From<DatabaseError> for Fault {
+    fn from(error: DatabaseError) -> Self {
+        Self::new(error.kind(), error.to_string()).with_source(error)
+    }
+}

@@ -1,0 +1,44 @@
+//! Locks in a database of yours: a service that has one needs no other server for its locks.
+//!
+//! ```no_run
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Once, as a step of your deployment.
+//! lock_core::sql::migrate("sqlite://shop.db").await?;
+//! // In each process of the service.
+//! let locks = lock_core::LockClient::connect("sqlite://shop.db").await?;
+//! let guard = locks.lock("order:42").await?;
+//! # Ok(()) }
+//! ```
+//!
+//! One row per key holds the lock's whole state. Each verb of a claim is one statement that commits
+//! by itself. What several want at once (join the line, hand over, skip the dead, several holders)
+//! is computed by the machine that `memory` uses (`proto/register`), and written by
+//! compare-and-swap on the row's `version`, which each change moves. No transaction spans a round
+//! trip, so a process that stops between two statements holds up nobody.
+//!
+//! A database is a `dialect`: what it spells its own way. All else is the same for all:
+//!
+//! - `row`: the lease row, and what it says.
+//! - `schema`: the tables, and whether those that are there will do.
+//! - `store`, `claim`: the verbs.
+//! - `changes`: who is told that a row is another.
+//! - `fault`: what is wrong, and what to do.
+//! - `schemes`, `driver`: databases in the table of stores that URLs can name.
+//! - `sqlite`: SQLite's dialect, its file and its connection.
+
+mod changes;
+mod claim;
+mod dialect;
+pub(crate) mod driver;
+mod fault;
+mod migrate;
+mod row;
+mod schema;
+mod schemes;
+mod sqlite;
+mod store;
+
+pub use fault::DatabaseError;
+pub use migrate::{migrate, schema};
+pub use schema::{Schema, TableName};
+pub use sqlite::{Sqlite, SqliteConfig};

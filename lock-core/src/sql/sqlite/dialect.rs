@@ -1,0 +1,313 @@
+//! The statements over the connection.
+//!
+//! All rows of a statement are read, never only the first: what is written is committed when the
+//! statement has ended, and an error then (the disk is full) is told by its last step alone.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, Row as _};
+
+use super::link::Link;
+use super::statements::Statements;
+use crate::backend::{ClaimId, Fault};
+use crate::key::Key;
+use crate::sql::dialect::{Ask, Dialect, Seen, Taken};
+use crate::sql::row::{Row, ms};
+use crate::sql::schema::Schema;
+use crate::token::TokenBlock;
+
+/// The most rows that one statement of a sweep deletes.
+const SWEEP_ROWS_MAX: i64 = 100;
+
+/// SQLite as the store needs it.
+#[derive(Debug)]
+pub(in crate::sql) struct SqliteDialect {
+    link: Link,
+    texts: Statements,
+}
+
+fn text(text: &Arc<str>) -> AssertSqlSafe<Arc<str>> {
+    // Of constants and the name of a table, which was checked.
+    AssertSqlSafe(text.clone())
+}
+
+impl SqliteDialect {
+    pub(super) fn new(link: Link) -> Self {
+        let texts = Statements::new(link.schema());
+        Self { link, texts }
+    }
+
+    pub(super) fn requests(&self) -> u64 {
+        self.link.requests()
+    }
+
+    /// One that says in one row what it did, or in none that it did nothing.
+    async fn short(
+        &self,
+        statement: &Arc<str>,
+        ask: &Ask,
+        by: Instant,
+    ) -> Result<Option<Taken>, Fault> {
+        let rows = self.link.run(by, |connection| {
+            let query = sqlx::query(text(statement))
+                .bind(ask.key.to_string())
+                .bind(ask.claim.to_string())
+                .bind(ask.about.to_string())
+                .bind(ms(ask.lease))
+                .bind(i64::from(ask.tokens_max));
+            Box::pin(async move {
+                let rows = query.fetch_all(connection).await?;
+                rows.first().map(taken).transpose()
+            })
+        });
+        rows.await
+    }
+}
+
+impl Dialect for SqliteDialect {
+    fn schema(&self) -> &Schema {
+        self.link.schema()
+    }
+
+    async fn take(&self, ask: &Ask, by: Instant) -> Result<Option<Taken>, Fault> {
+        self.short(&self.texts.take, ask, by).await
+    }
+
+    async fn renew(&self, ask: &Ask, by: Instant) -> Result<Option<Taken>, Fault> {
+        self.short(&self.texts.renew, ask, by).await
+    }
+
+    async fn give_back(&self, key: &Key, claim: ClaimId, by: Instant) -> Result<bool, Fault> {
+        let done = self.link.run(by, |connection| {
+            let query = sqlx::query(text(&self.texts.give_back))
+                .bind(key.to_string())
+                .bind(claim.to_string());
+            Box::pin(async move { Ok(query.execute(connection).await?.rows_affected() > 0) })
+        });
+        done.await
+    }
+
+    async fn read(&self, key: &Key, by: Instant) -> Result<Seen, Fault> {
+        let seen = self.link.run(by, |connection| {
+            let query = sqlx::query(text(&self.texts.read)).bind(key.to_string());
+            Box::pin(async move {
+                let found = query.fetch_one(connection).await?;
+                let is_there = found.try_get::<Option<i64>, _>(0)?.is_some();
+                let row = is_there.then(|| row(&found)).transpose()?;
+                let now: i64 = found.try_get(8)?;
+                Ok(Seen { row, now: Duration::from_millis(u64::try_from(now).unwrap_or(0)) })
+            })
+        });
+        seen.await
+    }
+
+    async fn swap(
+        &self,
+        key: &Key,
+        version: Option<i64>,
+        row: &Row,
+        by: Instant,
+    ) -> Result<bool, Fault> {
+        let statement = match version {
+            Some(_) => &self.texts.update,
+            None => &self.texts.insert,
+        };
+        let done = self.link.run(by, |connection| {
+            let query = sqlx::query(text(statement))
+                .bind(key.to_string())
+                .bind(row.version)
+                .bind(row.fence)
+                .bind(row.fences)
+                .bind(row.holder.clone())
+                .bind(row.about.clone())
+                .bind(row.until)
+                .bind(row.holders.clone())
+                .bind(row.line.clone());
+            let query = match version {
+                Some(version) => query.bind(version),
+                None => query,
+            };
+            Box::pin(async move { Ok(query.execute(connection).await?.rows_affected() > 0) })
+        });
+        done.await
+    }
+
+    async fn read_all(&self, keys: &[Key], by: Instant) -> Result<Vec<(String, Row)>, Fault> {
+        let list = json(keys);
+        let rows = self.link.run(by, |connection| {
+            let query = sqlx::query(text(&self.texts.read_all)).bind(list.clone());
+            Box::pin(async move {
+                let rows = query.fetch_all(connection).await?;
+                rows.iter().map(|found| Ok((found.try_get(8)?, row(found)?))).collect()
+            })
+        });
+        rows.await
+    }
+
+    async fn mark(&self, by: Instant) -> Result<Option<i64>, Fault> {
+        if self.link.is_private() {
+            return Ok(None);
+        }
+        let mark = self.link.run(by, |connection| {
+            Box::pin(async {
+                let row = sqlx::query("PRAGMA data_version").fetch_one(connection).await?;
+                row.try_get(0).map(Some)
+            })
+        });
+        mark.await
+    }
+
+    async fn sweep(&self, idle: Duration, by: Instant) -> Result<u64, Fault> {
+        let gone = self.link.run(by, |connection| {
+            let query = sqlx::query(text(&self.texts.sweep)).bind(ms(idle)).bind(SWEEP_ROWS_MAX);
+            Box::pin(async move { Ok(query.execute(connection).await?.rows_affected()) })
+        });
+        gone.await
+    }
+}
+
+fn taken(row: &SqliteRow) -> Result<Taken, sqlx::Error> {
+    let (version, last, size): (i64, i64, i64) =
+        (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    let (last, size) = (u64::try_from(last).unwrap_or(0), u64::try_from(size).unwrap_or(0));
+    let tokens = TokenBlock::new((last + 1).saturating_sub(size), last);
+    Ok(Taken { version, tokens, wanted: row.try_get::<i64, _>(3)? != 0 })
+}
+
+fn row(found: &SqliteRow) -> Result<Row, sqlx::Error> {
+    Ok(Row {
+        version: found.try_get(0)?,
+        fence: found.try_get(1)?,
+        fences: found.try_get(2)?,
+        holder: found.try_get(3)?,
+        about: found.try_get(4)?,
+        until: found.try_get(5)?,
+        holders: found.try_get(6)?,
+        line: found.try_get(7)?,
+    })
+}
+
+/// A list of keys for `json_each`.
+fn json(keys: &[Key]) -> String {
+    let mut list = String::from("[");
+    for (number, key) in keys.iter().enumerate() {
+        if number > 0 {
+            list.push(',');
+        }
+        list.push('"');
+        // A key has no control characters.
+        for c in key.as_str().chars() {
+            if matches!(c, '"' | '\\') {
+                list.push('\\');
+            }
+            list.push(c);
+        }
+        list.push('"');
+    }
+    list.push(']');
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ground::{Plus as _, clock};
+    use crate::backend::register::tokens::{AHEAD_MAX, reserve, ticks};
+    use crate::sql::row::Entry;
+    use crate::sql::sqlite::{Sqlite, SqliteConfig};
+
+    async fn store() -> Sqlite {
+        SqliteConfig::in_memory().connect().await.expect("a database")
+    }
+
+    fn soon() -> Instant {
+        clock::now().plus(Duration::from_secs(9))
+    }
+
+    fn ask(claim: u128, lease_ms: u64) -> Ask {
+        Ask {
+            key: Key::new("k").unwrap(),
+            claim: ClaimId::from_bits(claim),
+            lease: Duration::from_millis(lease_ms),
+            tokens_max: 5,
+            about: "a test".into(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_row_that_anybody_has_changed_is_not_swapped() {
+        let store = store().await;
+        let dialect = &store.store.dialect;
+        let (key, ask) = (ask(1, 60_000).key, ask(1, 60_000));
+        let seen = async || dialect.read(&key, soon()).await.unwrap().row.unwrap();
+        let is_swapped = async |row: Row| {
+            let next = Row { version: row.version + 1, ..row.clone() };
+            dialect.swap(&key, Some(row.version), &next, soon()).await.unwrap()
+        };
+        assert!(dialect.take(&ask, soon()).await.unwrap().is_some());
+        let taken = seen().await;
+        // Also a renewal: one who finds the lease over may have read the row just before it.
+        assert!(dialect.renew(&ask, soon()).await.unwrap().is_some());
+        assert!(!is_swapped(taken).await);
+        let renewed = seen().await;
+        assert!(dialect.give_back(&key, ask.claim, soon()).await.unwrap());
+        assert!(!is_swapped(renewed).await);
+        let free = seen().await;
+        assert!(is_swapped(free.clone()).await && !is_swapped(free.clone()).await);
+        // Nor is a row made anew where one is.
+        assert!(!dialect.swap(&key, None, &free, soon()).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn the_short_ways_leave_alone_what_is_not_theirs() {
+        let store = store().await;
+        let dialect = &store.store.dialect;
+        let (mine, other) = (ask(1, 60_000), ask(2, 60_000));
+        // A renewal makes no row.
+        assert!(dialect.renew(&mine, soon()).await.unwrap().is_none());
+        assert!(dialect.read(&mine.key, soon()).await.unwrap().row.is_none());
+        assert!(dialect.take(&mine, soon()).await.unwrap().is_some());
+        assert!(dialect.take(&other, soon()).await.unwrap().is_none());
+        assert!(dialect.renew(&other, soon()).await.unwrap().is_none());
+        assert!(!dialect.give_back(&mine.key, other.claim, soon()).await.unwrap());
+        // One who waits bars the short way to all but a renewal, which says so.
+        let row = dialect.read(&mine.key, soon()).await.unwrap().row.unwrap();
+        let line = format!("{} x 1000 1 99 = -\n", other.claim);
+        let waited = Row { version: row.version + 1, line, ..row.clone() };
+        assert!(dialect.swap(&mine.key, Some(row.version), &waited, soon()).await.unwrap());
+        assert!(!dialect.give_back(&mine.key, mine.claim, soon()).await.unwrap());
+        assert!(dialect.renew(&mine, soon()).await.unwrap().unwrap().wanted);
+    }
+
+    #[tokio::test]
+    async fn tokens_are_reserved_as_everywhere() {
+        let store = store().await;
+        let dialect = &store.store.dialect;
+        let ask = ask(1, 60_000);
+        let at = |now: Duration| ticks(u64::try_from(now.as_micros()).unwrap());
+        let first = dialect.read(&ask.key, soon()).await.unwrap().now;
+        let begun = dialect.take(&ask, soon()).await.unwrap().unwrap().tokens;
+        assert!(begun.left() == 1 && begun.first() >= Some(at(first)), "{begun:?}");
+        // The last one, by how far it is ahead of the clock; none is on the edge.
+        for ahead in [-9_000_000_i64, 4_000_000, 80_000_000] {
+            let row = dialect.read(&ask.key, soon()).await.unwrap();
+            let (before, row) = (row.now, row.row.unwrap());
+            let last = at(before).checked_add_signed(ahead).unwrap();
+            let free = Row {
+                version: row.version + 1,
+                fence: i64::try_from(last).unwrap(),
+                ..Row::of(&Entry::default(), Some(&Row { until: 0, ..row.clone() }), before)
+            };
+            assert!(dialect.swap(&ask.key, Some(row.version), &free, soon()).await.unwrap());
+            let tokens = dialect.take(&ask, soon()).await.unwrap().unwrap().tokens;
+            let after = dialect.read(&ask.key, soon()).await.unwrap().now;
+            let by = |now| reserve(Some(last), at(now), ask.tokens_max);
+            assert!(by(before).first() <= tokens.first() && tokens.last() <= by(after).last());
+            assert_eq!(tokens.left(), by(before).left(), "{ahead}");
+            assert!(ahead <= 0 || u64::try_from(ahead).unwrap() != AHEAD_MAX);
+            assert!(dialect.give_back(&ask.key, ask.claim, soon()).await.unwrap());
+        }
+    }
+}
