@@ -19,7 +19,7 @@ pub(super) trait Dialect: Send + Sync + Debug + 'static {
     /// The names of the tables.
     fn schema(&self) -> &Schema;
 
-    /// Grants a key that nobody holds and nobody waits for, with tokens as `proto/tokens` reserves
+    /// Grants a key that nobody holds and nobody waits for, with tokens as `backend/register/tokens` reserves
     /// them; nothing is written otherwise.
     fn take(
         &self,

@@ -12,7 +12,7 @@
 //!
 //! One row per key holds the lock's whole state. Each verb of a claim is one statement that commits
 //! by itself. What several want at once (join the line, hand over, skip the dead, several holders)
-//! is computed by the machine that `memory` uses (`proto/register`), and written by
+//! is computed by the machine that `memory` uses (`backend::register`), and written by
 //! compare-and-swap on the row's `version`, which each change moves. No transaction spans a round
 //! trip, so a process that stops between two statements holds up nobody.
 //!

@@ -79,7 +79,7 @@ impl Statements {
     pub(super) fn new(schema: &Schema) -> Self {
         let table = schema.leases();
         let ticks = format!("(({NOW} * 1000 - {EPOCH_US}) * {PER_US})");
-        // As `proto/tokens` reserves them: `last` is that of the row, `?5` the most.
+        // As `backend/register/tokens` reserves them: `last` is that of the row, `?5` the most.
         let fences = |last: &str, clock: &str| {
             let ahead = format!("{last} > {clock} + {AHEAD_MAX}");
             format!(
