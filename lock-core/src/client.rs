@@ -8,8 +8,9 @@ use crate::builder::LockBuilder;
 use crate::connect;
 use crate::connect::Pools;
 use crate::election::Election;
-use crate::engine::{Background, Closed, KeySet, Served, Shared, clock};
+use crate::engine::{Background, Closed, KeySet, Served, Shared};
 use crate::error::{AlreadyInstalled, OperatorError, UnavailableError};
+use crate::ground::clock;
 use crate::key::IntoKey;
 use crate::memory::Memory;
 use crate::multi_builder::MultiLockBuilder;
@@ -127,7 +128,7 @@ impl LockClient {
     /// The key `order:42` is Curator's `InterProcessMutex` on `<path>/order:42`. User and password
     /// are for the scheme `digest`.
     ///
-    /// Sessions live on a thread of their own, `lock-zookeeper`, one for all clients of the process
+    /// Sessions live on a thread of their own, `lock-io`, one for all clients of the process
     /// and for all members of a quorum. It starts with the first of them and ends with the last,
     /// when their sessions are closed at the servers. A blocked or starved runtime of the
     /// application loses no session; whether it loses a lease is up to

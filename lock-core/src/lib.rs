@@ -47,10 +47,10 @@ mod connect;
 mod election;
 mod engine;
 mod error;
+mod ground;
 mod handler_ran;
 #[cfg(feature = "idempotency")]
 pub mod idempotency;
-mod instant;
 mod key;
 mod labels;
 pub mod memory;

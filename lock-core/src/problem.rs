@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 
-use crate::engine::clock;
+use crate::ground::clock;
 use crate::{AcquireError, Rejection};
 
 /// A problem document (RFC 9457) about a lock: what a service answers in place of the work.

@@ -146,6 +146,7 @@ mod driver;
 mod enrolment;
 mod erased;
 mod fault;
+pub mod io;
 mod member;
 mod terms;
 pub mod url;
@@ -167,6 +168,7 @@ pub use member::{Member, MemberClaim, Probe, SEEN_WITHIN};
 pub use terms::{DURATION_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas, Terms};
 pub use url::{Scheme, StoreUrl, UrlError, UrlPart};
 
+use crate::ground::clock;
 use crate::key::Key;
 pub use crate::mode::{Mode, PERMITS_MAX};
 use crate::token::TokenBlock;
@@ -276,6 +278,11 @@ pub trait Claim: Send + 'static {
 pub struct ClaimId(u128);
 
 impl ClaimId {
+    /// One that nobody else draws.
+    pub(crate) fn random() -> Self {
+        Self(clock::random_u128())
+    }
+
     /// Takes the bits; the caller sees to it that they are random.
     #[must_use]
     pub const fn from_bits(bits: u128) -> Self {

@@ -15,16 +15,16 @@ use super::cell::{Hold, KeyCell};
 use super::guard::LockGuard;
 use super::lost::Lost;
 use super::scope::{Door, LockScope, Reentry};
-use super::{Shared, clock, observe, terms};
+use super::{Shared, observe, terms};
 use crate::backend::{Fault, Mode};
 use crate::error::{
     AcquireError, BlockedBy, ClosedError, NotReplicatedError, OverloadBound, OverloadedError,
     TimeoutError, UnavailableError,
 };
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock, retry_pause};
 use crate::key::{Key, KeyError};
 use crate::options::LockOptions;
-use crate::proto::{Ask, Effects, Entry, Overload, SeatId, Verdict, retry_pause};
+use crate::proto::{Ask, Effects, Entry, Overload, SeatId, Verdict};
 use crate::rejection::Rejection;
 
 /// What a try that must not wait is given for its one round trip.

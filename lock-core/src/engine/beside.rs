@@ -12,10 +12,9 @@ use std::time::Instant;
 use futures_util::task::{ArcWake, waker};
 use tokio::runtime::{Handle, Id};
 
-use super::background;
 use super::cell::KeyCell;
 use super::driver::{Lane, Turn};
-use super::shared::lock;
+use crate::ground::{background, lock};
 use crate::proto::effort;
 
 /// The lanes beside the first: the first of them is number 1.

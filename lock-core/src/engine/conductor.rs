@@ -18,14 +18,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, background, clock, lock, own_thread};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 
 use super::cell::KeyCell;
-use super::shared::{Shared, lock};
+use super::foreign;
+use super::shared::Shared;
 use super::sweep::{NEVER, Sweep};
-use super::{background, clock, foreign, own_thread};
 
 /// A key is left to its callers for this long: short beside a lease, long beside a request.
 pub(super) const LOOK_AFTER: Duration = Duration::from_millis(50);

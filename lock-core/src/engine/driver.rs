@@ -16,12 +16,13 @@ use std::time::{Duration, Instant};
 use super::beside::Others;
 use super::cell::{KeyCell, ReleaseReply};
 use super::observe::Asked;
-use super::{clock, foreign, leave};
+use super::{foreign, leave};
 use crate::backend::{
-    Attempt, Change, DynClaim, Fault, FaultKind, Listening, Mode, Renewal, Request, Terms,
+    Attempt, Change, ClaimId, DynClaim, Fault, FaultKind, Listening, Mode, Renewal, Request, Terms,
     Withdrawal,
 };
-use crate::proto::{Effects, FAULT_PAUSES, ReleaseAnswer, Step};
+use crate::ground::{FAULT_PAUSES, clock};
+use crate::proto::{Effects, ReleaseAnswer, Step};
 
 type Claimed = Box<dyn DynClaim>;
 
@@ -210,7 +211,7 @@ impl Driver {
     /// A candidate has one lane.
     #[cold]
     fn open_candidate(&mut self, cell: &Arc<KeyCell>, terms: Terms, now: Instant) {
-        let (backend, id) = (&cell.shared.backend, clock::random_claim_id());
+        let (backend, id) = (&cell.shared.backend, ClaimId::random());
         self.first.open = match self.others.as_ref().and_then(|others| others.value()) {
             Some(value) => Open::Idle(backend.candidate(cell.key(), id, terms, value)),
             None => Open::Idle(backend.claim(cell.key(), id, terms)),
@@ -318,7 +319,7 @@ impl Lane {
                     if cell.is_candidate() {
                         return Turn::Opens(terms);
                     }
-                    let id = clock::random_claim_id();
+                    let id = ClaimId::random();
                     self.open = Open::Idle(cell.shared.backend.claim(cell.key(), id, terms));
                     self.attempt(cell, now);
                 }

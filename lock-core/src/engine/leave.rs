@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::cell::{KeyCell, ReleaseReply};
+use super::foreign;
 use super::observe::Asked;
-use super::{clock, foreign};
 use crate::backend::{DynClaim, Fault, Withdrawal};
-use crate::instant::Plus as _;
+use crate::ground::{FAULT_PAUSES, Plus as _, clock};
 use crate::key::Key;
-use crate::proto::{FAULT_PAUSES, ReleaseAnswer};
+use crate::proto::ReleaseAnswer;
 
 /// How long a release waits for the store before it says that its outcome is not known.
 pub(crate) const RELEASE_WITHIN: Duration = Duration::from_secs(2);

@@ -8,9 +8,9 @@ use std::time::Instant;
 use tokio::time::Sleep;
 
 use super::cell::HoldView;
-use super::clock;
 use super::watch::Watch;
 use crate::error::LostError;
+use crate::ground::clock;
 use crate::proto::{Cohort, Event};
 
 /// Resolves when a hold is over without a release; stays pending once it was released.

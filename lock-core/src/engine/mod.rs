@@ -8,8 +8,6 @@
 //! - [`driver`]: what talks to the store for a key.
 //! - [`conductor`]: the one thread of a client, for what no caller polls.
 //! - [`sweep`]: when the conductor takes keys over.
-//! - [`own_thread`]: a thread with a runtime, or an error and nothing left of it.
-//! - [`background`]: whether code is the conductor's.
 //! - [`leave`]: withdrawals that were not answered, tried again in the background.
 //! - [`acquire`], [`release`], [`closed`]: the futures that callers hold.
 //! - [`multi`]: several keys at once.
@@ -17,16 +15,11 @@
 //! - [`lost`], [`failing`], [`revoke`]: those that wait for news of a hold ([`watch`]).
 //! - [`scope`]: what running code is called under: holds to re-enter, and who watches for cuts.
 //! - [`observe`]: what those who watch a service see.
-//! - [`clock`]: the one place that reads the time, with what the machine was [`suspended`] for.
-//! - [`wall`]: the wall clock, for tokens.
-//! - [`timeout`]: bounds requests, whoever polls them.
 
 mod acquire;
-pub(crate) mod background;
 mod baton;
 mod beside;
 mod cell;
-pub(crate) mod clock;
 mod closed;
 mod conductor;
 mod downgrade;
@@ -40,19 +33,14 @@ mod leave;
 mod lost;
 mod multi;
 mod observe;
-pub(crate) mod own_thread;
 mod registry;
 mod release;
 mod revoke;
 mod scope;
 mod served;
 mod shared;
-pub(crate) mod suspended;
 mod sweep;
 mod terms;
-#[cfg(feature = "redis")]
-pub(crate) mod timeout;
-pub(crate) mod wall;
 mod watch;
 
 pub use acquire::Acquire;
@@ -71,7 +59,5 @@ pub use revoke::RevokeRequested;
 pub use scope::{CutWatch, LockScope, Scoped};
 pub(crate) use served::Served;
 pub(crate) use shared::Shared;
-#[cfg(feature = "zookeeper")]
-pub(crate) use shared::lock;
 #[cfg(feature = "idempotency")]
 pub(crate) use terms::check;

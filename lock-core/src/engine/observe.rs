@@ -15,10 +15,10 @@ use std::time::Instant;
 use tracing::field::{DisplayValue, Empty, display};
 use tracing::{Level, Span, debug_span};
 
-use super::clock;
 use super::guard::LockGuard;
 use crate::backend::{DynClaim, Fault, Request};
 use crate::error::AcquireError;
+use crate::ground::clock;
 use crate::key::Key;
 use crate::labels::{self, Answer, WaitEnd};
 #[cfg(feature = "metrics")]

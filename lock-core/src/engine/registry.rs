@@ -8,7 +8,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use super::cell::KeyCell;
-use super::shared::lock;
+use crate::ground::lock;
 use crate::key::Key;
 use crate::proto::Counters;
 

@@ -11,9 +11,8 @@ use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
 use super::cell::{KeyCell, Releaser};
-use super::clock;
 use super::leave::RELEASE_WITHIN;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 use crate::proto::ReleaseAnswer;
 
 /// Polls the driver of the key until the withdrawal was answered. `None` if that takes too long: a

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
@@ -12,10 +12,10 @@ use tokio::time::Sleep;
 use super::cell::KeyCell;
 use super::closed::Closed;
 use super::conductor::{Background, Conductor};
+use super::foreign;
 use super::registry::Registry;
-use super::{background, clock, foreign};
 use crate::backend::{Capabilities, DynBackend, Fault, FaultKind};
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, background, clock, lock};
 use crate::options::LockOptions;
 use crate::proto::{Counters, Effects};
 use crate::view::BusyKey;
@@ -233,10 +233,4 @@ fn sum(a: Counters, b: Counters) -> Counters {
         lost: a.lost + b.lost,
         renewals: a.renewals + b.renewals,
     }
-}
-
-/// A panic under one of our mutexes leaves data that is good enough: nothing in there is half
-/// done at a point where foreign code runs.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

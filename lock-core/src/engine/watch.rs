@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use super::cell::{HoldView, KeyCell, KeyCohort, KeyEffects};
-use super::clock;
+use crate::ground::clock;
 use crate::proto::{Effects, Event};
 
 /// One who waits for one kind of news of one hold. Nothing is lost by dropping it: news stay, and

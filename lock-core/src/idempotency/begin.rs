@@ -16,9 +16,8 @@ use super::single_flight::{End, Joined, Lead, LeadInHand};
 use super::task::{Kept, Task};
 use crate::backend::{Fault, FaultKind};
 use crate::engine::LockGuard;
-use crate::engine::clock;
 use crate::error::AcquireError;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 use crate::key::Key;
 use crate::records::{Fingerprint, Found, OnUnknown, RecordId};
 

@@ -10,7 +10,8 @@ use super::error::CompleteError;
 use super::repeat::STORE_WITHIN;
 use super::single_flight::End;
 use crate::backend::{Fault, FaultKind};
-use crate::engine::{LockHandle, MultiLost, clock};
+use crate::engine::{LockHandle, MultiLost};
+use crate::ground::clock;
 use crate::records::{Outcome, RecordId};
 use crate::token::FencingToken;
 

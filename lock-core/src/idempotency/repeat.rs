@@ -4,9 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::backend::{Fault, FaultKind};
-use crate::engine::clock;
-use crate::instant::Plus as _;
-use crate::proto::{FAULT_PAUSES, OUTCOME_PAUSES};
+use crate::ground::{FAULT_PAUSES, Pauses, Plus as _, clock};
 use crate::records::BoxFuture;
 
 /// How long a caller waits for the store.
@@ -14,6 +12,9 @@ pub(super) const STORE_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long the task goes on with a claim or an abort behind the caller's back.
 const KEEP_ASKING: Duration = Duration::from_secs(30);
+
+/// Pauses between the tries to keep an outcome, which may be large.
+const OUTCOME_PAUSES: Pauses = Pauses::new(Duration::from_millis(20), Duration::from_secs(10));
 
 /// How long the task goes on with an outcome at most: it cannot be had again.
 pub(super) const KEEP_COMPLETING: Duration = Duration::from_secs(10 * 60);

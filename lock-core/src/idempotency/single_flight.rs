@@ -14,7 +14,7 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::error::BeginError;
-use crate::engine::clock;
+use crate::ground::clock;
 use crate::records::{Fingerprint, RecordId};
 
 /// Requests that are duplicates of one another: another fingerprint is another request.

@@ -9,7 +9,7 @@ use super::store::{Entry, Moment, Store, With};
 use crate::backend::{
     Attempt, Change, Claim, ClaimId, Fault, Following, MemberClaim, Renewal, Terms, Withdrawal,
 };
-use crate::engine::clock;
+use crate::ground::clock;
 use crate::key::Key;
 use crate::proto::{OtherLimit, Place, Turn};
 

@@ -7,7 +7,7 @@ use super::Memory;
 #[cfg(feature = "test-util")]
 use super::store::State;
 use crate::backend::{self, Enrolment, Fault, FaultKind, Probe, SEEN_WITHIN};
-use crate::engine::clock;
+use crate::ground::clock;
 
 /// What a store knows of itself as a member.
 #[derive(Debug, Clone)]

@@ -22,7 +22,7 @@ pub use member::MemoryImage;
 use store::{Moment, Store};
 
 use crate::backend::{Backend, Capabilities, ClaimId, Fault, Terms};
-use crate::engine::clock;
+use crate::ground::clock;
 use crate::key::Key;
 use crate::view::Inspection;
 

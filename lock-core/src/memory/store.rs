@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use crate::backend::ClaimId;
-use crate::engine::{clock, wall};
+use crate::ground::{clock, wall};
 use crate::key::Key;
 use crate::proto::{Place, Register, Turn, reserve, ticks};
 use crate::token::{FencingToken, TokenBlock};

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::instant::Plus as _;
+use crate::ground::Plus as _;
 
 /// Clocks may differ in speed by one part in this many.
 const DRIFT_SHARE: u32 = 100;
@@ -94,7 +94,7 @@ impl LeaseClock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::clock;
+    use crate::ground::clock;
 
     const LEASE: Duration = Duration::from_secs(9);
 

@@ -5,7 +5,6 @@
 //! - [`lease`]: when to renew, and when a hold is over whatever the store says.
 //! - [`tokens`]: fencing tokens, reserved in blocks.
 //! - [`reason`]: why a wait or a hold ended.
-//! - [`backoff`]: pauses between tries.
 //! - [`admission`]: how long a waiter will wait, and who is refused at arrival.
 //! - [`quantiles`]: durations of late.
 //! - [`line`]: a FIFO whose members can leave from the middle.
@@ -16,7 +15,6 @@
 //! - [`session`]: until when a ZooKeeper session surely lives.
 
 mod admission;
-mod backoff;
 #[cfg(feature = "zookeeper")]
 pub(crate) mod children;
 mod cohort;
@@ -31,11 +29,6 @@ mod session;
 mod tokens;
 mod votes;
 
-#[cfg(feature = "idempotency")]
-pub(crate) use backoff::OUTCOME_PAUSES;
-pub(crate) use backoff::{FAULT_PAUSES, PROBE_PAUSES, retry_pause};
-#[cfg(feature = "redis")]
-pub(crate) use backoff::{RECONNECT_PAUSES, REDIRECT_PAUSES};
 pub(crate) use cohort::{
     Ask, Changes, Cohort, Counters, Effects, Entry, Event, NotDowngraded, Overload, ReleaseAnswer,
     SeatId, Step, Verdict, effort,

@@ -17,7 +17,7 @@
 use std::time::{Duration, Instant};
 
 use super::lease::margin;
-use crate::instant::Plus as _;
+use crate::ground::Plus as _;
 
 /// How many answered writes are remembered, and how far they are apart at least, as a part of the
 /// timeout. Together they reach back further than a report of a follower may take.
@@ -94,7 +94,7 @@ impl SessionClock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::clock;
+    use crate::ground::clock;
     use proptest::prelude::*;
 
     const T: Duration = Duration::from_secs(12);

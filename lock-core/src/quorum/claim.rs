@@ -19,10 +19,12 @@ use crate::backend::{
     Attempt, Backend, Change, Claim, ClaimId, Fault, FaultKind, Grant, MemberClaim, Renewal, Terms,
     Withdrawal,
 };
-use crate::engine::clock::{self, Alarm};
-use crate::instant::Plus as _;
+use crate::ground::{
+    FAULT_PAUSES, Plus as _,
+    clock::{self, Alarm},
+};
 use crate::key::Key;
-use crate::proto::{FAULT_PAUSES, GRACE_MIN, Renewed, Ruling, Votes};
+use crate::proto::{GRACE_MIN, Renewed, Ruling, Votes};
 use crate::token::TokenBlock;
 
 /// How long one verb may take. Members bound their own requests at 2 s, and say why.

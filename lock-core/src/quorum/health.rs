@@ -6,7 +6,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::instant::Plus as _;
+use crate::ground::Plus as _;
 
 /// A member that has answered nothing for so long, though it was asked, hangs.
 const HUNG_AFTER: Duration = Duration::from_millis(250);
@@ -68,7 +68,7 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::clock;
+    use crate::ground::clock;
 
     #[test]
     fn a_member_hangs_when_it_was_asked_long_ago_and_an_answer_ends_that() {

@@ -17,9 +17,7 @@ use super::membership::MembershipState;
 use crate::backend::{
     Attempt, Enrolment, Fault, FaultKind, Grant, MemberClaim, Renewal, Withdrawal,
 };
-use crate::engine::clock;
-use crate::instant::Plus as _;
-use crate::proto::FAULT_PAUSES;
+use crate::ground::{FAULT_PAUSES, Plus as _, clock};
 use crate::token::TokenBlock;
 
 /// What the quorum asks of a member.

@@ -11,8 +11,7 @@ use tokio::sync::{Notify, watch};
 
 use super::series::Series;
 use crate::backend::{Enrolment, Fault, FaultKind};
-use crate::engine::{background, clock};
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, background, clock};
 use crate::proto::Enrol;
 
 /// How long an attempt waits for a probe of its member, which takes one request at most.

@@ -46,7 +46,7 @@ use crate::backend::{
     Backend, Capabilities, ClaimId, DURATION_MAX, Fault, Member, MemberClaim, Terms, UrlError,
     UrlPart,
 };
-use crate::engine::wall;
+use crate::ground::wall;
 use crate::key::Key;
 use crate::proto::{AHEAD_MAX, ticks};
 use crate::view::Inspection;

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use super::Members;
 use super::membership::{MembershipState, Standing};
 use crate::backend::{Backend, Fault, FaultKind};
-use crate::engine::clock;
+use crate::ground::clock;
 use crate::key::Key;
 use crate::view::{Holder, Inspection, MemberHealth, MemberState, Waiter};
 

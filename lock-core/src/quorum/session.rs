@@ -13,9 +13,11 @@ use futures_util::stream::FuturesUnordered;
 use super::Members;
 use super::membership::{Call, MembershipState, Standing};
 use crate::backend::{Enrolment, Fault, FaultKind, Member, Probe};
-use crate::engine::clock;
-use crate::instant::Plus as _;
-use crate::proto::{self, Act, Enrol, Identity, Membership, PROBE_PAUSES};
+use crate::ground::{Pauses, Plus as _, clock};
+use crate::proto::{self, Act, Enrol, Identity, Membership};
+
+/// Pauses between the looks at a member that does not answer.
+const PROBE_PAUSES: Pauses = Pauses::new(Duration::from_millis(200), Duration::from_secs(1));
 
 /// Probes at one member are at least so far apart.
 const PROBES_APART: Duration = Duration::from_millis(10);
@@ -265,7 +267,7 @@ fn conflict(name: &str, ours: &Identity, theirs: &Enrolment) -> Fault {
 mod tests {
     use tokio::runtime::{Builder, Runtime};
 
-    use crate::engine::background;
+    use crate::ground::background;
     use crate::memory::Memory;
     use crate::quorum::{MembershipConfig, Quorum};
 
@@ -284,10 +286,10 @@ mod tests {
         application.block_on(async { state.call() });
         assert!(state.seats.iter().all(|seat| seat.is_unseen()));
         let here = background::enter();
-        let begun = crate::engine::clock::now();
+        let begun = crate::ground::clock::now();
         // They are new, and kept away for a time.
         conductor.block_on(state.admit(0)).unwrap_err();
-        let took = crate::engine::clock::now() - begun;
+        let took = crate::ground::clock::now() - begun;
         assert!(took < super::PROBES_APART * 50, "{took:?}");
         assert!(!state.seats[0].is_unseen());
         drop(here);

@@ -57,7 +57,7 @@ use crate::backend::{
     Backend, Capabilities, ClaimId, ConnectError, Enrolment, Fault, Member, Probe, StoreUrl, Terms,
     UrlError,
 };
-use crate::engine::clock;
+use crate::ground::clock;
 use crate::key::Key;
 use crate::quorum::{MembershipConfig, Quorum};
 use crate::view::Inspection;

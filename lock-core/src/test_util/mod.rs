@@ -42,14 +42,14 @@ mod subject;
 /// ms of its own time.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn suspend(time: std::time::Duration) {
-    crate::engine::suspended::pretend(time);
+    crate::ground::suspended::pretend(time);
 }
 
 /// From here on, and until the answer is dropped, what this thread polls counts as polled by the
 /// conductor of a client. A store sends that over connections of its own, which it makes here.
 #[must_use = "it ends with this"]
 pub fn as_conductor() -> impl Drop {
-    crate::engine::background::enter()
+    crate::ground::background::enter()
 }
 
 pub use any::{AnyBackend, AnyClaim};

@@ -11,7 +11,7 @@ use crate::backend::{
     Attempt, Backend, Capabilities, Change, Claim, ClaimId, Enrolment, Fault, FaultKind, Following,
     Member, MemberClaim, Probe, Renewal, Terms, Withdrawal,
 };
-use crate::engine::clock;
+use crate::ground::clock;
 use crate::key::Key;
 use crate::view::Inspection;
 

@@ -17,8 +17,7 @@ use crate::backend::{
     Attempt, Change, Claim, ClaimId, Fault, FaultKind, Following, MemberClaim, Mode, Renewal,
     Terms, Withdrawal,
 };
-use crate::engine::clock;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 use crate::key::Key;
 use crate::proto::children::{Kind, Permit};
 use crate::token::TokenBlock;
@@ -171,7 +170,7 @@ impl ZooKeeperClaim {
     /// The next place in the line gets a node of another name.
     pub(super) fn next_id(&mut self) {
         let counted = self.counting.as_mut().and_then(Counting::next_id);
-        self.id = counted.unwrap_or_else(clock::random_claim_id);
+        self.id = counted.unwrap_or_else(ClaimId::random);
     }
 
     /// Tokens of a quorum come from counters, which only one holder at a time can move.

@@ -5,7 +5,7 @@ use futures_util::future::BoxFuture;
 use super::ZooKeeper;
 use super::target::Target;
 use crate::backend::{ConnectError, Opening, StoreUrl, UrlError, opening};
-use crate::engine::clock;
+use crate::ground::clock;
 use crate::quorum::{MembershipConfig, Quorum};
 
 /// One server, or an ensemble.

@@ -24,7 +24,7 @@ use super::fault::Failure;
 use super::names;
 use super::session::{Answer, Session};
 use crate::backend::{ClaimId, Fault, FaultKind};
-use crate::engine::clock;
+use crate::ground::clock;
 use crate::token::TokenBlock;
 
 /// How many counters there are at a server, whatever the number of keys: enough that two keys

@@ -13,8 +13,7 @@ use super::join::Basis;
 use super::lock_node::{LockNode, Presence};
 use super::session::{REQUEST_WITHIN, Session};
 use crate::backend::{ClaimId, Fault};
-use crate::engine::clock;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 use crate::proto::reserve;
 use crate::token::TokenBlock;
 

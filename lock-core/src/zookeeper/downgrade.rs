@@ -23,8 +23,7 @@ use super::lock_node::{LockNode, Presence};
 use super::removal;
 use super::session::REQUEST_WITHIN;
 use crate::backend::{Fault, Renewal};
-use crate::engine::clock;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 use crate::proto::children::{self, Kind, Line};
 
 impl ZooKeeperClaim {

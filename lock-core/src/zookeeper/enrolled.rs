@@ -24,8 +24,7 @@ use super::names;
 use super::session::{Answer, REQUEST_WITHIN, Session};
 use super::sessions::Sessions;
 use crate::backend::{Enrolment, Fault, FaultKind, Member, Probe, SEEN_WITHIN};
-use crate::engine::clock;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 
 /// The longest data of a node that is taken for an enrolment.
 const ENROLMENT_BYTES_MAX: usize = 8 * 1_024;

@@ -113,7 +113,7 @@ pub(super) fn session_over() -> Fault {
 
 /// Sessions have nowhere to live.
 pub(super) fn no_thread(error: io::Error) -> Fault {
-    let what = format!("the thread `lock-zookeeper` cannot be started: {error}");
+    let what = format!("the thread `lock-io` cannot be started: {error}");
     Fault::new(FaultKind::Transient, what).with_source(error)
 }
 

@@ -12,8 +12,7 @@ use super::lock_node::LockNode;
 use super::session::REQUEST_WITHIN;
 use super::watch::{Behind, Holder, Watch, listed};
 use crate::backend::{Fault, Grant, Mode, Renewal};
-use crate::engine::clock;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 use crate::proto::children::{Kind, Line, Permits};
 use crate::token::TokenBlock;
 

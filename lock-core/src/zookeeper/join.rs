@@ -19,8 +19,7 @@ use super::removal;
 use super::session::{Answer, Session};
 use super::watch::{Watch, listed};
 use crate::backend::{Attempt, Claim, Fault, FaultKind};
-use crate::engine::clock;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 use crate::proto::children::{self, Kind, Line, Permits};
 
 /// What was read for a claim that may turn out to be the first.

@@ -10,8 +10,7 @@ use zookeeper_client::{SessionState, StateWatcher};
 use super::liveness::{End, Liveness};
 use super::lock_node::LockNode;
 use super::session::Session;
-use crate::engine::clock;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 
 /// Ends the session for all who have it, also when the task panics.
 struct Ends(Arc<Liveness>);

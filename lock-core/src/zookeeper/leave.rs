@@ -13,8 +13,7 @@ use super::lock_node::LockNode;
 use super::removal;
 use super::session::REQUEST_WITHIN;
 use crate::backend::{Fault, Withdrawal};
-use crate::engine::clock;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 
 /// A withdrawal that was not answered at once.
 #[derive(Debug)]

@@ -12,8 +12,7 @@ use super::session::{Answer, REQUEST_WITHIN, Session};
 use super::sessions::Sessions;
 use super::watch::listed;
 use crate::backend::{Fault, FaultKind};
-use crate::engine::clock;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 use crate::key::Key;
 use crate::proto::children::{self, Line, Permit, Permits, Place};
 

@@ -16,10 +16,9 @@ use spawns_core::{Spawn, Task, enter};
 use tokio::task::AbortHandle;
 use zookeeper_client::{SessionState, StateWatcher};
 
-use super::home::Home;
 use super::liveness::{End, Liveness};
-use crate::engine::{clock, lock};
-use crate::instant::Plus as _;
+use crate::backend::io::Home;
+use crate::ground::{Plus as _, clock, lock};
 
 /// The task that serves the connection of a session.
 #[derive(Debug)]

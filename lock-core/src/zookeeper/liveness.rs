@@ -8,7 +8,7 @@ use std::time::Instant;
 use tokio::sync::{Notify, watch};
 
 use super::lock_node::LockNode;
-use crate::engine::{clock, lock};
+use crate::ground::{clock, lock};
 use crate::proto::SessionClock;
 
 /// How a session ended.

@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::liveness::Entry;
 use super::removal::{self, Removal, What};
 use super::session::Session;
-use crate::engine::lock;
+use crate::ground::lock;
 use crate::proto::children::Kind;
 
 /// One claim's node in a lock directory, or a node that may be there; deleted when this is dropped.

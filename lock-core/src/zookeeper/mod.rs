@@ -26,7 +26,6 @@
 //! from counters that only the holder of a key moves. They do not come from transaction ids, as
 //! each server has its own.
 //!
-//! - `home`: the thread that sessions live on.
 //! - `session`: requests.
 //! - `sessions`: a new one after one has ended.
 //! - `liveness`, `keepalive`: what keeps a session.
@@ -61,7 +60,6 @@ mod election;
 mod enrolled;
 mod fault;
 mod held;
-mod home;
 mod inspect;
 mod join;
 mod keepalive;
@@ -129,7 +127,7 @@ impl Exclusive {
 impl ZooKeeper {
     /// Opens a session at the servers of a `zookeeper:` or `zookeeper+tls:` URL, which proves that
     /// nodes can be made under the URL's path. No runtime is needed: sessions live on a thread of
-    /// their own, `lock-zookeeper`, one for all clients of the process.
+    /// their own, `lock-io`, one for all clients of the process.
     ///
     /// # Errors
     ///

@@ -22,7 +22,7 @@ use super::lock_node::{LockNode, Presence};
 use super::removal;
 use super::watch::{Watch, listed};
 use crate::backend::{Claim, Fault, Mode};
-use crate::instant::Plus as _;
+use crate::ground::Plus as _;
 use crate::proto::children::{self, Kind, Permits};
 
 impl ZooKeeperClaim {

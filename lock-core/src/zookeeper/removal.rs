@@ -10,9 +10,7 @@ use tokio::task::JoinHandle;
 use super::fault::Failure;
 use super::liveness::End;
 use super::session::{Answer, REQUEST_WITHIN, Session};
-use crate::engine::clock;
-use crate::instant::Plus as _;
-use crate::proto::FAULT_PAUSES;
+use crate::ground::{FAULT_PAUSES, Plus as _, clock};
 
 /// Before what the server refuses is tried again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(30);

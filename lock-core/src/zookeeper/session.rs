@@ -19,15 +19,14 @@ use zookeeper_client::{
 
 use super::enrolled::Ticket;
 use super::fault::{self, Failure};
-use super::home::Home;
 use super::keepalive;
 use super::link::{self, Link};
 use super::liveness::{End, Liveness};
 use super::names;
 use super::target::Target;
 use crate::backend::Fault;
-use crate::engine::{clock, lock};
-use crate::instant::Plus as _;
+use crate::backend::io::Home;
+use crate::ground::{Plus as _, clock, lock};
 use crate::proto::SessionClock;
 
 /// How long one request may take.

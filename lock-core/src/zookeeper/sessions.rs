@@ -8,12 +8,11 @@ use tokio::task::{JoinError, JoinHandle};
 
 use super::enrolled::Rule;
 use super::fault;
-use super::home::Home;
 use super::session::{REQUEST_WITHIN, Session};
 use super::target::Target;
 use crate::backend::Fault;
-use crate::engine::{clock, lock};
-use crate::instant::Plus as _;
+use crate::backend::io::Home;
+use crate::ground::{Plus as _, clock, lock};
 
 /// How long the opening of a session may take.
 const OPEN_WITHIN: Duration = Duration::from_secs(5);

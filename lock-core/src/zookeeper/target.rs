@@ -8,8 +8,7 @@ use zookeeper_client::{Acls, Client};
 use super::Exclusive;
 use crate::backend::url::Login;
 use crate::backend::{StoreUrl, UrlError, UrlPart};
-use crate::engine::clock;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 
 /// The session timeout that is asked for, unless the URL says otherwise.
 const SESSION_DEFAULT: Duration = Duration::from_secs(10);

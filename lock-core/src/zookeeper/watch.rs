@@ -13,8 +13,7 @@ use zookeeper_client::OneshotWatcher;
 
 use super::about;
 use super::session::{Answer, REQUEST_WITHIN, Session};
-use crate::engine::clock;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 use crate::proto::children::{Line, Permits};
 
 /// Before a holder looks again who came, where those who come need not have to wait: one look for

@@ -10,13 +10,11 @@ use std::time::Duration;
 use futures_util::Stream;
 use tokio::runtime::Handle;
 
-use super::super::clock::Alarm;
-use super::super::{Closed, Shared, clock};
-use crate::backend::{DynClaim, Fault, Following, Listening, Mode, Request, Terms};
+use super::super::{Closed, Shared};
+use crate::backend::{ClaimId, DynClaim, Fault, Following, Listening, Mode, Request, Terms};
 use crate::error::{OperatorError, UnavailableError};
-use crate::instant::Plus as _;
+use crate::ground::{FAULT_PAUSES, Plus as _, clock, clock::Alarm};
 use crate::key::{Key, KeyError};
-use crate::proto::FAULT_PAUSES;
 use crate::view::Leader;
 
 /// Whichever runtime polls it.
@@ -101,7 +99,7 @@ impl Observe {
             name: None,
             replicas: None,
         };
-        Ok(self.shared.backend.claim(key, clock::random_claim_id(), terms).follow())
+        Ok(self.shared.backend.claim(key, ClaimId::random(), terms).follow())
     }
 
     /// Nothing can be asked or waited for here.

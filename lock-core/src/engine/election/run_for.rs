@@ -7,15 +7,13 @@ use std::task::{Context, Poll, ready};
 
 use tokio::runtime::Handle;
 
-use super::super::clock::Alarm;
-use super::super::{Acquire, Shared, clock};
+use super::super::{Acquire, Shared};
 use super::Term;
 use crate::backend::Fault;
 use crate::error::{AcquireError, UnavailableError};
-use crate::instant::Plus as _;
+use crate::ground::{FAULT_PAUSES, Plus as _, clock, clock::Alarm};
 use crate::key::{Key, KeyError};
 use crate::options::LockOptions;
-use crate::proto::FAULT_PAUSES;
 use crate::rejection::Rejection;
 
 /// Waits to lead; made by [`Election::run_for`](crate::Election::run_for).

@@ -10,14 +10,13 @@ use std::time::{Duration, Instant};
 use tokio::time::Sleep;
 
 use super::super::acquire::TRY_WITHIN;
-use super::super::{Acquire, Shared, clock, terms};
+use super::super::{Acquire, Shared, terms};
 use super::{KeySet, MultiLockGuard};
 use crate::backend::{DURATION_MAX, Fault, FaultKind};
 use crate::error::{AcquireError, LostError, UnavailableError};
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock, retry_pause};
 use crate::key::Key;
 use crate::options::LockOptions;
-use crate::proto::retry_pause;
 
 /// Waits for several locks; made by
 /// [`MultiLockBuilder::acquire`](crate::MultiLockBuilder::acquire).

@@ -1,7 +1,7 @@
 //! Estimates over holds and turns of all kinds.
 
 use super::*;
-use crate::engine::clock;
+use crate::ground::clock;
 use proptest::prelude::*;
 
 const fn ms(ms: u64) -> Duration {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::backend::{Grant, NotReplicated, Renewal};
-use crate::instant::Plus as _;
+use crate::ground::Plus as _;
 
 /// More tokens are asked for when fewer are left than would serve each waiter so often. So many are
 /// used up while the store answers.

@@ -3,7 +3,7 @@
 use super::held::Idle;
 use super::*;
 use crate::backend::{Attempt, Change, FaultKind};
-use crate::instant::Plus as _;
+use crate::ground::Plus as _;
 
 impl<W, R> Cohort<W, R> {
     /// Ends what is over by now, then says what to do in this lane. `asking` and `leaving` tell

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 pub(crate) use standing::{Identity, Standing};
 
 use crate::backend::{Enrolment, Probe, SEEN_WITHIN};
-use crate::instant::Plus as _;
+use crate::ground::Plus as _;
 
 /// Members that were founded so short a while ago may have companions that were not reached yet.
 const FOUNDING_WITHIN: Duration = Duration::from_secs(10);

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::engine::clock;
+use crate::ground::clock;
 
 const LEASE_MAX: Duration = Duration::from_secs(30);
 /// The stores' clock.

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use seat::{Part, Seat, Share, Standing};
 
 use crate::backend::{Attempt, Fault, FaultKind, Renewal};
-use crate::instant::Plus as _;
+use crate::ground::Plus as _;
 use crate::token::TokenBlock;
 
 /// A member that has not answered when a majority has is waited for as long again, and for this

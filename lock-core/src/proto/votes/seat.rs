@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::backend::{Fault, Grant};
-use crate::instant::Plus as _;
+use crate::ground::Plus as _;
 use crate::token::TokenBlock;
 
 /// What one member said last.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::backend::{Grant, Renewal};
-use crate::engine::clock;
+use crate::ground::clock;
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

@@ -16,7 +16,7 @@ use super::id::RecordId;
 use super::store::OnUnknown;
 use super::store::{BoxFuture, ClaimRecord, Claimed, Found, Outcome, RecordStore, Written};
 use crate::backend::{Fault, FaultKind};
-use crate::engine::clock;
+use crate::ground::clock;
 use crate::token::FencingToken;
 
 /// How many records there may be, unless [`MemoryRecords::with_records_max`] says otherwise.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
-use crate::instant::Plus as _;
+use crate::ground::Plus as _;
 use crate::records::store::MARK_TTL;
 use crate::records::{ClaimRecord, Fingerprint, OnUnknown, Outcome, RecordId};
 use crate::token::FencingToken;

@@ -9,7 +9,6 @@ use redis::Cmd;
 
 use super::claim::{Stands, add_attempt};
 use crate::backend::{ClaimId, Mode};
-use crate::engine::clock;
 use crate::key::Key;
 use crate::redis::protocol::names::{Names, Owner};
 use crate::redis::protocol::script::{ATTEMPT, WITHDRAW};
@@ -49,7 +48,7 @@ impl BareSession {
     pub fn claim(&self, key: &Key, lease: Duration) -> BareClaim {
         BareClaim {
             names: Names::new(key),
-            id: clock::random_claim_id(),
+            id: ClaimId::random(),
             session: self.session.clone(),
             lease,
         }

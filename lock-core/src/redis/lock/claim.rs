@@ -13,8 +13,7 @@ use crate::backend::{
     Attempt, Change, Claim, ClaimId, Fault, FaultKind, Following, Grant, Mode, NotReplicated,
     Renewal, Terms, Withdrawal,
 };
-use crate::engine::clock;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 use crate::key::Key;
 use crate::redis::protocol::modes;
 use crate::redis::protocol::names::{Names, Owner};

@@ -50,7 +50,7 @@ mod tests {
     use super::super::claim::tests::{claim_at, sha};
     use super::*;
     use crate::backend::Claim as _;
-    use crate::engine::clock;
+    use crate::ground::clock;
     use crate::redis::protocol::script::{ATTEMPT, RENEW};
     use crate::redis::wire::fake;
 

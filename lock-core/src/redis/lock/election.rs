@@ -13,7 +13,7 @@ use redis::Value;
 
 use super::claim::{RedisClaim, millis};
 use crate::backend::{Attempt, Claim, Fault, FaultKind, Following, Withdrawal};
-use crate::engine::timeout;
+use crate::ground::timeout;
 use crate::redis::protocol::names::{self, Names};
 use crate::redis::protocol::script::{FOLLOW, PUBLISH, Script};
 use crate::redis::protocol::slots;

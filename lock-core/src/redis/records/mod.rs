@@ -30,8 +30,7 @@ use super::wire::fault;
 use super::wire::pool::RedisPool;
 use super::wire::request::{Call, Failure, REQUEST_WITHIN, Request, Unserved};
 use super::wire::sides::Side;
-use crate::backend::{ConnectError, Fault, FaultKind, StoreUrl};
-use crate::engine::clock;
+use crate::backend::{ClaimId, ConnectError, Fault, FaultKind, StoreUrl};
 use crate::records::{
     BoxFuture, ClaimRecord, Claimed, Fingerprint, Found, MARK_TTL, OnUnknown, Outcome,
     RECORD_TTL_MAX, RecordId, RecordStore, Written,
@@ -86,12 +85,12 @@ impl RedisRecords {
         let connection = Connection::plain(origin.route(), Side::Application);
         connection.get().await?;
         probe::no_cluster(&connection).await?;
-        let probe = format!("idem:{{probe-{}}}", clock::random_claim_id());
+        let probe = format!("idem:{{probe-{}}}", ClaimId::random());
         Self { wire: Wire::Own(connection) }.checked(&probe, &[]).await
     }
 
     async fn connect_cluster(target: Target) -> Result<Self, Fault> {
-        let session: Arc<str> = clock::random_claim_id().to_string().into();
+        let session: Arc<str> = ClaimId::random().to_string().into();
         let cluster =
             Cluster::connect(target, session.clone(), Arc::default(), Arc::default()).await?;
         let (slot, refused) = cluster.refused(false).await?;
@@ -111,7 +110,7 @@ impl RedisRecords {
     /// Nothing is left behind when it is dropped.
     #[cfg(feature = "deadpool")]
     pub async fn with_pool(pool: impl Into<RedisPool>) -> Result<Self, ConnectError> {
-        let probe = format!("idem:{{probe-{}}}", clock::random_claim_id());
+        let probe = format!("idem:{{probe-{}}}", ClaimId::random());
         let this = Self { wire: Wire::Pool(pool.into()) };
         this.checked(&probe, &[]).await.map_err(ConnectError::Store)
     }

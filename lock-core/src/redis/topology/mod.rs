@@ -39,7 +39,7 @@ use super::wire::renewals::{Renew, Renewed};
 use super::wire::request::{self, Call, Failure, Request, Unserved, WrongServer};
 use crate::backend::Replicas;
 use crate::backend::{ClaimId, Fault, FaultKind};
-use crate::engine::{clock, timeout};
+use crate::ground::{clock, timeout};
 
 /// How long a claim that has to wait lets it take until its pushes are heard.
 const HEARD_WITHIN: Duration = Duration::from_millis(300);
@@ -412,7 +412,7 @@ impl Topology {
 
 /// A name that no other client has.
 pub(in crate::redis) fn new_session() -> Arc<str> {
-    format!("{:016x}", clock::random_claim_id().bits() as u64).into()
+    format!("{:016x}", clock::random_u64()).into()
 }
 
 fn strange() -> Unserved {

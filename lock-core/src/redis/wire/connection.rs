@@ -12,6 +12,7 @@ use redis::{AsyncConnectionConfig, Client, Cmd, PushKind, Value};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
+use super::RECONNECT_PAUSES;
 use super::inbox::Inboxes;
 use super::request::{self, Failure, REQUEST_WITHIN, Request, Sent, Unserved, send_each};
 use super::route::Route;
@@ -19,9 +20,7 @@ use super::sides::{self, Home, Side};
 use super::{fault, hello, refusal};
 use crate::backend::Fault;
 use crate::backend::Replicas;
-use crate::engine::{clock, timeout};
-use crate::instant::Plus as _;
-use crate::proto::{FAULT_PAUSES, RECONNECT_PAUSES};
+use crate::ground::{FAULT_PAUSES, Plus as _, clock, timeout};
 
 /// Requests that may wait to be written.
 const BUFFERED_MAX: usize = 1_024;

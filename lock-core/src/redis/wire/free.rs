@@ -23,7 +23,7 @@ use super::fault;
 use super::request::{Call, Failure, REQUEST_WITHIN, Sent, Unserved};
 use super::sides::{Side, Sides};
 use crate::backend::{ClaimId, Fault};
-use crate::engine::timeout;
+use crate::ground::timeout;
 use crate::redis::protocol::names::{Names, Owner};
 use crate::redis::protocol::script::MANY;
 

@@ -16,8 +16,7 @@ use super::route::Route;
 use super::sides::Side;
 use crate::backend::Replicas;
 use crate::backend::{Fault, FaultKind};
-use crate::engine::{clock, timeout};
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock, timeout};
 
 /// Connections at most. Each serves hundreds of attempts a second while the replicas are well, and
 /// one to a thousand when they are not.

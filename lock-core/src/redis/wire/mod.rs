@@ -9,6 +9,14 @@
 //! - [`pool`]: an application's own connections.
 //! - [`fault`]: what an error means. [`refusal`]: the word of a server that hangs up.
 
+use std::time::Duration;
+
+use crate::ground::Pauses;
+
+/// Pauses between connects to the one server there is: holders are to be told soon if it comes back
+/// without its data.
+const RECONNECT_PAUSES: Pauses = Pauses::new(Duration::from_millis(10), Duration::from_millis(80));
+
 pub(in crate::redis) mod access;
 mod batch;
 pub(in crate::redis) mod connection;

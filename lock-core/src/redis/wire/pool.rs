@@ -13,8 +13,7 @@ use tokio::runtime::Handle;
 use super::fault;
 use super::request::{self, Failure, Request, Sent, Unserved, WrongServer};
 use crate::backend::{Fault, FaultKind};
-use crate::engine::{clock, timeout};
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock, timeout};
 
 /// An application's own `deadpool_redis` pool: of one server, of a master that Sentinel names, or
 /// of a cluster.

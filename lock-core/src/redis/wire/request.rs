@@ -10,8 +10,7 @@ use tokio::runtime::Handle;
 use super::fault;
 use crate::backend::Replicas;
 use crate::backend::{Fault, FaultKind};
-use crate::engine::{clock, timeout};
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock, timeout};
 use crate::redis::protocol::script::Script;
 
 /// How long one request, or one connect, may take.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
 
-use crate::engine::background;
+use crate::ground::background;
 
 /// Who asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

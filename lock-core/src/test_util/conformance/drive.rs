@@ -8,7 +8,7 @@ use crate::backend::{
     Attempt, Backend, Capabilities, Claim, ClaimId, Fault, Following, Grant, Mode, Renewal, Terms,
     Withdrawal,
 };
-use crate::engine::clock;
+use crate::ground::clock;
 use crate::key::Key;
 use crate::test_util::any::{AnyBackend, AnyClaim};
 use crate::test_util::scripted::{Script, Scripted};
@@ -39,7 +39,7 @@ pub(super) struct Case<'a> {
 
 impl<'a> Case<'a> {
     pub(super) fn new(subject: &'a dyn Subject, property: &str) -> Self {
-        let id = clock::random_claim_id().to_string();
+        let id = ClaimId::random().to_string();
         let key = Key::from_segments(["conformance", property, id.as_str()]);
         Self { subject, key: key.expect("a short key") }
     }
@@ -126,7 +126,7 @@ impl Process {
     }
 
     fn asker(&self, mode: Mode, lease: Duration, queues: bool, name: &'static str) -> Asker {
-        let id = clock::random_claim_id();
+        let id = ClaimId::random();
         let claim = self.backend.claim(&self.key, id, terms(mode, lease, queues));
         Asker { claim, id, name, sent: clock::now() }
     }
@@ -137,7 +137,7 @@ impl Process {
     }
 
     pub(super) fn candidate_for(&self, lease: Duration, value: &'static str) -> Asker {
-        let id = clock::random_claim_id();
+        let id = ClaimId::random();
         let terms = terms(Mode::Exclusive, lease, true);
         let claim = self.backend.candidate(&self.key, id, terms, &value.into());
         Asker { claim, id, name: value, sent: clock::now() }

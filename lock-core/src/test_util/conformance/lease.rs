@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use super::drive::{Case, eventually};
 use crate::backend::{Claim, Renewal};
-use crate::engine::clock;
+use crate::ground::clock;
 use crate::proto::margin;
 use crate::test_util::subject::Subject;
 

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::drive::{Case, eventually};
 use crate::backend::{Renewal, Withdrawal};
-use crate::engine::clock;
+use crate::ground::clock;
 use crate::proto::margin;
 use crate::test_util::subject::Subject;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::subject::RecordSubject;
-use crate::engine::clock;
+use crate::ground::clock;
 use crate::idempotency::{
     ClaimRecord, Claimed, Fingerprint, Found, OnUnknown, Outcome, RecordId, RecordStore, Written,
 };
@@ -32,7 +32,7 @@ pub(super) fn fingerprint(text: u8) -> Fingerprint {
 pub(super) fn fresh_id() -> RecordId {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let mut bytes = [0; 32];
-    bytes[..16].copy_from_slice(&clock::random_claim_id().bits().to_be_bytes());
+    bytes[..16].copy_from_slice(&clock::random_u128().to_be_bytes());
     bytes[16..24].copy_from_slice(&COUNT.fetch_add(1, Ordering::Relaxed).to_be_bytes());
     RecordId::from_bytes(bytes)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::drive::{LONG, Process, fresh_id, payload};
 use super::subject::RecordSubject;
-use crate::engine::clock;
+use crate::ground::clock;
 use crate::idempotency::{Claimed, Found, Outcome, Written};
 
 /// A claim that nobody completes is gone after its life, not before, and what comes later is

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::super::*;
 use super::world::{fault, ms};
 use crate::backend::{Change, ClaimId, Renewal};
-use crate::engine::clock;
+use crate::ground::clock;
 use crate::proto::{Place as Card, Register, Turn};
 
 const PROCESSES: usize = 3;

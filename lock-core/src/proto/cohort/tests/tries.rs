@@ -3,7 +3,7 @@
 use super::super::*;
 use super::world::{LEASE, fault, lasting, ms};
 use crate::backend::{Attempt, Grant};
-use crate::engine::clock;
+use crate::ground::clock;
 
 /// A cohort, the seats in order of arrival, and what the store has given away.
 struct Tries {

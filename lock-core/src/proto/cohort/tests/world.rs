@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::super::*;
 use crate::backend::{FaultKind, Mode};
-use crate::engine::clock;
+use crate::ground::clock;
 
 pub(super) const LEASE: Duration = Duration::from_millis(900);
 /// More turns than any step of the driver can need.

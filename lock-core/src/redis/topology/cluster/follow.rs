@@ -10,9 +10,7 @@ use super::redirect::{Redirect, is_ask};
 use super::server::{Lane, REQUEST_LEAST, Server};
 use crate::backend::Replicas;
 use crate::backend::{Fault, FaultKind};
-use crate::engine::clock;
-use crate::instant::Plus as _;
-use crate::proto::REDIRECT_PAUSES;
+use crate::ground::{Pauses, Plus as _, clock};
 use crate::redis::protocol::names::{Name, Names, Owner};
 use crate::redis::protocol::script::{FREE, KEEP, KEEP_SHARE};
 use crate::redis::wire::renewals::{Renew, Renewed};
@@ -20,6 +18,9 @@ use crate::redis::wire::request::{Call, Failure, REQUEST_WITHIN, Unserved};
 
 /// Redirections of one call. A cluster that is at one with itself needs one, or two in a migration.
 const REDIRECTS_MAX: u32 = 5;
+
+/// Pauses between requests to a cluster that is about to serve them.
+const REDIRECT_PAUSES: Pauses = Pauses::new(Duration::from_millis(5), Duration::from_millis(50));
 
 /// A node that took longer may have hung and been succeeded meanwhile. Before its answer counts,
 /// the others are asked. This is shorter than any node timeout by which a cluster can be run.

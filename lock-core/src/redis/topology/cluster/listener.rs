@@ -10,8 +10,7 @@ use tokio::sync::mpsc;
 use super::Cluster;
 use super::layout::Addr;
 use super::pushes::Confirmed;
-use crate::engine::clock;
-use crate::proto::FAULT_PAUSES;
+use crate::ground::{FAULT_PAUSES, clock};
 use crate::redis::protocol::slots;
 use crate::redis::wire::request::REQUEST_WITHIN;
 

@@ -12,8 +12,7 @@ use tokio::sync::{Notify, mpsc};
 use super::Cluster;
 use super::layout::Addr;
 use super::listener::{self, Command, Target};
-use crate::engine::clock;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 use crate::redis::wire::sides::Home;
 
 /// Channels that nobody needs any more and that are kept for the next who does.

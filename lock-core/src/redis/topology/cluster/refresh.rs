@@ -12,8 +12,7 @@ use super::Cluster;
 use super::State;
 use super::layout::{self, Addr, Master};
 use crate::backend::{Fault, FaultKind};
-use crate::engine::clock;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 use crate::redis::wire::fault;
 use crate::redis::wire::request::REQUEST_WITHIN;
 use crate::redis::wire::sides::Side;
@@ -190,7 +189,7 @@ fn not_a_cluster(fault: Fault) -> Fault {
 mod tests {
     use super::super::Target;
     use super::*;
-    use crate::engine::background;
+    use crate::ground::background;
 
     /// A runtime that nobody drives stands for one that is blocked.
     #[test]

@@ -138,7 +138,7 @@ impl Poll {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::clock;
+    use crate::ground::clock;
 
     fn at(port: u16) -> Host {
         Host::new("h", port)

@@ -125,7 +125,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::clock;
+    use crate::ground::clock;
 
     fn at(host: &str) -> Host {
         Host::new(host, 1)

@@ -14,8 +14,7 @@ use super::target::Target;
 use super::{ask, watch};
 use crate::backend::url::Host;
 use crate::backend::{Fault, FaultKind};
-use crate::engine::clock;
-use crate::instant::Plus as _;
+use crate::ground::{Plus as _, clock};
 use crate::redis::wire::sides::{Shared, Sides};
 
 /// What was heard longer ago than this is asked for before anything is connected to.

@@ -8,7 +8,7 @@ use super::answer::{Master, Report};
 use super::{Sentinels, Target};
 use crate::backend::FaultKind;
 use crate::backend::url::Host;
-use crate::engine::{background, clock};
+use crate::ground::{background, clock};
 use crate::redis::wire::access::Access;
 use crate::redis::wire::fake;
 

@@ -12,8 +12,7 @@ use super::ask;
 use super::sentinels::{Sentinels, Term};
 use crate::backend::url::Host;
 use crate::backend::{Fault, FaultKind};
-use crate::engine::clock;
-use crate::proto::FAULT_PAUSES;
+use crate::ground::{FAULT_PAUSES, clock};
 use crate::redis::wire::sides::Shared;
 
 /// A message that was lost costs no more than this.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::Rules;
 use crate::backend::Mode;
-use crate::engine::clock;
+use crate::ground::clock;
 use crate::proto::lease::{LeaseClock, margin};
 use crate::proto::register::Register;
 

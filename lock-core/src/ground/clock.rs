@@ -21,9 +21,8 @@ use pin_project_lite::pin_project;
 use tokio::runtime::{Handle, Id};
 use tokio::time::Sleep;
 
+use super::Plus as _;
 use super::suspended;
-use crate::backend::ClaimId;
-use crate::instant::Plus as _;
 
 /// The time by this process's own clock.
 pub(crate) fn now() -> Instant {
@@ -114,19 +113,19 @@ impl Future for Alarm {
     }
 }
 
-/// A claim's name: a count under a keyed hash whose key is the operating system's randomness, so
-/// that no two processes draw the same, however alike they started.
-pub(crate) fn random_claim_id() -> ClaimId {
+/// A count under a keyed hash whose key is the operating system's randomness, so that no two
+/// processes draw the same, however alike they started.
+pub(crate) fn random_u128() -> u128 {
     static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let [high, low] = KEYS.each_ref().map(|key| u128::from(key.hash_one(count)));
-    ClaimId::from_bits(high << 64 | low)
+    high << 64 | low
 }
 
 /// A number that nobody else draws.
 pub(crate) fn random_u64() -> u64 {
-    random_claim_id().bits() as u64
+    random_u128() as u64
 }
 
 /// Random bits for jitter.

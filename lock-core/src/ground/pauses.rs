@@ -4,45 +4,39 @@
 
 use std::time::Duration;
 
+use super::clock;
+
 /// Pauses between the tries of one acquire, see [`retry_pause`].
-const RETRY_PAUSES: Backoff =
-    Backoff { first: Duration::from_millis(50), longest: Duration::from_secs(1) };
+const RETRY_PAUSES: Pauses = Pauses::new(Duration::from_millis(50), Duration::from_secs(1));
 
 /// No pause between two tries of an acquire is shorter.
 const RETRY_PAUSE_LEAST: Duration = Duration::from_millis(1);
 
 /// Pauses between requests to a store that does not answer.
-pub(crate) const FAULT_PAUSES: Backoff =
-    Backoff { first: Duration::from_millis(20), longest: Duration::from_secs(1) };
+pub(crate) const FAULT_PAUSES: Pauses =
+    Pauses::new(Duration::from_millis(20), Duration::from_secs(1));
 
-/// Pauses between connects to the one server there is: holders are to be told soon if it comes back
-/// without its data.
-#[cfg(feature = "redis")]
-pub(crate) const RECONNECT_PAUSES: Backoff =
-    Backoff { first: Duration::from_millis(10), longest: Duration::from_millis(80) };
-
-/// Pauses between requests to a cluster that is about to serve them.
-#[cfg(feature = "redis")]
-pub(crate) const REDIRECT_PAUSES: Backoff =
-    Backoff { first: Duration::from_millis(5), longest: Duration::from_millis(50) };
-
-/// Pauses between the looks at a member of a quorum that does not answer.
-pub(crate) const PROBE_PAUSES: Backoff =
-    Backoff { first: Duration::from_millis(200), longest: Duration::from_secs(1) };
-
-/// Pauses between the tries to keep an outcome, which may be large.
-#[cfg(feature = "idempotency")]
-pub(crate) const OUTCOME_PAUSES: Backoff =
-    Backoff { first: Duration::from_millis(20), longest: Duration::from_secs(10) };
-
-/// A sequence of growing pauses.
+/// Pauses between tries, each about twice the one before it, with jitter: a pause is never shorter
+/// than half of its bound, and no two clients stay in step.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Backoff {
+pub struct Pauses {
     first: Duration,
     longest: Duration,
 }
 
-impl Backoff {
+impl Pauses {
+    /// From `first` on, and none longer than `longest`.
+    #[must_use]
+    pub const fn new(first: Duration, longest: Duration) -> Self {
+        Self { first, longest }
+    }
+
+    /// The pause after `failures` failures in a row (1 is the first).
+    #[must_use]
+    pub fn after(self, failures: u32) -> Duration {
+        self.pause(failures, clock::random_bits())
+    }
+
     /// The pause after `failures` failures (1 is the first), with `random` bits for the jitter.
     pub(crate) fn pause(self, failures: u32, random: u32) -> Duration {
         let doubled = self.first.saturating_mul(1 << failures.saturating_sub(1).min(16));

@@ -41,7 +41,6 @@ pub(crate) fn is_here() -> bool {
 }
 
 /// Whether the conductor polls this again soon, if it waits.
-#[cfg(feature = "redis")]
 pub(crate) fn comes_soon() -> bool {
     HANDS.get() == Hands::Caller
 }

@@ -14,15 +14,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use crate::instant::Plus as _;
 use pin_project_lite::pin_project;
 
 use super::clock::Alarm;
-use super::{background, clock};
+use super::{Plus as _, background, clock};
 
 pin_project! {
-    /// See [`within`].
-    pub(crate) struct Within<F> {
+    /// A future with a bound on its time, see [`within`] and [`by`].
+    #[must_use = "futures do nothing unless awaited"]
+    pub struct Within<F> {
         #[pin]
         future: F,
         is_polled: bool,
@@ -41,16 +41,26 @@ enum Bound {
 
 /// The time was over first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Late;
+pub struct Late;
 
 /// Gives `future` this much time from its first poll on, or from the next where the conductor is
-/// known to poll it soon.
-pub(crate) fn within<F: Future>(time: Duration, future: F) -> Within<F> {
+/// known to poll it soon (50 ms at most).
+///
+/// It holds in whatever runtime it is polled, and when the one of its first poll is gone.
+///
+/// # Cancel safety
+///
+/// As `future`.
+pub fn within<F: Future>(time: Duration, future: F) -> Within<F> {
     Within { future, is_polled: false, bound: Bound::For(time), alarm: None }
 }
 
-/// Gives `future` until then.
-pub(crate) fn by<F: Future>(until: Instant, future: F) -> Within<F> {
+/// Gives `future` until then, see [`within`].
+///
+/// # Cancel safety
+///
+/// As `future`.
+pub fn by<F: Future>(until: Instant, future: F) -> Within<F> {
     Within { future, is_polled: false, bound: Bound::At(until), alarm: None }
 }
 

@@ -25,7 +25,7 @@ impl Plus for Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::clock;
+    use crate::ground::clock;
 
     #[test]
     fn a_time_without_an_end_is_far_ahead_and_any_other_is_itself() {
