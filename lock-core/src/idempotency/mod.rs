@@ -78,7 +78,8 @@ mod value_hash;
 
 pub use crate::records::{
     BoxFuture, ClaimRecord, Claimed, Fingerprint, FingerprintBuilder, Found, MemoryRecords,
-    OnUnknown, Outcome, RECORD_TTL_MAX, RECORD_TTL_MIN, RecordId, RecordStore, Scope, Written,
+    OnUnknown, Outcome, RECORD_TTL_MAX, RECORD_TTL_MIN, RecordId, RecordStore, RecordTable, Scope,
+    Written,
 };
 pub use begin::Begun;
 pub use client::{Idempotency, SECRET_DEFAULT};

@@ -15,14 +15,25 @@
 //! - `fault`: what is wrong, and what to do.
 //! - `schemes`, `driver`: databases in the table of stores that URLs can name.
 //! - `sqlite`: SQLite's dialect, its file and its connection.
+//! - `fence`: the check in the transaction that writes, for locks of any store.
+//! - `records`: what the idempotency engine remembers.
+//! - `trouble`: what an error of a database is about.
 
 mod dialect;
 pub(crate) mod driver;
 mod fault;
+mod fence;
+#[cfg(feature = "idempotency")]
+mod records;
 mod row;
 mod schema;
 mod schemes;
 mod sqlite;
+mod trouble;
 
 pub use fault::DatabaseError;
+pub use fence::{FenceDialect, FenceError, Fences};
+#[cfg(feature = "idempotency")]
+pub use records::{RecordDialect, SqlRecords};
 pub use schema::{Schema, TableName};
+use trouble::Trouble;

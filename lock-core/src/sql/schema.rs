@@ -29,6 +29,13 @@ impl TableName {
     }
 }
 
+impl TableName {
+    /// One of our own names.
+    pub(super) fn known(name: &'static str) -> Self {
+        Self(name.to_owned())
+    }
+}
+
 impl Default for TableName {
     fn default() -> Self {
         Self("lock_leases".to_owned())
