@@ -50,12 +50,15 @@
 //!   within [`record_ttl`](Idempotency::with_record_ttl) is given it.
 //! - **Not exactly once**: an execution whose process dies may have done its work and told nobody.
 //!   [`OnUnknown`] chooses between running again and refusing.
+//! - **Exactly once in one database** (feature `sqlite`): with the records in the database that the
+//!   work writes, `Execution::complete_in` completes an execution in the transaction of its work.
 //!
 //! - `client`: the handle.
 //! - `begin`: from a key to what is to be done.
 //! - `single_flight`: the local line of duplicates.
 //! - `rotation`: one execution under two names, while a secret is replaced.
 //! - `task` and `ending`: the one task of an execution.
+//! - `transaction`: executions that end with a transaction of the user's.
 //!
 //! [`RecordStore`] is the seam to a store of records.
 
@@ -73,6 +76,8 @@ mod rotation;
 mod single_flight;
 mod stats;
 mod task;
+#[cfg(feature = "sqlite")]
+mod transaction;
 #[cfg(feature = "idempotent")]
 mod value_hash;
 
@@ -92,3 +97,5 @@ pub use options::{
 #[cfg(feature = "idempotent")]
 pub use replay::{IdempotencyError, Keep, Replayable};
 pub use stats::IdempotencyStats;
+#[cfg(feature = "sqlite")]
+pub use transaction::{CommitError, CompleteInError, Tx, TxError, TxSeat};

@@ -11,7 +11,7 @@ use crate::token::FencingToken;
 
 /// What there is of one id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Row {
+pub struct Row {
     /// Its execution's; of a mark, the greatest that was aborted.
     pub(crate) token: FencingToken,
     pub(crate) fingerprint: Fingerprint,

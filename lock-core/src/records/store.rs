@@ -176,6 +176,12 @@ pub enum Outcome {
     WithoutPayload,
 }
 
+impl From<Bytes> for Outcome {
+    fn from(payload: Bytes) -> Self {
+        Self::Payload(payload)
+    }
+}
+
 /// Whether a write found its record in flight under its token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {

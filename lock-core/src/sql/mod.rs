@@ -34,6 +34,8 @@ mod trouble;
 pub use fault::DatabaseError;
 pub use fence::{FenceDialect, FenceError, Fences};
 #[cfg(feature = "idempotency")]
-pub use records::{RecordDialect, SqlRecords};
+pub(crate) use records::complete_in;
+#[cfg(feature = "idempotency")]
+pub use records::{InTransactionError, RecordDialect, SqlRecords};
 pub use schema::{Schema, TableName};
 use trouble::Trouble;

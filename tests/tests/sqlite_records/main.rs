@@ -5,4 +5,7 @@
 
 mod conformance;
 mod files;
+mod handlers;
+mod killed;
 mod support;
+mod transaction;

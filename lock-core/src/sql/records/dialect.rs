@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backend::Fault;
 use crate::records::{Outcome, RecordId, Row};
-use crate::sql::TableName;
+use crate::sql::{TableName, Trouble};
 use crate::token::FencingToken;
 
 /// A database that can keep the records of idempotency. Nobody else can implement it.
@@ -62,6 +62,16 @@ pub trait RecordDialect: sqlx::Database {
         table: &'c TableName,
         rows_max: u32,
     ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send + 'c;
+
+    /// Begins a transaction that is known to write.
+    #[doc(hidden)]
+    fn begin(
+        pool: &sqlx::Pool<Self>,
+    ) -> impl Future<Output = Result<sqlx::Transaction<'static, Self>, sqlx::Error>> + Send;
+
+    /// What an error is about.
+    #[doc(hidden)]
+    fn trouble(error: &sqlx::Error) -> Trouble;
 
     /// What an error means to who asked, and whether the database was busy with others.
     #[doc(hidden)]

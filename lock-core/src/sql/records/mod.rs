@@ -11,6 +11,7 @@
 //!
 //! - `dialect`: what a database spells its own way. - `sqlite`: SQLite's dialect.
 //! - `columns`: a record as columns, and which rows are no records. - `store`: the verbs.
+//! - `within`: a record that is completed in a transaction of the user's.
 //! - `sweep`: removing rows whose life is over. - `face`: what users see.
 
 mod columns;
@@ -19,6 +20,9 @@ mod face;
 mod sqlite;
 mod store;
 mod sweep;
+mod within;
 
 pub use self::dialect::RecordDialect;
 pub use self::face::SqlRecords;
+pub use self::within::InTransactionError;
+pub(crate) use self::within::complete_in;

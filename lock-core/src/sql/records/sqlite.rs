@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
-use sqlx::{AssertSqlSafe, Row as _, Sqlite, SqliteConnection, SqlitePool};
+use sqlx::{AssertSqlSafe, Row as _, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use super::columns::{COLUMNS, Columns, IN_FLIGHT, LAYOUT, length, payload_of};
 use super::dialect::{IsBusy, RecordDialect, Seen, Version};
@@ -152,6 +152,15 @@ impl RecordDialect for Sqlite {
         );
         let sweep = sqlx::query(AssertSqlSafe(sweep)).bind(rows_max);
         Ok(sweep.execute(connection).await?.rows_affected())
+    }
+
+    async fn begin(pool: &SqlitePool) -> Result<Transaction<'static, Self>, sqlx::Error> {
+        // One that began with a read would fail where others write, instead of waiting for them.
+        pool.begin_with("BEGIN IMMEDIATE").await
+    }
+
+    fn trouble(error: &sqlx::Error) -> Trouble {
+        Trouble::of_sqlite(error)
     }
 
     fn fault_of(pool: &SqlitePool, table: &TableName, error: sqlx::Error) -> (Fault, IsBusy) {
