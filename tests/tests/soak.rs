@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use tests::scene::Kind;
-use tests::scene::layouts::{KINDS, REDIS, ZOOKEEPER};
+use tests::scene::layouts::{KINDS, REDIS, SQLITE, ZOOKEEPER};
 
 const SOAK: &str = env!("CARGO_BIN_EXE_soak");
 
@@ -62,18 +62,18 @@ fn said(output: &Output) -> String {
     format!("{}\n{}", text(&output.stdout), text(&output.stderr))
 }
 
-/// V1 to V6 and V8: ten seconds on two stores; for `./tests/run --all` half a minute on each.
+/// V1 to V6 and V8: ten seconds on three stores; for `./tests/run --all` half a minute on each.
 #[test]
 fn stores_outlast_a_time_of_faults() {
     let (kinds, seconds) = if tests::chance::is_everything_run() {
         (KINDS.to_vec(), "30")
     } else {
-        (vec![&REDIS, &ZOOKEEPER], "10")
+        (vec![&REDIS, &ZOOKEEPER, &SQLITE], "10")
     };
     let seed = tests::chance::seed().to_string();
     let run = |kind: &Kind| run(&["--store", kind.store, "--seconds", seconds, "--seed", &seed]);
     let mut ended = Vec::new();
-    // Two at a time: what is shown is the store under faults, not the machine under eight stores.
+    // Two at a time: what is shown is the store under faults, not the machine under nine stores.
     for pair in kinds.chunks(2) {
         thread::scope(|threads| {
             let runs: Vec<_> = pair.iter().map(|kind| threads.spawn(|| run(kind))).collect();

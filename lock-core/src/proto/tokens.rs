@@ -3,11 +3,11 @@
 use crate::token::TokenBlock;
 
 /// The wall clock at which tokens begin: 2020-01-01 in microseconds since 1970.
-const EPOCH_US: u64 = 1_577_836_800_000_000;
+pub(crate) const EPOCH_US: u64 = 1_577_836_800_000_000;
 
 /// Tokens per microsecond: more than a lock can be handed on in one process, and few enough that
 /// a token stays below 2^53 until the year 2055.
-const PER_US: u64 = 8;
+pub(crate) const PER_US: u64 = 8;
 
 /// A block that is ahead of the clock by less is not taken for a clock that was set back.
 pub(crate) const AHEAD_MAX: u64 = 1_000_000 * PER_US;

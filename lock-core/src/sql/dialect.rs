@@ -1,7 +1,8 @@
 //! What a database spells its own way: some statements, each of which commits by itself.
 
+use std::fmt::Debug;
 use std::future::Future;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::row::Row;
 use super::schema::Schema;
@@ -11,10 +12,10 @@ use crate::token::TokenBlock;
 
 /// A database as the store needs it. Times are of its own clock, since 1970.
 ///
-/// Each of these is bounded in time, runs to its end whoever drops it, and tries again by itself
-/// while the database is busy with others. A fault of one that is not
-/// [`unsent`](Fault::is_unsent) may have taken effect.
-pub(super) trait Dialect: Send + Sync + std::fmt::Debug + 'static {
+/// All of these are polled on the home runtime, and to their end. Each is over by the instant that
+/// it is given, and asks again by itself while the database is busy with others. What was not
+/// answered may have taken effect, unless the fault is [`unsent`](Fault::is_unsent).
+pub(super) trait Dialect: Send + Sync + Debug + 'static {
     /// The names of the tables.
     fn schema(&self) -> &Schema;
 
@@ -22,27 +23,16 @@ pub(super) trait Dialect: Send + Sync + std::fmt::Debug + 'static {
     /// them; nothing is written otherwise.
     fn take(
         &self,
-        key: &Key,
         ask: &Ask,
+        by: Instant,
     ) -> impl Future<Output = Result<Option<Taken>, Fault>> + Send;
 
-    /// The row of a key, and the time.
-    fn read(&self, key: &Key) -> impl Future<Output = Result<Seen, Fault>> + Send;
-
-    /// Puts a row in place of the one that was read; `false` where that is another by now.
-    fn swap(
-        &self,
-        key: &Key,
-        seen: Option<i64>,
-        row: &Row,
-    ) -> impl Future<Output = Result<bool, Fault>> + Send;
-
-    /// Extends the lease of a claim that holds the key alone and whom nobody has asked anything;
+    /// Extends the lease of a claim that holds the key alone, and of whom the columns say it all;
     /// nothing is written otherwise. It never makes a row.
     fn renew(
         &self,
-        key: &Key,
         ask: &Ask,
+        by: Instant,
     ) -> impl Future<Output = Result<Option<Taken>, Fault>> + Send;
 
     /// Frees a key that this claim holds alone and nobody waits for; `false` where it is not so.
@@ -50,24 +40,55 @@ pub(super) trait Dialect: Send + Sync + std::fmt::Debug + 'static {
         &self,
         key: &Key,
         claim: ClaimId,
+        by: Instant,
     ) -> impl Future<Output = Result<bool, Fault>> + Send;
+
+    /// The row of a key, and the time.
+    fn read(&self, key: &Key, by: Instant) -> impl Future<Output = Result<Seen, Fault>> + Send;
+
+    /// Puts a row in place of the one of this version, or of none; `false` where another is there
+    /// by now.
+    fn swap(
+        &self,
+        key: &Key,
+        version: Option<i64>,
+        row: &Row,
+        by: Instant,
+    ) -> impl Future<Output = Result<bool, Fault>> + Send;
+
+    /// The rows of some keys.
+    fn read_all(
+        &self,
+        keys: &[Key],
+        by: Instant,
+    ) -> impl Future<Output = Result<Vec<(String, Row)>, Fault>> + Send;
+
+    /// A mark that differs from the last one if others may have written in between; `None` where
+    /// there can be no others.
+    fn mark(&self, by: Instant) -> impl Future<Output = Result<Option<i64>, Fault>> + Send;
+
+    /// Deletes some rows that nobody has used for so long, and whose tokens the clock has passed;
+    /// how many.
+    fn sweep(&self, idle: Duration, by: Instant)
+    -> impl Future<Output = Result<u64, Fault>> + Send;
 }
 
-/// A claim that asks for a key by the short way.
+/// A claim that asks by the short way.
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
+    pub(super) key: Key,
     pub(super) claim: ClaimId,
     pub(super) lease: Duration,
     pub(super) tokens_max: u32,
-    /// What it is for, for people.
-    pub(super) about: &'static str,
+    /// What it says of itself.
+    pub(super) about: std::sync::Arc<str>,
 }
 
 /// What one statement granted or extended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taken {
+    pub(super) version: i64,
     pub(super) tokens: TokenBlock,
-    pub(super) valid_for: Duration,
     /// Others stand in the line.
     pub(super) wanted: bool,
 }

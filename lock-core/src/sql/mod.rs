@@ -1,14 +1,24 @@
 //! Locks in a database of yours: a service that has one needs no other server for its locks.
 //!
+//! ```no_run
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Once, as a step of your deployment.
+//! lock_core::sql::migrate("sqlite://shop.db").await?;
+//! // In each process of the service.
+//! let locks = lock_core::LockClient::connect("sqlite://shop.db").await?;
+//! let guard = locks.lock("order:42").await?;
+//! # Ok(()) }
+//! ```
+//!
 //! One row per key holds the lock's whole state. Each verb of a claim is one statement that commits
 //! by itself. What several want at once (join the line, hand over, skip the dead, several holders)
 //! is computed by the machine that `memory` uses (`proto/register`), and written by
-//! compare-and-swap on the row's `version`. No transaction spans a round trip, so a process that
-//! stops holds up nobody.
+//! compare-and-swap on the row's `version`, which each change moves. No transaction spans a round
+//! trip, so a process that stops holds up nobody.
 //!
-//! A database is a [`dialect`]: what it spells its own way. All else is the same for all:
+//! A database is a `dialect`: what it spells its own way. All else is the same for all:
 //!
-//! - `row`: the lease row, and its text form.
+//! - `row`: the lease row, and what it says.
 //! - `schema`: the tables, and whether those that are there will do.
 //! - `store`, `claim`: the verbs.
 //! - `changes`: who is told that a row is another.
@@ -19,23 +29,29 @@
 //! - `records`: what the idempotency engine remembers.
 //! - `trouble`: what an error of a database is about.
 
+mod changes;
+mod claim;
 mod dialect;
 pub(crate) mod driver;
 mod fault;
 mod fence;
+mod migrate;
 #[cfg(feature = "idempotency")]
 mod records;
 mod row;
 mod schema;
 mod schemes;
 mod sqlite;
+mod store;
 mod trouble;
 
 pub use fault::DatabaseError;
 pub use fence::{FenceDialect, FenceError, Fences};
+pub use migrate::{migrate, schema};
 #[cfg(feature = "idempotency")]
 pub(crate) use records::complete_in;
 #[cfg(feature = "idempotency")]
 pub use records::{InTransactionError, RecordDialect, SqlRecords};
 pub use schema::{Schema, TableName};
+pub use sqlite::{Sqlite, SqliteConfig};
 use trouble::Trouble;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::DatabaseError;
+use super::fault::DatabaseError;
 
 /// The name of a table. It stands in statements as it is, so it can hold nothing that would need
 /// quotes.
@@ -14,7 +14,8 @@ pub struct TableName(String);
 const NAME_BYTES_MAX: usize = 48;
 
 impl TableName {
-    /// A name of lower-case letters, digits and `_`, which begins with a letter: 1 to 48 bytes.
+    /// A name of lower-case letters, digits and `_`, which begins with a letter and not with
+    /// `sqlite_`: 1 to 48 bytes.
     ///
     /// # Errors
     ///
@@ -37,6 +38,7 @@ impl TableName {
 }
 
 impl Default for TableName {
+    /// `lock_leases`.
     fn default() -> Self {
         Self("lock_leases".to_owned())
     }
@@ -54,7 +56,7 @@ impl fmt::Debug for TableName {
     }
 }
 
-/// What a store needs of its database, and how that is made.
+/// What a store needs of its database, and how that is made. Shown, it is a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
     leases: TableName,
@@ -62,21 +64,15 @@ pub struct Schema {
     statements: Vec<String>,
 }
 
-/// A column of the leases: its name.
-pub(super) const COLUMNS: [&str; 9] =
-    ["name", "version", "fence", "fences", "holder", "about", "until", "holders", "line"];
-
 impl Schema {
-    /// The same for every database but for the statements, which a dialect writes.
-    pub(super) fn new(
-        leases: TableName,
-        statements: impl FnOnce(&str, &str) -> Vec<String>,
-    ) -> Self {
+    /// The same for every database but for the statements, which a dialect writes: of the name of
+    /// the leases and that of the view.
+    pub(super) fn new(leases: TableName, write: impl FnOnce(&str, &str) -> Vec<String>) -> Self {
         let status = match leases == TableName::default() {
             true => "lock_status".to_owned(),
             false => format!("{leases}_status"),
         };
-        let statements = statements(&leases.0, &status);
+        let statements = write(&leases.0, &status);
         Self { leases, status, statements }
     }
 
@@ -97,11 +93,87 @@ impl Schema {
     pub fn statements(&self) -> &[String] {
         &self.statements
     }
+
+    /// Whether a table of these columns will do: those that there are, each with its type, and
+    /// which of them are the primary key.
+    pub(super) fn check(
+        &self,
+        found: &[Column],
+        wanted: &[(&str, &str)],
+    ) -> Result<(), DatabaseError> {
+        let table = self.leases.to_string();
+        if found.is_empty() {
+            return Err(DatabaseError::TableMissing { table });
+        }
+        let shape = |what: String| Err(DatabaseError::TableShape { table: table.clone(), what });
+        for (name, kind) in wanted {
+            match found.iter().find(|column| column.name == *name) {
+                None => return shape(format!("it has no column `{name}`")),
+                Some(column) if !column.kind.eq_ignore_ascii_case(kind) => {
+                    return shape(format!("its column `{name}` is no {kind}"));
+                }
+                Some(_) => {}
+            }
+        }
+        let mut keys = found.iter().filter(|column| column.is_key).map(|column| &*column.name);
+        match (keys.next(), keys.next()) {
+            (Some("name"), None) => Ok(()),
+            _ => shape("its primary key is not `name`".to_owned()),
+        }
+    }
+}
+
+/// A column of a table that is there.
+#[derive(Debug, Clone)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) kind: String,
+    /// It is part of the primary key.
+    pub(super) is_key: bool,
 }
 
 impl fmt::Display for Schema {
-    /// As a script for a tool of yours.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.statements.iter().try_for_each(|statement| writeln!(f, "{statement};"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WANTED: [(&str, &str); 2] = [("name", "TEXT"), ("fence", "INTEGER")];
+
+    fn column(name: &str, kind: &str, is_key: bool) -> Column {
+        Column { name: name.to_owned(), kind: kind.to_owned(), is_key }
+    }
+
+    #[test]
+    fn a_table_is_missing_or_is_told_apart_by_its_shape() {
+        let schema = Schema::new(TableName::default(), |_, _| vec![]);
+        let good = [column("fence", "integer", false), column("name", "TEXT", true)];
+        assert!(schema.check(&good, &WANTED).is_ok());
+        let missing = schema.check(&[], &WANTED);
+        assert!(matches!(missing, Err(DatabaseError::TableMissing { .. })));
+        for (odd, what) in [
+            (vec![column("name", "TEXT", true)], "no column `fence`"),
+            (vec![column("name", "TEXT", true), column("fence", "TEXT", false)], "no INTEGER"),
+            (vec![column("name", "TEXT", false), column("fence", "INTEGER", true)], "primary key"),
+            (vec![column("name", "TEXT", true), column("fence", "INTEGER", true)], "primary key"),
+        ] {
+            let error = schema.check(&odd, &WANTED).unwrap_err().to_string();
+            assert!(error.contains(what) && error.contains("lock_leases"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_name_needs_no_quotes() {
+        for name in ["a", "lock_leases", "t2"] {
+            assert_eq!(TableName::new(name).unwrap().to_string(), name);
+        }
+        let long = "a".repeat(49);
+        for odd in ["", "2t", "T", "a-b", "a b", "a;", "ä", "_a", "sqlite_a", long.as_str()] {
+            assert_eq!(TableName::new(odd), Err(DatabaseError::TableName), "{odd}");
+        }
     }
 }

@@ -28,7 +28,7 @@ impl Trouble {
         let sqlx::Error::Database(error) = error else { return Self::Other };
         let code = error.code().and_then(|code| code.parse::<u32>().ok()).unwrap_or_default();
         match code & 0xff {
-            5 | 6 => Self::Busy,
+            5 | 6 | 15 => Self::Busy,
             8 => Self::ReadOnly,
             13 => Self::Full,
             14 => Self::CannotOpen,

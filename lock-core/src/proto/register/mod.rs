@@ -89,6 +89,33 @@ impl<T> Default for Register<T> {
 }
 
 impl<T> Register<T> {
+    /// As a store wrote it down.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn restored(
+        owners: impl IntoIterator<Item = Owner<T>>,
+        line: impl IntoIterator<Item = Place<T>>,
+        last: Option<u64>,
+    ) -> Self {
+        Self { owners: owners.into_iter().collect(), line: line.into_iter().collect(), last }
+    }
+
+    /// All who were granted the key, those too whose leases are over.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn granted(&self) -> &[Owner<T>] {
+        &self.owners
+    }
+
+    /// A claim that was told of its grant asks again: its store does not keep for how many tokens,
+    /// and need not tell any more how it came to the key.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn asks_again(&mut self, claim: ClaimId, tokens_max: u32) {
+        if let Some(at) = self.owner_of(claim) {
+            let owner = &mut self.owners[at];
+            owner.place.tokens_max = tokens_max;
+            (owner.handed_on, owner.tried) = (false, false);
+        }
+    }
+
     pub(crate) fn owners(&self, now: Duration) -> impl Iterator<Item = &Owner<T>> {
         self.owners.iter().filter(move |owner| now < owner.until)
     }

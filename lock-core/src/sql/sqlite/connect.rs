@@ -1,10 +1,8 @@
 //! From a URL to a store.
 
-use super::target::Target;
-use crate::backend::{ConnectError, Fault, FaultKind, Opening, StoreUrl};
+use super::config::SqliteConfig;
+use crate::backend::{ConnectError, Opening, StoreUrl, opening};
 
 pub(in crate::sql) fn store(url: StoreUrl) -> Result<Opening, ConnectError> {
-    let target = Target::of(&url)?;
-    let fault = Fault::new(FaultKind::Refused, format!("{target:?} comes with the next commit"));
-    Ok(Box::pin(std::future::ready(Err(ConnectError::Store(fault)))))
+    Ok(opening(SqliteConfig::of(&url)?.connect()))
 }

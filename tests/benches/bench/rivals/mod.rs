@@ -6,6 +6,7 @@ mod ours;
 mod poller;
 pub(crate) mod rslock;
 mod scripts;
+mod sqlite;
 mod zookeeper;
 
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::measure::{TaskLog, Window, contend};
 pub(crate) use evalsha::Evalsha;
 pub(crate) use local::TokioRwLock as LocalRwLock;
 pub(crate) use ours::{Ours as OurClient, client, options};
+use sqlite::{Statements, Way};
 use zookeeper::BareZooKeeper;
 
 /// Something that can be taken and given back.
@@ -57,11 +59,18 @@ pub(crate) enum Contender {
     BareTwo,
     /// The same three requests one after the other.
     BareThree,
+    /// Two updates of one row in SQLite.
+    SqliteUpdates,
+    /// A unique row in SQLite, inserted and deleted.
+    SqliteUnique,
+    /// A transaction of SQLite that begins with its right to write.
+    SqliteImmediate,
 }
 
 use Contender::{
     BareThree, BareTwo, EvalshaEmpty, EvalshaOurs, EvalshaSet, Ours, OursPermits, OursShared,
-    OursStrict, Poller, Rslock, SlotPoller, TokioMutex, TokioRwLock, TokioSemaphore,
+    OursStrict, Poller, Rslock, SlotPoller, SqliteImmediate, SqliteUnique, SqliteUpdates,
+    TokioMutex, TokioRwLock, TokioSemaphore,
 };
 
 /// The three pollers that every contended work meets.
@@ -89,6 +98,9 @@ impl Contender {
             EvalshaOurs => "2 × EVALSHA, our scripts",
             BareTwo => "bare: create ‖ list, delete",
             BareThree => "bare: create, list, delete",
+            SqliteUpdates => "2 × UPDATE of a row",
+            SqliteUnique => "unique row, 1 ms",
+            SqliteImmediate => "BEGIN IMMEDIATE",
         }
     }
 
@@ -101,7 +113,8 @@ impl Contender {
             }
             Rslock | Poller { .. } | SlotPoller { .. } => &["set", "evalsha", "eval"],
             EvalshaEmpty | EvalshaSet | EvalshaOurs => &["evalsha"],
-            TokioMutex | TokioRwLock | TokioSemaphore | BareTwo | BareThree => &[],
+            TokioMutex | TokioRwLock | TokioSemaphore | BareTwo | BareThree | SqliteUpdates
+            | SqliteUnique | SqliteImmediate => &[],
         }
     }
 
@@ -127,6 +140,9 @@ impl Contender {
             EvalshaOurs => Connected::OurScripts(scripts::OurScripts::connect(url).await),
             BareTwo => Connected::BareZooKeeper(BareZooKeeper::connect(url, true).await),
             BareThree => Connected::BareZooKeeper(BareZooKeeper::connect(url, false).await),
+            SqliteUpdates => Connected::Sqlite(Statements::connect(url, Way::TwoUpdates).await),
+            SqliteUnique => Connected::Sqlite(Statements::connect(url, Way::UniqueRow).await),
+            SqliteImmediate => Connected::Sqlite(Statements::connect(url, Way::Immediate).await),
         }
     }
 }
@@ -144,6 +160,7 @@ pub(crate) enum Connected {
     Evalsha(Evalsha),
     OurScripts(scripts::OurScripts),
     BareZooKeeper(BareZooKeeper),
+    Sqlite(Statements),
 }
 
 impl Connected {
@@ -159,6 +176,7 @@ impl Connected {
             Connected::Evalsha(rival) => contend(rival, keys, window).await,
             Connected::OurScripts(rival) => contend(rival, keys, window).await,
             Connected::BareZooKeeper(rival) => contend(rival, keys, window).await,
+            Connected::Sqlite(rival) => contend(rival, keys, window).await,
         }
     }
 
@@ -179,6 +197,7 @@ impl Connected {
             Connected::Evalsha(rival) => rival.cycle(key, held).await,
             Connected::OurScripts(rival) => rival.cycle(key, held).await,
             Connected::BareZooKeeper(rival) => rival.cycle(key, held).await,
+            Connected::Sqlite(rival) => rival.cycle(key, held).await,
         }
     }
 

@@ -9,6 +9,7 @@ mod processes;
 mod quorum;
 mod sharing;
 pub(crate) mod single;
+mod sqlite;
 mod told;
 mod zookeeper;
 
@@ -38,9 +39,12 @@ pub(crate) enum Name {
     ZkHot64,
     ZkStrict,
     ZkHandOff,
+    SqliteSingle,
+    SqliteHot64,
+    SqliteProcesses,
 }
 
-const ALL: [Name; 20] = [
+const ALL: [Name; 23] = [
     Name::Single,
     Name::ManyKeys,
     Name::Hot64,
@@ -61,6 +65,9 @@ const ALL: [Name; 20] = [
     Name::ZkHot64,
     Name::ZkStrict,
     Name::ZkHandOff,
+    Name::SqliteSingle,
+    Name::SqliteHot64,
+    Name::SqliteProcesses,
 ];
 
 /// The works whose name contains one of the wanted parts; all if none is wanted.
@@ -95,6 +102,9 @@ impl Name {
             Name::ZkHot64 => "zk-hot-64",
             Name::ZkStrict => "zk-strict",
             Name::ZkHandOff => "zk-handoff",
+            Name::SqliteSingle => "sqlite-single",
+            Name::SqliteHot64 => "sqlite-hot-64",
+            Name::SqliteProcesses => "sqlite-processes",
         }
     }
 
@@ -120,6 +130,9 @@ impl Name {
             Name::ZkHot64 => zookeeper::hot::run(arguments).await,
             Name::ZkStrict => zookeeper::processes::strict(arguments).await,
             Name::ZkHandOff => zookeeper::processes::hand_off(arguments).await,
+            Name::SqliteSingle => sqlite::single(arguments).await,
+            Name::SqliteHot64 => sqlite::hot_64(arguments).await,
+            Name::SqliteProcesses => sqlite::processes(arguments).await,
         }
     }
 

@@ -18,7 +18,7 @@ use crate::series::{Series, jain};
 const PROCESSES: usize = 4;
 const TASKS: usize = 16;
 
-const JAIN_PROCESSES: &str = "Jain, processes";
+pub(super) const JAIN_PROCESSES: &str = "Jain, processes";
 const CHANGES: &str = "changes of process/s";
 
 pub(crate) async fn batched(arguments: &Arguments) -> Work {

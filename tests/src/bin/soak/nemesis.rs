@@ -238,6 +238,9 @@ fn to_server(step: &Step, layout: &mut dyn Layout, key: &str, wait: &dyn Fn(u64)
 
 /// The servers that are meant: those without which a key is not served, or any one.
 fn one_of(kind: &Kind, which: u64, serving: &[usize], servers: usize) -> Vec<usize> {
+    if servers == 0 {
+        return Vec::new();
+    }
     // Sentinels take a replica that was started again for a master of its own, for a while.
     let any = kind.store != "redis+sentinel" && which.is_multiple_of(2);
     if any { vec![pick(which / 2, servers)] } else { serving.to_vec() }

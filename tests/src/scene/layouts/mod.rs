@@ -6,6 +6,7 @@ mod memory;
 mod redis;
 mod redlock;
 mod sentinel;
+mod sqlite;
 mod zookeeper;
 mod zookeeper_quorum;
 
@@ -19,6 +20,7 @@ pub use memory::MEMORY;
 pub use redis::REDIS;
 pub use redlock::REDLOCK;
 pub use sentinel::SENTINEL;
+pub use sqlite::SQLITE;
 pub use zookeeper::ZOOKEEPER;
 pub use zookeeper_quorum::ZOOKEEPER_QUORUM;
 
@@ -27,8 +29,17 @@ const NO_SHARE: (Power, &str) =
     (Power::Share, "readers and permits would need a majority that agrees on all of them");
 
 /// All of them.
-pub const KINDS: [&Kind; 8] =
-    [&MEMORY, &REDIS, &SENTINEL, &CLUSTER, &REDLOCK, &ZOOKEEPER, &ENSEMBLE, &ZOOKEEPER_QUORUM];
+pub const KINDS: [&Kind; 9] = [
+    &MEMORY,
+    &SQLITE,
+    &REDIS,
+    &SENTINEL,
+    &CLUSTER,
+    &REDLOCK,
+    &ZOOKEEPER,
+    &ENSEMBLE,
+    &ZOOKEEPER_QUORUM,
+];
 
 /// The one that a command line calls so.
 #[must_use]

@@ -1,0 +1,219 @@
+//! A claim on a key in a database.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::changes::Ear;
+use super::dialect::{Ask, Dialect};
+use super::row::{Row, With};
+use super::store::{REQUEST, Store, is_plain, leader};
+use crate::backend::{
+    Attempt, Change, Claim, ClaimId, Fault, Following, Mode, Renewal, Terms, Withdrawal,
+};
+use crate::key::Key;
+use crate::proto::Place;
+use crate::view::Leader;
+
+/// A renewal is over within this share of its lease, and these bounds, so that there is time for
+/// another.
+const RENEWAL_SHARE: u32 = 6;
+const RENEWAL_MIN: Duration = Duration::from_millis(50);
+
+/// A claim on a key in a database.
+#[derive(Debug)]
+pub(super) struct LeaseClaim<D> {
+    store: Arc<Store<D>>,
+    ask: Ask,
+    place: Place<With>,
+    queues: bool,
+    /// The row that the last answer was made of.
+    seen: Option<i64>,
+    ear: Option<Ear>,
+    stands: Stands,
+    /// A change was told, and nothing was asked since.
+    heard: bool,
+    /// It was told that somebody who did not wait was refused the key.
+    tried_told: bool,
+}
+
+/// What a claim was told last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Stands {
+    /// Nothing yet.
+    New,
+    Waiting,
+    Holding,
+    /// It follows an election.
+    Following(Option<Leader>),
+}
+
+impl<D: Dialect> LeaseClaim<D> {
+    pub(super) fn new(
+        store: Arc<Store<D>>,
+        key: &Key,
+        id: ClaimId,
+        terms: Terms,
+        value: Option<Arc<str>>,
+    ) -> Self {
+        // The row has whole milliseconds.
+        let lease_ms = u64::try_from(terms.lease.as_millis()).unwrap_or(u64::MAX);
+        let lease = Duration::from_millis(lease_ms);
+        let about: Arc<str> = about(terms.name).into();
+        let tokens_max = terms.tokens_max.max(1);
+        let with = With { about: about.clone(), value };
+        Self {
+            store,
+            ask: Ask { key: key.clone(), claim: id, lease, tokens_max, about },
+            place: Place { claim: id, mode: terms.mode, lease, tokens_max, due: None, with },
+            queues: terms.queues,
+            seen: None,
+            ear: None,
+            stands: Stands::New,
+            heard: false,
+            tried_told: false,
+        }
+    }
+
+    fn answered<A>(&mut self, (answer, seen): (A, Option<i64>)) -> A {
+        (self.seen, self.heard) = (seen, false);
+        answer
+    }
+
+    fn renewal_time(&self) -> Duration {
+        (self.ask.lease / RENEWAL_SHARE).clamp(RENEWAL_MIN, REQUEST)
+    }
+
+    /// Whether a row has something for this claim.
+    fn change(&mut self, row: &Row) -> Option<Change> {
+        // What is odd about it is told by whoever asks.
+        let Ok(entry) = row.entry() else { return Some(Change::Here) };
+        let me = self.ask.claim;
+        let own = entry.granted().iter().find(|owner| owner.place.claim == me);
+        match (&self.stands, own) {
+            (Stands::Following(last), _) => {
+                let now = leader(&entry, Duration::ZERO);
+                (now != *last).then_some(Change::Here)
+            }
+            (Stands::Holding, Some(own)) => {
+                if own.revoke_requested || entry.is_wanted() {
+                    return Some(Change::Here);
+                }
+                let is_new = own.tried && !self.tried_told;
+                self.tried_told = own.tried;
+                is_new.then_some(Change::Tried)
+            }
+            // One who waits is told of its grant, and when it stands nowhere or first of all.
+            (Stands::Waiting, None) => {
+                let stands = entry.line().any(|place| place.claim == me);
+                (!stands || entry.granted().is_empty()).then_some(Change::Here)
+            }
+            _ => Some(Change::Here),
+        }
+    }
+}
+
+impl<D: Dialect> Claim for LeaseClaim<D> {
+    async fn attempt(&mut self) -> Result<Attempt, Fault> {
+        self.heard = false;
+        let (ask, place, joins) = (self.ask.clone(), self.place.clone(), self.queues);
+        let is_new = self.stands == Stands::New;
+        // Whatever becomes of this one, the next has to look.
+        self.stands = Stands::Waiting;
+        let attempt = self.store.at_home(REQUEST, |store, by| async move {
+            store.attempt(ask, place, joins, is_new, by).await
+        });
+        let answer = attempt.await?;
+        let answer = self.answered(answer);
+        self.stands = match answer {
+            Attempt::Granted(_) => Stands::Holding,
+            // One that stands in no line may find the key free.
+            Attempt::Blocked { .. } if !self.queues => Stands::New,
+            Attempt::Blocked { .. } => Stands::Waiting,
+        };
+        Ok(answer)
+    }
+
+    async fn changed(&mut self) -> Change {
+        if self.heard {
+            return Change::Here;
+        }
+        let waits = !matches!(self.stands, Stands::Holding | Stands::Following(_));
+        if self.ear.as_ref().is_none_or(|ear| ear.waits() != waits) {
+            self.ear = Some(self.store.changes.listen(&self.ask.key, waits));
+        }
+        loop {
+            let Some(ear) = &mut self.ear else { return Change::Here };
+            let Some(row) = ear.other_than(self.seen).await else {
+                self.heard = true;
+                return Change::Here;
+            };
+            match self.change(&row) {
+                Some(Change::Here) => {
+                    self.heard = true;
+                    return Change::Here;
+                }
+                other => {
+                    self.seen = Some(row.version);
+                    if let Some(change) = other {
+                        return change;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn renew(&mut self) -> Result<Renewal, Fault> {
+        self.heard = false;
+        let (ask, may_be_short) = (self.ask.clone(), is_plain(&self.place));
+        let renewal = self.store.at_home(self.renewal_time(), |store, by| async move {
+            store.renew(ask, may_be_short, by).await
+        });
+        let answer = renewal.await?;
+        Ok(self.answered(answer))
+    }
+
+    async fn downgrade(&mut self) -> Result<Renewal, Fault> {
+        self.heard = false;
+        let ask = self.ask.clone();
+        // It is no writer any more once this was asked.
+        self.place.mode = Mode::Shared;
+        let renewal = self.store.at_home(self.renewal_time(), |store, by| async move {
+            store.downgrade(ask, by).await
+        });
+        let answer = renewal.await?;
+        Ok(self.answered(answer))
+    }
+
+    async fn follow(&mut self) -> Result<Following, Fault> {
+        self.heard = false;
+        let (key, lease) = (self.ask.key.clone(), self.ask.lease);
+        let following = self
+            .store
+            .at_home(REQUEST, |store, by| async move { store.follow(key, lease, by).await });
+        let answer = following.await?;
+        let answer = self.answered(answer);
+        self.stands = Stands::Following(answer.leader.clone());
+        Ok(answer)
+    }
+
+    async fn withdraw(&mut self) -> Result<Withdrawal, Fault> {
+        if matches!(self.stands, Stands::Following(_)) {
+            return Ok(Withdrawal::NotHeld);
+        }
+        let (key, claim) = (self.ask.key.clone(), self.ask.claim);
+        let may_be_short = is_plain(&self.place) && self.stands == Stands::Holding;
+        let withdrawal = self.store.at_home(REQUEST, |store, by| async move {
+            store.withdraw(key, claim, may_be_short, by).await
+        });
+        withdrawal.await
+    }
+}
+
+/// What a claim says of itself: who looks at a stuck lock wants to know where its holder runs.
+fn about(name: Option<&str>) -> String {
+    let process = std::process::id();
+    match name {
+        Some(name) => format!("pid={process} name={name}"),
+        None => format!("pid={process}"),
+    }
+}

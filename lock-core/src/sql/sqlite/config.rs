@@ -1,0 +1,177 @@
+//! Where a SQLite database is, and what may be made there.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sqlx::SqlitePool;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
+
+use super::link::Link;
+use super::statements;
+use super::{Sqlite, SqliteDialect};
+use crate::backend::io::Home;
+use crate::backend::{ConnectError, Fault, FaultKind, StoreUrl, UrlError, UrlPart};
+use crate::sql::schema::{Schema, TableName};
+use crate::sql::store::Store;
+
+/// How long connecting and migrating may take.
+const CONNECT: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// A SQLite database for locks, before it is opened.
+///
+/// ```no_run
+/// use lock_core::LockClient;
+/// use lock_core::sql::SqliteConfig;
+/// use sqlx::SqlitePool;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // The file, its key and its pragmas are those of the pool that the service has.
+/// let pool = SqlitePool::connect("sqlite://shop.db").await?;
+/// let config = SqliteConfig::of_pool(&pool);
+/// config.migrate().await?;
+/// let locks = LockClient::with_backend(config.connect().await?);
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct SqliteConfig {
+    pub(super) options: SqliteConnectOptions,
+    /// None is a database in this process.
+    pub(super) file: Option<PathBuf>,
+    pub(super) table: TableName,
+    /// A file and tables that are missing are made.
+    pub(super) creates: bool,
+}
+
+impl SqliteConfig {
+    /// A file, or one that is to be made.
+    #[must_use]
+    pub fn file(path: impl AsRef<Path>) -> Self {
+        Self::with(SqliteConnectOptions::new().filename(path.as_ref()))
+    }
+
+    /// A database in this process: only the clones of one store share it.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        let options = SqliteConnectOptions::new().in_memory(true);
+        Self { creates: true, ..Self::with(options) }
+    }
+
+    /// The file that a pool of yours connects to, with its options. Its connections are not used:
+    /// an exhausted pool must not stop a renewal. The store makes one of its own.
+    #[must_use]
+    pub fn of_pool(pool: &SqlitePool) -> Self {
+        Self::with(SqliteConnectOptions::clone(&pool.connect_options()))
+    }
+
+    fn with(options: SqliteConnectOptions) -> Self {
+        let path = options.get_filename().to_path_buf();
+        let is_file = path != Path::new(":memory:") && !path.starts_with("file:");
+        let is_shared = path.to_string_lossy().starts_with("file:");
+        let file = (is_file && !is_shared).then_some(path);
+        Self { options, file, table: TableName::default(), creates: false }
+    }
+
+    /// Names the table of the leases (default: `lock_leases`).
+    #[must_use]
+    pub fn table(mut self, table: TableName) -> Self {
+        self.table = table;
+        self
+    }
+
+    /// Whether connecting makes a file and tables that are missing (default: only in memory).
+    #[must_use]
+    pub fn create(mut self, creates: bool) -> Self {
+        self.creates = creates;
+        self
+    }
+
+    /// What a URL says.
+    pub(in crate::sql) fn of(url: &StoreUrl) -> Result<Self, UrlError> {
+        let bad = |reason: String| UrlError::new(UrlPart::Parameters, reason);
+        let base = match url.path() {
+            ":memory:" => Self::in_memory(),
+            path => Self::file(path),
+        };
+        let table = match url.param("table") {
+            None => TableName::default(),
+            Some(name) => TableName::new(name).map_err(|error| bad(error.to_string()))?,
+        };
+        let creates = match url.param("create") {
+            None => base.creates,
+            Some("true") => true,
+            Some("false") => false,
+            Some(_) => return Err(bad("`create` is `true` or `false`".to_owned())),
+        };
+        Ok(base.table(table).create(creates))
+    }
+
+    /// What the store needs there.
+    #[must_use]
+    pub fn schema(&self) -> Schema {
+        statements::schema(self.table.clone())
+    }
+
+    /// Makes what is missing, see [`migrate`](crate::sql::migrate).
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Store`], whose source is a [`DatabaseError`](crate::sql::DatabaseError).
+    ///
+    /// # Cancel safety
+    ///
+    /// Each statement is made as a whole or not at all; call it again.
+    pub async fn migrate(&self) -> Result<(), ConnectError> {
+        drop(self.clone().create(true).open().await?);
+        Ok(())
+    }
+
+    /// Opens the store.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Store`], whose source is a [`DatabaseError`](crate::sql::DatabaseError): what
+    /// is missing or wrong, and what to do.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is left behind when it is dropped, beyond what [`create`](Self::create) made.
+    pub async fn connect(self) -> Result<Sqlite, ConnectError> {
+        let home = Home::shared().map_err(no_thread)?;
+        let dialect = SqliteDialect::new(self.open().await?);
+        Ok(Sqlite { store: Store::start(dialect, home) })
+    }
+
+    async fn open(&self) -> Result<Link, ConnectError> {
+        let home = Home::shared().map_err(no_thread)?;
+        let link = Arc::new(Link::new(self.clone(), home.clone()));
+        let by = crate::ground::Plus::plus(crate::ground::clock::now(), CONNECT);
+        let opening = link.clone();
+        let task = home.spawn(async move { opening.check(by).await });
+        let late = || Fault::new(FaultKind::Transient, format!("no answer within {CONNECT:?}"));
+        let answer = match home.timeout_at(by, task).await {
+            Ok(Ok(answer)) => answer,
+            _ => Err(late()),
+        };
+        answer.map_err(ConnectError::Store)?;
+        Arc::into_inner(link).ok_or_else(|| ConnectError::Store(late()))
+    }
+
+    /// As the store connects.
+    pub(super) fn own_options(&self) -> SqliteConnectOptions {
+        use sqlx::ConnectOptions as _;
+        self.options
+            .clone()
+            // SQLite's own waiting starves those who wait longest: we ask again ourselves.
+            .busy_timeout(std::time::Duration::ZERO)
+            // In WAL mode, who loses power may lose the last grants, and loses the holders too.
+            .synchronous(SqliteSynchronous::Normal)
+            .create_if_missing(self.creates)
+            .thread_name(|_| "lock-sqlite".to_owned())
+            .disable_statement_logging()
+    }
+}
+
+fn no_thread(error: std::io::Error) -> ConnectError {
+    let what = format!("the thread `lock-io` cannot be started: {error}");
+    ConnectError::Store(Fault::new(FaultKind::Transient, what).with_source(error))
+}

@@ -1,0 +1,223 @@
+//! The one connection of a store: opened, asked again while others have the file, opened anew where
+//! the file is another.
+//!
+//! SQLite serves one writer at a time, so more connections would only stand in each other's way. It
+//! is used on the home runtime alone, whose tasks run to their end.
+//!
+//! A file that was deleted or replaced goes on to be served to whoever has it open: two processes
+//! would each have a file of their own, and a key two holders. So before each statement the file of
+//! that name is compared with the one that is open.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _};
+use tokio::sync::Mutex;
+
+use super::config::SqliteConfig;
+use super::statements::{self, COLUMNS};
+use super::trouble::Trouble;
+use crate::backend::Fault;
+use crate::backend::io::Home;
+use crate::ground::{Plus as _, clock};
+use crate::sql::fault::DatabaseError;
+use crate::sql::schema::{Column, Schema};
+
+/// So many times a busy file is asked again at once: most writers are done by then.
+const TRIES_AT_ONCE: u32 = 2;
+
+/// The pauses after that.
+const BUSY_MIN: Duration = Duration::from_micros(100);
+const BUSY_MAX: Duration = Duration::from_millis(1);
+
+/// The connection of a store.
+#[derive(Debug)]
+pub(in crate::sql) struct Link {
+    config: SqliteConfig,
+    schema: Schema,
+    home: Arc<Home>,
+    open: Mutex<Option<Open>>,
+    requests: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Open {
+    connection: SqliteConnection,
+    file: Option<FileId>,
+}
+
+impl Link {
+    pub(super) fn new(config: SqliteConfig, home: Arc<Home>) -> Self {
+        let schema = config.schema();
+        Self { config, schema, home, open: Mutex::default(), requests: AtomicU64::new(0) }
+    }
+
+    pub(super) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Whether nobody but this connection can see the database.
+    pub(super) fn is_private(&self) -> bool {
+        self.config.options.get_filename() == Path::new(":memory:")
+    }
+
+    /// Opens it, and sees whether it can be written. (`BEGIN IMMEDIATE` does not tell: it is a plain
+    /// `BEGIN` where nothing can be written.)
+    pub(super) async fn check(&self, by: Instant) -> Result<(), Fault> {
+        let table = self.schema.leases();
+        let nothing: Arc<str> =
+            format!("UPDATE {table} SET version = version WHERE name IS NULL").into();
+        let done = self.run(by, |connection| {
+            let query = sqlx::query(AssertSqlSafe(nothing.clone()));
+            Box::pin(async move { query.execute(connection).await.map(drop) })
+        });
+        done.await
+    }
+
+    /// Has the connection do something: one statement, or a transaction that it ends itself. It is
+    /// done again while others have the file, until `by`. To be polled at home, and to its end.
+    pub(in crate::sql) async fn run<T>(
+        &self,
+        by: Instant,
+        work: impl for<'c> Fn(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, sqlx::Error>>
+        + Send
+        + Sync,
+    ) -> Result<T, Fault> {
+        let (begun, mut tries) = (clock::now(), 0);
+        loop {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+            let Ok(mut open) = self.home.timeout_at(by, self.open.lock()).await else {
+                let what = "the request before it has not ended".to_owned();
+                return Err(Fault::from(DatabaseError::Other { what }).unsent());
+            };
+            let answer = self.serve(&mut open, &work).await;
+            drop(open);
+            match answer {
+                Ok(answer) => return Ok(answer),
+                Err(Trouble::Known(error)) => return Err(error.into()),
+                Err(Trouble::Busy) => {}
+            }
+            tries += 1;
+            let share = f64::from(clock::random_bits()) / f64::from(u32::MAX);
+            let pause = BUSY_MIN + (BUSY_MAX - BUSY_MIN).mul_f64(share);
+            let next = clock::now().plus(pause);
+            if next >= by {
+                let waited = clock::now().saturating_duration_since(begun);
+                let path = self.config.options.get_filename().to_path_buf();
+                return Err(Fault::from(DatabaseError::Busy { path, waited }).unsent());
+            }
+            match tries <= TRIES_AT_ONCE {
+                true => tokio::task::yield_now().await,
+                false => self.home.sleep_until(next).await,
+            }
+        }
+    }
+
+    async fn serve<T>(
+        &self,
+        open: &mut Option<Open>,
+        work: &(
+             impl for<'c> Fn(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, sqlx::Error>>
+             + Send
+             + Sync
+         ),
+    ) -> Result<T, Trouble> {
+        let path = self.config.options.get_filename();
+        let file = self.config.file.as_deref().and_then(FileId::of);
+        if open.as_ref().is_some_and(|open| open.file != file) {
+            *open = None;
+        }
+        let this = match open {
+            Some(open) => open,
+            None => open.insert(self.open().await?),
+        };
+        let answer = work(&mut this.connection).await;
+        answer.map_err(|error| {
+            if Trouble::ends_the_connection(&error) && !self.is_private() {
+                *open = None;
+            }
+            Trouble::of(error, path, &self.schema)
+        })
+    }
+
+    async fn open(&self) -> Result<Open, Trouble> {
+        let config = &self.config;
+        let path = config.options.get_filename();
+        let known = |error| Err(Trouble::Known(error));
+        if let Some(file) = &config.file {
+            if file.is_dir() {
+                return known(DatabaseError::Folder { path: file.clone() });
+            }
+            if !config.creates && !file.exists() {
+                return known(DatabaseError::FileMissing { path: file.clone() });
+            }
+        }
+        let is_new = config.file.as_deref().is_some_and(|file| !file.exists());
+        let trouble = |error| Trouble::of(error, path, &self.schema);
+        let mut connection = config.own_options().connect().await.map_err(trouble)?;
+        let file = config.file.as_deref().and_then(FileId::of);
+        let found = self.columns(&mut connection).await.map_err(trouble)?;
+        // Nothing is made beside a table that is somebody else's.
+        if config.creates && (found.is_empty() || self.schema.check(&found, &COLUMNS).is_ok()) {
+            self.make(&mut connection, is_new).await.map_err(trouble)?;
+        }
+        let found = self.columns(&mut connection).await.map_err(trouble)?;
+        self.schema.check(&found, &COLUMNS).map_err(Trouble::Known)?;
+        Ok(Open { connection, file })
+    }
+
+    async fn columns(&self, connection: &mut SqliteConnection) -> Result<Vec<Column>, sqlx::Error> {
+        let wanted = AssertSqlSafe(statements::columns(&self.schema));
+        let rows = sqlx::query(wanted).fetch_all(connection).await?;
+        let column = |row: &SqliteRow| {
+            let is_key = row.try_get::<i64, _>(2)? != 0;
+            Ok(Column { name: row.try_get(0)?, kind: row.try_get(1)?, is_key })
+        };
+        rows.iter().map(column).collect()
+    }
+
+    async fn make(
+        &self,
+        connection: &mut SqliteConnection,
+        is_new: bool,
+    ) -> Result<(), sqlx::Error> {
+        if is_new {
+            sqlx::raw_sql("PRAGMA journal_mode = WAL").execute(&mut *connection).await?;
+        }
+        for statement in self.schema.statements() {
+            let statement = AssertSqlSafe(statement.clone());
+            sqlx::raw_sql(statement).execute(&mut *connection).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Which file has a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    #[cfg(unix)]
+    fn of(path: &Path) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt as _;
+        let found = std::fs::metadata(path).ok()?;
+        Some(Self { device: found.dev(), inode: found.ino() })
+    }
+
+    /// A file that is open cannot be replaced here.
+    #[cfg(not(unix))]
+    fn of(_: &Path) -> Option<Self> {
+        Some(Self { device: 0, inode: 0 })
+    }
+}

@@ -1,0 +1,347 @@
+//! The verbs over a database: the short way where one statement will do, else a turn of the
+//! register that is written by compare-and-swap.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use super::changes::Changes;
+use super::dialect::{Ask, Dialect, Seen};
+use super::fault::DatabaseError;
+use super::row::{Entry, Row, With};
+use crate::backend::io::{Home, Pauses};
+use crate::backend::{Attempt, ClaimId, Fault, FaultKind, Following, Grant, Renewal, Withdrawal};
+use crate::ground::{Plus as _, clock};
+use crate::key::Key;
+use crate::proto::{OtherLimit, Owner, Place, Turn, reserve, ticks};
+use crate::token::FencingToken;
+use crate::view::{Holder, Inspection, Leader, Waiter};
+
+/// How long a request may take.
+pub(super) const REQUEST: Duration = Duration::from_secs(2);
+
+/// One who waits asks again after this time at the latest.
+pub(super) const RECHECK: Duration = Duration::from_millis(500);
+
+/// One who waits and did not ask for so long is passed over.
+const WAITER_LIFE: Duration = Duration::from_millis(1_500);
+
+/// A place in the line is written anew only when it would end sooner than this.
+const WAITER_LEFT: Duration = Duration::from_millis(1_100);
+
+/// Between two tries of a turn that others came before.
+const TURN_PAUSES: Pauses = Pauses::new(Duration::from_millis(1), Duration::from_millis(16));
+
+/// Between two sweeps, and for how long a row was not used by then.
+const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
+
+/// Between two parts of a sweep, so that it is in nobody's way.
+const SWEEP_PAUSE: Duration = Duration::from_millis(20);
+
+/// Locks in one database, for all clients and claims that share it.
+#[derive(Debug)]
+pub(super) struct Store<D> {
+    pub(super) dialect: D,
+    pub(super) home: Arc<Home>,
+    pub(super) changes: Arc<Changes>,
+}
+
+impl<D> Drop for Store<D> {
+    fn drop(&mut self) {
+        self.changes.begun().notify_one();
+    }
+}
+
+/// What a verb answered, and which row it knows of.
+pub(super) type Answered<A> = Result<(A, Option<i64>), Fault>;
+
+impl<D: Dialect> Store<D> {
+    /// Starts with a task that listens to others and tidies up, for as long as somebody has it.
+    pub(super) fn start(dialect: D, home: Arc<Home>) -> Arc<Self> {
+        let store = Arc::new(Self { dialect, home: home.clone(), changes: Arc::default() });
+        // Nobody waits for its end.
+        drop(home.spawn(tend(Arc::downgrade(&store), home.clone())));
+        store
+    }
+
+    /// Has a request run to its end at home, whoever drops this, and waits for its answer for so
+    /// long.
+    pub(super) async fn at_home<T, F>(
+        self: &Arc<Self>,
+        within: Duration,
+        ask: impl FnOnce(Arc<Self>, Instant) -> F,
+    ) -> Result<T, Fault>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Fault>> + Send + 'static,
+    {
+        let by = clock::now().plus(within);
+        let task = self.home.spawn(ask(self.clone(), by));
+        match self.home.timeout_at(by, task).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(ended)) => Err(other(format!("its thread `lock-io` lost the request: {ended}"))),
+            Err(_) => Err(other(format!("no answer within {within:?}"))),
+        }
+    }
+
+    /// Gets into the line if it `joins`, unless the key can be had at once. `place` says who asks.
+    pub(super) async fn attempt(
+        &self,
+        ask: Ask,
+        place: Place<With>,
+        joins: bool,
+        is_new: bool,
+        by: Instant,
+    ) -> Answered<Attempt> {
+        let may_be_short = is_new && is_plain(&place);
+        if may_be_short && let Some(taken) = self.dialect.take(&ask, by).await? {
+            let grant = Grant::new(taken.tokens, ask.lease);
+            return Ok((Attempt::Granted(grant), Some(taken.version)));
+        }
+        let turn = |entry: &mut Entry, turn: &Turn<'_, With>| {
+            // A place that lasts for long enough is left as it is: nothing is written then.
+            let stands = entry.line().find(|other| other.claim == place.claim);
+            let due =
+                stands.and_then(|other| other.due).filter(|due| *due > turn.now + WAITER_LEFT);
+            let due = Some(due.unwrap_or(turn.now + WAITER_LIFE));
+            entry.attempt(Place { due, ..place.clone() }, joins, turn)
+        };
+        let (answer, version) = self.turn(&ask.key, by, turn).await?;
+        let answer = match answer.map_err(|OtherLimit(limit)| Fault::other_limit(limit))? {
+            Attempt::Blocked { ahead, recheck } => {
+                Attempt::Blocked { ahead, recheck: recheck.min(RECHECK) }
+            }
+            granted => granted,
+        };
+        Ok((answer, version))
+    }
+
+    pub(super) async fn renew(
+        &self,
+        ask: Ask,
+        may_be_short: bool,
+        by: Instant,
+    ) -> Answered<Renewal> {
+        if may_be_short && let Some(taken) = self.dialect.renew(&ask, by).await? {
+            let grant = Grant { wanted: taken.wanted, ..Grant::new(taken.tokens, ask.lease) };
+            return Ok((Renewal::Held(grant), Some(taken.version)));
+        }
+        let turn = |entry: &mut Entry, turn: &Turn<'_, With>| {
+            entry.asks_again(ask.claim, ask.tokens_max);
+            entry.renew(ask.claim, ask.lease, true, turn)
+        };
+        self.turn(&ask.key, by, turn).await
+    }
+
+    pub(super) async fn downgrade(&self, ask: Ask, by: Instant) -> Answered<Renewal> {
+        let turn = |entry: &mut Entry, turn: &Turn<'_, With>| {
+            entry.asks_again(ask.claim, ask.tokens_max);
+            entry.downgrade(ask.claim, ask.lease, turn)
+        };
+        self.turn(&ask.key, by, turn).await
+    }
+
+    pub(super) async fn withdraw(
+        &self,
+        key: Key,
+        claim: ClaimId,
+        may_be_short: bool,
+        by: Instant,
+    ) -> Result<Withdrawal, Fault> {
+        if may_be_short && self.dialect.give_back(&key, claim, by).await? {
+            return Ok(Withdrawal::Released);
+        }
+        let turn = |entry: &mut Entry, turn: &Turn<'_, With>| entry.withdraw(claim, turn);
+        Ok(self.turn(&key, by, turn).await?.0)
+    }
+
+    /// Who leads the election on a key.
+    pub(super) async fn follow(
+        &self,
+        key: Key,
+        lease: Duration,
+        by: Instant,
+    ) -> Answered<Following> {
+        let seen = self.dialect.read(&key, by).await?;
+        let entry = self.entry(&key, &seen)?;
+        let until = entry.owners(seen.now).map(|owner| owner.until).min();
+        let left = until.map(|until| until.saturating_sub(seen.now));
+        let recheck = left.unwrap_or(lease).min(lease);
+        let version = seen.row.map(|row| row.version);
+        Ok((Following { leader: leader(&entry, seen.now), recheck }, version))
+    }
+
+    pub(super) async fn inspect(&self, key: Key, by: Instant) -> Result<Inspection, Fault> {
+        let seen = self.dialect.read(&key, by).await?;
+        let (entry, now) = (self.entry(&key, &seen)?, seen.now);
+        let holders = entry.owners(now).map(|owner| {
+            let token = owner.tokens.last().map(FencingToken::new);
+            let left = owner.until.saturating_sub(now);
+            Holder::new(owner.place.claim.to_string(), token, Some(left))
+                .with_mode(owner.place.mode)
+                .with_about(shown(&owner.place.with.about))
+        });
+        let waiter = |place: &Place<With>| {
+            let about = shown(&place.with.about);
+            Waiter::new(place.claim.to_string()).with_mode(place.mode).with_about(about)
+        };
+        let is_due = |place: &&Place<With>| place.due.is_none_or(|due| now < due);
+        let waiters = entry.line().filter(is_due).map(waiter).collect();
+        Ok(Inspection::new(holders, waiters))
+    }
+
+    pub(super) async fn request_revoke(&self, key: Key, by: Instant) -> Result<bool, Fault> {
+        let ask = |entry: &mut Entry, turn: &Turn<'_, With>| entry.request_revoke(turn);
+        Ok(self.turn(&key, by, ask).await?.0)
+    }
+
+    pub(super) async fn force_release(&self, key: Key, by: Instant) -> Result<bool, Fault> {
+        let ask = |entry: &mut Entry, turn: &Turn<'_, With>| entry.force_release(turn);
+        Ok(self.turn(&key, by, ask).await?.0)
+    }
+
+    /// Deletes the rows that nobody has used for so long, some at a time; how many.
+    pub(super) async fn sweep(&self, idle: Duration) -> Result<u64, Fault> {
+        let mut all = 0;
+        loop {
+            let some = self.dialect.sweep(idle, clock::now().plus(REQUEST)).await?;
+            all += some;
+            if some == 0 {
+                return Ok(all);
+            }
+            self.home.sleep_until(clock::now().plus(SWEEP_PAUSE)).await;
+        }
+    }
+
+    /// Has the register of a key do something, and writes what it is then, if that is another. Asks
+    /// anew where somebody else wrote in between.
+    async fn turn<A>(
+        &self,
+        key: &Key,
+        by: Instant,
+        ask: impl Fn(&mut Entry, &Turn<'_, With>) -> A + Send + Sync,
+    ) -> Answered<A>
+    where
+        A: Send,
+    {
+        let mut tries = 0;
+        loop {
+            let seen = self.dialect.read(key, by).await?;
+            let mut entry = self.entry(key, &seen)?;
+            let answer = ask(
+                &mut entry,
+                &Turn {
+                    now: seen.now,
+                    mint: &|last, count| reserve(last, ticks(micros(seen.now)), count),
+                    wake: &|_| {},
+                    may_grant: true,
+                },
+            );
+            let row = Row::of(&entry, seen.row.as_ref(), seen.now);
+            let version = seen.row.as_ref().map(|seen| seen.version);
+            let is_same = match &seen.row {
+                Some(seen) => row.says_the_same_as(seen),
+                None => entry.last().is_none() && entry.is_idle(seen.now),
+            };
+            if is_same {
+                return Ok((answer, version));
+            }
+            if self.dialect.swap(key, version, &row, by).await? {
+                let version = row.version;
+                self.changes.tell(key, row);
+                return Ok((answer, Some(version)));
+            }
+            tries += 1;
+            let pause = TURN_PAUSES.after(tries);
+            if clock::now().plus(pause) >= by {
+                let what = format!("others changed the row of `{key}` {tries} times in between");
+                return Err(other(what).unsent());
+            }
+            if tries > 1 {
+                self.home.sleep_until(clock::now().plus(pause)).await;
+            }
+        }
+    }
+
+    fn entry(&self, key: &Key, seen: &Seen) -> Result<Entry, Fault> {
+        let entry = seen.row.as_ref().map(Row::entry).transpose();
+        Ok(entry
+            .map_err(|what| DatabaseError::Row {
+                key: key.to_string(),
+                table: self.dialect.schema().leases().to_string(),
+                what,
+            })?
+            .unwrap_or_default())
+    }
+}
+
+/// Whether the columns of a row have a place for all that there is to such a claim.
+pub(super) fn is_plain(place: &Place<With>) -> bool {
+    place.mode == crate::mode::Mode::Exclusive && place.with.value.is_none()
+}
+
+/// Whoever holds the key of an election, and stood for it.
+pub(super) fn leader(entry: &Entry, now: Duration) -> Option<Leader> {
+    entry.owners(now).find_map(|owner: &Owner<With>| {
+        let token = owner.first.map(FencingToken::new);
+        let value = owner.place.with.value.clone()?;
+        Some(Leader::new(value, token, owner.place.claim.to_string()))
+    })
+}
+
+fn shown(about: &str) -> String {
+    about.escape_debug().to_string()
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn other(what: String) -> Fault {
+    let error = DatabaseError::Other { what };
+    Fault::new(FaultKind::Transient, error.to_string()).with_source(error)
+}
+
+/// Looks at the database while somebody listens, and tidies up.
+async fn tend<D: Dialect>(store: Weak<Store<D>>, home: Arc<Home>) {
+    let Some(begun) = store.upgrade().map(|store| store.changes.begun()) else { return };
+    let share = f64::from(clock::random_bits()) / f64::from(u32::MAX);
+    let mut sweep_at = clock::now().plus(SWEEP_EVERY.mul_f64(0.5 + share));
+    let mut mark = None;
+    loop {
+        let Some(pause) = store.upgrade().map(|store| store.changes.pause()) else { return };
+        let next = pause.map_or(sweep_at, |pause| clock::now().plus(pause).min(sweep_at));
+        let has_begun = tokio::select! {
+            () = begun.notified() => true,
+            () = home.sleep_until(next) => false,
+        };
+        let Some(store) = store.upgrade() else { return };
+        if clock::now() >= sweep_at {
+            // What it did not do is left for the next.
+            drop(store.sweep(SWEEP_EVERY).await);
+            sweep_at = clock::now().plus(SWEEP_EVERY);
+        }
+        look(&store, has_begun, &mut mark).await;
+    }
+}
+
+/// Tells the rows that somebody listens to, if others may have written, or somebody is new here.
+async fn look<D: Dialect>(store: &Store<D>, has_begun: bool, last: &mut Option<i64>) {
+    let by = clock::now().plus(REQUEST);
+    // A store that does not answer is asked by those who wait for it.
+    let Ok(mark) = store.dialect.mark(by).await else { return };
+    if !has_begun && (mark.is_none() || mark == *last) {
+        return;
+    }
+    let keys = store.changes.keys();
+    if let Ok(rows) = store.dialect.read_all(&keys, by).await {
+        *last = mark;
+        let mut rows: HashMap<_, _> = rows.into_iter().collect();
+        for key in &keys {
+            match rows.remove(key.as_str()) {
+                Some(row) => store.changes.tell(key, row),
+                None => store.changes.tell_gone(key),
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Several processes on one file.
+
+use std::collections::BTreeMap;
+
+use tests::checker::Checker;
+use tests::history;
+use tests::wait::within;
+use tests::worker::{self, Worker};
+
+use crate::support::*;
+
+const PROCESSES: usize = 4;
+const TASKS: u64 = 4;
+const ROUNDS: u64 = 25;
+
+fn start(place: &Place, number: usize, more: &[&str]) -> (Worker, std::path::PathBuf) {
+    let url = place.new_url();
+    let log = place.path().with_file_name(format!("{number}.log"));
+    let (name, log_arg) = (format!("p{number}"), log.display().to_string());
+    let arguments = ["--url", &url, "--process", &name, "--history", &log_arg];
+    (Worker::spawn(worker::binary(), &[&arguments[..], more].concat()), log)
+}
+
+/// V1, V2, V4, V5: processes that want one key have it one after the other, all of them, whether or
+/// not each keeps it for a while.
+#[tokio::test]
+async fn processes_share_a_key_fairly_and_nobody_is_left_out() {
+    for fairness in ["batched", "strict"] {
+        let place = Place::new();
+        let started = (0..PROCESSES).map(|n| start(&place, n, &["--fairness", fairness]));
+        let (mut workers, logs): (Vec<_>, Vec<_>) = started.unzip();
+        for worker in &mut workers {
+            worker.send(&format!("contend hot {TASKS} {ROUNDS} 200 60000"));
+        }
+        for worker in &mut workers {
+            let reply = worker.reply().await;
+            let counts = reply.value.expect("counts");
+            assert_eq!(counts["acquired"], TASKS * ROUNDS, "{counts}");
+            assert_eq!(counts["released"], TASKS * ROUNDS, "{counts}");
+        }
+        for mut worker in workers {
+            worker.send("exit");
+            within("its end", worker.ended()).await;
+        }
+        let read = |log: &std::path::PathBuf| history::read(log).expect("a history");
+        let mut events: Vec<_> = logs.iter().flat_map(read).collect();
+        events.sort_by_key(|event| event.t_ns);
+        let report = Checker::new().exclusive().check(&events).expect("one holder at a time");
+        let all = u64::try_from(PROCESSES).expect("a few") * TASKS * ROUNDS;
+        assert_eq!(u64::try_from(report.grants).expect("some"), all);
+    }
+}
+
+/// F03, F04 (V1, V2, V5): processes that are killed wherever they are, also in the middle of a
+/// statement, cost the others a lease and a deadline, and the file is whole.
+#[tokio::test]
+async fn processes_that_are_killed_at_any_moment_cost_no_more_than_their_leases() {
+    let place = Place::new();
+    let (mut stays, log) = start(&place, 0, &["--lease-ms", "400"]);
+    stays.send("contend hot 2 60 500 60000");
+    let mut logs = vec![log];
+    let mut killed = BTreeMap::new();
+    for number in 1..=6 {
+        let (mut dies, log) = start(&place, number, &["--lease-ms", "400"]);
+        dies.send("contend hot 8 100000 100 60000");
+        // It works, and dies wherever it is then.
+        let before = tokens(&place).await;
+        tests::wait::eventually("it was granted the key", || {
+            std::fs::read_to_string(&log).is_ok_and(|text| text.lines().count() > 20 + number)
+        })
+        .await;
+        dies.kill();
+        assert!(tokens(&place).await >= before);
+        killed.insert(format!("p{number}"), ());
+        logs.push(log);
+    }
+    let counts = stays.reply().await.value.expect("counts");
+    assert_eq!(counts["acquired"], 120, "{counts}");
+    stays.send("exit");
+    within("its end", stays.ended()).await;
+    let mut connection = place.connection().await;
+    let whole: String = sqlx::query_scalar("PRAGMA integrity_check")
+        .fetch_one(&mut connection)
+        .await
+        .expect("an answer");
+    assert_eq!(whole, "ok");
+    let locks = place.client().await;
+    let guard = locks.lock("hot").await.expect("it is free, soon");
+    guard.release().await.expect("a release");
+}
+
+async fn tokens(place: &Place) -> i64 {
+    let mut connection = place.connection().await;
+    let last = sqlx::query_scalar("SELECT coalesce(max(fence), 0) FROM lock_leases");
+    last.fetch_one(&mut connection).await.unwrap_or(0)
+}
