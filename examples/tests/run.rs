@@ -148,6 +148,21 @@ fn a_shop_that_keeps_serving_ends_well_when_it_is_told_to() {
     assert_eq!(rest, "");
 }
 
+/// The locks are in the file that has the stock, so nothing is needed but that.
+#[test]
+fn four_processes_sell_each_item_once_over_locks_in_the_file_of_the_shop() {
+    for locks in ["sqlite:", "sqlite://own"] {
+        let folder = tempfile::tempdir().unwrap();
+        let own = format!("sqlite://{}/locks.db", folder.path().display());
+        let locks = if locks == "sqlite:" { locks } else { &own };
+        let arguments = ["--json", "--buyers", "200", "--stock", "50", "--hold-ms", "1"];
+        let more = ["--processes", "4", "--locks", locks];
+        let output = flash_sale(&[&arguments[..], &more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(counts(&figures(&output)), [50, 150, 0, 0], "{locks}");
+    }
+}
+
 #[test]
 fn several_processes_on_a_memory_store_are_a_clear_error() {
     let output = flash_sale(&["--processes", "2"]);

@@ -109,7 +109,7 @@ impl LockBuilder {
     }
 
     /// What the acquire is for. Operators see it where the store has a place for it (ZooKeeper: the
-    /// data of the claim's node). At most 128 bytes, no control characters.
+    /// data of the claim's node; a database: the column `about`). At most 128 bytes, no control characters.
     #[inline]
     pub fn name(mut self, name: &'static str) -> Self {
         self.options.name = Some(name);

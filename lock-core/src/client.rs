@@ -134,6 +134,12 @@ impl LockClient {
     /// application loses no session; whether it loses a lease is up to
     /// [`background`](ClientBuilder::background).
     ///
+    /// # SQLite
+    ///
+    /// A file that the processes of one machine share, see `sql`. The table must be there:
+    /// `sql::migrate` makes it, and `?create=true` does so at connect. Who is served on it, and what
+    /// it costs, is in the page `docs/sql.md` of the repository.
+    ///
     /// # Errors
     ///
     /// [`ConnectError::Url`] for an unknown or malformed URL: it says in which part, and never

@@ -147,6 +147,15 @@ fn every_public_type_crosses_threads() {
         zookeeper::ZooKeeper: true true true,
         <zookeeper::ZooKeeper as Backend>::Claim: true true true,
     }
+    #[cfg(feature = "sqlite")]
+    table! {
+        sql::Sqlite: true true true,
+        sql::SqliteConfig: true true true,
+        sql::Schema: true true true,
+        sql::TableName: true true true,
+        sql::DatabaseError: true true true,
+        <sql::Sqlite as Backend>::Claim: true true true,
+    }
     #[cfg(feature = "idempotency")]
     {
         use lock_core::idempotency::*;

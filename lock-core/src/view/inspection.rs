@@ -112,7 +112,8 @@ pub struct Holder {
     /// How long its lease lasts without a renewal; `None` for a lock without an end, and where
     /// only the holder knows.
     pub lease_left: Option<Duration>,
-    /// What it says of itself, escaped: host, process and name. Only ZooKeeper has a place for it.
+    /// What it says of itself, escaped: host (ZooKeeper), process and name. ZooKeeper and databases
+    /// have a place for it.
     pub about: Option<String>,
 }
 
@@ -146,7 +147,8 @@ pub struct Waiter {
     pub mode: Mode,
     /// The id of its claim, or what a client of another library calls itself, escaped.
     pub claim: String,
-    /// What it says of itself, escaped: host, process and name. Only ZooKeeper has a place for it.
+    /// What it says of itself, escaped: host (ZooKeeper), process and name. ZooKeeper and databases
+    /// have a place for it.
     pub about: Option<String>,
 }
 

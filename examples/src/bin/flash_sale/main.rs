@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release -p examples                                   # 1,000 buyers, 100 items
 //! cargo run --release -p examples -- --processes 4 --locks redis://127.0.0.1
+//! cargo run --release -p examples -- --processes 4 --locks sqlite:  # the locks beside the stock
 //! cargo run --release -p examples -- --without-lock                 # how it goes wrong
 //! cargo run --release -p examples -- --page                         # to watch it in a browser
 //! ```
@@ -88,6 +89,10 @@ async fn run(options: Options) -> Result<ExitCode, Trouble> {
     shop.clear(SKU).await?;
     let plan = Plan::new(&options, storage.path());
     let mut stop = signals::Stop::listen()?;
+    if options.store() == "sqlite" {
+        // As a step of a deployment would.
+        lock_core::sql::migrate(&plan.locks).await?;
+    }
     let fleet = Fleet::start(&plan, &options).await?;
 
     let ended = match options.page {

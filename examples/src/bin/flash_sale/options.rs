@@ -22,7 +22,8 @@ const PAGE_PROCESSES: u16 = 4;
 #[command(name = "flash-sale", max_term_width = 100)]
 pub(crate) struct Options {
     /// The lock store: `memory:`, `redis://HOST:PORT/DB`, `redis+unix:///PATH`,
-    /// `zookeeper://HOST:PORT,HOST:PORT/PATH`, …; TLS is `redis+tls://`
+    /// `zookeeper://HOST:PORT,HOST:PORT/PATH`, `sqlite://FILE`, `sqlite:` for the file of the shop
+    /// itself, …; TLS is `redis+tls://`
     #[arg(long, value_name = "URL", default_value = "memory:")]
     pub(crate) locks: String,
 
@@ -91,10 +92,11 @@ impl Options {
         {
             return Err(format!("--page {page} would be open to others, and has no log-in"));
         }
-        if self.processes() > 1 && self.servers_inside() == 0 && self.store() == "memory" {
+        let is_inside = self.store() == "memory" || self.locks.starts_with("sqlite::memory:");
+        if self.processes() > 1 && self.servers_inside() == 0 && is_inside {
             return Err(format!(
-                "--processes {} needs a lock store that processes share, such as \
-                 --locks redis://127.0.0.1: a memory: store lives inside one process",
+                "--processes {} needs a lock store that processes share, such as --locks sqlite: \
+                 or --locks redis://127.0.0.1: a store in memory lives inside one process",
                 self.processes()
             ));
         }
@@ -146,6 +148,7 @@ impl Plan {
         let locks = match &*options.locks {
             // A name lets the clients of one process share the store.
             "memory:" if watched => "memory:flash-sale".to_owned(),
+            "sqlite:" => format!("sqlite://{}", in_a_url(db)),
             locks => locks.to_owned(),
         };
         Self {
@@ -156,6 +159,16 @@ impl Plan {
             watched,
         }
     }
+}
+
+/// A path as URLs spell it.
+fn in_a_url(path: &Path) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(byte);
+    let encoded = |byte: u8| match plain(&byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    path.to_string_lossy().bytes().map(encoded).collect()
 }
 
 #[cfg(test)]
@@ -190,8 +203,16 @@ mod tests {
     }
 
     #[test]
+    fn the_locks_can_be_in_the_file_of_the_shop() {
+        let options = Options::parse_from(["flash-sale", "--processes", "2", "--locks", "sqlite:"]);
+        assert_eq!(options.check(), Ok(()));
+        let plan = Plan::new(&options, Path::new("/tmp/a b?/shop.sqlite"));
+        assert_eq!(plan.locks, "sqlite:///tmp/a%20b%3F/shop.sqlite");
+    }
+
+    #[test]
     fn several_processes_on_a_memory_store_are_refused() {
-        for url in ["memory:", "memory:shared"] {
+        for url in ["memory:", "memory:shared", "sqlite::memory:"] {
             let options = Options::parse_from(["flash-sale", "--processes", "2", "--locks", url]);
             let reason = options.check().unwrap_err();
             assert!(reason.contains("--processes 2") && reason.contains("--locks"), "{reason}");
