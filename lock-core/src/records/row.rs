@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::fingerprint::Fingerprint;
 use super::store::{ClaimRecord, Claimed, Found, MARK_TTL, OnUnknown, Outcome, Written};
 use crate::token::FencingToken;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 #[cfg(feature = "sqlite")]
-use lock_core::idempotency::{CommitError, TxSeat};
+use lock_core::idempotency::{CommitError, Outcome, TxSeat};
 use lock_core::idempotency::{CompleteError, Execution};
 use lock_core::{FencingToken, LockHandle, MultiLost};
 
@@ -60,9 +60,13 @@ impl Running {
     /// Whether the handler has opened a transaction, which is not to stay open for long.
     pub(super) fn has_transaction(&self) -> bool {
         #[cfg(feature = "sqlite")]
-        return self.seat.is_taken();
+        {
+            self.seat.is_taken()
+        }
         #[cfg(not(feature = "sqlite"))]
-        false
+        {
+            false
+        }
     }
 
     /// Keeps a response.
@@ -77,8 +81,6 @@ impl Running {
 
     #[cfg(feature = "sqlite")]
     async fn end(self, record: Option<Bytes>, said: Said) -> Left {
-        use lock_core::idempotency::Outcome;
-
         if said == Said::Failed {
             self.seat.roll_back().await;
             return Self::end_alone(self.execution, record).await;

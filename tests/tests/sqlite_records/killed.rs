@@ -83,14 +83,18 @@ async fn begin(once: &Idempotency) -> Begun {
 /// Kills a process at one step, and looks at what it has left. Tells whether it had happened.
 async fn killed_at(mode: &str, step: u32) -> bool {
     let till = Till::new().await;
-    assert_eq!(run(&till.file(), mode, Some(step)).await, None, "{mode} has no step {step}");
+    // The sweep beside the claim has its own pace, so one may have a few steps less than another.
+    let ended = run(&till.file(), mode, Some(step)).await.is_some();
     let books = till.books().await;
     let done = till.number("SELECT count(*) FROM lock_records WHERE state = 'done'").await;
     let secrets = if mode == "rotation" { &SECRETS[..] } else { &SECRETS[..1] };
     let all = i64::try_from(secrets.len()).expect("two");
     let happened = books == (1, 5) && done == all;
     let nothing = books == (0, 0) && done == 0;
-    assert!(happened || nothing, "{mode}, step {step}: {books:?} with {done} of {all} records");
+    assert!(
+        happened || (nothing && !ended),
+        "{mode}, step {step}: {books:?} with {done} of {all} records"
+    );
     if mode == "layer" {
         // Its fingerprint is of a request, so this is another one: it is known, or free.
         let begun = begin(&till.once(SECRETS[0])).await;
@@ -117,12 +121,11 @@ async fn killed_at(mode: &str, step: u32) -> bool {
     happened
 }
 
-/// Where the layer answers a repeat by itself, the books say whether the handler ran again.
 async fn at_each_step(mode: &'static str) {
     let steps = run(&Till::new().await.file(), mode, None).await.expect("it ends by itself");
     assert!(steps > 20, "{mode} has {steps} steps only");
     let mut happened = Vec::new();
-    for chunk in (1..steps).collect::<Vec<_>>().chunks(AT_ONCE) {
+    for chunk in (1..=steps).collect::<Vec<_>>().chunks(AT_ONCE) {
         let tries = chunk.iter().map(|step| killed_at(mode, *step));
         happened.extend(futures_util::future::join_all(tries).await);
     }

@@ -73,9 +73,10 @@ async fn effect_and_record_are_there_together_after_the_commit() {
     }
     assert_eq!(once.stats().completed, 1);
     // In one call.
+    let execution = run(&once, "l").await;
     let mut tx = shop.begin().await;
     pay(&mut tx).await;
-    run(&once, "l").await.commit(tx, Outcome::WithoutPayload).await.expect("a commit");
+    execution.commit(tx, Outcome::WithoutPayload).await.expect("a commit");
     assert!(matches!(begin(&other, "l").await, Ok(Begun::WithoutPayload)));
     assert_eq!(shop.payments().await, 2);
     eventually("no lock is held", || once.locks().stats().keys == 0).await;
@@ -95,9 +96,10 @@ async fn a_transaction_that_is_rolled_back_leaves_neither_and_a_retry_runs() {
     }
     drop(execution);
     assert_eq!(shop.payments().await, 0);
+    let retry = within("a retry", run(&once, "k")).await;
     let mut tx = shop.begin().await;
     pay(&mut tx).await;
-    within("a retry", run(&once, "k")).await.commit(tx, paid()).await.expect("a commit");
+    retry.commit(tx, paid()).await.expect("a commit");
     assert_eq!((shop.payments().await, replay(&once, "k").await), (1, paid()));
 }
 
@@ -182,11 +184,12 @@ async fn one_that_was_overtaken_can_not_commit() {
 async fn a_commit_that_the_database_refuses_leaves_neither_and_a_retry_runs() {
     let shop = Shop::new().await;
     let once = shop.process().await;
+    let execution = run(&once, "k").await;
     let mut tx = shop.begin().await;
     pay(&mut tx).await;
     let child = sqlx::query("INSERT INTO children VALUES (7)");
     child.execute(&mut *tx).await.expect("it is looked at by the commit");
-    let error = run(&once, "k").await.commit(tx, paid()).await.expect_err("a broken reference");
+    let error = execution.commit(tx, paid()).await.expect_err("a broken reference");
     assert!(matches!(error, CommitError::NotCommitted { .. }), "{error:?}");
     assert_eq!(shop.payments().await, 0);
     let retry = within("a retry", run(&once, "k")).await;
@@ -269,9 +272,10 @@ async fn while_a_secret_is_replaced_both_records_are_completed_or_neither_is() {
         execution.complete_in(&mut tx, paid()).await.expect("both are in flight");
         drop(tx);
         execution.abort().await.expect("neither is completed");
+        let retry = within("a retry", run(&both, &key)).await;
         let mut tx = shop.begin().await;
         pay(&mut tx).await;
-        within("a retry", run(&both, &key)).await.commit(tx, paid()).await.expect("a commit");
+        retry.commit(tx, paid()).await.expect("a commit");
         for once in [&old, &new, &both] {
             assert_eq!(within("an outcome", replay(once, &key)).await, paid());
         }
