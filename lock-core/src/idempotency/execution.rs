@@ -7,10 +7,10 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use super::error::CompleteError;
+#[cfg(feature = "sqlite")]
+use super::in_transaction::Place;
 use super::repeat::STORE_WITHIN;
 use super::single_flight::End;
-#[cfg(feature = "sqlite")]
-use super::transaction::Place;
 use crate::backend::{Fault, FaultKind};
 use crate::engine::{LockHandle, MultiLost};
 use crate::ground::clock;

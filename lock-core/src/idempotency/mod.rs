@@ -58,7 +58,8 @@
 //! - `single_flight`: the local line of duplicates.
 //! - `rotation`: one execution under two names, while a secret is replaced.
 //! - `task` and `ending`: the one task of an execution.
-//! - `transaction`: executions that end with a transaction of the user's.
+//! - `in_transaction`: executions that are completed in a transaction of the user's.
+//! - `tx`: such a transaction, handed to a handler.
 //!
 //! [`RecordStore`] is the seam to a store of records.
 
@@ -68,6 +69,8 @@ mod debug;
 mod ending;
 mod error;
 mod execution;
+#[cfg(feature = "sqlite")]
+mod in_transaction;
 mod options;
 mod repeat;
 #[cfg(feature = "idempotent")]
@@ -77,7 +80,11 @@ mod single_flight;
 mod stats;
 mod task;
 #[cfg(feature = "sqlite")]
-mod transaction;
+mod transaction_error;
+#[cfg(feature = "sqlite")]
+mod tx;
+#[cfg(all(feature = "sqlite", feature = "axum"))]
+mod tx_axum;
 #[cfg(feature = "idempotent")]
 mod value_hash;
 
@@ -98,4 +105,6 @@ pub use options::{
 pub use replay::{IdempotencyError, Keep, Replayable};
 pub use stats::IdempotencyStats;
 #[cfg(feature = "sqlite")]
-pub use transaction::{CommitError, CompleteInError, Tx, TxError, TxSeat};
+pub use transaction_error::{CommitError, CompleteInError, TxError};
+#[cfg(feature = "sqlite")]
+pub use tx::{Tx, TxSeat};

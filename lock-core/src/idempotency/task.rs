@@ -16,11 +16,11 @@ use super::client::Shared;
 use super::ending::tell;
 use super::error::BeginError;
 use super::execution::{Execution, Finish};
+#[cfg(feature = "sqlite")]
+use super::in_transaction::Place;
 use super::options::Options;
 use super::repeat::{Repeat, STORE_WITHIN};
 use super::single_flight::{End, LeadInHand};
-#[cfg(feature = "sqlite")]
-use super::transaction::Place;
 use crate::backend::Fault;
 use crate::engine::LockGuard;
 use crate::records::{ClaimRecord, Claimed, Fingerprint, OnUnknown, RecordId, RecordStore};

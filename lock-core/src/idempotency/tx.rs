@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use sqlx::{Pool, Transaction};
 
-use super::error::{CommitError, TxError};
+use super::execution::Execution;
+use super::transaction_error::{CommitError, TxError};
 use crate::ground::lock;
-use crate::idempotency::Execution;
 use crate::records::{BoxFuture, Outcome};
 use crate::sql::RecordDialect;
 

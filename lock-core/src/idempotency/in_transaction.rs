@@ -1,26 +1,30 @@
-//! Completing, committing, and what became of a commit that nobody answered.
+//! Executions that are completed in a transaction of the database that keeps their records.
+//!
+//! An effect and its record are two writes, and a process may die between them. In one transaction
+//! they are one: both are there, or neither is. The commit decides. The task is told of it, or finds
+//! out.
 
 use std::time::Duration;
 
 use sqlx::Transaction;
 use tokio::sync::oneshot;
 
-use super::super::execution::{ANSWER_MARGIN, Execution, Finish};
-use super::super::repeat::{Repeat, STORE_WITHIN};
-use super::super::single_flight::End;
-use super::super::task::Task;
-use super::error::{CommitError, CompleteInError};
+use super::error::CompleteError;
+use super::execution::{ANSWER_MARGIN, Execution, Finish};
+use super::repeat::{Repeat, STORE_WITHIN};
+use super::single_flight::End;
+use super::task::Task;
+use super::transaction_error::{CommitError, CompleteInError};
 use crate::backend::Fault;
 use crate::ground::clock;
-use crate::idempotency::CompleteError;
 use crate::records::{Outcome, RecordTable, Written};
 use crate::sql::{RecordDialect, TableName, complete_in};
 
 /// Where a record is, and how long its outcome is kept.
 #[derive(Debug, Clone)]
-pub(in crate::idempotency) struct Place {
-    pub(in crate::idempotency) table: Option<RecordTable>,
-    pub(in crate::idempotency) ttl: Duration,
+pub(super) struct Place {
+    pub(super) table: Option<RecordTable>,
+    pub(super) ttl: Duration,
 }
 
 impl Place {
@@ -34,7 +38,7 @@ impl Place {
 }
 
 /// Where the task says whether a transaction was committed.
-pub(in crate::idempotency) type Verdict = oneshot::Sender<Result<bool, Fault>>;
+pub(super) type Verdict = oneshot::Sender<Result<bool, Fault>>;
 
 impl Execution {
     /// Keeps `outcome` for all duplicates in a transaction of the database that keeps the records:
@@ -48,7 +52,7 @@ impl Execution {
     ///
     /// It may be called again, in another transaction, once this one is rolled back.
     ///
-    /// While a secret is [replaced](super::super::Idempotency::with_old_secret), both records are completed.
+    /// While a secret is [replaced](super::Idempotency::with_old_secret), both records are completed.
     ///
     /// # Errors
     ///
@@ -159,7 +163,7 @@ impl Execution {
 
 impl Task {
     /// The outcome is on record, as its execution says.
-    pub(in crate::idempotency) fn committed(&self, outcome: &Outcome) {
+    pub(super) fn committed(&self, outcome: &Outcome) {
         self.shared.counters.completed.add();
         self.lead.end(match outcome {
             Outcome::Payload(payload) => End::Done(payload.clone()),
@@ -172,7 +176,7 @@ impl Task {
     ///
     /// The transaction may be open still. Then its record is locked, and the store does not answer
     /// before it has ended.
-    pub(in crate::idempotency) async fn settle(&self, outcome: &Outcome, verdict: Verdict) {
+    pub(super) async fn settle(&self, outcome: &Outcome, verdict: Verdict) {
         let (id, token) = (self.id, self.token());
         let mut verdict = Some(verdict);
         let mut tell = |answer| {

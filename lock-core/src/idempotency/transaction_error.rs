@@ -1,6 +1,6 @@
 //! Why an execution was not completed in its transaction.
 
-use crate::idempotency::CompleteError;
+use super::error::CompleteError;
 use crate::records::RecordId;
 use crate::sql::InTransactionError;
 use crate::token::FencingToken;

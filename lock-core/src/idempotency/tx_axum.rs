@@ -10,7 +10,7 @@ use http::StatusCode;
 use http::request::Parts;
 use sqlx::Pool;
 
-use super::error::TxError;
+use super::transaction_error::TxError;
 use super::tx::{Tx, TxSeat};
 use crate::Problem;
 use crate::sql::RecordDialect;
