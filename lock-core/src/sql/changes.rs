@@ -33,6 +33,8 @@ enum Last {
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     keys: Mutex<HashMap<Key, watch::Sender<Last>>>,
+    /// Keys that somebody has begun to listen to, and nobody has looked at since.
+    new: Mutex<Vec<Key>>,
     /// Those of them who wait for a key.
     waiting: Mutex<usize>,
     /// Somebody has begun to listen, or the store is gone.
@@ -54,6 +56,7 @@ impl Changes {
         if waits {
             *lock(&self.waiting) += 1;
         }
+        lock(&self.new).push(key.clone());
         self.begun.notify_one();
         Ear { key: key.clone(), row, waits, changes: self.clone() }
     }
@@ -90,6 +93,11 @@ impl Changes {
     /// The keys that somebody listens to.
     pub(super) fn keys(&self) -> Vec<Key> {
         lock(&self.keys).keys().cloned().collect()
+    }
+
+    /// Those of them that somebody has begun to listen to since this was asked last.
+    pub(super) fn new_keys(&self) -> Vec<Key> {
+        std::mem::take(&mut *lock(&self.new))
     }
 
     /// How long to wait with the next look; `None` while nobody listens.

@@ -14,7 +14,7 @@
 //! by itself. What several want at once (join the line, hand over, skip the dead, several holders)
 //! is computed by the machine that `memory` uses (`proto/register`), and written by
 //! compare-and-swap on the row's `version`, which each change moves. No transaction spans a round
-//! trip, so a process that stops holds up nobody.
+//! trip, so a process that stops between two statements holds up nobody.
 //!
 //! A database is a `dialect`: what it spells its own way. All else is the same for all:
 //!

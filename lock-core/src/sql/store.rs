@@ -76,8 +76,10 @@ impl<D: Dialect> Store<D> {
         F: Future<Output = Result<T, Fault>> + Send + 'static,
     {
         let by = clock::now().plus(within);
+        // What is known by then, that the file is busy, is told rather than the silence.
+        let told_by = by.plus(within / 8);
         let task = self.home.spawn(ask(self.clone(), by));
-        match self.home.timeout_at(by, task).await {
+        match self.home.timeout_at(told_by, task).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(ended)) => Err(other(format!("its thread `lock-io` lost the request: {ended}"))),
             Err(_) => Err(other(format!("no answer within {within:?}"))),
@@ -307,41 +309,52 @@ async fn tend<D: Dialect>(store: Weak<Store<D>>, home: Arc<Home>) {
     let Some(begun) = store.upgrade().map(|store| store.changes.begun()) else { return };
     let share = f64::from(clock::random_bits()) / f64::from(u32::MAX);
     let mut sweep_at = clock::now().plus(SWEEP_EVERY.mul_f64(0.5 + share));
-    let mut mark = None;
+    let (mut looked, mut mark) = (clock::now(), None);
     loop {
         let Some(pause) = store.upgrade().map(|store| store.changes.pause()) else { return };
-        let next = pause.map_or(sweep_at, |pause| clock::now().plus(pause).min(sweep_at));
-        let has_begun = tokio::select! {
-            () = begun.notified() => true,
-            () = home.sleep_until(next) => false,
-        };
+        // Counted from the last look, so that those who begin to listen put none off.
+        let look_at = pause.map(|pause| looked.plus(pause));
+        tokio::select! {
+            () = begun.notified() => {}
+            () = home.sleep_until(look_at.unwrap_or(sweep_at).min(sweep_at)) => {}
+        }
         let Some(store) = store.upgrade() else { return };
-        if clock::now() >= sweep_at {
+        let now = clock::now();
+        if now >= sweep_at {
             // What it did not do is left for the next.
             drop(store.sweep(SWEEP_EVERY).await);
             sweep_at = clock::now().plus(SWEEP_EVERY);
         }
-        look(&store, has_begun, &mut mark).await;
+        tell(&store, &store.changes.new_keys()).await;
+        if look_at.is_some_and(|at| now >= at) {
+            look(&store, &mut mark).await;
+            looked = clock::now();
+        }
     }
 }
 
-/// Tells the rows that somebody listens to, if others may have written, or somebody is new here.
-async fn look<D: Dialect>(store: &Store<D>, has_begun: bool, last: &mut Option<i64>) {
-    let by = clock::now().plus(REQUEST);
+/// Tells the rows that somebody listens to, if others may have written.
+async fn look<D: Dialect>(store: &Store<D>, last: &mut Option<i64>) {
     // A store that does not answer is asked by those who wait for it.
-    let Ok(mark) = store.dialect.mark(by).await else { return };
-    if !has_begun && (mark.is_none() || mark == *last) {
-        return;
-    }
-    let keys = store.changes.keys();
-    if let Ok(rows) = store.dialect.read_all(&keys, by).await {
+    let Ok(mark) = store.dialect.mark(clock::now().plus(REQUEST)).await else { return };
+    if mark.is_some() && mark != *last && tell(store, &store.changes.keys()).await {
         *last = mark;
-        let mut rows: HashMap<_, _> = rows.into_iter().collect();
-        for key in &keys {
-            match rows.remove(key.as_str()) {
-                Some(row) => store.changes.tell(key, row),
-                None => store.changes.tell_gone(key),
-            }
+    }
+}
+
+/// Tells the rows of some keys; whether they were to be had.
+async fn tell<D: Dialect>(store: &Store<D>, keys: &[Key]) -> bool {
+    if keys.is_empty() {
+        return true;
+    }
+    let read = store.dialect.read_all(keys, clock::now().plus(REQUEST)).await;
+    let Ok(rows) = read else { return false };
+    let mut rows: HashMap<_, _> = rows.into_iter().collect();
+    for key in keys {
+        match rows.remove(key.as_str()) {
+            Some(row) => store.changes.tell(key, row),
+            None => store.changes.tell_gone(key),
         }
     }
+    true
 }

@@ -94,3 +94,34 @@ async fn tokens(place: &Place) -> i64 {
     let last = sqlx::query_scalar("SELECT coalesce(max(fence), 0) FROM lock_leases");
     last.fetch_one(&mut connection).await.unwrap_or(0)
 }
+
+/// V2, V8: what a statement did may be taken back when it commits, as the disk is full then. Each
+/// grant that was told is in the file, and the one that is not there was told as an error.
+#[tokio::test]
+async fn a_grant_that_the_commit_took_back_is_told_as_an_error() {
+    let place = Place::new();
+    let locks = place.client().await;
+    // A process whose files may grow to 200 KB: to SQLite the same as a disk that is full, and for
+    // the log of the file it is found out at the commit.
+    let limited = "trap '' XFSZ; ulimit -f 400; exec \"$0\" \"$@\"";
+    let (program, url) = (worker::binary().display().to_string(), place.new_url());
+    let arguments = ["-c", limited, &program, "--url", &url, "--lease-ms", "60000"];
+    let mut worker = Worker::spawn("sh", &arguments);
+    let mut granted = Vec::new();
+    let error = loop {
+        let key = format!("k:{}", granted.len());
+        let reply = worker.ask(&format!("try {key} 60000")).await;
+        match reply.ok {
+            true => granted.push(key),
+            false => break reply,
+        }
+        assert!(granted.len() < 1_000, "there is no end to its files");
+    };
+    assert_eq!(error.error(), "unavailable", "{error:?}");
+    assert!(granted.len() > 10, "{granted:?}");
+    for key in granted {
+        let seen = locks.inspect(&key).await.expect("an answer");
+        assert_eq!(seen.holders.len(), 1, "{key} was granted, and is not in the file");
+    }
+    worker.kill();
+}

@@ -209,3 +209,105 @@ fn json(keys: &[Key]) -> String {
     list.push(']');
     list
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ground::{Plus as _, clock};
+    use crate::proto::{AHEAD_MAX, reserve, ticks};
+    use crate::sql::row::Entry;
+    use crate::sql::sqlite::{Sqlite, SqliteConfig};
+
+    async fn store() -> Sqlite {
+        SqliteConfig::in_memory().connect().await.expect("a database")
+    }
+
+    fn soon() -> Instant {
+        clock::now().plus(Duration::from_secs(9))
+    }
+
+    fn ask(claim: u128, lease_ms: u64) -> Ask {
+        Ask {
+            key: Key::new("k").unwrap(),
+            claim: ClaimId::from_bits(claim),
+            lease: Duration::from_millis(lease_ms),
+            tokens_max: 5,
+            about: "a test".into(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_row_that_anybody_has_changed_is_not_swapped() {
+        let store = store().await;
+        let dialect = &store.store.dialect;
+        let (key, ask) = (ask(1, 60_000).key, ask(1, 60_000));
+        let seen = async || dialect.read(&key, soon()).await.unwrap().row.unwrap();
+        let is_swapped = async |row: Row| {
+            let next = Row { version: row.version + 1, ..row.clone() };
+            dialect.swap(&key, Some(row.version), &next, soon()).await.unwrap()
+        };
+        assert!(dialect.take(&ask, soon()).await.unwrap().is_some());
+        let taken = seen().await;
+        // Also a renewal: one who finds the lease over may have read the row just before it.
+        assert!(dialect.renew(&ask, soon()).await.unwrap().is_some());
+        assert!(!is_swapped(taken).await);
+        let renewed = seen().await;
+        assert!(dialect.give_back(&key, ask.claim, soon()).await.unwrap());
+        assert!(!is_swapped(renewed).await);
+        let free = seen().await;
+        assert!(is_swapped(free.clone()).await && !is_swapped(free.clone()).await);
+        // Nor is a row made anew where one is.
+        assert!(!dialect.swap(&key, None, &free, soon()).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn the_short_ways_leave_alone_what_is_not_theirs() {
+        let store = store().await;
+        let dialect = &store.store.dialect;
+        let (mine, other) = (ask(1, 60_000), ask(2, 60_000));
+        // A renewal makes no row.
+        assert!(dialect.renew(&mine, soon()).await.unwrap().is_none());
+        assert!(dialect.read(&mine.key, soon()).await.unwrap().row.is_none());
+        assert!(dialect.take(&mine, soon()).await.unwrap().is_some());
+        assert!(dialect.take(&other, soon()).await.unwrap().is_none());
+        assert!(dialect.renew(&other, soon()).await.unwrap().is_none());
+        assert!(!dialect.give_back(&mine.key, other.claim, soon()).await.unwrap());
+        // One who waits bars the short way to all but a renewal, which says so.
+        let row = dialect.read(&mine.key, soon()).await.unwrap().row.unwrap();
+        let line = format!("{} x 1000 1 99 = -\n", other.claim);
+        let waited = Row { version: row.version + 1, line, ..row.clone() };
+        assert!(dialect.swap(&mine.key, Some(row.version), &waited, soon()).await.unwrap());
+        assert!(!dialect.give_back(&mine.key, mine.claim, soon()).await.unwrap());
+        assert!(dialect.renew(&mine, soon()).await.unwrap().unwrap().wanted);
+    }
+
+    #[tokio::test]
+    async fn tokens_are_reserved_as_everywhere() {
+        let store = store().await;
+        let dialect = &store.store.dialect;
+        let ask = ask(1, 60_000);
+        let at = |now: Duration| ticks(u64::try_from(now.as_micros()).unwrap());
+        let first = dialect.read(&ask.key, soon()).await.unwrap().now;
+        let begun = dialect.take(&ask, soon()).await.unwrap().unwrap().tokens;
+        assert!(begun.left() == 1 && begun.first() >= Some(at(first)), "{begun:?}");
+        // The last one, by how far it is ahead of the clock; none is on the edge.
+        for ahead in [-9_000_000_i64, 4_000_000, 80_000_000] {
+            let row = dialect.read(&ask.key, soon()).await.unwrap();
+            let (before, row) = (row.now, row.row.unwrap());
+            let last = at(before).checked_add_signed(ahead).unwrap();
+            let free = Row {
+                version: row.version + 1,
+                fence: i64::try_from(last).unwrap(),
+                ..Row::of(&Entry::default(), Some(&Row { until: 0, ..row.clone() }), before)
+            };
+            assert!(dialect.swap(&ask.key, Some(row.version), &free, soon()).await.unwrap());
+            let tokens = dialect.take(&ask, soon()).await.unwrap().unwrap().tokens;
+            let after = dialect.read(&ask.key, soon()).await.unwrap().now;
+            let by = |now| reserve(Some(last), at(now), ask.tokens_max);
+            assert!(by(before).first() <= tokens.first() && tokens.last() <= by(after).last());
+            assert_eq!(tokens.left(), by(before).left(), "{ahead}");
+            assert!(ahead <= 0 || u64::try_from(ahead).unwrap() != AHEAD_MAX);
+            assert!(dialect.give_back(&ask.key, ask.claim, soon()).await.unwrap());
+        }
+    }
+}
