@@ -12,8 +12,8 @@ use crate::token::FencingToken;
 impl LockGuard {
     /// Lets the transaction go on, unless the lock is lost or a later holder has written the
     /// resource: then nothing that this one writes may be committed. See
-    /// [`sql::Fences`](crate::sql::Fences) for the table, which is `lock_fences` here, and
-    /// [`sql`](crate::sql) for what it promises. The lock may be one of any store.
+    /// [`sql::Fences`](Fences) for what that promises, and for the table, which is `lock_fences`
+    /// here. The lock may be one of any store.
     ///
     /// Call it first in the transaction, so that what is read behind it is not old. It may be
     /// called for several resources. Always in the same order, as their rows stay locked until the
