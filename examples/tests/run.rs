@@ -209,6 +209,7 @@ fn every_example_runs_to_its_end_and_is_short() {
         seen,
         [
             "election",
+            "fenced_transaction",
             "fenced_write",
             "graceful_shutdown",
             "guard",

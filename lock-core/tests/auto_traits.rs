@@ -154,7 +154,19 @@ fn every_public_type_crosses_threads() {
         sql::Schema: true true true,
         sql::TableName: true true true,
         sql::DatabaseError: true true true,
+        sql::Fences: true true true,
+        sql::FenceError: true true true,
         <sql::Sqlite as Backend>::Claim: true true true,
+    }
+    #[cfg(all(feature = "sqlite", feature = "idempotency"))]
+    table! {
+        sql::SqlRecords: true true true,
+        sql::InTransactionError: true true true,
+        idempotency::CommitError: true true true,
+        idempotency::CompleteInError: true true true,
+        idempotency::Tx<sqlx::Sqlite>: true true true,
+        idempotency::TxError: true true true,
+        idempotency::TxSeat: true true true,
     }
     #[cfg(feature = "idempotency")]
     {

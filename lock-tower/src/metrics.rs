@@ -55,6 +55,7 @@ const CODES: &[&str] = &[
     "idempotency_response_not_stored",
     "idempotency_outcome_unknown",
     "idempotency_lost",
+    "idempotency_not_committed",
     "idempotency_handler_panicked",
     "idempotency_waiters",
     "idempotency_waiters_per_key",

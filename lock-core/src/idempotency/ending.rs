@@ -123,7 +123,8 @@ impl Task {
     }
 }
 
-fn end_of(outcome: &Outcome) -> End {
+/// What those who wait in this process are told.
+pub(super) fn end_of(outcome: &Outcome) -> End {
     match outcome {
         Outcome::Payload(payload) => End::Done(payload.clone()),
         Outcome::WithoutPayload => End::WithoutPayload,

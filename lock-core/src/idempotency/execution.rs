@@ -7,6 +7,8 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::CompleteError;
+#[cfg(feature = "sqlite")]
+use super::in_transaction::Place;
 use super::repeat::STORE_WITHIN;
 use super::single_flight::End;
 use crate::backend::{Fault, FaultKind};
@@ -32,10 +34,16 @@ pub(super) enum Finish {
     Unused,
     /// As unused; and this is the end of all who wait for it here.
     Answered(End),
+    /// The outcome is on record already.
+    #[cfg(feature = "sqlite")]
+    Committed(Outcome, Reply),
+    /// The outcome may be on record: that is to be found out.
+    #[cfg(feature = "sqlite")]
+    Settle(Outcome, oneshot::Sender<Result<bool, Fault>>),
 }
 
 /// How much longer than the task takes at most its answer may be on its way.
-const ANSWER_MARGIN: Duration = Duration::from_millis(500);
+pub(super) const ANSWER_MARGIN: Duration = Duration::from_millis(500);
 
 /// The right to run once. It is the holder of the lock on its record, whose lease is renewed as
 /// long as this lives.
@@ -53,6 +61,11 @@ pub struct Execution {
     is_handed_over: bool,
     /// The same execution under the secret that is being replaced.
     pub(super) old: Option<Box<Self>>,
+    #[cfg(feature = "sqlite")]
+    pub(super) place: Place,
+    /// The outcome that is written in a transaction of which nobody has said that it is committed.
+    #[cfg(feature = "sqlite")]
+    pub(super) written: Option<Outcome>,
 }
 
 impl Execution {
@@ -61,8 +74,20 @@ impl Execution {
         handle: LockHandle,
         replaced: Option<FencingToken>,
         finish: oneshot::Sender<Finish>,
+        #[cfg(feature = "sqlite")] place: Place,
     ) -> Self {
-        Self { id, handle, replaced, finish: Some(finish), is_handed_over: false, old: None }
+        Self {
+            id,
+            handle,
+            replaced,
+            finish: Some(finish),
+            is_handed_over: false,
+            old: None,
+            #[cfg(feature = "sqlite")]
+            place,
+            #[cfg(feature = "sqlite")]
+            written: None,
+        }
     }
 
     /// From now on it may have begun its work.
@@ -197,12 +222,12 @@ impl Execution {
         self.finish.take().is_some_and(|finish| finish.send(how).is_ok())
     }
 
-    async fn end(self, how: impl FnOnce(Reply) -> Finish) -> Result<(), CompleteError> {
+    pub(super) async fn end(self, how: impl FnOnce(Reply) -> Finish) -> Result<(), CompleteError> {
         self.ending(how).in_time().await
     }
 
     /// Tells the task.
-    fn ending(mut self, how: impl FnOnce(Reply) -> Finish) -> Ending {
+    pub(super) fn ending(mut self, how: impl FnOnce(Reply) -> Finish) -> Ending {
         let (reply, words) = mpsc::unbounded_channel();
         // Without a task nobody has the other end, which shows when a word is waited for.
         self.say(how(reply));

@@ -50,12 +50,16 @@
 //!   within [`record_ttl`](Idempotency::with_record_ttl) is given it.
 //! - **Not exactly once**: an execution whose process dies may have done its work and told nobody.
 //!   [`OnUnknown`] chooses between running again and refusing.
+//! - **Exactly once in one database** (feature `sqlite`): with the records in the database that the
+//!   work writes, `Execution::complete_in` completes an execution in the transaction of its work.
 //!
 //! - `client`: the handle.
 //! - `begin`: from a key to what is to be done.
 //! - `single_flight`: the local line of duplicates.
 //! - `rotation`: one execution under two names, while a secret is replaced.
 //! - `task` and `ending`: the one task of an execution.
+//! - `in_transaction`: executions that are completed in a transaction of the user's.
+//! - `tx`: such a transaction, handed to a handler.
 //!
 //! [`RecordStore`] is the seam to a store of records.
 
@@ -65,6 +69,8 @@ mod debug;
 mod ending;
 mod error;
 mod execution;
+#[cfg(feature = "sqlite")]
+mod in_transaction;
 mod options;
 mod repeat;
 #[cfg(feature = "idempotent")]
@@ -73,12 +79,19 @@ mod rotation;
 mod single_flight;
 mod stats;
 mod task;
+#[cfg(feature = "sqlite")]
+mod transaction_error;
+#[cfg(feature = "sqlite")]
+mod tx;
+#[cfg(all(feature = "sqlite", feature = "axum"))]
+mod tx_axum;
 #[cfg(feature = "idempotent")]
 mod value_hash;
 
 pub use crate::records::{
     BoxFuture, ClaimRecord, Claimed, Fingerprint, FingerprintBuilder, Found, MemoryRecords,
-    OnUnknown, Outcome, RECORD_TTL_MAX, RECORD_TTL_MIN, RecordId, RecordStore, Scope, Written,
+    OnUnknown, Outcome, RECORD_TTL_MAX, RECORD_TTL_MIN, RecordId, RecordStore, RecordTable, Scope,
+    Written,
 };
 pub use begin::Begun;
 pub use client::{Idempotency, SECRET_DEFAULT};
@@ -91,3 +104,7 @@ pub use options::{
 #[cfg(feature = "idempotent")]
 pub use replay::{IdempotencyError, Keep, Replayable};
 pub use stats::IdempotencyStats;
+#[cfg(feature = "sqlite")]
+pub use transaction_error::{CommitError, CompleteInError, TxError};
+#[cfg(feature = "sqlite")]
+pub use tx::{Tx, TxSeat};

@@ -135,6 +135,11 @@ pub enum IdempotencyError {
     /// The body has ended too late: another call has taken over, and its outcome counts.
     #[error("the call ended too late: {0}")]
     Stale(#[source] CompleteError),
+    /// The transaction of the body was not committed with its value, or it is not known whether it
+    /// was. A retry runs, or is given the value.
+    #[cfg(feature = "sqlite")]
+    #[error(transparent)]
+    NotCommitted(std::sync::Arc<super::CommitError>),
     /// What was kept is no value of the function's type: the type has changed since.
     #[error("the value that was kept can't be read: {reason}")]
     Unreadable {
@@ -150,6 +155,8 @@ impl IdempotencyError {
         match self {
             Self::Begin(error) => error.is_retryable(),
             Self::InFlight { .. } | Self::Lost(_) | Self::Stale(_) => true,
+            #[cfg(feature = "sqlite")]
+            Self::NotCommitted(_) => true,
             Self::Key(_)
             | Self::Fingerprint { .. }
             | Self::Mismatch

@@ -16,6 +16,8 @@ use super::client::Shared;
 use super::ending::tell;
 use super::error::BeginError;
 use super::execution::{Execution, Finish};
+#[cfg(feature = "sqlite")]
+use super::in_transaction::Place;
 use super::options::Options;
 use super::repeat::{Repeat, STORE_WITHIN};
 use super::single_flight::{End, LeadInHand};
@@ -76,6 +78,11 @@ impl Task {
             ttl: self.options.in_flight_ttl,
             on_unknown: self.options.on_unknown,
         }
+    }
+
+    #[cfg(feature = "sqlite")]
+    fn place(&self) -> Place {
+        Place { table: self.store().table().cloned(), ttl: self.options.record_ttl }
     }
 
     /// Claims the record, and keeps it to its end. `answer` is told what the claim came to.
@@ -177,7 +184,14 @@ impl Task {
     async fn run(&self, replaced: Option<FencingToken>, answer: Answer) {
         self.lead.in_flight(Duration::ZERO);
         let (finish, finished) = oneshot::channel();
-        let execution = Execution::new(self.id, self.guard.handle(), replaced, finish);
+        let execution = Execution::new(
+            self.id,
+            self.guard.handle(),
+            replaced,
+            finish,
+            #[cfg(feature = "sqlite")]
+            self.place(),
+        );
         // Not received, it says so by being dropped.
         drop(answer.send(Ok(Begun::Run(execution))));
         let finish = tokio::select! {
@@ -197,6 +211,13 @@ impl Task {
                 self.lead.end(end);
                 self.take_back(None).await;
             }
+            #[cfg(feature = "sqlite")]
+            Some(Finish::Committed(outcome, reply)) => {
+                self.committed(&outcome);
+                tell(&mut Some(reply), Ok(()));
+            }
+            #[cfg(feature = "sqlite")]
+            Some(Finish::Settle(outcome, verdict)) => self.settle(&outcome, verdict).await,
             Some(Finish::GiveUp(reply)) if !stays() => self.abort(Some(reply)).await,
             None if !stays() => self.abort(None).await,
             // The guard goes with this task, and the record stays.

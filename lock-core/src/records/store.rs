@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use super::fingerprint::Fingerprint;
 use super::id::RecordId;
+use super::table::RecordTable;
 use crate::backend::Fault;
 use crate::token::FencingToken;
 
@@ -94,6 +95,13 @@ pub trait RecordStore: Send + Sync + Debug + 'static {
     /// smaller token, as after the first of two aborts. [`Written::Stale`] where it is in flight
     /// under a greater token, or completed.
     fn abort(&self, id: RecordId, token: FencingToken) -> BoxFuture<'_, Result<Written, Fault>>;
+
+    /// The table of a database that the records are kept in, if it is one in which an execution can
+    /// be [completed](crate::idempotency::Execution::complete_in) in a transaction (default: none).
+    /// A store around another one passes it on.
+    fn table(&self) -> Option<&RecordTable> {
+        None
+    }
 }
 
 /// What [`RecordStore::peek`] found.
@@ -168,6 +176,12 @@ pub enum Outcome {
     WithoutPayload,
 }
 
+impl From<Bytes> for Outcome {
+    fn from(payload: Bytes) -> Self {
+        Self::Payload(payload)
+    }
+}
+
 /// Whether a write found its record in flight under its token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
@@ -202,5 +216,9 @@ impl<S: RecordStore + ?Sized> RecordStore for Arc<S> {
 
     fn abort(&self, id: RecordId, token: FencingToken) -> BoxFuture<'_, Result<Written, Fault>> {
         (**self).abort(id, token)
+    }
+
+    fn table(&self) -> Option<&RecordTable> {
+        (**self).table()
     }
 }

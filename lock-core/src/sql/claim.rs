@@ -7,11 +7,11 @@ use super::changes::Ear;
 use super::dialect::{Ask, Dialect};
 use super::row::{Row, With};
 use super::store::{REQUEST, Store, is_plain, leader};
+use crate::backend::register::Place;
 use crate::backend::{
     Attempt, Change, Claim, ClaimId, Fault, Following, Mode, Renewal, Terms, Withdrawal,
 };
 use crate::key::Key;
-use crate::backend::register::Place;
 use crate::view::Leader;
 
 /// A renewal is over within this share of its lease, and these bounds, so that there is time for

@@ -25,20 +25,33 @@
 //! - `fault`: what is wrong, and what to do.
 //! - `schemes`, `driver`: databases in the table of stores that URLs can name.
 //! - `sqlite`: SQLite's dialect, its file and its connection.
+//! - `fence`: the check in the transaction that writes, for locks of any store.
+//! - `records`: what the idempotency engine remembers.
+//! - `trouble`: what an error of a database is about.
 
 mod changes;
 mod claim;
 mod dialect;
 pub(crate) mod driver;
 mod fault;
+mod fence;
 mod migrate;
+#[cfg(feature = "idempotency")]
+mod records;
 mod row;
 mod schema;
 mod schemes;
 mod sqlite;
 mod store;
+mod trouble;
 
 pub use fault::DatabaseError;
+pub use fence::{FenceDialect, FenceError, Fences};
 pub use migrate::{migrate, schema};
+#[cfg(feature = "idempotency")]
+pub(crate) use records::complete_in;
+#[cfg(feature = "idempotency")]
+pub use records::{InTransactionError, RecordDialect, SqlRecords};
 pub use schema::{Schema, TableName};
 pub use sqlite::{Sqlite, SqliteConfig};
+use trouble::Trouble;

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use crate::backend::{ClaimId, Mode};
 use crate::backend::register::{Owner, Place, Register};
+use crate::backend::{ClaimId, Mode};
 use crate::token::TokenBlock;
 
 /// The longest lease of a grant that its claim was not told of: one that died in the line holds the

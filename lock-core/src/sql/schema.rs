@@ -30,6 +30,13 @@ impl TableName {
     }
 }
 
+impl TableName {
+    /// One of our own names.
+    pub(super) fn known(name: &'static str) -> Self {
+        Self(name.to_owned())
+    }
+}
+
 impl Default for TableName {
     /// `lock_leases`.
     fn default() -> Self {

@@ -10,10 +10,10 @@ use super::dialect::{Ask, Dialect, Seen};
 use super::fault::DatabaseError;
 use super::row::{Entry, Row, With};
 use crate::backend::io::{Home, Pauses};
+use crate::backend::register::{OtherLimit, Owner, Place, Turn, reserve, ticks};
 use crate::backend::{Attempt, ClaimId, Fault, FaultKind, Following, Grant, Renewal, Withdrawal};
 use crate::ground::{Plus as _, clock};
 use crate::key::Key;
-use crate::backend::register::{OtherLimit, Owner, Place, Turn, reserve, ticks};
 use crate::token::FencingToken;
 use crate::view::{Holder, Inspection, Leader, Waiter};
 

@@ -81,8 +81,9 @@ fn call_of(target: &Target, plan: &Plan, private: &TokenStream) -> TokenStream {
         };
         quote!(.on_unknown(#krate::idempotency::OnUnknown::#word))
     });
+    let tx = plan.tx.as_ref().map(|tx| quote_spanned!(tx.span()=> .tx(&#tx)));
     quote! {
-        #private::Call::new(#client, #scope, #key, #name) #(#fields)* #ttl #wait #on_unknown
+        #private::Call::new(#client, #scope, #key, #name) #(#fields)* #ttl #wait #on_unknown #tx
     }
 }
 

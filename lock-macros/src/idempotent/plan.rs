@@ -20,6 +20,8 @@ pub(super) struct Plan {
     pub(super) wait: Option<Time>,
     pub(super) on_unknown: Option<OnUnknown>,
     pub(super) guard: Option<Ident>,
+    /// The argument that is a transaction.
+    pub(super) tx: Option<Ident>,
     /// Where it is not given, the function's path.
     pub(super) name: Option<LitStr>,
 }
@@ -48,6 +50,7 @@ struct Options {
     wait: Option<Time>,
     on_unknown: Option<OnUnknown>,
     guard: Option<Ident>,
+    tx: Option<Ident>,
     name: Option<LitStr>,
     krate: Option<Path>,
 }
@@ -84,6 +87,7 @@ pub(super) fn plan(args: Args, target: &Target) -> syn::Result<Plan> {
         wait: options.wait,
         on_unknown: options.on_unknown,
         guard: options.guard,
+        tx: options.tx,
         name: options.name,
     })
 }
@@ -101,6 +105,7 @@ fn sort(args: Args, target: &Target, errors: &mut Errors) -> Options {
         }
         "on_unknown" => options.on_unknown = errors.keep(on_unknown(&value)),
         "guard" => options.guard = errors.keep(valid::guard(&value)),
+        "tx" => options.tx = errors.keep(tx(&value)),
         "name" => options.name = errors.keep(valid::name_text(value)),
         "crate" => options.krate = errors.keep(valid::krate(value)),
         other => unreachable!("`{other}` is refused by the parser"),
@@ -136,4 +141,12 @@ fn on_unknown(value: &Expr) -> syn::Result<OnUnknown> {
         }
         other => Err(syn::Error::new_spanned(other, rules::ON_UNKNOWN)),
     }
+}
+
+fn tx(value: &Expr) -> syn::Result<Ident> {
+    let name = match value {
+        Expr::Path(path) => path.path.get_ident().filter(|name| *name != "self").cloned(),
+        _ => None,
+    };
+    name.ok_or_else(|| syn::Error::new_spanned(value, rules::TX_NAME))
 }

@@ -1,7 +1,7 @@
 //! The text of every refusal that `#[idempotent]` does not share with `#[distributed_lock]`.
 
 /// The options in the order in which errors list them.
-pub(super) const OPTIONS: [&str; 10] = [
+pub(super) const OPTIONS: [&str; 11] = [
     "key",
     "scope",
     "client",
@@ -10,6 +10,7 @@ pub(super) const OPTIONS: [&str; 10] = [
     "wait",
     "on_unknown",
     "guard",
+    "tx",
     "name",
     "crate",
 ];
@@ -24,3 +25,5 @@ pub(super) const RETURNS_OPAQUE: &str = "#[idempotent] keeps the function's valu
      must be written down: a `Result<T, E>` with `T: Serialize + DeserializeOwned`";
 pub(super) const FINGERPRINT_EMPTY: &str = "`fingerprint` is empty: name what makes two calls \
      with one key the same, as in `fingerprint = (amount, currency)`, or leave it out";
+pub(super) const TX_NAME: &str = "`tx` is the name of the argument that is a \
+     `lock_core::idempotency::Tx`, as in `tx = tx`";

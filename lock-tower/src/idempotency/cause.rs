@@ -32,7 +32,10 @@ pub enum Cause {
     /// The handler panicked; a retry runs it again, or is refused under
     /// [`OnUnknown::Refuse`](lock_core::idempotency::OnUnknown::Refuse).
     Panicked,
-    /// The lock service or the record store could not be asked.
+    /// The transaction of the handler was rolled back, as the database did not commit it: a retry
+    /// runs.
+    Undone,
+    /// The lock service, the record store or, at a commit, the database could not be asked.
     Unavailable,
     /// lock-core's own line of this process is full.
     Overloaded,

@@ -7,12 +7,13 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, response};
-use lock_core::idempotency::{CompleteError, Execution};
+use lock_core::idempotency::CompleteError;
 use lock_core::{HandlerRan, MultiLost};
 
 use super::config::Config;
 use super::headers::Replayed;
 use super::record::Stored;
+use super::running::{Running, Said};
 
 /// How far the handler got whose response is not stored.
 pub(super) enum Got {
@@ -31,6 +32,13 @@ pub(super) enum Left {
     Written,
     /// To a later execution, whose response is the one that all are given.
     Stale,
+    /// None: the transaction of the handler was rolled back, and a retry runs.
+    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "there are none then"))]
+    Undone,
+    /// The transaction of the handler was committed with the record, or rolled back: the record
+    /// tells the retry.
+    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "there are none then"))]
+    Unknown,
 }
 
 /// A response that is to be stored, before its body is there.
@@ -38,6 +46,7 @@ pub(super) struct Draft {
     status: StatusCode,
     headers: HeaderMap,
     replayed: Replayed,
+    said: Said,
 }
 
 impl Got {
@@ -66,50 +75,39 @@ pub(super) fn grpc_status(headers: &HeaderMap) -> Option<u32> {
 }
 
 impl Left {
-    fn of(written: Result<(), CompleteError>) -> Self {
-        match written {
-            Err(error) if error.is_stale() => Self::Stale,
-            // Logged by the engine; the handler has done its work all the same.
-            Ok(()) | Err(_) => Self::Written,
-        }
+    pub(super) fn of(unwritten: &CompleteError) -> Self {
+        // Else it is logged by the engine; the handler has done its work all the same.
+        if unwritten.is_stale() { Self::Stale } else { Self::Written }
     }
 }
 
 impl Draft {
     pub(super) fn new(config: &Config, head: &response::Parts) -> Self {
         let replayed = config.replayed.clone();
-        Self { status: head.status, headers: replayed.of(&head.headers), replayed }
+        let said = Said::of(head.status, &head.headers);
+        Self { status: head.status, headers: replayed.of(&head.headers), replayed, said }
     }
 
     /// Writes the record.
     pub(super) async fn keep(
         self,
-        execution: Execution,
+        running: Running,
         body: Bytes,
         trailers: Option<&HeaderMap>,
     ) -> Left {
-        let Self { status, headers, replayed } = self;
+        let said = self.said();
+        let Self { status, headers, replayed, .. } = self;
         let kept = trailers.map(|trailers| replayed.of(trailers));
         let trailers = kept.filter(|trailers| !trailers.is_empty());
         match (Stored { status, headers, trailers, body }).encode() {
-            Ok(record) => Left::of(execution.complete(record).await),
-            Err(_) => without_payload(execution).await,
+            Ok(record) => running.complete(record, said).await,
+            Err(_) => running.complete_without_payload(said).await,
         }
     }
-}
 
-pub(super) async fn without_payload(execution: Execution) -> Left {
-    Left::of(execution.complete_without_payload().await)
-}
-
-/// Ends an execution of which nothing is kept. Waits for it, so that a retry that comes after the
-/// answer runs at once.
-pub(super) async fn let_go(execution: Execution, got: Got) {
-    // Where the record stays, the retry finds an execution without an outcome.
-    match got {
-        Got::Answered => drop(execution.abort().await),
-        Got::Unsaid => drop(execution.give_up().await),
-        Got::InPart => execution.leave(),
+    /// What its head says.
+    pub(super) fn said(&self) -> Said {
+        self.said
     }
 }
 

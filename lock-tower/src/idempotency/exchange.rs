@@ -6,8 +6,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response};
 use http_body::Body;
-use lock_core::idempotency::{Begun, Execution, Scope};
-use lock_core::{FencingToken, LockHandle};
+use lock_core::idempotency::{Begun, Scope};
 use tokio::time::timeout;
 use tower_service::Service;
 
@@ -18,6 +17,7 @@ use super::config::{Config, OnDisconnect, OnStoreDown};
 use super::places::{Metered, NoRoom, Place};
 use super::record::Stored;
 use super::refusal::Refusal;
+use super::running::{Running, without_any};
 use super::{fingerprint, handler, task};
 use crate::BoxError;
 use crate::answer::Wire;
@@ -64,9 +64,11 @@ where
         let begun = config.engine.begin(&scope, &key, fingerprint).await;
         let refusal = match begun {
             Ok(Begun::Run(execution)) => {
-                let request = Request::from_parts(with_lock(head, &execution), body);
+                let mut head = head;
+                let running = Running::new(execution, &mut head);
                 place.begin();
-                return begin(config, execution, place, service, request).await;
+                let request = Request::from_parts(head, body);
+                return begin(config, running, place, service, request).await;
             }
             Ok(Begun::Replay(record)) => match replay(record) {
                 Some(response) => return Ok(response),
@@ -86,7 +88,7 @@ where
                 if open && refusal.cause() == Cause::Unavailable {
                     tracing::warn!(%error, "a request runs without protection");
                     drop(place);
-                    let request = Request::from_parts(without_lock(head), body);
+                    let request = Request::from_parts(without_any(head), body);
                     return Ok(service.call(request).await?.map(IdempotencyBody::untouched));
                 }
                 return Ok(refuse(&config, refusal, &head));
@@ -127,7 +129,7 @@ where
 /// Runs the handler here, or in a task that outlives this future.
 async fn begin<S, B, R>(
     config: Arc<Config>,
-    execution: Execution,
+    running: Running,
     place: Place,
     service: S,
     request: Request<BufferedBody<B>>,
@@ -141,7 +143,7 @@ where
     R::Error: Into<BoxError>,
 {
     let wire = Wire::of(request.headers());
-    let run = handler::run(Arc::clone(&config), execution, place, service, request);
+    let run = handler::run(Arc::clone(&config), running, place, service, request);
     if config.on_disconnect == OnDisconnect::Abort {
         return run.await;
     }
@@ -151,20 +153,6 @@ where
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_) => Ok(config.answers.answer(wire, Refusal::dropped()).map(IdempotencyBody::answer)),
     }
-}
-
-fn with_lock(mut head: Parts, execution: &Execution) -> Parts {
-    head.extensions.insert(execution.handle());
-    head.extensions.insert(execution.token());
-    head
-}
-
-/// A lock layer around this one has left its own, which says nothing about this key: the handler
-/// would take it for the token that it was promised.
-fn without_lock(mut head: Parts) -> Parts {
-    head.extensions.remove::<LockHandle>();
-    head.extensions.remove::<FencingToken>();
-    head
 }
 
 /// The response of a record; `None` where it is none.

@@ -10,15 +10,15 @@ use std::task::Poll;
 use futures_util::FutureExt;
 use http::{Response, response};
 use http_body::Body;
-use lock_core::idempotency::Execution;
 use tokio::time::timeout_at;
 
 use super::body::IdempotencyBody;
 use super::capture::{Reading, Stop};
 use super::config::{Config, OnDisconnect};
-use super::ending::{Draft, Left, until_lost, without_payload};
+use super::ending::{Draft, Left, until_lost};
 use super::passage::{Inlet, Tail, passage};
 use super::places::Place;
+use super::running::Running;
 use super::task;
 use crate::{BoxError, OnLost};
 
@@ -28,7 +28,7 @@ struct Flow<R> {
     reading: Reading<R>,
     inlet: Inlet<R>,
     draft: Draft,
-    execution: Execution,
+    running: Running,
     config: Arc<Config>,
     _place: Place,
 }
@@ -36,7 +36,7 @@ struct Flow<R> {
 /// Sends the head, and reads on in a task.
 pub(super) fn begin<R>(
     config: &Arc<Config>,
-    execution: Execution,
+    running: Running,
     place: Place,
     head: response::Parts,
     reading: Reading<R>,
@@ -53,7 +53,7 @@ where
     }
     let draft = Draft::new(config, &head);
     let config = Arc::clone(config);
-    let flow = Flow { reading, inlet, draft, execution, config, _place: place };
+    let flow = Flow { reading, inlet, draft, running, config, _place: place };
     // Dropped by a runtime that ends, it breaks the body.
     drop(task::spawn(flow.run()));
     Response::from_parts(head, IdempotencyBody::flowing(outlet))
@@ -69,8 +69,8 @@ where
     /// Dropping it breaks the caller's body, and gives the execution up.
     async fn run(self) {
         // What is bound last is dropped first.
-        let Self { _place, config, execution, draft, inlet, mut reading } = self;
-        let lost = (config.on_lost == OnLost::Cancel).then(|| execution.lost());
+        let Self { _place, config, running, draft, inlet, mut reading } = self;
+        let lost = (config.on_lost == OnLost::Cancel).then(|| running.lost());
         let until = reading.until;
         let read = AssertUnwindSafe(reading.read_on(|data| inlet.pass(data))).catch_unwind();
         let goes_with_caller = config.on_disconnect == OnDisconnect::Abort;
@@ -79,27 +79,28 @@ where
             None => {
                 tracing::warn!("a response was cut, as its handler had lost its lock");
                 drop(reading);
-                execution.leave();
+                running.leave();
                 Tail::Broken("the hold on this request was lost".into())
             }
             // As the handler before its head: the execution is dropped without a word.
             Some(None) => return,
             Some(Some(Ok(Ok(Ok(Stop::End))))) => {
                 let (data, trailers) = reading.into_whole();
-                let left = draft.keep(execution, data, trailers.as_ref()).await;
+                let left = draft.keep(running, data, trailers.as_ref()).await;
                 left.or_broken(Tail::End(trailers))
             }
-            Some(Some(Ok(Ok(Ok(Stop::Bound))) | Err(_))) => {
-                without_payload(execution).await.or_broken(Tail::Rest(reading.into_rest()))
-            }
+            Some(Some(Ok(Ok(Ok(Stop::Bound))) | Err(_))) => running
+                .complete_without_payload(draft.said())
+                .await
+                .or_broken(Tail::Rest(reading.into_rest())),
             // The caller has its head, so it has said that its work was done.
             Some(Some(Ok(Ok(Err(error))))) => {
-                without_payload(execution).await;
+                running.complete_without_payload(draft.said()).await;
                 Tail::Broken(error)
             }
             Some(Some(Ok(Err(_)))) => {
                 tracing::error!("the body of a response panicked");
-                without_payload(execution).await;
+                running.complete_without_payload(draft.said()).await;
                 Tail::Broken("the body panicked".into())
             }
         };
@@ -112,6 +113,8 @@ impl Left {
         match self {
             Self::Written => tail,
             Self::Stale => Tail::Broken("a later request has taken over".into()),
+            // No transaction is open while a body flows.
+            Self::Undone | Self::Unknown => Tail::Broken("what was done is not kept".into()),
         }
     }
 }

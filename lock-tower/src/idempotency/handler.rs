@@ -7,15 +7,15 @@ use futures_util::FutureExt;
 use http::{Method, Request, Response, StatusCode, header, response};
 use http_body::Body;
 use lock_core::CutWatch;
-use lock_core::idempotency::Execution;
 use tower_service::Service;
 
 use super::body::IdempotencyBody;
 use super::capture::{Capture, Captured, Reading, capture};
 use super::config::Config;
-use super::ending::{Draft, Got, Left, let_go, until_lost, without_payload};
+use super::ending::{Draft, Got, Left, until_lost};
 use super::places::Place;
 use super::refusal::Refusal;
+use super::running::{Running, Said};
 use super::{flow, streams};
 use crate::answer::Wire;
 use crate::{BoxError, OnLost};
@@ -41,7 +41,7 @@ enum Ran<R> {
 /// When this is dropped, the handler is dropped before its execution, which is given up then.
 pub(super) async fn run<S, Q, R>(
     config: Arc<Config>,
-    execution: Execution,
+    running: Running,
     place: Place,
     service: S,
     request: Request<Q>,
@@ -53,7 +53,7 @@ where
 {
     let wire = Wire::of(request.headers());
     let answer = |refusal| config.answers.answer(wire, refusal).map(IdempotencyBody::answer);
-    let lost = (config.on_lost == OnLost::Cancel).then(|| execution.lost());
+    let lost = (config.on_lost == OnLost::Cancel).then(|| running.lost());
     // An answer that came of a cut is no outcome, whatever the handler made of it, unless it is one
     // that is stored.
     let watch = CutWatch::new();
@@ -64,37 +64,47 @@ where
     let Some(outcome) = until_lost(work, lost).await else {
         tracing::warn!("a handler was stopped, as it had lost its lock");
         CutWatch::tell();
-        let_go(execution, Got::InPart).await;
+        running.let_go(Got::InPart).await;
         return Ok(answer(Refusal::lost()));
     };
     let Ok(outcome) = outcome else {
         tracing::error!("a handler panicked");
-        let_go(execution, unsaid()).await;
+        running.let_go(unsaid()).await;
         return Ok(answer(Refusal::panicked()));
     };
     let ran = match outcome {
         Ok(ran) => ran,
         Err(error) => {
-            let_go(execution, unsaid()).await;
+            running.let_go(unsaid()).await;
             return Err(error);
         }
     };
     let (left, response) = match ran {
         Ran::NotStored(response, got) => {
-            let_go(execution, got).await;
+            running.let_go(got).await;
             return Ok(response.map(IdempotencyBody::untouched));
         }
         Ran::Unkept(response) => {
-            (without_payload(execution).await, response.map(IdempotencyBody::untouched))
+            let said = Said::of(response.status(), response.headers());
+            let left = running.complete_without_payload(said).await;
+            (left, response.map(IdempotencyBody::untouched))
+        }
+        // A body may flow for long, and a transaction that is open holds up others.
+        Ran::Flowing(head, reading) if running.has_transaction() => {
+            let data = reading.so_far();
+            let captured = Captured::Beyond { data, rest: reading.into_rest() };
+            settle(&config, running, head, captured).await
         }
         Ran::Flowing(head, reading) => {
-            return Ok(flow::begin(&config, execution, place, head, reading));
+            return Ok(flow::begin(&config, running, place, head, reading));
         }
-        Ran::Read(head, captured) => settle(&config, execution, head, captured).await,
+        Ran::Read(head, captured) => settle(&config, running, head, captured).await,
     };
     Ok(match left {
         Left::Written => response,
         Left::Stale => answer(Refusal::lost()),
+        Left::Undone => answer(Refusal::not_committed()),
+        Left::Unknown => answer(Refusal::commit_unknown()),
     })
 }
 
@@ -156,22 +166,23 @@ where
 /// Writes the record, then gives the response: a client that has seen it meets it again.
 async fn settle<R>(
     config: &Config,
-    execution: Execution,
+    running: Running,
     head: response::Parts,
     captured: Captured<R>,
 ) -> (Left, Response<IdempotencyBody<R>>) {
+    let draft = Draft::new(config, &head);
+    let said = draft.said();
     let (left, body) = match captured {
         Captured::Whole { data, trailers } => {
-            let draft = Draft::new(config, &head);
-            let left = draft.keep(execution, data.clone(), trailers.as_ref()).await;
+            let left = draft.keep(running, data.clone(), trailers.as_ref()).await;
             (left, IdempotencyBody::whole(data, trailers))
         }
         Captured::Beyond { data, rest } => {
-            (without_payload(execution).await, IdempotencyBody::begun(data, rest))
+            (running.complete_without_payload(said).await, IdempotencyBody::begun(data, rest))
         }
         // It said that it had done its work before its body broke, so it is not run again.
         Captured::Broken { data, error } => {
-            (without_payload(execution).await, IdempotencyBody::broken(data, error))
+            (running.complete_without_payload(said).await, IdempotencyBody::broken(data, error))
         }
     };
     (left, Response::from_parts(head, body))

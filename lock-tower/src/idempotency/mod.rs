@@ -74,6 +74,7 @@
 //! | it ran, and its response was too large, a stream or broken, or [`store_if`](IdempotencyLayer::store_if) panicked | 409 | `idempotency_response_not_stored` | no |
 //! | it began, and nobody knows how it ended | 409 | `idempotency_outcome_unknown` | no |
 //! | the handler lost its lock | 503 | `idempotency_lost` | yes |
+//! | the handler's transaction was not committed | 503 | `idempotency_not_committed` | yes |
 //! | the handler panicked | 500 | `idempotency_handler_panicked` | no |
 //! | the line of this process is full | 429 | `idempotency_overloaded` | yes |
 //! | the lock service or the record store is out of reach | 503 | `idempotency_unavailable` | where it may come back by itself |
@@ -126,6 +127,7 @@ mod places;
 mod query;
 pub(crate) mod record;
 mod refusal;
+mod running;
 mod scope;
 mod service;
 mod streams;

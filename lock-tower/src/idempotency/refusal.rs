@@ -149,6 +149,21 @@ impl<'a> Refusal<'a> {
         refusal.come_back(Duration::ZERO).with(Reply::cut)
     }
 
+    pub(super) fn not_committed() -> Self {
+        let detail = "what this request has done was rolled back; it may be sent again";
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        let refusal = Self::said(Cause::Undone, status, "idempotency_not_committed", detail);
+        refusal.come_back(Duration::ZERO).in_part()
+    }
+
+    pub(super) fn commit_unknown() -> Self {
+        let detail = "the database did not say whether this was committed; come back for how it \
+                      ended";
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        let refusal = Self::said(Cause::Unavailable, status, "idempotency_unavailable", detail);
+        refusal.come_back(Duration::ZERO).in_part()
+    }
+
     pub(super) fn panicked() -> Self {
         let (status, code) = (StatusCode::INTERNAL_SERVER_ERROR, "idempotency_handler_panicked");
         Self::said(Cause::Panicked, status, code, "the request could not be worked on").in_part()

@@ -2,14 +2,20 @@
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(feature = "sqlite")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::idempotency::{
     BeginError, BeginRejection, Begun, CompleteError, Duplicates, Execution, FingerprintBuilder,
-    Idempotency, IdempotencyError, Keep, OnUnknown, Replayable, Scope,
+    Idempotency, IdempotencyError, Keep, OnUnknown, Outcome, Replayable, Scope,
 };
+#[cfg(feature = "sqlite")]
+use crate::idempotency::{CommitError, Tx, TxSeat};
+#[cfg(feature = "sqlite")]
+use crate::sql::RecordDialect;
 use crate::{CutWatch, Key, KeyError, LockHandle};
 
 /// Engine, scope, key and options of a call. What is not given is the engine's choice.
@@ -20,6 +26,14 @@ pub struct Call {
     scope: Result<Scope, KeyError>,
     key: Result<Key, KeyError>,
     fingerprint: Result<FingerprintBuilder, String>,
+    end: End,
+}
+
+/// How the execution of a call ends: with the transaction of its function, if it has one.
+#[derive(Debug, Default)]
+struct End {
+    #[cfg(feature = "sqlite")]
+    seat: Option<TxSeat>,
 }
 
 impl Call {
@@ -30,7 +44,8 @@ impl Call {
         key: Result<Key, KeyError>,
         name: &str,
     ) -> Self {
-        Self { client, scope, key, fingerprint: Ok(FingerprintBuilder::new().field(name)) }
+        let fingerprint = Ok(FingerprintBuilder::new().field(name));
+        Self { client, scope, key, fingerprint, end: End::default() }
     }
 
     /// Adds a value to the fingerprint.
@@ -57,18 +72,28 @@ impl Call {
         self.choosing(|client| client.with_on_unknown(on_unknown))
     }
 
+    /// Names the transaction that the function works in.
+    #[cfg(feature = "sqlite")]
+    pub fn tx<D: RecordDialect>(mut self, tx: &Tx<D>) -> Self {
+        let seat = TxSeat::new();
+        tx.take_seat(seat.clone());
+        self.end = End { seat: Some(seat) };
+        self
+    }
+
     fn choosing(mut self, choose: impl FnOnce(Idempotency) -> Idempotency) -> Self {
         self.client = self.client.map(choose);
         self
     }
 
-    async fn begin(self) -> Result<Begun, IdempotencyError> {
+    async fn begin(self) -> Result<(Begun, End), IdempotencyError> {
         let no_client = || BeginError::from(BeginRejection::NoClient);
         let client = self.client.ok_or_else(no_client)?;
         let (scope, key) = (self.scope?, self.key?);
         let fingerprint =
             self.fingerprint.map_err(|reason| IdempotencyError::Fingerprint { reason })?;
-        Ok(client.begin(&scope, key.as_str().as_bytes(), fingerprint.finish()).await?)
+        let begun = client.begin(&scope, key.as_str().as_bytes(), fingerprint.finish()).await?;
+        Ok((begun, self.end))
     }
 }
 
@@ -98,14 +123,17 @@ where
     F: Future<Output = R>,
 {
     let refuse = values.refuse;
-    let execution = match call.begin().await {
-        Ok(Begun::Run(execution)) => execution,
-        Ok(Begun::Replay(payload)) => return (values.replay)(&payload),
-        Ok(Begun::InFlight { age }) => return refuse(IdempotencyError::InFlight { age }),
-        Ok(Begun::WithoutPayload) => return refuse(IdempotencyError::WithoutPayload),
-        Ok(Begun::Mismatch) => return refuse(IdempotencyError::Mismatch),
-        Ok(Begun::Unknown { age }) => return refuse(IdempotencyError::Unknown { age }),
+    let (begun, end) = match call.begin().await {
+        Ok(begun) => begun,
         Err(error) => return refuse(error),
+    };
+    let execution = match begun {
+        Begun::Run(execution) => execution,
+        Begun::Replay(payload) => return (values.replay)(&payload),
+        Begun::InFlight { age } => return refuse(IdempotencyError::InFlight { age }),
+        Begun::WithoutPayload => return refuse(IdempotencyError::WithoutPayload),
+        Begun::Mismatch => return refuse(IdempotencyError::Mismatch),
+        Begun::Unknown { age } => return refuse(IdempotencyError::Unknown { age }),
     };
     let watch = CutWatch::new();
     let value = {
@@ -124,22 +152,65 @@ where
     };
     // It is read back as well. What panics there has happened all the same, and must not run again.
     let keep = catch_unwind(AssertUnwindSafe(|| (values.keep)(&value)));
-    match end(execution, keep.unwrap_or(Keep::WithoutPayload), &watch).await {
-        // It has happened: its caller is told so, whatever becomes of the record.
-        Ok(()) | Err(CompleteError::Unavailable { .. }) => value,
-        Err(error) => refuse(IdempotencyError::Stale(error)),
+    match end.end(execution, keep.unwrap_or(Keep::WithoutPayload), &watch).await {
+        Ok(()) => value,
+        Err(error) => refuse(error),
     }
 }
 
-async fn end(execution: Execution, keep: Keep, watch: &CutWatch) -> Result<(), CompleteError> {
-    match keep {
-        Keep::Payload(payload) => return execution.complete(payload).await,
-        Keep::WithoutPayload => return execution.complete_without_payload().await,
-        // An error of whatever type that came of a cut is no outcome.
-        Keep::Nothing if !watch.has_seen_one() => abort(execution).await,
-        Keep::Nothing | Keep::Unknown => execution.leave(),
+impl End {
+    async fn end(
+        self,
+        execution: Execution,
+        keep: Keep,
+        watch: &CutWatch,
+    ) -> Result<(), IdempotencyError> {
+        match keep {
+            Keep::Payload(payload) => return self.keep(execution, Outcome::Payload(payload)).await,
+            Keep::WithoutPayload => return self.keep(execution, Outcome::WithoutPayload).await,
+            Keep::Nothing | Keep::Unknown => {}
+        }
+        #[cfg(feature = "sqlite")]
+        if let Some(seat) = &self.seat {
+            seat.roll_back().await;
+        }
+        match keep {
+            // An error of whatever type that came of a cut is no outcome.
+            Keep::Nothing if !watch.has_seen_one() => abort(execution).await,
+            _ => execution.leave(),
+        }
+        Ok(())
     }
-    Ok(())
+
+    #[cfg(feature = "sqlite")]
+    async fn keep(self, execution: Execution, outcome: Outcome) -> Result<(), IdempotencyError> {
+        let Some(seat) = self.seat else { return keep_alone(execution, outcome).await };
+        match seat.complete(execution, outcome).await {
+            Ok(()) => Ok(()),
+            Err(CommitError::Record(error)) => kept(Err(error)),
+            Err(error) => Err(IdempotencyError::NotCommitted(Arc::new(error))),
+        }
+    }
+
+    #[cfg(not(feature = "sqlite"))]
+    async fn keep(self, execution: Execution, outcome: Outcome) -> Result<(), IdempotencyError> {
+        keep_alone(execution, outcome).await
+    }
+}
+
+async fn keep_alone(execution: Execution, outcome: Outcome) -> Result<(), IdempotencyError> {
+    kept(match outcome {
+        Outcome::Payload(payload) => execution.complete(payload).await,
+        Outcome::WithoutPayload => execution.complete_without_payload().await,
+    })
+}
+
+/// It has happened: its caller is told so, whatever becomes of the record.
+fn kept(kept: Result<(), CompleteError>) -> Result<(), IdempotencyError> {
+    match kept {
+        Ok(()) | Err(CompleteError::Unavailable { .. }) => Ok(()),
+        Err(error) => Err(IdempotencyError::Stale(error)),
+    }
 }
 
 /// The value is not to be kept.

@@ -213,8 +213,8 @@ fn json(keys: &[Key]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ground::{Plus as _, clock};
     use crate::backend::register::tokens::{AHEAD_MAX, reserve, ticks};
+    use crate::ground::{Plus as _, clock};
     use crate::sql::row::Entry;
     use crate::sql::sqlite::{Sqlite, SqliteConfig};
 

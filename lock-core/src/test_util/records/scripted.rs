@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::backend::{Fault, FaultKind};
 use crate::idempotency::{
-    ClaimRecord, Claimed, Fingerprint, Found, Outcome, RecordId, RecordStore, Written,
+    ClaimRecord, Claimed, Fingerprint, Found, Outcome, RecordId, RecordStore, RecordTable, Written,
 };
 use crate::test_util::{Act, BoxFuture};
 use crate::token::FencingToken;
@@ -205,5 +205,9 @@ impl<S: RecordStore> RecordStore for ScriptedRecords<S> {
     fn abort(&self, id: RecordId, token: FencingToken) -> BoxFuture<'_, Result<Written, Fault>> {
         let store = async move { self.inner.abort(id, token).await };
         Box::pin(self.script.ask(RecordVerb::Abort, id, store))
+    }
+
+    fn table(&self) -> Option<&RecordTable> {
+        self.inner.table()
     }
 }

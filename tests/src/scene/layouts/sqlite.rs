@@ -37,6 +37,16 @@ pub const SQLITE: Kind = Kind {
         })
     },
     keeps: Keeps::Everything,
+    can: &[
+        "fencing",
+        "fifo",
+        "push",
+        "shared",
+        "permits",
+        "election",
+        "revocation",
+        "force_release",
+    ],
     lacks: &[
         (Power::Link, NO_SERVER),
         (Power::Trap, NO_SERVER),

@@ -1,0 +1,206 @@
+//! Executions that are completed in a transaction of the database that keeps their records.
+//!
+//! An effect and its record are two writes, and a process may die between them. In one transaction
+//! they are one: both are there, or neither is. The commit decides. The task is told of it, or finds
+//! out.
+
+use std::time::Duration;
+
+use sqlx::Transaction;
+use tokio::sync::oneshot;
+
+use super::ending::end_of;
+use super::error::CompleteError;
+use super::execution::{ANSWER_MARGIN, Execution, Finish};
+use super::repeat::{Repeat, STORE_WITHIN};
+use super::task::Task;
+use super::transaction_error::{CommitError, CompleteInError};
+use crate::backend::Fault;
+use crate::ground::clock;
+use crate::records::{Outcome, RecordTable, Written};
+use crate::sql::{RecordDialect, TableName, complete_in};
+
+/// Where a record is, and how long its outcome is kept.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) table: Option<RecordTable>,
+    pub(super) ttl: Duration,
+}
+
+impl Place {
+    /// The table, for a transaction of this kind of database.
+    fn in_database<D: RecordDialect>(&self) -> Result<TableName, CompleteInError> {
+        let kept = self.table.as_ref().map_or("no table of a database", RecordTable::database);
+        let other = CompleteInError::OtherStore { kept, transaction: D::NAME };
+        let table = self.table.as_ref().filter(|table| table.database() == D::NAME);
+        table.and_then(|table| TableName::new(table.name()).ok()).ok_or(other)
+    }
+}
+
+/// Where the task says whether a transaction was committed.
+pub(super) type Verdict = oneshot::Sender<Result<bool, Fault>>;
+
+impl Execution {
+    /// Keeps `outcome` for all duplicates in a transaction of the database that keeps the records:
+    /// see [`SqlRecords`](crate::sql::SqlRecords). What the transaction has written and the record
+    /// are both there after its commit, or neither is, also where the process dies at any
+    /// instruction. So the effect happens exactly once, as far as it is in that database.
+    ///
+    /// Say [`committed`](Self::committed) after the commit, or let [`commit`](Self::commit) do all of
+    /// it. Where nothing is said, as in a panic, the database is asked what became of the
+    /// transaction.
+    ///
+    /// It may be called again, in another transaction, once this one is rolled back.
+    ///
+    /// While a secret is [replaced](super::Idempotency::with_old_secret), both records are completed.
+    ///
+    /// # Errors
+    ///
+    /// [`CompleteInError::Stale`] when another execution has taken over,
+    /// [`CompleteInError::OtherStore`] when the records are elsewhere. Whichever it is, the
+    /// transaction is to be rolled back, as by dropping it.
+    ///
+    /// # Cancel safety
+    ///
+    /// The record may have been written in the transaction, or not: roll it back.
+    pub async fn complete_in<D: RecordDialect>(
+        &mut self,
+        tx: &mut Transaction<'_, D>,
+        outcome: impl Into<Outcome>,
+    ) -> Result<(), CompleteInError> {
+        let outcome = outcome.into();
+        self.written = None;
+        let table = self.place.in_database::<D>()?;
+        let old = self.old.as_deref().map(|old| (old.id(), old.token()));
+        for (id, token) in old.into_iter().chain([(self.id(), self.token())]) {
+            let completed = complete_in(tx, &table, (id, token), &outcome, self.place.ttl).await;
+            match completed.map_err(|source| CompleteInError::Database { id, source })? {
+                Written::Yes => {}
+                Written::Stale => return Err(CompleteInError::Stale { id, token }),
+            }
+        }
+        self.written = Some(outcome);
+        Ok(())
+    }
+
+    /// Keeps `outcome` in the transaction, commits it, and releases the lock: all of
+    /// [`complete_in`](Self::complete_in), the commit and [`committed`](Self::committed).
+    ///
+    /// A commit that was not answered is looked up by the record, within 2 s.
+    ///
+    /// # Errors
+    ///
+    /// [`CommitError::Complete`] and [`CommitError::NotCommitted`]: neither the effect nor the record
+    /// is there. [`CommitError::Unknown`]: both are there or neither is.
+    ///
+    /// # Cancel safety
+    ///
+    /// The transaction may be committed with its record, or not. The database is asked in the
+    /// background, and the lock is released then.
+    pub async fn commit<D: RecordDialect>(
+        mut self,
+        mut tx: Transaction<'_, D>,
+        outcome: impl Into<Outcome>,
+    ) -> Result<(), CommitError> {
+        self.complete_in(&mut tx, outcome).await?;
+        let Err(source) = tx.commit().await else {
+            // Whether the task hears it changes nothing of what is committed.
+            drop(self.committed().await);
+            return Ok(());
+        };
+        let id = self.id();
+        match self.settle().await {
+            Some(true) => Ok(()),
+            Some(false) => Err(CommitError::NotCommitted { id, source }),
+            None => Err(CommitError::Unknown { id, source }),
+        }
+    }
+
+    /// Says that the transaction of [`complete_in`](Self::complete_in) is committed: duplicates that
+    /// wait in this process are given the outcome, and the lock is released. An execution that was
+    /// not completed in a transaction is [given up](Self::give_up).
+    ///
+    /// Do not say so of a transaction that was rolled back, or may have been: drop the execution
+    /// instead, and the database is asked.
+    ///
+    /// # Errors
+    ///
+    /// [`CompleteError::Unavailable`] when the runtime that kept the execution is gone. The outcome
+    /// is kept all the same.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`complete`](Self::complete).
+    pub async fn committed(mut self) -> Result<(), CompleteError> {
+        let Some(outcome) = self.written.take() else { return self.give_up().await };
+        if let Some(old) = self.old.take() {
+            // Its end tells nothing more than that of this one.
+            drop(old.ending(|reply| Finish::Committed(outcome.clone(), reply)));
+        }
+        self.end(|reply| Finish::Committed(outcome, reply)).await
+    }
+
+    /// Asks whether the transaction was committed, and takes the record back if it was not; `None`
+    /// where the store does not say so in time.
+    async fn settle(mut self) -> Option<bool> {
+        let outcome = self.written.take()?;
+        if let Some(mut old) = self.old.take() {
+            let (verdict, _) = oneshot::channel();
+            old.say(Finish::Settle(outcome.clone(), verdict));
+        }
+        let (verdict, answer) = oneshot::channel();
+        if !self.say(Finish::Settle(outcome, verdict)) {
+            return None;
+        }
+        let answer = match clock::runtime() {
+            Some(_) => tokio::time::timeout(STORE_WITHIN + ANSWER_MARGIN, answer).await.ok()?,
+            None => answer.await,
+        };
+        answer.ok()?.ok()
+    }
+}
+
+impl Task {
+    /// The outcome is on record, as its execution says.
+    pub(super) fn committed(&self, outcome: &Outcome) {
+        self.shared.counters.completed.add();
+        self.lead.end(end_of(outcome));
+    }
+
+    /// Finds out whether a transaction was committed that completed the record. A record that it has
+    /// left in flight is removed, as nothing has happened.
+    ///
+    /// The transaction may be open still. Then its record is locked, and the store does not answer
+    /// before it has ended.
+    pub(super) async fn settle(&self, outcome: &Outcome, verdict: Verdict) {
+        let (id, token) = (self.id, self.token());
+        let mut verdict = Some(verdict);
+        let mut tell = |answer| {
+            if let Some(verdict) = verdict.take() {
+                // The caller may be gone.
+                drop(verdict.send(answer));
+            }
+        };
+        let abort = || self.store().abort(id, token);
+        let aborted = Repeat::new().ask_beyond(abort, || true, |fault| tell(Err(fault))).await;
+        let committed = match aborted {
+            Ok(Written::Yes) => Ok(false),
+            // It is completed, or another one's. Only the former is acknowledged once more.
+            Ok(Written::Stale) => {
+                let ttl = self.options.record_ttl;
+                let complete = || self.store().complete(id, token, outcome, ttl);
+                let completed = Repeat::new().ask(STORE_WITHIN, complete, || true).await;
+                completed.map(|written| written == Written::Yes)
+            }
+            Err(fault) => Err(fault),
+        };
+        match &committed {
+            Ok(true) => self.committed(outcome),
+            Ok(false) => self.shared.counters.aborted.add(),
+            Err(fault) => {
+                tracing::warn!(%id, %token, %fault, "it is not known whether the transaction of an idempotent execution was committed");
+            }
+        }
+        tell(committed);
+    }
+}

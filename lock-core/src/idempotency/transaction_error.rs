@@ -1,0 +1,135 @@
+//! Why an execution was not completed in its transaction.
+
+use super::error::CompleteError;
+use crate::records::RecordId;
+use crate::sql::InTransactionError;
+use crate::token::FencingToken;
+
+/// Why a record is not completed in this transaction: roll it back.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompleteInError {
+    /// Another execution has taken over, or the record has lived its time, or the transaction is one
+    /// of another database, which has a table of that name.
+    #[error(
+        "idempotency record {id} is not in flight under token {token} in the database of this \
+         transaction: roll it back"
+    )]
+    Stale {
+        /// The record.
+        id: RecordId,
+        /// The token of the execution.
+        token: FencingToken,
+    },
+    /// The records of this engine are in no table. Nothing was sent.
+    #[error(
+        "idempotency records that are kept in {kept} cannot be completed in a transaction of \
+         {transaction}: keep them in that database, as with `SqlRecords`"
+    )]
+    OtherStore {
+        /// What keeps the records.
+        kept: &'static str,
+        /// What the transaction is one of, as sqlx calls it.
+        transaction: &'static str,
+    },
+    /// The database did not take it.
+    #[error("idempotency record {id} is not completed, so roll the transaction back: {source}")]
+    Database {
+        /// The record.
+        id: RecordId,
+        /// What is wrong.
+        #[source]
+        source: InTransactionError,
+    },
+}
+
+impl CompleteInError {
+    /// Whether another execution has taken over, or the record is gone.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        matches!(self, Self::Stale { .. })
+    }
+
+    /// Whether the transaction may pass if it is done again from its beginning, under the same
+    /// execution.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Database { source: InTransactionError::Busy { .. }, .. })
+    }
+}
+
+/// Why an execution did not end with its transaction.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommitError {
+    /// The record could not be completed in it. It was rolled back.
+    #[error(transparent)]
+    Complete(#[from] CompleteInError),
+    /// It was rolled back: neither the effect nor the record is there, and a retry runs.
+    #[error("the transaction of idempotency record {id} was not committed: {source}")]
+    NotCommitted {
+        /// The record.
+        id: RecordId,
+        /// What the database said to the commit.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// Something that a handler has left behind keeps its transaction, as a task that it has
+    /// spawned. It is rolled back when that is dropped, and a retry runs.
+    #[error(
+        "the handler of idempotency record {id} has returned, and something else has its \
+         transaction still: nothing was committed"
+    )]
+    Kept {
+        /// The record.
+        id: RecordId,
+    },
+    /// There was no transaction, and the record could not be written by itself.
+    #[error(transparent)]
+    Record(#[from] CompleteError),
+    /// The commit was not answered, and neither was the question what became of it. Both the effect
+    /// and the record are there, or neither is: a retry is told.
+    #[error(
+        "it is not known whether the transaction of idempotency record {id} was committed: {source}"
+    )]
+    Unknown {
+        /// The record.
+        id: RecordId,
+        /// What the database said to the commit.
+        #[source]
+        source: sqlx::Error,
+    },
+}
+
+impl CommitError {
+    /// Whether another execution has taken over, or the record is gone.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        match self {
+            Self::Complete(error) => error.is_stale(),
+            Self::Record(error) => error.is_stale(),
+            Self::Kept { .. } | Self::NotCommitted { .. } | Self::Unknown { .. } => false,
+        }
+    }
+
+    /// Whether it is not known what has happened.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown { .. })
+    }
+}
+
+/// Why there is no transaction to work in.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TxError {
+    /// Nobody would commit it.
+    #[error(
+        "this transaction would never be committed: put an `IdempotencyLayer` around the handler, \
+         and require a key, or name it in `#[idempotent(tx = ..)]`"
+    )]
+    Unseated,
+    /// The database has not begun one.
+    #[error("no transaction was begun: {0}")]
+    Database(#[from] sqlx::Error),
+}

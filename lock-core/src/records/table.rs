@@ -1,0 +1,31 @@
+//! A record store that is a table of a database.
+
+use std::sync::Arc;
+
+/// Where a record store keeps its records, if that is a table of a database: an execution may then
+/// be completed in a transaction of that database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordTable {
+    database: &'static str,
+    name: Arc<str>,
+}
+
+impl RecordTable {
+    /// The table `name` of a `database` as sqlx calls it, such as `SQLite`.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn new(database: &'static str, name: impl Into<Arc<str>>) -> Self {
+        Self { database, name: name.into() }
+    }
+
+    /// What kind of database it is, as sqlx calls it: `SQLite`.
+    #[must_use]
+    pub fn database(&self) -> &'static str {
+        self.database
+    }
+
+    /// The name of the table.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}

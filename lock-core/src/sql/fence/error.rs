@@ -1,0 +1,96 @@
+//! Why a check did not pass.
+
+use crate::error::LostError;
+use crate::key::{Key, KeyError};
+use crate::sql::TableName;
+use crate::token::FencingToken;
+
+/// Why a holder may not write. Whatever it is: roll the transaction back.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FenceError {
+    /// A later holder has written the resource. What this one knows of it is old.
+    #[error(
+        "a later holder has written `{resource}` under token {seen}, and this one has {token}: roll \
+         the transaction back, and begin anew under a lock of your own"
+    )]
+    Stale {
+        /// What is written.
+        resource: Key,
+        /// The token of this holder.
+        token: FencingToken,
+        /// The token of the later one.
+        seen: FencingToken,
+    },
+    /// The lock is lost by this process's own clock. Nothing was sent.
+    #[error(
+        "the lock on `{key}` is not held any more, so nothing may be written to `{resource}` under \
+         its token {token}: roll the transaction back"
+    )]
+    NotHeld {
+        /// What is written.
+        resource: Key,
+        /// What was locked.
+        key: Key,
+        /// The token of this holder.
+        token: FencingToken,
+        /// How it was lost; none after its release.
+        #[source]
+        lost: Option<LostError>,
+    },
+    /// What names the resource is empty or too long. Nothing was sent.
+    #[error("what is to be fenced has no name: {0}")]
+    Resource(#[from] KeyError),
+    /// There is no table of the fences.
+    #[error(
+        "the table `{table}` is missing: make it with `Fences::migrate`, or with the statements of \
+         `Fences::statements`"
+    )]
+    TableMissing {
+        /// Its name.
+        table: TableName,
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// A table of that name is there, and is none of ours. It was left as it is.
+    #[error("the table `{table}` has another shape: name another one with `Fences::in_table`")]
+    TableShape {
+        /// Its name.
+        table: TableName,
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// Another transaction writes, or has written since this one read.
+    #[error(
+        "another transaction writes beside this one: roll it back and begin it anew, with the check \
+         of the fence as its first statement"
+    )]
+    Busy {
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The database says something else.
+    #[error("the fence could not be checked: roll the transaction back")]
+    Database {
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+}
+
+impl FenceError {
+    /// Whether this holder is not the last one any more: it must not write, now or later.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        matches!(self, Self::Stale { .. } | Self::NotHeld { .. })
+    }
+
+    /// Whether the same transaction may pass if it is begun anew, under the same lock.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Busy { .. })
+    }
+}

@@ -1,0 +1,172 @@
+//! The table of the fences, and the check.
+
+use std::fmt;
+
+use sqlx::{Acquire, Transaction};
+
+use super::dialect::FenceDialect;
+use super::error::FenceError;
+use crate::key::{IntoKey, Key};
+use crate::sql::{DatabaseError, TableName, Trouble};
+use crate::token::FencingToken;
+
+/// The greatest token that has written each resource, in a table of your database: by it a holder
+/// that was stopped past its lease cannot commit.
+///
+/// A lock that was lost tells its holder so, and a holder that stands still hears nothing. It goes
+/// on later and writes over what the next one has written. A look at the lock before the write does
+/// not help, as it may stand still behind that look. So the check belongs into the transaction of
+/// the write, where the database decides:
+///
+/// ```
+/// # use sqlx::SqlitePool;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use lock_core::sql::Fences;
+///
+/// let pool = SqlitePool::connect("sqlite::memory:").await?;
+/// Fences::default().migrate(&pool).await?;
+/// # sqlx::query("CREATE TABLE orders (id INTEGER PRIMARY KEY, paid INTEGER)").execute(&pool).await?;
+/// let locks = lock_core::LockClient::connect("memory:").await?; // or any other store
+///
+/// let guard = locks.lock("order:42").await?;
+/// let mut tx = pool.begin().await?;
+/// guard.fence(&mut tx, "order:42").await?; // an error if a later holder has written: roll back
+/// sqlx::query("UPDATE orders SET paid = 1 WHERE id = 42").execute(&mut *tx).await?;
+/// tx.commit().await?;
+/// # Ok(()) }
+/// ```
+///
+/// A table keeps the greatest token that has written each resource. The check raises it to the
+/// token of this holder, unless it is greater already. The row stays locked until the transaction
+/// ends. So of two holders the second waits for the first one's commit, and is refused if it is the
+/// older one. Both are equal where one holder writes twice.
+///
+/// # What it promises
+///
+/// For transactions that check one resource, under tokens that grow with each holder: they commit
+/// in the order of their tokens, at every isolation level. What a transaction reads behind its check
+/// is what the earlier holders have committed. In SQLite, and at levels that read from a snapshot, that
+/// is so where the check is the first statement.
+///
+/// # What it does not
+///
+/// - A writer that does not check is not seen, and neither is an effect outside of the database.
+/// - A late holder's write stands where no later holder has written yet. It then comes before theirs.
+/// - Tokens are compared as numbers. They have to be those of one lock for one resource: not of two
+///   keys, of two stores, or of permits, of which several holders write at a time.
+///
+/// # The table
+///
+/// Any number of locks and services may share it, as long as they name different resources.
+///
+/// A row is kept for good: whoever may still be under way, nobody knows. Remove it in the
+/// transaction that removes its resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fences {
+    table: TableName,
+}
+
+impl Default for Fences {
+    /// In the table `lock_fences`.
+    fn default() -> Self {
+        Self { table: TableName::known("lock_fences") }
+    }
+}
+
+impl Fences {
+    /// In a table of another name.
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::TableName`] for a name that would need quotes, or is too long.
+    pub fn in_table(name: &str) -> Result<Self, DatabaseError> {
+        Ok(Self { table: TableName::new(name)? })
+    }
+
+    /// The table.
+    #[must_use]
+    pub fn table(&self) -> &TableName {
+        &self.table
+    }
+
+    /// The statements that make the table where it is missing, for a tool of your own:
+    /// `Fences::default().statements::<sqlx::Sqlite>()`.
+    #[must_use]
+    pub fn statements<D: FenceDialect>(&self) -> Vec<String> {
+        D::fence_table(&self.table)
+    }
+
+    /// Makes the table where it is missing, through a pool, a connection or a transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`FenceError::TableShape`] where there is a table of that name that is none of ours, and
+    /// [`FenceError::Busy`] or [`FenceError::Database`] as the database says.
+    ///
+    /// # Cancel safety
+    ///
+    /// The table may have been made, or not.
+    pub async fn migrate<'a, D: FenceDialect>(
+        &self,
+        through: impl Acquire<'a, Database = D> + Send,
+    ) -> Result<(), FenceError> {
+        let mut connection = through.acquire().await.map_err(|error| self.fault::<D>(error))?;
+        let made = D::make_fences(&mut connection, &self.table).await;
+        made.map_err(|error| self.fault::<D>(error))
+    }
+
+    /// Lets a transaction go on under this token, unless a later holder has written the resource.
+    /// Holders have [`fence`](crate::LockGuard::fence), which also asks whether the lock is held
+    /// still. This is for a token that came from elsewhere, and for a table of another name.
+    ///
+    /// It takes a transaction, as outside of one the check would be over before the write.
+    ///
+    /// # Errors
+    ///
+    /// [`FenceError`], and the transaction is to be rolled back, as by dropping it.
+    ///
+    /// # Cancel safety
+    ///
+    /// The check may have been made, or not: roll the transaction back.
+    pub async fn check<D: FenceDialect>(
+        &self,
+        tx: &mut Transaction<'_, D>,
+        token: FencingToken,
+        resource: impl IntoKey,
+    ) -> Result<(), FenceError> {
+        self.check_key(tx, token, resource.into_key()?).await
+    }
+
+    pub(super) async fn check_key<D: FenceDialect>(
+        &self,
+        tx: &mut Transaction<'_, D>,
+        token: FencingToken,
+        resource: Key,
+    ) -> Result<(), FenceError> {
+        let raised = D::raise_fence(&mut *tx, &self.table, resource.as_str(), token.into()).await;
+        match raised.map_err(|error| self.fault::<D>(error))? {
+            None => Ok(()),
+            Some(seen) => {
+                let seen = FencingToken::new(u64::try_from(seen).unwrap_or_default());
+                Err(FenceError::Stale { resource, token, seen })
+            }
+        }
+    }
+
+    fn fault<D: FenceDialect>(&self, source: sqlx::Error) -> FenceError {
+        let table = self.table.clone();
+        match D::trouble_of(&source) {
+            Trouble::NoTable => FenceError::TableMissing { table, source },
+            Trouble::OtherShape => FenceError::TableShape { table, source },
+            Trouble::Busy => FenceError::Busy { source },
+            _ => FenceError::Database { source },
+        }
+    }
+}
+
+impl fmt::Display for Fences {
+    /// The name of the table.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.table.fmt(f)
+    }
+}

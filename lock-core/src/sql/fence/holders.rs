@@ -1,0 +1,83 @@
+//! Whoever carries a token.
+
+use sqlx::Transaction;
+
+use super::dialect::FenceDialect;
+use super::error::FenceError;
+use super::fences::Fences;
+use crate::engine::{LockGuard, LockHandle};
+use crate::key::IntoKey;
+use crate::token::FencingToken;
+
+impl LockGuard {
+    /// Lets the transaction go on, unless the lock is lost or a later holder has written the
+    /// resource: then nothing that this one writes may be committed. See
+    /// [`sql::Fences`](Fences) for what that promises, and for the table, which is `lock_fences`
+    /// here. The lock may be one of any store.
+    ///
+    /// Call it first in the transaction, so that what is read behind it is not old. It may be
+    /// called for several resources. Always in the same order, as their rows stay locked until the
+    /// end of the transaction.
+    ///
+    /// # Errors
+    ///
+    /// [`FenceError::NotHeld`] where the lock is lost by this process's own clock: nothing was
+    /// sent. [`FenceError::Stale`] where a later holder has written. The others say what the
+    /// database lacks. Whichever it is, roll the transaction back, as by dropping it.
+    ///
+    /// # Cancel safety
+    ///
+    /// The check may have been made, or not: roll the transaction back.
+    pub async fn fence<D: FenceDialect>(
+        &self,
+        tx: &mut Transaction<'_, D>,
+        resource: impl IntoKey,
+    ) -> Result<(), FenceError> {
+        self.handle().fence(tx, resource).await
+    }
+}
+
+impl LockHandle {
+    /// As [`LockGuard::fence`], for who was given a view of the lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::fence`]; [`FenceError::NotHeld`] after the release of the lock, too.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`LockGuard::fence`].
+    pub async fn fence<D: FenceDialect>(
+        &self,
+        tx: &mut Transaction<'_, D>,
+        resource: impl IntoKey,
+    ) -> Result<(), FenceError> {
+        let resource = resource.into_key()?;
+        let token = self.token();
+        if !self.is_held() {
+            let (key, lost) = (self.key().clone(), self.why_lost());
+            return Err(FenceError::NotHeld { resource, key, token, lost });
+        }
+        Fences::default().check_key(tx, token, resource).await
+    }
+}
+
+impl FencingToken {
+    /// As [`LockGuard::fence`], for a service that was sent the token alone. It does not know
+    /// whether the lock is held still, only whether a later holder has written.
+    ///
+    /// # Errors
+    ///
+    /// As [`Fences::check`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Fences::check`].
+    pub async fn fence<D: FenceDialect>(
+        self,
+        tx: &mut Transaction<'_, D>,
+        resource: impl IntoKey,
+    ) -> Result<(), FenceError> {
+        Fences::default().check(tx, self, resource).await
+    }
+}

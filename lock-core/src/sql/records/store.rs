@@ -1,0 +1,197 @@
+//! The verbs, for every database: read the row, ask the machine what becomes of it, write that if
+//! the row is still the one that was read.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::pool::PoolConnection;
+use sqlx::{Database, Pool};
+
+use super::dialect::{IsBusy, RecordDialect, Seen};
+use super::sweep::{self, Sweeps};
+use crate::backend::{Fault, FaultKind};
+use crate::ground::timeout::within;
+use crate::ground::{Plus as _, clock};
+use crate::records::{
+    BoxFuture, ClaimRecord, Claimed, Fingerprint, Found, Outcome, RECORD_TTL_MAX, RecordId,
+    RecordStore, RecordTable, Row, Step, Written, row,
+};
+use crate::sql::TableName;
+use crate::token::FencingToken;
+
+/// How long a verb may take.
+pub(super) const REQUEST_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long one waits, at most, before it asks a busy database again; drawn anew each time. Many
+/// who wait for the same time would meet again.
+const BUSY_PAUSE_MAX: Duration = Duration::from_millis(2);
+
+/// The records in one table of a database.
+pub(super) struct Kept<D: Database> {
+    pub(super) pool: Pool<D>,
+    pub(super) table: TableName,
+    place: RecordTable,
+    sweeps: Sweeps,
+}
+
+impl<D: RecordDialect> Kept<D> {
+    pub(super) fn new(pool: Pool<D>, table: TableName) -> Self {
+        let place = RecordTable::new(D::NAME, table.to_string());
+        Self { pool, table, place, sweeps: Sweeps::default() }
+    }
+
+    /// Makes the table, or looks whether that which is there will do.
+    pub(super) async fn prepare(&self, makes: bool) -> Result<(), Fault> {
+        let prepare = |mut connection: PoolConnection<D>| async move {
+            D::make_records(&mut connection, &self.table, makes).await
+        };
+        self.bounded(self.patiently(prepare)).await
+    }
+
+    /// Removes rows whose life is over, at most so many.
+    pub(super) async fn sweep(&self, rows_max: u32) -> Result<u64, Fault> {
+        let sweep = |mut connection: PoolConnection<D>| async move {
+            D::sweep_records(&mut connection, &self.table, rows_max).await
+        };
+        self.bounded(self.patiently(sweep)).await
+    }
+
+    async fn read(&self, id: RecordId) -> Result<Seen, Fault> {
+        self.patiently(|mut connection| async move {
+            D::read_record(&mut connection, &self.table, id).await
+        })
+        .await
+    }
+
+    /// Does what the machine says of the row, as often as another one is in its place by then.
+    async fn step<A>(
+        &self,
+        id: RecordId,
+        machine: impl Fn(Option<&Row>, i64) -> Step<A>,
+    ) -> Result<A, Fault> {
+        loop {
+            let Seen { now, row } = self.read(id).await?;
+            let (version, row) = match row {
+                None => (None, None),
+                Some((version, Ok(row))) => (Some(version), Some(row)),
+                Some((_, Err(unsound))) => {
+                    let what = format!(
+                        "what is stored at {id} in the table `{}` is no idempotency record of this \
+                         version: {}; it was left as it was",
+                        self.table, unsound.0
+                    );
+                    return Err(Fault::new(FaultKind::ForeignValue, what));
+                }
+            };
+            let (answer, next) = machine(row.as_ref(), now);
+            let Some(next) = &next else { return Ok(answer) };
+            let swap = |mut connection: PoolConnection<D>| async move {
+                D::swap_record(&mut connection, &self.table, id, version, next).await
+            };
+            if self.patiently(swap).await? {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// Runs a statement, and again while others are in its way. It commits by itself, so one that
+    /// was refused for them has done nothing.
+    async fn patiently<T, F>(&self, statement: impl Fn(PoolConnection<D>) -> F) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, sqlx::Error>>,
+    {
+        loop {
+            let error = match self.pool.acquire().await {
+                Ok(connection) => match statement(connection).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            let (fault, IsBusy(is_busy)) = D::fault_of(&self.pool, &self.table, error);
+            if !is_busy {
+                return Err(fault);
+            }
+            let part = f64::from(clock::random_bits()) / f64::from(u32::MAX);
+            clock::sleep_until(clock::now().plus(BUSY_PAUSE_MAX.mul_f64(part))).await;
+        }
+    }
+
+    async fn bounded<T>(&self, verb: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+        within(REQUEST_WITHIN, verb).await.unwrap_or_else(|_| {
+            let what = format!(
+                "the table `{}` was not to be had within {REQUEST_WITHIN:?}: another transaction \
+                 writes for long, or all connections of the pool are in use",
+                self.table
+            );
+            Err(Fault::new(FaultKind::Transient, what))
+        })
+    }
+}
+
+impl<D: RecordDialect> RecordStore for Arc<Kept<D>> {
+    fn peek(&self, id: RecordId, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Found, Fault>> {
+        let peek = self.step(id, move |row, now| (row::peek(row, fingerprint, now), None));
+        Box::pin(self.bounded(peek))
+    }
+
+    fn claim<'a>(
+        &'a self,
+        id: RecordId,
+        record: &'a ClaimRecord,
+    ) -> BoxFuture<'a, Result<Claimed, Fault>> {
+        let record = ClaimRecord { ttl: record.ttl.min(RECORD_TTL_MAX), ..*record };
+        Box::pin(async move {
+            let claim = self.step(id, |row, now| row::claim(row, &record, now));
+            let claimed = self.bounded(claim).await?;
+            if matches!(claimed, Claimed::Claimed { .. }) && self.sweeps.is_due() {
+                sweep::begin(self);
+            }
+            Ok(claimed)
+        })
+    }
+
+    fn complete<'a>(
+        &'a self,
+        id: RecordId,
+        token: FencingToken,
+        outcome: &'a Outcome,
+        ttl: Duration,
+    ) -> BoxFuture<'a, Result<Written, Fault>> {
+        let ttl = ttl.min(RECORD_TTL_MAX);
+        Box::pin(self.bounded(async move {
+            let complete = |mut connection: PoolConnection<D>| async move {
+                D::complete_record(&mut connection, &self.table, id, token, outcome, ttl).await
+            };
+            if self.patiently(complete).await? {
+                return Ok(Written::Yes);
+            }
+            // What there is instead says why.
+            self.step(id, |row, now| row::complete(row, token, outcome, ttl, now)).await
+        }))
+    }
+
+    fn abort(&self, id: RecordId, token: FencingToken) -> BoxFuture<'_, Result<Written, Fault>> {
+        Box::pin(self.bounded(self.step(id, move |row, now| row::abort(row, token, now))))
+    }
+
+    fn table(&self) -> Option<&RecordTable> {
+        Some(&self.place)
+    }
+}
+
+impl<D: Database> Kept<D> {
+    /// The sweeps that were made, and whether one is due.
+    pub(super) fn sweeps(&self) -> &Sweeps {
+        &self.sweeps
+    }
+}
+
+impl<D: Database> fmt::Debug for Kept<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the options of the pool: other databases have passwords in them.
+        f.debug_struct("Kept").field("table", &self.table).finish_non_exhaustive()
+    }
+}

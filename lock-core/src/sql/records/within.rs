@@ -1,0 +1,80 @@
+//! A record that is completed in a transaction of the user's.
+
+use sqlx::Transaction;
+
+use super::dialect::{RecordDialect, Seen};
+use crate::records::{Outcome, RecordId, Written, row};
+use crate::sql::{TableName, Trouble};
+use crate::token::FencingToken;
+
+/// Why a record could not be completed in a transaction.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InTransactionError {
+    /// The table of the records is missing in the database of the transaction.
+    #[error(
+        "the table `{table}` is missing in the database of this transaction: begin it in the \
+         database that keeps the records"
+    )]
+    TableMissing {
+        /// Its name.
+        table: TableName,
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// What is stored in the place of the record is of another version, or damaged.
+    #[error(
+        "what is stored in the table `{table}` in the place of the record is none of this version: \
+         {what}; it was left as it was"
+    )]
+    Unsound {
+        /// The table.
+        table: TableName,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// Another transaction writes, or has written since this one read.
+    #[error(
+        "another transaction writes beside this one: roll it back, and do it again from its beginning"
+    )]
+    Busy {
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The database says something else.
+    #[error("the record could not be written: {source}")]
+    Database {
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+}
+
+/// Completes a record in a transaction, which decides whether that has happened.
+pub(crate) async fn complete_in<D: RecordDialect>(
+    tx: &mut Transaction<'_, D>,
+    table: &TableName,
+    (id, token): (RecordId, FencingToken),
+    outcome: &Outcome,
+    ttl: std::time::Duration,
+) -> Result<Written, InTransactionError> {
+    let fault = |source| match D::trouble(&source) {
+        Trouble::NoTable => InTransactionError::TableMissing { table: table.clone(), source },
+        Trouble::Busy => InTransactionError::Busy { source },
+        _ => InTransactionError::Database { source },
+    };
+    if D::complete_record(&mut *tx, table, id, token, outcome, ttl).await.map_err(fault)? {
+        return Ok(Written::Yes);
+    }
+    // What there is instead says why.
+    let Seen { now, row } = D::read_record(&mut *tx, table, id).await.map_err(fault)?;
+    match row {
+        Some((_, Err(unsound))) => {
+            Err(InTransactionError::Unsound { table: table.clone(), what: unsound.0 })
+        }
+        Some((_, Ok(row))) => Ok(row::complete(Some(&row), token, outcome, ttl, now).0),
+        None => Ok(Written::Stale),
+    }
+}
