@@ -46,6 +46,8 @@ impl Statements {
         let pool = SqlitePoolOptions::new()
             .max_connections(connections)
             .acquire_timeout(PATIENCE)
+            // It would ask the connection before each statement whether it is there.
+            .test_before_acquire(false)
             .connect_with(options)
             .await
             .expect("a file");
