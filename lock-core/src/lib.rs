@@ -47,6 +47,8 @@ mod connect;
 mod election;
 mod engine;
 mod error;
+#[cfg(feature = "sqlite")]
+mod fence;
 mod ground;
 mod handler_ran;
 #[cfg(feature = "idempotency")]

@@ -137,7 +137,7 @@ impl Fences {
         self.check_key(tx, token, resource.into_key()?).await
     }
 
-    pub(super) async fn check_key<D: FenceDialect>(
+    pub(crate) async fn check_key<D: FenceDialect>(
         &self,
         tx: &mut Transaction<'_, D>,
         token: FencingToken,

@@ -1,13 +1,13 @@
 //! The check inside the transaction that writes: a holder that was stopped past its lease cannot
 //! commit. [`Fences`] has the whole of it.
 //!
-//! - `fences`: the table, and the check. - `holders`: whoever carries a token. - `dialect`: what a
-//!   database spells its own way. - `sqlite`: SQLite's dialect. - `error`: what can go wrong.
+//! - `fences`: the table, and the check.
+//! - `dialect`: what a database spells its own way; `sqlite`: SQLite's.
+//! - `error`: what can go wrong.
 
 mod dialect;
 mod error;
 mod fences;
-mod holders;
 mod sqlite;
 
 pub use self::dialect::FenceDialect;

@@ -1,18 +1,16 @@
-//! Whoever carries a token.
+//! Whoever carries a token has it checked in a transaction, see [`Fences`].
 
 use sqlx::Transaction;
 
-use super::dialect::FenceDialect;
-use super::error::FenceError;
-use super::fences::Fences;
 use crate::engine::{LockGuard, LockHandle};
 use crate::key::IntoKey;
+use crate::sql::{FenceDialect, FenceError, Fences};
 use crate::token::FencingToken;
 
 impl LockGuard {
     /// Lets the transaction go on, unless the lock is lost or a later holder has written the
     /// resource: then nothing that this one writes may be committed. See
-    /// [`sql::Fences`](Fences) for what that promises, and for the table, which is `lock_fences`
+    /// [`Fences`] for what that promises, and for the table, which is `lock_fences`
     /// here. The lock may be one of any store.
     ///
     /// Call it first in the transaction, so that what is read behind it is not old. It may be
