@@ -21,31 +21,3 @@ pub enum Trouble {
     /// Anything else.
     Other,
 }
-
-impl Trouble {
-    /// By the code of SQLite, whose low byte is the kind, and for its general one by the text.
-    pub(in crate::sql) fn of_sqlite(error: &sqlx::Error) -> Self {
-        let sqlx::Error::Database(error) = error else { return Self::Other };
-        let code = error.code().and_then(|code| code.parse::<u32>().ok()).unwrap_or_default();
-        match code & 0xff {
-            5 | 6 | 15 => Self::Busy,
-            8 => Self::ReadOnly,
-            13 => Self::Full,
-            14 => Self::CannotOpen,
-            11 | 26 => Self::NoDatabase,
-            1 => Self::of_text(error.message()),
-            _ => Self::Other,
-        }
-    }
-
-    fn of_text(text: &str) -> Self {
-        let has = |part: &str| text.contains(part);
-        if has("no such table") {
-            Self::NoTable
-        } else if has("no such column") || has("has no column named") || has("ON CONFLICT clause") {
-            Self::OtherShape
-        } else {
-            Self::Other
-        }
-    }
-}

@@ -13,7 +13,7 @@ use crate::support::*;
 /// with only the lock moved, with only the clock of the slot moved.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_goes_on_while_its_slot_is_half_moved_for_longer_than_two_leases() {
-    let cluster = RedisCluster::start().await;
+    let cluster = RedisCluster::calm().await;
     let locks = connect(&cluster.url(), ms(2_000)).await;
     let mut guards = Vec::new();
     for (key, moved) in [("none", ""), ("lock", "lock:{lock}"), ("clock", "lock:clock:")] {
@@ -46,7 +46,7 @@ async fn a_hold_goes_on_while_its_slot_is_half_moved_for_longer_than_two_leases(
 /// waits is granted when they are in one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_in_a_half_moved_slot_frees_the_lock_and_who_waits_is_served_afterwards() {
-    let cluster = RedisCluster::start().await;
+    let cluster = RedisCluster::calm().await;
     let (a, b) =
         (connect(&cluster.url(), ms(30_000)).await, connect(&cluster.url(), ms(30_000)).await);
     let guard = a.lock("k").await.unwrap();
@@ -76,7 +76,7 @@ async fn a_release_in_a_half_moved_slot_frees_the_lock_and_who_waits_is_served_a
 /// not: nobody can be pushed to there yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_where_the_slot_is_on_its_way_to_leaves_the_line_as_it_is() {
-    let cluster = RedisCluster::start().await;
+    let cluster = RedisCluster::calm().await;
     let url = cluster.url();
     let [a, b, c] = [(); 3].map(|()| connect(&url, ms(30_000)));
     let (a, b, c) = (a.await, b.await, c.await);
@@ -112,7 +112,7 @@ async fn a_release_where_the_slot_is_on_its_way_to_leaves_the_line_as_it_is() {
 /// with it the line is empty, and by that of the other node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_only_one_in_line_is_handed_the_lock_in_a_slot_that_is_about_to_move() {
-    let cluster = RedisCluster::start().await;
+    let cluster = RedisCluster::calm().await;
     let (a, b) =
         (connect(&cluster.url(), ms(30_000)).await, connect(&cluster.url(), ms(30_000)).await);
     let guard = a.lock("k").await.unwrap();
@@ -137,7 +137,7 @@ async fn the_only_one_in_line_is_handed_the_lock_in_a_slot_that_is_about_to_move
 /// where renewals cannot look at the line: it is given up in turn, not kept among its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_that_is_wanted_is_still_known_to_be_while_its_slot_is_half_moved() {
-    let cluster = RedisCluster::start().await;
+    let cluster = RedisCluster::calm().await;
     let (a, b) =
         (connect(&cluster.url(), ms(2_000)).await, connect(&cluster.url(), ms(30_000)).await);
     let guard = a.lock("k").await.unwrap();
@@ -170,7 +170,7 @@ async fn a_hold_that_is_wanted_is_still_known_to_be_while_its_slot_is_half_moved
 /// there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_line_that_moved_with_its_slot_is_handed_the_key_at_the_new_place() {
-    let cluster = RedisCluster::start().await;
+    let cluster = RedisCluster::calm().await;
     let (a, b) =
         (connect(&cluster.url(), ms(10_000)).await, connect(&cluster.url(), ms(10_000)).await);
     let guard = a.lock("k").await.unwrap();
@@ -201,7 +201,7 @@ async fn a_line_that_moved_with_its_slot_is_handed_the_key_at_the_new_place() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_take_turns_while_the_slots_of_their_keys_move_back_and_forth() {
     const ROUNDS: u64 = 60;
-    let (cluster, history) = (RedisCluster::start().await, History::new());
+    let (cluster, history) = (RedisCluster::calm().await, History::new());
     let keys = ["a", "b"];
     let names = ["one", "two", "three"];
     let mut workers: Vec<_> =

@@ -25,7 +25,7 @@ fn spare(cluster: &RedisCluster, bytes: &str) {
 /// side, for longer than two leases, and at nodes that have no memory left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_go_on_while_their_slot_is_half_moved_for_longer_than_two_leases() {
-    let cluster = RedisCluster::start().await;
+    let cluster = RedisCluster::calm().await;
     let (one, two) =
         (connect(&cluster.url(), ms(2_000)).await, connect(&cluster.url(), ms(2_000)).await);
     let mut held = Vec::new();
@@ -64,7 +64,7 @@ async fn readers_go_on_while_their_slot_is_half_moved_for_longer_than_two_leases
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_that_are_released_in_a_half_moved_slot_let_a_writer_in_afterwards() {
     for moved in ["lock:{k}", "lock:{k}:held"] {
-        let cluster = RedisCluster::start().await;
+        let cluster = RedisCluster::calm().await;
         let url = cluster.url();
         let (one, two) = (connect(&url, ms(30_000)).await, connect(&url, ms(30_000)).await);
         let three = connect(&url, ms(30_000)).await;
@@ -91,7 +91,7 @@ async fn readers_that_are_released_in_a_half_moved_slot_let_a_writer_in_afterwar
 /// leases, and becomes one afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_downgrade_in_a_half_moved_slot_loses_nothing_and_is_done_afterwards() {
-    let cluster = RedisCluster::start().await;
+    let cluster = RedisCluster::calm().await;
     let (one, two) =
         (connect(&cluster.url(), ms(2_000)).await, connect(&cluster.url(), ms(2_000)).await);
     let guard = one.lock("k").await.unwrap();
@@ -117,7 +117,7 @@ async fn a_downgrade_in_a_half_moved_slot_loses_nothing_and_is_done_afterwards()
 /// V2: a reader whose turn comes while its slot is on its way cannot be let in yet. It keeps its place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_whose_turn_comes_on_the_way_of_its_slot_stands_before_the_writer_behind_it() {
-    let cluster = RedisCluster::start().await;
+    let cluster = RedisCluster::calm().await;
     let url = cluster.url();
     let (one, two) = (connect(&url, ms(30_000)).await, connect(&url, ms(30_000)).await);
     let three = connect(&url, ms(30_000)).await;
@@ -142,7 +142,7 @@ async fn a_reader_whose_turn_comes_on_the_way_of_its_slot_stands_before_the_writ
 /// V1: a writer does not take a lock for free of which only those who hold it are not there yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_stays_out_while_those_who_hold_the_lock_are_on_their_way() {
-    let cluster = RedisCluster::start().await;
+    let cluster = RedisCluster::calm().await;
     let url = cluster.url();
     let (one, two) = (connect(&url, ms(30_000)).await, connect(&url, ms(30_000)).await);
     let guards = readers([&one, &one], "k").await;

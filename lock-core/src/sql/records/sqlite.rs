@@ -1,6 +1,5 @@
 //! SQLite's dialect of a record.
 
-use std::path::Path;
 use std::time::Duration;
 
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
@@ -166,29 +165,10 @@ impl RecordDialect for Sqlite {
     fn fault_of(pool: &SqlitePool, table: &TableName, error: sqlx::Error) -> (Fault, IsBusy) {
         let options = pool.connect_options();
         let trouble = Trouble::of_sqlite(&error);
-        let error = meaning(trouble, options.get_filename(), table, &error);
+        let file = options.get_filename();
+        let busy = || DatabaseError::Busy { path: file.to_owned(), waited: ASKED_FOR };
+        let error = trouble.meaning(file, table, &error).unwrap_or_else(busy);
         (error.into(), IsBusy(trouble == Trouble::Busy))
-    }
-}
-
-pub(super) fn meaning(
-    trouble: Trouble,
-    file: &Path,
-    table: &TableName,
-    error: &sqlx::Error,
-) -> DatabaseError {
-    let path = file.to_owned();
-    match trouble {
-        Trouble::NoTable => DatabaseError::TableMissing { table: table.to_string() },
-        Trouble::OtherShape => {
-            DatabaseError::TableShape { table: table.to_string(), what: error.to_string() }
-        }
-        Trouble::Busy => DatabaseError::Busy { path, waited: ASKED_FOR },
-        Trouble::ReadOnly => DatabaseError::ReadOnly { path },
-        Trouble::Full => DatabaseError::Full { path },
-        Trouble::CannotOpen => DatabaseError::CannotOpen { path },
-        Trouble::NoDatabase => DatabaseError::NoDatabase { path },
-        Trouble::Other => DatabaseError::Other { what: error.to_string() },
     }
 }
 

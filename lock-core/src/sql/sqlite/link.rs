@@ -20,12 +20,13 @@ use tokio::sync::Mutex;
 
 use super::config::SqliteConfig;
 use super::statements::{self, COLUMNS};
-use super::trouble::Trouble;
+use super::trouble::ends_the_connection;
 use crate::backend::Fault;
 use crate::backend::io::Home;
 use crate::ground::{Plus as _, clock};
 use crate::sql::fault::DatabaseError;
 use crate::sql::schema::{Column, Schema};
+use crate::sql::trouble::Trouble;
 
 /// So many times a busy file is asked again at once: most writers are done by then.
 const TRIES_AT_ONCE: u32 = 2;
@@ -102,8 +103,8 @@ impl Link {
             drop(open);
             match answer {
                 Ok(answer) => return Ok(answer),
-                Err(Trouble::Known(error)) => return Err(error.into()),
-                Err(Trouble::Busy) => {}
+                Err(Unserved::Known(error)) => return Err(error.into()),
+                Err(Unserved::Busy) => {}
             }
             tries += 1;
             let share = f64::from(clock::random_bits()) / f64::from(u32::MAX);
@@ -129,7 +130,7 @@ impl Link {
              + Send
              + Sync
          ),
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, Unserved> {
         let path = self.config.options.get_filename();
         let file = self.config.file.as_deref().and_then(FileId::of);
         if open.as_ref().is_some_and(|open| open.file != file) {
@@ -141,17 +142,17 @@ impl Link {
         };
         let answer = work(&mut this.connection).await;
         answer.map_err(|error| {
-            if Trouble::ends_the_connection(&error) && !self.is_private() {
+            if ends_the_connection(&error) && !self.is_private() {
                 *open = None;
             }
-            Trouble::of(error, path, &self.schema)
+            self.unserved(&error, path)
         })
     }
 
-    async fn open(&self) -> Result<Open, Trouble> {
+    async fn open(&self) -> Result<Open, Unserved> {
         let config = &self.config;
         let path = config.options.get_filename();
-        let known = |error| Err(Trouble::Known(error));
+        let known = |error| Err(Unserved::Known(error));
         if let Some(file) = &config.file {
             if file.is_dir() {
                 return known(DatabaseError::Folder { path: file.clone() });
@@ -161,7 +162,7 @@ impl Link {
             }
         }
         let is_new = config.file.as_deref().is_some_and(|file| !file.exists());
-        let trouble = |error| Trouble::of(error, path, &self.schema);
+        let trouble = |error| self.unserved(&error, path);
         let mut connection = config.own_options().connect().await.map_err(trouble)?;
         let file = config.file.as_deref().and_then(FileId::of);
         let found = self.columns(&mut connection).await.map_err(trouble)?;
@@ -170,8 +171,13 @@ impl Link {
             self.make(&mut connection, is_new).await.map_err(trouble)?;
         }
         let found = self.columns(&mut connection).await.map_err(trouble)?;
-        self.schema.check(&found, &COLUMNS).map_err(Trouble::Known)?;
+        self.schema.check(&found, &COLUMNS).map_err(Unserved::Known)?;
         Ok(Open { connection, file })
+    }
+
+    fn unserved(&self, error: &sqlx::Error, file: &Path) -> Unserved {
+        let known = Trouble::of_sqlite(error).meaning(file, self.schema.leases(), error);
+        known.map_or(Unserved::Busy, Unserved::Known)
     }
 
     async fn columns(&self, connection: &mut SqliteConnection) -> Result<Vec<Column>, sqlx::Error> {
@@ -198,6 +204,14 @@ impl Link {
         }
         Ok(())
     }
+}
+
+/// Why a statement was not served.
+#[derive(Debug)]
+enum Unserved {
+    /// Another connection has the file just now. Nothing was done.
+    Busy,
+    Known(DatabaseError),
 }
 
 /// Which file has a name.

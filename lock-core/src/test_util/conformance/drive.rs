@@ -13,7 +13,7 @@ use crate::key::Key;
 use crate::test_util::any::{AnyBackend, AnyClaim};
 use crate::test_util::scripted::{Script, Scripted};
 use crate::test_util::subject::Subject;
-use crate::view::{Inspection, Leader};
+use crate::view::{Inspection, Leader, Waiter};
 
 /// Tokens that a claim asks for.
 const FENCES: u32 = 16;
@@ -160,6 +160,21 @@ impl Process {
 
     pub(super) async fn inspect(&self) -> Inspection {
         Backend::inspect(&self.backend, &self.key).await.expect("an inspection")
+    }
+
+    /// The `many` who wait. Where there is no one line, members may show somebody a moment after the
+    /// answer of others said that it waits.
+    pub(super) async fn waiters(&self, many: usize, soon: Duration) -> Vec<Waiter> {
+        let end = clock::now() + soon;
+        loop {
+            let seen = self.inspect().await;
+            if seen.waiters.len() == many {
+                return seen.waiters;
+            }
+            let may_come = !self.capabilities().fifo && clock::now() < end;
+            assert!(may_come, "{many} wait, and it shows {seen:?}");
+            sleep(LOOK).await;
+        }
     }
 
     /// Asks whoever holds the key to give it up; false if nobody does.

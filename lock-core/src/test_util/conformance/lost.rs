@@ -42,8 +42,7 @@ pub async fn a_place_in_the_line_whose_reply_was_lost_is_taken_once(subject: &dy
     is_lost(unlucky.claim.attempt().await);
     last.is_blocked().await;
     unlucky.is_blocked().await;
-    let waiters = one.inspect().await.waiters;
-    assert_eq!(waiters.len(), 2, "{waiters:?}");
+    let waiters = one.waiters(2, case.soon()).await;
     if one.capabilities().fifo {
         assert!(unlucky.is(&waiters[0].claim) && last.is(&waiters[1].claim), "{waiters:?}");
     }
