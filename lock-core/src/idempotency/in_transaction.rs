@@ -43,8 +43,8 @@ pub(super) type Verdict = oneshot::Sender<Result<bool, Fault>>;
 impl Execution {
     /// Keeps `outcome` for all duplicates in a transaction of the database that keeps the records:
     /// see [`SqlRecords`](crate::sql::SqlRecords). What the transaction has written and the record
-    /// are both there after its commit, or neither is, also where the process dies at any
-    /// instruction. So the effect happens exactly once, as far as it is in that database.
+    /// are both there after its commit, or neither is, also where the process dies in the middle. So the
+    /// effect happens exactly once, as far as it is in that database.
     ///
     /// Say [`committed`](Self::committed) after the commit, or let [`commit`](Self::commit) do all of
     /// it. Where nothing is said, as in a panic, the database is asked what became of the
