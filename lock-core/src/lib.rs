@@ -74,10 +74,10 @@ mod redis {
     mod schemes;
 }
 mod rejection;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod sql;
 /// What its URLs would look like.
-#[cfg(not(feature = "sqlite"))]
+#[cfg(not(any(feature = "sqlite", feature = "postgres")))]
 mod sql {
     pub(crate) mod driver;
     mod schemes;

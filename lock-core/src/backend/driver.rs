@@ -5,7 +5,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-#[cfg(not(all(feature = "redis", feature = "zookeeper", feature = "sqlite")))]
+#[cfg(not(all(
+    feature = "redis",
+    feature = "zookeeper",
+    feature = "sqlite",
+    feature = "postgres"
+)))]
 use super::url::UrlPart;
 use super::url::{Scheme, StoreUrl, UrlError};
 use super::{Backend, DynBackend, Fault};
@@ -85,7 +90,12 @@ pub(crate) fn opening<B: Backend>(
 }
 
 /// In place of a store that this build lacks. Its scheme says so, and no URL of it can be read.
-#[cfg(not(all(feature = "redis", feature = "zookeeper", feature = "sqlite")))]
+#[cfg(not(all(
+    feature = "redis",
+    feature = "zookeeper",
+    feature = "sqlite",
+    feature = "postgres"
+)))]
 pub(crate) fn no_store(url: StoreUrl) -> Result<Opening, ConnectError> {
     let reason = format!("this build has no store for `{}:`", url.scheme());
     Err(UrlError::new(UrlPart::Scheme, reason).into())

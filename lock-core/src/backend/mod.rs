@@ -157,7 +157,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use capabilities::Capabilities;
-#[cfg(not(all(feature = "redis", feature = "zookeeper", feature = "sqlite")))]
+#[cfg(not(all(
+    feature = "redis",
+    feature = "zookeeper",
+    feature = "sqlite",
+    feature = "postgres"
+)))]
 pub(crate) use driver::no_store;
 pub use driver::{ConnectError, Driver};
 pub(crate) use driver::{Opening, opening};

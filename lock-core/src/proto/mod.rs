@@ -37,12 +37,12 @@ pub(crate) use cohort::{
 pub(crate) use lease::margin;
 pub(crate) use membership::{Act, Enrol, Identity, Membership, Standing};
 pub use reason::{BlockedBy, LossReason};
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub(crate) use register::Owner;
 pub(crate) use register::{OtherLimit, Place, Register, Turn};
 #[cfg(feature = "zookeeper")]
 pub(crate) use session::SessionClock;
 pub(crate) use tokens::{AHEAD_MAX, reserve, ticks};
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub(crate) use tokens::{EPOCH_US, PER_US};
 pub(crate) use votes::{GRACE_MIN, Renewed, Ruling, Votes};

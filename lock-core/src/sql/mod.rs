@@ -21,24 +21,34 @@
 //! - `row`: the lease row, and what it says.
 //! - `schema`: the tables, and whether those that are there will do.
 //! - `store`, `claim`: the verbs.
-//! - `changes`: who is told that a row is another.
+//! - `backend`: their face for clients.
+//! - `changes`, `news`: who is told that a row is another, and when others have to be told.
 //! - `fault`: what is wrong, and what to do.
 //! - `schemes`, `driver`: databases in the table of stores that URLs can name.
 //! - `sqlite`: SQLite's dialect, its file and its connection.
+//! - `postgres`: PostgreSQL's dialect, its connections and its push.
 
+mod backend;
 mod changes;
 mod claim;
 mod dialect;
 pub(crate) mod driver;
 mod fault;
 mod migrate;
+mod news;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod row;
 mod schema;
 mod schemes;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 mod store;
 
 pub use fault::DatabaseError;
 pub use migrate::{migrate, schema};
+#[cfg(feature = "postgres")]
+pub use postgres::{Durability, Postgres, PostgresConfig};
 pub use schema::{Schema, TableName};
+#[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteConfig};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{jute, resp};
+use super::control::Direction;
+use super::{jute, pg, resp};
 
 /// The language of a client and its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub(super) enum Protocol {
     Redis,
     /// Replies carry the number of their request; watches notify between them.
     ZooKeeper,
+    /// Replies come in the order of their requests, in parts; words of others between them.
+    Postgres,
     /// Bytes, as they come.
     Opaque,
 }
@@ -40,6 +43,8 @@ impl Request<'_> {
 pub(super) enum Event {
     /// The answer to the first request with this ticket that is not yet answered.
     Reply { ticket: i32 },
+    /// A part of an answer, of which more follows.
+    Part,
     /// Event without a request: `message` if it tells news, and not only confirms.
     Push { message: bool },
 }
@@ -57,6 +62,7 @@ impl Protocol {
         match self {
             Protocol::Redis => "redis",
             Protocol::ZooKeeper => "zookeeper",
+            Protocol::Postgres => "postgres",
             Protocol::Opaque => "tcp",
         }
     }
@@ -64,14 +70,18 @@ impl Protocol {
     /// How long a server that does not listen is waited for before its client is reset.
     pub(super) fn connect_patience(self) -> Duration {
         match self {
-            Protocol::Redis | Protocol::ZooKeeper => Duration::ZERO,
+            Protocol::Redis | Protocol::ZooKeeper | Protocol::Postgres => Duration::ZERO,
             Protocol::Opaque => Duration::from_secs(5),
         }
     }
 
     /// The length in bytes of the first whole frame in `bytes`; `None` if it is not whole yet.
-    pub(super) fn frame_len(self, bytes: &[u8]) -> Option<usize> {
+    pub(super) fn frame_len(self, direction: Direction, bytes: &[u8]) -> Option<usize> {
         match self {
+            Protocol::Postgres => match direction {
+                Direction::ToServer => pg::request_len(bytes),
+                Direction::ToClient => pg::message_len(bytes),
+            },
             Protocol::Redis => resp::frame_len(bytes),
             Protocol::ZooKeeper => jute::frame_len(bytes),
             Protocol::Opaque => (!bytes.is_empty()).then_some(bytes.len()),
@@ -89,6 +99,10 @@ impl Protocol {
             Protocol::ZooKeeper => {
                 (jute::verb_of(bytes).to_owned(), Some(jute::ticket_of(bytes)), false)
             }
+            Protocol::Postgres => {
+                let verb = pg::verb_of(bytes);
+                (verb.to_owned(), pg::is_answered(verb).then_some(IN_ORDER), false)
+            }
             Protocol::Opaque => (String::new(), None, false),
         };
         Request { verb, ticket, subscribes, bytes }
@@ -102,6 +116,11 @@ impl Protocol {
             }
             Protocol::ZooKeeper if jute::is_notification(bytes) => Event::Push { message: true },
             Protocol::ZooKeeper => Event::Reply { ticket: jute::ticket_of(bytes) },
+            Protocol::Postgres => match bytes.first() {
+                Some(&pg::READY) => Event::Reply { ticket: IN_ORDER },
+                Some(&pg::NOTIFICATION) => Event::Push { message: true },
+                _ => Event::Part,
+            },
             Protocol::Redis | Protocol::Opaque => Event::Reply { ticket: IN_ORDER },
         }
     }

@@ -90,7 +90,7 @@ impl<T> Default for Register<T> {
 
 impl<T> Register<T> {
     /// As a store wrote it down.
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn restored(
         owners: impl IntoIterator<Item = Owner<T>>,
         line: impl IntoIterator<Item = Place<T>>,
@@ -100,14 +100,14 @@ impl<T> Register<T> {
     }
 
     /// All who were granted the key, those too whose leases are over.
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn granted(&self) -> &[Owner<T>] {
         &self.owners
     }
 
     /// A claim that was told of its grant asks again: its store does not keep for how many tokens,
     /// and need not tell any more how it came to the key.
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn asks_again(&mut self, claim: ClaimId, tokens_max: u32) {
         if let Some(at) = self.owner_of(claim) {
             let owner = &mut self.owners[at];
