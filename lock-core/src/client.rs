@@ -56,10 +56,11 @@ impl LockClient {
     /// | `redlock://[user:password@]host[:port],[…@]host…[/db][?name=…&lease_max=30s]` | a majority of independent Redis servers | `redis` |
     /// | `zookeeper://[user:password@]host[:port][,host…][/path][?session=10s&exclusive=writer]` | ZooKeeper 3.5 or later | `zookeeper` |
     /// | `zookeeper+quorum://[user:password@]host[:port],host…[/path][?session=10s&name=…&lease_max=30s]` | a majority of independent ZooKeeper servers | `zookeeper` |
-    ///
-    /// **TLS** is `+tls` at the end of the scheme, whichever it is:
     /// | `sqlite://path[?table=lock_leases&create=true]` | a SQLite file of this machine | `sqlite` |
     /// | `sqlite::memory:` | SQLite in this process, for tests | `sqlite` |
+    /// | `postgres://[user:password@]host[:port][/db][?table=…&schema=…&create=true&durability=async&connections=4]` | PostgreSQL 14 or later | `postgres` |
+    ///
+    /// **TLS** is `+tls` at the end of the scheme, whichever it is:
     ///
     /// - `redis+tls://…` (`rediss://…` is the same), `redis+sentinel+tls://…` (to the sentinels
     ///   too), `redis+cluster+tls://…` and `redlock+tls://…` need the feature `redis-tls`. They
@@ -67,24 +68,31 @@ impl LockClient {
     /// - `zookeeper+tls://…?ca=FILE[&cert=FILE&key=FILE]` and `zookeeper+quorum+tls://…` need
     ///   `zookeeper-tls`. They trust the certificate of the file `ca`. `cert` and `key` say who the
     ///   client is, and are given together. Files are in PEM.
+    /// - `postgres+tls://…[?ca=FILE&cert=FILE&key=FILE]` needs `postgres-tls`. It trusts the
+    ///   certificates of the platform and that of `ca`, and the name of the host must be in the
+    ///   server's.
     ///
     /// There is no fallback to plain text, and no way to skip a certificate.
     ///
     /// | part | of which schemes | default | bounds |
     /// |---|---|---|---|
-    /// | hosts | `redis` | | 1 |
+    /// | hosts | `redis`, `postgres` | | 1 |
     /// | | `redis+sentinel`: sentinels | | 1 to 16 |
     /// | | `redis+cluster`: nodes, which name the others; `zookeeper`: servers of one ensemble | | 1 to 64 |
     /// | | `redlock`, `zookeeper+quorum`: servers that know nothing of each other | | 3 to 9, each once |
-    /// | port | Redis; a sentinel; ZooKeeper | 6379; 26379; 2181 | 1 to 65535 |
-    /// | `user:password@` | all with hosts; of `redlock`, each host may have its own, and the first host's is that of those without | none | |
+    /// | port | Redis; a sentinel; ZooKeeper; PostgreSQL | 6379; 26379; 2181; 5432 | 1 to 65535 |
+    /// | `user:password@` | all with hosts; of `redlock`, each host may have its own, and the first host's is that of those without | none; of `postgres` what `PGUSER` and `PGPASSWORD` say | |
     /// | `:password@` | Redis: the default user | | |
     /// | `/db` or `db` | Redis: the number of the database; of a cluster `/0` or none | 0 | 0 to 65535 |
+    /// | `/db` | `postgres`: the name of the database | that of the user | no `/` |
     /// | `/master` | `redis+sentinel`: what the sentinels call the master | | no blanks |
     /// | `/path` | ZooKeeper: where the lock directories are | the root | legal at ZooKeeper, not below `/zookeeper` |
     /// | `path` | `sqlite`: the file, from the working directory; with three slashes from the root | | no folder |
-    /// | `table` | `sqlite`: the table of the leases | `lock_leases` | a lower-case name of up to 48 letters, digits and `_` |
-    /// | `create` | `sqlite`: whether a file and tables that are missing are made | `false`; `true` in memory | `true`, `false` |
+    /// | `table` | `sqlite`, `postgres`: the table of the leases | `lock_leases` | a lower-case name of up to 48 letters, digits and `_` |
+    /// | `schema` | `postgres`: where the table is | the first of the `search_path` | as `table` |
+    /// | `create` | `sqlite`, `postgres`: whether a file and tables that are missing are made | `false`; `true` in memory | `true`, `false` |
+    /// | `durability` | `postgres`: what is on the server's disk before a grant is answered: all, or nothing | `full` | `full`, `async` |
+    /// | `connections` | `postgres`: the most connections, beside the one that listens | `4` | 1 to 64 |
     /// | `sentinel_user`, `sentinel_password` | `redis+sentinel`: as whom to log in there | no login | a user needs a password |
     /// | `session` | ZooKeeper: the timeout to ask for; the server narrows it to 2 to 20 of its ticks | `10s` | `100ms` to `10m` |
     /// | `name` | quorums: what all clients call it | the sorted list of hosts | 1 to 128 bytes |
@@ -139,6 +147,12 @@ impl LockClient {
     /// A file that the processes of one machine share, see `sql`. The table must be there:
     /// `sql::migrate` makes it, and `?create=true` does so at connect. Who is served on it, and what
     /// it costs, is in the page `docs/sql.md` of the repository.
+    ///
+    /// # PostgreSQL
+    ///
+    /// A table in a database of yours, see `sql` and the same page. It needs `SELECT`, `INSERT`,
+    /// `UPDATE` and `DELETE` on its table. A server that takes no writes is refused. A pooler that
+    /// gives each transaction another connection (pgbouncer) is served without pushes.
     ///
     /// # Errors
     ///

@@ -61,7 +61,8 @@ fn is_spelled_as(one: Scheme, other: Scheme) -> bool {
     one.spellings().any(|(one, ..)| other.spellings().any(|(other, ..)| one == other))
 }
 
-#[cfg(all(test, feature = "redis-tls", feature = "zookeeper-tls", feature = "sqlite"))]
+#[cfg(all(test, feature = "redis-tls", feature = "zookeeper-tls"))]
+#[cfg(all(feature = "sqlite", feature = "postgres-tls"))]
 mod tests {
     use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
     use proptest::prelude::*;

@@ -70,7 +70,7 @@ mod records;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod rejection;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod sql;
 mod stores;
 #[cfg(feature = "test-util")]

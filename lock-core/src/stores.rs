@@ -34,5 +34,5 @@ stores! {
     memory,
     redis if feature = "redis",
     zookeeper if feature = "zookeeper",
-    sql if feature = "sqlite",
+    sql if any(feature = "sqlite", feature = "postgres"),
 }

@@ -147,6 +147,13 @@ fn every_public_type_crosses_threads() {
         zookeeper::ZooKeeper: true true true,
         <zookeeper::ZooKeeper as Backend>::Claim: true true true,
     }
+    #[cfg(feature = "postgres")]
+    table! {
+        sql::Postgres: true true true,
+        sql::PostgresConfig: true true true,
+        sql::Durability: true true true,
+        <sql::Postgres as Backend>::Claim: true true true,
+    }
     #[cfg(feature = "sqlite")]
     table! {
         sql::Sqlite: true true true,

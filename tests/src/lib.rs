@@ -7,6 +7,7 @@
 //! - [`redis::RedisServer`] runs a real `redis-server` on a free port and stops it by its pid.
 //! - [`zookeeper::ZooKeeperServer`] does the same with a real ZooKeeper, and
 //!   [`zookeeper::ZooKeeperEnsemble`] with a quorum of them, whose links can be cut.
+//! - [`postgres::PostgresServer`] does the same with a real PostgreSQL.
 //! - [`proxy::Proxy`] stands between a client and a server, and cuts, delays or swallows.
 //! - [`worker::Worker`] drives a separate process (`src/bin/worker.rs`) that holds locks, so that
 //!   a holder can be stopped, continued and killed.
@@ -46,7 +47,9 @@ pub mod checker;
 pub mod clock;
 pub mod curator;
 pub mod history;
+mod movable_clock;
 mod port;
+pub mod postgres;
 mod process;
 pub mod proxy;
 pub mod redis;

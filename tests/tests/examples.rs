@@ -1,4 +1,5 @@
-//! The flash sale and the election in several processes, through a real Redis and a real ZooKeeper.
+//! The flash sale and the election in several processes, through a real Redis, ZooKeeper and
+//! PostgreSQL.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -6,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
+use tests::postgres::PostgresServer;
 use tests::redis::RedisServer;
 use tests::wait::eventually;
 use tests::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
@@ -43,6 +45,14 @@ fn redis_serves_three_processes_and_keeps_only_the_clock() {
     for key in server.keys() {
         assert!(key.is_clock(), "a finding of safety: {} was left behind", key.name);
     }
+}
+
+#[test]
+fn postgres_serves_three_processes_and_nobody_holds_or_waits_then() {
+    let server = PostgresServer::start();
+    sells_each_item_once(&server.url_as("postgres"));
+    let busy = "SELECT name FROM lock_status WHERE status = 'held' OR waiting > 0";
+    assert!(server.sql(busy).is_empty());
 }
 
 #[tokio::test]

@@ -1,23 +1,34 @@
 //! Who is told that the row of a key is another.
 //!
-//! A change that this process makes is told at once. For those of others a task of the store looks
-//! at the database's mark, now and then, while somebody listens. The pauses have jitter, so that no
-//! two processes stay in step. Whoever begins to listen has the row read, so that nothing is missed
-//! between its last answer and that.
+//! A change that this process makes is told at once. Those of others are heard of as the database
+//! has it, see [`Hearing`]: a task of the store looks now and then while somebody listens, or
+//! others say so. The pauses have jitter, so that no two processes stay in step.
+//!
+//! Nothing is missed between an answer and the first look: whoever begins to listen has the row
+//! read. Where others say so that is spared, as whoever asks listens before that.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tokio::sync::{Notify, watch};
 
 use super::row::Row;
+use crate::backend::ClaimId;
 use crate::ground::{clock, lock};
 use crate::key::Key;
 
-/// Between two looks while somebody waits for a key, and while those who listen hold or follow.
-const LOOK_WAITING: Duration = Duration::from_millis(2);
-const LOOK_HOLDING: Duration = Duration::from_millis(20);
+/// How a store hears of what others write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hearing {
+    /// It looks, so often while somebody waits for a key, and so often while those who listen hold
+    /// or follow.
+    Looks { waiting: Duration, holding: Duration },
+    /// Others say so.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "a file says nothing"))]
+    Told,
+}
 
 /// A row as it was last seen.
 #[derive(Debug, Clone)]
@@ -30,41 +41,125 @@ enum Last {
 }
 
 /// Who listens.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Changes {
-    keys: Mutex<HashMap<Key, watch::Sender<Last>>>,
-    /// Keys that somebody has begun to listen to, and nobody has looked at since.
-    new: Mutex<Vec<Key>>,
+    hearing: Mutex<Hearing>,
+    keys: Mutex<HashMap<Key, Listeners>>,
     /// Those of them who wait for a key.
     waiting: Mutex<usize>,
-    /// Somebody has begun to listen, or the store is gone.
-    begun: Arc<Notify>,
+    unread: Mutex<Unread>,
+    /// There is something unread, it is heard in another way, or the store is gone.
+    stirred: Arc<Notify>,
+}
+
+/// Who listens to a key.
+#[derive(Debug)]
+struct Listeners {
+    last: watch::Sender<Last>,
+    claims: SmallVec<[ClaimId; 2]>,
+}
+
+/// Which rows are to be read, as they may be others than those that were told.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum Unread {
+    #[default]
+    Nothing,
+    Some(Vec<Key>),
+    /// All that somebody listens to.
+    All,
+}
+
+impl Unread {
+    fn add(&mut self, key: &Key) {
+        match self {
+            Self::Nothing => *self = Self::Some(vec![key.clone()]),
+            Self::Some(keys) if !keys.contains(key) => keys.push(key.clone()),
+            Self::Some(_) | Self::All => {}
+        }
+    }
 }
 
 impl Changes {
-    /// Has the changes of a key told from now on.
-    pub(super) fn listen(self: &Arc<Self>, key: &Key, waits: bool) -> Ear {
+    pub(super) fn new(hearing: Hearing) -> Self {
+        Self {
+            hearing: Mutex::new(hearing),
+            keys: Mutex::default(),
+            waiting: Mutex::default(),
+            unread: Mutex::default(),
+            stirred: Arc::default(),
+        }
+    }
+
+    /// How it is heard what others write.
+    pub(super) fn hearing(&self) -> Hearing {
+        *lock(&self.hearing)
+    }
+
+    /// It is heard in this way from now on. What was written in between is read.
+    #[cfg(feature = "postgres")]
+    pub(super) fn hear_by(&self, hearing: Hearing) {
+        *lock(&self.hearing) = hearing;
+        self.unread_all();
+    }
+
+    /// Has the changes of a key told to a claim from now on. It `reads` the row if it may have been
+    /// written since the last answer.
+    pub(super) fn listen(
+        self: &Arc<Self>,
+        key: &Key,
+        claim: ClaimId,
+        waits: bool,
+        reads: bool,
+    ) -> Ear {
         let mut keys = lock(&self.keys);
-        let row = match keys.get(key) {
-            Some(sender) => sender.subscribe(),
-            None => {
-                let (sender, row) = watch::channel(Last::Unseen);
-                keys.insert(key.clone(), sender);
-                row
-            }
-        };
+        let listeners = keys.entry(key.clone()).or_insert_with(|| {
+            let (last, _) = watch::channel(Last::Unseen);
+            Listeners { last, claims: SmallVec::new() }
+        });
+        listeners.claims.push(claim);
+        let row = listeners.last.subscribe();
+        drop(keys);
         if waits {
             *lock(&self.waiting) += 1;
         }
-        lock(&self.new).push(key.clone());
-        self.begun.notify_one();
-        Ear { key: key.clone(), row, waits, changes: self.clone() }
+        if reads {
+            lock(&self.unread).add(key);
+            self.stirred.notify_one();
+        }
+        Ear { key: key.clone(), claim, row, waits, changes: self.clone() }
+    }
+
+    /// Whether this claim is one of those who listen here.
+    pub(super) fn hears(&self, key: &Key, claim: ClaimId) -> bool {
+        lock(&self.keys).get(key).is_some_and(|listeners| listeners.claims.contains(&claim))
+    }
+
+    /// Others say that they have written the row of this key.
+    #[cfg(feature = "postgres")]
+    pub(super) fn unread(&self, key: &str) {
+        // Most of what is said is for other processes.
+        let Ok(key) = Key::from_encoded(key) else { return };
+        if lock(&self.keys).contains_key(&key) {
+            lock(&self.unread).add(&key);
+            self.stirred.notify_one();
+        }
+    }
+
+    /// Any row may have been written by others.
+    pub(super) fn unread_all(&self) {
+        *lock(&self.unread) = Unread::All;
+        self.stirred.notify_one();
+    }
+
+    /// Which rows are to be read.
+    pub(super) fn take_unread(&self) -> Unread {
+        std::mem::take(&mut *lock(&self.unread))
     }
 
     /// Tells a row, unless a later one was told.
     pub(super) fn tell(&self, key: &Key, row: Row) {
         let keys = lock(&self.keys);
-        let Some(sender) = keys.get(key) else { return };
+        let Some(Listeners { last: sender, .. }) = keys.get(key) else { return };
         sender.send_if_modified(|last| {
             let is_news = match last {
                 Last::Row(last) => last.version < row.version,
@@ -80,7 +175,7 @@ impl Changes {
     /// Tells that the row of a key was deleted.
     pub(super) fn tell_gone(&self, key: &Key) {
         let keys = lock(&self.keys);
-        let Some(sender) = keys.get(key) else { return };
+        let Some(Listeners { last: sender, .. }) = keys.get(key) else { return };
         sender.send_if_modified(|last| {
             let is_news = matches!(last, Last::Row(_));
             if is_news {
@@ -95,37 +190,38 @@ impl Changes {
         lock(&self.keys).keys().cloned().collect()
     }
 
-    /// Those of them that somebody has begun to listen to since this was asked last.
-    pub(super) fn new_keys(&self) -> Vec<Key> {
-        std::mem::take(&mut *lock(&self.new))
-    }
-
-    /// How long to wait with the next look; `None` while nobody listens.
+    /// How long to wait with the next look; `None` while nobody listens, and where others say so.
     pub(super) fn pause(&self) -> Option<Duration> {
+        let Hearing::Looks { waiting, holding } = self.hearing() else { return None };
         let all = lock(&self.keys).len();
         let base = match *lock(&self.waiting) {
             0 if all == 0 => return None,
-            0 => LOOK_HOLDING,
-            _ => LOOK_WAITING,
+            0 => holding,
+            _ => waiting,
         };
         let share = f64::from(clock::random_bits()) / f64::from(u32::MAX);
         Some(base.mul_f64(0.5 + share))
     }
 
-    /// Resolves when somebody begins to listen, or the store is gone.
-    pub(super) fn begun(&self) -> Arc<Notify> {
-        self.begun.clone()
+    /// Resolves when there is something unread, it is heard in another way, or the store is gone.
+    pub(super) fn stirred(&self) -> Arc<Notify> {
+        self.stirred.clone()
     }
 
     fn forget(&self, ear: &Ear) {
         let mut keys = lock(&self.keys);
-        // This one is still counted.
-        if keys.get(&ear.key).is_some_and(|sender| sender.receiver_count() <= 1) {
-            keys.remove(&ear.key);
-            if keys.is_empty() {
-                keys.shrink_to(64);
+        if let Some(listeners) = keys.get_mut(&ear.key) {
+            if let Some(at) = listeners.claims.iter().position(|claim| *claim == ear.claim) {
+                listeners.claims.swap_remove(at);
+            }
+            if listeners.claims.is_empty() {
+                keys.remove(&ear.key);
+                if keys.is_empty() {
+                    keys.shrink_to(64);
+                }
             }
         }
+        drop(keys);
         if ear.waits {
             *lock(&self.waiting) -= 1;
         }
@@ -136,6 +232,7 @@ impl Changes {
 #[derive(Debug)]
 pub(super) struct Ear {
     key: Key,
+    claim: ClaimId,
     row: watch::Receiver<Last>,
     waits: bool,
     changes: Arc<Changes>,
@@ -181,14 +278,26 @@ mod tests {
     use super::*;
     use crate::sql::row::Entry;
 
+    const WAITING: Duration = Duration::from_millis(2);
+    const HOLDING: Duration = Duration::from_millis(20);
+
+    fn changes() -> (Arc<Changes>, Key) {
+        let hearing = Hearing::Looks { waiting: WAITING, holding: HOLDING };
+        (Arc::new(Changes::new(hearing)), Key::new("k").unwrap())
+    }
+
+    fn claim(bits: u128) -> ClaimId {
+        ClaimId::from_bits(bits)
+    }
+
     fn row(version: i64) -> Row {
         Row { version, ..Row::of(&Entry::default(), None, Duration::ZERO) }
     }
 
     #[tokio::test]
     async fn a_row_is_told_until_it_was_seen_and_an_older_one_never() {
-        let (changes, key) = (Arc::new(Changes::default()), Key::new("k").unwrap());
-        let mut ear = changes.listen(&key, true);
+        let (changes, key) = changes();
+        let mut ear = changes.listen(&key, claim(1), true, true);
         changes.tell(&key, row(7));
         changes.tell(&key, row(6));
         changes.tell(&Key::new("other").unwrap(), row(9));
@@ -206,13 +315,40 @@ mod tests {
 
     #[test]
     fn nothing_is_looked_at_while_nobody_listens() {
-        let (changes, key) = (Arc::new(Changes::default()), Key::new("k").unwrap());
+        let (changes, key) = changes();
         assert_eq!(changes.pause(), None);
-        let (one, two) = (changes.listen(&key, false), changes.listen(&key, true));
-        assert!(changes.pause().unwrap() <= LOOK_WAITING * 2);
+        let (one, two) = (
+            changes.listen(&key, claim(1), false, true),
+            changes.listen(&key, claim(2), true, true),
+        );
+        assert!(changes.pause().unwrap() <= WAITING * 2);
         drop(two);
-        assert!(changes.pause().unwrap() >= LOOK_HOLDING / 2);
+        assert!(changes.pause().unwrap() >= HOLDING / 2);
+        assert!(changes.hears(&key, claim(1)) && !changes.hears(&key, claim(2)));
         drop(one);
         assert_eq!((changes.pause(), changes.keys()), (None, vec![]));
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn what_others_say_of_a_key_has_its_row_read_if_somebody_listens() {
+        let (changes, key) = changes();
+        let ear = changes.listen(&key, claim(1), true, true);
+        assert_eq!(changes.take_unread(), Unread::Some(vec![key.clone()]), "it has just begun");
+        changes.hear_by(Hearing::Told);
+        assert_eq!((changes.take_unread(), changes.pause()), (Unread::All, None));
+        // Whoever has asked nothing yet has missed nothing.
+        drop(changes.listen(&Key::new("other").unwrap(), claim(2), true, false));
+        changes.unread("other");
+        assert_eq!(changes.take_unread(), Unread::Nothing);
+        changes.unread("k");
+        changes.unread("k");
+        assert_eq!(changes.take_unread(), Unread::Some(vec![key]));
+        // What is said is the key as rows have it.
+        let spaced = Key::new("a b").unwrap();
+        let other = changes.listen(&spaced, claim(3), true, false);
+        changes.unread(spaced.as_str());
+        assert_eq!(changes.take_unread(), Unread::Some(vec![spaced]));
+        drop((ear, other));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::changes::Ear;
+use super::changes::{Ear, Hearing};
 use super::dialect::{Ask, Dialect};
 use super::row::{Row, With};
 use super::store::{REQUEST, Store, is_plain, leader};
@@ -74,6 +74,26 @@ impl<D: Dialect> LeaseClaim<D> {
         }
     }
 
+    /// Has changes of the row told from now on. It `reads` the row if there may have been some
+    /// since the last answer.
+    fn listen(&mut self, waits: bool, reads: bool) -> &mut Ear {
+        let Self { ear, store, ask, .. } = self;
+        let listen = |reads| store.changes.listen(&ask.key, ask.claim, waits, reads);
+        if ear.as_ref().is_some_and(|ear| ear.waits() != waits) {
+            // The next one first, so that nothing is missed between them.
+            let next = listen(store.changes.hearing() != Hearing::Told);
+            *ear = Some(next);
+        }
+        ear.get_or_insert_with(|| listen(reads))
+    }
+
+    /// What others say counts from before the request on.
+    fn listen_before(&mut self, waits: bool) {
+        if self.store.changes.hearing() == Hearing::Told {
+            self.listen(waits, false);
+        }
+    }
+
     fn answered<A>(&mut self, (answer, seen): (A, Option<i64>)) -> A {
         (self.seen, self.heard) = (seen, false);
         answer
@@ -119,6 +139,7 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         let is_new = self.stands == Stands::New;
         // Whatever becomes of this one, the next has to look.
         self.stands = Stands::Waiting;
+        self.listen_before(true);
         let attempt = self.store.at_home(REQUEST, |store, by| async move {
             store.attempt(ask, place, joins, is_new, by).await
         });
@@ -138,12 +159,9 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
             return Change::Here;
         }
         let waits = !matches!(self.stands, Stands::Holding | Stands::Following(_));
-        if self.ear.as_ref().is_none_or(|ear| ear.waits() != waits) {
-            self.ear = Some(self.store.changes.listen(&self.ask.key, waits));
-        }
         loop {
-            let Some(ear) = &mut self.ear else { return Change::Here };
-            let Some(row) = ear.other_than(self.seen).await else {
+            let seen = self.seen;
+            let Some(row) = self.listen(waits, true).other_than(seen).await else {
                 self.heard = true;
                 return Change::Here;
             };
@@ -186,6 +204,7 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
 
     async fn follow(&mut self) -> Result<Following, Fault> {
         self.heard = false;
+        self.listen_before(false);
         let (key, lease) = (self.ask.key.clone(), self.ask.lease);
         let following = self
             .store

@@ -2,8 +2,10 @@
 
 use std::fmt::Debug;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::changes::{Changes, Hearing};
 use super::row::Row;
 use super::schema::Schema;
 use crate::backend::{ClaimId, Fault};
@@ -18,6 +20,17 @@ use crate::token::TokenBlock;
 pub(super) trait Dialect: Send + Sync + Debug + 'static {
     /// The names of the tables.
     fn schema(&self) -> &Schema;
+
+    /// How others are heard of at first.
+    fn hearing(&self) -> Hearing;
+
+    /// Begins to listen to others, if there is a way.
+    fn hear(&self, _changes: &Arc<Changes>) {}
+
+    /// Whether others are to be told of what is news to them.
+    fn tells(&self) -> bool {
+        false
+    }
 
     /// Grants a key that nobody holds and nobody waits for, with tokens as `backend/register/tokens` reserves
     /// them; nothing is written otherwise.
@@ -47,12 +60,13 @@ pub(super) trait Dialect: Send + Sync + Debug + 'static {
     fn read(&self, key: &Key, by: Instant) -> impl Future<Output = Result<Seen, Fault>> + Send;
 
     /// Puts a row in place of the one of this version, or of none; `false` where another is there
-    /// by now.
+    /// by now. It `tells` others, where that can be done.
     fn swap(
         &self,
         key: &Key,
         version: Option<i64>,
         row: &Row,
+        tells: bool,
         by: Instant,
     ) -> impl Future<Output = Result<bool, Fault>> + Send;
 
@@ -64,7 +78,7 @@ pub(super) trait Dialect: Send + Sync + Debug + 'static {
     ) -> impl Future<Output = Result<Vec<(String, Row)>, Fault>> + Send;
 
     /// A mark that differs from the last one if others may have written in between; `None` where
-    /// there can be no others.
+    /// there can be no others. It is asked for only while the store looks.
     fn mark(&self, by: Instant) -> impl Future<Output = Result<Option<i64>, Fault>> + Send;
 
     /// Deletes some rows that nobody has used for so long, and whose tokens the clock has passed;
@@ -81,7 +95,7 @@ pub(super) struct Ask {
     pub(super) lease: Duration,
     pub(super) tokens_max: u32,
     /// What it says of itself.
-    pub(super) about: std::sync::Arc<str>,
+    pub(super) about: Arc<str>,
 }
 
 /// What one statement granted or extended.

@@ -89,6 +89,86 @@ pub enum DatabaseError {
         /// For how long it was asked.
         waited: Duration,
     },
+    /// The name or the password is wrong, or the server lets nobody of that name in.
+    #[error("the server at {server} does not let this login in: {what}")]
+    Login {
+        /// Where it is.
+        server: String,
+        /// What it says.
+        what: String,
+    },
+    /// There is no database of that name.
+    #[error(
+        "there is no database `{database}` at {server}: make it, or name another in the path of the \
+         URL"
+    )]
+    DatabaseMissing {
+        /// Where the server is.
+        server: String,
+        /// Its name.
+        database: String,
+    },
+    /// The server may be read only, and a lock has to be written: it is a replica, or is kept so.
+    #[error("the server at {server} is {why}: name the one that takes writes")]
+    ReadOnlyServer {
+        /// Where it is.
+        server: String,
+        /// Why it takes no writes.
+        why: &'static str,
+    },
+    /// The login has not all the rights that the locks need.
+    #[error("the login may not {right}: have its owner or an administrator say `{grant}`")]
+    RightMissing {
+        /// What it may not do.
+        right: String,
+        /// The statement that gives it the right.
+        grant: String,
+    },
+    /// The server has all the connections that it takes.
+    #[error("the server at {server} takes no more connections: raise its limit, or end some")]
+    Connections {
+        /// Where it is.
+        server: String,
+    },
+    /// Another transaction has kept a row for too long. Nothing was written.
+    #[error(
+        "a row of the table `{table}` is locked by another transaction: end it sooner, and lock no \
+         rows of this table"
+    )]
+    RowLocked {
+        /// The table.
+        table: String,
+    },
+    /// The server ended a statement that took too long. Nothing was written.
+    #[error("the server at {server} ended a statement: it took too long, or was cancelled")]
+    StatementEnded {
+        /// Where it is.
+        server: String,
+    },
+    /// The disk of the server is full. Nothing was written.
+    #[error(
+        "the disk of the server at {server} is full: free some room; locks go on by themselves then"
+    )]
+    ServerFull {
+        /// Where it is.
+        server: String,
+    },
+    /// Something between here and the server does not take what was asked for.
+    #[error("`{option}` cannot be had here: {why}")]
+    Option {
+        /// The option.
+        option: &'static str,
+        /// Why, and what to do.
+        why: &'static str,
+    },
+    /// The server cannot be reached, or the connection ended before an answer.
+    #[error("no connection to the server at {server}: {what}")]
+    Unreachable {
+        /// Where it is.
+        server: String,
+        /// What was wrong.
+        what: String,
+    },
     /// A row was written by something else, or by a later version.
     #[error(
         "the row of `{key}` in the table `{table}` cannot be read: {what}; it was left as it is"
@@ -113,7 +193,15 @@ impl DatabaseError {
     /// Whether asking again may help, and whether something of another kind is in the way.
     fn kind(&self) -> FaultKind {
         match self {
-            Self::Full { .. } | Self::Busy { .. } | Self::Other { .. } => FaultKind::Transient,
+            Self::Full { .. }
+            | Self::Busy { .. }
+            | Self::Other { .. }
+            | Self::ReadOnlyServer { .. }
+            | Self::Connections { .. }
+            | Self::RowLocked { .. }
+            | Self::StatementEnded { .. }
+            | Self::ServerFull { .. }
+            | Self::Unreachable { .. } => FaultKind::Transient,
             Self::TableShape { .. } | Self::Row { .. } | Self::NoDatabase { .. } => {
                 FaultKind::ForeignValue
             }

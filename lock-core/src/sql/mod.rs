@@ -21,37 +21,51 @@
 //! - `row`: the lease row, and what it says.
 //! - `schema`: the tables, and whether those that are there will do.
 //! - `store`, `claim`: the verbs.
-//! - `changes`: who is told that a row is another.
+//! - `backend`: their face for clients.
+//! - `changes`, `news`: who is told that a row is another, and when others have to be told.
 //! - `fault`: what is wrong, and what to do.
 //! - `schemes`, `driver`: databases in the table of stores that URLs can name.
 //! - `sqlite`: SQLite's dialect, its file and its connection.
 //! - `fence`: the check in the transaction that writes, for locks of any store.
 //! - `records`: what the idempotency engine remembers.
 //! - `trouble`: what an error of a database is about.
+//! - `postgres`: PostgreSQL's dialect, its connections and its push.
 
+mod backend;
 mod changes;
 mod claim;
 mod dialect;
 pub(crate) mod driver;
 mod fault;
+#[cfg(feature = "sqlite")]
 mod fence;
 mod migrate;
-#[cfg(feature = "idempotency")]
+mod news;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(all(feature = "idempotency", feature = "sqlite"))]
 mod records;
 mod row;
 mod schema;
 mod schemes;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 mod store;
+#[cfg(feature = "sqlite")]
 mod trouble;
 
 pub use fault::DatabaseError;
+#[cfg(feature = "sqlite")]
 pub use fence::{FenceDialect, FenceError, Fences};
 pub use migrate::{migrate, schema};
-#[cfg(feature = "idempotency")]
+#[cfg(feature = "postgres")]
+pub use postgres::{Durability, Postgres, PostgresConfig};
+#[cfg(all(feature = "idempotency", feature = "sqlite"))]
 pub(crate) use records::complete_in;
-#[cfg(feature = "idempotency")]
+#[cfg(all(feature = "idempotency", feature = "sqlite"))]
 pub use records::{InTransactionError, RecordDialect, SqlRecords};
 pub use schema::{Schema, TableName};
+#[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteConfig};
+#[cfg(feature = "sqlite")]
 use trouble::Trouble;

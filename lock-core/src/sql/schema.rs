@@ -15,7 +15,7 @@ const NAME_BYTES_MAX: usize = 48;
 
 impl TableName {
     /// A name of lower-case letters, digits and `_`, which begins with a letter and not with
-    /// `sqlite_`: 1 to 48 bytes.
+    /// `sqlite_` or `pg_`: 1 to 48 bytes.
     ///
     /// # Errors
     ///
@@ -25,7 +25,8 @@ impl TableName {
         let is_name = name.len() <= NAME_BYTES_MAX
             && name.starts_with(|c: char| c.is_ascii_lowercase())
             && name.bytes().all(inner)
-            && !name.starts_with("sqlite_");
+            && !name.starts_with("sqlite_")
+            && !name.starts_with("pg_");
         is_name.then(|| Self(name.to_owned())).ok_or(DatabaseError::TableName)
     }
 }
@@ -172,7 +173,8 @@ mod tests {
             assert_eq!(TableName::new(name).unwrap().to_string(), name);
         }
         let long = "a".repeat(49);
-        for odd in ["", "2t", "T", "a-b", "a b", "a;", "ä", "_a", "sqlite_a", long.as_str()] {
+        for odd in ["", "2t", "T", "a-b", "a b", "a;", "ä", "_a", "sqlite_a", "pg_a", long.as_str()]
+        {
             assert_eq!(TableName::new(odd), Err(DatabaseError::TableName), "{odd}");
         }
     }

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::changes::Changes;
+use super::changes::{Changes, Unread};
 use super::dialect::{Ask, Dialect, Seen};
 use super::fault::DatabaseError;
+use super::news::is_news;
 use super::row::{Entry, Row, With};
 use crate::backend::io::{Home, Pauses};
 use crate::backend::register::{OtherLimit, Owner, Place, Turn, reserve, ticks};
@@ -32,6 +33,9 @@ const WAITER_LEFT: Duration = Duration::from_millis(1_100);
 /// Between two tries of a turn that others came before.
 const TURN_PAUSES: Pauses = Pauses::new(Duration::from_millis(1), Duration::from_millis(16));
 
+/// Between two looks that failed: a store that does not answer is asked by those who wait for it.
+const LOOK_PAUSES: Pauses = Pauses::new(Duration::from_millis(50), Duration::from_secs(1));
+
 /// Between two sweeps, and for how long a row was not used by then.
 const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 
@@ -48,7 +52,7 @@ pub(super) struct Store<D> {
 
 impl<D> Drop for Store<D> {
     fn drop(&mut self) {
-        self.changes.begun().notify_one();
+        self.changes.stirred().notify_one();
     }
 }
 
@@ -58,7 +62,9 @@ pub(super) type Answered<A> = Result<(A, Option<i64>), Fault>;
 impl<D: Dialect> Store<D> {
     /// Starts with a task that listens to others and tidies up, for as long as somebody has it.
     pub(super) fn start(dialect: D, home: Arc<Home>) -> Arc<Self> {
-        let store = Arc::new(Self { dialect, home: home.clone(), changes: Arc::default() });
+        let changes = Arc::new(Changes::new(dialect.hearing()));
+        dialect.hear(&changes);
+        let store = Arc::new(Self { dialect, home: home.clone(), changes });
         // Nobody waits for its end.
         drop(home.spawn(tend(Arc::downgrade(&store), home.clone())));
         store
@@ -108,7 +114,7 @@ impl<D: Dialect> Store<D> {
             let due = Some(due.unwrap_or(turn.now + WAITER_LIFE));
             entry.attempt(Place { due, ..place.clone() }, joins, turn)
         };
-        let (answer, version) = self.turn(&ask.key, by, turn).await?;
+        let (answer, version) = self.turn(&ask.key, Some(ask.claim), by, turn).await?;
         let answer = match answer.map_err(|OtherLimit(limit)| Fault::other_limit(limit))? {
             Attempt::Blocked { ahead, recheck } => {
                 Attempt::Blocked { ahead, recheck: recheck.min(RECHECK) }
@@ -132,7 +138,7 @@ impl<D: Dialect> Store<D> {
             entry.asks_again(ask.claim, ask.tokens_max);
             entry.renew(ask.claim, ask.lease, true, turn)
         };
-        self.turn(&ask.key, by, turn).await
+        self.turn(&ask.key, Some(ask.claim), by, turn).await
     }
 
     pub(super) async fn downgrade(&self, ask: Ask, by: Instant) -> Answered<Renewal> {
@@ -140,7 +146,7 @@ impl<D: Dialect> Store<D> {
             entry.asks_again(ask.claim, ask.tokens_max);
             entry.downgrade(ask.claim, ask.lease, turn)
         };
-        self.turn(&ask.key, by, turn).await
+        self.turn(&ask.key, Some(ask.claim), by, turn).await
     }
 
     pub(super) async fn withdraw(
@@ -154,7 +160,7 @@ impl<D: Dialect> Store<D> {
             return Ok(Withdrawal::Released);
         }
         let turn = |entry: &mut Entry, turn: &Turn<'_, With>| entry.withdraw(claim, turn);
-        Ok(self.turn(&key, by, turn).await?.0)
+        Ok(self.turn(&key, Some(claim), by, turn).await?.0)
     }
 
     /// Who leads the election on a key.
@@ -194,12 +200,12 @@ impl<D: Dialect> Store<D> {
 
     pub(super) async fn request_revoke(&self, key: Key, by: Instant) -> Result<bool, Fault> {
         let ask = |entry: &mut Entry, turn: &Turn<'_, With>| entry.request_revoke(turn);
-        Ok(self.turn(&key, by, ask).await?.0)
+        Ok(self.turn(&key, None, by, ask).await?.0)
     }
 
     pub(super) async fn force_release(&self, key: Key, by: Instant) -> Result<bool, Fault> {
         let ask = |entry: &mut Entry, turn: &Turn<'_, With>| entry.force_release(turn);
-        Ok(self.turn(&key, by, ask).await?.0)
+        Ok(self.turn(&key, None, by, ask).await?.0)
     }
 
     /// Deletes the rows that nobody has used for so long, some at a time; how many.
@@ -216,10 +222,11 @@ impl<D: Dialect> Store<D> {
     }
 
     /// Has the register of a key do something, and writes what it is then, if that is another. Asks
-    /// anew where somebody else wrote in between.
+    /// anew where somebody else wrote in between. `asks` needs not be told of what it is answered.
     async fn turn<A>(
         &self,
         key: &Key,
+        asks: Option<ClaimId>,
         by: Instant,
         ask: impl Fn(&mut Entry, &Turn<'_, With>) -> A + Send + Sync,
     ) -> Answered<A>
@@ -230,6 +237,7 @@ impl<D: Dialect> Store<D> {
         loop {
             let seen = self.dialect.read(key, by).await?;
             let mut entry = self.entry(key, &seen)?;
+            let before = self.dialect.tells().then(|| entry.clone());
             let answer = ask(
                 &mut entry,
                 &Turn {
@@ -248,7 +256,12 @@ impl<D: Dialect> Store<D> {
             if is_same {
                 return Ok((answer, version));
             }
-            if self.dialect.swap(key, version, &row, by).await? {
+            let tells = before.is_some_and(|before| {
+                is_news(&before, &entry, |claim| {
+                    asks == Some(claim) || self.changes.hears(key, claim)
+                })
+            });
+            if self.dialect.swap(key, version, &row, tells, by).await? {
                 let version = row.version;
                 self.changes.tell(key, row);
                 return Ok((answer, Some(version)));
@@ -304,19 +317,22 @@ fn other(what: String) -> Fault {
     Fault::new(FaultKind::Transient, error.to_string()).with_source(error)
 }
 
-/// Looks at the database while somebody listens, and tidies up.
+/// Reads what others may have written while somebody listens, and tidies up.
 async fn tend<D: Dialect>(store: Weak<Store<D>>, home: Arc<Home>) {
-    let Some(begun) = store.upgrade().map(|store| store.changes.begun()) else { return };
+    let Some(stirred) = store.upgrade().map(|store| store.changes.stirred()) else { return };
     let share = f64::from(clock::random_bits()) / f64::from(u32::MAX);
     let mut sweep_at = clock::now().plus(SWEEP_EVERY.mul_f64(0.5 + share));
-    let (mut looked, mut mark) = (clock::now(), None);
+    let (mut looked, mut mark, mut failures) = (clock::now(), None, 0);
     loop {
         let Some(pause) = store.upgrade().map(|store| store.changes.pause()) else { return };
         // Counted from the last look, so that those who begin to listen put none off.
         let look_at = pause.map(|pause| looked.plus(pause));
+        let again_at = (failures > 0).then(|| looked.plus(LOOK_PAUSES.after(failures)));
+        let next = again_at.or(look_at).unwrap_or(sweep_at).min(sweep_at);
         tokio::select! {
-            () = begun.notified() => {}
-            () = home.sleep_until(look_at.unwrap_or(sweep_at).min(sweep_at)) => {}
+            // Nobody is served sooner by asking a database that does not answer more often.
+            () = stirred.notified(), if failures == 0 => {}
+            () = home.sleep_until(next) => {}
         }
         let Some(store) = store.upgrade() else { return };
         let now = clock::now();
@@ -325,36 +341,50 @@ async fn tend<D: Dialect>(store: Weak<Store<D>>, home: Arc<Home>) {
             drop(store.sweep(SWEEP_EVERY).await);
             sweep_at = clock::now().plus(SWEEP_EVERY);
         }
-        tell(&store, &store.changes.new_keys()).await;
-        if look_at.is_some_and(|at| now >= at) {
-            look(&store, &mut mark).await;
+        let looks = look_at.is_some_and(|at| now >= at);
+        failures = match read(&store, looks, &mut mark).await {
+            Ok(()) => 0,
+            Err(_) => {
+                store.changes.unread_all();
+                failures + 1
+            }
+        };
+        if looks || failures > 0 {
             looked = clock::now();
         }
     }
 }
 
-/// Tells the rows that somebody listens to, if others may have written.
-async fn look<D: Dialect>(store: &Store<D>, last: &mut Option<i64>) {
-    // A store that does not answer is asked by those who wait for it.
-    let Ok(mark) = store.dialect.mark(clock::now().plus(REQUEST)).await else { return };
-    if mark.is_some() && mark != *last && tell(store, &store.changes.keys()).await {
-        *last = mark;
-    }
-}
-
-/// Tells the rows of some keys; whether they were to be had.
-async fn tell<D: Dialect>(store: &Store<D>, keys: &[Key]) -> bool {
-    if keys.is_empty() {
-        return true;
-    }
-    let read = store.dialect.read_all(keys, clock::now().plus(REQUEST)).await;
-    let Ok(rows) = read else { return false };
-    let mut rows: HashMap<_, _> = rows.into_iter().collect();
-    for key in keys {
-        match rows.remove(key.as_str()) {
-            Some(row) => store.changes.tell(key, row),
-            None => store.changes.tell_gone(key),
+/// Tells the rows that others may have written, as it was heard, or by the database's mark if this
+/// is a look.
+async fn read<D: Dialect>(
+    store: &Store<D>,
+    looks: bool,
+    last: &mut Option<i64>,
+) -> Result<(), Fault> {
+    let by = clock::now().plus(REQUEST);
+    let (mut unread, mut mark) = (store.changes.take_unread(), *last);
+    if looks {
+        mark = store.dialect.mark(by).await?;
+        if mark.is_some() && mark != *last {
+            unread = Unread::All;
         }
     }
-    true
+    let keys = match unread {
+        Unread::Nothing => return Ok(()),
+        Unread::Some(keys) => keys,
+        Unread::All => store.changes.keys(),
+    };
+    if !keys.is_empty() {
+        let rows = store.dialect.read_all(&keys, by).await?;
+        let mut rows: HashMap<_, _> = rows.into_iter().collect();
+        for key in &keys {
+            match rows.remove(key.as_str()) {
+                Some(row) => store.changes.tell(key, row),
+                None => store.changes.tell_gone(key),
+            }
+        }
+    }
+    *last = mark;
+    Ok(())
 }

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
-use super::control::{Control, Shared};
+use super::control::{Control, Direction, Shared};
 use super::frames::read_frames;
 use super::link::{End, Link};
 use super::protocol::Protocol;
@@ -84,8 +84,8 @@ async fn serve(mut client: TcpStream, target: SocketAddr, link: Link<'_>, before
             end = ended(before, shared.control.subscribe()) => end,
             end = link.pass_requests(requests, to_server) => end,
             end = link.pass_replies(replies, to_client) => end,
-            never = forever(read_frames(protocol, from_client, up, read_up)) => never,
-            never = forever(read_frames(protocol, from_server, down, read_down)) => never,
+            never = forever(read_frames(protocol, Direction::ToServer, from_client, up, read_up)) => never,
+            never = forever(read_frames(protocol, Direction::ToClient, from_server, down, read_down)) => never,
         }
     };
     if end == End::Reset {

@@ -5,6 +5,7 @@ use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::mpsc;
 
+use super::control::Direction;
 use super::protocol::Protocol;
 
 /// One frame and the time that it came.
@@ -20,6 +21,7 @@ pub(super) struct Frame {
 /// and not to their spacing; the channel's bound is what a kernel's buffer would be.
 pub(super) async fn read_frames<R: AsyncRead + Unpin>(
     protocol: &'static dyn Protocol,
+    direction: Direction,
     mut from: R,
     frames: mpsc::Sender<Frame>,
     mut read: impl FnMut(usize),
@@ -32,7 +34,7 @@ pub(super) async fn read_frames<R: AsyncRead + Unpin>(
         }
         let at = Instant::now();
         let mut done = 0;
-        while let Some(length) = protocol.frame_len(&buffer[done..]) {
+        while let Some(length) = protocol.frame_len(direction, &buffer[done..]) {
             let bytes = buffer[done..done + length].to_vec();
             done += length;
             if frames.send(Frame { bytes, at }).await.is_err() {

@@ -1,5 +1,6 @@
 //! Frames of ZooKeeper's protocol: a length in 4 bytes, then that many bytes.
 
+use super::control::Direction;
 use super::protocol::{Event, Protocol, Request};
 
 /// The ticket of the client's connect and of its reply: their version, where all that follows
@@ -18,7 +19,7 @@ impl Protocol for Jute {
         "zookeeper"
     }
 
-    fn frame_len(&self, bytes: &[u8]) -> Option<usize> {
+    fn frame_len(&self, _: Direction, bytes: &[u8]) -> Option<usize> {
         frame_len(bytes)
     }
 

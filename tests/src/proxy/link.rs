@@ -95,6 +95,7 @@ impl<'a> Link<'a> {
                         continue;
                     }
                 }
+                Event::Part => {}
                 Event::Reply { ticket } => {
                     self.shared.count(|counters| counters.replies += u64::from(!said.is_pong()));
                     if let Some(slot) = self.answered(ticket) {

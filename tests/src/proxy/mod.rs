@@ -11,7 +11,7 @@
 //! | [`set`](Proxy::set) with [`Flow::Delay`] | each frame of that direction takes longer |
 //! | [`set`](Proxy::set) with [`Flow::BlackHole`] | nothing arrives any more, nothing is closed |
 //! | [`silence`](Proxy::silence) | what is connected is a black hole for good; new connections are well |
-//! | [`drop_pushes`](Proxy::drop_pushes) | messages and watches are lost, all else arrives |
+//! | [`drop_pushes`](Proxy::drop_pushes) | messages, words and watches are lost, all else arrives |
 //! | [`trap`](Proxy::trap) | one chosen request is held, lost, or loses its reply |
 //! | [`resume`](Proxy::resume) | all is well again; what a black hole kept arrives |
 //!
@@ -36,6 +36,7 @@ mod control;
 mod frames;
 mod jute;
 mod link;
+mod pg;
 mod protocol;
 mod resp;
 mod trap;
@@ -83,6 +84,17 @@ impl Proxy {
         Self::between(target, &jute::Jute)
     }
 
+    /// The same before a PostgreSQL server. A request goes up to what asks for an answer: `PARSE`,
+    /// `BIND` with the values of a statement, `QUERY`, and `STARTUP` of a connection.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn postgres(target: SocketAddr) -> Self {
+        Self::between(target, &pg::Pg)
+    }
+
     /// The same for any bytes: what comes together is one frame, has no verb and no reply, so
     /// that of the traps only those that hold or drop any request spring.
     ///
@@ -121,7 +133,7 @@ impl Proxy {
         self.addr
     }
 
-    /// `redis://<addr>` or `zookeeper://<addr>`, as what it stands before.
+    /// `redis://<addr>`, `zookeeper://<addr>` or `postgres://<addr>`, as what it stands before.
     #[must_use]
     pub fn url(&self) -> String {
         format!("{}://{}", self.protocol.scheme(), self.addr)

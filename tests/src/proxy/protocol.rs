@@ -3,14 +3,17 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use super::control::Direction;
+
 /// The language of a client and its server. A store's own is a file beside this one, or outside of
 /// this crate.
 pub trait Protocol: Debug + Send + Sync + 'static {
     /// What a URL begins with.
     fn scheme(&self) -> &'static str;
 
-    /// The length in bytes of the first whole frame in `bytes`; `None` if it is not whole yet.
-    fn frame_len(&self, bytes: &[u8]) -> Option<usize>;
+    /// The length in bytes of the first whole frame in `bytes`, which pass in this direction; `None` if it
+    /// is not whole yet.
+    fn frame_len(&self, direction: Direction, bytes: &[u8]) -> Option<usize>;
 
     /// Reads a whole frame from the client.
     fn request<'a>(&self, bytes: &'a [u8]) -> Request<'a>;
@@ -58,6 +61,8 @@ pub enum Event {
         /// The ticket.
         ticket: i32,
     },
+    /// A part of an answer, of which more follows.
+    Part,
     /// Something without a request.
     Push {
         /// It tells news, and does not only confirm.
@@ -81,7 +86,7 @@ impl Protocol for Opaque {
         "tcp"
     }
 
-    fn frame_len(&self, bytes: &[u8]) -> Option<usize> {
+    fn frame_len(&self, _: Direction, bytes: &[u8]) -> Option<usize> {
         (!bytes.is_empty()).then_some(bytes.len())
     }
 

@@ -1,5 +1,6 @@
 //! Where one frame of the Redis protocol (RESP2 and RESP3) ends, and what it is.
 
+use super::control::Direction;
 use super::protocol::{Event, IN_ORDER, Protocol, Request};
 
 /// Replies come in the order of their requests, pushes between them.
@@ -11,7 +12,7 @@ impl Protocol for Resp {
         "redis"
     }
 
-    fn frame_len(&self, bytes: &[u8]) -> Option<usize> {
+    fn frame_len(&self, _: Direction, bytes: &[u8]) -> Option<usize> {
         frame_len(bytes)
     }
 

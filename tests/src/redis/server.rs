@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use super::clock;
 use super::options::{FIXTURE_PASSWORD, RedisOptions};
+use crate::movable_clock::MovableClock;
 use crate::port::free_port;
 use crate::process::Process;
 
@@ -178,7 +178,7 @@ impl RedisServer {
         let mut command = Command::new(&self.options.binary);
         command.arg(&config);
         if self.options.movable_clock {
-            clock::load(&mut command, folder);
+            MovableClock::new(folder).load(&mut command);
         }
         let mut process = Process::start(&mut command, "redis-server", folder);
         let deadline = Instant::now() + Duration::from_secs(10);

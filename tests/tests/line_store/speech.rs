@@ -3,7 +3,7 @@
 
 use lock_core::Mode;
 use lock_core::backend::{ClaimId, Grant};
-use tests::proxy::{Event, IN_ORDER, Protocol, Request};
+use tests::proxy::{Direction, Event, IN_ORDER, Protocol, Request};
 
 /// For a proxy.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ impl Protocol for Speech {
         "lines"
     }
 
-    fn frame_len(&self, bytes: &[u8]) -> Option<usize> {
+    fn frame_len(&self, _: Direction, bytes: &[u8]) -> Option<usize> {
         bytes.iter().position(|byte| *byte == b'\n').map(|end| end + 1)
     }
 

@@ -13,6 +13,7 @@ use super::link::Link;
 use super::statements::Statements;
 use crate::backend::{ClaimId, Fault};
 use crate::key::Key;
+use crate::sql::changes::Hearing;
 use crate::sql::dialect::{Ask, Dialect, Seen, Taken};
 use crate::sql::row::{Row, ms};
 use crate::sql::schema::Schema;
@@ -20,6 +21,10 @@ use crate::token::TokenBlock;
 
 /// The most rows that one statement of a sweep deletes.
 const SWEEP_ROWS_MAX: i64 = 100;
+
+/// Between two looks while somebody waits for a key, and while those who listen hold or follow.
+const LOOK_WAITING: Duration = Duration::from_millis(2);
+const LOOK_HOLDING: Duration = Duration::from_millis(20);
 
 /// SQLite as the store needs it.
 #[derive(Debug)]
@@ -71,6 +76,10 @@ impl Dialect for SqliteDialect {
         self.link.schema()
     }
 
+    fn hearing(&self) -> Hearing {
+        Hearing::Looks { waiting: LOOK_WAITING, holding: LOOK_HOLDING }
+    }
+
     async fn take(&self, ask: &Ask, by: Instant) -> Result<Option<Taken>, Fault> {
         self.short(&self.texts.take, ask, by).await
     }
@@ -108,6 +117,7 @@ impl Dialect for SqliteDialect {
         key: &Key,
         version: Option<i64>,
         row: &Row,
+        _tells: bool,
         by: Instant,
     ) -> Result<bool, Fault> {
         let statement = match version {
@@ -244,7 +254,7 @@ mod tests {
         let seen = async || dialect.read(&key, soon()).await.unwrap().row.unwrap();
         let is_swapped = async |row: Row| {
             let next = Row { version: row.version + 1, ..row.clone() };
-            dialect.swap(&key, Some(row.version), &next, soon()).await.unwrap()
+            dialect.swap(&key, Some(row.version), &next, false, soon()).await.unwrap()
         };
         assert!(dialect.take(&ask, soon()).await.unwrap().is_some());
         let taken = seen().await;
@@ -257,7 +267,7 @@ mod tests {
         let free = seen().await;
         assert!(is_swapped(free.clone()).await && !is_swapped(free.clone()).await);
         // Nor is a row made anew where one is.
-        assert!(!dialect.swap(&key, None, &free, soon()).await.unwrap());
+        assert!(!dialect.swap(&key, None, &free, false, soon()).await.unwrap());
     }
 
     #[tokio::test]
@@ -276,7 +286,7 @@ mod tests {
         let row = dialect.read(&mine.key, soon()).await.unwrap().row.unwrap();
         let line = format!("{} x 1000 1 99 = -\n", other.claim);
         let waited = Row { version: row.version + 1, line, ..row.clone() };
-        assert!(dialect.swap(&mine.key, Some(row.version), &waited, soon()).await.unwrap());
+        assert!(dialect.swap(&mine.key, Some(row.version), &waited, false, soon()).await.unwrap());
         assert!(!dialect.give_back(&mine.key, mine.claim, soon()).await.unwrap());
         assert!(dialect.renew(&mine, soon()).await.unwrap().unwrap().wanted);
     }
@@ -300,7 +310,7 @@ mod tests {
                 fence: i64::try_from(last).unwrap(),
                 ..Row::of(&Entry::default(), Some(&Row { until: 0, ..row.clone() }), before)
             };
-            assert!(dialect.swap(&ask.key, Some(row.version), &free, soon()).await.unwrap());
+            assert!(dialect.swap(&ask.key, Some(row.version), &free, false, soon()).await.unwrap());
             let tokens = dialect.take(&ask, soon()).await.unwrap().unwrap().tokens;
             let after = dialect.read(&ask.key, soon()).await.unwrap().now;
             let by = |now| reserve(Some(last), at(now), ask.tokens_max);

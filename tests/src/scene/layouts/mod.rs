@@ -3,6 +3,7 @@
 mod cluster;
 mod ensemble;
 mod memory;
+mod postgres;
 mod redis;
 mod redlock;
 mod sentinel;
@@ -17,6 +18,7 @@ use crate::proxy::Match;
 pub use cluster::CLUSTER;
 pub use ensemble::ENSEMBLE;
 pub use memory::MEMORY;
+pub use postgres::POSTGRES;
 pub use redis::REDIS;
 pub use redlock::REDLOCK;
 pub use sentinel::SENTINEL;
@@ -32,9 +34,10 @@ const NO_SHARE: (Power, &str) =
 const OF_A_QUORUM: &[&str] = &["fencing", "push", "force_release"];
 
 /// All of them.
-pub const KINDS: [&Kind; 9] = [
+pub const KINDS: [&Kind; 10] = [
     &MEMORY,
     &SQLITE,
+    &POSTGRES,
     &REDIS,
     &SENTINEL,
     &CLUSTER,

@@ -1,0 +1,296 @@
+//! Where a PostgreSQL database is, and what may be made there.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
+
+use super::link::Link;
+use super::session::Way;
+use super::statements::{self, qualified};
+use super::{Postgres, PostgresDialect, prepare};
+use crate::backend::io::Home;
+use crate::backend::{ConnectError, Fault, FaultKind, StoreUrl, UrlError, UrlPart};
+use crate::ground::{Plus as _, clock};
+use crate::sql::schema::{Schema, TableName};
+use crate::sql::store::Store;
+
+/// How long connecting and migrating may take.
+pub(super) const CONNECT: Duration = Duration::from_secs(5);
+
+/// The server ends a statement that takes longer, and one that waits longer for a row.
+const STATEMENT: &str = "2000";
+const ROW: &str = "1500";
+
+/// How the server shows [`STATEMENT`].
+pub(super) const STATEMENT_SHOWN: &str = "2s";
+
+const CONNECTIONS: u32 = 4;
+const CONNECTIONS_MAX: u32 = 64;
+
+/// What has to be on the server's disk before a grant is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Durability {
+    /// As the server is configured, which is all.
+    #[default]
+    Full,
+    /// Nothing (`synchronous_commit = off`): a key that changes hands often does so faster. A server
+    /// that crashes forgets the last moments, and can grant a key that is held. Tokens grow all the
+    /// same.
+    Async,
+}
+
+/// A PostgreSQL database for locks, before it is connected to. `Debug` shows no login.
+///
+/// ```no_run
+/// use lock_core::LockClient;
+/// use lock_core::sql::PostgresConfig;
+/// use sqlx::PgPool;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // The server, the login and TLS are those of the pool that the service has.
+/// let pool = PgPool::connect("postgres://app:secret@db/shop").await?;
+/// let config = PostgresConfig::of_pool(&pool);
+/// config.migrate().await?;
+/// let locks = LockClient::with_backend(config.connect().await?);
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct PostgresConfig {
+    options: PgConnectOptions,
+    pub(super) table: TableName,
+    pub(super) within: Option<TableName>,
+    /// Tables that are missing are made.
+    pub(super) creates: bool,
+    pub(super) durability: Durability,
+    pub(super) connections: u32,
+}
+
+impl fmt::Debug for PostgresConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresConfig")
+            .field("server", &self.server())
+            .field("table", &self.qualified_table())
+            .field("durability", &self.durability)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PostgresConfig {
+    /// What a pool of yours connects to, with its options. Its connections are not used: an
+    /// exhausted pool must not stop a renewal. The store makes a few of its own.
+    #[must_use]
+    pub fn of_pool(pool: &PgPool) -> Self {
+        Self::with(PgConnectOptions::clone(&pool.connect_options()))
+    }
+
+    fn with(options: PgConnectOptions) -> Self {
+        Self {
+            options,
+            table: TableName::default(),
+            within: None,
+            creates: false,
+            durability: Durability::Full,
+            connections: CONNECTIONS,
+        }
+    }
+
+    /// Names the table of the leases (default: `lock_leases`).
+    #[must_use]
+    pub fn table(mut self, table: TableName) -> Self {
+        self.table = table;
+        self
+    }
+
+    /// Names the schema of the table (default: the first of the login's `search_path`).
+    #[must_use]
+    pub fn within(mut self, schema: TableName) -> Self {
+        self.within = Some(schema);
+        self
+    }
+
+    /// Whether connecting makes tables that are missing (default: no).
+    #[must_use]
+    pub fn create(mut self, creates: bool) -> Self {
+        self.creates = creates;
+        self
+    }
+
+    /// What has to be on the server's disk before a grant is answered.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// The most connections that the store opens, beside the one that it listens on: 1 to 64,
+    /// default 4. A number beyond that is the nearest.
+    #[must_use]
+    pub fn connections(mut self, most: u32) -> Self {
+        self.connections = most.clamp(1, CONNECTIONS_MAX);
+        self
+    }
+
+    /// What a URL says.
+    pub(in crate::sql) fn of(url: &StoreUrl) -> Result<Self, UrlError> {
+        let bad = |reason: String| UrlError::new(UrlPart::Parameters, reason);
+        let name = |of: &str| {
+            let name = url.param(of).map(TableName::new).transpose();
+            name.map_err(|_| {
+                bad(format!(
+                    "`{of}` is a name of 1 to 48 lower-case letters, digits and `_`, and begins \
+                     with a letter"
+                ))
+            })
+        };
+        let mut config = Self::with(options(url)?);
+        config.table = name("table")?.unwrap_or_default();
+        config.within = name("schema")?;
+        config.creates = match url.param("create") {
+            None | Some("false") => false,
+            Some("true") => true,
+            Some(_) => return Err(bad("`create` is `true` or `false`".to_owned())),
+        };
+        config.durability = match url.param("durability") {
+            None | Some("full") => Durability::Full,
+            Some("async") => Durability::Async,
+            Some(_) => return Err(bad("`durability` is `full` or `async`".to_owned())),
+        };
+        if let Some(most) = url.param("connections") {
+            let most = most.parse().ok().filter(|most| (1..=CONNECTIONS_MAX).contains(most));
+            config.connections = most.ok_or_else(|| {
+                bad(format!("`connections` is a number from 1 to {CONNECTIONS_MAX}"))
+            })?;
+        }
+        Ok(config)
+    }
+
+    /// What the store needs there.
+    #[must_use]
+    pub fn schema(&self) -> Schema {
+        statements::schema(self.within.as_ref(), self.table.clone())
+    }
+
+    /// The name of the table in statements.
+    pub(super) fn qualified_table(&self) -> String {
+        qualified(self.within.as_ref(), &self.table.to_string())
+    }
+
+    /// Where the server is, for errors.
+    pub(super) fn server(&self) -> String {
+        format!("{}:{}", self.options.get_host(), self.options.get_port())
+    }
+
+    /// The database, for errors.
+    pub(super) fn database(&self) -> String {
+        self.options.get_database().unwrap_or(self.options.get_username()).to_owned()
+    }
+
+    /// Who logs in, for errors that say what to grant.
+    pub(super) fn user(&self) -> &str {
+        self.options.get_username()
+    }
+
+    /// Makes what is missing, see [`migrate`](crate::sql::migrate).
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Store`], whose source is a [`DatabaseError`](crate::sql::DatabaseError).
+    ///
+    /// # Cancel safety
+    ///
+    /// All is made at once or nothing is; call it again.
+    pub async fn migrate(&self) -> Result<(), ConnectError> {
+        self.clone().create(true).open().await.map(drop)
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Store`], whose source is a [`DatabaseError`](crate::sql::DatabaseError): what
+    /// is missing or wrong, and what to do.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is left behind when it is dropped, beyond what [`create`](Self::create) made.
+    pub async fn connect(self) -> Result<Postgres, ConnectError> {
+        let (link, home) = self.open().await?;
+        Ok(Postgres { store: Store::start(PostgresDialect::new(link), home) })
+    }
+
+    async fn open(&self) -> Result<(Arc<Link>, Arc<Home>), ConnectError> {
+        let home = Home::shared().map_err(|error| {
+            let what = format!("the thread `lock-io` cannot be started: {error}");
+            ConnectError::Store(Fault::new(FaultKind::Transient, what).with_source(error))
+        })?;
+        let link = Arc::new(Link::new(self.clone(), home.clone()));
+        let by = clock::now().plus(CONNECT);
+        let opening = link.clone();
+        let task = home.spawn(async move { prepare::prepare(&opening, by).await });
+        let answer = match home.timeout_at(by, task).await {
+            Ok(Ok(answer)) => answer,
+            _ => Err(Fault::new(FaultKind::Transient, format!("no answer within {CONNECT:?}"))),
+        };
+        answer.map_err(ConnectError::Store)?;
+        Ok((link, home))
+    }
+
+    /// As the store connects.
+    pub(super) fn own_options(&self, way: Way) -> PgConnectOptions {
+        use sqlx::ConnectOptions as _;
+        let options = self.options.clone().extra_float_digits(None).disable_statement_logging();
+        let options = match options.get_application_name() {
+            Some(_) => options,
+            None => options.application_name("lock-core"),
+        };
+        match (way, self.durability) {
+            (Way::Pooled, _) => options,
+            (Way::Direct, durability) => {
+                let options =
+                    options.options([("statement_timeout", STATEMENT), ("lock_timeout", ROW)]);
+                match durability {
+                    Durability::Full => options,
+                    Durability::Async => options.options([("synchronous_commit", "off")]),
+                }
+            }
+        }
+    }
+}
+
+/// Server, login and TLS. What the URL does not say of the login is as `libpq` has it: `PGUSER`,
+/// `PGPASSWORD`.
+fn options(url: &StoreUrl) -> Result<PgConnectOptions, UrlError> {
+    let bad = |part, reason: &str| UrlError::new(part, reason.to_owned());
+    let mut options = PgConnectOptions::new_without_pgpass();
+    let host = url.hosts().first().ok_or_else(|| bad(UrlPart::Hosts, "the host is missing"))?;
+    options = options.host(host.name()).port(host.port());
+    if let Some(login) = url.login() {
+        if let Some(user) = login.user() {
+            options = options.username(user);
+        }
+        options = options.password(login.password());
+    }
+    match url.path().trim_start_matches('/') {
+        "" => {}
+        name if name.contains('/') => {
+            return Err(bad(UrlPart::Path, "it is the name of a database, and has no `/` in it"));
+        }
+        name => options = options.database(name),
+    }
+    if !url.is_tls() {
+        return Ok(options.ssl_mode(PgSslMode::Disable));
+    }
+    options = options.ssl_mode(PgSslMode::VerifyFull);
+    if let Some(ca) = url.param("ca") {
+        options = options.ssl_root_cert(ca);
+    }
+    match (url.param("cert"), url.param("key")) {
+        (None, None) => Ok(options),
+        (Some(cert), Some(key)) => Ok(options.ssl_client_cert(cert).ssl_client_key(key)),
+        _ => Err(bad(UrlPart::Parameters, "`cert` and `key` are given together or not at all")),
+    }
+}

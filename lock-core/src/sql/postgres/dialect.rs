@@ -1,0 +1,214 @@
+//! The statements over the link.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use sqlx::Row as _;
+use sqlx::postgres::PgRow;
+
+use super::arg::Arg;
+use super::link::{Link, Twice};
+use super::listen::{Listener, Name};
+use super::statements::Statements;
+use crate::backend::{ClaimId, Fault};
+use crate::key::Key;
+use crate::sql::changes::{Changes, Hearing};
+use crate::sql::dialect::{Ask, Dialect, Seen, Taken};
+use crate::sql::fault::DatabaseError;
+use crate::sql::row::{Row, ms};
+use crate::sql::schema::Schema;
+use crate::token::TokenBlock;
+
+/// The most rows that one statement of a sweep deletes.
+const SWEEP_ROWS_MAX: i64 = 100;
+
+/// Between two looks where nobody can be heard, while somebody waits for a key, and while those who
+/// listen hold or follow.
+pub(super) const LOOKS: Hearing =
+    Hearing::Looks { waiting: Duration::from_millis(20), holding: Duration::from_millis(250) };
+
+/// PostgreSQL as the store needs it.
+#[derive(Debug)]
+pub(in crate::sql) struct PostgresDialect {
+    link: Arc<Link>,
+    texts: Statements,
+    name: Name,
+    listener: OnceLock<Listener>,
+    looks: AtomicI64,
+    requests: AtomicU64,
+}
+
+impl PostgresDialect {
+    pub(super) fn new(link: Arc<Link>) -> Self {
+        let texts = Statements::new(&link.config().qualified_table());
+        let name = Name::new(&link.config().table);
+        Self {
+            link,
+            texts,
+            name,
+            listener: OnceLock::new(),
+            looks: AtomicI64::new(0),
+            requests: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    async fn run(
+        &self,
+        by: Instant,
+        statement: &Arc<str>,
+        args: &[Arg],
+        twice: Twice,
+    ) -> Result<Vec<PgRow>, Fault> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.link.run(by, statement, args, twice).await
+    }
+
+    /// One that says in one row what it did, or in none that it did nothing.
+    async fn short(
+        &self,
+        statement: &Arc<str>,
+        ask: &Ask,
+        twice: Twice,
+        by: Instant,
+    ) -> Result<Option<Taken>, Fault> {
+        let args = [
+            Arg::Text(ask.key.to_string()),
+            Arg::Text(ask.claim.to_string()),
+            Arg::Text(ask.about.to_string()),
+            Arg::Whole(ms(ask.lease)),
+            Arg::Whole(i64::from(ask.tokens_max)),
+        ];
+        let rows = self.run(by, statement, &args, twice).await?;
+        rows.first().map(|row| taken(row).map_err(odd)).transpose()
+    }
+}
+
+impl Dialect for PostgresDialect {
+    fn schema(&self) -> &Schema {
+        self.link.schema()
+    }
+
+    fn hearing(&self) -> Hearing {
+        LOOKS
+    }
+
+    fn hear(&self, changes: &Arc<Changes>) {
+        self.listener.get_or_init(|| {
+            Listener::start(self.link.clone(), self.name.clone(), Arc::downgrade(changes))
+        });
+    }
+
+    fn tells(&self) -> bool {
+        true
+    }
+
+    async fn take(&self, ask: &Ask, by: Instant) -> Result<Option<Taken>, Fault> {
+        // One that took effect finds the key taken the second time, and who only tries is told.
+        self.short(&self.texts.take, ask, Twice::Differs, by).await
+    }
+
+    async fn renew(&self, ask: &Ask, by: Instant) -> Result<Option<Taken>, Fault> {
+        self.short(&self.texts.renew, ask, Twice::Same, by).await
+    }
+
+    async fn give_back(&self, key: &Key, claim: ClaimId, by: Instant) -> Result<bool, Fault> {
+        let args = [Arg::Text(key.to_string()), Arg::Text(claim.to_string())];
+        let rows = self.run(by, &self.texts.give_back, &args, Twice::Differs).await?;
+        Ok(!rows.is_empty())
+    }
+
+    async fn read(&self, key: &Key, by: Instant) -> Result<Seen, Fault> {
+        let args = [Arg::Text(key.to_string())];
+        let rows = self.run(by, &self.texts.read, &args, Twice::Same).await?;
+        let seen = |found: &PgRow| {
+            let is_there = found.try_get::<Option<i64>, _>(0)?.is_some();
+            let row = is_there.then(|| row(found)).transpose()?;
+            let now: i64 = found.try_get(8)?;
+            Ok(Seen { row, now: Duration::from_millis(u64::try_from(now).unwrap_or(0)) })
+        };
+        let found = rows.first().ok_or_else(|| odd(sqlx::Error::RowNotFound))?;
+        seen(found).map_err(odd)
+    }
+
+    async fn swap(
+        &self,
+        key: &Key,
+        version: Option<i64>,
+        row: &Row,
+        tells: bool,
+        by: Instant,
+    ) -> Result<bool, Fault> {
+        let statement = match (version, tells) {
+            (Some(_), false) => &self.texts.update,
+            (Some(_), true) => &self.texts.update_telling,
+            (None, false) => &self.texts.insert,
+            (None, true) => &self.texts.insert_telling,
+        };
+        let mut args = vec![
+            Arg::Text(key.to_string()),
+            Arg::Whole(row.version),
+            Arg::Whole(row.fence),
+            Arg::Whole(row.fences),
+            Arg::MaybeText(row.holder.clone()),
+            Arg::Text(row.about.clone()),
+            Arg::Whole(row.until),
+            Arg::Text(row.holders.clone()),
+            Arg::Text(row.line.clone()),
+        ];
+        args.extend(version.map(Arg::Whole));
+        if tells {
+            args.push(Arg::Text(self.name.channel().to_owned()));
+            args.push(Arg::Text(self.name.word(key)));
+        }
+        let rows = self.run(by, statement, &args, Twice::Differs).await?;
+        Ok(!rows.is_empty())
+    }
+
+    async fn read_all(&self, keys: &[Key], by: Instant) -> Result<Vec<(String, Row)>, Fault> {
+        let args = [Arg::Texts(keys.iter().map(ToString::to_string).collect())];
+        let rows = self.run(by, &self.texts.read_all, &args, Twice::Same).await?;
+        let pair = |found: &PgRow| Ok((found.try_get(8)?, row(found)?));
+        rows.iter().map(pair).collect::<Result<_, _>>().map_err(odd)
+    }
+
+    /// Others may always have written.
+    async fn mark(&self, _by: Instant) -> Result<Option<i64>, Fault> {
+        Ok(Some(self.looks.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    async fn sweep(&self, idle: Duration, by: Instant) -> Result<u64, Fault> {
+        let args = [Arg::Whole(ms(idle)), Arg::Whole(SWEEP_ROWS_MAX)];
+        let rows = self.run(by, &self.texts.sweep, &args, Twice::Differs).await?;
+        Ok(u64::try_from(rows.len()).unwrap_or(u64::MAX))
+    }
+}
+
+fn taken(row: &PgRow) -> Result<Taken, sqlx::Error> {
+    let (version, last, size): (i64, i64, i64) =
+        (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    let (last, size) = (u64::try_from(last).unwrap_or(0), u64::try_from(size).unwrap_or(0));
+    let tokens = TokenBlock::new((last + 1).saturating_sub(size), last);
+    Ok(Taken { version, tokens, wanted: row.try_get(3)? })
+}
+
+fn row(found: &PgRow) -> Result<Row, sqlx::Error> {
+    Ok(Row {
+        version: found.try_get(0)?,
+        fence: found.try_get(1)?,
+        fences: found.try_get(2)?,
+        holder: found.try_get(3)?,
+        about: found.try_get(4)?,
+        until: found.try_get(5)?,
+        holders: found.try_get(6)?,
+        line: found.try_get(7)?,
+    })
+}
+
+fn odd(error: sqlx::Error) -> Fault {
+    DatabaseError::Other { what: error.to_string() }.into()
+}

@@ -1,0 +1,30 @@
+//! Locks in a PostgreSQL database: for services that have one, on any number of machines.
+//!
+//! - `config`: where the database is, and what may be made there.
+//! - `connect`: from a URL to a store.
+//! - `backend`: the store for clients.
+//! - `session`: one connection, as the store needs it.
+//! - `pool`: a few of them, which no request that is given up spoils.
+//! - `link`: statements over it, asked again where that is safe.
+//! - `listen`: hearing from other processes.
+//! - `dialect`, `statements`: what PostgreSQL spells its own way.
+//! - `prepare`: making and checking the table.
+//! - `arg`: what stands in a statement, also where nothing can be prepared.
+//! - `trouble`: what its errors mean.
+
+mod arg;
+mod backend;
+mod config;
+pub(super) mod connect;
+mod dialect;
+mod link;
+mod listen;
+mod pool;
+mod prepare;
+mod session;
+mod statements;
+mod trouble;
+
+pub use backend::Postgres;
+pub use config::{Durability, PostgresConfig};
+use dialect::PostgresDialect;

@@ -1,0 +1,376 @@
+//! Starting, stopping and freezing a server.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use super::admin::Admin;
+use crate::certificates::certificates;
+use crate::movable_clock::MovableClock;
+use crate::port::free_port;
+use crate::process::{Process, missing};
+
+/// The Debian package that brings the server, and the user that it makes.
+const PACKAGE: &str = "postgresql";
+const USER: &str = "postgres";
+
+const START_LIMIT: Duration = Duration::from_secs(20);
+
+/// How a server is started.
+#[derive(Clone, Debug, Default)]
+pub struct PostgresOptions {
+    settings: Vec<(String, String)>,
+    movable_clock: bool,
+    tls: bool,
+}
+
+impl PostgresOptions {
+    /// The defaults of the fixture.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With a line of the server's configuration.
+    #[must_use]
+    pub fn setting(mut self, name: &str, value: &str) -> Self {
+        self.settings.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// All but the superuser have to come over TLS; [`PostgresServer::ca`] vouches for the server.
+    #[must_use]
+    pub fn tls(mut self) -> Self {
+        self.tls = true;
+        self
+    }
+
+    /// With a wall clock that [`PostgresServer::move_clock`] moves.
+    #[must_use]
+    pub fn movable_clock(mut self) -> Self {
+        self.movable_clock = true;
+        self
+    }
+}
+
+/// A PostgreSQL server on the loopback interface, stopped when dropped. Everybody who connects is
+/// who they say.
+#[derive(Debug)]
+pub struct PostgresServer {
+    process: Option<Process>,
+    options: PostgresOptions,
+    port: u16,
+    clock: Option<MovableClock>,
+    folder: TempDir,
+    admin: Admin,
+}
+
+impl PostgresServer {
+    /// Starts a server and waits until it answers.
+    ///
+    /// # Panics
+    ///
+    /// If it is not installed, with the package's name, or does not answer in 20 s, with its log.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::with(PostgresOptions::new())
+    }
+
+    /// The same with `options`.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn with(options: PostgresOptions) -> Self {
+        let folder = tempfile::Builder::new().prefix("lock-postgres-").tempdir().expect("a folder");
+        let clock = options.movable_clock.then(|| MovableClock::new(folder.path()));
+        let admin = Admin::new();
+        let mut server = Self { process: None, options, port: 0, clock, folder, admin };
+        server.init();
+        // Between the choice of a port and the server's bind another process may take it.
+        for _ in 0..20 {
+            server.port = free_port();
+            match server.launch() {
+                Ok(()) => return server,
+                Err(log) if log.contains("Address already in use") => {}
+                Err(log) => panic!("PostgreSQL did not start:\n{log}"),
+            }
+        }
+        panic!("PostgreSQL found no free port in 20 tries");
+    }
+
+    /// Where the server listens.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+
+    /// The TCP port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The URL of a login of this server, whose tables are made if they are missing.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("{}?create=true", self.url_as("postgres"))
+    }
+
+    /// The URL of this user, without parameters. The password is of no account.
+    #[must_use]
+    pub fn url_as(&self, user: &str) -> String {
+        format!("postgres://{user}:secret@{}/postgres", self.addr())
+    }
+
+    /// The certificate that vouches for the server, where it has [`tls`](PostgresOptions::tls).
+    #[must_use]
+    pub fn ca(&self) -> PathBuf {
+        self.folder.path().join("ca.pem")
+    }
+
+    pub(super) fn admin(&self) -> &Admin {
+        &self.admin
+    }
+
+    /// What the server has logged.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    /// Moves the server's wall clock by so many milliseconds from where it is now.
+    ///
+    /// # Panics
+    ///
+    /// If its clock is not movable.
+    pub fn move_clock(&self, by_ms: i64) {
+        self.clock.as_ref().expect("a movable clock").move_by(by_ms);
+    }
+
+    /// Freezes the server with all its sessions (`SIGSTOP`): connections stay open, and nothing is
+    /// answered.
+    pub fn freeze(&self) {
+        let Some(process) = &self.process else { return };
+        // No session begins once the first of them stands still.
+        process.signal(Signal::SIGSTOP);
+        signal_all(&children(process.id()), Signal::SIGSTOP);
+    }
+
+    /// Wakes a frozen server (`SIGCONT`).
+    pub fn thaw(&self) {
+        let Some(process) = &self.process else { return };
+        signal_all(&children(process.id()), Signal::SIGCONT);
+        process.signal(Signal::SIGCONT);
+    }
+
+    /// Kills the server with all its sessions (`SIGKILL`).
+    pub fn kill(&mut self) {
+        self.admin.forget();
+        if let Some(process) = self.process.take() {
+            process.signal(Signal::SIGSTOP);
+            let children = children(process.id());
+            drop(process);
+            signal_all(&children, Signal::SIGKILL);
+        }
+    }
+
+    /// Kills the server if it runs, starts it on the same port and folder, and waits until it
+    /// answers.
+    ///
+    /// # Panics
+    ///
+    /// If it does not answer in time.
+    pub fn restart(&mut self) {
+        self.kill();
+        let deadline = Instant::now() + START_LIMIT;
+        while let Err(log) = self.launch() {
+            // What was killed may take a moment to be gone.
+            assert!(Instant::now() < deadline, "PostgreSQL did not restart:\n{log}");
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.data().join("server.log")
+    }
+
+    /// Makes the data folder, as the user of the server.
+    fn init(&self) {
+        reachable(self.folder.path());
+        let data = self.data();
+        fs::create_dir(&data).expect("a writable folder");
+        if let Some((user, group)) = other_user() {
+            std::os::unix::fs::chown(&data, Some(user), Some(group)).expect("a folder of ours");
+        }
+        fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).expect("a folder of ours");
+        let mut command = as_user(&program("initdb"));
+        command.arg("-D").arg(&data).args(["--no-sync", "--auth=trust", "--username=postgres"]);
+        command.args(["--no-instructions", "--encoding=UTF8", "--locale=C"]);
+        let output = command.stdin(Stdio::null()).output().expect("initdb");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "initdb failed:\n{said}");
+        if self.options.tls {
+            self.make_certificates();
+        }
+    }
+
+    fn make_certificates(&self) {
+        let [_, certificate, key] = certificates(self.folder.path());
+        for (from, name) in [(certificate, "server.crt"), (key, "server.key")] {
+            let to = self.data().join(name);
+            fs::copy(from, &to).expect("a writable folder");
+            fs::set_permissions(&to, fs::Permissions::from_mode(0o600)).expect("a file of ours");
+            if let Some((user, group)) = other_user() {
+                std::os::unix::fs::chown(&to, Some(user), Some(group)).expect("a file of ours");
+            }
+        }
+        let rules = "host all postgres 127.0.0.1/32 trust\nhostssl all all 127.0.0.1/32 trust\n";
+        fs::write(self.data().join("pg_hba.conf"), rules).expect("a writable folder");
+    }
+
+    /// Starts the process and waits for its answer; the error is its log.
+    fn launch(&mut self) -> Result<(), String> {
+        let data = self.data();
+        let mut settings = format!(
+            "listen_addresses = '127.0.0.1'\nport = {}\nunix_socket_directories = ''\n\
+             fsync = off\nfull_page_writes = off\nmax_connections = 400\nshared_buffers = 32MB\n",
+            self.port
+        );
+        if self.options.tls {
+            settings += "ssl = on\n";
+        }
+        for (name, value) in &self.options.settings {
+            let _never_fails = writeln!(settings, "{name} = '{value}'");
+        }
+        fs::write(data.join("postgresql.auto.conf"), settings).expect("a writable folder");
+        let _ = fs::remove_file(self.log_file());
+        // A shell, as the server's words are to be in a file.
+        let mut command = as_user(Path::new("sh"));
+        command.args(["-c", "exec \"$0\" -D \"$1\" >>\"$2\" 2>&1"]);
+        command.arg(program("postgres")).arg(&data).arg(self.log_file());
+        command.current_dir("/");
+        if let Some(clock) = &self.clock {
+            clock.load(&mut command);
+        }
+        let mut process = Process::start(&mut command, PACKAGE, self.folder.path());
+        let deadline = Instant::now() + START_LIMIT;
+        loop {
+            // The folder tells our server from one that took the port first.
+            let ours = self.try_sql("SELECT current_setting('data_directory')").is_ok_and(|rows| {
+                rows.first().is_some_and(|row| {
+                    sqlx::Row::get::<String, _>(row, 0) == data.display().to_string()
+                })
+            });
+            if ours {
+                self.process = Some(process);
+                return Ok(());
+            }
+            if process.has_ended() {
+                return Err(self.log());
+            }
+            assert!(
+                Instant::now() < deadline,
+                "PostgreSQL does not answer on port {}:\n{}",
+                self.port,
+                self.log()
+            );
+            sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for PostgresServer {
+    fn drop(&mut self) {
+        // Its sessions write to the folder for as long as they are there.
+        self.kill();
+    }
+}
+
+/// Another user than ours, whom the server runs as: it refuses to run as root.
+pub(super) fn other_user() -> Option<(u32, u32)> {
+    if own_user() != 0 {
+        return None;
+    }
+    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let of = |name: &str| {
+        let line = passwd.lines().find(|line| line.split(':').next() == Some(name))?;
+        let mut fields = line.split(':').skip(2);
+        Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+    };
+    of(USER).or_else(|| of("nobody"))
+}
+
+/// Who runs this process.
+fn own_user() -> u32 {
+    fs::metadata("/proc/self").expect("a Linux").uid()
+}
+
+/// A command that is run as the user of the server.
+pub(super) fn as_user(program: &Path) -> Command {
+    let Some((user, group)) = other_user() else { return Command::new(program) };
+    let mut command = Command::new("setpriv");
+    command.arg(format!("--reuid={user}")).arg(format!("--regid={group}"));
+    command.arg("--clear-groups").arg(program);
+    command
+}
+
+/// Lets the user of the server into a folder, and into those on the way that are ours alone.
+pub(super) fn reachable(folder: &Path) {
+    if other_user().is_none() {
+        return;
+    }
+    for folder in folder.ancestors() {
+        let Ok(found) = fs::metadata(folder) else { return };
+        let mode = found.permissions().mode();
+        if mode & 0o001 == 0 && found.uid() == own_user() {
+            let _ = fs::set_permissions(folder, fs::Permissions::from_mode(mode | 0o011));
+        }
+        if folder == std::env::temp_dir() {
+            return;
+        }
+    }
+}
+
+/// A program of the newest server that is installed. Debian keeps each version apart.
+fn program(name: &str) -> PathBuf {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut found: Vec<(u32, PathBuf)> = versions
+        .filter_map(|version| {
+            let number = version.file_name().to_str()?.parse().ok()?;
+            let path = version.path().join("bin").join(name);
+            path.exists().then_some((number, path))
+        })
+        .collect();
+    found.sort();
+    match found.pop() {
+        Some((_, path)) => path,
+        None => missing(&name, PACKAGE),
+    }
+}
+
+fn children(pid: u32) -> Vec<Pid> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let children = fs::read_to_string(path).unwrap_or_default();
+    children.split_whitespace().filter_map(|pid| pid.parse().ok()).map(Pid::from_raw).collect()
+}
+
+fn signal_all(pids: &[Pid], signal: Signal) {
+    for pid in pids {
+        let _ = kill(*pid, signal);
+    }
+}

@@ -1,0 +1,15 @@
+//! What can be done to a lock in PostgreSQL alone, and the scenes of all layouts on it.
+//!
+//! Each test names its fault (F…) and the invariants (V…) that it defends, as `docs/faults.md` has
+//! them. Bounds on time are wide, for a machine that is busy with other things; no assertion is
+//! decided by a sleep.
+
+#![allow(clippy::disallowed_methods)]
+
+mod errors;
+mod pooler;
+mod processes;
+mod push;
+mod scenes;
+mod support;
+mod tls;

@@ -1,0 +1,34 @@
+//! F32: a client that is told to use TLS never speaks in the clear.
+
+use lock_core::LockClient;
+use lock_core::sql::DatabaseError;
+use tests::postgres::{PostgresOptions, PostgresServer};
+
+use crate::support::*;
+
+/// F32 (V8): it serves locks, and a server that nobody vouches for, or that has no TLS, is refused.
+#[tokio::test]
+async fn tls_serves_locks_and_refuses_a_server_that_nobody_vouches_for() {
+    let server = PostgresServer::with(PostgresOptions::new().tls());
+    server.sql("CREATE ROLE app LOGIN; GRANT ALL ON SCHEMA public TO app");
+    let plain = server.url_as("app");
+    let tls = plain.replacen("postgres:", "postgres+tls:", 1);
+    let url = format!("{tls}?create=true&ca={}", server.ca().display());
+    let locks = connect(&url, ms(9_000)).await;
+    let guard = locks.lock("k").await.expect("a free key");
+    let encrypted = "SELECT pid FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+                     WHERE usename = 'app' AND NOT ssl";
+    assert!(server.sql(encrypted).is_empty());
+    guard.release().await.expect("a release");
+    // The platform does not vouch for it.
+    let error = refused(&tls).await;
+    assert!(matches!(error, DatabaseError::Unreachable { .. }), "{error}");
+    let error = refused(&plain).await;
+    assert!(matches!(error, DatabaseError::Login { .. }), "{error}");
+    // One without TLS.
+    let place = Place::new();
+    let error = refused(&place.url().replacen("postgres:", "postgres+tls:", 1)).await;
+    assert!(matches!(error, DatabaseError::Unreachable { .. }), "{error}");
+    let error = LockClient::connect("postgres+tls://h/db?cert=/no").await.expect_err("one of two");
+    assert!(error.to_string().contains("given together"), "{error}");
+}
