@@ -54,8 +54,8 @@ fn claim(member: &Redis, clock: u64) -> <Redis as Backend>::Claim {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_was_started_anew_grants_nothing_before_it_was_looked_at() {
     for pooled in [false, true] {
-        let always = RedisOptions::new().aof_everysec().set("appendfsync", "always");
-        let mut server = RedisServer::with(always);
+        let kept = RedisOptions::new().aof();
+        let mut server = RedisServer::with(kept);
         let member = member(&server, pooled).await;
         let (mut holder, mut waiter) = (claim(&member, 1_000), claim(&member, 2_000));
         assert!(matches!(holder.attempt().await, Ok(Attempt::Granted(_))));
@@ -102,8 +102,8 @@ fn asked_who_it_is(server: &RedisServer) -> u64 {
 #[test]
 fn the_conductor_is_served_while_the_life_is_the_one_that_the_application_saw() {
     let runtime = || Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let always = RedisOptions::new().aof_everysec().set("appendfsync", "always");
-    let mut server = RedisServer::with(always);
+    let kept = RedisOptions::new().aof();
+    let mut server = RedisServer::with(kept);
     let (application, conductor) = (runtime(), runtime());
     let (member, mut held) = application.block_on(async {
         let member = member(&server, false).await;
