@@ -33,7 +33,7 @@ impl Place {
         let kept = self.table.as_ref().map_or("no table of a database", RecordTable::database);
         let other = CompleteInError::OtherStore { kept, transaction: D::NAME };
         let table = self.table.as_ref().filter(|table| table.database() == D::NAME);
-        table.and_then(|table| TableName::new(table.name()).ok()).ok_or(other)
+        table.map(|table| TableName::of_records(table.name())).ok_or(other)
     }
 }
 

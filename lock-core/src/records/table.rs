@@ -12,7 +12,7 @@ pub struct RecordTable {
 
 impl RecordTable {
     /// The table `name` of a `database` as sqlx calls it, such as `SQLite`.
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sql")]
     pub(crate) fn new(database: &'static str, name: impl Into<Arc<str>>) -> Self {
         Self { database, name: name.into() }
     }

@@ -4,21 +4,21 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
 use super::arg::Arg;
 use super::link::{Link, Twice};
 use super::listen::{Listener, Name};
-use super::statements::Statements;
+use super::statements::{self, Telling};
 use crate::backend::{ClaimId, Fault};
 use crate::key::Key;
 use crate::sql::changes::{Changes, Hearing};
 use crate::sql::dialect::{Ask, Dialect, Seen, Taken};
 use crate::sql::fault::DatabaseError;
+use crate::sql::read::Found;
 use crate::sql::row::{Row, ms};
 use crate::sql::schema::Schema;
-use crate::token::TokenBlock;
+use crate::sql::statements::Statements;
 
 /// The most rows that one statement of a sweep deletes.
 const SWEEP_ROWS_MAX: i64 = 100;
@@ -33,6 +33,7 @@ pub(super) const LOOKS: Hearing =
 pub(in crate::sql) struct PostgresDialect {
     link: Arc<Link>,
     texts: Statements,
+    telling: Telling,
     name: Name,
     listener: OnceLock<Listener>,
     looks: AtomicI64,
@@ -41,11 +42,13 @@ pub(in crate::sql) struct PostgresDialect {
 
 impl PostgresDialect {
     pub(super) fn new(link: Arc<Link>) -> Self {
-        let texts = Statements::new(&link.config().qualified_table());
+        let texts = statements::of(&link.config().qualified_table());
+        let telling = Telling::of(&texts);
         let name = Name::new(&link.config().table);
         Self {
             link,
             texts,
+            telling,
             name,
             listener: OnceLock::new(),
             looks: AtomicI64::new(0),
@@ -84,7 +87,7 @@ impl PostgresDialect {
             Arg::Whole(i64::from(ask.tokens_max)),
         ];
         let rows = self.run(by, statement, &args, twice).await?;
-        rows.first().map(|row| taken(row).map_err(odd)).transpose()
+        rows.first().map(|row| Found(row).taken().map_err(odd)).transpose()
     }
 }
 
@@ -125,14 +128,8 @@ impl Dialect for PostgresDialect {
     async fn read(&self, key: &Key, by: Instant) -> Result<Seen, Fault> {
         let args = [Arg::Text(key.to_string())];
         let rows = self.run(by, &self.texts.read, &args, Twice::Same).await?;
-        let seen = |found: &PgRow| {
-            let is_there = found.try_get::<Option<i64>, _>(0)?.is_some();
-            let row = is_there.then(|| row(found)).transpose()?;
-            let now: i64 = found.try_get(8)?;
-            Ok(Seen { row, now: Duration::from_millis(u64::try_from(now).unwrap_or(0)) })
-        };
         let found = rows.first().ok_or_else(|| odd(sqlx::Error::RowNotFound))?;
-        seen(found).map_err(odd)
+        Found(found).seen().map_err(odd)
     }
 
     async fn swap(
@@ -145,9 +142,9 @@ impl Dialect for PostgresDialect {
     ) -> Result<bool, Fault> {
         let statement = match (version, tells) {
             (Some(_), false) => &self.texts.update,
-            (Some(_), true) => &self.texts.update_telling,
+            (Some(_), true) => &self.telling.update,
             (None, false) => &self.texts.insert,
-            (None, true) => &self.texts.insert_telling,
+            (None, true) => &self.telling.insert,
         };
         let mut args = vec![
             Arg::Text(key.to_string()),
@@ -172,8 +169,7 @@ impl Dialect for PostgresDialect {
     async fn read_all(&self, keys: &[Key], by: Instant) -> Result<Vec<(String, Row)>, Fault> {
         let args = [Arg::Texts(keys.iter().map(ToString::to_string).collect())];
         let rows = self.run(by, &self.texts.read_all, &args, Twice::Same).await?;
-        let pair = |found: &PgRow| Ok((found.try_get(8)?, row(found)?));
-        rows.iter().map(pair).collect::<Result<_, _>>().map_err(odd)
+        rows.iter().map(|row| Found(row).named().map_err(odd)).collect()
     }
 
     /// Others may always have written.
@@ -186,27 +182,6 @@ impl Dialect for PostgresDialect {
         let rows = self.run(by, &self.texts.sweep, &args, Twice::Differs).await?;
         Ok(u64::try_from(rows.len()).unwrap_or(u64::MAX))
     }
-}
-
-fn taken(row: &PgRow) -> Result<Taken, sqlx::Error> {
-    let (version, last, size): (i64, i64, i64) =
-        (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-    let (last, size) = (u64::try_from(last).unwrap_or(0), u64::try_from(size).unwrap_or(0));
-    let tokens = TokenBlock::new((last + 1).saturating_sub(size), last);
-    Ok(Taken { version, tokens, wanted: row.try_get(3)? })
-}
-
-fn row(found: &PgRow) -> Result<Row, sqlx::Error> {
-    Ok(Row {
-        version: found.try_get(0)?,
-        fence: found.try_get(1)?,
-        fences: found.try_get(2)?,
-        holder: found.try_get(3)?,
-        about: found.try_get(4)?,
-        until: found.try_get(5)?,
-        holders: found.try_get(6)?,
-        line: found.try_get(7)?,
-    })
 }
 
 fn odd(error: sqlx::Error) -> Fault {

@@ -11,6 +11,7 @@
 //! - `prepare`: making and checking the table.
 //! - `arg`: what stands in a statement, also where nothing can be prepared.
 //! - `trouble`: what its errors mean.
+//! - `transactions`: statements over connections that are handed in.
 
 mod arg;
 mod backend;
@@ -23,8 +24,11 @@ mod pool;
 mod prepare;
 mod session;
 mod statements;
+mod transactions;
 mod trouble;
 
 pub use backend::Postgres;
 pub use config::{Durability, PostgresConfig};
 use dialect::PostgresDialect;
+#[cfg(feature = "idempotency")]
+pub(in crate::sql) use trouble::Unserved;
