@@ -7,6 +7,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod errors;
+mod fence;
 mod pooler;
 mod processes;
 mod push;
