@@ -52,6 +52,10 @@ impl Execution {
     ///
     /// It may be called again, in another transaction, once this one is rolled back.
     ///
+    /// Let it be the last statement of the transaction. PostgreSQL rolls back a transaction in which
+    /// a statement has failed, and sqlx tells its `commit` as one that was made all the same. Here
+    /// that is an error.
+    ///
     /// While a secret is [replaced](super::Idempotency::with_old_secret), both records are completed.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ impl RecordTable {
         Self { database, name: name.into() }
     }
 
-    /// What kind of database it is, as sqlx calls it: `SQLite`.
+    /// What kind of database it is, as sqlx calls it: `SQLite`, `PostgreSQL`.
     #[must_use]
     pub fn database(&self) -> &'static str {
         self.database

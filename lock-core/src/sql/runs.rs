@@ -39,19 +39,19 @@ pub trait Runs: sqlx::Database {
 
     /// Has a statement run; how many rows it has written.
     #[doc(hidden)]
-    fn run<'c>(
-        connection: &'c mut Self::Connection,
+    fn run(
+        connection: &mut Self::Connection,
         text: String,
         values: Vec<Value>,
-    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send + 'c;
+    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
 
     /// Has a statement run; its rows.
     #[doc(hidden)]
-    fn rows<'c>(
-        connection: &'c mut Self::Connection,
+    fn rows(
+        connection: &mut Self::Connection,
         text: String,
         values: Vec<Value>,
-    ) -> impl Future<Output = Result<Vec<Self::Row>, sqlx::Error>> + Send + 'c;
+    ) -> impl Future<Output = Result<Vec<Self::Row>, sqlx::Error>> + Send;
 
     /// A column of a row.
     #[doc(hidden)]
@@ -74,8 +74,8 @@ macro_rules! runs {
                 $trouble(error)
             }
 
-            async fn run<'c>(
-                connection: &'c mut Self::Connection,
+            async fn run(
+                connection: &mut Self::Connection,
                 text: String,
                 values: Vec<$crate::sql::runs::Value>,
             ) -> Result<u64, sqlx::Error> {
@@ -83,8 +83,8 @@ macro_rules! runs {
                 Ok(done.rows_affected())
             }
 
-            async fn rows<'c>(
-                connection: &'c mut Self::Connection,
+            async fn rows(
+                connection: &mut Self::Connection,
                 text: String,
                 values: Vec<$crate::sql::runs::Value>,
             ) -> Result<Vec<Self::Row>, sqlx::Error> {

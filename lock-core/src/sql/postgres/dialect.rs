@@ -4,12 +4,15 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
 use super::arg::Arg;
 use super::link::{Link, Twice};
 use super::listen::{Listener, Name};
+use super::renewals::Renewals;
 use super::statements::{self, Telling};
+use super::time::ServerClock;
 use crate::backend::{ClaimId, Fault};
 use crate::key::Key;
 use crate::sql::changes::{Changes, Hearing};
@@ -23,6 +26,9 @@ use crate::sql::statements::Statements;
 /// The most rows that one statement of a sweep deletes.
 const SWEEP_ROWS_MAX: i64 = 100;
 
+/// The place of the time behind what a grant answers.
+const TIME: usize = 4;
+
 /// Between two looks where nobody can be heard, while somebody waits for a key, and while those who
 /// listen hold or follow.
 pub(super) const LOOKS: Hearing =
@@ -34,25 +40,33 @@ pub(in crate::sql) struct PostgresDialect {
     link: Arc<Link>,
     texts: Statements,
     telling: Telling,
+    renewals: Arc<Renewals>,
+    time: ServerClock,
     name: Name,
     listener: OnceLock<Listener>,
     looks: AtomicI64,
-    requests: AtomicU64,
+    requests: Arc<AtomicU64>,
 }
 
 impl PostgresDialect {
     pub(super) fn new(link: Arc<Link>) -> Self {
-        let texts = statements::of(&link.config().qualified_table());
+        let table = link.config().qualified_table();
+        let texts = statements::of(&table);
+        let requests = Arc::<AtomicU64>::default();
+        let renew_all = statements::renew_all(&table).into();
+        let renewals = Renewals::new(link.clone(), renew_all, requests.clone());
         let telling = Telling::of(&texts);
         let name = Name::new(&link.config().table);
         Self {
             link,
             texts,
             telling,
+            renewals: Arc::new(renewals),
+            time: ServerClock::default(),
             name,
             listener: OnceLock::new(),
             looks: AtomicI64::new(0),
-            requests: AtomicU64::new(0),
+            requests,
         }
     }
 
@@ -71,23 +85,40 @@ impl PostgresDialect {
         self.link.run(by, statement, args, twice).await
     }
 
-    /// One that says in one row what it did, or in none that it did nothing.
+    /// One that says in one row what it did, and when, or in none that it did nothing.
     async fn short(
         &self,
         statement: &Arc<str>,
         ask: &Ask,
-        twice: Twice,
+        until: Option<i64>,
         by: Instant,
     ) -> Result<Option<Taken>, Fault> {
-        let args = [
+        let mut args = vec![
             Arg::Text(ask.key.to_string()),
             Arg::Text(ask.claim.to_string()),
             Arg::Text(ask.about.to_string()),
             Arg::Whole(ms(ask.lease)),
             Arg::Whole(i64::from(ask.tokens_max)),
         ];
+        args.extend(until.map(Arg::Whole));
+        // A grant that took effect finds the key taken the second time, and who only tries is told.
+        let twice = if until.is_some() { Twice::Differs } else { Twice::Same };
         let rows = self.run(by, statement, &args, twice).await?;
-        rows.first().map(|row| Found(row).taken().map_err(odd)).transpose()
+        let Some(row) = rows.first() else { return Ok(None) };
+        self.time.saw(row.try_get(TIME).map_err(odd)?);
+        Found(row).taken().map(Some).map_err(odd)
+    }
+
+    /// The time at the server then, or a moment before.
+    async fn time_at(&self, instant: Instant) -> Result<i64, Fault> {
+        if let Some(time) = self.time.at(instant) {
+            return Ok(time);
+        }
+        let rows = self.run(instant, &statements::time().into(), &[], Twice::Same).await;
+        let rows = rows.map_err(Fault::unsent)?;
+        let row = rows.first().ok_or_else(|| odd(sqlx::Error::RowNotFound))?;
+        self.time.saw(row.try_get(0).map_err(odd)?);
+        self.time.at(instant).ok_or_else(|| odd(sqlx::Error::RowNotFound))
     }
 }
 
@@ -111,12 +142,15 @@ impl Dialect for PostgresDialect {
     }
 
     async fn take(&self, ask: &Ask, by: Instant) -> Result<Option<Taken>, Fault> {
-        // One that took effect finds the key taken the second time, and who only tries is told.
-        self.short(&self.texts.take, ask, Twice::Differs, by).await
+        let until = self.time_at(by).await?;
+        self.short(&self.texts.take, ask, Some(until), by).await
     }
 
     async fn renew(&self, ask: &Ask, by: Instant) -> Result<Option<Taken>, Fault> {
-        self.short(&self.texts.renew, ask, Twice::Same, by).await
+        match self.renewals.renew(ask, by).await? {
+            Some(taken) => Ok(Some(taken)),
+            None => self.short(&self.texts.renew, ask, None, by).await,
+        }
     }
 
     async fn give_back(&self, key: &Key, claim: ClaimId, by: Instant) -> Result<bool, Fault> {
@@ -129,7 +163,9 @@ impl Dialect for PostgresDialect {
         let args = [Arg::Text(key.to_string())];
         let rows = self.run(by, &self.texts.read, &args, Twice::Same).await?;
         let found = rows.first().ok_or_else(|| odd(sqlx::Error::RowNotFound))?;
-        Found(found).seen().map_err(odd)
+        let seen = Found(found).seen().map_err(odd)?;
+        self.time.saw(ms(seen.now));
+        Ok(seen)
     }
 
     async fn swap(
@@ -184,6 +220,6 @@ impl Dialect for PostgresDialect {
     }
 }
 
-fn odd(error: sqlx::Error) -> Fault {
+pub(super) fn odd(error: sqlx::Error) -> Fault {
     DatabaseError::Other { what: error.to_string() }.into()
 }

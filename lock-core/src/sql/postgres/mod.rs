@@ -9,6 +9,8 @@
 //! - `listen`: hearing from other processes.
 //! - `dialect`, `statements`: what PostgreSQL spells its own way.
 //! - `prepare`: making and checking the table.
+//! - `renewals`: many claims in one statement.
+//! - `time`: the server's clock, so that what was given up takes nothing.
 //! - `arg`: what stands in a statement, also where nothing can be prepared.
 //! - `trouble`: what its errors mean.
 //! - `transactions`: statements over connections that are handed in.
@@ -22,8 +24,10 @@ mod link;
 mod listen;
 mod pool;
 mod prepare;
+mod renewals;
 mod session;
 mod statements;
+mod time;
 mod transactions;
 mod trouble;
 

@@ -37,11 +37,11 @@ pub trait RecordDialect: Runs {
     /// Sees to it, in a transaction of a user's, that what is read of a record next is not old. A
     /// database that reads from a snapshot there says so by an error.
     #[doc(hidden)]
-    fn look_afresh<'c>(
-        _connection: &'c mut Self::Connection,
-        _table: &'c TableName,
+    fn look_afresh(
+        _connection: &mut Self::Connection,
+        _table: &TableName,
         _id: RecordId,
-    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send + 'c {
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send {
         std::future::ready(Ok(()))
     }
 

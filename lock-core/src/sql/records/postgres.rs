@@ -51,9 +51,9 @@ impl RecordDialect for Postgres {
         )
     }
 
-    async fn look_afresh<'c>(
-        connection: &'c mut PgConnection,
-        table: &'c TableName,
+    async fn look_afresh(
+        connection: &mut PgConnection,
+        table: &TableName,
         id: RecordId,
     ) -> Result<(), sqlx::Error> {
         let says = "SELECT current_setting('transaction_isolation') AS level".to_owned();
