@@ -34,7 +34,7 @@
 //! - `postgres`: PostgreSQL's dialect, its connections and its push.
 
 // Without a database there is only what they share.
-#![cfg_attr(not(any(feature = "sqlite", feature = "postgres")), allow(dead_code, unused_imports))]
+#![cfg_attr(not(any(feature = "sqlite", feature = "postgres")), allow(unused, unreachable_code))]
 
 mod backend;
 mod changes;
