@@ -1,9 +1,9 @@
 //! Whoever carries a token has it checked in a transaction, see [`Fences`].
 
-use sqlx::Transaction;
+use sqlx::{Connection, Transaction};
 
 use crate::engine::{LockGuard, LockHandle};
-use crate::key::IntoKey;
+use crate::key::{IntoKey, Key};
 use crate::sql::{FenceDialect, FenceError, Fences};
 use crate::token::FencingToken;
 
@@ -33,6 +33,28 @@ impl LockGuard {
     ) -> Result<(), FenceError> {
         self.handle().fence(tx, resource).await
     }
+
+    /// As [`fence`](Self::fence), for a function that is handed the connection of a transaction.
+    ///
+    /// # Errors
+    ///
+    /// As [`fence`](Self::fence); [`FenceError::NoTransaction`] where none is open on it that sqlx
+    /// knows of.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`fence`](Self::fence).
+    pub async fn fence_on<C>(
+        &self,
+        connection: &mut C,
+        resource: impl IntoKey,
+    ) -> Result<(), FenceError>
+    where
+        C: Connection,
+        C::Database: FenceDialect<Connection = C>,
+    {
+        self.handle().fence_on(connection, resource).await
+    }
 }
 
 impl LockHandle {
@@ -50,13 +72,39 @@ impl LockHandle {
         tx: &mut Transaction<'_, D>,
         resource: impl IntoKey,
     ) -> Result<(), FenceError> {
-        let resource = resource.into_key()?;
-        let token = self.token();
-        if !self.is_held() {
-            let (key, lost) = (self.key().clone(), self.why_lost());
-            return Err(FenceError::NotHeld { resource, key, token, lost });
+        let resource = self.may_write(resource.into_key()?)?;
+        Fences::default().check_key(tx, self.token(), resource).await
+    }
+
+    /// As [`LockGuard::fence_on`], for who was given a view of the lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::fence_on`]; [`FenceError::NotHeld`] after the release of the lock, too.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`LockGuard::fence`].
+    pub async fn fence_on<C>(
+        &self,
+        connection: &mut C,
+        resource: impl IntoKey,
+    ) -> Result<(), FenceError>
+    where
+        C: Connection,
+        C::Database: FenceDialect<Connection = C>,
+    {
+        let resource = self.may_write(resource.into_key()?)?;
+        Fences::default().check_key_on::<C::Database>(connection, self.token(), resource).await
+    }
+
+    /// The resource, unless the lock is lost by this process's own clock.
+    fn may_write(&self, resource: Key) -> Result<Key, FenceError> {
+        if self.is_held() {
+            return Ok(resource);
         }
-        Fences::default().check_key(tx, token, resource).await
+        let (key, token, lost) = (self.key().clone(), self.token(), self.why_lost());
+        Err(FenceError::NotHeld { resource, key, token, lost })
     }
 }
 

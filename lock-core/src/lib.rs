@@ -47,7 +47,7 @@ mod connect;
 mod election;
 mod engine;
 mod error;
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sql")]
 mod fence;
 mod ground;
 mod handler_ran;
@@ -70,7 +70,7 @@ mod records;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod rejection;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(feature = "sql")]
 pub mod sql;
 mod stores;
 #[cfg(feature = "test-util")]

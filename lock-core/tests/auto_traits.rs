@@ -154,6 +154,10 @@ fn every_public_type_crosses_threads() {
         sql::Durability: true true true,
         <sql::Postgres as Backend>::Claim: true true true,
     }
+    #[cfg(all(feature = "postgres", feature = "idempotency"))]
+    table! {
+        idempotency::Tx<sqlx::Postgres>: true true true,
+    }
     #[cfg(feature = "sqlite")]
     table! {
         sql::Sqlite: true true true,

@@ -22,10 +22,10 @@ fn program(name: &str) -> PathBuf {
     path
 }
 
-/// Three processes sell a hundred items to four hundred buyers.
-fn sells_each_item_once(locks: &str) {
+/// Several processes sell a hundred items to four hundred buyers.
+fn sells_each_item_once(locks: &str, processes: &str) {
     let output = Command::new(program("flash-sale"))
-        .args(["--locks", locks, "--processes", "3", "--json"])
+        .args(["--locks", locks, "--processes", processes, "--json"])
         .args(["--buyers", "400", "--stock", "100"])
         .output()
         .expect("the flash sale starts");
@@ -41,16 +41,16 @@ fn sells_each_item_once(locks: &str) {
 #[test]
 fn redis_serves_three_processes_and_keeps_only_the_clock() {
     let server = RedisServer::start();
-    sells_each_item_once(&server.url());
+    sells_each_item_once(&server.url(), "3");
     for key in server.keys() {
         assert!(key.is_clock(), "a finding of safety: {} was left behind", key.name);
     }
 }
 
 #[test]
-fn postgres_serves_three_processes_and_nobody_holds_or_waits_then() {
+fn postgres_serves_four_processes_and_nobody_holds_or_waits_then() {
     let server = PostgresServer::start();
-    sells_each_item_once(&server.url_as("postgres"));
+    sells_each_item_once(&server.url_as("postgres"), "4");
     let busy = "SELECT name FROM lock_status WHERE status = 'held' OR waiting > 0";
     assert!(server.sql(busy).is_empty());
 }
@@ -58,7 +58,7 @@ fn postgres_serves_three_processes_and_nobody_holds_or_waits_then() {
 #[tokio::test]
 async fn zookeeper_serves_three_processes_and_keeps_nothing() {
     let server = ZooKeeperServer::with(ZooKeeperOptions::new().tick_ms(500));
-    sells_each_item_once(&(server.url() + "/sale?session=2s"));
+    sells_each_item_once(&(server.url() + "/sale?session=2s"), "3");
     // The sessions of processes that ended without a farewell too.
     eventually("nothing is left", || server.tree("/").is_empty()).await;
 }

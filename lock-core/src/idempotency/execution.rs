@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::CompleteError;
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sql")]
 use super::in_transaction::Place;
 use super::repeat::STORE_WITHIN;
 use super::single_flight::End;
@@ -35,10 +35,10 @@ pub(super) enum Finish {
     /// As unused; and this is the end of all who wait for it here.
     Answered(End),
     /// The outcome is on record already.
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sql")]
     Committed(Outcome, Reply),
     /// The outcome may be on record: that is to be found out.
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sql")]
     Settle(Outcome, oneshot::Sender<Result<bool, Fault>>),
 }
 
@@ -61,10 +61,10 @@ pub struct Execution {
     is_handed_over: bool,
     /// The same execution under the secret that is being replaced.
     pub(super) old: Option<Box<Self>>,
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sql")]
     pub(super) place: Place,
     /// The outcome that is written in a transaction of which nobody has said that it is committed.
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sql")]
     pub(super) written: Option<Outcome>,
 }
 
@@ -74,7 +74,7 @@ impl Execution {
         handle: LockHandle,
         replaced: Option<FencingToken>,
         finish: oneshot::Sender<Finish>,
-        #[cfg(feature = "sqlite")] place: Place,
+        #[cfg(feature = "sql")] place: Place,
     ) -> Self {
         Self {
             id,
@@ -83,9 +83,9 @@ impl Execution {
             finish: Some(finish),
             is_handed_over: false,
             old: None,
-            #[cfg(feature = "sqlite")]
+            #[cfg(feature = "sql")]
             place,
-            #[cfg(feature = "sqlite")]
+            #[cfg(feature = "sql")]
             written: None,
         }
     }

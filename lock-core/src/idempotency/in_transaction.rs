@@ -33,7 +33,7 @@ impl Place {
         let kept = self.table.as_ref().map_or("no table of a database", RecordTable::database);
         let other = CompleteInError::OtherStore { kept, transaction: D::NAME };
         let table = self.table.as_ref().filter(|table| table.database() == D::NAME);
-        table.and_then(|table| TableName::new(table.name()).ok()).ok_or(other)
+        table.map(|table| TableName::of_records(table.name())).ok_or(other)
     }
 }
 
@@ -51,6 +51,10 @@ impl Execution {
     /// transaction.
     ///
     /// It may be called again, in another transaction, once this one is rolled back.
+    ///
+    /// Let it be the last statement of the transaction. PostgreSQL rolls back a transaction in which
+    /// a statement has failed, and sqlx tells its `commit` as one that was made all the same. Here
+    /// that is an error.
     ///
     /// While a secret is [replaced](super::Idempotency::with_old_secret), both records are completed.
     ///

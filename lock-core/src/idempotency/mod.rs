@@ -50,7 +50,7 @@
 //!   within [`record_ttl`](Idempotency::with_record_ttl) is given it.
 //! - **Not exactly once**: an execution whose process dies may have done its work and told nobody.
 //!   [`OnUnknown`] chooses between running again and refusing.
-//! - **Exactly once in one database** (feature `sqlite`): with the records in the database that the
+//! - **Exactly once in one database** (features `sqlite`, `postgres`): with the records in the database that the
 //!   work writes, `Execution::complete_in` completes an execution in the transaction of its work.
 //!
 //! - `client`: the handle.
@@ -69,7 +69,7 @@ mod debug;
 mod ending;
 mod error;
 mod execution;
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sql")]
 mod in_transaction;
 mod options;
 mod repeat;
@@ -79,11 +79,11 @@ mod rotation;
 mod single_flight;
 mod stats;
 mod task;
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sql")]
 mod transaction_error;
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sql")]
 mod tx;
-#[cfg(all(feature = "sqlite", feature = "axum"))]
+#[cfg(all(feature = "sql", feature = "axum"))]
 mod tx_axum;
 #[cfg(feature = "idempotent")]
 mod value_hash;
@@ -104,7 +104,7 @@ pub use options::{
 #[cfg(feature = "idempotent")]
 pub use replay::{IdempotencyError, Keep, Replayable};
 pub use stats::IdempotencyStats;
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sql")]
 pub use transaction_error::{CommitError, CompleteInError, TxError};
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sql")]
 pub use tx::{Tx, TxSeat};

@@ -137,7 +137,7 @@ pub enum IdempotencyError {
     Stale(#[source] CompleteError),
     /// The transaction of the body was not committed with its value, or it is not known whether it
     /// was. A retry runs, or is given the value.
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sql")]
     #[error(transparent)]
     NotCommitted(std::sync::Arc<super::CommitError>),
     /// What was kept is no value of the function's type: the type has changed since.
@@ -155,7 +155,7 @@ impl IdempotencyError {
         match self {
             Self::Begin(error) => error.is_retryable(),
             Self::InFlight { .. } | Self::Lost(_) | Self::Stale(_) => true,
-            #[cfg(feature = "sqlite")]
+            #[cfg(feature = "sql")]
             Self::NotCommitted(_) => true,
             Self::Key(_)
             | Self::Fingerprint { .. }

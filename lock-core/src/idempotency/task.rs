@@ -16,7 +16,7 @@ use super::client::Shared;
 use super::ending::tell;
 use super::error::BeginError;
 use super::execution::{Execution, Finish};
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sql")]
 use super::in_transaction::Place;
 use super::options::Options;
 use super::repeat::{Repeat, STORE_WITHIN};
@@ -80,7 +80,7 @@ impl Task {
         }
     }
 
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sql")]
     fn place(&self) -> Place {
         Place { table: self.store().table().cloned(), ttl: self.options.record_ttl }
     }
@@ -189,7 +189,7 @@ impl Task {
             self.guard.handle(),
             replaced,
             finish,
-            #[cfg(feature = "sqlite")]
+            #[cfg(feature = "sql")]
             self.place(),
         );
         // Not received, it says so by being dropped.
@@ -211,12 +211,12 @@ impl Task {
                 self.lead.end(end);
                 self.take_back(None).await;
             }
-            #[cfg(feature = "sqlite")]
+            #[cfg(feature = "sql")]
             Some(Finish::Committed(outcome, reply)) => {
                 self.committed(&outcome);
                 tell(&mut Some(reply), Ok(()));
             }
-            #[cfg(feature = "sqlite")]
+            #[cfg(feature = "sql")]
             Some(Finish::Settle(outcome, verdict)) => self.settle(&outcome, verdict).await,
             Some(Finish::GiveUp(reply)) if !stays() => self.abort(Some(reply)).await,
             None if !stays() => self.abort(None).await,

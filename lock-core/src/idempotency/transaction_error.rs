@@ -54,7 +54,8 @@ impl CompleteInError {
     /// execution.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Database { source: InTransactionError::Busy { .. }, .. })
+        let Self::Database { source, .. } = self else { return false };
+        matches!(source, InTransactionError::Busy { .. } | InTransactionError::Ended { .. })
     }
 }
 

@@ -26,6 +26,10 @@ use crate::sql::RecordDialect;
 ///
 /// A database keeps locks for as long as a transaction is open, and SQLite lets nobody else write. So
 /// do slow work before you open it, above all requests to others.
+///
+/// In PostgreSQL a statement that fails ends the transaction in effect. A handler that goes on
+/// without it, and returns what is kept, is not committed: it works in a savepoint (sqlx's `begin` on
+/// the transaction), or returns the error.
 pub struct Tx<D: RecordDialect> {
     pool: Pool<D>,
     open: Option<Transaction<'static, D>>,

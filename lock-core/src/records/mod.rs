@@ -5,7 +5,7 @@
 mod fingerprint;
 mod id;
 mod memory;
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sql")]
 pub(crate) mod row;
 mod scope;
 mod store;
@@ -15,7 +15,7 @@ pub use self::fingerprint::{Fingerprint, FingerprintBuilder};
 pub(crate) use self::id::Ids;
 pub use self::id::RecordId;
 pub use self::memory::MemoryRecords;
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sql")]
 pub(crate) use self::row::{Replaced, Row, State, Step};
 pub use self::scope::Scope;
 #[cfg(feature = "redis")]

@@ -9,7 +9,7 @@ use crate::token::FencingToken;
 
 /// What there is of one id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub(crate) struct Row {
     /// Its execution's; of a mark, the greatest that was aborted.
     pub(crate) token: FencingToken,
     pub(crate) fingerprint: Fingerprint,

@@ -12,12 +12,12 @@ pub struct RecordTable {
 
 impl RecordTable {
     /// The table `name` of a `database` as sqlx calls it, such as `SQLite`.
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sql")]
     pub(crate) fn new(database: &'static str, name: impl Into<Arc<str>>) -> Self {
         Self { database, name: name.into() }
     }
 
-    /// What kind of database it is, as sqlx calls it: `SQLite`.
+    /// What kind of database it is, as sqlx calls it: `SQLite`, `PostgreSQL`.
     #[must_use]
     pub fn database(&self) -> &'static str {
         self.database

@@ -30,6 +30,8 @@ pub(super) struct LeaseClaim<D> {
     seen: Option<i64>,
     ear: Option<Ear>,
     stands: Stands,
+    /// What became of an attempt was not heard, and no grant was since.
+    in_doubt: bool,
     /// A change was told, and nothing was asked since.
     heard: bool,
     /// It was told that somebody who did not wait was refused the key.
@@ -69,6 +71,7 @@ impl<D: Dialect> LeaseClaim<D> {
             seen: None,
             ear: None,
             stands: Stands::New,
+            in_doubt: false,
             heard: false,
             tried_told: false,
         }
@@ -143,8 +146,13 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         let attempt = self.store.at_home(REQUEST, |store, by| async move {
             store.attempt(ask, place, joins, is_new, by).await
         });
-        let answer = attempt.await?;
+        // Nothing is heard where this is dropped, either.
+        let was_in_doubt = std::mem::replace(&mut self.in_doubt, true);
+        let answer = attempt.await.inspect_err(|fault| {
+            self.in_doubt = was_in_doubt || !fault.is_unsent();
+        })?;
         let answer = self.answered(answer);
+        self.in_doubt = was_in_doubt && !matches!(answer, Attempt::Granted(_));
         self.stands = match answer {
             Attempt::Granted(_) => Stands::Holding,
             // One that stands in no line may find the key free.
@@ -220,11 +228,14 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
             return Ok(Withdrawal::NotHeld);
         }
         let (key, claim) = (self.ask.key.clone(), self.ask.claim);
-        let may_be_short = is_plain(&self.place) && self.stands == Stands::Holding;
+        let (stands, in_doubt) = (&self.stands, self.in_doubt);
+        let may_be_short = is_plain(&self.place) && *stands == Stands::Holding;
         let withdrawal = self.store.at_home(REQUEST, |store, by| async move {
-            store.withdraw(key, claim, may_be_short, by).await
+            store.withdraw(key, claim, may_be_short, in_doubt, by).await
         });
-        withdrawal.await
+        let withdrawal = withdrawal.await?;
+        self.in_doubt = false;
+        Ok(withdrawal)
     }
 }
 

@@ -26,10 +26,15 @@
 //! - `fault`: what is wrong, and what to do.
 //! - `schemes`, `driver`: databases in the table of stores that URLs can name.
 //! - `sqlite`: SQLite's dialect, its file and its connection.
+//! - `statements`, `read`: what they are given and answer, in each dialect.
+//! - `runs`: statements over a connection that is handed in.
 //! - `fence`: the check in the transaction that writes, for locks of any store.
 //! - `records`: what the idempotency engine remembers.
 //! - `trouble`: what an error of a database is about.
 //! - `postgres`: PostgreSQL's dialect, its connections and its push.
+
+// Without a database there is only what they share.
+#![cfg_attr(not(any(feature = "sqlite", feature = "postgres")), allow(unused, unreachable_code))]
 
 mod backend;
 mod changes;
@@ -37,35 +42,34 @@ mod claim;
 mod dialect;
 pub(crate) mod driver;
 mod fault;
-#[cfg(feature = "sqlite")]
 mod fence;
 mod migrate;
 mod news;
 #[cfg(feature = "postgres")]
 mod postgres;
-#[cfg(all(feature = "idempotency", feature = "sqlite"))]
+mod read;
+#[cfg(feature = "idempotency")]
 mod records;
 mod row;
+mod runs;
 mod schema;
 mod schemes;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod statements;
 mod store;
-#[cfg(feature = "sqlite")]
 mod trouble;
 
 pub use fault::DatabaseError;
-#[cfg(feature = "sqlite")]
 pub use fence::{FenceDialect, FenceError, Fences};
 pub use migrate::{migrate, schema};
 #[cfg(feature = "postgres")]
 pub use postgres::{Durability, Postgres, PostgresConfig};
-#[cfg(all(feature = "idempotency", feature = "sqlite"))]
+#[cfg(feature = "idempotency")]
 pub(crate) use records::complete_in;
-#[cfg(all(feature = "idempotency", feature = "sqlite"))]
+#[cfg(feature = "idempotency")]
 pub use records::{InTransactionError, RecordDialect, SqlRecords};
 pub use schema::{Schema, TableName};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteConfig};
-#[cfg(feature = "sqlite")]
 use trouble::Trouble;

@@ -36,6 +36,24 @@ impl TableName {
     pub(super) fn known(name: &'static str) -> Self {
         Self(name.to_owned())
     }
+
+    /// One that a store of records has said to be that of its table.
+    #[cfg(feature = "idempotency")]
+    pub(crate) fn of_records(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+
+    /// The same in a schema.
+    #[cfg(all(feature = "idempotency", feature = "postgres"))]
+    pub(super) fn within(&self, schema: &Self) -> Self {
+        Self(format!("{schema}.{self}"))
+    }
+
+    /// Without its schema.
+    #[cfg(all(feature = "idempotency", feature = "postgres"))]
+    pub(super) fn alone(&self) -> &str {
+        self.0.rsplit('.').next().unwrap_or(&self.0)
+    }
 }
 
 impl Default for TableName {

@@ -56,6 +56,17 @@ impl<D> Drop for Store<D> {
     }
 }
 
+/// When a turn writes the row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writes {
+    WhereItChanges,
+    /// It waits then for whoever has the row, and a write of an older version comes too late.
+    InAnyCase,
+}
+
+/// As nearly all do.
+const WRITES: Writes = Writes::WhereItChanges;
+
 /// What a verb answered, and which row it knows of.
 pub(super) type Answered<A> = Result<(A, Option<i64>), Fault>;
 
@@ -114,7 +125,7 @@ impl<D: Dialect> Store<D> {
             let due = Some(due.unwrap_or(turn.now + WAITER_LIFE));
             entry.attempt(Place { due, ..place.clone() }, joins, turn)
         };
-        let (answer, version) = self.turn(&ask.key, Some(ask.claim), by, turn).await?;
+        let (answer, version) = self.turn(&ask.key, Some(ask.claim), WRITES, by, turn).await?;
         let answer = match answer.map_err(|OtherLimit(limit)| Fault::other_limit(limit))? {
             Attempt::Blocked { ahead, recheck } => {
                 Attempt::Blocked { ahead, recheck: recheck.min(RECHECK) }
@@ -138,7 +149,7 @@ impl<D: Dialect> Store<D> {
             entry.asks_again(ask.claim, ask.tokens_max);
             entry.renew(ask.claim, ask.lease, true, turn)
         };
-        self.turn(&ask.key, Some(ask.claim), by, turn).await
+        self.turn(&ask.key, Some(ask.claim), WRITES, by, turn).await
     }
 
     pub(super) async fn downgrade(&self, ask: Ask, by: Instant) -> Answered<Renewal> {
@@ -146,21 +157,25 @@ impl<D: Dialect> Store<D> {
             entry.asks_again(ask.claim, ask.tokens_max);
             entry.downgrade(ask.claim, ask.lease, turn)
         };
-        self.turn(&ask.key, Some(ask.claim), by, turn).await
+        self.turn(&ask.key, Some(ask.claim), WRITES, by, turn).await
     }
 
+    /// Gives up what a claim has. One that is `in_doubt` has not heard what became of an attempt: it
+    /// may be written and not committed yet, where nobody sees it, or be on its way.
     pub(super) async fn withdraw(
         &self,
         key: Key,
         claim: ClaimId,
         may_be_short: bool,
+        in_doubt: bool,
         by: Instant,
     ) -> Result<Withdrawal, Fault> {
         if may_be_short && self.dialect.give_back(&key, claim, by).await? {
             return Ok(Withdrawal::Released);
         }
         let turn = |entry: &mut Entry, turn: &Turn<'_, With>| entry.withdraw(claim, turn);
-        Ok(self.turn(&key, Some(claim), by, turn).await?.0)
+        let writes = if in_doubt { Writes::InAnyCase } else { WRITES };
+        Ok(self.turn(&key, Some(claim), writes, by, turn).await?.0)
     }
 
     /// Who leads the election on a key.
@@ -200,12 +215,12 @@ impl<D: Dialect> Store<D> {
 
     pub(super) async fn request_revoke(&self, key: Key, by: Instant) -> Result<bool, Fault> {
         let ask = |entry: &mut Entry, turn: &Turn<'_, With>| entry.request_revoke(turn);
-        Ok(self.turn(&key, None, by, ask).await?.0)
+        Ok(self.turn(&key, None, WRITES, by, ask).await?.0)
     }
 
     pub(super) async fn force_release(&self, key: Key, by: Instant) -> Result<bool, Fault> {
         let ask = |entry: &mut Entry, turn: &Turn<'_, With>| entry.force_release(turn);
-        Ok(self.turn(&key, None, by, ask).await?.0)
+        Ok(self.turn(&key, None, WRITES, by, ask).await?.0)
     }
 
     /// Deletes the rows that nobody has used for so long, some at a time; how many.
@@ -227,6 +242,7 @@ impl<D: Dialect> Store<D> {
         &self,
         key: &Key,
         asks: Option<ClaimId>,
+        writes: Writes,
         by: Instant,
         ask: impl Fn(&mut Entry, &Turn<'_, With>) -> A + Send + Sync,
     ) -> Answered<A>
@@ -253,7 +269,7 @@ impl<D: Dialect> Store<D> {
                 Some(seen) => row.says_the_same_as(seen),
                 None => entry.last().is_none() && entry.is_idle(seen.now),
             };
-            if is_same {
+            if is_same && writes == WRITES {
                 return Ok((answer, version));
             }
             let tells = before.is_some_and(|before| {

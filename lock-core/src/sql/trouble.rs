@@ -10,6 +10,10 @@ pub enum Trouble {
     OtherShape,
     /// Another transaction writes, or has written what this one has read.
     Busy,
+    /// The server has ended the statement: it took too long, or was cancelled.
+    Ended,
+    /// The login has not the right to do this.
+    NoRight,
     /// It may not be written.
     ReadOnly,
     /// There is no room left.

@@ -33,11 +33,11 @@ pub(super) enum Left {
     /// To a later execution, whose response is the one that all are given.
     Stale,
     /// None: the transaction of the handler was rolled back, and a retry runs.
-    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "there are none then"))]
+    #[cfg_attr(not(feature = "sql"), expect(dead_code, reason = "there are none then"))]
     Undone,
     /// The transaction of the handler was committed with the record, or rolled back: the record
     /// tells the retry.
-    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "there are none then"))]
+    #[cfg_attr(not(feature = "sql"), expect(dead_code, reason = "there are none then"))]
     Unknown,
 }
 

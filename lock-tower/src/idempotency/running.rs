@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sql")]
 use lock_core::idempotency::{CommitError, Outcome, TxSeat};
 use lock_core::idempotency::{CompleteError, Execution};
 use lock_core::{FencingToken, LockHandle, MultiLost};
@@ -14,7 +14,7 @@ use super::ending::{Got, Left, grpc_status};
 pub(super) struct Running {
     execution: Execution,
     /// Behind the execution, which is dropped first: it does not wait for what is rolled back.
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sql")]
     seat: TxSeat,
 }
 
@@ -40,7 +40,7 @@ impl Running {
     pub(super) fn new(execution: Execution, head: &mut Parts) -> Self {
         head.extensions.insert(execution.handle());
         head.extensions.insert(execution.token());
-        #[cfg(feature = "sqlite")]
+        #[cfg(feature = "sql")]
         let seat = {
             let seat = TxSeat::new();
             head.extensions.insert(seat.clone());
@@ -48,7 +48,7 @@ impl Running {
         };
         Self {
             execution,
-            #[cfg(feature = "sqlite")]
+            #[cfg(feature = "sql")]
             seat,
         }
     }
@@ -59,11 +59,11 @@ impl Running {
 
     /// Whether the handler has opened a transaction, which is not to stay open for long.
     pub(super) fn has_transaction(&self) -> bool {
-        #[cfg(feature = "sqlite")]
+        #[cfg(feature = "sql")]
         {
             self.seat.is_taken()
         }
-        #[cfg(not(feature = "sqlite"))]
+        #[cfg(not(feature = "sql"))]
         {
             false
         }
@@ -79,7 +79,7 @@ impl Running {
         self.end(None, said).await
     }
 
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sql")]
     async fn end(self, record: Option<Bytes>, said: Said) -> Left {
         if said == Said::Failed {
             self.seat.roll_back().await;
@@ -102,7 +102,7 @@ impl Running {
         }
     }
 
-    #[cfg(not(feature = "sqlite"))]
+    #[cfg(not(feature = "sql"))]
     async fn end(self, record: Option<Bytes>, _: Said) -> Left {
         Self::end_alone(self.execution, record).await
     }
@@ -118,7 +118,7 @@ impl Running {
     /// Ends an execution of which nothing is kept. Waits for it, so that a retry that comes after
     /// the answer runs at once.
     pub(super) async fn let_go(self, got: Got) {
-        #[cfg(feature = "sqlite")]
+        #[cfg(feature = "sql")]
         self.seat.roll_back().await;
         // Where the record stays, the retry finds an execution without an outcome.
         match got {
@@ -139,7 +139,7 @@ impl Running {
 pub(super) fn without_any(mut head: Parts) -> Parts {
     head.extensions.remove::<LockHandle>();
     head.extensions.remove::<FencingToken>();
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sql")]
     head.extensions.remove::<TxSeat>();
     head
 }

@@ -5,6 +5,7 @@
 //! same. It refuses to run as root, so there it is started as the user that its package makes.
 
 mod admin;
+mod disk;
 mod pooler;
 mod server;
 

@@ -31,6 +31,7 @@ pub struct PostgresOptions {
     settings: Vec<(String, String)>,
     movable_clock: bool,
     tls: bool,
+    small_disk: bool,
 }
 
 impl PostgresOptions {
@@ -51,6 +52,13 @@ impl PostgresOptions {
     #[must_use]
     pub fn tls(mut self) -> Self {
         self.tls = true;
+        self
+    }
+
+    /// With a folder beside its data, [`PostgresServer::small_disk`], that is a disk of 16 MB.
+    #[must_use]
+    pub fn small_disk(mut self) -> Self {
+        self.small_disk = true;
         self
     }
 
@@ -95,18 +103,65 @@ impl PostgresServer {
         let folder = tempfile::Builder::new().prefix("lock-postgres-").tempdir().expect("a folder");
         let clock = options.movable_clock.then(|| MovableClock::new(folder.path()));
         let admin = Admin::new();
-        let mut server = Self { process: None, options, port: 0, clock, folder, admin };
+        let server = Self { process: None, options, port: 0, clock, folder, admin };
         server.init();
+        server.launched()
+    }
+
+    /// Starts on some free port.
+    fn launched(mut self) -> Self {
+        let server = &mut self;
         // Between the choice of a port and the server's bind another process may take it.
         for _ in 0..20 {
             server.port = free_port();
             match server.launch() {
-                Ok(()) => return server,
+                Ok(()) => return self,
                 Err(log) if log.contains("Address already in use") => {}
                 Err(log) => panic!("PostgreSQL did not start:\n{log}"),
             }
         }
         panic!("PostgreSQL found no free port in 20 tries");
+    }
+
+    /// A server that follows this one, which it reaches on this port, and is not promoted yet.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start), and with what `pg_basebackup` says.
+    #[must_use]
+    pub fn replica_over(&self, port: u16) -> Self {
+        let folder = tempfile::Builder::new().prefix("lock-postgres-").tempdir().expect("a folder");
+        reachable(folder.path());
+        let from = format!("host=127.0.0.1 port={port} user=postgres");
+        let options = self.options.clone().setting("primary_conninfo", &from);
+        let (process, clock, admin) = (None, None, Admin::new());
+        let replica = Self { process, options, port: 0, clock, folder, admin };
+        replica.make_data_folder();
+        let mut command = as_user(&program("pg_basebackup"));
+        command.arg("-D").arg(replica.data()).args(["-d", &from, "-X", "stream"]);
+        command.args(["--checkpoint=fast", "--no-sync"]).current_dir("/");
+        let output = command.stdin(Stdio::null()).output().expect("pg_basebackup");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "pg_basebackup failed:\n{said}");
+        fs::write(replica.data().join("standby.signal"), "").expect("a writable folder");
+        replica.launched()
+    }
+
+    /// Has this server take over a port, on which another one was until now.
+    ///
+    /// # Panics
+    ///
+    /// As [`restart`](Self::restart).
+    pub fn move_to(&mut self, port: u16) {
+        self.kill();
+        self.port = port;
+        self.restart();
+    }
+
+    /// The folder of [`small_disk`](PostgresOptions::small_disk), for a tablespace.
+    #[must_use]
+    pub fn small_disk(&self) -> PathBuf {
+        self.folder.path().join("small")
     }
 
     /// Where the server listens.
@@ -213,11 +268,7 @@ impl PostgresServer {
     fn init(&self) {
         reachable(self.folder.path());
         let data = self.data();
-        fs::create_dir(&data).expect("a writable folder");
-        if let Some((user, group)) = other_user() {
-            std::os::unix::fs::chown(&data, Some(user), Some(group)).expect("a folder of ours");
-        }
-        fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).expect("a folder of ours");
+        self.make_data_folder();
         let mut command = as_user(&program("initdb"));
         command.arg("-D").arg(&data).args(["--no-sync", "--auth=trust", "--username=postgres"]);
         command.args(["--no-instructions", "--encoding=UTF8", "--locale=C"]);
@@ -227,6 +278,15 @@ impl PostgresServer {
         if self.options.tls {
             self.make_certificates();
         }
+    }
+
+    fn make_data_folder(&self) {
+        let data = self.data();
+        fs::create_dir(&data).expect("a writable folder");
+        if let Some((user, group)) = other_user() {
+            std::os::unix::fs::chown(&data, Some(user), Some(group)).expect("a folder of ours");
+        }
+        fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).expect("a folder of ours");
     }
 
     fn make_certificates(&self) {
@@ -263,6 +323,9 @@ impl PostgresServer {
         let mut command = as_user(Path::new("sh"));
         command.args(["-c", "exec \"$0\" -D \"$1\" >>\"$2\" 2>&1"]);
         command.arg(program("postgres")).arg(&data).arg(self.log_file());
+        if self.options.small_disk {
+            command = super::disk::with_disk(&command, &self.small_disk());
+        }
         command.current_dir("/");
         if let Some(clock) = &self.clock {
             clock.load(&mut command);

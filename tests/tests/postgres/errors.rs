@@ -192,3 +192,49 @@ async fn a_server_without_a_connection_to_spare_is_told_and_serves_those_who_hav
     guard.release().await.expect("a release");
     drop(strangers);
 }
+
+/// F28 (V8): a full disk is told as one. Who holds a key keeps it, as a renewal finds room in the page of
+/// its row, and keys are granted again when there is room.
+#[tokio::test]
+async fn a_full_disk_is_told_and_is_gone_when_there_is_room() {
+    let server = PostgresServer::with(PostgresOptions::new().small_disk());
+    server.sql(format!("CREATE TABLESPACE small LOCATION '{}'", server.small_disk().display()));
+    let url = server.url_as("postgres");
+    let script = sql::schema(&url).expect("a script").to_string();
+    server.sql(format!(
+        "SET default_tablespace = small; {script} CREATE TABLE filler (text text); \
+         ALTER TABLE filler ALTER text SET STORAGE EXTERNAL; RESET default_tablespace"
+    ));
+    let locks = connect(&url, ms(1_500)).await;
+    let guard = locks.lock("held").await.expect("a free key");
+    let fill = "INSERT INTO filler SELECT repeat('x', 100000) FROM generate_series(1, 10)";
+    let full = loop {
+        if let Err(error) = server.try_sql(fill) {
+            break error;
+        }
+    };
+    let code = full.as_database_error().and_then(|error| error.code());
+    assert_eq!(code.as_deref(), Some("53100"), "{full}");
+    // The pages that are there have room for some keys.
+    while server.try_sql("INSERT INTO filler VALUES (repeat('x', 1000))").is_ok() {}
+    let mut error = None;
+    for n in 0..2_000 {
+        match locks.lock(format!("k{n}")).options(once()).try_acquire().await {
+            Ok(taken) => taken.expect("a free key").release().await.expect("a release"),
+            Err(refused) => {
+                error = Some(database_error(&refused));
+                break;
+            }
+        }
+    }
+    let error = error.expect("there is no room for so many rows");
+    assert!(matches!(error, DatabaseError::ServerFull { .. }), "{error}");
+    let renewals = locks.stats().renewals;
+    eventually("it is renewed", || locks.stats().renewals > renewals + 1).await;
+    assert!(guard.is_held());
+    server.sql("DROP TABLE filler; CHECKPOINT");
+    let next = within("a free key", locks.lock("there-is-room").acquire()).await;
+    next.expect("a free key").release().await.expect("a release");
+    guard.release().await.expect("a release");
+    idle(&locks).await;
+}

@@ -7,6 +7,9 @@
 #![allow(clippy::disallowed_methods)]
 
 mod errors;
+mod failover;
+mod fence;
+mod late;
 mod pooler;
 mod processes;
 mod push;

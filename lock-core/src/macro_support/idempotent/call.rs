@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sql")]
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::idempotency::{
     BeginError, BeginRejection, Begun, CompleteError, Duplicates, Execution, FingerprintBuilder,
     Idempotency, IdempotencyError, Keep, OnUnknown, Outcome, Replayable, Scope,
 };
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sql")]
 use crate::idempotency::{CommitError, Tx, TxSeat};
-#[cfg(feature = "sqlite")]
+#[cfg(feature = "sql")]
 use crate::sql::RecordDialect;
 use crate::{CutWatch, Key, KeyError, LockHandle};
 
@@ -32,7 +32,7 @@ pub struct Call {
 /// How the execution of a call ends: with the transaction of its function, if it has one.
 #[derive(Debug, Default)]
 struct End {
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sql")]
     seat: Option<TxSeat>,
 }
 
@@ -73,7 +73,7 @@ impl Call {
     }
 
     /// Names the transaction that the function works in.
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sql")]
     pub fn tx<D: RecordDialect>(mut self, tx: &Tx<D>) -> Self {
         let seat = TxSeat::new();
         tx.take_seat(seat.clone());
@@ -170,7 +170,7 @@ impl End {
             Keep::WithoutPayload => return self.keep(execution, Outcome::WithoutPayload).await,
             Keep::Nothing | Keep::Unknown => {}
         }
-        #[cfg(feature = "sqlite")]
+        #[cfg(feature = "sql")]
         if let Some(seat) = &self.seat {
             seat.roll_back().await;
         }
@@ -182,7 +182,7 @@ impl End {
         Ok(())
     }
 
-    #[cfg(feature = "sqlite")]
+    #[cfg(feature = "sql")]
     async fn keep(self, execution: Execution, outcome: Outcome) -> Result<(), IdempotencyError> {
         let Some(seat) = self.seat else { return keep_alone(execution, outcome).await };
         match seat.complete(execution, outcome).await {
@@ -192,7 +192,7 @@ impl End {
         }
     }
 
-    #[cfg(not(feature = "sqlite"))]
+    #[cfg(not(feature = "sql"))]
     async fn keep(self, execution: Execution, outcome: Outcome) -> Result<(), IdempotencyError> {
         keep_alone(execution, outcome).await
     }

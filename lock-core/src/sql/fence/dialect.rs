@@ -1,33 +1,23 @@
 //! What a database spells its own way of a fence.
 
-use std::future::Future;
-
-use crate::sql::{TableName, Trouble};
+use crate::sql::TableName;
+use crate::sql::runs::Runs;
 
 /// A database that can keep fences. Nobody else can implement it.
-pub trait FenceDialect: sqlx::Database {
+pub trait FenceDialect: Runs {
     /// The statements that make the table, if it is missing.
     #[doc(hidden)]
     fn fence_table(table: &TableName) -> Vec<String>;
 
-    /// Makes the table.
+    /// Raises the fence of a resource to one, unless it is higher; given both. It locks the row, and
+    /// writes it where it raises it.
     #[doc(hidden)]
-    fn make_fences<'c>(
-        connection: &'c mut Self::Connection,
-        table: &'c TableName,
-    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send + 'c;
-
-    /// Raises the fence of a resource to this one, unless it is higher: then it is told, and
-    /// nothing was written.
-    #[doc(hidden)]
-    fn raise_fence<'c>(
-        connection: &'c mut Self::Connection,
-        table: &'c TableName,
-        resource: &'c str,
-        fence: i64,
-    ) -> impl Future<Output = Result<Option<i64>, sqlx::Error>> + Send + 'c;
-
-    /// What an error is about.
-    #[doc(hidden)]
-    fn trouble_of(error: &sqlx::Error) -> Trouble;
+    fn raise_fence(table: &TableName) -> String {
+        // The update says the table's name, as `fence` alone could be either.
+        format!(
+            "INSERT INTO {table} AS f (resource, fence) VALUES (?, ?) \
+             ON CONFLICT (resource) DO UPDATE SET fence = excluded.fence \
+             WHERE f.fence <= excluded.fence"
+        )
+    }
 }

@@ -41,6 +41,16 @@ pub enum FenceError {
     /// What names the resource is empty or too long. Nothing was sent.
     #[error("what is to be fenced has no name: {0}")]
     Resource(#[from] KeyError),
+    /// No transaction is open on the connection, so the check would be over before the write.
+    /// Nothing was sent.
+    #[error(
+        "`{resource}` is fenced in the transaction that writes it, and none is open on this \
+         connection: begin one with sqlx's `begin`, and check in it"
+    )]
+    NoTransaction {
+        /// What is written.
+        resource: Key,
+    },
     /// There is no table of the fences.
     #[error(
         "the table `{table}` is missing: make it with `Fences::migrate`, or with the statements of \
@@ -62,12 +72,36 @@ pub enum FenceError {
         #[source]
         source: sqlx::Error,
     },
-    /// Another transaction writes, or has written since this one read.
+    /// The login of the transaction may not read and write the table.
+    #[error(
+        "the login of this transaction may not use the table `{table}`: have its owner say `GRANT \
+         SELECT, INSERT, UPDATE ON {table} TO …`"
+    )]
+    RightMissing {
+        /// Its name.
+        table: TableName,
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// Another transaction writes, or has written since this one read. PostgreSQL calls it a
+    /// serialisation failure or a deadlock.
     #[error(
         "another transaction writes beside this one: roll it back and begin it anew, with the check \
          of the fence as its first statement"
     )]
     Busy {
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The server ended the check, which waited for another transaction for too long, or was
+    /// cancelled.
+    #[error(
+        "the check of the fence was ended by the server, as it took too long or was cancelled: roll \
+         the transaction back, and begin it anew"
+    )]
+    Ended {
         /// What the database said.
         #[source]
         source: sqlx::Error,
@@ -91,6 +125,6 @@ impl FenceError {
     /// Whether the same transaction may pass if it is begun anew, under the same lock.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Busy { .. })
+        matches!(self, Self::Busy { .. } | Self::Ended { .. })
     }
 }

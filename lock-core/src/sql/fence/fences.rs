@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use sqlx::{Acquire, Transaction};
+use sqlx::{Acquire, Connection, Transaction};
 
 use super::dialect::FenceDialect;
 use super::error::FenceError;
 use crate::key::{IntoKey, Key};
+use crate::sql::runs::{Value, make, there};
 use crate::sql::{DatabaseError, TableName, Trouble};
 use crate::token::FencingToken;
 
@@ -111,7 +112,8 @@ impl Fences {
         through: impl Acquire<'a, Database = D> + Send,
     ) -> Result<(), FenceError> {
         let mut connection = through.acquire().await.map_err(|error| self.fault::<D>(error))?;
-        let made = D::make_fences(&mut connection, &self.table).await;
+        let (statements, table) = (self.statements::<D>(), self.table.to_string());
+        let made = make::<D>(&mut connection, statements, &table, "resource, fence").await;
         made.map_err(|error| self.fault::<D>(error))
     }
 
@@ -137,14 +139,40 @@ impl Fences {
         self.check_key(tx, token, resource.into_key()?).await
     }
 
-    pub(crate) async fn check_key<D: FenceDialect>(
+    /// As [`check`](Self::check), for a function that is handed the connection of a transaction.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check); [`FenceError::NoTransaction`] where none is open on it that sqlx
+    /// knows of: nothing was sent.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`check`](Self::check).
+    pub async fn check_on<C>(
         &self,
-        tx: &mut Transaction<'_, D>,
+        connection: &mut C,
+        token: FencingToken,
+        resource: impl IntoKey,
+    ) -> Result<(), FenceError>
+    where
+        C: Connection,
+        C::Database: FenceDialect<Connection = C>,
+    {
+        self.check_key_on::<C::Database>(connection, token, resource.into_key()?).await
+    }
+
+    pub(crate) async fn check_key_on<D: FenceDialect>(
+        &self,
+        connection: &mut D::Connection,
         token: FencingToken,
         resource: Key,
     ) -> Result<(), FenceError> {
-        let raised = D::raise_fence(&mut *tx, &self.table, resource.as_str(), token.into()).await;
-        match raised.map_err(|error| self.fault::<D>(error))? {
+        if !connection.is_in_transaction() {
+            return Err(FenceError::NoTransaction { resource });
+        }
+        let seen = self.raise::<D>(connection, token.into(), &resource).await;
+        match seen.map_err(|error| self.fault::<D>(error))? {
             None => Ok(()),
             Some(seen) => {
                 let seen = FencingToken::new(u64::try_from(seen).unwrap_or_default());
@@ -153,12 +181,45 @@ impl Fences {
         }
     }
 
+    pub(crate) async fn check_key<D: FenceDialect>(
+        &self,
+        tx: &mut Transaction<'_, D>,
+        token: FencingToken,
+        resource: Key,
+    ) -> Result<(), FenceError> {
+        self.check_key_on::<D>(&mut *tx, token, resource).await
+    }
+
+    /// Raises the fence of a resource to this one, unless it is higher: then it is told, and nothing
+    /// was written.
+    async fn raise<D: FenceDialect>(
+        &self,
+        connection: &mut D::Connection,
+        fence: i64,
+        resource: &Key,
+    ) -> Result<Option<i64>, sqlx::Error> {
+        let name = || Value::Text(resource.to_string());
+        let raise = D::raise_fence(&self.table);
+        if D::run(&mut *connection, raise, vec![name(), fence.into()]).await? > 0 {
+            return Ok(None);
+        }
+        // The statement has locked the row, so this is what it was refused for.
+        let seen = format!("SELECT fence FROM {} WHERE resource = ?", self.table);
+        let rows = D::rows(connection, seen, vec![name()]).await?;
+        let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+        let seen = there(D::whole(row, "fence")?)?;
+        // A database may count a row that was written as it was for none.
+        Ok(Some(seen).filter(|seen| *seen > fence))
+    }
+
     fn fault<D: FenceDialect>(&self, source: sqlx::Error) -> FenceError {
         let table = self.table.clone();
-        match D::trouble_of(&source) {
+        match D::trouble(&source) {
             Trouble::NoTable => FenceError::TableMissing { table, source },
             Trouble::OtherShape => FenceError::TableShape { table, source },
+            Trouble::NoRight => FenceError::RightMissing { table, source },
             Trouble::Busy => FenceError::Busy { source },
+            Trouble::Ended => FenceError::Ended { source },
             _ => FenceError::Database { source },
         }
     }

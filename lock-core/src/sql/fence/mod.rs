@@ -2,12 +2,15 @@
 //! commit. [`Fences`] has the whole of it.
 //!
 //! - `fences`: the table, and the check.
-//! - `dialect`: what a database spells its own way; `sqlite`: SQLite's.
+//! - `dialect`: what a database spells its own way; `sqlite`, `postgres`: theirs.
 //! - `error`: what can go wrong.
 
 mod dialect;
 mod error;
 mod fences;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 
 pub use self::dialect::FenceDialect;

@@ -17,6 +17,7 @@ pub(super) enum Arg {
     MaybeText(Option<String>),
     Texts(Vec<String>),
     Whole(i64),
+    Wholes(Vec<i64>),
 }
 
 type Bound<'q> = Query<'q, Postgres, PgArguments>;
@@ -28,6 +29,7 @@ impl Arg {
             Self::MaybeText(text) => query.bind(text),
             Self::Texts(texts) => query.bind(texts),
             Self::Whole(number) => query.bind(number),
+            Self::Wholes(numbers) => query.bind(numbers),
         }
     }
 
@@ -48,6 +50,10 @@ impl Arg {
             Self::Whole(number) => {
                 // In brackets, as a minus binds more loosely than the cast.
                 let _never_fails = write!(into, "({number})::bigint");
+            }
+            Self::Wholes(numbers) => {
+                let numbers: Vec<_> = numbers.iter().map(ToString::to_string).collect();
+                let _never_fails = write!(into, "ARRAY[{}]::bigint[]", numbers.join(","));
             }
         }
     }
@@ -99,10 +105,11 @@ mod tests {
             Arg::Whole(-7),
             Arg::MaybeText(None),
             Arg::Texts(vec!["a".to_owned(), "'); DROP".to_owned()]),
+            Arg::Wholes(vec![1, -2]),
         ];
         assert_eq!(
-            written("SELECT $1, $2, $3, name = ANY($4), $10", &args),
-            r"SELECT E'it''s \\ a $2'::text, (-7)::bigint, NULL::text, name = ANY(ARRAY[E'a'::text,E'''); DROP'::text]::text[]), $10"
+            written("SELECT $1, $2, $3, name = ANY($4), $10, $5", &args),
+            r"SELECT E'it''s \\ a $2'::text, (-7)::bigint, NULL::text, name = ANY(ARRAY[E'a'::text,E'''); DROP'::text]::text[]), $10, ARRAY[1,-2]::bigint[]"
         );
     }
 }

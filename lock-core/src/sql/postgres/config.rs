@@ -65,8 +65,8 @@ pub struct PostgresConfig {
     pub(super) within: Option<TableName>,
     /// Tables that are missing are made.
     pub(super) creates: bool,
-    pub(super) durability: Durability,
-    pub(super) connections: u32,
+    pub(in crate::sql) durability: Durability,
+    pub(in crate::sql) connections: u32,
 }
 
 impl fmt::Debug for PostgresConfig {
@@ -234,6 +234,12 @@ impl PostgresConfig {
         };
         answer.map_err(ConnectError::Store)?;
         Ok((link, home))
+    }
+
+    /// As the records connect: the server ends what takes too long.
+    #[cfg(feature = "idempotency")]
+    pub(in crate::sql) fn bounded_options(&self) -> PgConnectOptions {
+        self.own_options(Way::Direct)
     }
 
     /// As the store connects.

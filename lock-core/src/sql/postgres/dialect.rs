@@ -10,18 +10,24 @@ use sqlx::postgres::PgRow;
 use super::arg::Arg;
 use super::link::{Link, Twice};
 use super::listen::{Listener, Name};
-use super::statements::Statements;
+use super::renewals::Renewals;
+use super::statements::{self, Telling};
+use super::time::ServerClock;
 use crate::backend::{ClaimId, Fault};
 use crate::key::Key;
 use crate::sql::changes::{Changes, Hearing};
 use crate::sql::dialect::{Ask, Dialect, Seen, Taken};
 use crate::sql::fault::DatabaseError;
+use crate::sql::read::Found;
 use crate::sql::row::{Row, ms};
 use crate::sql::schema::Schema;
-use crate::token::TokenBlock;
+use crate::sql::statements::Statements;
 
 /// The most rows that one statement of a sweep deletes.
 const SWEEP_ROWS_MAX: i64 = 100;
+
+/// The place of the time behind what a grant answers.
+const TIME: usize = 4;
 
 /// Between two looks where nobody can be heard, while somebody waits for a key, and while those who
 /// listen hold or follow.
@@ -33,23 +39,34 @@ pub(super) const LOOKS: Hearing =
 pub(in crate::sql) struct PostgresDialect {
     link: Arc<Link>,
     texts: Statements,
+    telling: Telling,
+    renewals: Arc<Renewals>,
+    time: ServerClock,
     name: Name,
     listener: OnceLock<Listener>,
     looks: AtomicI64,
-    requests: AtomicU64,
+    requests: Arc<AtomicU64>,
 }
 
 impl PostgresDialect {
     pub(super) fn new(link: Arc<Link>) -> Self {
-        let texts = Statements::new(&link.config().qualified_table());
+        let table = link.config().qualified_table();
+        let texts = statements::of(&table);
+        let requests = Arc::<AtomicU64>::default();
+        let renew_all = statements::renew_all(&table).into();
+        let renewals = Renewals::new(link.clone(), renew_all, requests.clone());
+        let telling = Telling::of(&texts);
         let name = Name::new(&link.config().table);
         Self {
             link,
             texts,
+            telling,
+            renewals: Arc::new(renewals),
+            time: ServerClock::default(),
             name,
             listener: OnceLock::new(),
             looks: AtomicI64::new(0),
-            requests: AtomicU64::new(0),
+            requests,
         }
     }
 
@@ -68,23 +85,40 @@ impl PostgresDialect {
         self.link.run(by, statement, args, twice).await
     }
 
-    /// One that says in one row what it did, or in none that it did nothing.
+    /// One that says in one row what it did, and when, or in none that it did nothing.
     async fn short(
         &self,
         statement: &Arc<str>,
         ask: &Ask,
-        twice: Twice,
+        until: Option<i64>,
         by: Instant,
     ) -> Result<Option<Taken>, Fault> {
-        let args = [
+        let mut args = vec![
             Arg::Text(ask.key.to_string()),
             Arg::Text(ask.claim.to_string()),
             Arg::Text(ask.about.to_string()),
             Arg::Whole(ms(ask.lease)),
             Arg::Whole(i64::from(ask.tokens_max)),
         ];
+        args.extend(until.map(Arg::Whole));
+        // A grant that took effect finds the key taken the second time, and who only tries is told.
+        let twice = if until.is_some() { Twice::Differs } else { Twice::Same };
         let rows = self.run(by, statement, &args, twice).await?;
-        rows.first().map(|row| taken(row).map_err(odd)).transpose()
+        let Some(row) = rows.first() else { return Ok(None) };
+        self.time.saw(row.try_get(TIME).map_err(odd)?);
+        Found(row).taken().map(Some).map_err(odd)
+    }
+
+    /// The time at the server then, or a moment before.
+    async fn time_at(&self, instant: Instant) -> Result<i64, Fault> {
+        if let Some(time) = self.time.at(instant) {
+            return Ok(time);
+        }
+        let rows = self.run(instant, &statements::time().into(), &[], Twice::Same).await;
+        let rows = rows.map_err(Fault::unsent)?;
+        let row = rows.first().ok_or_else(|| odd(sqlx::Error::RowNotFound))?;
+        self.time.saw(row.try_get(0).map_err(odd)?);
+        self.time.at(instant).ok_or_else(|| odd(sqlx::Error::RowNotFound))
     }
 }
 
@@ -108,12 +142,15 @@ impl Dialect for PostgresDialect {
     }
 
     async fn take(&self, ask: &Ask, by: Instant) -> Result<Option<Taken>, Fault> {
-        // One that took effect finds the key taken the second time, and who only tries is told.
-        self.short(&self.texts.take, ask, Twice::Differs, by).await
+        let until = self.time_at(by).await?;
+        self.short(&self.texts.take, ask, Some(until), by).await
     }
 
     async fn renew(&self, ask: &Ask, by: Instant) -> Result<Option<Taken>, Fault> {
-        self.short(&self.texts.renew, ask, Twice::Same, by).await
+        match self.renewals.renew(ask, by).await? {
+            Some(taken) => Ok(Some(taken)),
+            None => self.short(&self.texts.renew, ask, None, by).await,
+        }
     }
 
     async fn give_back(&self, key: &Key, claim: ClaimId, by: Instant) -> Result<bool, Fault> {
@@ -125,14 +162,10 @@ impl Dialect for PostgresDialect {
     async fn read(&self, key: &Key, by: Instant) -> Result<Seen, Fault> {
         let args = [Arg::Text(key.to_string())];
         let rows = self.run(by, &self.texts.read, &args, Twice::Same).await?;
-        let seen = |found: &PgRow| {
-            let is_there = found.try_get::<Option<i64>, _>(0)?.is_some();
-            let row = is_there.then(|| row(found)).transpose()?;
-            let now: i64 = found.try_get(8)?;
-            Ok(Seen { row, now: Duration::from_millis(u64::try_from(now).unwrap_or(0)) })
-        };
         let found = rows.first().ok_or_else(|| odd(sqlx::Error::RowNotFound))?;
-        seen(found).map_err(odd)
+        let seen = Found(found).seen().map_err(odd)?;
+        self.time.saw(ms(seen.now));
+        Ok(seen)
     }
 
     async fn swap(
@@ -145,9 +178,9 @@ impl Dialect for PostgresDialect {
     ) -> Result<bool, Fault> {
         let statement = match (version, tells) {
             (Some(_), false) => &self.texts.update,
-            (Some(_), true) => &self.texts.update_telling,
+            (Some(_), true) => &self.telling.update,
             (None, false) => &self.texts.insert,
-            (None, true) => &self.texts.insert_telling,
+            (None, true) => &self.telling.insert,
         };
         let mut args = vec![
             Arg::Text(key.to_string()),
@@ -172,8 +205,7 @@ impl Dialect for PostgresDialect {
     async fn read_all(&self, keys: &[Key], by: Instant) -> Result<Vec<(String, Row)>, Fault> {
         let args = [Arg::Texts(keys.iter().map(ToString::to_string).collect())];
         let rows = self.run(by, &self.texts.read_all, &args, Twice::Same).await?;
-        let pair = |found: &PgRow| Ok((found.try_get(8)?, row(found)?));
-        rows.iter().map(pair).collect::<Result<_, _>>().map_err(odd)
+        rows.iter().map(|row| Found(row).named().map_err(odd)).collect()
     }
 
     /// Others may always have written.
@@ -188,27 +220,6 @@ impl Dialect for PostgresDialect {
     }
 }
 
-fn taken(row: &PgRow) -> Result<Taken, sqlx::Error> {
-    let (version, last, size): (i64, i64, i64) =
-        (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-    let (last, size) = (u64::try_from(last).unwrap_or(0), u64::try_from(size).unwrap_or(0));
-    let tokens = TokenBlock::new((last + 1).saturating_sub(size), last);
-    Ok(Taken { version, tokens, wanted: row.try_get(3)? })
-}
-
-fn row(found: &PgRow) -> Result<Row, sqlx::Error> {
-    Ok(Row {
-        version: found.try_get(0)?,
-        fence: found.try_get(1)?,
-        fences: found.try_get(2)?,
-        holder: found.try_get(3)?,
-        about: found.try_get(4)?,
-        until: found.try_get(5)?,
-        holders: found.try_get(6)?,
-        line: found.try_get(7)?,
-    })
-}
-
-fn odd(error: sqlx::Error) -> Fault {
+pub(super) fn odd(error: sqlx::Error) -> Fault {
     DatabaseError::Other { what: error.to_string() }.into()
 }

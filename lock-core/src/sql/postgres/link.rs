@@ -10,7 +10,7 @@ use super::arg::Arg;
 use super::config::PostgresConfig;
 use super::pool::Pool;
 use super::session::{Session, Way};
-use super::trouble::Trouble;
+use super::trouble::Unserved;
 use crate::backend::Fault;
 use crate::backend::io::{Home, Pauses};
 use crate::ground::{Plus as _, clock};
@@ -107,23 +107,23 @@ impl Link {
                     lent.put_back(session);
                     return Ok(rows);
                 }
-                Err(error) => Trouble::of(error, self.config()),
+                Err(error) => Unserved::of(error, self.config()),
             };
             let error = match trouble {
-                Trouble::Again(error) => {
+                Unserved::Again(error) => {
                     lent.put_back(session);
                     error
                 }
                 // The next connection may be one to a server that takes writes.
-                Trouble::Refused(error @ DatabaseError::ReadOnlyServer { .. }) => {
+                Unserved::Refused(error @ DatabaseError::ReadOnlyServer { .. }) => {
                     self.pool.close_older_than(clock::now());
                     return Err(Fault::from(error).unsent());
                 }
-                Trouble::Refused(error) => {
+                Unserved::Refused(error) => {
                     lent.put_back(session);
                     return Err(Fault::from(error).unsent());
                 }
-                Trouble::Gone(error) => {
+                Unserved::Gone(error) => {
                     self.pool.close_older_than(begun);
                     // An old connection may have ended long before.
                     if was_used && twice == Twice::Same && tries == 0 {

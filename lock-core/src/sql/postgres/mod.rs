@@ -9,8 +9,11 @@
 //! - `listen`: hearing from other processes.
 //! - `dialect`, `statements`: what PostgreSQL spells its own way.
 //! - `prepare`: making and checking the table.
+//! - `renewals`: many claims in one statement.
+//! - `time`: the server's clock, so that what was given up takes nothing.
 //! - `arg`: what stands in a statement, also where nothing can be prepared.
 //! - `trouble`: what its errors mean.
+//! - `transactions`: statements over connections that are handed in.
 
 mod arg;
 mod backend;
@@ -21,10 +24,15 @@ mod link;
 mod listen;
 mod pool;
 mod prepare;
+mod renewals;
 mod session;
 mod statements;
+mod time;
+mod transactions;
 mod trouble;
 
 pub use backend::Postgres;
 pub use config::{Durability, PostgresConfig};
 use dialect::PostgresDialect;
+#[cfg(feature = "idempotency")]
+pub(in crate::sql) use trouble::Unserved;

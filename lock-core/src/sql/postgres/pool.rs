@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::config::{CONNECT, PostgresConfig};
 use super::session::{Session, Way};
-use super::trouble::Trouble;
+use super::trouble::Unserved;
 use crate::backend::io::Home;
 use crate::ground::{Plus as _, clock, lock};
 use crate::sql::fault::DatabaseError;
@@ -98,11 +98,11 @@ impl Pool {
     }
 }
 
-async fn connect(pool: Arc<Pool>, place: OwnedSemaphorePermit) -> Result<Lent, Trouble> {
+async fn connect(pool: Arc<Pool>, place: OwnedSemaphorePermit) -> Result<Lent, Unserved> {
     let by = clock::now().plus(CONNECT);
     let opening = Session::open(&pool.config, pool.way());
     let Ok(opened) = pool.home.timeout_at(by, opening).await else {
-        return Err(Trouble::Gone(pool.late()));
+        return Err(Unserved::Gone(pool.late()));
     };
     let session = opened?;
     let _is_known = pool.way.set(session.way());

@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _};
 
 use super::arg::{Arg, written};
 use super::config::{Durability, PostgresConfig, STATEMENT_SHOWN};
-use super::trouble::Trouble;
+use super::trouble::Unserved;
 use crate::ground::clock;
 use crate::sql::fault::DatabaseError;
 
@@ -36,8 +36,11 @@ const CHECK: &str = "SELECT pg_is_in_recovery(), \
 
 impl Session {
     /// Connects. Not bounded in time.
-    pub(super) async fn open(config: &PostgresConfig, known: Option<Way>) -> Result<Self, Trouble> {
-        let trouble = |error| Trouble::of(error, config);
+    pub(super) async fn open(
+        config: &PostgresConfig,
+        known: Option<Way>,
+    ) -> Result<Self, Unserved> {
+        let trouble = |error| Unserved::of(error, config);
         let asked = known.unwrap_or(Way::Direct);
         let (mut connection, mut way) = match config.own_options(asked).connect().await {
             Ok(connection) => (connection, asked),
@@ -50,7 +53,7 @@ impl Session {
         let said = sqlx::raw_sql(CHECK).fetch_one(&mut connection).await.map_err(trouble)?;
         let is = |place| said.try_get::<bool, _>(place).map_err(trouble);
         let server = config.server();
-        let read_only = |why| Trouble::Refused(DatabaseError::ReadOnlyServer { server, why });
+        let read_only = |why| Unserved::Refused(DatabaseError::ReadOnlyServer { server, why });
         if is(0)? {
             return Err(read_only("a replica"));
         }
@@ -62,7 +65,7 @@ impl Session {
             way = Way::Pooled;
         }
         if way == Way::Pooled && config.durability == Durability::Async {
-            return Err(Trouble::Refused(DatabaseError::Option {
+            return Err(Unserved::Refused(DatabaseError::Option {
                 option: "durability=async",
                 why: "a pooler takes no settings from us; connect to the server itself, or have \
                       an administrator say `ALTER ROLE … SET synchronous_commit = off`",

@@ -11,7 +11,9 @@
 use std::sync::Arc;
 
 use crate::backend::register::tokens::{AHEAD_MAX, EPOCH_US, PER_US};
+use crate::sql::read;
 use crate::sql::schema::{Schema, TableName};
+use crate::sql::statements::Statements;
 
 /// The time in milliseconds since 1970.
 const NOW: &str = "(extract(epoch from clock_timestamp()) * 1000)::bigint";
@@ -48,19 +50,20 @@ pub(super) const RIGHTS: &str = "\
     SELECT r.name, has_table_privilege(to_regclass($1), r.name) \
     FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS r (name)";
 
-/// The texts, each made once, so that a connection finds what it has prepared.
+/// The statements that write, and tell others by a word on a channel, which come last.
 #[derive(Debug, Clone)]
-pub(super) struct Statements {
-    pub(super) take: Arc<str>,
-    pub(super) renew: Arc<str>,
-    pub(super) give_back: Arc<str>,
-    pub(super) read: Arc<str>,
-    pub(super) read_all: Arc<str>,
+pub(super) struct Telling {
     pub(super) insert: Arc<str>,
     pub(super) update: Arc<str>,
-    pub(super) insert_telling: Arc<str>,
-    pub(super) update_telling: Arc<str>,
-    pub(super) sweep: Arc<str>,
+}
+
+impl Telling {
+    pub(super) fn of(texts: &Statements) -> Self {
+        Self {
+            insert: format!("{}, pg_notify($10, $11)", texts.insert).into(),
+            update: format!("{}, pg_notify($11, $12)", texts.update).into(),
+        }
+    }
 }
 
 /// The name of a table or a view in its schema.
@@ -106,71 +109,102 @@ pub(super) fn schema(within: Option<&TableName>, table: TableName) -> Schema {
     })
 }
 
-impl Statements {
-    pub(super) fn new(table: &str) -> Self {
-        // As `backend/register/tokens` reserves them: `l.fence` is the last, `$5` the most.
-        let ticks = format!("((t.now * 1000 - {EPOCH_US}) * {PER_US})");
-        let ahead = format!("l.fence > {ticks} + {AHEAD_MAX}");
-        let granted = format!(
-            "(version, fence, fences, until) = (SELECT l.version + 1, \
-             CASE WHEN {ahead} THEN l.fence + $5 ELSE greatest(l.fence + 1, {ticks}) END, \
-             CASE WHEN {ahead} THEN $5 ELSE greatest(1, least($5, {ticks} - l.fence)) END, \
-             t.now + $4 FROM (SELECT {NOW} AS now) AS t)"
-        );
-        let columns = "version, fence, fences, holder, about, until, holders, line";
-        let told = "version, fence, fences, line <> ''";
-        // A new row has the time in microseconds as its version, and the clock as its first token.
-        let take = format!(
-            "WITH updated AS (UPDATE {table} AS l SET {granted}, holder = $2, about = $3 \
-             WHERE name = $1 AND until <= {NOW} AND holders = '' AND line = '' AND {IN_TIME} \
-             RETURNING {told}), \
-             inserted AS (INSERT INTO {table} AS l (name, version, fence, holder, about, until) \
-             SELECT $1, t.now * 1000, {ticks}, $2, $3, t.now + $4 \
-             FROM (SELECT {NOW} AS now) AS t \
-             WHERE NOT EXISTS (SELECT FROM {table} WHERE name = $1) \
-             ON CONFLICT (name) DO NOTHING RETURNING {told}) \
-             SELECT * FROM updated UNION ALL SELECT * FROM inserted"
-        );
-        let renew = format!(
-            "UPDATE {table} AS l SET {granted}, about = $3 \
-             WHERE name = $1 AND holder = $2 AND until > {NOW} AND holders = '' AND {IN_TIME} \
-             RETURNING {told}"
-        );
-        let insert = format!(
-            "INSERT INTO {table} (name, {columns}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
+/// What a grant sets, and [`TOLD`] tells: tokens as `backend/register/tokens` reserves them, of which
+/// `l.fence` is the last.
+fn granted(lease: &str, most: &str) -> String {
+    let (ticks, ahead) = (ticks(), format!("l.fence > {} + {AHEAD_MAX}", ticks()));
+    format!(
+        "(version, fence, fences, until) = (SELECT l.version + 1, \
+         CASE WHEN {ahead} THEN l.fence + {most} ELSE greatest(l.fence + 1, {ticks}) END, \
+         CASE WHEN {ahead} THEN {most} ELSE greatest(1, least({most}, {ticks} - l.fence)) END, \
+         t.now + {lease} FROM (SELECT {NOW} AS now) AS t)"
+    )
+}
+
+/// The clock as tokens count it.
+fn ticks() -> String {
+    format!("((t.now * 1000 - {EPOCH_US}) * {PER_US})")
+}
+
+/// What a grant answers, and the time.
+fn told() -> String {
+    format!("l.version, l.fence, l.fences, l.line <> '', {NOW}")
+}
+
+/// Renews several claims, given a list of each of what [`Statements::renew`] is given; tells the claim
+/// behind the time. What somebody else has locked is left out.
+pub(super) fn renew_all(table: &str) -> String {
+    let (granted, told) = (granted("q.lease", "q.most"), told());
+    format!(
+        "WITH q AS (SELECT u.* FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], \
+         $5::bigint[]) AS u (name, holder, about, lease, most) \
+         JOIN {table} AS l ON l.name = u.name AND l.holder = u.holder \
+         ORDER BY l.name FOR UPDATE OF l SKIP LOCKED) \
+         UPDATE {table} AS l SET {granted}, about = q.about FROM q \
+         WHERE l.name = q.name AND l.holder = q.holder AND l.until > {NOW} AND l.holders = '' \
+         AND {IN_TIME} RETURNING {told}, l.holder"
+    )
+}
+
+/// What asks for the time.
+pub(super) fn time() -> String {
+    format!("SELECT {NOW}")
+}
+
+/// The statements over a table. Those that write answer a row for each that they have written.
+pub(super) fn of(table: &str) -> Statements {
+    let (ticks, granted, told) = (ticks(), granted("$4", "$5"), told());
+    let columns = read::COLUMNS;
+    // A new row has the time in microseconds as its version, and the clock as its first token.
+    // `$6` is until when the key may be taken, as whoever asks has given it up then.
+    let take = format!(
+        "WITH updated AS (UPDATE {table} AS l SET {granted}, holder = $2, about = $3 \
+         WHERE name = $1 AND until <= {NOW} AND holders = '' AND line = '' AND {IN_TIME} \
+         AND {NOW} < $6 RETURNING {told}), \
+         inserted AS (INSERT INTO {table} AS l (name, version, fence, holder, about, until) \
+         SELECT $1, t.now * 1000, {ticks}, $2, $3, t.now + $4 \
+         FROM (SELECT {NOW} AS now) AS t \
+         WHERE NOT EXISTS (SELECT FROM {table} WHERE name = $1) AND t.now < $6 \
+         ON CONFLICT (name) DO NOTHING RETURNING {told}) \
+         SELECT * FROM updated UNION ALL SELECT * FROM inserted"
+    );
+    let renew = format!(
+        "UPDATE {table} AS l SET {granted}, about = $3 \
+         WHERE name = $1 AND holder = $2 AND until > {NOW} AND holders = '' AND {IN_TIME} \
+         RETURNING {told}"
+    );
+    let insert = format!(
+        "INSERT INTO {table} (name, {columns}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
              ON CONFLICT (name) DO NOTHING RETURNING version"
-        );
-        let update = format!(
-            "UPDATE {table} SET version = $2, fence = $3, fences = $4, holder = $5, about = $6, \
+    );
+    let update = format!(
+        "UPDATE {table} SET version = $2, fence = $3, fences = $4, holder = $5, about = $6, \
              until = $7, holders = $8, line = $9 WHERE name = $1 AND version = $10 AND {IN_TIME} \
              RETURNING version"
-        );
-        Self {
-            take: take.into(),
-            renew: renew.into(),
-            give_back: format!(
-                "UPDATE {table} SET version = version + 1, holder = NULL, about = '', \
+    );
+    Statements {
+        take: take.into(),
+        renew: renew.into(),
+        give_back: format!(
+            "UPDATE {table} SET version = version + 1, holder = NULL, about = '', \
                  until = {NOW} WHERE name = $1 AND holder = $2 AND until > {NOW} \
                  AND holders = '' AND line = '' RETURNING version"
-            )
-            .into(),
-            read: format!(
-                "SELECT {columns}, t.now FROM (SELECT {NOW} AS now) AS t \
+        )
+        .into(),
+        read: format!(
+            "SELECT {columns}, t.now FROM (SELECT {NOW} AS now) AS t \
                  LEFT JOIN {table} ON name = $1"
-            )
-            .into(),
-            read_all: format!("SELECT {columns}, name FROM {table} WHERE name = ANY($1)").into(),
-            insert_telling: format!("{insert}, pg_notify($10, $11)").into(),
-            update_telling: format!("{update}, pg_notify($11, $12)").into(),
-            insert: insert.into(),
-            update: update.into(),
-            sweep: format!(
-                "DELETE FROM {table} WHERE name IN (SELECT l.name \
+        )
+        .into(),
+        read_all: format!("SELECT {columns}, name FROM {table} WHERE name = ANY($1)").into(),
+        insert: insert.into(),
+        update: update.into(),
+        sweep: format!(
+            "DELETE FROM {table} WHERE name IN (SELECT l.name \
                  FROM {table} AS l, (SELECT {NOW} AS now) AS t \
                  WHERE l.until < t.now - $1 AND l.fence < {ticks} \
                  ORDER BY l.name LIMIT $2 FOR UPDATE OF l SKIP LOCKED) RETURNING name"
-            )
-            .into(),
-        }
+        )
+        .into(),
     }
 }

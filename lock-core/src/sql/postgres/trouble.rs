@@ -5,10 +5,11 @@ use sqlx::postgres::PgDatabaseError;
 
 use super::config::PostgresConfig;
 use crate::sql::fault::DatabaseError;
+use crate::sql::trouble::Trouble;
 
 /// Why a statement was not served.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(in crate::sql) enum Unserved {
     /// Nothing was done, as others stood in the way. It may be asked again at once.
     Again(DatabaseError),
     /// Nothing was done.
@@ -17,8 +18,8 @@ pub(super) enum Trouble {
     Gone(DatabaseError),
 }
 
-impl Trouble {
-    pub(super) fn of(error: Error, config: &PostgresConfig) -> Self {
+impl Unserved {
+    pub(in crate::sql) fn of(error: Error, config: &PostgresConfig) -> Self {
         let server = config.server();
         let gone = |what: String, server| Self::Gone(DatabaseError::Unreachable { server, what });
         let Error::Database(error) = error else {
@@ -55,9 +56,27 @@ impl Trouble {
         })
     }
 
-    pub(super) fn error(self) -> DatabaseError {
+    pub(in crate::sql) fn error(self) -> DatabaseError {
         match self {
             Self::Again(error) | Self::Refused(error) | Self::Gone(error) => error,
+        }
+    }
+}
+
+impl Trouble {
+    /// By the code of PostgreSQL, in a connection that is handed in.
+    pub(in crate::sql) fn of_postgres(error: &Error) -> Self {
+        let code = error.as_database_error().and_then(|error| error.code());
+        match code.as_deref() {
+            // A serialisation failure, a deadlock, a row that was waited for too long.
+            Some("40001" | "40P01" | "55P03") => Self::Busy,
+            Some("57014") => Self::Ended,
+            Some("42P01" | "3F000") => Self::NoTable,
+            Some("42703" | "42804" | "42883" | "42P10" | "23502" | "23514") => Self::OtherShape,
+            Some("42501") => Self::NoRight,
+            Some("25006") => Self::ReadOnly,
+            Some("53100") => Self::Full,
+            _ => Self::Other,
         }
     }
 }

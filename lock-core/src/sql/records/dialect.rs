@@ -1,81 +1,63 @@
 //! What a database spells its own way of a record.
 
 use std::future::Future;
-use std::time::Duration;
+
+use sqlx::{Pool, Transaction};
 
 use crate::backend::Fault;
-use crate::records::{Outcome, RecordId, Row};
-use crate::sql::{TableName, Trouble};
-use crate::token::FencingToken;
+use crate::records::{RecordId, Row};
+use crate::sql::TableName;
+use crate::sql::runs::Runs;
+
+/// How many connections there are at most beside a pool.
+pub(super) const CONNECTIONS_MAX: u32 = 4;
 
 /// A database that can keep the records of idempotency. Nobody else can implement it.
-///
-/// Each of these is one statement, but for those that make the table. None of them begins a
-/// transaction or ends one, so they commit by themselves, or with the transaction around them.
-pub trait RecordDialect: sqlx::Database {
+pub trait RecordDialect: Runs {
+    /// The time in milliseconds since 1970, as it is written in a statement.
+    #[doc(hidden)]
+    const NOW: &'static str;
+
     /// The statements that make the table, if it is missing.
     #[doc(hidden)]
     fn record_table(table: &TableName) -> Vec<String>;
 
-    /// Makes the table, or looks whether that which is there will do.
+    /// Puts a row of these columns there, unless there is one of its id; given their values, of which
+    /// that is the first.
     #[doc(hidden)]
-    fn make_records<'c>(
-        connection: &'c mut Self::Connection,
-        table: &'c TableName,
-        makes: bool,
-    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send + 'c;
+    fn insert_record(table: &TableName, columns: &[&str]) -> String {
+        let (names, places) = (columns.join(", "), vec!["?"; columns.len()].join(", "));
+        format!("INSERT INTO {table} ({names}) VALUES ({places}) ON CONFLICT (id) DO NOTHING")
+    }
 
-    /// The row of an id, and the time.
+    /// Removes rows whose life is over, given the most of them.
     #[doc(hidden)]
-    fn read_record<'c>(
-        connection: &'c mut Self::Connection,
-        table: &'c TableName,
-        id: RecordId,
-    ) -> impl Future<Output = Result<Seen, sqlx::Error>> + Send + 'c;
+    fn sweep_records(table: &TableName) -> String;
 
-    /// Puts a row in the place of the one that was read; `false` where that is another by now.
+    /// Sees to it, in a transaction of a user's, that what is read of a record next is not old. A
+    /// database that reads from a snapshot there says so by an error.
     #[doc(hidden)]
-    fn swap_record<'c>(
-        connection: &'c mut Self::Connection,
-        table: &'c TableName,
-        id: RecordId,
-        seen: Option<Version>,
-        row: &'c Row,
-    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send + 'c;
+    fn look_afresh(
+        _connection: &mut Self::Connection,
+        _table: &TableName,
+        _id: RecordId,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send {
+        std::future::ready(Ok(()))
+    }
 
-    /// Completes what is in flight under this very token; `false` where there is no such thing, or
-    /// it is not sound, and nothing was written.
+    /// A few connections of our own to the database of this pool.
     #[doc(hidden)]
-    fn complete_record<'c>(
-        connection: &'c mut Self::Connection,
-        table: &'c TableName,
-        id: RecordId,
-        token: FencingToken,
-        outcome: &'c Outcome,
-        ttl: Duration,
-    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send + 'c;
-
-    /// Removes rows whose life is over, at most so many, and tells how many.
-    #[doc(hidden)]
-    fn sweep_records<'c>(
-        connection: &'c mut Self::Connection,
-        table: &'c TableName,
-        rows_max: u32,
-    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send + 'c;
+    fn own_pool(pool: &Pool<Self>) -> Result<Pool<Self>, Fault>;
 
     /// Begins a transaction that is known to write.
     #[doc(hidden)]
     fn begin(
-        pool: &sqlx::Pool<Self>,
-    ) -> impl Future<Output = Result<sqlx::Transaction<'static, Self>, sqlx::Error>> + Send;
-
-    /// What an error is about.
-    #[doc(hidden)]
-    fn trouble(error: &sqlx::Error) -> Trouble;
+        pool: &Pool<Self>,
+    ) -> impl Future<Output = Result<Transaction<'static, Self>, sqlx::Error>> + Send;
 
     /// What an error means to who asked, and whether the database was busy with others.
     #[doc(hidden)]
-    fn fault_of(pool: &sqlx::Pool<Self>, table: &TableName, error: sqlx::Error) -> (Fault, IsBusy);
+    fn fault_of(pool: &Pool<Self>, table: &TableName, error: sqlx::Error) -> (Fault, IsBusy);
 }
 
 /// Whether another transaction was in the way, so that the same statement may pass soon.
@@ -84,7 +66,7 @@ pub struct IsBusy(pub bool);
 
 /// What a row was when it was read: nobody has written it since, if it is so still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Version {
+pub(super) struct Version {
     pub(super) number: i64,
     /// A row that was removed and made anew begins with the same number.
     pub(super) token: i64,
@@ -93,7 +75,7 @@ pub struct Version {
 
 /// What is in the place of a record, and when it was read.
 #[derive(Debug)]
-pub struct Seen {
+pub(super) struct Seen {
     /// In milliseconds since 1970, by the clock of the database.
     pub(super) now: i64,
     pub(super) row: Option<(Version, Result<Row, Unsound>)>,

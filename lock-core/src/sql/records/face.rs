@@ -1,12 +1,10 @@
 //! What users see.
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Pool, Sqlite, SqlitePool};
+use sqlx::Pool;
 
 use super::dialect::RecordDialect;
 use super::store::Kept;
@@ -16,15 +14,12 @@ use crate::records::{
     BoxFuture, ClaimRecord, Claimed, Fingerprint, Found, Outcome, RecordId, RecordStore,
     RecordTable, Written,
 };
-use crate::sql::schemes::SQLITE;
-use crate::sql::{DatabaseError, TableName};
+use crate::sql::TableName;
+use crate::sql::schemes::{POSTGRES, SQLITE};
 use crate::token::FencingToken;
 
 /// The name of the table unless another one is given.
 const TABLE: &str = "lock_records";
-
-/// How many connections there are at most to a file: one writes at a time, the others read.
-const CONNECTIONS_MAX: u32 = 4;
 
 /// Idempotency records in a table of your database, `lock_records`. Clones share their connections.
 ///
@@ -34,6 +29,10 @@ const CONNECTIONS_MAX: u32 = 4;
 /// | [`beside`](Self::beside) | a few of its own, to the database of your pool | most services that have one |
 /// | [`with_pool`](Self::with_pool) | those of your pool | a database in memory, and tests |
 ///
+/// Connections of its own go to the database itself, or through a pooler that keeps sessions. One
+/// that gives each transaction another connection is refused where it can be seen: unlike the locks,
+/// records are asked for by statements that are prepared.
+///
 /// To complete an execution in a transaction of yours, let it be one of the same database: see
 /// [`Execution::complete_in`](crate::idempotency::Execution::complete_in).
 ///
@@ -41,7 +40,8 @@ const CONNECTIONS_MAX: u32 = 4;
 /// made, at most 128 in one statement, or by [`sweep`](Self::sweep).
 ///
 /// Times are those of the database's clock. In SQLite that is the clock of the machine. A file must
-/// be on a disk of this machine, as for every use of SQLite by several processes.
+/// be on a disk of this machine, as for every use of SQLite by several processes. In PostgreSQL a
+/// completed record is as durable as any commit of that server.
 #[derive(Clone)]
 pub struct SqlRecords {
     records: Arc<dyn Table>,
@@ -69,12 +69,15 @@ impl<D: RecordDialect> Table for Arc<Kept<D>> {
 }
 
 impl SqlRecords {
-    /// Opens connections of its own to `sqlite://path[?table=lock_records&create=true]`, and looks
-    /// whether the table is there. `create=true` makes a file and a table that are missing.
-    /// `sqlite::memory:` is a database of this handle and its clones alone, for tests.
+    /// Opens connections of its own to what a URL names, and looks whether the table is there:
+    /// `sqlite://path[?table=lock_records&create=true]`, or `postgres://login@host/database` with
+    /// the same, `schema` and `connections` (1 to 64, default 4). `create=true` makes a file and a
+    /// table that are missing. `sqlite::memory:` is a database of this handle and its clones alone,
+    /// for tests.
     ///
     /// A completed record survives the loss of power: SQLite is told to wait for the disk
-    /// (`synchronous=FULL`). A file that is made here is one with a write-ahead log.
+    /// (`synchronous=FULL`), and `durability=async` is refused. A file that is made here is one with
+    /// a write-ahead log.
     ///
     /// # Errors
     ///
@@ -86,35 +89,24 @@ impl SqlRecords {
     ///
     /// A file or a table may have been made.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
-        let url = StoreUrl::parse(url, &[SQLITE])?;
-        let bad = |reason: String| UrlError::new(UrlPart::Parameters, reason);
-        let name = url.param("table").unwrap_or(TABLE);
-        let table = TableName::new(name).map_err(|error| bad(error.to_string()))?;
-        let file = Some(Path::new(url.path())).filter(|_| url.path() != ":memory:");
-        let creates = match url.param("create") {
-            None => file.is_none(),
-            Some("true") => true,
-            Some("false") => false,
-            Some(_) => return Err(bad("`create` is `true` or `false`".to_owned()).into()),
-        };
-        let connected = Self::open(file, table, creates).await;
-        connected.map_err(ConnectError::Store)
-    }
-
-    async fn open(file: Option<&Path>, table: TableName, creates: bool) -> Result<Self, Fault> {
-        let pool = match file {
-            None => {
-                // One connection for good: with it, the database would go.
-                let options = SqliteConnectOptions::new().in_memory(true);
-                SqlitePoolOptions::new()
-                    .max_connections(1)
-                    .idle_timeout(None)
-                    .max_lifetime(None)
-                    .connect_lazy_with(options)
-            }
-            Some(file) => own_pool(SqliteConnectOptions::new(), file, creates)?,
-        };
-        Self::prepared(pool, table, creates).await
+        let (_place, url) = StoreUrl::parse_at(url, &[SQLITE, POSTGRES])?;
+        let table = named(&url, "table")?.unwrap_or(TableName::known(TABLE));
+        #[cfg(feature = "postgres")]
+        if url.scheme() == POSTGRES.name() {
+            let table = match named(&url, "schema")? {
+                Some(schema) => table.within(&schema),
+                None => table,
+            };
+            let pool = super::postgres::pool_of(&url)?;
+            return Self::prepared(pool, table, creates(&url)?.unwrap_or(false)).await;
+        }
+        #[cfg(feature = "sqlite")]
+        if url.scheme() == SQLITE.name() {
+            let (pool, creates) = super::sqlite::pool_of(&url)?;
+            return Self::prepared(pool, table, creates).await;
+        }
+        let what = format!("`{}:` is no database", url.scheme());
+        Err(ConnectError::Url(UrlError::new(UrlPart::Scheme, what)))
     }
 
     /// Opens connections of its own to the database of this pool, as its options have it, and looks
@@ -129,20 +121,9 @@ impl SqlRecords {
     /// # Cancel safety
     ///
     /// Nothing is left behind when it is dropped.
-    pub async fn beside(pool: &SqlitePool) -> Result<Self, ConnectError> {
-        let options = pool.connect_options();
-        let file = options.get_filename().to_owned();
-        let name = file.to_string_lossy();
-        // As sqlx names those in memory: `file:sqlx-in-memory-0`.
-        if name.is_empty() || name.contains(":memory:") || name.starts_with("file:") {
-            let what = "the database of this pool is in memory or named by a URI, and no other \
-                        connection sees it: use `SqlRecords::with_pool`";
-            let error = DatabaseError::Other { what: what.to_owned() };
-            return Err(ConnectError::Store(error.into()));
-        }
-        let pool = own_pool((*options).clone(), &file, false).map_err(ConnectError::Store)?;
-        let beside = Self::prepared(pool, TableName::known(TABLE), false).await;
-        beside.map_err(ConnectError::Store)
+    pub async fn beside<D: RecordDialect>(pool: &Pool<D>) -> Result<Self, ConnectError> {
+        let pool = D::own_pool(pool).map_err(ConnectError::Store)?;
+        Self::prepared(pool, TableName::known(TABLE), false).await
     }
 
     /// Sends everything through a pool of yours. It should have connections to spare, 2 at least:
@@ -151,17 +132,17 @@ impl SqlRecords {
     /// Nothing is looked at: [`migrate`](Self::migrate) makes the table, or
     /// [`statements`](Self::statements) do.
     #[must_use]
-    pub fn with_pool(pool: &SqlitePool) -> Self {
-        Self::over::<Sqlite>(pool.clone(), TableName::known(TABLE))
+    pub fn with_pool<D: RecordDialect>(pool: &Pool<D>) -> Self {
+        Self { records: Arc::new(Arc::new(Kept::new(pool.clone(), TableName::known(TABLE)))) }
     }
 
-    fn over<D: RecordDialect>(pool: Pool<D>, table: TableName) -> Self {
-        Self { records: Arc::new(Arc::new(Kept::new(pool, table))) }
-    }
-
-    async fn prepared(pool: SqlitePool, table: TableName, creates: bool) -> Result<Self, Fault> {
+    async fn prepared<D: RecordDialect>(
+        pool: Pool<D>,
+        table: TableName,
+        creates: bool,
+    ) -> Result<Self, ConnectError> {
         let kept = Arc::new(Kept::new(pool, table));
-        kept.prepare(creates).await?;
+        kept.prepare(creates).await.map_err(ConnectError::Store)?;
         Ok(Self { records: Arc::new(kept) })
     }
 
@@ -199,34 +180,29 @@ impl SqlRecords {
     }
 }
 
-/// A few connections that do not wait by themselves where others write: those who do starve.
-fn own_pool(
-    options: SqliteConnectOptions,
-    file: &Path,
-    creates: bool,
-) -> Result<SqlitePool, Fault> {
-    let path = file.to_owned();
-    if file.is_dir() {
-        return Err(DatabaseError::Folder { path }.into());
+/// The name that a parameter gives.
+fn named(url: &StoreUrl, param: &str) -> Result<Option<TableName>, UrlError> {
+    let named = url.param(param).map(TableName::new).transpose();
+    named.map_err(|_| {
+        let what = format!(
+            "`{param}` is a name of 1 to 48 lower-case letters, digits and `_`, and begins with a \
+             letter"
+        );
+        UrlError::new(UrlPart::Parameters, what)
+    })
+}
+
+/// Whether what is missing is to be made.
+pub(super) fn creates(url: &StoreUrl) -> Result<Option<bool>, UrlError> {
+    match url.param("create") {
+        None => Ok(None),
+        Some("true") => Ok(Some(true)),
+        Some("false") => Ok(Some(false)),
+        Some(_) => {
+            let what = "`create` is `true` or `false`".to_owned();
+            Err(UrlError::new(UrlPart::Parameters, what))
+        }
     }
-    let is_new = !file.exists();
-    if is_new && !creates {
-        return Err(DatabaseError::FileMissing { path }.into());
-    }
-    let mut options = options
-        .filename(file)
-        .create_if_missing(creates)
-        .synchronous(SqliteSynchronous::Full)
-        .busy_timeout(Duration::ZERO);
-    if is_new {
-        options = options.journal_mode(SqliteJournalMode::Wal);
-    }
-    let pool = SqlitePoolOptions::new()
-        .max_connections(CONNECTIONS_MAX)
-        .idle_timeout(None)
-        .max_lifetime(None)
-        .test_before_acquire(false);
-    Ok(pool.connect_lazy_with(options))
 }
 
 impl RecordStore for SqlRecords {

@@ -9,17 +9,22 @@
 //! database, what becomes of it, and writes that by compare-and-swap. No transaction of ours spans
 //! two statements.
 //!
-//! - `dialect`: what a database spells its own way. - `sqlite`: SQLite's dialect.
-//! - `columns`: a record as columns, and which rows are no records. - `store`: the verbs.
+//! - `dialect`: what a database spells its own way. - `sqlite`, `postgres`: theirs.
+//! - `columns`: a record as columns, and which rows are no records.
+//! - `verbs`: the statements. - `store`: the verbs.
 //! - `within`: a record that is completed in a transaction of the user's.
 //! - `sweep`: removing rows whose life is over. - `face`: what users see.
 
 mod columns;
 mod dialect;
 mod face;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 mod store;
 mod sweep;
+mod verbs;
 mod within;
 
 pub use self::dialect::RecordDialect;

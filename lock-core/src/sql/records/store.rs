@@ -9,8 +9,10 @@ use std::time::Duration;
 use sqlx::pool::PoolConnection;
 use sqlx::{Database, Pool};
 
+use super::columns::COLUMNS;
 use super::dialect::{IsBusy, RecordDialect, Seen};
 use super::sweep::{self, Sweeps};
+use super::verbs;
 use crate::backend::{Fault, FaultKind};
 use crate::ground::timeout::within;
 use crate::ground::{Plus as _, clock};
@@ -19,6 +21,7 @@ use crate::records::{
     RecordStore, RecordTable, Row, Step, Written, row,
 };
 use crate::sql::TableName;
+use crate::sql::runs::{Value, make};
 use crate::token::FencingToken;
 
 /// How long a verb may take.
@@ -45,7 +48,9 @@ impl<D: RecordDialect> Kept<D> {
     /// Makes the table, or looks whether that which is there will do.
     pub(super) async fn prepare(&self, makes: bool) -> Result<(), Fault> {
         let prepare = |mut connection: PoolConnection<D>| async move {
-            D::make_records(&mut connection, &self.table, makes).await
+            let statements = if makes { D::record_table(&self.table) } else { Vec::new() };
+            let (table, columns) = (self.table.to_string(), COLUMNS.join(", "));
+            make::<D>(&mut connection, statements, &table, &columns).await
         };
         self.bounded(self.patiently(prepare)).await
     }
@@ -53,14 +58,15 @@ impl<D: RecordDialect> Kept<D> {
     /// Removes rows whose life is over, at most so many.
     pub(super) async fn sweep(&self, rows_max: u32) -> Result<u64, Fault> {
         let sweep = |mut connection: PoolConnection<D>| async move {
-            D::sweep_records(&mut connection, &self.table, rows_max).await
+            let most = Value::from(i64::from(rows_max));
+            D::run(&mut connection, D::sweep_records(&self.table), vec![most]).await
         };
         self.bounded(self.patiently(sweep)).await
     }
 
     async fn read(&self, id: RecordId) -> Result<Seen, Fault> {
         self.patiently(|mut connection| async move {
-            D::read_record(&mut connection, &self.table, id).await
+            verbs::read::<D>(&mut connection, &self.table, id).await
         })
         .await
     }
@@ -88,7 +94,7 @@ impl<D: RecordDialect> Kept<D> {
             let (answer, next) = machine(row.as_ref(), now);
             let Some(next) = &next else { return Ok(answer) };
             let swap = |mut connection: PoolConnection<D>| async move {
-                D::swap_record(&mut connection, &self.table, id, version, next).await
+                verbs::swap::<D>(&mut connection, &self.table, id, version, next).await
             };
             if self.patiently(swap).await? {
                 return Ok(answer);
@@ -163,7 +169,7 @@ impl<D: RecordDialect> RecordStore for Arc<Kept<D>> {
         let ttl = ttl.min(RECORD_TTL_MAX);
         Box::pin(self.bounded(async move {
             let complete = |mut connection: PoolConnection<D>| async move {
-                D::complete_record(&mut connection, &self.table, id, token, outcome, ttl).await
+                verbs::complete::<D>(&mut connection, &self.table, (id, token), outcome, ttl).await
             };
             if self.patiently(complete).await? {
                 return Ok(Written::Yes);

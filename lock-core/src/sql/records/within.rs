@@ -3,6 +3,7 @@
 use sqlx::Transaction;
 
 use super::dialect::{RecordDialect, Seen};
+use super::verbs;
 use crate::records::{Outcome, RecordId, Written, row};
 use crate::sql::{TableName, Trouble};
 use crate::token::FencingToken;
@@ -34,7 +35,42 @@ pub enum InTransactionError {
         /// What is wrong with it.
         what: &'static str,
     },
-    /// Another transaction writes, or has written since this one read.
+    /// A table of that name is there, and is none of ours. It was left as it is.
+    #[error(
+        "the table `{table}` in the database of this transaction has another shape: begin it in the \
+         database that keeps the records"
+    )]
+    TableShape {
+        /// Its name.
+        table: TableName,
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The login of the transaction may not read and write the table.
+    #[error(
+        "the login of this transaction may not use the table `{table}`: have its owner say `GRANT \
+         SELECT, INSERT, UPDATE, DELETE ON {table} TO …`"
+    )]
+    RightMissing {
+        /// Its name.
+        table: TableName,
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The server ended the statement: it took too long, or was cancelled.
+    #[error(
+        "the server ended the statement that completes the record, as it took too long or was \
+         cancelled: roll the transaction back, and do it again from its beginning"
+    )]
+    Ended {
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// Another transaction writes, or has written since this one read. PostgreSQL calls it a
+    /// serialisation failure or a deadlock.
     #[error(
         "another transaction writes beside this one: roll it back, and do it again from its beginning"
     )]
@@ -62,14 +98,18 @@ pub(crate) async fn complete_in<D: RecordDialect>(
 ) -> Result<Written, InTransactionError> {
     let fault = |source| match D::trouble(&source) {
         Trouble::NoTable => InTransactionError::TableMissing { table: table.clone(), source },
+        Trouble::OtherShape => InTransactionError::TableShape { table: table.clone(), source },
+        Trouble::NoRight => InTransactionError::RightMissing { table: table.clone(), source },
         Trouble::Busy => InTransactionError::Busy { source },
+        Trouble::Ended => InTransactionError::Ended { source },
         _ => InTransactionError::Database { source },
     };
-    if D::complete_record(&mut *tx, table, id, token, outcome, ttl).await.map_err(fault)? {
+    if verbs::complete::<D>(&mut *tx, table, (id, token), outcome, ttl).await.map_err(fault)? {
         return Ok(Written::Yes);
     }
-    // What there is instead says why.
-    let Seen { now, row } = D::read_record(&mut *tx, table, id).await.map_err(fault)?;
+    // What there is instead says why. An old snapshot would say that the record is gone.
+    D::look_afresh(&mut *tx, table, id).await.map_err(fault)?;
+    let Seen { now, row } = verbs::read::<D>(&mut *tx, table, id).await.map_err(fault)?;
     match row {
         Some((_, Err(unsound))) => {
             Err(InTransactionError::Unsound { table: table.clone(), what: unsound.0 })

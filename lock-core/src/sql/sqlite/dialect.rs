@@ -6,18 +6,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::link::Link;
-use super::statements::Statements;
+use super::statements;
 use crate::backend::{ClaimId, Fault};
 use crate::key::Key;
 use crate::sql::changes::Hearing;
 use crate::sql::dialect::{Ask, Dialect, Seen, Taken};
+use crate::sql::read::Found;
 use crate::sql::row::{Row, ms};
 use crate::sql::schema::Schema;
-use crate::token::TokenBlock;
+use crate::sql::statements::Statements;
 
 /// The most rows that one statement of a sweep deletes.
 const SWEEP_ROWS_MAX: i64 = 100;
@@ -40,7 +40,7 @@ fn text(text: &Arc<str>) -> AssertSqlSafe<Arc<str>> {
 
 impl SqliteDialect {
     pub(super) fn new(link: Link) -> Self {
-        let texts = Statements::new(link.schema());
+        let texts = statements::of(link.schema());
         Self { link, texts }
     }
 
@@ -64,7 +64,7 @@ impl SqliteDialect {
                 .bind(i64::from(ask.tokens_max));
             Box::pin(async move {
                 let rows = query.fetch_all(connection).await?;
-                rows.first().map(taken).transpose()
+                rows.first().map(|row| Found(row).taken()).transpose()
             })
         });
         rows.await
@@ -101,13 +101,7 @@ impl Dialect for SqliteDialect {
     async fn read(&self, key: &Key, by: Instant) -> Result<Seen, Fault> {
         let seen = self.link.run(by, |connection| {
             let query = sqlx::query(text(&self.texts.read)).bind(key.to_string());
-            Box::pin(async move {
-                let found = query.fetch_one(connection).await?;
-                let is_there = found.try_get::<Option<i64>, _>(0)?.is_some();
-                let row = is_there.then(|| row(&found)).transpose()?;
-                let now: i64 = found.try_get(8)?;
-                Ok(Seen { row, now: Duration::from_millis(u64::try_from(now).unwrap_or(0)) })
-            })
+            Box::pin(async move { Found(&query.fetch_one(connection).await?).seen() })
         });
         seen.await
     }
@@ -150,7 +144,7 @@ impl Dialect for SqliteDialect {
             let query = sqlx::query(text(&self.texts.read_all)).bind(list.clone());
             Box::pin(async move {
                 let rows = query.fetch_all(connection).await?;
-                rows.iter().map(|found| Ok((found.try_get(8)?, row(found)?))).collect()
+                rows.iter().map(|row| Found(row).named()).collect()
             })
         });
         rows.await
@@ -176,27 +170,6 @@ impl Dialect for SqliteDialect {
         });
         gone.await
     }
-}
-
-fn taken(row: &SqliteRow) -> Result<Taken, sqlx::Error> {
-    let (version, last, size): (i64, i64, i64) =
-        (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-    let (last, size) = (u64::try_from(last).unwrap_or(0), u64::try_from(size).unwrap_or(0));
-    let tokens = TokenBlock::new((last + 1).saturating_sub(size), last);
-    Ok(Taken { version, tokens, wanted: row.try_get::<i64, _>(3)? != 0 })
-}
-
-fn row(found: &SqliteRow) -> Result<Row, sqlx::Error> {
-    Ok(Row {
-        version: found.try_get(0)?,
-        fence: found.try_get(1)?,
-        fences: found.try_get(2)?,
-        holder: found.try_get(3)?,
-        about: found.try_get(4)?,
-        until: found.try_get(5)?,
-        holders: found.try_get(6)?,
-        line: found.try_get(7)?,
-    })
 }
 
 /// A list of keys for `json_each`.

@@ -6,6 +6,7 @@
 //! - `link`: its one connection.
 //! - `dialect`, `statements`: what SQLite spells its own way.
 //! - `trouble`: what its errors mean.
+//! - `transactions`: statements over connections that are handed in.
 
 mod backend;
 mod config;
@@ -13,6 +14,7 @@ pub(super) mod connect;
 mod dialect;
 mod link;
 mod statements;
+mod transactions;
 mod trouble;
 
 pub use backend::Sqlite;

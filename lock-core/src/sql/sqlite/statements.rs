@@ -3,10 +3,10 @@
 //! `now` of a statement is fixed when it begins, and that is when it has the file's write lock: the
 //! connection waits for nothing (`busy_timeout=0`), it is refused and asks again.
 
-use std::sync::Arc;
-
 use crate::backend::register::tokens::{AHEAD_MAX, EPOCH_US, PER_US};
+use crate::sql::read;
 use crate::sql::schema::{Schema, TableName};
+use crate::sql::statements::Statements;
 
 /// The time in milliseconds since 1970.
 const NOW: &str = "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)";
@@ -27,19 +27,6 @@ pub(super) const COLUMNS: [(&str, &str); 9] = [
 /// Which columns there are.
 pub(super) fn columns(schema: &Schema) -> String {
     format!("SELECT name, type, pk FROM pragma_table_info('{}')", schema.leases())
-}
-
-/// The texts, each made once, so that the connection finds what it has prepared.
-#[derive(Debug, Clone)]
-pub(super) struct Statements {
-    pub(super) take: Arc<str>,
-    pub(super) renew: Arc<str>,
-    pub(super) give_back: Arc<str>,
-    pub(super) read: Arc<str>,
-    pub(super) read_all: Arc<str>,
-    pub(super) insert: Arc<str>,
-    pub(super) update: Arc<str>,
-    pub(super) sweep: Arc<str>,
 }
 
 /// What makes the tables.
@@ -75,68 +62,67 @@ pub(super) fn schema(table: TableName) -> Schema {
     })
 }
 
-impl Statements {
-    pub(super) fn new(schema: &Schema) -> Self {
-        let table = schema.leases();
-        let ticks = format!("(({NOW} * 1000 - {EPOCH_US}) * {PER_US})");
-        // As `backend/register/tokens` reserves them: `last` is that of the row, `?5` the most.
-        let fences = |last: &str, clock: &str| {
-            let ahead = format!("{last} > {clock} + {AHEAD_MAX}");
-            format!(
-                "fences = CASE WHEN {ahead} THEN ?5 ELSE max(1, min(?5, {clock} - {last})) END, \
+/// The statements over the table of a schema.
+pub(super) fn of(schema: &Schema) -> Statements {
+    let table = schema.leases();
+    let ticks = format!("(({NOW} * 1000 - {EPOCH_US}) * {PER_US})");
+    // As `backend/register/tokens` reserves them: `last` is that of the row, `?5` the most.
+    let fences = |last: &str, clock: &str| {
+        let ahead = format!("{last} > {clock} + {AHEAD_MAX}");
+        format!(
+            "fences = CASE WHEN {ahead} THEN ?5 ELSE max(1, min(?5, {clock} - {last})) END, \
                  fence = CASE WHEN {ahead} THEN {last} + ?5 ELSE max({last} + 1, {clock}) END"
-            )
-        };
-        // A new row has the time in microseconds as its version, and the clock as its first token.
-        let take = format!(
-            "INSERT INTO {table} AS l (name, version, fence, fences, holder, about, until) \
+        )
+    };
+    // A new row has the time in microseconds as its version, and the clock as its first token.
+    let take = format!(
+        "INSERT INTO {table} AS l (name, version, fence, fences, holder, about, until) \
              VALUES (?1, {NOW} * 1000, {ticks}, 1, ?2, ?3, {NOW} + ?4) \
              ON CONFLICT (name) DO UPDATE SET version = l.version + 1, {}, \
              holder = excluded.holder, about = excluded.about, until = excluded.until \
              WHERE l.until <= excluded.version / 1000 AND l.holders = '' AND l.line = '' \
              RETURNING version, fence, fences, line <> ''",
-            fences("l.fence", "excluded.fence"),
-        );
-        let renew = format!(
-            "UPDATE {table} SET version = version + 1, {}, about = ?3, until = {NOW} + ?4 \
+        fences("l.fence", "excluded.fence"),
+    );
+    let renew = format!(
+        "UPDATE {table} SET version = version + 1, {}, about = ?3, until = {NOW} + ?4 \
              WHERE name = ?1 AND holder = ?2 AND until > {NOW} AND holders = '' \
              RETURNING version, fence, fences, line <> ''",
-            fences("fence", &ticks),
-        );
-        let columns = "version, fence, fences, holder, about, until, holders, line";
-        Self {
-            take: take.into(),
-            renew: renew.into(),
-            give_back: format!(
-                "UPDATE {table} SET version = version + 1, holder = NULL, about = '', \
+        fences("fence", &ticks),
+    );
+    let columns = read::COLUMNS;
+    Statements {
+        take: take.into(),
+        renew: renew.into(),
+        give_back: format!(
+            "UPDATE {table} SET version = version + 1, holder = NULL, about = '', \
                  until = {NOW} \
                  WHERE name = ?1 AND holder = ?2 AND until > {NOW} AND holders = '' AND line = ''"
-            )
-            .into(),
-            read: format!(
-                "SELECT {columns}, n.now FROM (SELECT {NOW} AS now) AS n \
+        )
+        .into(),
+        read: format!(
+            "SELECT {columns}, n.now FROM (SELECT {NOW} AS now) AS n \
                  LEFT JOIN {table} ON name = ?1"
-            )
-            .into(),
-            read_all: format!(
-                "SELECT {columns}, name FROM {table} WHERE name IN (SELECT value FROM json_each(?1))"
-            )
-            .into(),
-            insert: format!(
-                "INSERT INTO {table} (name, {columns}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
+        )
+        .into(),
+        read_all: format!(
+            "SELECT {columns}, name FROM {table} WHERE name IN (SELECT value FROM json_each(?1))"
+        )
+        .into(),
+        insert: format!(
+            "INSERT INTO {table} (name, {columns}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
                  ON CONFLICT (name) DO NOTHING"
-            )
-            .into(),
-            update: format!(
-                "UPDATE {table} SET version = ?2, fence = ?3, fences = ?4, holder = ?5, \
+        )
+        .into(),
+        update: format!(
+            "UPDATE {table} SET version = ?2, fence = ?3, fences = ?4, holder = ?5, \
                  about = ?6, until = ?7, holders = ?8, line = ?9 WHERE name = ?1 AND version = ?10"
-            )
-            .into(),
-            sweep: format!(
-                "DELETE FROM {table} WHERE name IN (SELECT name FROM {table} \
+        )
+        .into(),
+        sweep: format!(
+            "DELETE FROM {table} WHERE name IN (SELECT name FROM {table} \
                  WHERE until < {NOW} - ?1 AND fence < {ticks} ORDER BY name LIMIT ?2)"
-            )
-            .into(),
-        }
+        )
+        .into(),
     }
 }

@@ -69,7 +69,9 @@ impl Trouble {
             Self::Full => DatabaseError::Full { path },
             Self::CannotOpen => DatabaseError::CannotOpen { path },
             Self::NoDatabase => DatabaseError::NoDatabase { path },
-            Self::Other => DatabaseError::Other { what: error.to_string() },
+            Self::Ended | Self::NoRight | Self::Other => {
+                DatabaseError::Other { what: error.to_string() }
+            }
         })
     }
 }

@@ -4,6 +4,7 @@ mod evalsha;
 mod local;
 mod ours;
 mod poller;
+pub(crate) mod postgres;
 pub(crate) mod rslock;
 mod scripts;
 mod sqlite;
@@ -65,12 +66,21 @@ pub(crate) enum Contender {
     SqliteUnique,
     /// A transaction of SQLite that begins with its right to write.
     SqliteImmediate,
+    /// Two updates of one row in PostgreSQL.
+    PostgresUpdates,
+    /// A unique row in PostgreSQL, inserted and deleted.
+    PostgresUnique,
+    /// A row of PostgreSQL that is locked in a transaction.
+    PostgresForUpdate,
+    /// An advisory lock of a session of PostgreSQL.
+    PostgresAdvisory,
 }
 
 use Contender::{
     BareThree, BareTwo, EvalshaEmpty, EvalshaOurs, EvalshaSet, Ours, OursPermits, OursShared,
-    OursStrict, Poller, Rslock, SlotPoller, SqliteImmediate, SqliteUnique, SqliteUpdates,
-    TokioMutex, TokioRwLock, TokioSemaphore,
+    OursStrict, Poller, PostgresAdvisory, PostgresForUpdate, PostgresUnique, PostgresUpdates,
+    Rslock, SlotPoller, SqliteImmediate, SqliteUnique, SqliteUpdates, TokioMutex, TokioRwLock,
+    TokioSemaphore,
 };
 
 /// The three pollers that every contended work meets.
@@ -101,6 +111,10 @@ impl Contender {
             SqliteUpdates => "2 × UPDATE of a row",
             SqliteUnique => "unique row, 1 ms",
             SqliteImmediate => "BEGIN IMMEDIATE",
+            PostgresUpdates => "2 × upsert of a row",
+            PostgresUnique => "unique row in PostgreSQL, 1 ms",
+            PostgresForUpdate => "SELECT … FOR UPDATE",
+            PostgresAdvisory => "pg_advisory_lock",
         }
     }
 
@@ -114,7 +128,8 @@ impl Contender {
             Rslock | Poller { .. } | SlotPoller { .. } => &["set", "evalsha", "eval"],
             EvalshaEmpty | EvalshaSet | EvalshaOurs => &["evalsha"],
             TokioMutex | TokioRwLock | TokioSemaphore | BareTwo | BareThree | SqliteUpdates
-            | SqliteUnique | SqliteImmediate => &[],
+            | SqliteUnique | SqliteImmediate | PostgresUpdates | PostgresUnique
+            | PostgresForUpdate | PostgresAdvisory => &[],
         }
     }
 
@@ -143,6 +158,10 @@ impl Contender {
             SqliteUpdates => Connected::Sqlite(Statements::connect(url, Way::TwoUpdates).await),
             SqliteUnique => Connected::Sqlite(Statements::connect(url, Way::UniqueRow).await),
             SqliteImmediate => Connected::Sqlite(Statements::connect(url, Way::Immediate).await),
+            PostgresUpdates => Connected::postgres(url, postgres::Way::TwoUpdates).await,
+            PostgresUnique => Connected::postgres(url, postgres::Way::UniqueRow).await,
+            PostgresForUpdate => Connected::postgres(url, postgres::Way::ForUpdate).await,
+            PostgresAdvisory => Connected::postgres(url, postgres::Way::Advisory).await,
         }
     }
 }
@@ -161,9 +180,14 @@ pub(crate) enum Connected {
     OurScripts(scripts::OurScripts),
     BareZooKeeper(BareZooKeeper),
     Sqlite(Statements),
+    Postgres(postgres::Statements),
 }
 
 impl Connected {
+    async fn postgres(url: &str, way: postgres::Way) -> Self {
+        Self::Postgres(postgres::Statements::connect(url, way).await)
+    }
+
     pub(crate) async fn contend(self, keys: Vec<String>, window: Window) -> Vec<TaskLog> {
         match self {
             Connected::Ours(rival) => contend(rival, keys, window).await,
@@ -177,6 +201,7 @@ impl Connected {
             Connected::OurScripts(rival) => contend(rival, keys, window).await,
             Connected::BareZooKeeper(rival) => contend(rival, keys, window).await,
             Connected::Sqlite(rival) => contend(rival, keys, window).await,
+            Connected::Postgres(rival) => contend(rival, keys, window).await,
         }
     }
 
@@ -198,6 +223,7 @@ impl Connected {
             Connected::OurScripts(rival) => rival.cycle(key, held).await,
             Connected::BareZooKeeper(rival) => rival.cycle(key, held).await,
             Connected::Sqlite(rival) => rival.cycle(key, held).await,
+            Connected::Postgres(rival) => rival.cycle(key, held).await,
         }
     }
 

@@ -17,11 +17,11 @@ use crate::rivals::{client, options};
 use crate::series::Series;
 
 const BYTES: &str = "bytes per key";
-const CPU: &str = "client CPU, % of a core";
+pub(crate) const CPU: &str = "client CPU, % of a core";
 const SERVER_SHARE: &str = "server CPU, % of a core";
 const RENEWALS: &str = "renewals/s";
 const ACQUIRE_RATE: &str = "acquisitions/s";
-const LOST: &str = "lost";
+pub(crate) const LOST: &str = "lost";
 
 /// How many acquires are under way at once while the keys are taken.
 const TOGETHER: usize = 256;
@@ -33,7 +33,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Work {
     let mut series = Series::default();
     let keys = arguments.count(100_000);
     for _ in 0..arguments.repeats() {
-        repeat(&mut series, keys, arguments).await;
+        let server = RedisServer::start();
+        repeat(&mut series, &server.url(), Some(server.pid()), keys, arguments).await;
     }
     let ours = Ours.name();
     let targets = vec![
@@ -54,9 +55,15 @@ pub(crate) async fn run(arguments: &Arguments) -> Work {
     }
 }
 
-async fn repeat(series: &mut Series, keys: usize, arguments: &Arguments) {
-    let server = RedisServer::start();
-    let mut child: Worker = spawn(&Plan::Hold { url: server.url(), keys });
+/// One run, on a server whose time is noted where it is one process.
+pub(crate) async fn repeat(
+    series: &mut Series,
+    url: &str,
+    server: Option<u32>,
+    keys: usize,
+    arguments: &Arguments,
+) {
+    let mut child: Worker = spawn(&Plan::Hold { url: url.to_owned(), keys });
     let limit = Duration::from_secs(60);
     let taken = child.reply_within(limit).await.expect("all keys within a minute");
     let ours = Ours.name();
@@ -64,7 +71,8 @@ async fn repeat(series: &mut Series, keys: usize, arguments: &Arguments) {
         let value = reply.value.as_ref().and_then(|value| value[name].as_f64());
         value.unwrap_or_else(|| panic!("no {name} in {reply:?}"))
     };
-    let before = ticks(&server.pid().to_string());
+    let server_ticks = || server.map(|pid| ticks(&pid.to_string()));
+    let before = server_ticks();
     // At least one whole round of renewals, which are due at a third of the lease.
     let span = arguments.span(Duration::from_secs(12)).max(Duration::from_secs(5));
     child.send(&span.as_millis().to_string());
@@ -73,7 +81,9 @@ async fn repeat(series: &mut Series, keys: usize, arguments: &Arguments) {
     series.push(ours, ACQUIRE_RATE, number(&taken, "acquisitions_per_s"));
     series.push(ours, BYTES, number(&taken, "bytes") / keys as f64);
     series.push(ours, CPU, number(&kept, "ticks") * percent);
-    series.push(ours, SERVER_SHARE, (ticks(&server.pid().to_string()) - before) as f64 * percent);
+    if let (Some(after), Some(before)) = (server_ticks(), before) {
+        series.push(ours, SERVER_SHARE, (after - before) as f64 * percent);
+    }
     series.push(ours, RENEWALS, number(&kept, "renewals") / span.as_secs_f64());
     series.push(ours, LOST, keys as f64 - number(&kept, "held"));
 }

@@ -6,6 +6,7 @@ pub(crate) mod held;
 mod linger;
 mod one_process;
 mod overload;
+mod postgres;
 mod processes;
 mod quorum;
 mod sharing;
@@ -44,9 +45,13 @@ pub(crate) enum Name {
     SqliteSingle,
     SqliteHot64,
     SqliteProcesses,
+    PostgresSingle,
+    PostgresHot64,
+    PostgresProcesses,
+    PostgresHeld,
 }
 
-const ALL: [Name; 24] = [
+const ALL: [Name; 28] = [
     Name::Single,
     Name::ManyKeys,
     Name::Hot64,
@@ -71,6 +76,10 @@ const ALL: [Name; 24] = [
     Name::SqliteSingle,
     Name::SqliteHot64,
     Name::SqliteProcesses,
+    Name::PostgresSingle,
+    Name::PostgresHot64,
+    Name::PostgresProcesses,
+    Name::PostgresHeld,
 ];
 
 /// The works whose name contains one of the wanted parts; all if none is wanted.
@@ -109,6 +118,10 @@ impl Name {
             Name::SqliteSingle => "sqlite-single",
             Name::SqliteHot64 => "sqlite-hot-64",
             Name::SqliteProcesses => "sqlite-processes",
+            Name::PostgresSingle => "postgres-single",
+            Name::PostgresHot64 => "postgres-hot-64",
+            Name::PostgresProcesses => "postgres-processes",
+            Name::PostgresHeld => "postgres-held",
         }
     }
 
@@ -138,6 +151,10 @@ impl Name {
             Name::SqliteSingle => sqlite::single(arguments).await,
             Name::SqliteHot64 => sqlite::hot_64(arguments).await,
             Name::SqliteProcesses => sqlite::processes(arguments).await,
+            Name::PostgresSingle => postgres::single(arguments).await,
+            Name::PostgresHot64 => postgres::hot_64(arguments).await,
+            Name::PostgresProcesses => postgres::processes(arguments).await,
+            Name::PostgresHeld => postgres::held(arguments).await,
         }
     }
 

@@ -1,0 +1,257 @@
+//! Handlers that take a `Tx`: their record is completed in their own transaction.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{FromRef, State};
+use axum::http::{Request, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use lock_core::idempotency::{CommitError, Idempotency, IdempotencyError, Scope, Tx, TxError};
+use lock_tower::IdempotencyLayer;
+use sqlx::{PgPool, Postgres};
+use tower::ServiceExt as _;
+
+use crate::support;
+
+/// What a handler is to do.
+#[derive(Clone)]
+struct Shop {
+    pool: PgPool,
+    runs: Arc<AtomicUsize>,
+    /// The commit is refused, for a reference that is broken.
+    breaks: Arc<AtomicBool>,
+    _place: Arc<support::Shop>,
+}
+
+impl FromRef<Shop> for PgPool {
+    fn from_ref(shop: &Shop) -> Self {
+        shop.pool.clone()
+    }
+}
+
+impl Shop {
+    async fn new() -> (Self, Idempotency) {
+        let place = support::Shop::new().await;
+        let (once, pool) = (place.process().await, place.pool.clone());
+        let (runs, breaks) = Default::default();
+        let shop = Self { pool, runs, breaks, _place: Arc::new(place) };
+        (shop, once)
+    }
+
+    fn app(&self, once: Idempotency) -> Router {
+        Router::new()
+            .route("/pay", post(pay))
+            .route("/refuse", post(refuse))
+            .route("/fail", post(fail))
+            .route("/undo", post(undo))
+            .route("/leak", post(leak))
+            .route("/stream", post(stream))
+            .route_layer(IdempotencyLayer::new(once).global_scope().required(false))
+            .route("/bare", post(pay))
+            .with_state(self.clone())
+    }
+
+    async fn payments(&self) -> i64 {
+        let count = sqlx::query_scalar("SELECT count(*) FROM payments");
+        count.fetch_one(&self.pool).await.expect("a table")
+    }
+
+    fn runs(&self) -> usize {
+        self.runs.load(Ordering::SeqCst)
+    }
+
+    async fn write(&self, tx: &mut Tx<Postgres>) -> Result<(), TxError> {
+        self.runs.fetch_add(1, Ordering::SeqCst);
+        let tx = tx.open().await?;
+        sqlx::query("INSERT INTO payments (amount) VALUES (5)").execute(&mut **tx).await?;
+        if self.breaks.load(Ordering::SeqCst) {
+            sqlx::query("INSERT INTO children VALUES (7)").execute(&mut **tx).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn pay(State(shop): State<Shop>, mut tx: Tx<Postgres>) -> Result<Response, TxError> {
+    shop.write(&mut tx).await?;
+    Ok((StatusCode::CREATED, "paid").into_response())
+}
+
+async fn refuse(State(shop): State<Shop>, mut tx: Tx<Postgres>) -> Result<Response, TxError> {
+    shop.write(&mut tx).await?;
+    Ok((StatusCode::UNPROCESSABLE_ENTITY, "no such account").into_response())
+}
+
+async fn fail(State(shop): State<Shop>, mut tx: Tx<Postgres>) -> Result<Response, TxError> {
+    shop.write(&mut tx).await?;
+    Ok(StatusCode::BAD_GATEWAY.into_response())
+}
+
+async fn undo(State(shop): State<Shop>, mut tx: Tx<Postgres>) -> Result<Response, TxError> {
+    shop.write(&mut tx).await?;
+    tx.roll_back().await?;
+    Ok("undone".into_response())
+}
+
+async fn leak(State(shop): State<Shop>, mut tx: Tx<Postgres>) -> Result<Response, TxError> {
+    shop.write(&mut tx).await?;
+    tokio::spawn(async move {
+        let _tx = tx;
+        std::future::pending::<()>().await;
+    });
+    Ok("paid".into_response())
+}
+
+async fn stream(State(shop): State<Shop>, mut tx: Tx<Postgres>) -> Result<Response, TxError> {
+    shop.write(&mut tx).await?;
+    // Pending once, so that its length is not known when its head is.
+    let pieces = futures_util::stream::once(async {
+        tokio::task::yield_now().await;
+        Ok::<_, std::io::Error>("paid")
+    });
+    Ok(Body::from_stream(pieces).into_response())
+}
+
+/// The status, whether it is a replay, and the body.
+async fn send(app: &Router, path: &str, key: Option<&str>) -> (StatusCode, bool, String) {
+    let mut request = Request::post(path);
+    if let Some(key) = key {
+        request = request.header("idempotency-key", key);
+    }
+    let request = request.body(Body::empty()).expect("a request");
+    let response = app.clone().oneshot(request).await.expect("an answer");
+    let (status, replayed) =
+        (response.status(), response.headers().contains_key("idempotent-replayed"));
+    let body = to_bytes(response.into_body(), 1 << 16).await.expect("a body");
+    (status, replayed, String::from_utf8_lossy(&body).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_handler_writes_is_committed_with_its_response() {
+    let (shop, once) = Shop::new().await;
+    let app = shop.app(once);
+    let first = send(&app, "/pay", Some("k")).await;
+    assert_eq!(first, (StatusCode::CREATED, false, "paid".to_owned()));
+    assert_eq!(shop.payments().await, 1);
+    let again = send(&app, "/pay", Some("k")).await;
+    assert_eq!(again, (StatusCode::CREATED, true, "paid".to_owned()));
+    assert_eq!((shop.payments().await, shop.runs()), (1, 1));
+    let stream = send(&app, "/stream", Some("s")).await;
+    assert_eq!(stream, (StatusCode::OK, false, "paid".to_owned()));
+    assert_eq!(shop.payments().await, 2);
+    let (status, _, body) = send(&app, "/stream", Some("s")).await;
+    assert!(status == 409 && body.contains("idempotency_response_not_stored"), "{body}");
+    assert_eq!(shop.runs(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_handler_writes_that_answers_with_an_error_is_rolled_back() {
+    let (shop, once) = Shop::new().await;
+    let app = shop.app(once);
+    // Stored: a repeat is given it.
+    for replayed in [false, true] {
+        let refused = send(&app, "/refuse", Some("r")).await;
+        assert_eq!(
+            refused,
+            (StatusCode::UNPROCESSABLE_ENTITY, replayed, "no such account".to_owned())
+        );
+    }
+    assert_eq!((shop.payments().await, shop.runs()), (0, 1));
+    // Not stored: a repeat runs.
+    for _ in 0..2 {
+        assert_eq!(send(&app, "/fail", Some("f")).await.0, StatusCode::BAD_GATEWAY);
+    }
+    assert_eq!((shop.payments().await, shop.runs()), (0, 3));
+    for replayed in [false, true] {
+        let undone = send(&app, "/undo", Some("u")).await;
+        assert_eq!(undone, (StatusCode::OK, replayed, "undone".to_owned()));
+    }
+    assert_eq!((shop.payments().await, shop.runs()), (0, 4));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_response_whose_transaction_was_not_committed_is_not_given() {
+    let (shop, once) = Shop::new().await;
+    let app = shop.app(once);
+    shop.breaks.store(true, Ordering::SeqCst);
+    let (status, _, body) = send(&app, "/pay", Some("k")).await;
+    assert!(status == 503 && body.contains("idempotency_not_committed"), "{status} {body}");
+    assert_eq!(shop.payments().await, 0);
+    shop.breaks.store(false, Ordering::SeqCst);
+    assert_eq!(send(&app, "/pay", Some("k")).await.0, StatusCode::CREATED);
+    assert_eq!((shop.payments().await, shop.runs()), (1, 2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_that_nobody_would_commit_is_none() {
+    let (shop, once) = Shop::new().await;
+    let app = shop.app(once);
+    for (path, key) in [("/bare", Some("k")), ("/pay", None)] {
+        let (status, _, body) = send(&app, path, key).await;
+        assert!(status == 500 && body.contains("idempotency_misconfigured"), "{status} {body}");
+    }
+    assert_eq!(shop.payments().await, 0);
+    // A handler that leaves its transaction behind has done nothing that can be kept.
+    let (status, _, body) = send(&app, "/leak", Some("l")).await;
+    assert!(status == 503 && body.contains("idempotency_not_committed"), "{status} {body}");
+    assert_eq!(shop.payments().await, 0);
+}
+
+#[derive(Debug, thiserror::Error)]
+enum PayError {
+    #[error(transparent)]
+    Idempotency(#[from] IdempotencyError),
+    #[error(transparent)]
+    Tx(#[from] TxError),
+    #[error("refused")]
+    Refused,
+}
+
+#[lock_core::idempotent(
+    key = "{order}", scope = Scope::of("tests"), client = once, fingerprint = order, tx = tx
+)]
+async fn charge(
+    once: Idempotency,
+    shop: Shop,
+    mut tx: Tx<Postgres>,
+    order: u32,
+    refuses: bool,
+) -> Result<String, PayError> {
+    shop.write(&mut tx).await?;
+    if refuses {
+        return Err(PayError::Refused);
+    }
+    Ok(format!("charged {order}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_function_keeps_its_value_in_its_transaction() {
+    let (shop, once) = Shop::new().await;
+    let call = async |order, refuses| {
+        charge(once.clone(), shop.clone(), Tx::of(&shop.pool), order, refuses).await
+    };
+    for _ in 0..2 {
+        assert_eq!(call(1, false).await.expect("a charge"), "charged 1");
+    }
+    assert_eq!((shop.payments().await, shop.runs()), (1, 1));
+    for _ in 0..2 {
+        assert!(matches!(call(2, true).await, Err(PayError::Refused)));
+    }
+    assert_eq!((shop.payments().await, shop.runs()), (1, 3));
+    shop.breaks.store(true, Ordering::SeqCst);
+    match call(3, false).await {
+        Err(PayError::Idempotency(error @ IdempotencyError::NotCommitted(_))) => {
+            assert!(error.is_retryable());
+            let IdempotencyError::NotCommitted(error) = &error else { unreachable!() };
+            assert!(matches!(**error, CommitError::NotCommitted { .. }), "{error:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    shop.breaks.store(false, Ordering::SeqCst);
+    assert_eq!(call(3, false).await.expect("a charge"), "charged 3");
+    assert_eq!((shop.payments().await, shop.runs()), (2, 5));
+    let error = Tx::of(&shop.pool).open().await.map(drop).expect_err("nobody would commit it");
+    assert!(matches!(error, TxError::Unseated) && error.to_string().contains("tx = .."));
+}

@@ -1,0 +1,107 @@
+//! A commit whose answer is lost: the server has it, and the client hears nothing.
+
+use lock_core::idempotency::{CommitError, Idempotency};
+use lock_core::sql::SqlRecords;
+use sqlx::PgPool;
+use sqlx::postgres::PgPoolOptions;
+use tests::proxy::{Action, Match, Proxy};
+use tests::wait::{eventually, within};
+
+use crate::support::{SECRET, Shop, paid, pay, replay, run};
+
+/// An application whose transactions go over one link, and its records over another.
+struct Links {
+    shop: Shop,
+    transactions: Proxy,
+    records: Proxy,
+    pool: PgPool,
+    once: Idempotency,
+}
+
+impl Links {
+    async fn new() -> Self {
+        let shop = Shop::new().await;
+        let [transactions, records] = [(); 2].map(|()| Proxy::postgres(shop.server.addr()));
+        let through = |proxy: &Proxy| {
+            let options = shop.options().port(proxy.addr().port());
+            PgPoolOptions::new().max_connections(2).connect_lazy_with(options)
+        };
+        let (pool, beside) = (through(&transactions), through(&records));
+        let beside = SqlRecords::beside(&beside).await.expect("a table");
+        let once = Idempotency::new("tests", shop.locks.clone(), beside).with_secret(SECRET);
+        Self { shop, transactions, records, pool, once }
+    }
+}
+
+fn commit() -> Match {
+    Match::verb("QUERY").containing("COMMIT")
+}
+
+/// The records say that it was committed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_whose_reply_is_lost_is_looked_up_and_is_one() {
+    let links = Links::new().await;
+    let execution = run(&links.once, "k").await;
+    let mut tx = links.pool.begin().await.expect("a transaction");
+    pay(&mut tx).await;
+    let trap = links.transactions.trap(commit(), Action::SwallowReply);
+    execution.commit(tx, paid()).await.expect("it is found out");
+    assert!(trap.has_sprung());
+    assert_eq!((links.shop.payments().await, replay(&links.once, "k").await), (1, paid()));
+    assert_eq!(links.once.stats().executed, 1);
+}
+
+/// The server never had it: it ends the transaction with its connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_never_arrived_is_known_to_be_none_and_a_retry_runs() {
+    let links = Links::new().await;
+    let execution = run(&links.once, "k").await;
+    let mut tx = links.pool.begin().await.expect("a transaction");
+    pay(&mut tx).await;
+    let trap = links.transactions.trap(commit(), Action::DropRequest);
+    let error = execution.commit(tx, paid()).await.expect_err("it never arrived");
+    assert!(trap.has_sprung());
+    assert!(matches!(error, CommitError::NotCommitted { .. }), "{error:?}");
+    assert_eq!(links.shop.payments().await, 0);
+    let retry = within("a retry", run(&links.once, "k")).await;
+    assert_eq!(retry.replaced(), None, "the first one is known to have done nothing");
+    let mut tx = links.pool.begin().await.expect("a transaction");
+    pay(&mut tx).await;
+    retry.commit(tx, paid()).await.expect("a commit");
+    assert_eq!((links.shop.payments().await, replay(&links.once, "k").await), (1, paid()));
+}
+
+/// Neither the commit nor the question what became of it is answered: it is not known, and said so,
+/// and whoever asks later is told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_of_which_nothing_can_be_learned_is_unknown_and_a_retry_is_told() {
+    for (action, happened) in [(Action::HoldReply, true), (Action::HoldRequest, false)] {
+        let links = Links::new().await;
+        let execution = run(&links.once, "k").await;
+        let mut tx = links.pool.begin().await.expect("a transaction");
+        pay(&mut tx).await;
+        let trap = links.transactions.trap(commit(), action);
+        let committing = tokio::spawn(execution.commit(tx, paid()));
+        trap.sprung().await;
+        links.records.refuse();
+        links.records.cut();
+        links.transactions.refuse();
+        links.transactions.cut();
+        let error = within("its end", committing).await.expect("no panic");
+        let error = error.expect_err("nothing is known");
+        assert!(error.is_unknown() && !error.is_stale(), "{error:?}");
+        // The first execution finds out as soon as it can, and lets go of the key.
+        links.records.resume();
+        links.transactions.resume();
+        if happened {
+            assert_eq!(within("an outcome", replay(&links.once, "k")).await, paid());
+        } else {
+            let retry = within("a retry", run(&links.once, "k")).await;
+            let mut tx = links.pool.begin().await.expect("a transaction");
+            pay(&mut tx).await;
+            retry.commit(tx, paid()).await.expect("a commit");
+        }
+        assert_eq!(links.shop.payments().await, 1, "{action:?}");
+        eventually("no lock is held", || links.once.locks().stats().keys == 0).await;
+    }
+}

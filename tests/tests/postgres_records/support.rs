@@ -1,0 +1,133 @@
+//! What the tests of this binary share: a schema of a test's own on one server, and an application
+//! in it that may do no more than it must.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use bytes::Bytes;
+use lock_core::LockClient;
+use lock_core::idempotency::{BeginError, Begun, Execution, Fingerprint, Idempotency, Scope};
+use lock_core::sql::SqlRecords;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{PgPool, Postgres, Transaction};
+use tests::postgres::PostgresServer;
+
+/// The secret of each process.
+pub(crate) const SECRET: &str = "the secret of these tests";
+
+/// What an application has beside the records; `{s}` is its schema.
+const TABLES: [&str; 3] = [
+    "payments (id bigserial PRIMARY KEY, amount bigint NOT NULL)",
+    "parents (id bigint PRIMARY KEY)",
+    "children (parent bigint NOT NULL REFERENCES {s}.parents (id) DEFERRABLE INITIALLY DEFERRED)",
+];
+
+/// An application whose tables are in a schema of its own.
+#[derive(Debug)]
+pub(crate) struct Shop {
+    pub(crate) server: Arc<PostgresServer>,
+    pub(crate) name: String,
+    pub(crate) pool: PgPool,
+    pub(crate) locks: LockClient,
+}
+
+fn shared_server() -> Arc<PostgresServer> {
+    static SERVER: Mutex<Weak<PostgresServer>> = Mutex::new(Weak::new());
+    let mut place = SERVER.lock().unwrap_or_else(PoisonError::into_inner);
+    place.upgrade().unwrap_or_else(|| {
+        let server = Arc::new(PostgresServer::start());
+        *place = Arc::downgrade(&server);
+        server
+    })
+}
+
+impl Shop {
+    /// One with all tables, in which the login of the application may do what docs/sql.md says.
+    pub(crate) async fn new() -> Self {
+        let shop = Self::without_records().await;
+        let name = &shop.name;
+        let script = SqlRecords::with_pool(&shop.pool).statements().join(";\n");
+        shop.server.sql(format!(
+            "SET search_path TO {name}; {script}; RESET search_path; \
+             GRANT SELECT, INSERT, UPDATE, DELETE ON {name}.lock_records TO {name}"
+        ));
+        shop
+    }
+
+    pub(crate) async fn without_records() -> Self {
+        static SHOPS: AtomicU32 = AtomicU32::new(0);
+        let server = shared_server();
+        let name = format!("shop_{}", SHOPS.fetch_add(1, Ordering::Relaxed));
+        let tables = TABLES.map(|table| format!("CREATE TABLE {name}.{table};"));
+        let tables = tables.join(" ").replace("{s}", &name);
+        server.sql(format!(
+            "CREATE ROLE {name} LOGIN; CREATE SCHEMA {name}; GRANT USAGE ON SCHEMA {name} TO {name}; \
+             {tables} GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA {name} TO {name}; \
+             GRANT USAGE ON ALL SEQUENCES IN SCHEMA {name} TO {name}"
+        ));
+        let pool = PgPoolOptions::new().max_connections(4);
+        let pool = pool.connect_with(options(&server, &name)).await.expect("a server");
+        Self { server, name, pool, locks: LockClient::memory() }
+    }
+
+    /// How the application logs in.
+    pub(crate) fn options(&self) -> PgConnectOptions {
+        options(&self.server, &self.name)
+    }
+
+    /// Records with connections of their own.
+    pub(crate) async fn records(&self) -> SqlRecords {
+        SqlRecords::beside(&self.pool).await.expect("a table")
+    }
+
+    /// One process: it has locks in memory, which the others share.
+    pub(crate) async fn process(&self) -> Idempotency {
+        self.process_with(&self.locks).await
+    }
+
+    pub(crate) async fn process_with(&self, locks: &LockClient) -> Idempotency {
+        Idempotency::new("tests", locks.clone(), self.records().await).with_secret(SECRET)
+    }
+
+    pub(crate) async fn begin(&self) -> Transaction<'static, Postgres> {
+        self.pool.begin().await.expect("a transaction")
+    }
+
+    pub(crate) async fn payments(&self) -> i64 {
+        let count = sqlx::query_scalar("SELECT count(*) FROM payments");
+        count.fetch_one(&self.pool).await.expect("a table")
+    }
+}
+
+fn options(server: &PostgresServer, name: &str) -> PgConnectOptions {
+    server.options().username(name).application_name(name).options([("search_path", name)])
+}
+
+pub(crate) async fn pay(tx: &mut Transaction<'static, Postgres>) {
+    let pay = sqlx::query("INSERT INTO payments (amount) VALUES (5)");
+    pay.execute(&mut **tx).await.expect("a payment");
+}
+
+pub(crate) fn paid() -> Bytes {
+    Bytes::from_static(b"paid")
+}
+
+pub(crate) async fn begin(once: &Idempotency, key: &str) -> Result<Begun, BeginError> {
+    once.begin(&Scope::of("tests"), key.as_bytes(), Fingerprint::new([1; 32])).await
+}
+
+/// Begins what must run.
+pub(crate) async fn run(once: &Idempotency, key: &str) -> Execution {
+    match begin(once, key).await {
+        Ok(Begun::Run(execution)) => execution,
+        other => panic!("{other:?} is no run"),
+    }
+}
+
+/// Asks for what must be there.
+pub(crate) async fn replay(once: &Idempotency, key: &str) -> Bytes {
+    match begin(once, key).await {
+        Ok(Begun::Replay(payload)) => payload,
+        other => panic!("{other:?} is no replay"),
+    }
+}
