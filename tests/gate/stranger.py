@@ -77,6 +77,8 @@ def packaged():
         for file in ("README.md", "LICENSE-MIT", "LICENSE-APACHE"):
             if not (folder / file).is_file():
                 sys.exit(f"== {archive.name} lacks {file}")
+        # Its times are long ago, and cargo compares nothing else.
+        (folder / "src" / "lib.rs").touch()
         folder.rename(HOME / "crates" / name)
 
 
@@ -114,8 +116,8 @@ def built(name, manifest, code, how="check"):
 def expect(red, name, ran):
     if ran.returncode != 0:
         red.append(f"{name} does not compile:\n{ran.stderr[-4000:]}")
-    # Not each of them depends on each of the crates.
-    elif re.search(r"^warning: (?!patch )", ran.stderr, re.M | re.I):
+    # Cargo shows nobody the warnings of a package.
+    elif re.search(r"^warning: .*\n *--> src/", ran.stderr, re.M):
         red.append(f"{name} compiles with warnings:\n{ran.stderr[-4000:]}")
 
 
@@ -190,8 +192,8 @@ pub async fn answer() -> impl IntoResponse {
 def told(red, name, manifest, code, words):
     ran = built(name, manifest, code)
     errors = re.findall(r"^error.*", ran.stderr, re.M)
-    # The last says how many there were.
-    if ran.returncode == 0 or words not in errors[0] or len(errors) != 2 or "__private" in ran.stderr:
+    # What follows from it may come behind it.
+    if ran.returncode == 0 or words not in errors[0] or "__private" in ran.stderr:
         red.append(f"{name} is told:\n{ran.stderr[-4000:]}")
 
 
