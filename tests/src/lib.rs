@@ -49,6 +49,7 @@ mod pages {
         FlashSale "docs/guides/flash-sale.md"
         Leader "docs/guides/leader.md"
         Migration "docs/guides/migration.md"
+        Observability "docs/observability.md"
         Payment "docs/guides/payment.md"
         Shutdown "docs/guides/shutdown.md"
         SlowApi "docs/guides/slow-api.md"
