@@ -154,9 +154,12 @@ pub use view::{
 #[cfg(feature = "macros")]
 mod macro_support;
 
-// `idempotent` is there without its feature, to say that it is missing.
 #[cfg(feature = "macros")]
-pub use lock_macros::{distributed_lock, idempotent};
+pub use lock_macros::distributed_lock;
+// It is there without its feature, to say that it is missing.
+#[cfg(feature = "macros")]
+#[cfg_attr(docsrs, doc(cfg(feature = "idempotent")))]
+pub use lock_macros::idempotent;
 #[cfg(feature = "macros")]
 pub use macro_support::FromLockError;
 
