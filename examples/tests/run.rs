@@ -208,6 +208,7 @@ fn every_example_runs_to_its_end_and_is_short() {
     assert_eq!(
         seen,
         [
+            "cron",
             "election",
             "fenced_transaction",
             "fenced_write",
@@ -216,7 +217,9 @@ fn every_example_runs_to_its_end_and_is_short() {
             "idempotency",
             "layer",
             "macro_handler",
-            "shutdown"
+            "payment",
+            "shutdown",
+            "slow_api"
         ]
     );
 }

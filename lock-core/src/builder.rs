@@ -53,6 +53,7 @@ impl LockBuilder {
 
     /// Shares the key with all others who do: many readers, or one writer. See
     /// [`LockOptions::shared`].
+    #[doc(alias("rwlock", "readers"))]
     #[inline]
     pub fn shared(mut self) -> Self {
         self.options = self.options.shared();
@@ -61,6 +62,7 @@ impl LockBuilder {
 
     /// Takes one of so many permits of the key: at most so many hold it at once, over all
     /// processes. See [`LockOptions::permits`] and [`LockGuard::slot`].
+    #[doc(alias = "semaphore")]
     #[inline]
     pub fn permits(mut self, of: u32) -> Self {
         self.options = self.options.permits(of);

@@ -26,6 +26,7 @@ static GLOBAL: OnceLock<LockClient> = OnceLock::new();
 
 /// A client of one lock store. Cheap to clone; all clones share one connection and one line per
 /// key.
+#[doc(alias = "mutex")]
 #[derive(Debug, Clone)]
 pub struct LockClient {
     shared: Arc<Shared>,
@@ -231,6 +232,7 @@ impl LockClient {
     }
 
     /// Begins an acquire of `key`. A bad key is reported when the acquire is awaited.
+    #[doc(alias = "mutex")]
     #[inline]
     pub fn lock<K: IntoKey>(&self, key: K) -> LockBuilder {
         LockBuilder::new(self.shared.clone(), key.into_key())
@@ -255,6 +257,7 @@ impl LockClient {
 
     /// An election among all processes that name the same `key`. A bad key is reported when the
     /// election is used.
+    #[doc(alias("leader", "leader election"))]
     pub fn election<K: IntoKey>(&self, key: K) -> Election {
         Election::new(self.shared.clone(), key.into_key())
     }

@@ -46,6 +46,7 @@ pub const ELECTION_VALUE_BYTES_MAX: usize = 1_024;
 ///   an election a key of its own.
 /// - Where [`Capabilities::election`](crate::Capabilities) does not hold (a quorum), all of this is
 ///   refused before anything is sent.
+#[doc(alias("leader", "leader election"))]
 #[derive(Debug, Clone)]
 pub struct Election {
     shared: Arc<Shared>,

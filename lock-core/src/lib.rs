@@ -4,39 +4,77 @@
 //! for it. The lock is fair, and is handed on without being freed. Its holders carry fencing
 //! tokens. A holder that lost it is told so, no later than its lease ends by its own clock.
 //!
+//! # Start
+//!
+//! ```toml
+//! [dependencies]
+//! lock-core = { version = "0.1", features = ["redis"] }
+//! tokio = { version = "1", features = ["full"] }
+//! ```
+//!
 //! ```
 //! use std::time::Duration;
+//! use lock_core::LockClient;
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let locks = lock_core::LockClient::connect("memory:").await?; // or "redis://127.0.0.1"
-//! let guard = locks.lock("order:42").wait(Duration::from_secs(2)).await?;
-//! println!("write with token {}", guard.token());
-//! guard.release().await?;
-//! # Ok(()) }
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let locks = LockClient::connect("memory:").await?; // or "redis://127.0.0.1"
+//!     let guard = locks.lock("order:42").wait(Duration::from_secs(2)).await?;
+//!     println!("write with token {}", guard.token());
+//!     guard.release().await?;
+//!     Ok(())
+//! }
 //! ```
 //!
-//! Several keys can be taken at once, all or none: [`LockClient::all`]. One process of many can be
-//! elected as the leader: [`LockClient::election`].
+//! A client is made once and cloned. [`LockClient::connect`] has the URL of each store.
 //!
-//! Above the locks stands `idempotency` (feature of that name): a request runs once per key, and
-//! those that repeat it are given its outcome.
+//! # Which call
 //!
-//! # What it promises, and where
+//! | you want | call |
+//! |---|---|
+//! | a mutex over processes | [`LockClient::lock`], then [`LockGuard`] |
+//! | work that is stopped when the lock is lost | [`LockBuilder::run`] |
+//! | one try, without a wait | [`LockBuilder::try_acquire`] |
+//! | many readers or one writer | [`LockBuilder::shared`] |
+//! | a semaphore: so many at once | [`LockBuilder::permits`] |
+//! | several keys, all or none | [`LockClient::all`] |
+//! | one leader of many processes | [`LockClient::election`] |
+//! | an `async fn` under a lock | `#[distributed_lock]` |
+//! | a request that runs once per idempotency key | `idempotency`, `#[idempotent]` |
+//! | an HTTP route under a lock, or run once per key | the crate `lock-tower` |
 //!
-//! 1. **One holder per key** while clocks drift less than 1 % over a lease. The stores see to it
-//!    ([`memory`], `redis`, `zookeeper`, `sql`), each behind the seam in [`backend`].
-//! 2. **A holder is told** when that fails: `proto/lease.rs` decides by the clock, and
-//!    [`LockGuard::lost`] tells. The [`FencingToken`] lets a resource refuse what a stale holder
-//!    still writes.
+//! # Features
+//!
+//! | feature | | default |
+//! |---|---|---|
+//! | `macros` | `#[distributed_lock]` | yes |
+//! | `axum` | the client from axum's `State`, lock errors as responses | yes |
+//! | `http` | `Problem`: what HTTP is told when there was no lock; `axum` has it | yes |
+//! | `redis`, `redis-tls` | Redis, Sentinel, Cluster, and quorums of servers (Redlock) | |
+//! | `deadpool` | commands through a pool of your own | |
+//! | `postgres`, `postgres-tls` | a table of leases in PostgreSQL (Rust 1.94) | |
+//! | `sqlite` | a table of leases in a SQLite file; transactions that a stale holder cannot commit (Rust 1.94) | |
+//! | `zookeeper`, `zookeeper-tls` | ZooKeeper, beside Apache Curator | |
+//! | `idempotency` | one execution per key, its outcome replayed; on by `lock-tower` | |
+//! | `idempotent` | `#[idempotent]` | |
+//! | `metrics` | counters and histograms by the facade of the crate `metrics` | |
+//! | `test-util` | the conformance suite, for authors of backends | |
+//!
+//! The store in this process, `memory:`, needs no feature.
+//!
+//! # What it promises
+//!
+//! 1. **One holder per key** while clocks drift less than 1 % over a lease.
+//! 2. **A holder is told** when that fails: [`LockGuard::lost`], by its own clock. Let the resource
+//!    refuse a smaller [`FencingToken`] than it has seen: that stops what a stale holder still
+//!    writes.
 //! 3. **A free key with a live waiter is granted** by a push, or by the next recheck.
-//!    `proto/cohort/` has the line of the waiters of one process, the store that of the processes.
-//! 4. **Waits are bounded**: `proto/cohort/seats.rs` ends them, `engine/acquire.rs` counts tries.
-//! 5. **Nothing is left behind**: `engine/driver.rs` runs every request to its end,
-//!    `engine/leave.rs` goes on with what was not answered, `engine/registry.rs` forgets idle
-//!    keys.
-//! 6. **Fast**: a hand-off inside a process is a short mutex and a wake, without I/O
-//!    (`proto/cohort/held.rs`).
+//! 4. **Waits are bounded** by `wait * (1 + retries)`, and [`AcquireError`] says which bound was hit.
+//! 5. **Nothing is left behind** when the last guard and future are gone.
+//!
+//! A store of your own stands behind the seam in [`backend`].
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // An instant is added to by `Plus`: clippy.toml says which operators are meant.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
@@ -64,6 +102,7 @@ mod options;
 #[cfg(feature = "http")]
 mod problem;
 mod proto;
+#[doc(alias = "redlock")]
 pub mod quorum;
 #[cfg(feature = "idempotency")]
 mod records;
@@ -117,7 +156,9 @@ mod macro_support;
 
 #[cfg(feature = "macros")]
 pub use lock_macros::distributed_lock;
-#[cfg(feature = "idempotent")]
+// It is there without its feature, to say that it is missing.
+#[cfg(feature = "macros")]
+#[cfg_attr(docsrs, doc(cfg(feature = "idempotent")))]
 pub use lock_macros::idempotent;
 #[cfg(feature = "macros")]
 pub use macro_support::FromLockError;

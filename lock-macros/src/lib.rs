@@ -1,5 +1,20 @@
-//! `#[distributed_lock]`: run an `async fn` under a distributed lock. See [`distributed_lock`].
-//! `#[idempotent]`: run it once per key. See [`idempotent`](macro@idempotent).
+//! The attributes of `lock-core`. Use them from there: `lock_core::distributed_lock` is on by
+//! default, `lock_core::idempotent` is the feature `idempotent`.
+//!
+//! - [`distributed_lock`]: an `async fn` runs under a distributed lock.
+//! - [`idempotent`](macro@idempotent): an `async fn` runs once per key.
+//!
+//! ```toml
+//! [dependencies]
+//! axum = { version = "0.8", features = ["macros"] }
+//! lock-core = { version = "0.1", features = ["redis", "idempotent"] }
+//! tokio = { version = "1", features = ["full"] }
+//! ```
+//!
+//! The features of this crate are lock-core's, which turns them on: `axum` (a default there) and
+//! `idempotent`. An expansion that lacks one says which.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod args;
 mod duration;
@@ -19,7 +34,8 @@ use crate::args::Args;
 /// Runs an `async fn` under a distributed lock: the body starts when the lock is held, and never
 /// without it.
 ///
-/// Use it as `lock_core::distributed_lock` (feature `macros`; `axum` for handlers).
+/// Use it as `lock_core::distributed_lock` (features `macros` and, for handlers, `axum`: both are on
+/// by default).
 ///
 /// ```
 /// use axum::Json;
@@ -175,6 +191,7 @@ use crate::args::Args;
 /// Dropping the future gives up the wait, or drops the body and then releases the lock. Arguments
 /// are moved into the body, so none of them outlives the lock. But what a pattern leaves unnamed
 /// (`_`, `..`) stays with the function's own future, and is dropped after the release.
+#[doc(alias = "mutex")]
 #[proc_macro_attribute]
 pub fn distributed_lock(
     args: proc_macro::TokenStream,
@@ -185,7 +202,7 @@ pub fn distributed_lock(
 
 /// Runs an `async fn` once per key: later calls with the key are given what the first came to.
 ///
-/// Use it as `lock_core::idempotent` (feature `idempotent`; `axum` for handlers). The engine is
+/// Use it as `lock_core::idempotent` (feature `idempotent`; for handlers `axum`, a default). The engine is
 /// that of `lock_core::idempotency`, which says what is promised.
 ///
 /// ```
@@ -282,6 +299,7 @@ pub fn distributed_lock(
 /// background. Under `on_unknown = "refuse"` the record stays, as the body was stopped anywhere.
 /// When the lock is lost, the body is dropped at the `.await` it is at, and the record stays, so
 /// that `on_unknown` decides about the next call.
+#[doc(alias = "idempotency key")]
 #[proc_macro_attribute]
 pub fn idempotent(
     args: proc_macro::TokenStream,

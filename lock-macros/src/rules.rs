@@ -23,6 +23,20 @@ pub(crate) const OPTIONS: [&str; 17] = [
     "crate",
 ];
 
+// The features of lock-core that an expansion calls for. lock-core turns on ours with its own, so
+// that what is missing is named here. Unit tests are built without lock-core.
+pub(crate) const HAS_AXUM: bool = cfg!(any(feature = "axum", test));
+pub(crate) const HAS_IDEMPOTENT: bool = cfg!(any(feature = "idempotent", test));
+
+pub(crate) const STATE_WITHOUT_AXUM: &str = "the client is taken from axum's `State` by the \
+    feature `axum` of lock-core, which is off: add `features = [\"axum\"]` to lock-core in \
+    Cargo.toml (it is a default), or say where the client is with `client = ...`";
+pub(crate) const RESPONSE_WITHOUT_AXUM: &str = "`impl IntoResponse` is made by the feature `axum` \
+    of lock-core, which is off: add `features = [\"axum\"]` to lock-core in Cargo.toml (it is a \
+    default), or return a `Result<_, AcquireError>`";
+pub(crate) const WITHOUT_IDEMPOTENT: &str = "`#[idempotent]` is the feature `idempotent` of \
+    lock-core, which is off: add `features = [\"idempotent\"]` to lock-core in Cargo.toml";
+
 /// Those that stand alone, without a value.
 pub(crate) const BARE: [&str; 1] = ["shared"];
 

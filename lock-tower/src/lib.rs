@@ -6,6 +6,14 @@
 //! of other keys are not held up. Waiting is bounded in time, in number and in retries, and who
 //! does not get the lock is told when to come back.
 //!
+//! ```toml
+//! [dependencies]
+//! axum = "0.8"
+//! lock-core = { version = "0.1", features = ["redis"] }
+//! lock-tower = "0.1"
+//! tokio = { version = "1", features = ["full"] }
+//! ```
+//!
 //! ```
 //! use std::time::Duration;
 //!
@@ -61,6 +69,18 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Features
+//!
+//! | feature | | default |
+//! |---|---|---|
+//! | `axum` | keys from paths, extractors | yes |
+//! | `idempotency` | [`IdempotencyLayer`] | yes |
+//! | `inspect` | `inspect::router`: who holds and who waits, as JSON and as a page | |
+//! | `metrics` | counters and histograms by the facade of the crate `metrics`, here and in lock-core | |
+//! | `sqlite` | handlers whose record is completed in their own transaction | |
+//!
+//! Stores are features of lock-core.
+//!
 //! # Where things are
 //!
 //! - [`LockLayer`]: the options, their defaults and their bounds.
@@ -71,8 +91,6 @@
 //!   stable codes, and to gRPC as its statuses.
 //! - [`IdempotencyLayer`] and [`idempotency`]: an endpoint whose requests run once each, however
 //!   often they are sent.
-//! - `metrics`: what is counted and timed, with that feature.
-//! - `inspect` (feature `inspect`): who holds and who waits, as JSON and as a page.
 //! - [`LockGuardExt`] and [`FencingToken`]: the lock inside the handler. [`UpgradeLock`] takes it
 //!   along to a web socket.
 //!
@@ -83,6 +101,7 @@
 //! arrive. Let the resource refuse a write whose fencing token is smaller than one that it has
 //! seen.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // An instant is added to by `clock::after`: clippy.toml says which operators are meant.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
@@ -90,7 +109,7 @@ pub mod answer;
 mod clock;
 #[cfg(feature = "axum")]
 pub mod extract;
-#[cfg(all(feature = "idempotency", any(feature = "fuzzing", test)))]
+#[cfg(all(feature = "idempotency", any(fuzzing, test)))]
 #[doc(hidden)]
 pub mod fuzzing;
 #[cfg(feature = "idempotency")]

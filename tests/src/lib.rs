@@ -32,10 +32,29 @@
 // A test crate owns its clocks: it measures what the library promises about time.
 #![allow(clippy::disallowed_methods)]
 
-/// The snippets of the README compile and run.
+/// The snippets of pages compile, and run where that ends.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;
+mod pages {
+    macro_rules! pages {
+        ($($name:ident $page:literal)*) => {
+            $(#[doc = include_str!(concat!("../../", $page))] struct $name;)*
+        };
+    }
+
+    pages! {
+        Readme "README.md"
+        OfCore "lock-core/README.md"
+        OfTower "lock-tower/README.md"
+        Cron "docs/guides/cron.md"
+        FlashSale "docs/guides/flash-sale.md"
+        Leader "docs/guides/leader.md"
+        Migration "docs/guides/migration.md"
+        Observability "docs/observability.md"
+        Payment "docs/guides/payment.md"
+        Shutdown "docs/guides/shutdown.md"
+        SlowApi "docs/guides/slow-api.md"
+    }
+}
 
 pub mod actor;
 pub mod blocked;

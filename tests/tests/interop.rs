@@ -104,3 +104,24 @@ async fn both_take_turns_and_are_never_inside_together() {
     let answer = within("redis-py's turns", python.reply()).await;
     assert_eq!((overlaps, answer.value), (0, Some(0.into())), "{:?}", answer.message);
 }
+
+/// rslock, too: whoever moves from it runs both for a while.
+#[tokio::test]
+async fn rslock_and_we_exclude_each_other() {
+    const LEASE: Duration = Duration::from_secs(60);
+    let server = RedisServer::start();
+    let locks = client(&server).await;
+    let mut theirs = rslock::LockManager::new(vec![server.url()]);
+    theirs.set_retry(1, Duration::from_millis(1));
+
+    let lock = theirs.lock(NAME.as_bytes(), LEASE).await.expect("a free key");
+    assert!(locks.lock(KEY).try_acquire().await.unwrap().is_none());
+    let acquire = tokio::spawn(locks.lock(KEY).wait(Duration::from_secs(9)).acquire());
+    theirs.unlock(&lock).await;
+    let guard = within("a key that nobody holds", acquire).await.unwrap().unwrap();
+
+    assert!(theirs.lock(NAME.as_bytes(), LEASE).await.is_err(), "it took our lock");
+    guard.release().await.unwrap();
+    let lock = theirs.lock(NAME.as_bytes(), LEASE).await.expect("a key that was given back");
+    theirs.unlock(&lock).await;
+}

@@ -20,6 +20,7 @@ use crate::token::FencingToken;
 /// this process's own clock, even when the network swallows everything. A process that was blocked
 /// or suspended is told when it goes on. The [`token`](Self::token) lets a resource refuse what a
 /// stale holder still writes.
+#[doc(alias = "mutex")]
 #[must_use = "a lock that is not kept is given up at once"]
 pub struct LockGuard {
     hold: Hold,

@@ -42,6 +42,7 @@ static GLOBAL: OnceLock<Idempotency> = OnceLock::new();
 /// | [`lock_options`](Self::with_lock_options) | the lock client's | see [`LockOptions`] |
 /// | [`duplicates`](Self::with_duplicates) | wait 10 s | 0 to 24 h |
 /// | [`on_unknown`](Self::with_on_unknown) | run again | |
+#[doc(alias = "idempotency key")]
 #[derive(Clone)]
 pub struct Idempotency {
     shared: Arc<Shared>,

@@ -52,6 +52,7 @@ use crate::key::Key;
 use crate::view::Inspection;
 
 /// A store that grants a key where a majority of its members, stores of their own, has granted it.
+#[doc(alias = "redlock")]
 #[derive(Debug)]
 pub struct Quorum<B> {
     members: Arc<Members<B>>,

@@ -26,6 +26,9 @@ pub(crate) fn plan(given: Option<Expr>, target: &Target) -> syn::Result<Client> 
         [one] => *one,
         [_, second, ..] => return Err(syn::Error::new_spanned(second.1, rules::STATES)),
     };
+    if !rules::HAS_AXUM {
+        return Err(syn::Error::new_spanned(inner, rules::STATE_WITHOUT_AXUM));
+    }
     let value =
         state_value(pat).ok_or_else(|| syn::Error::new_spanned(pat, rules::STATE_PATTERN))?;
     Ok(Client::State { value, ty: Box::new(inner.clone()) })

@@ -15,7 +15,7 @@ use crate::args::{Args, Given};
 use crate::duration::{self, Time};
 use crate::rules;
 use crate::self_name;
-use crate::target::Target;
+use crate::target::{Returns, Target};
 
 /// What to generate; every rule has been checked.
 pub(crate) struct Plan {
@@ -88,6 +88,10 @@ pub(crate) fn plan(args: Args, target: &Target) -> syn::Result<Plan> {
     let keys = errors.keep(key::plan(options.key, options.keys, target));
     // Where a client was given but refused, the error is there; the state is not asked in its place.
     let client = errors.keep(client::plan(options.client, target));
+    if matches!(target.returns, Returns::Response) && !rules::HAS_AXUM {
+        let output = &target.function.sig.output;
+        errors.add(syn::Error::new_spanned(output, rules::RESPONSE_WITHOUT_AXUM));
+    }
     let sharing = errors.keep(sharing(options.shared, options.permits));
     let on_busy = options.on_busy.map(|expr| OnBusy {
         called: matches!(expr, Expr::Closure(_) | Expr::Path(_)),

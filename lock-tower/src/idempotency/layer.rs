@@ -67,6 +67,7 @@ pub const RESPONSE_WAIT: Duration = Duration::from_secs(10);
 /// line and never runs. A handler that has begun runs on, unless
 /// [`on_disconnect`](Self::on_disconnect) says otherwise.
 #[derive(Debug, Clone)]
+#[doc(alias = "idempotency key")]
 #[must_use = "a layer does nothing until it is added to a service"]
 pub struct IdempotencyLayer<C = NoScope> {
     scope: C,

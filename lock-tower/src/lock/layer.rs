@@ -106,6 +106,7 @@ pub struct NoKey;
 /// handler is dropped and then its lock given up, unless
 /// [`detach_on_disconnect`](Self::detach_on_disconnect) is set.
 #[derive(Debug, Clone)]
+#[doc(alias("mutex", "semaphore"))]
 #[must_use = "a layer does nothing until it is added to a service"]
 pub struct LockLayer<K = NoKey> {
     key: K,
@@ -167,6 +168,7 @@ impl<K> LockLayer<K> {
     /// each other. See [`LockOptions::permits`](lock_core::LockOptions::permits).
     ///
     /// Of this, [`shared_if`](Self::shared_if) and [`shared`](Self::shared) the last one counts.
+    #[doc(alias("semaphore", "concurrency limit"))]
     pub fn permits(self, of: u32) -> Self {
         self.mode(Mode::Permit { of }, None)
     }
