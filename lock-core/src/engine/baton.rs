@@ -86,6 +86,12 @@ impl<F: Flags> Baton<F> {
         self.age.load() == GROWN_UP
     }
 
+    /// Drops it in a panic, whatever came meanwhile. Whoever does has to [wake](Self::wake) it, or
+    /// that is lost.
+    pub(super) fn drops(&self) {
+        self.flags.swap(0);
+    }
+
     /// Lays it down after a poll; `false` if something came meanwhile, and it is to be polled
     /// again.
     pub(super) fn lay_down(&self) -> bool {

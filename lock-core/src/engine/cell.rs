@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::AtomicU64;
@@ -229,6 +230,7 @@ impl KeyCell {
         let runtime = if is_inside { None } else { self.shared.conductor.runtime(&self.shared) };
         let _entered = runtime.as_ref().map(Handle::enter);
         let waker = waker_ref(self);
+        let in_hand = InHand(self);
         loop {
             // A young key is swept up soon, and polled by the conductor then. It may grow up meanwhile.
             let is_swept = !self.is_grown_up() && !self.shared.conductor.is_inline();
@@ -256,6 +258,7 @@ impl KeyCell {
                 foreign::call(|| drop(ended));
             }
             if self.baton.lay_down() {
+                mem::forget(in_hand);
                 break;
             }
         }
@@ -388,6 +391,22 @@ impl KeyCell {
 
     pub(super) fn why_lost(&self, token: u64, reason: LossReason) -> LostError {
         LostError { key: self.key.clone(), token: FencingToken::new(token), reason }
+    }
+}
+
+/// The baton of a key, until it is laid down. A panic outside of the driver, as of the subscriber of
+/// the application that is told of a lost lock, would keep it for good. Nobody would poll for
+/// those who come to the key while others still wait at it.
+struct InHand<'a>(&'a Arc<KeyCell>);
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        let Self(cell) = self;
+        cell.baton.drops();
+        // What came meanwhile is polled for by the next, and nothing else is lost by a look too many.
+        if cell.baton.wake() {
+            foreign::call(|| cell.tell());
+        }
     }
 }
 
