@@ -158,20 +158,21 @@ impl LockClient {
     ///
     /// [`ConnectError::Url`] for an unknown or malformed URL: it says in which part, and never
     /// repeats a password. [`ConnectError::Store`] when the store refuses or cannot be reached, and
-    /// when the thread for its sessions cannot be started. [`ConnectError::NoRuntime`] for Redis and
-    /// for quorums outside of a Tokio runtime, and in one without timers or (Redis) I/O.
+    /// when the thread for its sessions cannot be started. [`ConnectError::NoRuntime`] for
+    /// quorums outside of a Tokio runtime, and in one without timers.
     ///
     /// # Executors
     ///
-    /// Redis and quorums are connected to inside of a Tokio runtime that was built with
-    /// `enable_all`, and which must run for as long as the client is used. From then on all but
-    /// idempotency works on any executor, and in a runtime without timers, which counts as none.
+    /// Connections live on threads of this library, whatever becomes of the runtimes of the
+    /// application. A quorum is connected to inside of a Tokio runtime that was built with
+    /// `enable_all`. All else but idempotency works on any executor, and in a runtime without
+    /// timers, which counts as none.
     /// (Tokio tells that a runtime has no timers by a panic alone. It is caught, and printed once.)
     ///
     /// # Cancel safety
     ///
-    /// Nothing is left behind when it is dropped; a session at ZooKeeper that was being opened is
-    /// closed within some seconds.
+    /// Nothing is left behind when it is dropped; what was being opened is closed within some
+    /// seconds.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
         Self::builder(url).connect().await
     }

@@ -49,7 +49,7 @@ fn servers_started_together_take_different_ports() {
 
 #[test]
 fn a_restart_keeps_the_port_and_forgets_the_keys_unless_they_were_persisted() {
-    for (options, left) in [(RedisOptions::new(), 0), (RedisOptions::new().aof_everysec(), 1)] {
+    for (options, left) in [(RedisOptions::new(), 0), (RedisOptions::new().aof(), 1)] {
         let mut server = RedisServer::with(options);
         let (port, pid) = (server.port(), server.pid());
         server.command::<()>(&["SET", "k", "v"]);

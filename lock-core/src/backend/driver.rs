@@ -114,12 +114,12 @@ pub enum ConnectError {
         /// The scheme of the driver that was given.
         scheme: &'static str,
     },
-    /// The store is connected to by tasks, timers and I/O of a Tokio runtime, and there is none here,
-    /// or one that lacks some of it. Connect inside of one that has all (`enable_all`); the client
-    /// works on any executor from then on, for as long as that runtime runs.
+    /// The store is connected to by tasks and timers of a Tokio runtime, and there is none here, or one
+    /// without timers. Connect inside of one that has them (`enable_all`); the client works on any
+    /// executor from then on.
     #[error(
-        "no Tokio runtime with timers and I/O here, which this store needs to connect: await \
-         `connect` in one that was built with `enable_all`"
+        "no Tokio runtime with timers here, which this store needs to connect: await `connect` in \
+         one that was built with `enable_all`"
     )]
     NoRuntime,
     /// The store refused or could not be reached.

@@ -45,7 +45,7 @@
 //!
 //! impl Link {
 //!     async fn connect(addr: SocketAddr) -> Result<Self, Fault> {
-//!         let home = Home::shared().map_err(|_| fault("there is no thread to be had").unsent())?;
+//!         let home = Home::shared()?;
 //!         // Made there, so served there.
 //!         let socket = home.run(WITHIN, TcpStream::connect(addr)).await;
 //!         let unreachable = || fault("the store cannot be reached").unsent();
@@ -113,6 +113,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Sleep, Timeout};
 
+use super::{Fault, FaultKind};
 pub use crate::ground::{
     Pauses,
     timeout::{Late, Within, by, within},
@@ -143,13 +144,16 @@ impl Home {
     ///
     /// # Errors
     ///
-    /// Where the system has no thread for it, or no descriptor.
-    pub fn shared() -> io::Result<Arc<Self>> {
+    /// A transient fault where the system has no thread for it, or no descriptor.
+    pub fn shared() -> Result<Arc<Self>, Fault> {
         let mut shared = lock(&SHARED);
         if let Some(home) = shared.upgrade() {
             return Ok(home);
         }
-        let home = Self::start(NAME)?;
+        let home = Self::start(NAME).map_err(|error| {
+            let what = format!("the thread `{NAME}` cannot be started: {error}");
+            Fault::new(FaultKind::Transient, what).unsent().with_source(error)
+        })?;
         *shared = Arc::downgrade(&home);
         Ok(home)
     }
@@ -206,6 +210,20 @@ impl Home {
                 Err(_) => Err(Late),
             }
         }
+    }
+
+    /// Stands still until the answer is dropped.
+    #[cfg(test)]
+    pub(crate) fn stand_still(&self) -> std::sync::mpsc::Sender<Infallible> {
+        let (still, goes_on) = std::sync::mpsc::channel();
+        drop(self.spawn(async move { goes_on.recv() }));
+        still
+    }
+
+    /// How many tasks live here.
+    #[cfg(test)]
+    pub(crate) fn tasks(&self) -> usize {
+        self.runtime.metrics().num_alive_tasks()
     }
 
     /// A timer that fires whatever becomes of the runtime of the caller. By the process's own clock,

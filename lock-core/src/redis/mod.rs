@@ -38,12 +38,13 @@ mod schemes;
 mod topology;
 mod wire;
 
-use std::net::{Ipv4Addr, UdpSocket};
-use std::panic::catch_unwind;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use tracing::Instrument as _;
+use tracing::instrument::WithSubscriber as _;
 
 #[cfg(feature = "bench-util")]
 pub use self::lock::bare::{BareClaim, BareSession};
@@ -54,7 +55,9 @@ pub use self::records::RedisRecords;
 use self::schemes::{QUORUM, STORES};
 use self::topology::Topology;
 use self::topology::origin::Meant;
+use self::wire::fault;
 pub use self::wire::pool::RedisPool;
+use crate::backend::io::Home;
 use crate::backend::{
     Backend, Capabilities, ClaimId, ConnectError, Enrolment, Fault, Member, Probe, StoreUrl, Terms,
     UrlError,
@@ -66,6 +69,9 @@ use crate::view::Inspection;
 
 /// The shortest lease that is renewed in time over a network.
 const LEASE_MIN: Duration = Duration::from_millis(100);
+
+/// How long all that is asked at connect may take together.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// Locks on one Redis server, on the master that sentinels name, or on a cluster.
 #[derive(Debug)]
@@ -86,7 +92,11 @@ impl Redis {
     /// - one of them refuses the password, lacks a right (each is named) or is too old;
     /// - `pool` leads elsewhere, or is given for a cluster, where no lock goes through one.
     ///
-    /// [`ConnectError::NoRuntime`] outside of a Tokio runtime, and in one without timers or I/O.
+    /// [`ConnectError::NoRuntime`] with `pool` outside of a Tokio runtime, and in one without timers.
+    ///
+    /// # Cancel safety
+    ///
+    /// What was begun ends by itself, within 10 s.
     pub async fn connect(url: &str, pool: Option<RedisPool>) -> Result<Self, ConnectError> {
         Self::open(&StoreUrl::parse(url, &STORES)?, pool)?.await
     }
@@ -99,8 +109,14 @@ impl Redis {
     ) -> Result<BoxFuture<'static, Result<Self, ConnectError>>, ConnectError> {
         let meant = Meant::by(url)?;
         Ok(Box::pin(async {
-            needs_runtime()?;
-            let servers = Topology::connect(meant, pool).await.map_err(ConnectError::Store)?;
+            let servers = match pool {
+                None => at_home(Topology::connect(meant, None)).await?,
+                // Its connections live where they are asked for.
+                pool => {
+                    needs_runtime()?;
+                    Topology::connect(meant, pool).await.map_err(ConnectError::Store)?
+                }
+            };
             Ok(Self { servers })
         }))
     }
@@ -113,7 +129,7 @@ impl Redis {
     /// [`ConnectError::Url`] for a malformed URL. [`ConnectError::Pools`] for another number of
     /// pools. [`ConnectError::Store`] when no majority answers within 5 s, and when a server is a
     /// member of another quorum. [`ConnectError::NoRuntime`] outside of a Tokio runtime, and in one
-    /// without timers or I/O.
+    /// without timers.
     pub async fn quorum(url: &str, pools: Vec<RedisPool>) -> Result<Quorum<Self>, ConnectError> {
         Self::open_quorum(&StoreUrl::parse(url, &[QUORUM])?, pools)?.await
     }
@@ -134,20 +150,20 @@ impl Redis {
     }
 }
 
-/// Connections are served by tasks of the runtime in which they are made, by its timers and its I/O.
-fn needs_runtime() -> Result<(), ConnectError> {
-    let serves = clock::runtime().is_some() && has_io();
-    serves.then_some(()).ok_or(ConnectError::NoRuntime)
+/// Connects by a task of the connections' home, so the caller may be polled by any executor.
+async fn at_home<T: Send + 'static>(
+    connecting: impl Future<Output = Result<T, Fault>> + Send + 'static,
+) -> Result<T, ConnectError> {
+    let home = Home::shared().map_err(ConnectError::Store)?;
+    // It warns of what it finds, where the caller listens.
+    let connecting = connecting.in_current_span().with_current_subscriber();
+    let connected = home.run(CONNECT_WITHIN, connecting).await;
+    connected.unwrap_or_else(|_| Err(fault::timed_out(CONNECT_WITHIN))).map_err(ConnectError::Store)
 }
 
-/// There is no other way to learn it than the panic of a socket, which is printed. Without a socket to
-/// try, the connection will tell.
-fn has_io() -> bool {
-    let Ok(socket) = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)) else { return true };
-    let tried = catch_unwind(|| {
-        socket.set_nonblocking(true).and_then(|()| tokio::net::UdpSocket::from_std(socket))
-    });
-    tried.is_ok()
+/// What a pool or a quorum is asked at connect is bounded by timers of the caller's runtime.
+fn needs_runtime() -> Result<(), ConnectError> {
+    clock::runtime().map(drop).ok_or(ConnectError::NoRuntime)
 }
 
 impl Member for Redis {

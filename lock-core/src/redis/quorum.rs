@@ -8,6 +8,8 @@ use super::topology::Topology;
 use super::topology::origin::Origin;
 use super::wire::access::{self, Access};
 use super::wire::pool::RedisPool;
+use super::wire::route;
+use crate::backend::io::Home;
 use crate::backend::{ConnectError, StoreUrl};
 
 /// The servers that a URL names, each of which is connected to when it is asked for something.
@@ -21,11 +23,13 @@ pub(super) fn members(
         return Err(ConnectError::Pools { reason });
     }
     let access = Access { db: access::database_in_path(url)?, ..Access::of(url) };
+    let home = Home::shared().map_err(ConnectError::Store)?;
     let mut pools = pools.into_iter();
     let member = |(place, host)| {
         let access = Access { login: url.login_at(place).cloned(), ..access };
         let client = access.client(host).map_err(ConnectError::Store)?;
-        Ok(Topology::new(&Origin::Server(client.into()), pools.next()).into())
+        let origin = Origin::Server(route::to(client, home.clone()));
+        Ok(Topology::new(&origin, pools.next()).into())
     };
     url.hosts().iter().enumerate().map(member).collect()
 }

@@ -1,6 +1,5 @@
 //! What an error of the server or the link means.
 
-use std::io;
 use std::time::Duration;
 
 use zookeeper_client::Error;
@@ -112,11 +111,6 @@ pub(super) fn session_over() -> Fault {
 }
 
 /// Sessions have nowhere to live.
-pub(super) fn no_thread(error: io::Error) -> Fault {
-    let what = format!("the thread `lock-io` cannot be started: {error}");
-    Fault::new(FaultKind::Transient, what).with_source(error)
-}
-
 /// A session was given up. A node in it goes when the server ends the session. Nothing can be asked
 /// for any more, so asking again is of no use.
 pub(super) fn left_to_its_session() -> Fault {

@@ -39,7 +39,7 @@ pub(super) struct Sessions {
 impl Sessions {
     /// No session yet: it is opened by who asks first.
     pub(super) fn new(target: Target) -> Result<Arc<Self>, Fault> {
-        let home = Home::shared().map_err(fault::no_thread)?;
+        let home = Home::shared()?;
         Ok(Arc::new(Self {
             target,
             home,

@@ -7,7 +7,7 @@
 //! ```no_run
 //! use tests::redis::{RedisOptions, RedisServer};
 //!
-//! let mut server = RedisServer::with(RedisOptions::new().aof_everysec());
+//! let mut server = RedisServer::with(RedisOptions::new().aof());
 //! server.kill();
 //! server.restart(); // same port, same directory
 //! assert_eq!(server.keys(), []);

@@ -48,13 +48,12 @@ impl RedisOptions {
         self
     }
 
-    /// Keeps an append-only file, written to disk each second.
+    /// Keeps an append-only file, written before each answer: what was answered outlives a `SIGKILL`.
     ///
-    /// A `SIGKILL` loses what the server had not yet passed to the kernel, which is next to
-    /// nothing: the second is lost with the machine, not with the process.
+    /// Written each second, a server puts a write off by up to 2 s while the disk is busy.
     #[must_use]
-    pub fn aof_everysec(self) -> Self {
-        self.set("appendonly", "yes").set("appendfsync", "everysec")
+    pub fn aof(self) -> Self {
+        self.set("appendonly", "yes").set("appendfsync", "always")
     }
 
     /// Limits the memory to `bytes` and evicts by `policy` (`noeviction`, `volatile-lru` …).

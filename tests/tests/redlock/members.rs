@@ -93,7 +93,7 @@ async fn a_member_that_may_have_lost_writes_is_kept_away_and_then_counts() {
     for (options, how) in [
         (RedisOptions::new(), "empty"),
         (RedisOptions::new(), "flushed"),
-        (RedisOptions::new().aof_everysec(), "with its file"),
+        (RedisOptions::new().aof(), "with its file"),
     ] {
         let mut servers = Servers::with(3, &options);
         let locks = servers.ready().await;

@@ -692,11 +692,10 @@ pub(super) mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::backend::url::Host;
     use crate::redis::protocol::script::{RENEW, Script};
     use crate::redis::topology::origin::Origin;
-    use crate::redis::wire::access::Access;
     use crate::redis::wire::fake;
+    use crate::redis::wire::route;
 
     pub(in crate::redis::lock) fn sha(script: &Script) -> String {
         match script.evalsha(0).args_iter().nth(1) {
@@ -707,8 +706,7 @@ pub(super) mod tests {
 
     /// An exclusive claim at a fake server.
     pub(in crate::redis::lock) fn claim_at(port: u16, lease: Duration) -> RedisClaim {
-        let at = Host::new("127.0.0.1", port);
-        let origin = Origin::Server(Access::default().client(&at).unwrap().into());
+        let origin = Origin::Server(route::to_port(port));
         let servers = Topology::new(&origin, None);
         let terms = Terms {
             lease,

@@ -17,7 +17,6 @@ use crate::redis::topology::gate::{self, Pass};
 use crate::redis::topology::single::Over;
 use crate::redis::wire::fault;
 use crate::redis::wire::request::{Call, Failure, Unserved};
-use crate::redis::wire::sides::Side;
 
 /// How long the last token of a key outlives the last lease under it, at a member of a quorum.
 const FENCE_KEPT: Duration = Duration::from_secs(60 * 60);
@@ -61,7 +60,7 @@ impl RedisClaim {
     pub(super) async fn ask_member(&self, mut call: Call, pass: &Pass) -> Result<Value, Unserved> {
         let unready = || Unserved { fault: Failure::Other(fault::unready()), sent: None };
         let Some(only) = self.put_under(&mut call, pass) else { return Err(unready()) };
-        match self.call_member(call, only).await {
+        match self.call_member(call, Some(only)).await {
             Ok(REFUSED) => Err(unready()),
             answer => answer,
         }
@@ -72,7 +71,7 @@ impl RedisClaim {
     pub(super) async fn leave_member(&self, call: Call, pass: &Pass) -> Result<Value, Unserved> {
         let mut under = call.clone();
         if let Some(only) = self.put_under(&mut under, pass) {
-            match self.call_member(under, only).await {
+            match self.call_member(under, Some(only)).await {
                 Err(unserved) if unserved.is_unready() => {}
                 answer => return answer,
             }
@@ -82,17 +81,15 @@ impl RedisClaim {
         self.call_member(call, None).await
     }
 
-    /// Adds what a member compares. Returns the connection over which it was probed, if the script
-    /// does not compare its incarnation: the call may then go over no other. `None` where the
-    /// member is shut.
-    fn put_under(&self, call: &mut Call, pass: &Pass) -> Option<Option<Over>> {
+    /// Adds what a member compares. Returns the connection over which it was probed: the call may go
+    /// over no other, but for those of a pool. `None` where the member is shut.
+    fn put_under(&self, call: &mut Call, pass: &Pass) -> Option<Over> {
         let Pass::Under { enrolment, incarnation, connection } = pass else { return None };
-        let only = Some(*connection).filter(|probed| probed.side == Side::here());
         call.command.arg(&**enrolment);
-        if self.servers.has_pool() || only.is_none() {
+        if self.servers.has_pool() {
             call.command.arg(&**incarnation);
         }
-        Some(only)
+        Some(*connection)
     }
 
     /// Over this connection only if one is given; a pool's cannot be told apart.

@@ -29,7 +29,6 @@ use super::wire::connection::Connection;
 use super::wire::fault;
 use super::wire::pool::RedisPool;
 use super::wire::request::{Call, Failure, REQUEST_WITHIN, Request, Unserved};
-use super::wire::sides::Side;
 use crate::backend::{ClaimId, ConnectError, Fault, FaultKind, StoreUrl};
 use crate::records::{
     BoxFuture, ClaimRecord, Claimed, Fingerprint, Found, MARK_TTL, OnUnknown, Outcome,
@@ -66,7 +65,7 @@ impl RedisRecords {
     ///
     /// [`ConnectError::Url`] for a malformed URL; [`ConnectError::Store`] when the server cannot
     /// be reached within 2 s, refuses the password, or lacks a right (each is named);
-    /// [`ConnectError::NoRuntime`] outside of a Tokio runtime, and in one without timers or I/O. No error
+    /// [`ConnectError::NoRuntime`] outside of a Tokio runtime, and in one without timers. No error
     /// repeats the URL, as it may hold a password.
     ///
     /// # Cancel safety
@@ -82,8 +81,8 @@ impl RedisRecords {
     }
 
     async fn connect_single(origin: &Origin) -> Result<Self, Fault> {
-        let connection = Connection::plain(origin.route(), Side::Application);
-        connection.get().await?;
+        let connection = Connection::plain(origin.route());
+        connection.get(REQUEST_WITHIN).await?;
         probe::no_cluster(&connection).await?;
         let probe = format!("idem:{{probe-{}}}", ClaimId::random());
         Self { wire: Wire::Own(connection) }.checked(&probe, &[]).await

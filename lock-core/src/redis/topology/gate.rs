@@ -5,9 +5,8 @@
 //! its `run_id` is another then, whatever it kept. A deletion by hand shows in the scripts, which
 //! compare the enrolment.
 //!
-//! Scripts that are sent over a connection that was not probed compare the `run_id` as well. Such a
-//! connection is one of a pool, or that of the side that did not make the last probe: its turn to
-//! probe may never come (see `sides`).
+//! Scripts that are sent over a connection of a pool compare the `run_id` as well, as that connection
+//! was not probed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -102,7 +102,7 @@ impl Topology {
     async fn connect_single(origin: Origin, pool: Option<RedisPool>) -> Result<Arc<Self>, Fault> {
         let this = Self::new(&origin, pool);
         if let Servers::Single(single) = &this.servers {
-            single.main.get().await?;
+            single.main.get(request::REQUEST_WITHIN).await?;
         }
         this.probe().await?;
         let this = Arc::new(this);
@@ -146,7 +146,7 @@ impl Topology {
     /// Checks that one server will serve every verb.
     pub(in crate::redis) async fn probe(&self) -> Result<(), Fault> {
         let Servers::Single(single) = &self.servers else { return Ok(()) };
-        probe::no_cluster(single.here()).await?;
+        probe::no_cluster(&single.main).await?;
         single.has_fitting_pool()?;
         probe::rights_beside(self, &[]).await?;
         probe::eviction(self).await;

@@ -7,6 +7,7 @@ use redis::Client;
 
 use super::cluster;
 use super::sentinel::{self, Sentinels};
+use crate::backend::io::Home;
 use crate::backend::{ConnectError, Fault, StoreUrl, UrlPart};
 use crate::redis::schemes;
 use crate::redis::wire::access::{self, Access};
@@ -33,7 +34,7 @@ impl Meant {
 #[derive(Debug, Clone)]
 pub(in crate::redis) enum Origin {
     /// Always the same.
-    Server(Arc<Client>),
+    Server(Arc<dyn Route>),
     /// The master that sentinels name.
     Sentinel(Arc<Sentinels>),
 }
@@ -41,8 +42,9 @@ pub(in crate::redis) enum Origin {
 impl Origin {
     /// What a URL of one server, or of sentinels, means.
     fn of(url: &StoreUrl) -> Result<Self, ConnectError> {
+        let home = Home::shared().map_err(ConnectError::Store)?;
         if url.scheme() == schemes::SENTINEL.name() {
-            return Ok(Self::Sentinel(Sentinels::new(sentinel::Target::of(url)?)));
+            return Ok(Self::Sentinel(Sentinels::new(sentinel::Target::of(url)?, home)));
         }
         let client = match url.hosts().first() {
             Some(host) => {
@@ -55,13 +57,13 @@ impl Origin {
                 Access { db, ..Access::of(url) }.client_of_socket(url.path())
             }
         };
-        Ok(Self::Server(client.map_err(ConnectError::Store)?.into()))
+        Ok(Self::Server(route::to(client.map_err(ConnectError::Store)?, home)))
     }
 
     /// How a connection finds it.
     pub(in crate::redis) fn route(&self) -> Arc<dyn Route> {
         match self {
-            Self::Server(client) => route::to(Client::clone(client)),
+            Self::Server(route) => route.clone(),
             Self::Sentinel(sentinels) => Arc::new(sentinels.clone()),
         }
     }
@@ -76,6 +78,10 @@ impl Origin {
 }
 
 impl Route for Arc<Sentinels> {
+    fn home(&self) -> &Arc<Home> {
+        &self.home
+    }
+
     fn is_fixed(&self) -> bool {
         false
     }

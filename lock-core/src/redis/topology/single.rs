@@ -9,6 +9,7 @@ use super::origin::Origin;
 use super::pooled::Pooled;
 use crate::backend::Replicas;
 use crate::backend::{Fault, FaultKind};
+use crate::ground::background;
 use crate::redis::wire::connection::{Connection, Current};
 use crate::redis::wire::free::{Asking, FreeKeys};
 use crate::redis::wire::inbox::Inboxes;
@@ -16,15 +17,10 @@ use crate::redis::wire::lanes::Lanes;
 use crate::redis::wire::pool::RedisPool;
 use crate::redis::wire::renewals::{Renewals, Shape};
 use crate::redis::wire::request::{self, Request, Unserved, WrongServer};
-use crate::redis::wire::sides::{Side, Sides};
 
-/// A connection of a server.
+/// Which of the connections to a server, one after the other.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::redis) struct Over {
-    pub(in crate::redis) side: Side,
-    /// Which one of that side.
-    number: u64,
-}
+pub(in crate::redis) struct Over(u64);
 
 /// The connections to one server, or to the master that sentinels name.
 #[derive(Debug)]
@@ -32,13 +28,11 @@ pub(in crate::redis) struct SingleServer {
     pub(in crate::redis) renewals: Renewals,
     /// What claims on free keys ask together.
     free_keys: FreeKeys,
-    /// Commands of the application, and pushes.
+    /// All but renewals and what waits for replicas, and pushes.
     pub(in crate::redis) main: Arc<Connection>,
-    /// All that the conductor sends, renewals too.
-    conductor: Arc<Connection>,
     pool: Option<Pooled>,
     /// Attempts that wait for replicas.
-    lanes: Sides<Lanes>,
+    lanes: Lanes,
     requests: Arc<AtomicU64>,
 }
 
@@ -52,26 +46,16 @@ impl SingleServer {
         pool: Option<RedisPool>,
     ) -> Self {
         let route = origin.route();
-        let tracking = |side| Connection::tracking(route.clone(), side, inboxes.clone());
-        let conductor = tracking(Side::Conductor);
-        let connection = |side| match side {
-            Side::Application => tracking(side),
-            Side::Conductor => conductor.clone(),
-        };
-        let renewals = Renewals::new(connection, session, &requests, Shape::Whole);
+        let tracking = Connection::tracking(route.clone(), inboxes.clone());
+        let renewals = Renewals::new(tracking, session, &requests, Shape::Whole);
         let main = Connection::listening(route.clone(), channel, inboxes);
-        let connection = |side| match side {
-            Side::Application => main.clone(),
-            Side::Conductor => conductor.clone(),
-        };
-        let free_keys = FreeKeys::new(connection, session, &requests);
+        let free_keys = FreeKeys::new(main.clone(), session, &requests);
         Self {
             renewals,
             free_keys,
             main,
-            conductor,
             pool: pool.map(|pool| Pooled::new(pool, origin)),
-            lanes: Sides::new(|side| Lanes::new(route.clone(), side)),
+            lanes: Lanes::new(route),
             requests,
         }
     }
@@ -93,30 +77,15 @@ impl SingleServer {
     pub(in crate::redis) fn switched(&self) {
         self.pool.iter().for_each(Pooled::switched);
         self.main.follow();
-        self.conductor.follow();
-        self.lanes.both().into_iter().for_each(Lanes::follow);
+        self.lanes.follow();
         self.renewals.follow();
     }
 
-    /// Over which a side sends.
-    fn connection(&self, side: Side) -> &Arc<Connection> {
-        match side {
-            Side::Application => &self.main,
-            Side::Conductor => &self.conductor,
-        }
-    }
-
-    /// Over which whoever polls this sends.
-    pub(in crate::redis) fn here(&self) -> &Arc<Connection> {
-        self.connection(Side::here())
-    }
-
-    /// Over which whoever polls this sends at once: it is there, and leads to this server only. What
-    /// is sent counts as asking until the last of these is dropped.
+    /// What a request is sent over at once: it is there, and leads to this server only. What is sent
+    /// counts as asking until the last of these is dropped.
     pub(super) fn at_hand(&self) -> Option<(&Arc<Connection>, Current, Asking<'_>)> {
         let free_keys = self.free_keys()?;
-        let connection = self.here();
-        Some((connection, connection.at_hand()?, free_keys.asking()))
+        Some((&self.main, self.main.at_hand()?, free_keys.asking()))
     }
 
     /// Where claims on free keys ask together, if whoever polls this has that.
@@ -127,21 +96,13 @@ impl SingleServer {
     /// Whether what is pushed now would be heard; if not, it is seen to.
     pub(in crate::redis) fn is_heard(&self) -> bool {
         // Over the connection that listens, nothing is sent before it does.
-        self.is_over_main() || self.main.is_there()
-    }
-
-    /// Whether whoever polls this sends over the connection that listens.
-    fn is_over_main(&self) -> bool {
-        if self.pool.is_some() {
-            return false;
-        }
-        Side::here() == Side::Application
+        self.pool.is_none() || self.main.is_there()
     }
 
     /// The application's pool. Its connections are served by the application's runtimes, so the
     /// conductor has none.
     fn pool(&self) -> Option<&Pooled> {
-        self.pool.as_ref().filter(|_| Side::here() == Side::Application)
+        self.pool.as_ref().filter(|_| !background::is_here())
     }
 
     pub(in crate::redis) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {
@@ -166,7 +127,7 @@ impl SingleServer {
             }
         }
         self.requests.fetch_add(1, Ordering::Relaxed);
-        self.lanes.here().call_and_wait(command, replicas).await
+        self.lanes.call_and_wait(command, replicas).await
     }
 
     /// Sends through the application's pool. Elsewhere leads one that is not there, too.
@@ -183,7 +144,7 @@ impl SingleServer {
     /// Sends over a connection of our own.
     pub(in crate::redis) async fn send_main(&self, command: &Cmd) -> Result<Value, Unserved> {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        self.here().call(command, request::REQUEST_WITHIN).await
+        self.main.call(command, request::REQUEST_WITHIN).await
     }
 
     /// Sends over this connection only, if one is given; also that which it was sent over.
@@ -194,10 +155,9 @@ impl SingleServer {
     ) -> Result<(Value, Over), Unserved> {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let request = Request { command, replicas: None };
-        let side = only.map_or_else(Side::here, |only| only.side);
-        let number = only.map(|only| only.number);
-        let sending = self.connection(side).exchange_over(request, number, request::REQUEST_WITHIN);
+        let only = only.map(|Over(number)| number);
+        let sending = self.main.exchange_over(request, only, request::REQUEST_WITHIN);
         let (answer, number) = sending.await?;
-        Ok((answer, Over { side, number }))
+        Ok((answer, Over(number)))
     }
 }

@@ -1,8 +1,8 @@
 //! Claims that ask with one call, and how each of them has its own answer.
 //!
 //! A claim is put into the batch that goes next, and waits in it. A batch is one allocation for all
-//! its claims: they are gathered there, and each finds its answer there. A task of the runtime that
-//! asked first sends one batch after the other.
+//! its claims: they are gathered there, and each finds its answer there. A task beside the connection
+//! sends one batch after the other.
 
 use std::future::Future;
 use std::mem;
@@ -10,22 +10,21 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use tokio::runtime::{self, Handle};
 use tokio::sync::mpsc;
 
 use super::request::Sent;
-use super::sides::{self, Side};
+use crate::backend::io::Home;
 
 /// What one number and its separators take in a request, at most.
 pub(super) const NUMBER_BYTES: usize = 20;
 
-/// Where the claims of one side are gathered: `P` is what one asks, `A` its answer.
+/// Where claims are gathered: `P` is what one asks, `A` its answer.
 #[derive(Debug)]
 pub(super) struct Batches<P, A> {
-    side: Side,
+    home: Arc<Home>,
     /// Claims per batch at most.
     max: usize,
-    /// The answer to one whose task is gone with its runtime, by where it was sent, if it was.
+    /// The answer to one whose task is gone, by where it was sent, if it was.
     none: fn(Option<Arc<Sent>>) -> A,
     task: Mutex<Option<Task<P, A>>>,
 }
@@ -35,30 +34,24 @@ struct Task<P, A> {
     batches: mpsc::UnboundedSender<Underway<P, A>>,
     /// The one that claims are added to.
     open: Arc<Batch<P, A>>,
-    runtime: runtime::Id,
 }
 
 /// What a task sends, in its order.
 pub(super) type Queue<P, A> = mpsc::UnboundedReceiver<Underway<P, A>>;
 
 impl<P, A> Batches<P, A> {
-    pub(super) fn new(side: Side, max: usize, none: fn(Option<Arc<Sent>>) -> A) -> Self {
-        Self { side, max, none, task: Mutex::default() }
+    pub(super) fn new(home: Arc<Home>, max: usize, none: fn(Option<Arc<Sent>>) -> A) -> Self {
+        Self { home, max, none, task: Mutex::default() }
     }
 
-    /// Adds a claim to the next batch of the task. The first claim starts the task with `serve`. A
-    /// later one starts it anew if the task is gone with its runtime, or, for the conductor, if it
-    /// runs in another runtime than this. The task ends with this value.
+    /// Adds a claim to the next batch of the task. The first claim starts the task with `serve`, and so
+    /// does the next after a panic. The task ends with this value.
     pub(super) fn add<F>(&self, part: P, serve: impl FnOnce(Queue<P, A>) -> F) -> Waiting<P, A>
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_mine = |task: &&mut Task<P, A>| {
-            let is_here = self.side == Side::Application || sides::is_here(task.runtime);
-            is_here && !task.batches.is_closed()
-        };
-        if let Some(task) = task.as_mut().filter(is_mine) {
+        if let Some(task) = task.as_mut().filter(|task| !task.batches.is_closed()) {
             let part = match task.open.add(part, self.max) {
                 Ok(at) => return Waiting { batch: task.open.clone(), at },
                 Err(part) => part,
@@ -72,9 +65,8 @@ impl<P, A> Batches<P, A> {
         let (batches, queue) = mpsc::unbounded_channel();
         let (batch, underway) = self.begin(part, 1);
         drop(batches.send(underway));
-        let runtime = Handle::current();
-        drop(runtime.spawn(serve(queue)));
-        *task = Some(Task { batches, open: batch.clone(), runtime: runtime.id() });
+        drop(self.home.spawn(serve(queue)));
+        *task = Some(Task { batches, open: batch.clone() });
         Waiting { batch, at: 0 }
     }
 
@@ -139,7 +131,7 @@ impl<P, A> Batch<P, A> {
     }
 }
 
-/// A batch on its way. If this goes with its runtime, claims that have no answer yet are told so.
+/// A batch on its way. If its task panics, claims that have no answer yet are told so.
 #[derive(Debug)]
 pub(super) struct Underway<P, A> {
     batch: Arc<Batch<P, A>>,

@@ -6,35 +6,34 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, PushKind, Value};
-use tokio::runtime::{Handle, Id};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use super::RECONNECT_PAUSES;
 use super::inbox::Inboxes;
 use super::request::{self, Failure, REQUEST_WITHIN, Request, Sent, Unserved, send_each};
 use super::route::Route;
-use super::sides::{self, Home, Side};
 use super::{fault, hello, refusal};
 use crate::backend::Fault;
 use crate::backend::Replicas;
+use crate::backend::io::Home;
 use crate::ground::{FAULT_PAUSES, Plus as _, clock, lock, timeout};
 
 /// Requests that may wait to be written.
 const BUFFERED_MAX: usize = 1_024;
 
 /// A connection to whatever server its route leads to, made anew when it is asked for and is gone.
+///
+/// It is made and served at the home of its route, so nothing that an application does to its
+/// runtimes holds it up. Requests are sent from wherever they are asked for.
 #[derive(Debug)]
 pub(in crate::redis) struct Connection {
     route: Arc<dyn Route>,
-    /// Who sends over it. The conductor's has connections of the runtime only in which it is asked.
-    side: Side,
-    home: Home,
     push: Option<Push>,
-    /// The runtimes in which a task brings it back. One of them may be blocked.
-    called_back: Arc<Mutex<Vec<Id>>>,
+    /// Whether a task brings it back.
+    comes_back: AtomicBool,
     latest: Mutex<Latest>,
     /// Held while connecting; the last failure and its time.
     connecting: tokio::sync::Mutex<Option<(Instant, Fault)>>,
@@ -121,8 +120,8 @@ const FAILURE_SHARED: Duration = Duration::from_millis(10);
 
 impl Connection {
     /// A connection for requests only.
-    pub(in crate::redis) fn plain(route: Arc<dyn Route>, side: Side) -> Arc<Self> {
-        Arc::new(Self::new(route, side, None))
+    pub(in crate::redis) fn plain(route: Arc<dyn Route>) -> Arc<Self> {
+        Arc::new(Self::new(route, None))
     }
 
     /// A connection that listens to `channel` as well.
@@ -131,27 +130,23 @@ impl Connection {
         channel: String,
         inboxes: Arc<Inboxes>,
     ) -> Arc<Self> {
-        Self::pushed(route, Side::Application, Role::Listens(channel), inboxes)
+        Self::pushed(route, Role::Listens(channel), inboxes)
     }
 
     /// A connection for requests only that comes back by itself.
     pub(in crate::redis) fn standing(route: Arc<dyn Route>) -> Arc<Self> {
-        Self::pushed(route, Side::Application, Role::Stands, Arc::default())
+        Self::pushed(route, Role::Stands, Arc::default())
     }
 
     /// A connection for renewals: a claim whose key was deleted or overwritten asks at once.
-    pub(in crate::redis) fn tracking(
-        route: Arc<dyn Route>,
-        side: Side,
-        inboxes: Arc<Inboxes>,
-    ) -> Arc<Self> {
-        Self::pushed(route, side, Role::Tracks(AtomicBool::new(false)), inboxes)
+    pub(in crate::redis) fn tracking(route: Arc<dyn Route>, inboxes: Arc<Inboxes>) -> Arc<Self> {
+        Self::pushed(route, Role::Tracks(AtomicBool::new(false)), inboxes)
     }
 
-    fn pushed(route: Arc<dyn Route>, side: Side, role: Role, inboxes: Arc<Inboxes>) -> Arc<Self> {
+    fn pushed(route: Arc<dyn Route>, role: Role, inboxes: Arc<Inboxes>) -> Arc<Self> {
         Arc::new_cyclic(|this| {
             let push = Push { role, inboxes, this: this.clone() };
-            Self::new(route, side, Some(push))
+            Self::new(route, Some(push))
         })
     }
 
@@ -171,13 +166,11 @@ impl Connection {
         push.this.upgrade()
     }
 
-    fn new(route: Arc<dyn Route>, side: Side, push: Option<Push>) -> Self {
+    fn new(route: Arc<dyn Route>, push: Option<Push>) -> Self {
         Self {
             route,
-            side,
-            home: Home::default(),
             push,
-            called_back: Arc::default(),
+            comes_back: AtomicBool::new(false),
             latest: Mutex::default(),
             connecting: tokio::sync::Mutex::new(None),
             connects: AtomicU64::new(0),
@@ -187,14 +180,16 @@ impl Connection {
 
     fn current(&self) -> Option<Current> {
         let current = lock(&self.latest).current.clone();
-        current.filter(|current| {
-            let is_mine = self.side == Side::Application || sides::is_here(current.runtime.id());
-            is_mine && self.route.is_current(current.term)
-        })
+        current.filter(|current| self.route.is_current(current.term))
     }
 
-    /// The connection, made anew if there is none.
-    pub(in crate::redis) async fn get(&self) -> Result<Current, Fault> {
+    /// Where it is made and served.
+    pub(in crate::redis) fn home(&self) -> &Arc<Home> {
+        self.route.home()
+    }
+
+    /// The connection, made anew if there is none. At home only.
+    async fn made(&self) -> Result<Current, Fault> {
         if let Some(current) = self.current() {
             return Ok(current);
         }
@@ -209,9 +204,7 @@ impl Connection {
             return Err(fault.clone());
         }
         let deadline = clock::now().plus(REQUEST_WITHIN);
-        // On the heap, as connecting is rare, and calls are not.
-        let reaching: BoxFuture<'_, _> = Box::pin(self.reach(deadline));
-        let connecting = tokio::time::timeout_at(clock::timer(deadline), reaching);
+        let connecting = tokio::time::timeout_at(clock::timer(deadline), self.reach(deadline));
         let made = connecting.await.unwrap_or_else(|_| Err(fault::timed_out(REQUEST_WITHIN)));
         let noted = made.and_then(|made: Current| {
             lock(&self.latest).note(made.clone())?;
@@ -259,7 +252,6 @@ impl Connection {
 
     async fn open(&self, client: Client, term: u64) -> Result<Current, Fault> {
         let number = self.connects.fetch_add(1, Ordering::Relaxed);
-        self.home.note();
         let runtime = Handle::current();
         let mut config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(REQUEST_WITHIN))
@@ -342,14 +334,21 @@ impl Connection {
         lock(&self.latest).end(number);
     }
 
-    /// The connection, if it can be had in time. One that takes longer to make goes on being made,
-    /// for the next who asks: over a slow network it would never come to be otherwise.
-    async fn get_within(self: &Arc<Self>, within: Duration) -> Result<Current, Fault> {
+    /// The connection, if it can be had in time, which is [`REQUEST_WITHIN`] at most. One that takes
+    /// longer to make goes on being made, for the next who asks: over a slow network it would never
+    /// come to be otherwise.
+    pub(in crate::redis) async fn get(
+        self: &Arc<Self>,
+        within: Duration,
+    ) -> Result<Current, Fault> {
+        if let Some(current) = self.current() {
+            return Ok(current);
+        }
         let this = self.clone();
-        let connecting = tokio::spawn(async move { this.get().await });
-        match timeout::within(within, connecting).await {
-            Ok(Ok(got)) => got,
-            // In time, and without an answer: the runtime is ending.
+        let making = self.home().spawn(async move { this.made().await });
+        match timeout::within(within, making).await {
+            Ok(Ok(made)) => made,
+            // In time, and without an answer: a panic.
             Ok(Err(_)) | Err(_) => Err(fault::timed_out(within)),
         }
     }
@@ -412,11 +411,6 @@ impl Connection {
     ) -> Result<(Value, u64), Unserved> {
         let unready = || Unserved { fault: Failure::Other(fault::unready()), sent: None };
         let is_only = |number: u64| only.is_none_or(|only| only == number);
-        // One that the other side is to make is not made here.
-        let is_there = || self.current().is_some_and(|current| is_only(current.number));
-        if only.is_some() && self.side != Side::here() && !is_there() {
-            return Err(unready());
-        }
         let (mut current, within) = self.ready(within).await?;
         if !is_only(current.number) {
             return Err(unready());
@@ -456,7 +450,7 @@ impl Connection {
         }
         let until = clock::now().plus(REQUEST_WITHIN);
         // On the heap, as connecting is rare, and calls are not.
-        let connection = Box::pin(self.get_within(within)).await.map_err(unsent)?;
+        let connection = Box::pin(self.get(within)).await.map_err(unsent)?;
         let left = until.saturating_duration_since(clock::now());
         Ok((connection, within.min(left)))
     }
@@ -493,17 +487,18 @@ impl Connection {
     }
 }
 
-/// Brings a connection back, with growing pauses, for as long as somebody has it. In a runtime one task
-/// does so, however many find that it is gone.
+/// Brings a connection back, with growing pauses, for as long as somebody has it. One task does so,
+/// however many find that it is gone.
 fn come_back(connection: &Arc<Connection>) {
-    let Some(runtime) = connection.home.runtime() else { return };
-    let Some(called) = Called::once(&connection.called_back, runtime.id()) else { return };
-    let this = Arc::downgrade(connection);
-    drop(runtime.spawn(async move {
+    if connection.comes_back.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let coming = Coming(Arc::downgrade(connection));
+    drop(connection.home().spawn(async move {
         for failures in 1.. {
-            let Some(connection) = this.upgrade() else { return };
-            if connection.get().await.is_ok() {
-                drop(called);
+            let Some(connection) = coming.0.upgrade() else { return };
+            if connection.made().await.is_ok() {
+                drop(coming);
                 // It may have gone meanwhile, and whoever found that was told that this task is there.
                 if connection.current().is_none() {
                     come_back(&connection);
@@ -517,27 +512,14 @@ fn come_back(connection: &Arc<Connection>) {
     }));
 }
 
-/// A task that brings a connection back. Its runtime may drop it before it has begun.
-struct Called {
-    all: Arc<Mutex<Vec<Id>>>,
-    runtime: Id,
-}
+/// A connection that a task brings back, until the task ends, however it does.
+struct Coming(Weak<Connection>);
 
-impl Called {
-    /// `None` where there is one in this runtime.
-    fn once(all: &Arc<Mutex<Vec<Id>>>, runtime: Id) -> Option<Self> {
-        let mut called = lock(all);
-        if called.contains(&runtime) {
-            return None;
-        }
-        called.push(runtime);
-        Some(Self { all: all.clone(), runtime })
-    }
-}
-
-impl Drop for Called {
+impl Drop for Coming {
     fn drop(&mut self) {
-        lock(&self.all).retain(|other| *other != self.runtime);
+        if let Some(connection) = self.0.upgrade() {
+            connection.comes_back.store(false, Ordering::Release);
+        }
     }
 }
 

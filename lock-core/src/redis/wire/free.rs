@@ -21,7 +21,6 @@ use super::batch::{Batches, Left, NUMBER_BYTES, Queue, Underway};
 use super::connection::Connection;
 use super::fault;
 use super::request::{Call, Failure, REQUEST_WITHIN, Sent, Unserved};
-use super::sides::{Side, Sides};
 use crate::backend::{ClaimId, Fault};
 use crate::ground::timeout;
 use crate::redis::protocol::names::{Names, Owner};
@@ -67,12 +66,6 @@ pub(in crate::redis) enum Answer {
 /// The attempts and releases of a client that go together.
 #[derive(Debug)]
 pub(in crate::redis) struct FreeKeys {
-    lines: Sides<Line>,
-}
-
-/// The claims of one side.
-#[derive(Debug)]
-struct Line {
     /// Claims that ask now, alone or with others.
     asking: AtomicUsize,
     batches: Batches<Part, Reply>,
@@ -99,41 +92,33 @@ impl Drop for Asking<'_> {
 }
 
 impl FreeKeys {
-    /// `connection`: over which a side's are sent.
+    /// `connection`: over which they are sent.
     pub(in crate::redis) fn new(
-        connection: impl Fn(Side) -> Arc<Connection>,
+        connection: Arc<Connection>,
         session: &Arc<str>,
         requests: &Arc<AtomicU64>,
     ) -> Self {
-        Self {
-            lines: Sides::new(|side| Line {
-                asking: AtomicUsize::new(0),
-                batches: Batches::new(side, BATCH_MAX, gone),
-                post: Arc::new(Post {
-                    connection: connection(side),
-                    session: session.clone(),
-                    requests: requests.clone(),
-                }),
-            }),
-        }
+        let batches = Batches::new(connection.home().clone(), BATCH_MAX, gone);
+        let (session, requests) = (session.clone(), requests.clone());
+        let post = Arc::new(Post { connection, session, requests });
+        Self { asking: AtomicUsize::new(0), batches, post }
     }
 
     /// Whether so many ask that the next is to go with those behind it.
     pub(in crate::redis) fn is_crowded(&self) -> bool {
-        self.lines.here().asking.load(Ordering::Relaxed) >= CROWD
+        self.asking.load(Ordering::Relaxed) >= CROWD
     }
 
     /// One more asks.
     pub(in crate::redis) fn asking(&self) -> Asking<'_> {
-        let asking = &self.lines.here().asking;
-        asking.fetch_add(1, Ordering::Relaxed);
-        Asking(asking)
+        self.asking.fetch_add(1, Ordering::Relaxed);
+        Asking(&self.asking)
     }
 
     /// Asks with the next call.
     pub(in crate::redis) async fn ask(&self, part: Part) -> Reply {
-        let (line, _asking) = (self.lines.here(), self.asking());
-        let mut waiting = line.batches.add(part, |queue| serve(line.post.clone(), queue));
+        let _asking = self.asking();
+        let mut waiting = self.batches.add(part, |queue| serve(self.post.clone(), queue));
         match timeout::within(REQUEST_WITHIN, &mut waiting).await {
             Ok(answer) => answer,
             Err(_) => match waiting.leave() {
@@ -272,9 +257,9 @@ mod tests {
     const TAKE: Verb = Verb::Take { lease_ms: 900 };
 
     async fn free(port: u16) -> FreeKeys {
-        let connection = Connection::plain(route::to_port(port), Side::Application);
-        connection.get().await.unwrap();
-        FreeKeys::new(|_| connection.clone(), &"ab".into(), &Arc::default())
+        let connection = Connection::plain(route::to_port(port));
+        connection.get(REQUEST_WITHIN).await.unwrap();
+        FreeKeys::new(connection, &"ab".into(), &Arc::default())
     }
 
     /// The keys of a call, and how many of them are given back.
@@ -300,7 +285,9 @@ mod tests {
         let free = free(fake::start(serve)).await;
         let verb = |key| if key % 2 == 0 { Verb::Give } else { TAKE };
         let asked = (0..2 * BATCH_MAX + 1).map(|key| free.ask(part(key, verb(key))));
-        for (key, answer) in join_all(asked).await.into_iter().enumerate() {
+        let still = free.post.connection.home().stand_still();
+        let (answers, ()) = tokio::join!(join_all(asked), async { drop(still) });
+        for (key, answer) in answers.into_iter().enumerate() {
             let expected = match (verb(key), key % 3) {
                 (Verb::Give, _) => Answer::Given,
                 (_, 0) => Answer::AskAlone,
@@ -321,7 +308,7 @@ mod tests {
     }
 
     fn calls(free: &FreeKeys) -> u64 {
-        free.lines.here().post.requests.load(Ordering::Relaxed)
+        free.post.requests.load(Ordering::Relaxed)
     }
 
     /// As many calls as may be are under way.
@@ -420,10 +407,17 @@ mod tests {
         let free = free(port).await;
         let mut gone = Box::pin(free.ask(part(1, TAKE)));
         let mut stays = Box::pin(free.ask(part(2, TAKE)));
+        // Both go with one call.
+        let still = free.post.connection.home().stand_still();
+        let call = async {
+            drop(still);
+            has_asked.changed().await.unwrap();
+        };
         tokio::select! {
+            biased;
             _ = &mut gone => panic!("nothing was answered"),
             _ = &mut stays => panic!("nothing was answered"),
-            asked = has_asked.changed() => asked.unwrap(),
+            () = call => {}
         }
         drop(gone);
         answer.send(()).unwrap();
@@ -431,37 +425,19 @@ mod tests {
         assert_eq!(*taken.lock().unwrap(), ["lock:{2}"]);
     }
 
-    /// A runtime that goes takes the task with it, with what waits for it.
-    #[test]
-    fn claims_whose_task_is_gone_with_its_runtime_are_told_so() {
-        let runtime =
-            || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let (asked, mut has_asked) = watch::channel(());
-        let port = fake::start(move |words| {
-            if read(words).is_none() {
-                return Some("+OK\r\n".into());
-            }
-            asked.send_replace(());
-            Some(String::new())
-        });
-        let first = runtime();
-        let free = first.block_on(free(port));
-        let mut sent = std::pin::pin!(free.ask(part(1, TAKE)));
-        let mut queued = std::pin::pin!(free.ask(part(2, TAKE)));
-        first.block_on(async {
-            tokio::select! {
-                _ = &mut sent => panic!("nothing was answered"),
-                asked = has_asked.changed() => asked.unwrap(),
-            }
-            tokio::select! {
-                biased;
-                _ = &mut queued => panic!("nothing was answered"),
-                () = std::future::ready(()) => {}
-            }
-        });
-        drop(first);
-        let (sent, queued) = runtime().block_on(async { tokio::join!(sent, queued) });
-        assert!(sent.unwrap_err().sent.is_some());
-        assert_eq!(queued.unwrap(), Answer::AskAlone);
+    #[tokio::test]
+    async fn claims_whose_task_is_gone_are_told_whether_they_were_sent() {
+        let connection = Connection::plain(route::to_port(fake::start(serve)));
+        let sent = connection.get(REQUEST_WITHIN).await.unwrap().sent();
+        let batches = Batches::new(connection.home().clone(), 1, gone);
+        let ends = |mut queue: Queue<Part, Reply>| async move {
+            let batch = queue.recv().await.expect("a batch");
+            batch.seal(Some(sent));
+        };
+        let first = batches.add(part(1, TAKE), ends);
+        let second = batches.add(part(2, TAKE), |_| async {});
+        let (first, second) = tokio::join!(first, second);
+        assert!(first.unwrap_err().sent.is_some());
+        assert_eq!(second.unwrap(), Answer::AskAlone);
     }
 }

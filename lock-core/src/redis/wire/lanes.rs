@@ -13,7 +13,6 @@ use tokio::sync::Semaphore;
 use super::connection::Connection;
 use super::request::{Failure, REQUEST_WITHIN, Unserved};
 use super::route::Route;
-use super::sides::Side;
 use crate::backend::Replicas;
 use crate::backend::{Fault, FaultKind};
 use crate::ground::{Plus as _, clock, timeout};
@@ -30,15 +29,14 @@ const IDLE_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(in crate::redis) struct Lanes {
     route: Arc<dyn Route>,
-    side: Side,
     free: Semaphore,
     /// With the time of their last use, the latest at the end.
     idle: Mutex<Vec<(Instant, Arc<Connection>)>>,
 }
 
 impl Lanes {
-    pub(in crate::redis) fn new(route: Arc<dyn Route>, side: Side) -> Self {
-        Self { route, side, free: Semaphore::new(LANES_MAX), idle: Mutex::default() }
+    pub(in crate::redis) fn new(route: Arc<dyn Route>) -> Self {
+        Self { route, free: Semaphore::new(LANES_MAX), idle: Mutex::default() }
     }
 
     /// Sends an attempt and waits for the replication of a grant; both answers in an array.
@@ -63,10 +61,7 @@ impl Lanes {
         let mut idle = self.idle();
         idle.retain(|(used, _)| now.saturating_duration_since(*used) < IDLE_MAX);
         let kept = idle.pop();
-        kept.map_or_else(
-            || Connection::plain(self.route.clone(), self.side),
-            |(_, connection)| connection,
-        )
+        kept.map_or_else(|| Connection::plain(self.route.clone()), |(_, connection)| connection)
     }
 
     fn give(&self, connection: Arc<Connection>) {
@@ -94,7 +89,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_lane_that_was_not_used_for_long_is_not_used_again() {
-        let lanes = Lanes::new(super::super::route::to_port(1), Side::Application);
+        let lanes = Lanes::new(super::super::route::to_port(1));
         let (old, young) = (lanes.take(), lanes.take());
         lanes.give(old.clone());
         tokio::time::advance(IDLE_MAX / 2).await;

@@ -2,7 +2,6 @@
 //!
 //! - [`route`]: where a connection leads. [`access`]: as whom, and how.
 //! - [`connection`]: one that comes back. [`request`]: what is sent over it, and what comes of it.
-//! - [`sides`]: what the conductor has for itself.
 //! - [`inbox`]: pushes, by claim. [`hello`]: what is said first.
 //! - [`lanes`]: connections of attempts that wait for replicas.
 //! - [`batch`]: claims that ask together: [`renewals`], and those of [`free`] keys.
@@ -36,4 +35,3 @@ pub(in crate::redis) mod refusal;
 pub(in crate::redis) mod renewals;
 pub(in crate::redis) mod request;
 pub(in crate::redis) mod route;
-pub(in crate::redis) mod sides;

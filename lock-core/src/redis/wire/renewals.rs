@@ -1,8 +1,7 @@
 //! Renewals. Nothing that an application does can hold them up. They go in batches, as many claims
 //! at once as have come due.
 //!
-//! Those that the conductor makes go over its connection, and are sent by a task beside it. Where it
-//! is a task of the application's runtime, they have a connection of their own.
+//! They have a connection of their own, and are sent by a task beside it.
 //!
 //! A batch does not wait for the one before it, which may hang for as long as its claims have time.
 //! Claims of a long lease would otherwise take the time of those of a short one. A batch waits
@@ -19,7 +18,6 @@ use super::batch::{Batches, NUMBER_BYTES, Queue, Underway};
 use super::connection::Connection;
 use super::fault;
 use super::request::{self, Failure, REQUEST_WITHIN, Unserved};
-use super::sides::{Side, Sides};
 use crate::backend::ClaimId;
 use crate::redis::protocol::names::{self, Names, Owner};
 use crate::redis::protocol::script::RENEW;
@@ -131,12 +129,6 @@ pub(in crate::redis) enum Shape {
 /// Where claims that are due are sent.
 #[derive(Debug)]
 pub(in crate::redis) struct Renewals {
-    lines: Sides<Line>,
-}
-
-/// The claims of one side.
-#[derive(Debug)]
-struct Line {
     batches: Batches<Renew, Answer>,
     post: Arc<Post>,
 }
@@ -151,38 +143,32 @@ struct Post {
 }
 
 impl Renewals {
-    /// `connection`: over which a side's are sent.
+    /// `connection`: over which they are sent.
     pub(in crate::redis) fn new(
-        connection: impl Fn(Side) -> Arc<Connection>,
+        connection: Arc<Connection>,
         session: &Arc<str>,
         requests: &Arc<AtomicU64>,
         shape: Shape,
     ) -> Self {
-        let line = |side| {
-            let (session, requests) = (session.clone(), requests.clone());
-            let post = Arc::new(Post { connection: connection(side), session, requests, shape });
-            let late = |_| Err(Failure::Other(fault::timed_out(REQUEST_WITHIN)));
-            Line { batches: Batches::new(side, BATCH_MAX, late), post }
-        };
-        Self { lines: Sides::new(line) }
+        let late = |_| Err(Failure::Other(fault::timed_out(REQUEST_WITHIN)));
+        let batches = Batches::new(connection.home().clone(), BATCH_MAX, late);
+        let (session, requests) = (session.clone(), requests.clone());
+        Self { batches, post: Arc::new(Post { connection, session, requests, shape }) }
     }
 
-    /// Over which those are sent of whoever polls this.
+    /// Over which they are sent.
     pub(in crate::redis) fn connection(&self) -> &Arc<Connection> {
-        &self.lines.here().post.connection
+        &self.post.connection
     }
 
     /// Renews one claim with the next batch.
     pub(in crate::redis) async fn renew(&self, renew: Renew) -> Answer {
-        let line = self.lines.here();
-        line.batches.add(renew, |queue| serve(line.post.clone(), queue)).await
+        self.batches.add(renew, |queue| serve(self.post.clone(), queue)).await
     }
 
     /// There is another master.
     pub(in crate::redis) fn follow(&self) {
-        for line in self.lines.both() {
-            line.post.connection.follow();
-        }
+        self.post.connection.follow();
     }
 }
 
@@ -366,12 +352,12 @@ mod tests {
     }
 
     fn renewals(port: u16, shape: Shape) -> Renewals {
-        let connection = |side| Connection::plain(route::to_port(port), side);
+        let connection = Connection::plain(route::to_port(port));
         Renewals::new(connection, &"ab".into(), &Arc::default(), shape)
     }
 
     fn requests(renewals: &Renewals) -> u64 {
-        renewals.lines.here().post.requests.load(Ordering::Relaxed)
+        renewals.post.requests.load(Ordering::Relaxed)
     }
 
     /// That all claims of a call are held, with the number of them as their last token.
@@ -399,7 +385,9 @@ mod tests {
         let renewals = renewals(fake::start(held), Shape::Whole);
         let keys = (0..2 * BATCH_MAX + 1).map(|n| n.to_string());
         let asked = keys.map(|key| renew(&key, REQUEST_WITHIN));
-        let answers = join_all(asked.map(|renew| renewals.renew(renew))).await;
+        let still = renewals.connection().home().stand_still();
+        let asked = join_all(asked.map(|renew| renewals.renew(renew)));
+        let (answers, ()) = tokio::join!(asked, async { drop(still) });
         let sizes: Vec<_> = answers
             .into_iter()
             .map(|answer| match answer {
@@ -417,7 +405,9 @@ mod tests {
         let renewals = renewals(fake::start(held), Shape::BySlot);
         let slots = [7, 5, 7, 9, 7, 5];
         let asked = slots.map(|slot| Renew { slot, ..renew("k", REQUEST_WITHIN) });
-        let answers = join_all(asked.map(|renew| renewals.renew(renew))).await;
+        let still = renewals.connection().home().stand_still();
+        let asked = join_all(asked.map(|renew| renewals.renew(renew)));
+        let (answers, ()) = tokio::join!(asked, async { drop(still) });
         for (slot, answer) in slots.iter().zip(answers) {
             let last = slots.iter().filter(|other| *other == slot).count() as u64;
             let held = Renewed::Held { first: None, last: Some(last), wanted: Some(false) };
@@ -442,35 +432,13 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_told_when_the_runtime_of_its_batch_goes() {
-        let runtime =
-            || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let (silent, mut has_asked) = silent();
-        let renewals = renewals(silent, Shape::Whole);
-        let mut renewing = std::pin::pin!(renewals.renew(renew("k", REQUEST_WITHIN)));
-        runtime().block_on(async {
-            tokio::select! {
-                _ = &mut renewing => panic!("nothing was answered"),
-                asked = has_asked.changed() => asked.unwrap(),
-            }
-        });
-        let told = runtime()
-            .block_on(async { tokio::time::timeout(Duration::from_secs(1), renewing).await });
-        assert!(told.expect("at once").is_err());
-    }
-
-    /// The runtime in which the task was started is gone.
-    #[test]
     fn renewals_go_on_in_another_runtime() {
         let runtime =
             || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let renewals = renewals(fake::start(held), Shape::Whole);
         let renew = || renewals.renew(renew("k", REQUEST_WITHIN));
-        assert!(runtime().block_on(renew()).is_ok());
-        runtime().block_on(async {
-            // Over the connection of the last runtime.
-            drop(renew().await);
-            assert!(renew().await.is_ok());
-        });
+        for _ in 0..2 {
+            assert!(runtime().block_on(renew()).is_ok());
+        }
     }
 }

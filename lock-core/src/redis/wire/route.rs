@@ -1,4 +1,4 @@
-//! Where connections lead.
+//! Where connections lead, and where they live.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,12 +7,16 @@ use futures_util::future::BoxFuture;
 use redis::Client;
 
 use crate::backend::Fault;
+use crate::backend::io::Home;
 
 /// To which server a connection is made, and whether that is still the one to ask.
 ///
 /// The time of one server in this place is a *term*. Each connection carries the number of the term
 /// that it was made in: when the term is over, what it still answers does not count.
 pub(in crate::redis) trait Route: fmt::Debug + Send + Sync {
+    /// Where its connections are made and served.
+    fn home(&self) -> &Arc<Home>;
+
     /// Whether it is the same server for ever: its term does not end.
     fn is_fixed(&self) -> bool;
 
@@ -31,15 +35,22 @@ pub(in crate::redis) trait Route: fmt::Debug + Send + Sync {
 
 /// One server.
 #[derive(Debug)]
-struct Fixed(Client);
+struct Fixed {
+    server: Client,
+    home: Arc<Home>,
+}
 
 impl Route for Fixed {
+    fn home(&self) -> &Arc<Home> {
+        &self.home
+    }
+
     fn is_fixed(&self) -> bool {
         true
     }
 
     fn server(&self) -> BoxFuture<'_, Result<(Client, u64), Fault>> {
-        Box::pin(async { Ok((self.0.clone(), 0)) })
+        Box::pin(async { Ok((self.server.clone(), 0)) })
     }
 
     fn is_current(&self, _: u64) -> bool {
@@ -54,13 +65,14 @@ impl Route for Fixed {
 }
 
 /// To this server, always.
-pub(in crate::redis) fn to(server: Client) -> Arc<dyn Route> {
-    Arc::new(Fixed(server))
+pub(in crate::redis) fn to(server: Client, home: Arc<Home>) -> Arc<dyn Route> {
+    Arc::new(Fixed { server, home })
 }
 
-/// To a server of a test.
+/// To a server of a test. The home is nobody else's.
 #[cfg(test)]
 pub(in crate::redis) fn to_port(port: u16) -> Arc<dyn Route> {
     let at = crate::backend::url::Host::new("127.0.0.1", port);
-    to(super::access::Access::default().client(&at).expect("a client"))
+    let home = Home::start("test").expect("a thread");
+    to(super::access::Access::default().client(&at).expect("a client"), home)
 }

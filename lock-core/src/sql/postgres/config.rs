@@ -223,10 +223,7 @@ impl PostgresConfig {
     }
 
     async fn open(&self) -> Result<(Arc<Link>, Arc<Home>), ConnectError> {
-        let home = Home::shared().map_err(|error| {
-            let what = format!("the thread `lock-io` cannot be started: {error}");
-            ConnectError::Store(Fault::new(FaultKind::Transient, what).with_source(error))
-        })?;
+        let home = Home::shared().map_err(ConnectError::Store)?;
         let link = Arc::new(Link::new(self.clone(), home.clone()));
         let by = clock::now().plus(CONNECT);
         let opening = link.clone();

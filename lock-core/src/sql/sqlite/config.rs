@@ -136,13 +136,13 @@ impl SqliteConfig {
     ///
     /// Nothing is left behind when it is dropped, beyond what [`create`](Self::create) made.
     pub async fn connect(self) -> Result<Sqlite, ConnectError> {
-        let home = Home::shared().map_err(no_thread)?;
+        let home = Home::shared().map_err(ConnectError::Store)?;
         let dialect = SqliteDialect::new(self.open().await?);
         Ok(Sqlite { store: Store::start(dialect, home) })
     }
 
     async fn open(&self) -> Result<Link, ConnectError> {
-        let home = Home::shared().map_err(no_thread)?;
+        let home = Home::shared().map_err(ConnectError::Store)?;
         let link = Arc::new(Link::new(self.clone(), home.clone()));
         let by = crate::ground::Plus::plus(crate::ground::clock::now(), CONNECT);
         let opening = link.clone();
@@ -169,9 +169,4 @@ impl SqliteConfig {
             .thread_name(|_| "lock-sqlite".to_owned())
             .disable_statement_logging()
     }
-}
-
-fn no_thread(error: std::io::Error) -> ConnectError {
-    let what = format!("the thread `lock-io` cannot be started: {error}");
-    ConnectError::Store(Fault::new(FaultKind::Transient, what).with_source(error))
 }

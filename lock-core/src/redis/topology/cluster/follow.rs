@@ -258,7 +258,7 @@ impl Cluster {
     async fn still_owns(&self, slot: u16, server: &Server, asked: Instant) -> bool {
         if clock::now() >= asked.plus(SUSPECT) {
             // On the heap, as it is rare. The answer waits for no longer than another request.
-            drop(tokio::time::timeout(REQUEST_WITHIN, Box::pin(self.look())).await);
+            drop(Box::pin(self.look_now()).await);
         }
         self.owns(slot, server)
     }

@@ -4,12 +4,12 @@ use std::sync::{Arc, Weak};
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, PushInfo, PushKind, Value};
-use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::Cluster;
 use super::layout::Addr;
 use super::pushes::Confirmed;
+use crate::backend::io::Home;
 use crate::ground::{FAULT_PAUSES, clock};
 use crate::redis::protocol::slots;
 use crate::redis::wire::request::REQUEST_WITHIN;
@@ -34,13 +34,13 @@ pub(super) enum Command {
 
 /// Starts it; it ends with the last sender.
 pub(super) fn start(
-    runtime: &Handle,
+    home: &Home,
     target: &Target,
     heard: &Arc<Confirmed>,
 ) -> mpsc::UnboundedSender<Command> {
     let (sender, commands) = mpsc::unbounded_channel();
     let (target, heard, this) = (target.clone(), heard.clone(), sender.downgrade());
-    drop(runtime.spawn(Listener { target, heard, this, open: None, connects: 0 }.run(commands)));
+    drop(home.spawn(Listener { target, heard, this, open: None, connects: 0 }.run(commands)));
     sender
 }
 
@@ -217,7 +217,7 @@ mod tests {
         let target = super::super::Target::at(closed.port());
         let addr = target.seeds[0].clone();
         let client = target.access.client(&addr.host()).unwrap();
-        let cluster = Cluster::unseen(target, "ab".into(), Arc::default(), Arc::default());
+        let cluster = Cluster::at_nobody(target, Arc::default());
         let nodes = format!("a {closed}@1 master - 0 0 1 connected 0-16383");
         cluster.state().table.learn(&layout::parse(&nodes, &addr, false).unwrap());
         cluster.needed().insert(5, vec![crate::backend::ClaimId::from_bits(1)]);

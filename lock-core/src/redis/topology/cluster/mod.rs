@@ -34,13 +34,12 @@ use self::layout::{Addr, Table};
 use self::server::Server;
 pub(in crate::redis) use self::server::asked;
 pub(in crate::redis) use self::target::Target;
+use crate::backend::io::Home;
 use crate::backend::{ClaimId, Fault, FaultKind};
 use crate::redis::protocol::slots;
 use crate::redis::wire::access::Access;
-use crate::redis::wire::fault;
 use crate::redis::wire::inbox::Inboxes;
 use crate::redis::wire::request::{Failure, REQUEST_WITHIN, Unserved};
-use crate::redis::wire::sides::{Home, Sides};
 
 /// What is known of a cluster, and the connections to its nodes.
 #[derive(Debug)]
@@ -54,10 +53,9 @@ pub(in crate::redis) struct Cluster {
     state: Mutex<State>,
     /// The open claims in each slot that has any.
     needed: Mutex<HashMap<u16, Vec<ClaimId>>>,
-    /// Whether a look is under way. One of each side: the other's may be blocked in the middle.
-    looking: Sides<AtomicBool>,
-    /// Where pushes are listened to.
-    home: Home,
+    /// Whether a look is under way.
+    looking: AtomicBool,
+    home: Arc<Home>,
     /// When the last look ended, and when the next is due.
     look_at: Mutex<(Option<Instant>, Option<Instant>)>,
     this: Weak<Self>,
@@ -77,16 +75,15 @@ impl Cluster {
         inboxes: Arc<Inboxes>,
         requests: Arc<AtomicU64>,
     ) -> Result<Arc<Self>, Fault> {
-        let cluster = Self::unseen(target, session, inboxes, requests);
-        cluster.home.note();
-        let looking = tokio::time::timeout(REQUEST_WITHIN, cluster.look());
-        looking.await.unwrap_or_else(|_| Err(fault::timed_out(REQUEST_WITHIN)))?;
+        let cluster = Self::unseen(target, Home::shared()?, session, inboxes, requests);
+        cluster.look_now().await?;
         Ok(cluster)
     }
 
     /// A cluster of which nothing is known but where to begin.
     fn unseen(
         target: Target,
+        home: Arc<Home>,
         session: Arc<str>,
         inboxes: Arc<Inboxes>,
         requests: Arc<AtomicU64>,
@@ -100,11 +97,18 @@ impl Cluster {
             seeds,
             state: Mutex::new(State { table: Table::empty(), servers: HashMap::new() }),
             needed: Mutex::default(),
-            looking: Sides::default(),
-            home: Home::default(),
+            looking: AtomicBool::new(false),
+            home,
             look_at: Mutex::default(),
             this: this.clone(),
         })
+    }
+
+    /// One that a test tells of its nodes.
+    #[cfg(test)]
+    fn at_nobody(target: Target, inboxes: Arc<Inboxes>) -> Arc<Self> {
+        let home = Home::shared().expect("a thread");
+        Self::unseen(target, home, "ab".into(), inboxes, Arc::default())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -304,7 +308,7 @@ mod tests {
     async fn what_a_node_pushed_that_is_succeeded_is_not_taken_and_its_claims_ask() {
         let target = Target::at(1);
         let inboxes = Arc::new(Inboxes::default());
-        let cluster = Cluster::unseen(target, "ab".into(), inboxes.clone(), Arc::default());
+        let cluster = Cluster::at_nobody(target, inboxes.clone());
         learn(&cluster, "127.0.0.1:1", 1);
         let claim = ClaimId::from_bits(5);
         let slot = slots::slot_of(b"k");
@@ -335,7 +339,7 @@ mod tests {
     #[tokio::test]
     async fn an_owner_that_is_gone_makes_way_for_a_cluster_that_was_made_anew() {
         let target = Target::at(1);
-        let cluster = Cluster::unseen(target, "ab".into(), Arc::default(), Arc::default());
+        let cluster = Cluster::at_nobody(target, Arc::default());
         learn(&cluster, "127.0.0.1:1", 9);
         let anew = "a 127.0.0.1:2@1 master - 0 0 1 connected 0-16383";
         let told = [(); 2].map(|()| layout::parse(anew, &cluster.seeds[0], false).unwrap());

@@ -12,8 +12,8 @@ use tokio::sync::{Notify, mpsc};
 use super::Cluster;
 use super::layout::Addr;
 use super::listener::{self, Command, Target};
+use crate::backend::io::Home;
 use crate::ground::{Plus as _, clock};
-use crate::redis::wire::sides::Home;
 
 /// Channels that nobody needs any more and that are kept for the next who does.
 const UNUSED_MAX: usize = 256;
@@ -29,8 +29,7 @@ pub(super) struct Pushes {
     commands: Mutex<Option<mpsc::UnboundedSender<Command>>>,
     heard: Arc<Confirmed>,
     target: Target,
-    /// Where the task is started: the connections for pushes are the application's.
-    home: Home,
+    home: Arc<Home>,
 }
 
 #[derive(Debug, Default)]
@@ -108,12 +107,11 @@ impl Pushes {
         } else if !matches!(command, Command::Subscribe(_)) {
             return;
         }
-        let Some(runtime) = self.home.runtime() else { return };
         if commands.is_some() {
-            // The runtime that the task was started in is gone.
+            // The task has panicked.
             self.heard.forget();
         }
-        let task = listener::start(&runtime, &self.target, &self.heard);
+        let task = listener::start(&self.home, &self.target, &self.heard);
         drop(task.send(command));
         *commands = Some(task);
     }

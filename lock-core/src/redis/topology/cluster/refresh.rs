@@ -15,7 +15,6 @@ use crate::backend::{Fault, FaultKind};
 use crate::ground::{Plus as _, clock};
 use crate::redis::wire::fault;
 use crate::redis::wire::request::REQUEST_WITHIN;
-use crate::redis::wire::sides::Side;
 
 /// The time between two looks, whatever happens.
 const BETWEEN: Duration = Duration::from_millis(100);
@@ -32,12 +31,12 @@ const OTHERS_WITHIN: Duration = Duration::from_millis(100);
 /// A node that takes longer is not waited for.
 pub(super) const NODE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Marks the end of a look even if its runtime drops it.
-struct Looking(Arc<Cluster>, Side);
+/// Marks the end of a look, however it ends.
+struct Looking(Arc<Cluster>);
 
 impl Drop for Looking {
     fn drop(&mut self) {
-        self.0.looking.of(self.1).store(false, Ordering::Release);
+        self.0.looking.store(false, Ordering::Release);
     }
 }
 
@@ -50,16 +49,14 @@ impl Cluster {
         }
     }
 
-    /// Looks in the background, now or a moment later. One look at a time on each side.
+    /// Looks in the background, now or a moment later. One look at a time.
     pub(super) fn refresh_soon(&self) {
         let Some(this) = self.this.upgrade() else { return };
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let side = Side::here();
-        if self.looking.of(side).swap(true, Ordering::AcqRel) {
+        if self.looking.swap(true, Ordering::AcqRel) {
             return;
         }
-        let looking = Looking(this, side);
-        drop(runtime.spawn(async move {
+        let looking = Looking(this);
+        drop(self.home.spawn(async move {
             let last = looking.0.look_at.lock().unwrap_or_else(PoisonError::into_inner).0;
             if let Some(last) = last {
                 clock::sleep_until(last.plus(BETWEEN)).await;
@@ -81,8 +78,15 @@ impl Cluster {
         }
     }
 
+    /// Looks now, whatever becomes of the caller.
+    pub(super) async fn look_now(&self) -> Result<(), Fault> {
+        let Some(this) = self.this.upgrade() else { return Ok(()) };
+        let looking = self.home.run(REQUEST_WITHIN, async move { this.look().await });
+        looking.await.unwrap_or_else(|_| Err(fault::timed_out(REQUEST_WITHIN)))
+    }
+
     /// Asks the masters, and if none answers the nodes of the URL.
-    pub(super) async fn look(&self) -> Result<(), Fault> {
+    async fn look(&self) -> Result<(), Fault> {
         let mut masters = self.state().table.masters().to_vec();
         let mut seeds = self.seeds.clone();
         seeds.retain(|seed| !masters.contains(seed));
@@ -183,34 +187,4 @@ fn not_a_cluster(fault: Fault) -> Fault {
         return fault;
     }
     Fault::new(FaultKind::Refused, "the server is not a node of a cluster: use `redis://`")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::Target;
-    use super::*;
-    use crate::ground::background;
-
-    /// A runtime that nobody drives stands for one that is blocked.
-    #[test]
-    fn the_conductor_looks_while_the_application_is_blocked_in_the_middle_of_a_look() {
-        let runtime =
-            || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let target = Target::at(1);
-        let cluster = Cluster::unseen(target, "ab".into(), Arc::default(), Arc::default());
-        let looked = || cluster.look_at.lock().unwrap_or_else(PoisonError::into_inner).0;
-        let application = runtime();
-        application.block_on(async { cluster.refresh_soon() });
-        let here = background::enter();
-        runtime().block_on(async {
-            cluster.refresh_soon();
-            let look = async {
-                while looked().is_none() {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-            };
-            tokio::time::timeout(Duration::from_secs(10), look).await.expect("a look");
-        });
-        drop((here, application));
-    }
 }

@@ -21,8 +21,10 @@ impl Cluster {
         &self,
         pushes: bool,
     ) -> Result<(u16, Vec<&'static str>), Fault> {
-        let trying = tokio::time::timeout(REQUEST_WITHIN, self.refused_somewhere(pushes));
-        let tried = trying.await.unwrap_or_else(|_| Err(fault::timed_out(REQUEST_WITHIN)));
+        let late = || Err(fault::timed_out(REQUEST_WITHIN));
+        let Some(this) = self.this.upgrade() else { return late() };
+        let trying = async move { this.refused_somewhere(pushes).await };
+        let tried = self.home.run(REQUEST_WITHIN, trying).await.unwrap_or_else(|_| late());
         tried.map_err(|why| if why.is_transient() { self.out_of_reach(why) } else { why })
     }
 
@@ -92,7 +94,7 @@ mod tests {
     async fn an_error_at_connect_names_the_addresses_that_were_learnt() {
         let mut target = Target::at(2);
         target.access.login = Some(Login::new(Some("u".into()), "secret".into()));
-        let cluster = Cluster::unseen(target, "ab".into(), Arc::default(), Arc::default());
+        let cluster = Cluster::at_nobody(target, Arc::default());
         let nodes = "a 127.0.0.1:1@1 master - 0 0 1 connected 0-16383";
         cluster.learn(&layout::parse(nodes, &cluster.seeds[0], false).unwrap());
         let error = cluster.refused(true).await.unwrap_err();

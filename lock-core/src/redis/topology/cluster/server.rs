@@ -15,7 +15,6 @@ use crate::redis::wire::lanes::Lanes;
 use crate::redis::wire::renewals::{Renewals, Shape};
 use crate::redis::wire::request::{Call, Failure, Unserved};
 use crate::redis::wire::route;
-use crate::redis::wire::sides::{Side, Sides};
 
 /// No request is given less.
 pub(super) const REQUEST_LEAST: Duration = Duration::from_millis(50);
@@ -24,9 +23,9 @@ pub(super) const REQUEST_LEAST: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) addr: Addr,
-    /// Over the conductor's go its renewals, too.
-    connections: Sides<Arc<Connection>>,
-    lanes: Sides<Lanes>,
+    /// All but renewals and what waits for replicas.
+    main: Arc<Connection>,
+    lanes: Lanes,
     pub(super) renewals: Renewals,
     pub(super) pushes: Pushes,
 }
@@ -35,7 +34,7 @@ pub(super) struct Server {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Lane {
     Main,
-    /// Nothing but renewals, or but what the conductor sends, so that nothing holds them up.
+    /// Nothing but renewals, so that nothing holds them up.
     Renewals,
     /// One that waits for replicas: the answer, and how many acknowledged it.
     Waiting(Replicas),
@@ -43,26 +42,18 @@ pub(super) enum Lane {
 
 impl Server {
     pub(super) fn new(cluster: &Cluster, addr: Addr, client: Client) -> Self {
-        let route = route::to(client.clone());
-        let tracking = |side| Connection::tracking(route.clone(), side, cluster.inboxes.clone());
-        let connections = Sides::new(|side| match side {
-            Side::Application => Connection::standing(route.clone()),
-            Side::Conductor => tracking(side),
-        });
+        let route = route::to(client.clone(), cluster.home.clone());
+        let main = Connection::standing(route.clone());
+        let tracking = Connection::tracking(route.clone(), cluster.inboxes.clone());
         let (session, requests) = (cluster.session(), &cluster.requests);
-        let connection = |side| match side {
-            Side::Application => tracking(side),
-            Side::Conductor => connections.of(side).clone(),
-        };
-        let renewals = Renewals::new(connection, session, requests, Shape::BySlot);
+        let renewals = Renewals::new(tracking, session, requests, Shape::BySlot);
         let pushes = Pushes::new(client, addr.clone(), cluster);
-        let lanes = Sides::new(|side| Lanes::new(route.clone(), side));
-        Self { addr, connections, lanes, renewals, pushes }
+        Self { addr, main, lanes: Lanes::new(route), renewals, pushes }
     }
 
     /// Sends one command.
     pub(super) async fn send(&self, command: &Cmd, within: Duration) -> Result<Value, Unserved> {
-        self.connections.here().call(command, within).await
+        self.main.call(command, within).await
     }
 
     /// Calls a script. `asking`: although the slot is not this node's yet.
@@ -92,10 +83,10 @@ impl Server {
         within: Duration,
     ) -> Result<Value, Unserved> {
         let connection = match lane {
-            Lane::Main => self.connections.here(),
+            Lane::Main => &self.main,
             Lane::Renewals => self.renewals.connection(),
             Lane::Waiting(replicas) => {
-                return self.lanes.here().call_and_wait(command, replicas).await;
+                return self.lanes.call_and_wait(command, replicas).await;
             }
         };
         if !asking {

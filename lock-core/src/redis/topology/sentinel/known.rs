@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::task::AbortHandle;
+
 use super::answer::Poll;
 use crate::backend::url::Host;
 use crate::redis::schemes::SENTINELS_MAX;
-use crate::redis::wire::sides::Shared;
 
 /// A sentinel that only others named, and that does not answer, is forgotten after this.
 const SILENT_FOR: Duration = Duration::from_secs(60);
@@ -30,7 +31,7 @@ pub(super) struct Watched {
     heard: Instant,
     /// When it answered last.
     answered: Option<Instant>,
-    pub(super) task: Option<Shared>,
+    pub(super) task: Option<AbortHandle>,
 }
 
 impl Known {
@@ -100,7 +101,7 @@ impl Known {
             let is_double = is_same(one) && !one.is_named;
             if is_double {
                 poll.forget(&one.at);
-                one.task.iter().for_each(Shared::abort);
+                one.task.iter().for_each(AbortHandle::abort);
             }
             !is_double
         });

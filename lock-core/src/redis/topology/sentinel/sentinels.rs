@@ -7,15 +7,16 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use tokio::task::AbortHandle;
 
 use super::answer::{Master, Report};
 use super::known::Known;
 use super::target::Target;
 use super::{ask, watch};
+use crate::backend::io::Home;
 use crate::backend::url::Host;
 use crate::backend::{Fault, FaultKind};
 use crate::ground::{Plus as _, clock};
-use crate::redis::wire::sides::{Shared, Sides};
 
 /// What was heard longer ago than this is asked for before anything is connected to.
 const FRESH_FOR: Duration = Duration::from_secs(3);
@@ -42,7 +43,7 @@ struct Follower {
     told: Option<Told>,
     /// The term that it was told of last.
     of: Arc<AtomicU64>,
-    task: Option<Shared>,
+    task: Option<AbortHandle>,
 }
 
 impl fmt::Debug for Follower {
@@ -55,26 +56,28 @@ impl fmt::Debug for Follower {
 #[derive(Debug)]
 pub(in crate::redis) struct Sentinels {
     pub(super) target: Target,
+    pub(in crate::redis) home: Arc<Home>,
     known: Mutex<Known>,
     pub(super) term: tokio::sync::watch::Sender<Option<Term>>,
     /// Tells the watching tasks to ask at once.
     pub(super) looks: tokio::sync::watch::Sender<()>,
     /// Who is told of each switch.
     follower: Mutex<Follower>,
-    /// Held while all are asked anew. One of each side: the other may be blocked with it.
-    pub(super) asking: Sides<tokio::sync::Mutex<()>>,
+    /// Held while all are asked anew.
+    asking: tokio::sync::Mutex<()>,
 }
 
 impl Sentinels {
-    pub(in crate::redis) fn new(target: Target) -> Arc<Self> {
+    pub(in crate::redis) fn new(target: Target, home: Arc<Home>) -> Arc<Self> {
         let known = Known::new(&target.sentinels, clock::now());
         Arc::new(Self {
             target,
+            home,
             known: Mutex::new(known),
             term: tokio::sync::watch::Sender::new(None),
             looks: tokio::sync::watch::Sender::new(()),
             follower: Mutex::default(),
-            asking: Sides::default(),
+            asking: tokio::sync::Mutex::default(),
         })
     }
 
@@ -116,14 +119,13 @@ impl Sentinels {
     }
 
     /// The term that goes on. Asks if nothing was heard of late. If nobody answers then, it is the
-    /// last term that is known, as for a connection that was made in it.
+    /// last term that is known, as for a connection that was made in it. At home only.
     pub(in crate::redis) async fn term(self: &Arc<Self>) -> Result<Term, Fault> {
-        // Whoever connects may do so as its runtime is another.
         self.watch();
         if let Some(term) = self.fresh() {
             return Ok(term);
         }
-        let _one_at_a_time = self.asking.here().lock().await;
+        let _one_at_a_time = self.asking.lock().await;
         let asked = clock::now();
         if let Some(term) = self.fresh() {
             return Ok(term);
@@ -203,25 +205,20 @@ impl Sentinels {
         Fault::new(kind, format!("{who} know of no master named `{}`", self.target.master))
     }
 
-    /// Starts the watching tasks that do not run: at first, and when the runtime that they were
-    /// started in is gone. The conductor takes them over from the application, which may be blocked.
+    /// Starts the watching tasks that do not run.
     fn watch(self: &Arc<Self>) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let runs = |task: &Option<AbortHandle>| task.as_ref().is_some_and(|it| !it.is_finished());
         let mut known = self.known();
-        for one in &mut known.watched {
-            if !one.task.as_ref().is_some_and(Shared::serves_here) {
-                let task = watch::start(self, one.at.clone(), &runtime);
-                one.task.replace(task).iter().for_each(Shared::abort);
-            }
+        for one in known.watched.iter_mut().filter(|one| !runs(&one.task)) {
+            one.task = Some(watch::start(self, one.at.clone()));
         }
         drop(known);
         let mut follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
-        if !follower.task.as_ref().is_some_and(Shared::serves_here)
+        if !runs(&follower.task)
             && let Some(told) = follower.told.clone()
         {
-            let task =
-                Shared::start(&runtime, tell(told, follower.of.clone(), self.term.subscribe()));
-            follower.task.replace(task).iter().for_each(Shared::abort);
+            let telling = tell(told, follower.of.clone(), self.term.subscribe());
+            follower.task = Some(self.home.spawn(telling).abort_handle());
         }
     }
 

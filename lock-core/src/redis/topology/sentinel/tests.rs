@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::answer::{Master, Report};
 use super::{Sentinels, Target};
 use crate::backend::FaultKind;
+use crate::backend::io::Home;
 use crate::backend::url::Host;
-use crate::ground::{background, clock};
+use crate::ground::clock;
 use crate::redis::wire::access::Access;
 use crate::redis::wire::fake;
 
@@ -68,7 +68,8 @@ fn answer(words: &[&str], says: Option<(u16, u64)>, after: Duration, id: usize) 
 fn sentinels(fakes: &[Fake]) -> Arc<Sentinels> {
     let hosts = fakes.iter().map(|fake| Host::new("127.0.0.1", fake.port));
     let (sentinel, server) = (Access::default(), Access::default());
-    Sentinels::new(Target { sentinels: hosts.collect(), master: "m".into(), sentinel, server })
+    let target = Target { sentinels: hosts.collect(), master: "m".into(), sentinel, server };
+    Sentinels::new(target, Home::shared().unwrap())
 }
 
 async fn master(sentinels: &Arc<Sentinels>) -> u16 {
@@ -144,36 +145,9 @@ async fn is_told(told: &AtomicUsize, times: usize) {
     assert!(is_told.is_ok() && told.load(Ordering::SeqCst) == times, "{told:?}, not {times}");
 }
 
-/// The client was connected in a runtime that is gone, and goes on in another.
-#[test]
-fn a_switch_is_told_of_in_whatever_runtime_the_client_lives() {
-    let fakes = [Fake::start(Some((2, 5)), 0)];
-    let all = sentinels(&fakes);
-    let told = runtime().block_on(async {
-        assert_eq!(master(&all).await, 2);
-        let told = count(&all);
-        is_told(&told, 1).await;
-        told
-    });
-    let switch = |to, epoch| {
-        let at = |port| Host::new("127.0.0.1", port);
-        fakes[0].switch(to, epoch);
-        let report = Report { master: Master { at: at(to), epoch }, id: None, others: vec![] };
-        all.learn(&at(fakes[0].port), report);
-    };
-    switch(3, 6);
-    runtime().block_on(async {
-        assert_eq!(master(&all).await, 3);
-        // Of what was missed.
-        is_told(&told, 2).await;
-        switch(4, 7);
-        is_told(&told, 3).await;
-    });
-}
-
 /// A runtime that nobody drives stands for one that is blocked.
 #[test]
-fn the_conductor_follows_the_master_while_the_application_is_blocked() {
+fn a_switch_is_told_of_while_the_runtime_that_connected_is_blocked_and_when_it_is_gone() {
     let fakes = [Fake::start(Some((2, 5)), 0)];
     let all = sentinels(&fakes);
     let application = runtime();
@@ -183,28 +157,19 @@ fn the_conductor_follows_the_master_while_the_application_is_blocked() {
         is_told(&told, 1).await;
         told
     });
-    // It was about to ask them all.
-    let asking = application.block_on(all.asking.here().lock());
-    let conductor = runtime();
-    let here = background::enter();
-    conductor.block_on(async {
-        all.known().heard = None;
-        let asked = tokio::time::timeout(Duration::from_secs(5), master(&all)).await;
-        assert_eq!(asked.expect("it waits for nobody who is blocked"), 2);
-        fakes[0].switch(3, 6);
+    let switch = |to, epoch| {
+        fakes[0].switch(to, epoch);
         all.look();
+    };
+    let other = runtime();
+    other.block_on(async {
+        switch(3, 6);
         is_told(&told, 2).await;
         assert_eq!(master(&all).await, 3);
     });
-    drop((here, asking));
-    application.block_on(async {
-        assert_eq!(master(&all).await, 3);
-        fakes[0].switch(4, 7);
-    });
-    let here = background::enter();
-    conductor.block_on(async {
-        all.look();
+    drop(application);
+    other.block_on(async {
+        switch(4, 7);
         is_told(&told, 3).await;
     });
-    drop(here);
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, PushKind};
 use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
 
 use super::ask;
 use super::sentinels::{Sentinels, Term};
 use crate::backend::url::Host;
 use crate::backend::{Fault, FaultKind};
 use crate::ground::{FAULT_PAUSES, clock};
-use crate::redis::wire::sides::Shared;
 
 /// A message that was lost costs no more than this.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -26,20 +26,17 @@ const ASK_PAUSE: Duration = Duration::from_millis(25);
 const CHANNELS: [&str; 3] = ["+promoted-slave", "+failover-state-reconf-slaves", "+switch-master"];
 
 /// Starts the task.
-pub(super) fn start(
-    sentinels: &Arc<Sentinels>,
-    at: Host,
-    runtime: &tokio::runtime::Handle,
-) -> Shared {
+pub(super) fn start(sentinels: &Arc<Sentinels>, at: Host) -> AbortHandle {
     let (this, terms, looks) =
         (Arc::downgrade(sentinels), sentinels.term.subscribe(), sentinels.looks.subscribe());
-    Shared::start(runtime, async move {
+    let watching = sentinels.home.spawn(async move {
         tokio::select! {
             biased;
             () = end(terms) => {}
             () = watch_for_good(this, at, looks) => {}
         }
-    })
+    });
+    watching.abort_handle()
 }
 
 /// Resolves when the client is gone.

@@ -45,26 +45,31 @@ fn cutting() -> Cutting {
     Cutting { port, asked, answers, cut }
 }
 
-/// The client's thread stands still while its subscription is answered and its connection cut. So it
-/// reads both at once, and is told of the end before it has noted the connection.
+/// The thread of the connections stands still while a subscription is answered and its connection
+/// cut. So it reads both at once, and is told of the end before it has noted the connection.
 #[tokio::test]
 async fn one_that_comes_back_does_so_also_where_it_ends_as_it_is_made() {
-    let server = cutting();
-    let inboxes = Arc::<Inboxes>::default();
-    let connection = Connection::listening(route::to_port(server.port), "channel".into(), inboxes);
+    let Cutting { port, asked, answers, cut } = cutting();
+    let connection = Connection::listening(route::to_port(port), "channel".into(), Arc::default());
     let first = tokio::spawn({
         let connection = connection.clone();
-        async move { connection.get().await.map(drop) }
+        async move { connection.get(REQUEST_WITHIN).await.map(drop) }
     });
+    let server = Arc::new(Mutex::new((answers, cut)));
     for _ in 0..5 {
         let asked = async {
-            while server.asked.try_recv().is_err() {
+            while asked.try_recv().is_err() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
         tokio::time::timeout(Duration::from_secs(20), asked).await.expect("one more connection");
-        server.answers.send(()).unwrap();
-        server.cut.recv().unwrap();
+        let server = server.clone();
+        let stands_still = connection.home().spawn(async move {
+            let server = lock(&server);
+            server.0.send(()).unwrap();
+            server.1.recv().unwrap();
+        });
+        stands_still.await.unwrap();
     }
     assert!(first.await.unwrap().is_err());
     assert!(!connection.is_there());
@@ -74,15 +79,38 @@ async fn one_that_comes_back_does_so_also_where_it_ends_as_it_is_made() {
 async fn one_task_brings_it_back_however_many_find_that_it_is_gone() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let connection = Connection::standing(route::to_port(nobody.port()));
-    assert!(connection.get().await.is_err());
+    let home = connection.home().clone();
+    assert!(connection.get(REQUEST_WITHIN).await.is_err());
+    let tasks = async |count| {
+        while home.tasks() != count {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tasks(0).await;
     for _ in 0..50 {
         assert!(!connection.is_there());
-        tokio::task::yield_now().await;
     }
-    assert_eq!(Handle::current().metrics().num_alive_tasks(), 1);
+    assert_eq!(home.tasks(), 1);
     // It ends with the last who has the connection.
     drop(connection);
-    while Handle::current().metrics().num_alive_tasks() > 0 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    tasks(0).await;
+}
+
+/// A runtime that nobody drives stands for one that is blocked.
+#[test]
+fn a_connection_serves_others_while_the_runtime_that_asked_for_it_first_is_blocked() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let connection = Connection::plain(route::to_port(fake::start(|_| Some("+OK\r\n".into()))));
+    let first = runtime();
+    let ping = || {
+        let (connection, mut command) = (connection.clone(), Cmd::new());
+        command.arg("PING");
+        async move { connection.call(&command, REQUEST_WITHIN).await }
+    };
+    assert!(first.block_on(ping()).is_ok());
+    let number = lock(&connection.latest).current.as_ref().unwrap().number;
+    assert!(runtime().block_on(ping()).is_ok());
+    drop(first);
+    assert!(runtime().block_on(ping()).is_ok());
+    assert_eq!(lock(&connection.latest).current.as_ref().unwrap().number, number, "one for all");
 }
