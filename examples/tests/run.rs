@@ -163,6 +163,97 @@ fn four_processes_sell_each_item_once_over_locks_in_the_file_of_the_shop() {
     }
 }
 
+/// What a sale has left in its file: the stock, the orders, and the orders that have a record.
+fn books(db: &std::path::Path) -> (i64, Vec<String>, Vec<String>) {
+    use sqlx::Row as _;
+
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(db);
+        let pool = sqlx::SqlitePool::connect_with(options).await.unwrap();
+        // One statement, so that all of it is of one moment.
+        let sql = "SELECT 'stock' AS what, CAST(left AS TEXT) AS it FROM stock
+                   UNION ALL SELECT 'order', order_id FROM orders
+                   UNION ALL SELECT state, CAST(payload AS TEXT) FROM lock_records";
+        let (mut left, mut orders, mut records) = (0, Vec::new(), Vec::new());
+        for row in sqlx::query(sql).fetch_all(&pool).await.unwrap() {
+            let it: Option<String> = row.get("it");
+            match row.get("what") {
+                "stock" => left = it.unwrap().parse().unwrap(),
+                "order" => orders.push(it.unwrap()),
+                "done" => records.push(serde_json::from_str(&it.unwrap()).unwrap()),
+                // One that was killed on its way, or was rolled back.
+                _ => {}
+            }
+        }
+        pool.close().await;
+        orders.sort_unstable();
+        records.sort_unstable();
+        (left, orders, records)
+    })
+}
+
+/// The processes that this one has started.
+#[cfg(target_os = "linux")]
+fn children(parent: u32) -> Vec<i32> {
+    let is_child = |pid: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // Behind the name, which may have anything in it: the state, and then the parent.
+        let fields = stat.rsplit(')').next().unwrap_or_default();
+        fields.split_whitespace().nth(1) == Some(&parent.to_string())
+    };
+    let entries = std::fs::read_dir("/proc").unwrap();
+    let pids = entries.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    pids.filter(is_child).collect()
+}
+
+/// A server is killed in the middle of a rush. The others go on, behind its lease if it had the lock.
+/// Whatever it was doing, the stock, the orders and the records of idempotency tell one story.
+#[cfg(target_os = "linux")]
+#[test]
+fn each_order_has_its_record_and_each_record_its_order_where_a_process_is_killed() {
+    use std::process::Stdio;
+
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    const STOCK: usize = 60;
+    for dies_after in [1, 20] {
+        let folder = tempfile::tempdir().unwrap();
+        let db = folder.path().join("shop.sqlite");
+        let mut sale = Command::new(env!("CARGO_BIN_EXE_flash-sale"))
+            .args(["--json", "--buyers", "160", "--stock", "60", "--hold-ms", "2"])
+            .args(["--processes", "4", "--locks", "sqlite:", "--db", db.to_str().unwrap()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // The records are the last that is made before the servers.
+        while !db.exists() || children(sale.id()).len() < 3 {
+            assert!(sale.try_wait().unwrap().is_none(), "it ended before it began");
+            std::thread::yield_now();
+        }
+        loop {
+            let (left, orders, records) = books(&db);
+            assert_eq!(orders, records, "in the middle of the sale");
+            if orders.len() >= dies_after {
+                assert!(left > 0, "it is over");
+                break;
+            }
+        }
+        let worker = children(sale.id())[0];
+        kill(Pid::from_raw(worker), Signal::SIGKILL).unwrap();
+        // It fails, as it has lost a server.
+        assert_eq!(sale.wait().unwrap().code(), Some(1));
+        let (left, orders, records) = books(&db);
+        assert_eq!((left, orders.len()), (0, STOCK), "what is not sold is on the shelf");
+        assert_eq!(orders, records);
+        let mut once = orders.clone();
+        once.dedup();
+        assert_eq!(once, orders, "an order was taken twice");
+    }
+}
+
 #[test]
 fn several_processes_on_a_memory_store_are_a_clear_error() {
     let output = flash_sale(&["--processes", "2"]);

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::error::CompleteError;
 #[cfg(feature = "sql")]
-use super::in_transaction::Place;
+use super::in_transaction::{InDoubt, Place};
 use super::repeat::STORE_WITHIN;
 use super::single_flight::End;
 use crate::backend::{Fault, FaultKind};
@@ -39,7 +39,7 @@ pub(super) enum Finish {
     Committed(Outcome, Reply),
     /// The outcome may be on record: that is to be found out.
     #[cfg(feature = "sql")]
-    Settle(Outcome, oneshot::Sender<Result<bool, Fault>>),
+    Settle(InDoubt, oneshot::Sender<Result<bool, Fault>>),
 }
 
 /// How much longer than the task takes at most its answer may be on its way.
@@ -65,7 +65,7 @@ pub struct Execution {
     pub(super) place: Place,
     /// The outcome that is written in a transaction of which nobody has said that it is committed.
     #[cfg(feature = "sql")]
-    pub(super) written: Option<Outcome>,
+    pub(super) written: Option<InDoubt>,
 }
 
 impl Execution {

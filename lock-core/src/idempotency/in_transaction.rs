@@ -4,7 +4,7 @@
 //! they are one: both are there, or neither is. The commit decides. The task is told of it, or finds
 //! out.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::Transaction;
 use tokio::sync::oneshot;
@@ -15,9 +15,9 @@ use super::execution::{ANSWER_MARGIN, Execution, Finish};
 use super::repeat::{Repeat, STORE_WITHIN};
 use super::task::Task;
 use super::transaction_error::{CommitError, CompleteInError};
-use crate::backend::Fault;
-use crate::ground::clock;
-use crate::records::{Outcome, RecordTable, Written};
+use crate::backend::{Fault, FaultKind};
+use crate::ground::{Plus as _, clock};
+use crate::records::{BoxFuture, Found, Outcome, RecordTable, Written};
 use crate::sql::{RecordDialect, TableName, complete_in};
 
 /// Where a record is, and how long its outcome is kept.
@@ -35,6 +35,19 @@ impl Place {
         let table = self.table.as_ref().filter(|table| table.database() == D::NAME);
         table.map(|table| TableName::of_records(table.name())).ok_or(other)
     }
+}
+
+/// How much sooner than the record's life is over its absence says nothing any more: the database
+/// counts in milliseconds, by another clock.
+const LIFE_MARGIN: Duration = Duration::from_millis(20);
+
+/// An outcome that was written in a transaction, which may be committed or not.
+#[derive(Debug)]
+pub(super) struct InDoubt {
+    outcome: Outcome,
+    /// Its record lives up to here, if there is one. Behind that nothing is to be found, whatever
+    /// has happened.
+    lives_until: Instant,
 }
 
 /// Where the task says whether a transaction was committed.
@@ -74,6 +87,8 @@ impl Execution {
     ) -> Result<(), CompleteInError> {
         let outcome = outcome.into();
         self.written = None;
+        // From before it is written, so that it is not taken to live for longer than it does.
+        let lives_until = clock::now().plus(self.place.ttl.saturating_sub(LIFE_MARGIN));
         let table = self.place.in_database::<D>()?;
         let old = self.old.as_deref().map(|old| (old.id(), old.token()));
         for (id, token) in old.into_iter().chain([(self.id(), self.token())]) {
@@ -83,7 +98,7 @@ impl Execution {
                 Written::Stale => return Err(CompleteInError::Stale { id, token }),
             }
         }
-        self.written = Some(outcome);
+        self.written = Some(InDoubt { outcome, lives_until });
         Ok(())
     }
 
@@ -136,7 +151,9 @@ impl Execution {
     ///
     /// As [`complete`](Self::complete).
     pub async fn committed(mut self) -> Result<(), CompleteError> {
-        let Some(outcome) = self.written.take() else { return self.give_up().await };
+        let Some(InDoubt { outcome, .. }) = self.written.take() else {
+            return self.give_up().await;
+        };
         if let Some(old) = self.old.take() {
             // Its end tells nothing more than that of this one.
             drop(old.ending(|reply| Finish::Committed(outcome.clone(), reply)));
@@ -147,13 +164,14 @@ impl Execution {
     /// Asks whether the transaction was committed, and takes the record back if it was not; `None`
     /// where the store does not say so in time.
     async fn settle(mut self) -> Option<bool> {
-        let outcome = self.written.take()?;
+        let InDoubt { outcome, lives_until } = self.written.take()?;
         if let Some(mut old) = self.old.take() {
             let (verdict, _) = oneshot::channel();
-            old.say(Finish::Settle(outcome.clone(), verdict));
+            let outcome = outcome.clone();
+            old.say(Finish::Settle(InDoubt { outcome, lives_until }, verdict));
         }
         let (verdict, answer) = oneshot::channel();
-        if !self.say(Finish::Settle(outcome, verdict)) {
+        if !self.say(Finish::Settle(InDoubt { outcome, lives_until }, verdict)) {
             return None;
         }
         let answer = match clock::runtime() {
@@ -176,7 +194,7 @@ impl Task {
     ///
     /// The transaction may be open still. Then its record is locked, and the store does not answer
     /// before it has ended.
-    pub(super) async fn settle(&self, outcome: &Outcome, verdict: Verdict) {
+    pub(super) async fn settle(&self, in_doubt: &InDoubt, verdict: Verdict) {
         let (id, token) = (self.id, self.token());
         let mut verdict = Some(verdict);
         let mut tell = |answer| {
@@ -185,26 +203,52 @@ impl Task {
                 drop(verdict.send(answer));
             }
         };
-        let abort = || self.store().abort(id, token);
-        let aborted = Repeat::new().ask_beyond(abort, || true, |fault| tell(Err(fault))).await;
-        let committed = match aborted {
-            Ok(Written::Yes) => Ok(false),
-            // It is completed, or another one's. Only the former is acknowledged once more.
-            Ok(Written::Stale) => {
-                let ttl = self.options.record_ttl;
-                let complete = || self.store().complete(id, token, outcome, ttl);
-                let completed = Repeat::new().ask(STORE_WITHIN, complete, || true).await;
-                completed.map(|written| written == Written::Yes)
-            }
-            Err(fault) => Err(fault),
-        };
+        let committed = self.find_out(in_doubt, &mut tell).await;
         match &committed {
-            Ok(true) => self.committed(outcome),
+            Ok(true) => self.committed(&in_doubt.outcome),
             Ok(false) => self.shared.counters.aborted.add(),
             Err(fault) => {
                 tracing::warn!(%id, %token, %fault, "it is not known whether the transaction of an idempotent execution was committed");
             }
         }
         tell(committed);
+    }
+
+    async fn find_out(
+        &self,
+        in_doubt: &InDoubt,
+        late: &mut (dyn FnMut(Result<bool, Fault>) + Send),
+    ) -> Result<bool, Fault> {
+        let (id, token, InDoubt { outcome, lives_until }) = (self.id, self.token(), in_doubt);
+        let abort = || self.store().abort(id, token);
+        let peek = || self.store().peek(id, self.fingerprint);
+        let complete = || -> BoxFuture<'_, _> {
+            self.store().complete(id, token, outcome, self.options.record_ttl)
+        };
+        loop {
+            let told = |fault| late(Err(fault));
+            if Repeat::new().ask_beyond(abort, || true, told).await? == Written::Yes {
+                break;
+            }
+            match Repeat::new().ask(STORE_WITHIN, peek, || true).await? {
+                // It stays so, be it ours or another one's: the former is acknowledged once more.
+                // What is in flight would be completed by the same word, and has not happened.
+                Found::Done(_) | Found::WithoutPayload => {
+                    let written = Repeat::new().ask(STORE_WITHIN, complete, || true).await?;
+                    if written == Written::Yes {
+                        return Ok(true);
+                    }
+                    break;
+                }
+                // Another one has taken over, and was aborted: it is this one's again.
+                Found::InFlight { token: ours, .. } if ours == token => {}
+                Found::InFlight { .. } | Found::Absent | Found::Mismatch => break,
+            }
+        }
+        if clock::now() < *lives_until {
+            return Ok(false);
+        }
+        let what = "the life of its record is over, so it is not to be found whether there was one";
+        Err(Fault::new(FaultKind::Transient, what.to_owned()))
     }
 }

@@ -13,10 +13,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use clap::{Parser, ValueEnum};
 use lock_core::LockClient;
-use lock_core::idempotency::{Begun, Fingerprint, Idempotency, Scope, Tx, TxError};
+use lock_core::idempotency::{Begun, CommitError, Fingerprint, Idempotency, Scope, Tx, TxError};
 use lock_core::sql::SqlRecords;
 use lock_tower::IdempotencyLayer;
-use nix::sys::signal::{Signal, kill};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{Sqlite, SqlitePool, Transaction};
@@ -43,6 +44,10 @@ enum Mode {
     Commit,
     /// While a secret is replaced.
     Rotation,
+    /// `Execution::commit`, at which the disk takes nothing up to the rollback.
+    DiskFailsOnce,
+    /// `Execution::commit`, at which the disk takes nothing up to its answer.
+    DiskFails,
     /// A handler with a `Tx` behind an `IdempotencyLayer`.
     Layer,
 }
@@ -63,9 +68,27 @@ impl Steps {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Trouble> {
+fn main() -> Result<(), Trouble> {
     let arguments = Arguments::parse();
+    if matches!(arguments.mode, Mode::DiskFailsOnce | Mode::DiskFails) {
+        // A write beyond the limit is then an error, and not the end of the process. Before there
+        // is another thread, so that all of them have it.
+        let mut signals = SigSet::empty();
+        signals.add(Signal::SIGXFSZ);
+        signals.thread_block()?;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(till(arguments))
+}
+
+/// From now on no file takes a write, or all of them do.
+fn disk_takes(anything: bool) {
+    let (_, most) = getrlimit(Resource::RLIMIT_FSIZE).expect("a limit");
+    let bytes = if anything { most } else { 0 };
+    setrlimit(Resource::RLIMIT_FSIZE, bytes, most).expect("a process may lower its limits");
+}
+
+async fn till(arguments: Arguments) -> Result<(), Trouble> {
     let kill_at = arguments.kill_at.unwrap_or(u32::MAX);
     let steps = Steps(Arc::new((AtomicU32::new(0), kill_at)));
     let pool = pool(&arguments, &steps).await?;
@@ -78,6 +101,9 @@ async fn main() -> Result<(), Trouble> {
         }
         _ => once.with_secret("the old one of it"),
     };
+    if matches!(arguments.mode, Mode::DiskFailsOnce | Mode::DiskFails) {
+        return on_a_bad_disk(once, pool, arguments.mode, &steps).await;
+    }
     if arguments.mode == Mode::Layer {
         over_http(once, pool, &steps).await?;
     } else {
@@ -147,6 +173,50 @@ async fn by_call(
     tx.commit().await?;
     steps.step();
     Ok(execution.committed().await?)
+}
+
+/// Says what became of a commit, and of a retry.
+async fn on_a_bad_disk(
+    once: Idempotency,
+    pool: SqlitePool,
+    mode: Mode,
+    steps: &Steps,
+) -> Result<(), Trouble> {
+    let print = Fingerprint::new([1; 32]);
+    let begin = || once.begin(&Scope::Global, b"payment", print);
+    let Begun::Run(execution) = begin().await? else { return Err("it has run".into()) };
+    let mut tx = pool.begin().await?;
+    book(&mut tx, steps).await?;
+    let mut handle = tx.lock_handle().await?;
+    let mut is_first = true;
+    handle.set_commit_hook(move || {
+        if std::mem::replace(&mut is_first, false) {
+            disk_takes(false);
+        }
+        true
+    });
+    if mode == Mode::DiskFailsOnce {
+        handle.set_rollback_hook(|| disk_takes(true));
+    }
+    drop(handle);
+    let ended = execution.commit(tx, bytes::Bytes::from_static(b"paid")).await;
+    let said = match &ended {
+        Ok(()) => "committed",
+        Err(CommitError::NotCommitted { .. }) => "not committed",
+        Err(CommitError::Unknown { .. }) => "unknown",
+        Err(error) => return Err(format!("{error:?}").into()),
+    };
+    disk_takes(true);
+    let retry = match begin().await? {
+        Begun::Run(retry) if retry.replaced().is_none() => {
+            retry.abort().await?;
+            "a retry runs"
+        }
+        _ => "a retry does not know that it is the first",
+    };
+    let when = if mode == Mode::DiskFails { " once the disk is back" } else { "" };
+    println!("{said}, and {retry}{when}");
+    Ok(())
 }
 
 #[derive(Clone)]

@@ -3,9 +3,13 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod commits;
 mod conformance;
+mod disk;
 mod files;
+mod gate;
 mod handlers;
 mod killed;
+mod lost;
 mod support;
 mod transaction;

@@ -12,17 +12,21 @@ use tests::wait::{eventually, within};
 use crate::support::{File, begin, replay, run};
 
 /// A shop with one account, whose records are in the same file.
-struct Shop {
-    file: File,
-    pool: SqlitePool,
-    locks: LockClient,
+pub(crate) struct Shop {
+    pub(crate) file: File,
+    pub(crate) pool: SqlitePool,
+    pub(crate) locks: LockClient,
 }
 
 impl Shop {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let file = File::new();
         drop(file.records().await);
         let pool = file.pool().await;
+        Self::over(file, pool).await
+    }
+
+    pub(crate) async fn over(file: File, pool: SqlitePool) -> Self {
         for sql in [
             "CREATE TABLE payments (id INTEGER PRIMARY KEY, amount INTEGER NOT NULL)",
             "CREATE TABLE parents (id INTEGER PRIMARY KEY)",
@@ -34,26 +38,26 @@ impl Shop {
         Self { file, pool, locks: LockClient::memory() }
     }
 
-    async fn process(&self) -> Idempotency {
+    pub(crate) async fn process(&self) -> Idempotency {
         self.file.process(&self.locks).await
     }
 
-    async fn begin(&self) -> Transaction<'static, Sqlite> {
+    pub(crate) async fn begin(&self) -> Transaction<'static, Sqlite> {
         self.pool.begin().await.expect("a transaction")
     }
 
-    async fn payments(&self) -> i64 {
+    pub(crate) async fn payments(&self) -> i64 {
         let count = sqlx::query_scalar("SELECT count(*) FROM payments");
         count.fetch_one(&self.pool).await.expect("a table")
     }
 }
 
-async fn pay(tx: &mut Transaction<'static, Sqlite>) {
+pub(crate) async fn pay(tx: &mut Transaction<'static, Sqlite>) {
     let pay = sqlx::query("INSERT INTO payments (amount) VALUES (5)");
     pay.execute(&mut **tx).await.expect("a payment");
 }
 
-fn paid() -> Bytes {
+pub(crate) fn paid() -> Bytes {
     Bytes::from_static(b"paid")
 }
 

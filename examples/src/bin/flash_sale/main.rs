@@ -13,15 +13,19 @@
 //! change the stock in SQLite by reading it first and writing it later, which is only right while
 //! nobody else does the same; and both carry the fencing token, so that a write under a lock that
 //! was lost meanwhile is refused. Every tenth buyer clicks twice, to show that one order stays one.
+//! Over locks in SQLite each order has a record of idempotency, which is completed in the
+//! transaction that takes the stock.
 //!
 //! - [`options`]: the command line. [`report`]: the table, and the same as JSON.
 //! - [`server`]: the routes, with the lock around them. [`shop`]: the stock, with the fence.
+//!   [`once`]: an order and its record.
 //! - [`rush`]: the buyers. [`fleet`] and [`worker`]: the processes that serve them. [`reach`]: all
 //!   of these by HTTP. [`page`]: to watch it all, and to start rushes from.
 
 mod clock;
 mod fleet;
 mod limits;
+mod once;
 mod options;
 mod page;
 mod reach;
@@ -88,6 +92,9 @@ async fn run(options: Options) -> Result<ExitCode, Trouble> {
         .map_err(|error| format!("{}: {error}", storage.path().display()))?;
     shop.clear(SKU).await?;
     let plan = Plan::new(&options, storage.path());
+    if plan.records {
+        once::migrate(&shop).await?;
+    }
     let mut stop = signals::Stop::listen()?;
     if matches!(options.store(), "sqlite" | "postgres") {
         // As a step of a deployment would.

@@ -138,6 +138,8 @@ pub(crate) struct Plan {
     pub(crate) db: PathBuf,
     pub(crate) hold: Duration,
     pub(crate) without_lock: bool,
+    /// Keeps the records of idempotency beside the stock.
+    pub(crate) records: bool,
     /// Serves what a page needs as well.
     pub(crate) watched: bool,
 }
@@ -156,6 +158,7 @@ impl Plan {
             db: db.to_owned(),
             hold: Duration::from_millis(options.hold_ms),
             without_lock: options.without_lock,
+            records: options.store() == "sqlite" && !options.without_lock,
             watched,
         }
     }

@@ -43,6 +43,8 @@ pub(crate) struct Outcome {
 
 #[derive(Debug)]
 pub(crate) struct Rush {
+    /// The orders of another rush are other ones, also where the books were cleared between.
+    name: Arc<str>,
     servers: Vec<SocketAddr>,
     buyers: u32,
     web: Web,
@@ -77,7 +79,8 @@ impl Rush {
             eprintln!("the limit on open files lets in {connections} requests at a time");
         }
         let connections = Arc::new(Semaphore::new(connections));
-        Self { servers, buyers, web: Web::new(), connections }
+        let name = format!("{:08x}", fastrand::u32(..)).into();
+        Self { name, servers, buyers, web: Web::new(), connections }
     }
 
     /// Sends all buyers to `path`, and waits until the last one has left; tells of each that has.
@@ -93,6 +96,7 @@ impl Rush {
                 address: self.servers[server],
                 server,
                 path: path.clone(),
+                order: format!("order-{}-{buyer}", self.name),
                 buyer,
             };
             buyers.spawn(shopper.shop());
@@ -115,6 +119,7 @@ struct Shopper {
     address: SocketAddr,
     server: usize,
     path: Arc<str>,
+    order: String,
     buyer: u32,
 }
 
@@ -131,7 +136,7 @@ impl Shopper {
     async fn click(&self) -> Click {
         let _connection = self.connections.acquire().await;
         let begun = clock::now();
-        let order = Order { buyer: self.buyer, order: format!("order-{}", self.buyer) };
+        let order = Order { buyer: self.buyer, order: self.order.clone() };
         let json = serde_json::to_string(&order).unwrap_or_default();
         let answer = self.web.post(self.address, &self.path, json).await;
         let answered = clock::now();

@@ -3,6 +3,8 @@
 //! The row of a sku keeps the highest fencing token that ever wrote it, and a write with a smaller
 //! one changes nothing. So a holder that slept through the end of its lease and wakes up after the
 //! next one has written is refused, whatever it read before.
+//!
+//! Over a lock store in SQLite the records of idempotency are here as well, see [`once`](crate::once).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -131,10 +133,21 @@ impl Shop {
         Ok(row.map(|(left, order)| Look { left, order }))
     }
 
-    /// Writes what was decided by an earlier [`look`](Self::look): the stock less one, and the
-    /// order; both or none.
+    /// Writes what was decided by an earlier [`look`](Self::look), in a transaction of its own.
     pub(crate) async fn sell(&self, sale: Sale<'_>) -> Result<Written, sqlx::Error> {
         let mut change = self.change().await?;
+        let written = Self::write(&mut change, sale).await?;
+        if written == Written::Done {
+            change.commit().await?;
+        }
+        Ok(written)
+    }
+
+    /// Writes the stock less one, and the order; both or none. Nobody sees it before the commit.
+    pub(crate) async fn write(
+        change: &mut Transaction<'static, Sqlite>,
+        sale: Sale<'_>,
+    ) -> Result<Written, sqlx::Error> {
         let token = sale.token.map(i64::from);
         let updated = sqlx::query(
             "UPDATE stock SET left = ?1, fence = coalesce(?2, fence)
@@ -143,7 +156,7 @@ impl Shop {
         .bind(sale.left - 1)
         .bind(token)
         .bind(sale.sku)
-        .execute(&mut *change)
+        .execute(&mut **change)
         .await?;
         if updated.rows_affected() == 0 {
             return Ok(Written::Stale);
@@ -153,9 +166,8 @@ impl Shop {
             .bind(sale.buyer)
             .bind(sale.order)
             .bind(token)
-            .execute(&mut *change)
+            .execute(&mut **change)
             .await?;
-        change.commit().await?;
         Ok(Written::Done)
     }
 
@@ -189,6 +201,10 @@ impl Shop {
         .fetch_one(&self.pool)
         .await?;
         Ok(Books { left, sold: sold.unsigned_abs(), duplicates: (sold - buyers).unsigned_abs() })
+    }
+
+    pub(crate) fn pool(&self) -> &SqlitePool {
+        &self.pool
     }
 
     pub(crate) async fn close(&self) {

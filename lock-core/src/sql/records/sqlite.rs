@@ -122,3 +122,48 @@ fn on_file(options: SqliteConnectOptions, file: &Path, creates: bool) -> Result<
         .test_before_acquire(false);
     Ok(pool.connect_lazy_with(options))
 }
+
+#[cfg(test)]
+mod tests {
+    use sqlx::AssertSqlSafe;
+
+    use super::*;
+    use crate::records::{ClaimRecord, Fingerprint, OnUnknown, RecordId, Row, row};
+    use crate::sql::records::dialect::Version;
+    use crate::sql::records::verbs::{read, swap};
+    use crate::token::FencingToken;
+
+    #[tokio::test]
+    async fn a_record_that_anybody_has_changed_is_not_swapped() {
+        let pool = SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await;
+        let pool = pool.unwrap();
+        let (table, id) = (TableName::known("lock_records"), RecordId::from_bytes([1; 32]));
+        for statement in Sqlite::record_table(&table) {
+            sqlx::query(AssertSqlSafe(statement)).execute(&pool).await.unwrap();
+        }
+        let claim = ClaimRecord {
+            fingerprint: Fingerprint::new([1; 32]),
+            token: FencingToken::new(7),
+            ttl: Duration::from_secs(60),
+            on_unknown: OnUnknown::Reexecute,
+        };
+        let mut connection = pool.acquire().await.unwrap();
+        let now = read::<Sqlite>(&mut connection, &table, id).await.unwrap().now;
+        let row = row::claim(None, &claim, now).1.unwrap();
+        assert!(swap::<Sqlite>(&mut connection, &table, id, None, &row).await.unwrap());
+        // Nor is one made anew where one is.
+        assert!(!swap::<Sqlite>(&mut connection, &table, id, None, &row).await.unwrap());
+        // By each of these alone, as a row that was removed and made anew has the same version.
+        for change in ["version = version + 1", "token = token + 1", "until = until + 1"] {
+            let (seen, row): (Version, Row) = {
+                let seen = read::<Sqlite>(&mut connection, &table, id).await.unwrap();
+                let (version, row) = seen.row.unwrap();
+                (version, row.unwrap())
+            };
+            let update = AssertSqlSafe(format!("UPDATE {table} SET {change}"));
+            sqlx::query(update).execute(&mut *connection).await.unwrap();
+            let swapped = swap::<Sqlite>(&mut connection, &table, id, Some(seen), &row).await;
+            assert!(!swapped.unwrap(), "{change}");
+        }
+    }
+}

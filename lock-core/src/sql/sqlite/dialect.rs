@@ -264,6 +264,34 @@ mod tests {
         assert!(dialect.renew(&mine, soon()).await.unwrap().unwrap().wanted);
     }
 
+    /// Who is in the line comes first, and of several holders the columns do not tell all.
+    #[tokio::test]
+    async fn a_lease_that_is_over_is_taken_the_short_way_only_where_there_is_nobody_else() {
+        let store = store().await;
+        let dialect = &store.store.dialect;
+        let (mine, other) = (ask(1, 60_000), ask(2, 60_000));
+        assert!(dialect.take(&mine, soon()).await.unwrap().is_some());
+        for (line, holders) in [("somebody", ""), ("", "somebody"), ("", "")] {
+            let row = dialect.read(&mine.key, soon()).await.unwrap().row.unwrap();
+            let over = Row {
+                version: row.version + 1,
+                until: 1,
+                line: line.to_owned(),
+                holders: holders.to_owned(),
+                ..row.clone()
+            };
+            assert!(
+                dialect.swap(&mine.key, Some(row.version), &over, false, soon()).await.unwrap()
+            );
+            // It does not come back to life, and is not given back when it may be another's.
+            assert!(dialect.renew(&mine, soon()).await.unwrap().is_none());
+            assert!(!dialect.give_back(&mine.key, mine.claim, soon()).await.unwrap());
+            let is_free = line.is_empty() && holders.is_empty();
+            let taken = dialect.take(&other, soon()).await.unwrap();
+            assert_eq!(taken.is_some(), is_free, "{line:?}, {holders:?}");
+        }
+    }
+
     #[tokio::test]
     async fn tokens_are_reserved_as_everywhere() {
         let store = store().await;

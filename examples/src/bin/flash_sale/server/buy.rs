@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::{Extension, Path, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use lock_core::idempotency::Tx;
 use lock_tower::FencingToken;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -13,6 +14,7 @@ use tokio::time::Instant;
 use super::App;
 use super::refused::Refused;
 use crate::clock;
+use crate::once;
 use crate::shop::{Sale, Written};
 
 /// What a buyer sends.
@@ -79,14 +81,16 @@ pub(super) async fn buy(
     tokio::time::sleep(app.hold).await;
 
     let sale = Sale { sku: &sku, buyer, order: &order, left: seen.left, token };
-    match app.shop.sell(sale).await? {
-        Written::Done => {
-            let (code, left) = (Code::Sold, seen.left - 1);
-            Ok(Json(Receipt { code, waited_us, order: Some(order), left, token: number }))
-        }
-        Written::Stale => {
-            app.stale_writes.fetch_add(1, Ordering::Relaxed);
-            Err(Refused::Stale)
-        }
+    let sold = match &app.once {
+        Some(once) if token.is_some() => once::sell(once, Tx::of(app.shop.pool()), sale).await,
+        _ => match app.shop.sell(sale).await? {
+            Written::Done => Ok(order.clone()),
+            Written::Stale => Err(Refused::Stale),
+        },
+    };
+    if matches!(sold, Err(Refused::Stale)) {
+        app.stale_writes.fetch_add(1, Ordering::Relaxed);
     }
+    let (code, left) = (Code::Sold, seen.left - 1);
+    Ok(Json(Receipt { code, waited_us, order: Some(sold?), left, token: number }))
 }

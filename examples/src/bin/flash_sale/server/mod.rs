@@ -30,6 +30,7 @@ use axum::middleware::from_fn;
 use axum::routing::{MethodRouter, get, post};
 use axum::serve::ListenerExt as _;
 use lock_core::LockClient;
+use lock_core::idempotency::Idempotency;
 use lock_tower::LockLayer;
 use lock_tower::key::path;
 use tokio::net::TcpListener;
@@ -41,8 +42,10 @@ pub(crate) use buy::{Order, Receipt};
 pub(crate) use counts::Counts;
 pub(crate) use metrics::metrics;
 pub(crate) use now::Now;
+pub(crate) use refused::Refused;
 
 use crate::Trouble;
+use crate::once;
 use crate::options::Plan;
 use crate::shop::Shop;
 
@@ -64,6 +67,8 @@ const SHUTDOWN_WITHIN: Duration = Duration::from_secs(5);
 struct App {
     locks: LockClient,
     shop: Shop,
+    /// Each order is taken once; with a lock store in SQLite.
+    once: Option<Idempotency>,
     /// Between the read and the write of a sale.
     hold: Duration,
     /// Writes that the fence refused.
@@ -119,11 +124,16 @@ impl Server {
         }
         let locks = LockClient::connect(&plan.locks).await?;
         let shop = Shop::open(&plan.db).await?;
+        let once = match plan.records {
+            true => Some(once::open(&locks, &shop).await?),
+            false => None,
+        };
         let listener = TcpListener::bind(listen).await?;
         let address = listener.local_addr()?;
         let app = App {
             locks: locks.clone(),
             shop: shop.clone(),
+            once,
             hold: plan.hold,
             stale_writes: Arc::default(),
         };

@@ -4,11 +4,12 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use lock_core::AcquireError;
+use lock_core::idempotency::{IdempotencyError, TxError};
 
 use super::buy::{Code, Receipt};
 
 #[derive(Debug)]
-pub(super) enum Refused {
+pub(crate) enum Refused {
     SoldOut {
         waited_us: u64,
         left: i64,
@@ -18,12 +19,29 @@ pub(super) enum Refused {
     /// The lock was lost and somebody else has written since.
     Stale,
     Lock(AcquireError),
+    /// It is not known that this order is free, or the transaction was not committed.
+    Once(IdempotencyError),
     Database(sqlx::Error),
 }
 
 impl From<AcquireError> for Refused {
     fn from(error: AcquireError) -> Self {
         Self::Lock(error)
+    }
+}
+
+impl From<IdempotencyError> for Refused {
+    fn from(error: IdempotencyError) -> Self {
+        Self::Once(error)
+    }
+}
+
+impl From<TxError> for Refused {
+    fn from(error: TxError) -> Self {
+        match error {
+            TxError::Database(error) => Self::Database(error),
+            unseated => Self::Database(sqlx::Error::Configuration(unseated.into())),
+        }
     }
 }
 
@@ -46,6 +64,13 @@ impl IntoResponse for Refused {
                 (StatusCode::SERVICE_UNAVAILABLE, "somebody else was faster").into_response()
             }
             Self::Lock(error) => error.into_response(),
+            Self::Once(error) => {
+                let status = match error.is_retryable() {
+                    true => StatusCode::SERVICE_UNAVAILABLE,
+                    false => StatusCode::INTERNAL_SERVER_ERROR,
+                };
+                (status, error.to_string()).into_response()
+            }
             Self::Database(error) => {
                 eprintln!("flash-sale: the database: {error}");
                 (StatusCode::INTERNAL_SERVER_ERROR, "the database failed").into_response()

@@ -21,6 +21,7 @@ async fn app(storage: &Storage) -> App {
     App {
         locks: LockClient::memory(),
         shop: Shop::open(storage.path()).await.unwrap(),
+        once: None,
         hold: Duration::ZERO,
         stale_writes: Arc::default(),
     }
