@@ -1,5 +1,6 @@
 //! The buyers: all at once, over HTTP.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,7 +80,8 @@ impl Rush {
             eprintln!("the limit on open files lets in {connections} requests at a time");
         }
         let connections = Arc::new(Semaphore::new(connections));
-        let name = format!("{:08x}", fastrand::u32(..)).into();
+        // No other rush has it: each has keys of its own.
+        let name = format!("{:016x}", RandomState::new().build_hasher().finish()).into();
         Self { name, servers, buyers, web: Web::new(), connections }
     }
 
