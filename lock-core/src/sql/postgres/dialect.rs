@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use sqlx::postgres::PgRow;
 
 use super::arg::Arg;
-use super::link::{Link, Twice};
+use super::link::Link;
 use super::listen::{Listener, Name};
 use super::statements::{self, Telling};
 use crate::backend::{ClaimId, Fault};
@@ -16,6 +16,7 @@ use crate::sql::changes::{Changes, Hearing};
 use crate::sql::dialect::{Ask, Dialect, Seen, Taken};
 use crate::sql::fault::DatabaseError;
 use crate::sql::read::Found;
+use crate::sql::remote::Twice;
 use crate::sql::row::{Row, ms};
 use crate::sql::schema::Schema;
 use crate::sql::statements::Statements;

@@ -8,7 +8,8 @@ use super::dialect::{CONNECTIONS_MAX, IsBusy, RecordDialect};
 use super::verbs;
 use crate::backend::{ConnectError, Fault, StoreUrl, UrlError, UrlPart};
 use crate::records::RecordId;
-use crate::sql::postgres::{Durability, PostgresConfig, Unserved};
+use crate::sql::postgres::PostgresConfig;
+use crate::sql::remote::{Durability, Unserved};
 use crate::sql::runs::{Runs as _, there};
 use crate::sql::{DatabaseError, TableName};
 
@@ -96,7 +97,7 @@ impl RecordDialect for Postgres {
             return (error.into(), IsBusy(false));
         }
         let config = PostgresConfig::of_pool(pool).table(table.clone());
-        let unserved = Unserved::of(error, &config);
+        let unserved = Unserved::of_postgres(error, &config);
         let is_busy = IsBusy(matches!(unserved, Unserved::Again(_)));
         (unserved.error().into(), is_busy)
     }
