@@ -154,6 +154,12 @@ fn every_public_type_crosses_threads() {
         sql::Durability: true true true,
         <sql::Postgres as Backend>::Claim: true true true,
     }
+    #[cfg(feature = "mysql")]
+    table! {
+        sql::Mysql: true true true,
+        sql::MysqlConfig: true true true,
+        <sql::Mysql as Backend>::Claim: true true true,
+    }
     #[cfg(feature = "sqlite")]
     table! {
         sql::Sqlite: true true true,

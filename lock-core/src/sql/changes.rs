@@ -83,9 +83,9 @@ impl Listeners {
         let place = match &*self.last.borrow() {
             // Where it stands nowhere it may be the next all the same.
             Last::Unseen | Last::Gone => waiting.map(|_| 0).min(),
-            Last::Row(row) => waiting
-                .map(|listener| row.place_of(listener.claim).unwrap_or(0))
-                .min(),
+            Last::Row(row) => {
+                waiting.map(|listener| row.place_of(listener.claim).unwrap_or(0)).min()
+            }
         };
         match place.map(|place| u32::try_from(place).unwrap_or(u32::MAX)) {
             None => holding,
@@ -293,7 +293,8 @@ impl Changes {
             if let Some(at) = listeners
                 .claims
                 .iter()
-                .position(|listener| listener.claim == ear.claim && listener.waits == ear.waits) {
+                .position(|listener| listener.claim == ear.claim && listener.waits == ear.waits)
+            {
                 listeners.claims.swap_remove(at);
             }
             if listeners.claims.is_empty() {
@@ -422,7 +423,8 @@ mod tests {
         assert_eq!(changes.look_at(clock::now()), None);
         let ears = keys.each_ref().map(|key| changes.listen(key, claim(7), key != &keys[0], false));
         let waits = |others: u128| {
-            let line: String = (1..=others).map(|n| format!("{} x 1 1 1 = -\n", claim(n))).collect();
+            let line: String =
+                (1..=others).map(|n| format!("{} x 1 1 1 = -\n", claim(n))).collect();
             Row { line: format!("{line}{} x 1 1 1 = -\n", claim(7)), ..row(1) }
         };
         for (key, others) in keys.iter().zip([0, 0, 2, 99]) {

@@ -74,8 +74,8 @@ macro_rules! runs {
                 $trouble(error)
             }
 
-            async fn run<'c>(
-                connection: &'c mut Self::Connection,
+            async fn run(
+                connection: &mut Self::Connection,
                 text: String,
                 values: Vec<$crate::sql::runs::Value>,
             ) -> Result<u64, sqlx::Error> {
@@ -83,8 +83,8 @@ macro_rules! runs {
                 Ok(done.rows_affected())
             }
 
-            async fn rows<'c>(
-                connection: &'c mut Self::Connection,
+            async fn rows(
+                connection: &mut Self::Connection,
                 text: String,
                 values: Vec<$crate::sql::runs::Value>,
             ) -> Result<Vec<Self::Row>, sqlx::Error> {

@@ -7,8 +7,10 @@
 #![allow(clippy::disallowed_methods)]
 
 mod errors;
+mod fence;
 mod pool;
 mod processes;
+mod records;
 mod scenes;
 mod support;
 mod tls;

@@ -90,10 +90,8 @@ async fn keys_that_look_alike_to_a_collation_are_different() {
 }
 
 async fn waits(place: &Place, n: i64) {
-    let query = format!(
-        "SELECT CAST(waiting AS SIGNED) FROM {}_status WHERE name = 'k'",
-        place.table
-    );
+    let query =
+        format!("SELECT CAST(waiting AS SIGNED) FROM {}_status WHERE name = 'k'", place.table);
     eventually("it waits", || {
         place.server.sql(&*query).first().is_some_and(|row| row.get::<i64, _>(0) == n)
     })

@@ -89,7 +89,7 @@ async fn run(options: Options) -> Result<ExitCode, Trouble> {
     shop.clear(SKU).await?;
     let plan = Plan::new(&options, storage.path());
     let mut stop = signals::Stop::listen()?;
-    if matches!(options.store(), "sqlite" | "postgres") {
+    if matches!(options.store(), "sqlite" | "postgres" | "mysql" | "mariadb") {
         // As a step of a deployment would.
         lock_core::sql::migrate(&plan.locks).await?;
     }

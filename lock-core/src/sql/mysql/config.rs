@@ -145,7 +145,7 @@ impl MysqlConfig {
     }
 
     /// As the store connects.
-    pub(super) fn own_options(&self) -> MySqlConnectOptions {
+    pub(in crate::sql) fn own_options(&self) -> MySqlConnectOptions {
         use sqlx::ConnectOptions as _;
         self.options.clone().disable_statement_logging()
     }

@@ -28,3 +28,5 @@ mod trouble;
 pub use backend::Mysql;
 pub use config::MysqlConfig;
 use dialect::MysqlDialect;
+#[cfg(feature = "idempotency")]
+pub(super) use session::settle;

@@ -32,6 +32,26 @@ const SETTINGS: [&str; 2] = [
 const BOUND_OF_MARIADB: &str = "SET SESSION max_statement_time = 2";
 const BOUND_OF_MYSQL: &str = "SET SESSION max_execution_time = 2000";
 
+/// Sets what a connection of our own needs, at a server of this version.
+async fn set(connection: &mut MySqlConnection, version: &str) -> Result<(), sqlx::Error> {
+    let bound = match version.contains("MariaDB") {
+        true => BOUND_OF_MARIADB,
+        false => BOUND_OF_MYSQL,
+    };
+    for text in SETTINGS.into_iter().chain([bound]) {
+        sqlx::raw_sql(text).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// The same for the records: the server ends what takes too long.
+#[cfg(feature = "idempotency")]
+pub(in crate::sql) async fn settle(connection: &mut MySqlConnection) -> Result<(), sqlx::Error> {
+    let said = sqlx::raw_sql("SELECT VERSION()").fetch_one(&mut *connection).await?;
+    let version: String = said.try_get(0)?;
+    set(connection, &version).await
+}
+
 impl Session {
     /// Connects. Not bounded in time.
     pub(super) async fn open(config: &MysqlConfig) -> Result<Self, Unserved> {
@@ -44,13 +64,7 @@ impl Session {
             return Err(Unserved::Refused(DatabaseError::ReadOnlyServer { server, why }));
         }
         let version: String = said.try_get(0).map_err(unserved)?;
-        let bound = match version.contains("MariaDB") {
-            true => BOUND_OF_MARIADB,
-            false => BOUND_OF_MYSQL,
-        };
-        for text in [SETTINGS[0], SETTINGS[1], bound] {
-            sqlx::raw_sql(text).execute(&mut connection).await.map_err(unserved)?;
-        }
+        set(&mut connection, &version).await.map_err(unserved)?;
         Ok(Self { connection })
     }
 

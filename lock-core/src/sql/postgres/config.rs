@@ -171,8 +171,7 @@ impl PostgresConfig {
 
     async fn open(&self) -> Result<Arc<Link>, ConnectError> {
         let server = PostgresServer::new(self.clone());
-        let prepare =
-            |link: Arc<Link>, by| async move { prepare::prepare(&link, by).await };
+        let prepare = |link: Arc<Link>, by| async move { prepare::prepare(&link, by).await };
         opened(server, self.schema(), prepare).await
     }
 

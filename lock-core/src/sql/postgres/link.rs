@@ -81,6 +81,7 @@ impl Link {
             let script = script.to_owned();
             Box::pin(async move { session.run_all(script).await })
         })
-        .await.map(drop)
+        .await
+        .map(drop)
     }
 }

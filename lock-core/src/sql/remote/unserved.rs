@@ -9,7 +9,10 @@ pub(in crate::sql) enum Unserved {
     Again(DatabaseError),
     /// Nothing was done, as a row was locked for too long. It may be asked again where there is the
     /// time to wait for as long again.
-    #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "others wait for nearly all of it"))]
+    #[cfg_attr(
+        not(feature = "mysql"),
+        allow(dead_code, reason = "others wait for nearly all of it")
+    )]
     Waited(DatabaseError),
     /// Nothing was done.
     Refused(DatabaseError),
@@ -20,10 +23,9 @@ pub(in crate::sql) enum Unserved {
 impl Unserved {
     pub(in crate::sql) fn error(self) -> DatabaseError {
         match self {
-            Self::Again(error)
-            | Self::Waited(error)
-            | Self::Refused(error)
-            | Self::Gone(error) => error,
+            Self::Again(error) | Self::Waited(error) | Self::Refused(error) | Self::Gone(error) => {
+                error
+            }
         }
     }
 }

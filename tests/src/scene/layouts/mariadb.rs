@@ -46,7 +46,7 @@ pub const MARIADB: Kind = Kind {
         "revocation",
         "force_release",
     ],
-    lacks: &[],
+    lacks: &[(Power::Push, "there is no push: whoever waits looks")],
     fails: &[],
     patient: times(30_000),
     steady: times(2_000),
