@@ -72,7 +72,8 @@ impl Shop {
 
     /// One process, with locks of these.
     async fn process(&self, locks: &LockClient) -> Idempotency {
-        Idempotency::new("tests", locks.clone(), self.records().await).with_secret("a secret")
+        Idempotency::new("tests", locks.clone(), self.records().await)
+            .with_secret("the secret of these tests")
     }
 
     async fn payments(&self) -> i64 {
