@@ -8,6 +8,7 @@ use lock_core::sql::Mysql;
 use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
 use sqlx::Row;
 use tests::mariadb::MariaDbServer;
+use tests::scene::layouts::MARIADB;
 
 #[derive(Debug)]
 struct InATable {
@@ -38,7 +39,10 @@ impl InATable {
 impl Subject for InATable {
     fn open(&self) -> BoxFuture<'_, AnyBackend> {
         let url = format!("{}&table={}", self.server.url(), self.table);
-        Box::pin(async move { AnyBackend::new(Mysql::connect(&url).await.expect("a server")) })
+        Box::pin(async move {
+            let backend = Mysql::connect(&url).await.expect("a server");
+            MARIADB.checked(AnyBackend::new(backend))
+        })
     }
 
     fn mode(&self) -> Mode {

@@ -421,11 +421,12 @@ mod tests {
         let names = ["held", "first", "third", "far"];
         let keys = names.map(|name| Key::new(name).unwrap());
         assert_eq!(changes.look_at(clock::now()), None);
-        let ears = keys.each_ref().map(|key| changes.listen(key, claim(7), key != &keys[0], false));
+        let ears =
+            keys.each_ref().map(|key| changes.listen(key, claim(777), key != &keys[0], false));
         let waits = |others: u128| {
             let line: String =
                 (1..=others).map(|n| format!("{} x 1 1 1 = -\n", claim(n))).collect();
-            Row { line: format!("{line}{} x 1 1 1 = -\n", claim(7)), ..row(1) }
+            Row { line: format!("{line}{} x 1 1 1 = -\n", claim(777)), ..row(1) }
         };
         for (key, others) in keys.iter().zip([0, 0, 2, 99]) {
             changes.tell(key, waits(others));
