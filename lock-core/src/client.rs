@@ -60,6 +60,8 @@ impl LockClient {
     /// | `sqlite://path[?table=lock_leases&create=true]` | a SQLite file of this machine | `sqlite` |
     /// | `sqlite::memory:` | SQLite in this process, for tests | `sqlite` |
     /// | `postgres://[user:password@]host[:port][/db][?table=…&schema=…&create=true&durability=async&connections=4]` | PostgreSQL 14 or later | `postgres` |
+    /// | `mysql://[user:password@]host[:port]/db[?table=…&create=true&connections=4]` | MySQL 8.0 or later, MariaDB 10.5 or later | `mysql` |
+    /// | `mariadb://…` | the same | `mysql` |
     ///
     /// **TLS** is `+tls` at the end of the scheme, whichever it is:
     ///
@@ -69,7 +71,8 @@ impl LockClient {
     /// - `zookeeper+tls://…?ca=FILE[&cert=FILE&key=FILE]` and `zookeeper+quorum+tls://…` need
     ///   `zookeeper-tls`. They trust the certificate of the file `ca`. `cert` and `key` say who the
     ///   client is, and are given together. Files are in PEM.
-    /// - `postgres+tls://…[?ca=FILE&cert=FILE&key=FILE]` needs `postgres-tls`. It trusts the
+    /// - `postgres+tls://…[?ca=FILE&cert=FILE&key=FILE]` needs `postgres-tls`, and `mysql+tls://…`
+    ///   (`mariadb+tls://…`) with the same needs `mysql-tls`. They trust the
     ///   certificates of the platform and that of `ca`, and the name of the host must be in the
     ///   server's.
     ///
@@ -77,23 +80,23 @@ impl LockClient {
     ///
     /// | part | of which schemes | default | bounds |
     /// |---|---|---|---|
-    /// | hosts | `redis`, `postgres` | | 1 |
+    /// | hosts | `redis`, `postgres`, `mysql` | | 1 |
     /// | | `redis+sentinel`: sentinels | | 1 to 16 |
     /// | | `redis+cluster`: nodes, which name the others; `zookeeper`: servers of one ensemble | | 1 to 64 |
     /// | | `redlock`, `zookeeper+quorum`: servers that know nothing of each other | | 3 to 9, each once |
-    /// | port | Redis; a sentinel; ZooKeeper; PostgreSQL | 6379; 26379; 2181; 5432 | 1 to 65535 |
-    /// | `user:password@` | all with hosts; of `redlock`, each host may have its own, and the first host's is that of those without | none; of `postgres` what `PGUSER` and `PGPASSWORD` say | |
+    /// | port | Redis; a sentinel; ZooKeeper; PostgreSQL; MySQL | 6379; 26379; 2181; 5432; 3306 | 1 to 65535 |
+    /// | `user:password@` | all with hosts; of `redlock`, each host may have its own, and the first host's is that of those without | none; of `postgres` what `PGUSER` and `PGPASSWORD` say; of `mysql` the user `root` | |
     /// | `:password@` | Redis: the default user | | |
     /// | `/db` or `db` | Redis: the number of the database; of a cluster `/0` or none | 0 | 0 to 65535 |
-    /// | `/db` | `postgres`: the name of the database | that of the user | no `/` |
+    /// | `/db` | `postgres`, `mysql`: the name of the database | that of the user; of `mysql` none, and it is needed | no `/` |
     /// | `/master` | `redis+sentinel`: what the sentinels call the master | | no blanks |
     /// | `/path` | ZooKeeper: where the lock directories are | the root | legal at ZooKeeper, not below `/zookeeper` |
     /// | `path` | `sqlite`: the file, from the working directory; with three slashes from the root | | no folder |
-    /// | `table` | `sqlite`, `postgres`: the table of the leases | `lock_leases` | a lower-case name of up to 48 letters, digits and `_` |
+    /// | `table` | `sqlite`, `postgres`, `mysql`: the table of the leases | `lock_leases` | a lower-case name of up to 48 letters, digits and `_` |
     /// | `schema` | `postgres`: where the table is | the first of the `search_path` | as `table` |
-    /// | `create` | `sqlite`, `postgres`: whether a file and tables that are missing are made | `false`; `true` in memory | `true`, `false` |
-    /// | `durability` | `postgres`: what is on the server's disk before a grant is answered: all, or nothing | `full` | `full`, `async` |
-    /// | `connections` | `postgres`: the most connections, beside the one that listens | `4` | 1 to 64 |
+    /// | `create` | `sqlite`, `postgres`, `mysql`: whether a file and tables that are missing are made | `false`; `true` in memory | `true`, `false` |
+    /// | `durability` | `postgres`: what is on the server's disk before a grant is answered: all, or nothing; `mysql` has the first alone | `full` | `full`, `async` |
+    /// | `connections` | `postgres`, `mysql`: the most connections; of `postgres` beside the one that listens | `4` | 1 to 64 |
     /// | `sentinel_user`, `sentinel_password` | `redis+sentinel`: as whom to log in there | no login | a user needs a password |
     /// | `session` | ZooKeeper: the timeout to ask for; the server narrows it to 2 to 20 of its ticks | `10s` | `100ms` to `10m` |
     /// | `name` | quorums: what all clients call it | the sorted list of hosts | 1 to 128 bytes |
@@ -154,6 +157,11 @@ impl LockClient {
     /// A table in a database of yours, see `sql` and the same page. It needs `SELECT`, `INSERT`,
     /// `UPDATE` and `DELETE` on its table. A server that takes no writes is refused. A pooler that
     /// gives each transaction another connection (pgbouncer) is served without pushes.
+    ///
+    /// # MySQL and MariaDB
+    ///
+    /// As PostgreSQL, with the same rights, and without pushes: whoever waits looks, the more often
+    /// the nearer it is to its turn. The tests run on MariaDB.
     ///
     /// # Errors
     ///

@@ -62,7 +62,7 @@ fn is_spelled_as(one: Scheme, other: Scheme) -> bool {
 }
 
 #[cfg(all(test, feature = "redis-tls", feature = "zookeeper-tls"))]
-#[cfg(all(feature = "sqlite", feature = "postgres-tls"))]
+#[cfg(all(feature = "sqlite", feature = "postgres-tls", feature = "mysql-tls"))]
 mod tests {
     use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
     use proptest::prelude::*;

@@ -53,6 +53,7 @@
 //! | `redis`, `redis-tls` | Redis, Sentinel, Cluster, and quorums of servers (Redlock) | |
 //! | `deadpool` | commands through a pool of your own | |
 //! | `postgres`, `postgres-tls` | a table of leases in PostgreSQL (Rust 1.94) | |
+//! | `mysql`, `mysql-tls` | a table of leases in MySQL or MariaDB (Rust 1.94) | |
 //! | `sqlite` | a table of leases in a SQLite file; transactions that a stale holder cannot commit (Rust 1.94) | |
 //! | `zookeeper`, `zookeeper-tls` | ZooKeeper, beside Apache Curator | |
 //! | `idempotency` | one execution per key, its outcome replayed; on by `lock-tower` | |

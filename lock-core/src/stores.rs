@@ -34,5 +34,5 @@ stores! {
     memory,
     redis if feature = "redis",
     zookeeper if feature = "zookeeper",
-    sql if any(feature = "sqlite", feature = "postgres"),
+    sql if any(feature = "sqlite", feature = "postgres", feature = "mysql"),
 }

@@ -158,6 +158,12 @@ fn every_public_type_crosses_threads() {
     table! {
         idempotency::Tx<sqlx::Postgres>: true true true,
     }
+    #[cfg(feature = "mysql")]
+    table! {
+        sql::Mysql: true true true,
+        sql::MysqlConfig: true true true,
+        <sql::Mysql as Backend>::Claim: true true true,
+    }
     #[cfg(feature = "sqlite")]
     table! {
         sql::Sqlite: true true true,

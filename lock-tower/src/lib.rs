@@ -77,7 +77,7 @@
 //! | `idempotency` | [`IdempotencyLayer`] | yes |
 //! | `inspect` | `inspect::router`: who holds and who waits, as JSON and as a page | |
 //! | `metrics` | counters and histograms by the facade of the crate `metrics`, here and in lock-core | |
-//! | `sqlite`, `postgres` | handlers whose record is completed in their own transaction | |
+//! | `sqlite`, `postgres`, `mysql` | handlers whose record is completed in their own transaction | |
 //!
 //! Stores are features of lock-core.
 //!

@@ -7,7 +7,8 @@
 //! - [`redis::RedisServer`] runs a real `redis-server` on a free port and stops it by its pid.
 //! - [`zookeeper::ZooKeeperServer`] does the same with a real ZooKeeper, and
 //!   [`zookeeper::ZooKeeperEnsemble`] with a quorum of them, whose links can be cut.
-//! - [`postgres::PostgresServer`] does the same with a real PostgreSQL.
+//! - [`postgres::PostgresServer`] does the same with a real PostgreSQL, and
+//!   [`mariadb::MariaDbServer`] with a real MariaDB.
 //! - [`proxy::Proxy`] stands between a client and a server, and cuts, delays or swallows.
 //! - [`worker::Worker`] drives a separate process (`src/bin/worker.rs`) that holds locks, so that
 //!   a holder can be stopped, continued and killed.
@@ -57,6 +58,7 @@ mod pages {
 }
 
 pub mod actor;
+mod admin;
 pub mod blocked;
 pub mod browser;
 pub mod cancel;
@@ -66,7 +68,9 @@ pub mod checker;
 pub mod clock;
 pub mod curator;
 pub mod history;
+pub mod mariadb;
 mod movable_clock;
+mod other_user;
 mod port;
 pub mod postgres;
 mod process;

@@ -9,14 +9,14 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 use tokio::sync::{Notify, watch};
 
 use super::row::Row;
 use crate::backend::ClaimId;
-use crate::ground::{clock, lock};
+use crate::ground::{Plus as _, clock, lock};
 use crate::key::Key;
 
 /// How a store hears of what others write.
@@ -25,6 +25,10 @@ pub(super) enum Hearing {
     /// It looks, so often while somebody waits for a key, and so often while those who listen hold
     /// or follow.
     Looks { waiting: Duration, holding: Duration },
+    /// It looks at each key by itself: so often while its claim is the first in the line, less often
+    /// the further back it stands, and so often while those who listen hold or follow.
+    #[cfg_attr(not(feature = "mysql"), allow(dead_code, reason = "others have something cheaper"))]
+    LooksByPlace { first: Duration, holding: Duration },
     /// Others say so.
     #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "a file says nothing"))]
     Told,
@@ -56,7 +60,53 @@ pub(super) struct Changes {
 #[derive(Debug)]
 struct Listeners {
     last: watch::Sender<Last>,
-    claims: SmallVec<[ClaimId; 2]>,
+    claims: SmallVec<[Listener; 2]>,
+    /// When to look at this key next, where each is looked at by itself.
+    look_at: Instant,
+}
+
+/// One of them, and whether it waits for the key.
+#[derive(Debug, Clone, Copy)]
+struct Listener {
+    claim: ClaimId,
+    waits: bool,
+}
+
+/// For each place in the line before a claim, the look at its key is so much later, up to a most.
+const PLACE_STEP: Duration = Duration::from_millis(50);
+const PLACE_MOST: Duration = Duration::from_millis(500);
+
+impl Listeners {
+    /// How long to wait with the next look at this key.
+    fn pace(&self, first: Duration, holding: Duration) -> Duration {
+        let waiting = self.claims.iter().filter(|listener| listener.waits);
+        let place = match &*self.last.borrow() {
+            // Where it stands nowhere it may be the next all the same.
+            Last::Unseen | Last::Gone => waiting.map(|_| 0).min(),
+            Last::Row(row) => {
+                waiting.map(|listener| row.place_of(listener.claim).unwrap_or(0)).min()
+            }
+        };
+        match place.map(|place| u32::try_from(place).unwrap_or(u32::MAX)) {
+            None => holding,
+            Some(0) => first,
+            Some(place) => PLACE_STEP.saturating_mul(place.saturating_add(1)).min(PLACE_MOST),
+        }
+    }
+
+    /// Looks later than now by the pace; not later than it was to look already.
+    fn hurry(&mut self, hearing: Hearing) {
+        if let Hearing::LooksByPlace { first, holding } = hearing {
+            let next = clock::now().plus(jittered(self.pace(first, holding)));
+            self.look_at = self.look_at.min(next);
+        }
+    }
+}
+
+/// No two processes stay in step.
+fn jittered(pause: Duration) -> Duration {
+    let share = f64::from(clock::random_bits()) / f64::from(u32::MAX);
+    pause.mul_f64(0.5 + share)
 }
 
 /// Which rows are to be read, as they may be others than those that were told.
@@ -70,7 +120,7 @@ pub(super) enum Unread {
 }
 
 impl Unread {
-    fn add(&mut self, key: &Key) {
+    pub(super) fn add(&mut self, key: &Key) {
         match self {
             Self::Nothing => *self = Self::Some(vec![key.clone()]),
             Self::Some(keys) if !keys.contains(key) => keys.push(key.clone()),
@@ -111,12 +161,16 @@ impl Changes {
         waits: bool,
         reads: bool,
     ) -> Ear {
+        let hearing = self.hearing();
         let mut keys = lock(&self.keys);
         let listeners = keys.entry(key.clone()).or_insert_with(|| {
             let (last, _) = watch::channel(Last::Unseen);
-            Listeners { last, claims: SmallVec::new() }
+            // The first look is soon, by whoever reads or by its pace.
+            let look_at = clock::now().plus(PLACE_MOST);
+            Listeners { last, claims: SmallVec::new(), look_at }
         });
-        listeners.claims.push(claim);
+        listeners.claims.push(Listener { claim, waits });
+        listeners.hurry(hearing);
         let row = listeners.last.subscribe();
         drop(keys);
         if waits {
@@ -131,7 +185,9 @@ impl Changes {
 
     /// Whether this claim is one of those who listen here.
     pub(super) fn hears(&self, key: &Key, claim: ClaimId) -> bool {
-        lock(&self.keys).get(key).is_some_and(|listeners| listeners.claims.contains(&claim))
+        lock(&self.keys).get(key).is_some_and(|listeners| {
+            listeners.claims.iter().any(|listener| listener.claim == claim)
+        })
     }
 
     /// Others say that they have written the row of this key.
@@ -158,9 +214,10 @@ impl Changes {
 
     /// Tells a row, unless a later one was told.
     pub(super) fn tell(&self, key: &Key, row: Row) {
-        let keys = lock(&self.keys);
-        let Some(Listeners { last: sender, .. }) = keys.get(key) else { return };
-        sender.send_if_modified(|last| {
+        let hearing = self.hearing();
+        let mut keys = lock(&self.keys);
+        let Some(listeners) = keys.get_mut(key) else { return };
+        let is_told = listeners.last.send_if_modified(|last| {
             let is_news = match last {
                 Last::Row(last) => last.version < row.version,
                 Last::Unseen | Last::Gone => true,
@@ -170,6 +227,9 @@ impl Changes {
             }
             is_news
         });
+        if is_told {
+            listeners.hurry(hearing);
+        }
     }
 
     /// Tells that the row of a key was deleted.
@@ -190,17 +250,36 @@ impl Changes {
         lock(&self.keys).keys().cloned().collect()
     }
 
-    /// How long to wait with the next look; `None` while nobody listens, and where others say so.
-    pub(super) fn pause(&self) -> Option<Duration> {
-        let Hearing::Looks { waiting, holding } = self.hearing() else { return None };
-        let all = lock(&self.keys).len();
-        let base = match *lock(&self.waiting) {
-            0 if all == 0 => return None,
-            0 => holding,
-            _ => waiting,
-        };
-        let share = f64::from(clock::random_bits()) / f64::from(u32::MAX);
-        Some(base.mul_f64(0.5 + share))
+    /// When to look next, by when it was looked last; `None` while nobody listens, and where others
+    /// say so.
+    pub(super) fn look_at(&self, looked: Instant) -> Option<Instant> {
+        match self.hearing() {
+            Hearing::Told => None,
+            Hearing::Looks { waiting, holding } => {
+                let all = lock(&self.keys).len();
+                let base = match *lock(&self.waiting) {
+                    0 if all == 0 => return None,
+                    0 => holding,
+                    _ => waiting,
+                };
+                Some(looked.plus(jittered(base)))
+            }
+            Hearing::LooksByPlace { .. } => {
+                lock(&self.keys).values().map(|listeners| listeners.look_at).min()
+            }
+        }
+    }
+
+    /// The keys whose time has come; `None` where they are not looked at each by itself.
+    pub(super) fn due(&self, now: Instant) -> Option<Vec<Key>> {
+        let Hearing::LooksByPlace { first, holding } = self.hearing() else { return None };
+        let mut keys = lock(&self.keys);
+        let due = keys.iter_mut().filter(|(_, listeners)| listeners.look_at <= now);
+        let due = due.map(|(key, listeners)| {
+            listeners.look_at = now.plus(jittered(listeners.pace(first, holding)));
+            key.clone()
+        });
+        Some(due.collect())
     }
 
     /// Resolves when there is something unread, it is heard in another way, or the store is gone.
@@ -211,7 +290,11 @@ impl Changes {
     fn forget(&self, ear: &Ear) {
         let mut keys = lock(&self.keys);
         if let Some(listeners) = keys.get_mut(&ear.key) {
-            if let Some(at) = listeners.claims.iter().position(|claim| *claim == ear.claim) {
+            if let Some(at) = listeners
+                .claims
+                .iter()
+                .position(|listener| listener.claim == ear.claim && listener.waits == ear.waits)
+            {
                 listeners.claims.swap_remove(at);
             }
             if listeners.claims.is_empty() {
@@ -316,17 +399,53 @@ mod tests {
     #[test]
     fn nothing_is_looked_at_while_nobody_listens() {
         let (changes, key) = changes();
-        assert_eq!(changes.pause(), None);
+        let now = clock::now();
+        let pause = || changes.look_at(now).map(|at| at.duration_since(now));
+        assert_eq!(pause(), None);
         let (one, two) = (
             changes.listen(&key, claim(1), false, true),
             changes.listen(&key, claim(2), true, true),
         );
-        assert!(changes.pause().unwrap() <= WAITING * 2);
+        assert!(pause().unwrap() <= WAITING * 2);
         drop(two);
-        assert!(changes.pause().unwrap() >= HOLDING / 2);
+        assert!(pause().unwrap() >= HOLDING / 2);
         assert!(changes.hears(&key, claim(1)) && !changes.hears(&key, claim(2)));
         drop(one);
-        assert_eq!((changes.pause(), changes.keys()), (None, vec![]));
+        assert_eq!((pause(), changes.keys()), (None, vec![]));
+    }
+
+    #[test]
+    fn a_key_is_looked_at_less_often_the_further_back_its_claim_stands() {
+        let hearing = Hearing::LooksByPlace { first: WAITING, holding: HOLDING };
+        let changes = Arc::new(Changes::new(hearing));
+        let names = ["held", "first", "third", "far"];
+        let keys = names.map(|name| Key::new(name).unwrap());
+        assert_eq!(changes.look_at(clock::now()), None);
+        let ears =
+            keys.each_ref().map(|key| changes.listen(key, claim(777), key != &keys[0], false));
+        let waits = |others: u128| {
+            let line: String =
+                (1..=others).map(|n| format!("{} x 1 1 1 = -\n", claim(n))).collect();
+            Row { line: format!("{line}{} x 1 1 1 = -\n", claim(777)), ..row(1) }
+        };
+        for (key, others) in keys.iter().zip([0, 0, 2, 99]) {
+            changes.tell(key, waits(others));
+        }
+        let begun = clock::now();
+        // All were to be looked at soon, as it was not known where they stand.
+        assert_eq!(changes.due(begun.plus(PLACE_MOST)).unwrap().len(), 4);
+        let now = begun.plus(PLACE_MOST);
+        let at = |key: &Key| lock(&changes.keys)[key].look_at.duration_since(now);
+        let within = |pause: Duration, base: Duration| pause >= base / 2 && pause <= base * 3 / 2;
+        let bases = [HOLDING, WAITING, PLACE_STEP * 3, PLACE_MOST];
+        for (key, base) in keys.iter().zip(bases) {
+            assert!(within(at(key), base), "{key}: {:?}", at(key));
+        }
+        // One that comes to the head looks sooner, and one that falls back does not look later.
+        changes.tell(&keys[3], Row { version: 2, ..waits(0) });
+        assert!(at(&keys[3]) <= WAITING * 2);
+        drop(ears);
+        assert_eq!(changes.look_at(now), None);
     }
 
     #[cfg(feature = "postgres")]
@@ -336,7 +455,7 @@ mod tests {
         let ear = changes.listen(&key, claim(1), true, true);
         assert_eq!(changes.take_unread(), Unread::Some(vec![key.clone()]), "it has just begun");
         changes.hear_by(Hearing::Told);
-        assert_eq!((changes.take_unread(), changes.pause()), (Unread::All, None));
+        assert_eq!((changes.take_unread(), changes.look_at(clock::now())), (Unread::All, None));
         // Whoever has asked nothing yet has missed nothing.
         drop(changes.listen(&Key::new("other").unwrap(), claim(2), true, false));
         changes.unread("other");

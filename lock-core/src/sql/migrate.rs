@@ -1,9 +1,11 @@
 //! Making the tables, and showing how.
 
+#[cfg(feature = "mysql")]
+use super::mysql::MysqlConfig;
 #[cfg(feature = "postgres")]
 use super::postgres::PostgresConfig;
 use super::schema::Schema;
-use super::schemes::{POSTGRES, SQLITE};
+use super::schemes::{MARIADB, MYSQL, POSTGRES, SQLITE};
 #[cfg(feature = "sqlite")]
 use super::sqlite::SqliteConfig;
 use crate::backend::{ConnectError, StoreUrl};
@@ -28,6 +30,8 @@ pub async fn migrate(url: &str) -> Result<(), ConnectError> {
         Config::Sqlite(config) => config.migrate().await,
         #[cfg(feature = "postgres")]
         Config::Postgres(config) => config.migrate().await,
+        #[cfg(feature = "mysql")]
+        Config::Mysql(config) => config.migrate().await,
     }
 }
 
@@ -43,6 +47,8 @@ pub fn schema(url: &str) -> Result<Schema, ConnectError> {
         Config::Sqlite(config) => config.schema(),
         #[cfg(feature = "postgres")]
         Config::Postgres(config) => config.schema(),
+        #[cfg(feature = "mysql")]
+        Config::Mysql(config) => config.schema(),
     })
 }
 
@@ -51,15 +57,21 @@ enum Config {
     Sqlite(Box<SqliteConfig>),
     #[cfg(feature = "postgres")]
     Postgres(Box<PostgresConfig>),
+    #[cfg(feature = "mysql")]
+    Mysql(Box<MysqlConfig>),
 }
 
 impl Config {
     fn of(url: &str) -> Result<Self, ConnectError> {
         // A scheme whose feature is missing is refused by its reader.
-        let (_place, url) = StoreUrl::parse_at(url, &[SQLITE, POSTGRES])?;
+        let (_place, url) = StoreUrl::parse_at(url, &[SQLITE, POSTGRES, MYSQL, MARIADB])?;
         #[cfg(feature = "postgres")]
         if url.scheme() == POSTGRES.name() {
             return Ok(Self::Postgres(Box::new(PostgresConfig::of(&url)?)));
+        }
+        #[cfg(feature = "mysql")]
+        if [MYSQL.name(), MARIADB.name()].contains(&url.scheme()) {
+            return Ok(Self::Mysql(Box::new(MysqlConfig::of(&url)?)));
         }
         #[cfg(feature = "sqlite")]
         if url.scheme() == SQLITE.name() {

@@ -31,10 +31,15 @@
 //! - `fence`: the check in the transaction that writes, for locks of any store.
 //! - `records`: what the idempotency engine remembers.
 //! - `trouble`: what an error of a database is about.
+//! - `remote`: databases on a server: connections of the store's own, and statements over them.
 //! - `postgres`: PostgreSQL's dialect, its connections and its push.
+//! - `mysql`: the dialect of MySQL and MariaDB.
 
 // Without a database there is only what they share.
-#![cfg_attr(not(any(feature = "sqlite", feature = "postgres")), allow(unused, unreachable_code))]
+#![cfg_attr(
+    not(any(feature = "sqlite", feature = "postgres", feature = "mysql")),
+    allow(unused, unreachable_code)
+)]
 
 mod backend;
 mod changes;
@@ -44,12 +49,16 @@ pub(crate) mod driver;
 mod fault;
 mod fence;
 mod migrate;
+#[cfg(feature = "mysql")]
+mod mysql;
 mod news;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod read;
 #[cfg(feature = "idempotency")]
 mod records;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod remote;
 mod row;
 mod runs;
 mod schema;
@@ -63,12 +72,16 @@ mod trouble;
 pub use fault::DatabaseError;
 pub use fence::{FenceDialect, FenceError, Fences};
 pub use migrate::{migrate, schema};
+#[cfg(feature = "mysql")]
+pub use mysql::{Mysql, MysqlConfig};
 #[cfg(feature = "postgres")]
-pub use postgres::{Durability, Postgres, PostgresConfig};
+pub use postgres::{Postgres, PostgresConfig};
 #[cfg(feature = "idempotency")]
 pub(crate) use records::complete_in;
 #[cfg(feature = "idempotency")]
 pub use records::{InTransactionError, RecordDialect, SqlRecords};
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub use remote::Durability;
 pub use schema::{Schema, TableName};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteConfig};

@@ -111,6 +111,12 @@ impl Row {
         *self == Self { version: self.version, ..other.clone() }
     }
 
+    /// How many stand in the line before a claim; `None` where it does not.
+    pub(super) fn place_of(&self, claim: ClaimId) -> Option<usize> {
+        let name = claim.to_string();
+        self.line.lines().position(|line| line.split(' ').next() == Some(&*name))
+    }
+
     fn plain(&self, holder: &str) -> Result<Owner<With>, String> {
         let claim = claim(holder)?;
         let with = With { about: self.about.as_str().into(), value: None };

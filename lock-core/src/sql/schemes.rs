@@ -12,6 +12,25 @@ pub(crate) const SQLITE: Scheme = Scheme::new("sqlite")
     .with_params(&["table", "create"])
     .behind(("sqlite", cfg!(feature = "sqlite")), ("sqlite", cfg!(feature = "sqlite")));
 
+/// Where a MySQL or MariaDB server listens.
+const MYSQL_PORT: u16 = 3_306;
+
+/// A server, behind which the path names the database.
+pub(crate) const MYSQL: Scheme = of_mysql("mysql");
+
+/// The same by its other name.
+pub(crate) const MARIADB: Scheme = of_mysql("mariadb");
+
+const fn of_mysql(name: &'static str) -> Scheme {
+    Scheme::new(name)
+        .with_hosts(1, MYSQL_PORT)
+        .with_login()
+        .with_path()
+        .with_params(&["table", "create", "durability", "connections"])
+        .with_tls_params(&["ca", "cert", "key"])
+        .behind(("mysql", cfg!(feature = "mysql")), ("mysql-tls", cfg!(feature = "mysql-tls")))
+}
+
 /// A server, behind which the path names the database.
 pub(crate) const POSTGRES: Scheme = Scheme::new("postgres")
     .with_hosts(1, POSTGRES_PORT)

@@ -340,9 +340,10 @@ async fn tend<D: Dialect>(store: Weak<Store<D>>, home: Arc<Home>) {
     let mut sweep_at = clock::now().plus(SWEEP_EVERY.mul_f64(0.5 + share));
     let (mut looked, mut mark, mut failures) = (clock::now(), None, 0);
     loop {
-        let Some(pause) = store.upgrade().map(|store| store.changes.pause()) else { return };
         // Counted from the last look, so that those who begin to listen put none off.
-        let look_at = pause.map(|pause| looked.plus(pause));
+        let Some(look_at) = store.upgrade().map(|store| store.changes.look_at(looked)) else {
+            return;
+        };
         let again_at = (failures > 0).then(|| looked.plus(LOOK_PAUSES.after(failures)));
         let next = again_at.or(look_at).unwrap_or(sweep_at).min(sweep_at);
         tokio::select! {
@@ -380,10 +381,14 @@ async fn read<D: Dialect>(
 ) -> Result<(), Fault> {
     let by = clock::now().plus(REQUEST);
     let (mut unread, mut mark) = (store.changes.take_unread(), *last);
-    if looks {
-        mark = store.dialect.mark(by).await?;
-        if mark.is_some() && mark != *last {
-            unread = Unread::All;
+    match looks.then(|| store.changes.due(clock::now())) {
+        None => {}
+        Some(Some(keys)) => keys.iter().for_each(|key| unread.add(key)),
+        Some(None) => {
+            mark = store.dialect.mark(by).await?;
+            if mark.is_some() && mark != *last {
+                unread = Unread::All;
+            }
         }
     }
     let keys = match unread {

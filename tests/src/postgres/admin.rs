@@ -1,51 +1,9 @@
-//! What the fixture itself asks of its server, from any thread.
+//! What the fixture itself asks of its server.
 
-use std::sync::Arc;
-
-use futures_executor::block_on;
-use lock_core::backend::io::Home;
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow, PgSslMode};
-use sqlx::{AssertSqlSafe, ConnectOptions};
-use tokio::sync::Mutex;
+use sqlx::ConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgRow, PgSslMode};
 
 use super::server::PostgresServer;
-
-/// A connection on a runtime of its own, made when it is needed.
-#[derive(Debug)]
-pub(super) struct Admin {
-    home: Arc<Home>,
-    connection: Arc<Mutex<Option<PgConnection>>>,
-}
-
-impl Admin {
-    pub(super) fn new() -> Self {
-        Self { home: Home::start("postgres-admin").expect("a thread"), connection: Arc::default() }
-    }
-
-    /// The server is another one from now on.
-    pub(super) fn forget(&self) {
-        let connection = self.connection.clone();
-        block_on(self.home.spawn(async move { drop(connection.lock().await.take()) }))
-            .expect("no panic");
-    }
-
-    fn ask(&self, options: PgConnectOptions, text: String) -> Result<Vec<PgRow>, sqlx::Error> {
-        let connection = self.connection.clone();
-        let task = self.home.spawn(async move {
-            let mut place = connection.lock().await;
-            let mut open = match place.take() {
-                Some(open) => open,
-                None => options.connect().await?,
-            };
-            let rows = sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(&mut open).await;
-            if !matches!(rows, Err(sqlx::Error::Io(_) | sqlx::Error::Protocol(_))) {
-                *place = Some(open);
-            }
-            rows
-        });
-        block_on(task).expect("no panic")
-    }
-}
 
 impl PostgresServer {
     /// As whom the fixture connects: the superuser.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::server::{PostgresServer, as_user, reachable};
+use super::server::{PostgresServer, USER};
 use crate::port::free_port;
 use crate::process::Process;
 
@@ -31,7 +31,7 @@ impl PgBouncer {
     #[must_use]
     pub fn start(server: &PostgresServer) -> Self {
         let folder = tempfile::Builder::new().prefix("lock-pooler-").tempdir().expect("a folder");
-        reachable(folder.path());
+        USER.let_in(folder.path());
         let config = folder.path().join("pgbouncer.ini");
         let port = free_port();
         let text = format!(
@@ -41,7 +41,7 @@ impl PgBouncer {
             server.port()
         );
         fs::write(&config, text).expect("a writable folder");
-        let mut command = as_user(Path::new("pgbouncer"));
+        let mut command = USER.command(Path::new("pgbouncer"));
         command.arg("-q").arg(&config).current_dir("/");
         let mut process = Process::start(&mut command, PACKAGE, folder.path());
         let deadline = Instant::now() + Duration::from_secs(10);

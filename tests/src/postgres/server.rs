@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -13,15 +12,16 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use super::admin::Admin;
+use crate::admin::Admin;
 use crate::certificates::certificates;
 use crate::movable_clock::MovableClock;
+use crate::other_user::OtherUser;
 use crate::port::free_port;
 use crate::process::{Process, missing};
 
 /// The Debian package that brings the server, and the user that it makes.
 const PACKAGE: &str = "postgresql";
-const USER: &str = "postgres";
+pub(super) const USER: OtherUser = OtherUser("postgres");
 
 const START_LIMIT: Duration = Duration::from_secs(20);
 
@@ -79,7 +79,7 @@ pub struct PostgresServer {
     port: u16,
     clock: Option<MovableClock>,
     folder: TempDir,
-    admin: Admin,
+    admin: Admin<sqlx::Postgres>,
 }
 
 impl PostgresServer {
@@ -102,7 +102,7 @@ impl PostgresServer {
     pub fn with(options: PostgresOptions) -> Self {
         let folder = tempfile::Builder::new().prefix("lock-postgres-").tempdir().expect("a folder");
         let clock = options.movable_clock.then(|| MovableClock::new(folder.path()));
-        let admin = Admin::new();
+        let admin = Admin::new("postgres-admin");
         let server = Self { process: None, options, port: 0, clock, folder, admin };
         server.init();
         server.launched()
@@ -131,13 +131,13 @@ impl PostgresServer {
     #[must_use]
     pub fn replica_over(&self, port: u16) -> Self {
         let folder = tempfile::Builder::new().prefix("lock-postgres-").tempdir().expect("a folder");
-        reachable(folder.path());
+        USER.let_in(folder.path());
         let from = format!("host=127.0.0.1 port={port} user=postgres");
         let options = self.options.clone().setting("primary_conninfo", &from);
         let (process, clock, admin) = (None, None, Admin::new());
         let replica = Self { process, options, port: 0, clock, folder, admin };
         replica.make_data_folder();
-        let mut command = as_user(&program("pg_basebackup"));
+        let mut command = USER.command(&program("pg_basebackup"));
         command.arg("-D").arg(replica.data()).args(["-d", &from, "-X", "stream"]);
         command.args(["--checkpoint=fast", "--no-sync"]).current_dir("/");
         let output = command.stdin(Stdio::null()).output().expect("pg_basebackup");
@@ -194,7 +194,7 @@ impl PostgresServer {
         self.folder.path().join("ca.pem")
     }
 
-    pub(super) fn admin(&self) -> &Admin {
+    pub(super) fn admin(&self) -> &Admin<sqlx::Postgres> {
         &self.admin
     }
 
@@ -266,10 +266,10 @@ impl PostgresServer {
 
     /// Makes the data folder, as the user of the server.
     fn init(&self) {
-        reachable(self.folder.path());
+        USER.let_in(self.folder.path());
         let data = self.data();
         self.make_data_folder();
-        let mut command = as_user(&program("initdb"));
+        let mut command = USER.command(&program("initdb"));
         command.arg("-D").arg(&data).args(["--no-sync", "--auth=trust", "--username=postgres"]);
         command.args(["--no-instructions", "--encoding=UTF8", "--locale=C"]);
         let output = command.stdin(Stdio::null()).output().expect("initdb");
@@ -283,10 +283,7 @@ impl PostgresServer {
     fn make_data_folder(&self) {
         let data = self.data();
         fs::create_dir(&data).expect("a writable folder");
-        if let Some((user, group)) = other_user() {
-            std::os::unix::fs::chown(&data, Some(user), Some(group)).expect("a folder of ours");
-        }
-        fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).expect("a folder of ours");
+        USER.give(&data, 0o700);
     }
 
     fn make_certificates(&self) {
@@ -294,10 +291,7 @@ impl PostgresServer {
         for (from, name) in [(certificate, "server.crt"), (key, "server.key")] {
             let to = self.data().join(name);
             fs::copy(from, &to).expect("a writable folder");
-            fs::set_permissions(&to, fs::Permissions::from_mode(0o600)).expect("a file of ours");
-            if let Some((user, group)) = other_user() {
-                std::os::unix::fs::chown(&to, Some(user), Some(group)).expect("a file of ours");
-            }
+            USER.give(&to, 0o600);
         }
         let rules = "host all postgres 127.0.0.1/32 trust\nhostssl all all 127.0.0.1/32 trust\n";
         fs::write(self.data().join("pg_hba.conf"), rules).expect("a writable folder");
@@ -320,7 +314,7 @@ impl PostgresServer {
         fs::write(data.join("postgresql.auto.conf"), settings).expect("a writable folder");
         let _ = fs::remove_file(self.log_file());
         // A shell, as the server's words are to be in a file.
-        let mut command = as_user(Path::new("sh"));
+        let mut command = USER.command(Path::new("sh"));
         command.args(["-c", "exec \"$0\" -D \"$1\" >>\"$2\" 2>&1"]);
         command.arg(program("postgres")).arg(&data).arg(self.log_file());
         if self.options.small_disk {
@@ -361,51 +355,6 @@ impl Drop for PostgresServer {
     fn drop(&mut self) {
         // Its sessions write to the folder for as long as they are there.
         self.kill();
-    }
-}
-
-/// Another user than ours, whom the server runs as: it refuses to run as root.
-pub(super) fn other_user() -> Option<(u32, u32)> {
-    if own_user() != 0 {
-        return None;
-    }
-    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let of = |name: &str| {
-        let line = passwd.lines().find(|line| line.split(':').next() == Some(name))?;
-        let mut fields = line.split(':').skip(2);
-        Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
-    };
-    of(USER).or_else(|| of("nobody"))
-}
-
-/// Who runs this process.
-fn own_user() -> u32 {
-    fs::metadata("/proc/self").expect("a Linux").uid()
-}
-
-/// A command that is run as the user of the server.
-pub(super) fn as_user(program: &Path) -> Command {
-    let Some((user, group)) = other_user() else { return Command::new(program) };
-    let mut command = Command::new("setpriv");
-    command.arg(format!("--reuid={user}")).arg(format!("--regid={group}"));
-    command.arg("--clear-groups").arg(program);
-    command
-}
-
-/// Lets the user of the server into a folder, and into those on the way that are ours alone.
-pub(super) fn reachable(folder: &Path) {
-    if other_user().is_none() {
-        return;
-    }
-    for folder in folder.ancestors() {
-        let Ok(found) = fs::metadata(folder) else { return };
-        let mode = found.permissions().mode();
-        if mode & 0o001 == 0 && found.uid() == own_user() {
-            let _ = fs::set_permissions(folder, fs::Permissions::from_mode(mode | 0o011));
-        }
-        if folder == std::env::temp_dir() {
-            return;
-        }
     }
 }
 

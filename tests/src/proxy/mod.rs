@@ -36,6 +36,7 @@ mod control;
 mod frames;
 mod jute;
 mod link;
+mod my;
 mod pg;
 mod protocol;
 mod resp;
@@ -95,6 +96,17 @@ impl Proxy {
         Self::between(target, &pg::Pg)
     }
 
+    /// The same before a MySQL or MariaDB server, without TLS: `PREPARE`, `EXECUTE` with the values of
+    /// a statement, `QUERY`, and `LOGIN` of a connection.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn mysql(target: SocketAddr) -> Self {
+        Self::between(target, &my::My)
+    }
+
     /// The same for any bytes: what comes together is one frame, has no verb and no reply, so
     /// that of the traps only those that hold or drop any request spring.
     ///
@@ -133,7 +145,8 @@ impl Proxy {
         self.addr
     }
 
-    /// `redis://<addr>`, `zookeeper://<addr>` or `postgres://<addr>`, as what it stands before.
+    /// `redis://<addr>`, `zookeeper://<addr>`, `postgres://<addr>` or `mysql://<addr>`, as what it
+    /// stands before.
     #[must_use]
     pub fn url(&self) -> String {
         format!("{}://{}", self.protocol.scheme(), self.addr)

@@ -96,7 +96,7 @@ async fn run(options: Options) -> Result<ExitCode, Trouble> {
         once::migrate(&shop).await?;
     }
     let mut stop = signals::Stop::listen()?;
-    if matches!(options.store(), "sqlite" | "postgres") {
+    if matches!(options.store(), "sqlite" | "postgres" | "mysql" | "mariadb") {
         // As a step of a deployment would.
         lock_core::sql::migrate(&plan.locks).await?;
     }

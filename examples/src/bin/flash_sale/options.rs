@@ -22,7 +22,8 @@ const PAGE_PROCESSES: u16 = 4;
 #[command(name = "flash-sale", max_term_width = 100)]
 pub(crate) struct Options {
     /// The lock store: `memory:`, `redis://HOST:PORT/DB`, `redis+unix:///PATH`,
-    /// `zookeeper://HOST:PORT,HOST:PORT/PATH`, `postgres://USER:PASSWORD@HOST/DB`, `sqlite://FILE`,
+    /// `zookeeper://HOST:PORT,HOST:PORT/PATH`, `postgres://USER:PASSWORD@HOST/DB`,
+    /// `mysql://USER:PASSWORD@HOST/DB`, `sqlite://FILE`,
     /// `sqlite:` for the file of the shop itself, …; TLS is `redis+tls://`
     #[arg(long, value_name = "URL", default_value = "memory:")]
     pub(crate) locks: String,

@@ -5,6 +5,10 @@ use crate::sql::runs::Runs;
 
 /// A database that can keep fences. Nobody else can implement it.
 pub trait FenceDialect: Runs {
+    /// Whether the rows that [`raise_fence`](Self::raise_fence) writes say whether it has raised it.
+    #[doc(hidden)]
+    const COUNTS: bool = true;
+
     /// The statements that make the table, if it is missing.
     #[doc(hidden)]
     fn fence_table(table: &TableName) -> Vec<String>;
@@ -19,5 +23,12 @@ pub trait FenceDialect: Runs {
              ON CONFLICT (resource) DO UPDATE SET fence = excluded.fence \
              WHERE f.fence <= excluded.fence"
         )
+    }
+
+    /// What the fence of a resource is behind that; given the resource. It reads the present, also
+    /// where a transaction reads from a snapshot.
+    #[doc(hidden)]
+    fn seen_fence(table: &TableName) -> String {
+        format!("SELECT fence FROM {table} WHERE resource = ?")
     }
 }

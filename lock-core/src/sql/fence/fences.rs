@@ -200,12 +200,12 @@ impl Fences {
     ) -> Result<Option<i64>, sqlx::Error> {
         let name = || Value::Text(resource.to_string());
         let raise = D::raise_fence(&self.table);
-        if D::run(&mut *connection, raise, vec![name(), fence.into()]).await? > 0 {
+        let written = D::run(&mut *connection, raise, vec![name(), fence.into()]).await?;
+        if D::COUNTS && written > 0 {
             return Ok(None);
         }
         // The statement has locked the row, so this is what it was refused for.
-        let seen = format!("SELECT fence FROM {} WHERE resource = ?", self.table);
-        let rows = D::rows(connection, seen, vec![name()]).await?;
+        let rows = D::rows(connection, D::seen_fence(&self.table), vec![name()]).await?;
         let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
         let seen = there(D::whole(row, "fence")?)?;
         // A database may count a row that was written as it was for none.

@@ -2,12 +2,14 @@
 //! commit. [`Fences`] has the whole of it.
 //!
 //! - `fences`: the table, and the check.
-//! - `dialect`: what a database spells its own way; `sqlite`, `postgres`: theirs.
+//! - `dialect`: what a database spells its own way; `sqlite`, `postgres`, `mysql`: theirs.
 //! - `error`: what can go wrong.
 
 mod dialect;
 mod error;
 mod fences;
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]

@@ -2,23 +2,18 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
-use super::link::Link;
+use super::link::{Link, PostgresServer};
 use super::session::Way;
 use super::statements::{self, qualified};
 use super::{Postgres, PostgresDialect, prepare};
-use crate::backend::io::Home;
-use crate::backend::{ConnectError, Fault, FaultKind, StoreUrl, UrlError, UrlPart};
-use crate::ground::{Plus as _, clock};
+use crate::backend::{ConnectError, StoreUrl, UrlError, UrlPart};
+use crate::sql::remote::{Durability, Params, opened};
 use crate::sql::schema::{Schema, TableName};
 use crate::sql::store::Store;
-
-/// How long connecting and migrating may take.
-pub(super) const CONNECT: Duration = Duration::from_secs(5);
 
 /// The server ends a statement that takes longer, and one that waits longer for a row.
 const STATEMENT: &str = "2000";
@@ -26,22 +21,6 @@ const ROW: &str = "1500";
 
 /// How the server shows [`STATEMENT`].
 pub(super) const STATEMENT_SHOWN: &str = "2s";
-
-const CONNECTIONS: u32 = 4;
-const CONNECTIONS_MAX: u32 = 64;
-
-/// What has to be on the server's disk before a grant is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Durability {
-    /// As the server is configured, which is all.
-    #[default]
-    Full,
-    /// Nothing (`synchronous_commit = off`): a key that changes hands often does so faster. A server
-    /// that crashes forgets the last moments, and can grant a key that is held. Tokens grow all the
-    /// same.
-    Async,
-}
 
 /// A PostgreSQL database for locks, before it is connected to. `Debug` shows no login.
 ///
@@ -88,14 +67,8 @@ impl PostgresConfig {
     }
 
     fn with(options: PgConnectOptions) -> Self {
-        Self {
-            options,
-            table: TableName::default(),
-            within: None,
-            creates: false,
-            durability: Durability::Full,
-            connections: CONNECTIONS,
-        }
+        let Params { table, within, creates, durability, connections } = Params::default();
+        Self { options, table, within, creates, durability, connections }
     }
 
     /// Names the table of the leases (default: `lock_leases`).
@@ -130,42 +103,15 @@ impl PostgresConfig {
     /// default 4. A number beyond that is the nearest.
     #[must_use]
     pub fn connections(mut self, most: u32) -> Self {
-        self.connections = most.clamp(1, CONNECTIONS_MAX);
+        self.connections = Params::connections(most);
         self
     }
 
     /// What a URL says.
     pub(in crate::sql) fn of(url: &StoreUrl) -> Result<Self, UrlError> {
-        let bad = |reason: String| UrlError::new(UrlPart::Parameters, reason);
-        let name = |of: &str| {
-            let name = url.param(of).map(TableName::new).transpose();
-            name.map_err(|_| {
-                bad(format!(
-                    "`{of}` is a name of 1 to 48 lower-case letters, digits and `_`, and begins \
-                     with a letter"
-                ))
-            })
-        };
-        let mut config = Self::with(options(url)?);
-        config.table = name("table")?.unwrap_or_default();
-        config.within = name("schema")?;
-        config.creates = match url.param("create") {
-            None | Some("false") => false,
-            Some("true") => true,
-            Some(_) => return Err(bad("`create` is `true` or `false`".to_owned())),
-        };
-        config.durability = match url.param("durability") {
-            None | Some("full") => Durability::Full,
-            Some("async") => Durability::Async,
-            Some(_) => return Err(bad("`durability` is `full` or `async`".to_owned())),
-        };
-        if let Some(most) = url.param("connections") {
-            let most = most.parse().ok().filter(|most| (1..=CONNECTIONS_MAX).contains(most));
-            config.connections = most.ok_or_else(|| {
-                bad(format!("`connections` is a number from 1 to {CONNECTIONS_MAX}"))
-            })?;
-        }
-        Ok(config)
+        let Params { table, within, creates, durability, connections } = Params::of(url)?;
+        let options = options(url)?;
+        Ok(Self { options, table, within, creates, durability, connections })
     }
 
     /// What the store needs there.
@@ -218,22 +164,15 @@ impl PostgresConfig {
     ///
     /// Nothing is left behind when it is dropped, beyond what [`create`](Self::create) made.
     pub async fn connect(self) -> Result<Postgres, ConnectError> {
-        let (link, home) = self.open().await?;
+        let link = self.open().await?;
+        let home = link.home().clone();
         Ok(Postgres { store: Store::start(PostgresDialect::new(link), home) })
     }
 
-    async fn open(&self) -> Result<(Arc<Link>, Arc<Home>), ConnectError> {
-        let home = Home::shared().map_err(ConnectError::Store)?;
-        let link = Arc::new(Link::new(self.clone(), home.clone()));
-        let by = clock::now().plus(CONNECT);
-        let opening = link.clone();
-        let task = home.spawn(async move { prepare::prepare(&opening, by).await });
-        let answer = match home.timeout_at(by, task).await {
-            Ok(Ok(answer)) => answer,
-            _ => Err(Fault::new(FaultKind::Transient, format!("no answer within {CONNECT:?}"))),
-        };
-        answer.map_err(ConnectError::Store)?;
-        Ok((link, home))
+    async fn open(&self) -> Result<Arc<Link>, ConnectError> {
+        let server = PostgresServer::new(self.clone());
+        let prepare = |link: Arc<Link>, by| async move { prepare::prepare(&link, by).await };
+        opened(server, self.schema(), prepare).await
     }
 
     /// As the records connect: the server ends what takes too long.
@@ -277,12 +216,8 @@ fn options(url: &StoreUrl) -> Result<PgConnectOptions, UrlError> {
         }
         options = options.password(login.password());
     }
-    match url.path().trim_start_matches('/') {
-        "" => {}
-        name if name.contains('/') => {
-            return Err(bad(UrlPart::Path, "it is the name of a database, and has no `/` in it"));
-        }
-        name => options = options.database(name),
+    if let Some(name) = Params::database(url)? {
+        options = options.database(name);
     }
     if !url.is_tls() {
         return Ok(options.ssl_mode(PgSslMode::Disable));
@@ -291,9 +226,8 @@ fn options(url: &StoreUrl) -> Result<PgConnectOptions, UrlError> {
     if let Some(ca) = url.param("ca") {
         options = options.ssl_root_cert(ca);
     }
-    match (url.param("cert"), url.param("key")) {
-        (None, None) => Ok(options),
-        (Some(cert), Some(key)) => Ok(options.ssl_client_cert(cert).ssl_client_key(key)),
-        _ => Err(bad(UrlPart::Parameters, "`cert` and `key` are given together or not at all")),
-    }
+    Ok(match Params::shown(url)? {
+        None => options,
+        Some((cert, key)) => options.ssl_client_cert(cert).ssl_client_key(key),
+    })
 }

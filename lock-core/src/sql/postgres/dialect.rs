@@ -8,7 +8,7 @@ use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
 use super::arg::Arg;
-use super::link::{Link, Twice};
+use super::link::Link;
 use super::listen::{Listener, Name};
 use super::renewals::Renewals;
 use super::statements::{self, Telling};
@@ -19,6 +19,7 @@ use crate::sql::changes::{Changes, Hearing};
 use crate::sql::dialect::{Ask, Dialect, Seen, Taken};
 use crate::sql::fault::DatabaseError;
 use crate::sql::read::Found;
+use crate::sql::remote::Twice;
 use crate::sql::row::{Row, ms};
 use crate::sql::schema::Schema;
 use crate::sql::statements::Statements;

@@ -14,14 +14,14 @@ use sqlx::postgres::{PgListener, PgNotification, PgPoolOptions};
 use tokio::task::AbortHandle;
 
 use super::arg::Arg;
-use super::config::CONNECT;
 use super::dialect::LOOKS;
-use super::link::{Link, Twice};
+use super::link::Link;
 use super::session::Way;
 use crate::backend::io::{Home, Pauses};
 use crate::ground::{Plus as _, clock};
 use crate::key::Key;
 use crate::sql::changes::{Changes, Hearing};
+use crate::sql::remote::{CONNECT, Twice};
 use crate::sql::schema::TableName;
 
 /// How long an echo may take.

@@ -4,8 +4,7 @@
 //! - `connect`: from a URL to a store.
 //! - `backend`: the store for clients.
 //! - `session`: one connection, as the store needs it.
-//! - `pool`: a few of them, which no request that is given up spoils.
-//! - `link`: statements over it, asked again where that is safe.
+//! - `link`: its statements over a few of them.
 //! - `listen`: hearing from other processes.
 //! - `dialect`, `statements`: what PostgreSQL spells its own way.
 //! - `prepare`: making and checking the table.
@@ -22,7 +21,6 @@ pub(super) mod connect;
 mod dialect;
 mod link;
 mod listen;
-mod pool;
 mod prepare;
 mod renewals;
 mod session;
@@ -32,7 +30,5 @@ mod transactions;
 mod trouble;
 
 pub use backend::Postgres;
-pub use config::{Durability, PostgresConfig};
+pub use config::PostgresConfig;
 use dialect::PostgresDialect;
-#[cfg(feature = "idempotency")]
-pub(in crate::sql) use trouble::Unserved;

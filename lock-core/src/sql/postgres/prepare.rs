@@ -7,11 +7,12 @@ use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
 use super::arg::Arg;
-use super::link::{Link, Twice};
+use super::link::Link;
 use super::statements::{COLUMNS, FOUND, RIGHTS, qualified};
 use super::trouble::table_right_missing;
 use crate::backend::Fault;
 use crate::sql::fault::DatabaseError;
+use crate::sql::remote::Twice;
 use crate::sql::schema::Column;
 
 /// Two that make the tables at once would each see them missing.

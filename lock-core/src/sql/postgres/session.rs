@@ -1,15 +1,12 @@
 //! One connection, as the store needs it.
 
-use std::time::Instant;
-
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _};
 
 use super::arg::{Arg, written};
-use super::config::{Durability, PostgresConfig, STATEMENT_SHOWN};
-use super::trouble::Unserved;
-use crate::ground::clock;
+use super::config::{PostgresConfig, STATEMENT_SHOWN};
 use crate::sql::fault::DatabaseError;
+use crate::sql::remote::{Durability, Unserved};
 
 /// How the server is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,11 +20,9 @@ pub(super) enum Way {
 
 /// A connection to a server that takes writes.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(in crate::sql) struct Session {
     connection: PgConnection,
     way: Way,
-    /// When it answered last; `None` of a new one.
-    pub(super) answered: Option<Instant>,
 }
 
 /// What a server has to say of itself.
@@ -40,7 +35,7 @@ impl Session {
         config: &PostgresConfig,
         known: Option<Way>,
     ) -> Result<Self, Unserved> {
-        let trouble = |error| Unserved::of(error, config);
+        let trouble = |error| Unserved::of_postgres(error, config);
         let asked = known.unwrap_or(Way::Direct);
         let (mut connection, mut way) = match config.own_options(asked).connect().await {
             Ok(connection) => (connection, asked),
@@ -71,7 +66,7 @@ impl Session {
                       an administrator say `ALTER ROLE … SET synchronous_commit = off`",
             }));
         }
-        Ok(Self { connection, way, answered: None })
+        Ok(Self { connection, way })
     }
 
     pub(super) fn way(&self) -> Way {
@@ -84,19 +79,17 @@ impl Session {
         statement: &std::sync::Arc<str>,
         args: &[Arg],
     ) -> Result<Vec<PgRow>, sqlx::Error> {
-        let rows = match self.way {
+        match self.way {
             Way::Direct => {
                 // Of constants and names of tables, which were checked.
                 let mut query = sqlx::query(AssertSqlSafe(statement.clone()));
                 for arg in args {
                     query = arg.bind(query);
                 }
-                query.fetch_all(&mut self.connection).await?
+                query.fetch_all(&mut self.connection).await
             }
-            Way::Pooled => self.run_all(written(statement, args)).await?,
-        };
-        self.answered = Some(clock::now());
-        Ok(rows)
+            Way::Pooled => self.run_all(written(statement, args)).await,
+        }
     }
 
     /// Has some statements run at once, in one transaction.

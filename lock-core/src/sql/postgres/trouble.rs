@@ -5,21 +5,11 @@ use sqlx::postgres::PgDatabaseError;
 
 use super::config::PostgresConfig;
 use crate::sql::fault::DatabaseError;
+use crate::sql::remote::Unserved;
 use crate::sql::trouble::Trouble;
 
-/// Why a statement was not served.
-#[derive(Debug)]
-pub(in crate::sql) enum Unserved {
-    /// Nothing was done, as others stood in the way. It may be asked again at once.
-    Again(DatabaseError),
-    /// Nothing was done.
-    Refused(DatabaseError),
-    /// The connection ended. What was asked may have taken effect.
-    Gone(DatabaseError),
-}
-
 impl Unserved {
-    pub(in crate::sql) fn of(error: Error, config: &PostgresConfig) -> Self {
+    pub(in crate::sql) fn of_postgres(error: Error, config: &PostgresConfig) -> Self {
         let server = config.server();
         let gone = |what: String, server| Self::Gone(DatabaseError::Unreachable { server, what });
         let Error::Database(error) = error else {
@@ -54,12 +44,6 @@ impl Unserved {
             code if code.starts_with("57P") || code.starts_with("08") => return gone(what, server),
             _ => DatabaseError::Other { what },
         })
-    }
-
-    pub(in crate::sql) fn error(self) -> DatabaseError {
-        match self {
-            Self::Again(error) | Self::Refused(error) | Self::Gone(error) => error,
-        }
     }
 }
 

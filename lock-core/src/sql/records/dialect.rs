@@ -18,6 +18,10 @@ pub trait RecordDialect: Runs {
     #[doc(hidden)]
     const NOW: &'static str;
 
+    /// What a read in a transaction of a user's ends with, so that it reads the present.
+    #[doc(hidden)]
+    const PRESENT: &'static str = "";
+
     /// The statements that make the table, if it is missing.
     #[doc(hidden)]
     fn record_table(table: &TableName) -> Vec<String>;

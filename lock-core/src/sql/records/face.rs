@@ -15,7 +15,7 @@ use crate::records::{
     RecordTable, Written,
 };
 use crate::sql::TableName;
-use crate::sql::schemes::{POSTGRES, SQLITE};
+use crate::sql::schemes::{MARIADB, MYSQL, POSTGRES, SQLITE};
 use crate::token::FencingToken;
 
 /// The name of the table unless another one is given.
@@ -40,8 +40,8 @@ const TABLE: &str = "lock_records";
 /// made, at most 128 in one statement, or by [`sweep`](Self::sweep).
 ///
 /// Times are those of the database's clock. In SQLite that is the clock of the machine. A file must
-/// be on a disk of this machine, as for every use of SQLite by several processes. In PostgreSQL a
-/// completed record is as durable as any commit of that server.
+/// be on a disk of this machine, as for every use of SQLite by several processes. In PostgreSQL,
+/// MySQL and MariaDB a completed record is as durable as any commit of that server.
 #[derive(Clone)]
 pub struct SqlRecords {
     records: Arc<dyn Table>,
@@ -71,7 +71,8 @@ impl<D: RecordDialect> Table for Arc<Kept<D>> {
 impl SqlRecords {
     /// Opens connections of its own to what a URL names, and looks whether the table is there:
     /// `sqlite://path[?table=lock_records&create=true]`, or `postgres://login@host/database` with
-    /// the same, `schema` and `connections` (1 to 64, default 4). `create=true` makes a file and a
+    /// the same, `schema` and `connections` (1 to 64, default 4), or `mysql://login@host/database`
+    /// with all of these but `schema`. `create=true` makes a file and a
     /// table that are missing. `sqlite::memory:` is a database of this handle and its clones alone,
     /// for tests.
     ///
@@ -89,7 +90,7 @@ impl SqlRecords {
     ///
     /// A file or a table may have been made.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
-        let (_place, url) = StoreUrl::parse_at(url, &[SQLITE, POSTGRES])?;
+        let (_place, url) = StoreUrl::parse_at(url, &[SQLITE, POSTGRES, MYSQL, MARIADB])?;
         let table = named(&url, "table")?.unwrap_or(TableName::known(TABLE));
         #[cfg(feature = "postgres")]
         if url.scheme() == POSTGRES.name() {
@@ -98,6 +99,11 @@ impl SqlRecords {
                 None => table,
             };
             let pool = super::postgres::pool_of(&url)?;
+            return Self::prepared(pool, table, creates(&url)?.unwrap_or(false)).await;
+        }
+        #[cfg(feature = "mysql")]
+        if [MYSQL.name(), MARIADB.name()].contains(&url.scheme()) {
+            let pool = super::mysql::pool_of(&url)?;
             return Self::prepared(pool, table, creates(&url)?.unwrap_or(false)).await;
         }
         #[cfg(feature = "sqlite")]

@@ -9,7 +9,8 @@
 //! database, what becomes of it, and writes that by compare-and-swap. No transaction of ours spans
 //! two statements.
 //!
-//! - `dialect`: what a database spells its own way. - `sqlite`, `postgres`: theirs.
+//! - `dialect`: what a database spells its own way. - `sqlite`, `postgres`,
+//!   `mysql`: theirs.
 //! - `columns`: a record as columns, and which rows are no records.
 //! - `verbs`: the statements. - `store`: the verbs.
 //! - `within`: a record that is completed in a transaction of the user's.
@@ -18,6 +19,8 @@
 mod columns;
 mod dialect;
 mod face;
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]

@@ -6,9 +6,10 @@ use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 use super::columns::{COLUMNS, Columns};
 use super::dialect::{CONNECTIONS_MAX, IsBusy, RecordDialect};
 use super::verbs;
-use crate::backend::{ConnectError, Fault, StoreUrl, UrlError, UrlPart};
+use crate::backend::{ConnectError, Fault, StoreUrl};
 use crate::records::RecordId;
-use crate::sql::postgres::{Durability, PostgresConfig, Unserved};
+use crate::sql::postgres::PostgresConfig;
+use crate::sql::remote::Unserved;
 use crate::sql::runs::{Runs as _, there};
 use crate::sql::{DatabaseError, TableName};
 
@@ -96,7 +97,7 @@ impl RecordDialect for Postgres {
             return (error.into(), IsBusy(false));
         }
         let config = PostgresConfig::of_pool(pool).table(table.clone());
-        let unserved = Unserved::of(error, &config);
+        let unserved = Unserved::of_postgres(error, &config);
         let is_busy = IsBusy(matches!(unserved, Unserved::Again(_)));
         (unserved.error().into(), is_busy)
     }
@@ -105,10 +106,7 @@ impl RecordDialect for Postgres {
 /// What a URL names.
 pub(super) fn pool_of(url: &StoreUrl) -> Result<PgPool, ConnectError> {
     let config = PostgresConfig::of(url)?;
-    if config.durability == Durability::Async {
-        let what = "`durability=async` is for locks: an outcome that was acknowledged must be kept";
-        return Err(UrlError::new(UrlPart::Parameters, what.to_owned()).into());
-    }
+    config.durability.keeps_records()?;
     Ok(pool_with(&config, config.connections))
 }
 

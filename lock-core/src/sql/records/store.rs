@@ -66,7 +66,7 @@ impl<D: RecordDialect> Kept<D> {
 
     async fn read(&self, id: RecordId) -> Result<Seen, Fault> {
         self.patiently(|mut connection| async move {
-            verbs::read::<D>(&mut connection, &self.table, id).await
+            verbs::read::<D>(&mut connection, &self.table, id, "").await
         })
         .await
     }

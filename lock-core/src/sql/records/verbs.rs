@@ -14,16 +14,17 @@ fn id_of(id: RecordId) -> Value {
     id.as_bytes().to_vec().into()
 }
 
-/// The row of an id, and the time.
+/// The row of an id, and the time. The statement ends with `behind`.
 pub(super) async fn read<D: RecordDialect>(
     connection: &mut D::Connection,
     table: &TableName,
     id: RecordId,
+    behind: &str,
 ) -> Result<Seen, sqlx::Error> {
     // A row comes either way, so that the time does.
     let (now, names) = (D::NOW, COLUMNS.join(", "));
     let read = format!(
-        "SELECT t.now, {names} FROM (SELECT {now} AS now) AS t LEFT JOIN {table} ON id = ?"
+        "SELECT t.now, {names} FROM (SELECT {now} AS now) AS t LEFT JOIN {table} ON id = ? {behind}"
     );
     let rows = D::rows(connection, read, vec![id_of(id)]).await?;
     let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;

@@ -109,7 +109,8 @@ pub(crate) async fn complete_in<D: RecordDialect>(
     }
     // What there is instead says why. An old snapshot would say that the record is gone.
     D::look_afresh(&mut *tx, table, id).await.map_err(fault)?;
-    let Seen { now, row } = verbs::read::<D>(&mut *tx, table, id).await.map_err(fault)?;
+    let Seen { now, row } =
+        verbs::read::<D>(&mut *tx, table, id, D::PRESENT).await.map_err(fault)?;
     match row {
         Some((_, Err(unsound))) => {
             Err(InTransactionError::Unsound { table: table.clone(), what: unsound.0 })

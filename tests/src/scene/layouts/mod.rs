@@ -2,6 +2,7 @@
 
 mod cluster;
 mod ensemble;
+mod mariadb;
 mod memory;
 mod postgres;
 mod redis;
@@ -17,6 +18,7 @@ use crate::proxy::Match;
 
 pub use cluster::CLUSTER;
 pub use ensemble::ENSEMBLE;
+pub use mariadb::MARIADB;
 pub use memory::MEMORY;
 pub use postgres::POSTGRES;
 pub use redis::REDIS;
@@ -34,10 +36,11 @@ const NO_SHARE: (Power, &str) =
 const OF_A_QUORUM: &[&str] = &["fencing", "push", "force_release"];
 
 /// All of them.
-pub const KINDS: [&Kind; 10] = [
+pub const KINDS: [&Kind; 11] = [
     &MEMORY,
     &SQLITE,
     &POSTGRES,
+    &MARIADB,
     &REDIS,
     &SENTINEL,
     &CLUSTER,

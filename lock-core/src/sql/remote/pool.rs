@@ -3,14 +3,14 @@
 //! They live on the home runtime. A connection whose statement was given up is closed, so that no
 //! answer is read by another; one that is being made goes on to be made, and is there for the next.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::config::{CONNECT, PostgresConfig};
-use super::session::{Session, Way};
-use super::trouble::Unserved;
+use super::link::CONNECT;
+use super::server::Server;
+use super::unserved::Unserved;
 use crate::backend::io::Home;
 use crate::ground::{Plus as _, clock, lock};
 use crate::sql::fault::DatabaseError;
@@ -21,44 +21,45 @@ const FULL_PAUSE: Duration = Duration::from_millis(10);
 
 /// The connections of a store.
 #[derive(Debug)]
-pub(super) struct Pool {
-    pub(super) config: PostgresConfig,
+pub(super) struct Pool<S: Server> {
+    pub(super) server: S,
     home: Arc<Home>,
     free: Arc<Semaphore>,
     /// The one that answered last is at the end.
-    idle: Mutex<Vec<Session>>,
-    way: OnceLock<Way>,
+    idle: Mutex<Vec<Used<S::Session>>>,
+}
+
+/// A connection, and when it answered last; `None` of a new one.
+#[derive(Debug)]
+pub(super) struct Used<C> {
+    pub(super) session: C,
+    pub(super) answered: Option<Instant>,
 }
 
 /// A connection that is lent, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Lent {
-    pool: Arc<Pool>,
+pub(super) struct Lent<S: Server> {
+    pool: Arc<Pool<S>>,
     /// `None` while it is in use, and for good once it is of no use any more.
-    session: Option<Session>,
+    session: Option<Used<S::Session>>,
     _place: OwnedSemaphorePermit,
 }
 
-impl Pool {
-    pub(super) fn new(config: PostgresConfig, home: Arc<Home>) -> Self {
-        let most = usize::try_from(config.connections).unwrap_or(1);
+impl<S: Server> Pool<S> {
+    pub(super) fn new(server: S, home: Arc<Home>) -> Self {
+        let most = usize::try_from(server.connections()).unwrap_or(1);
         let free = Arc::new(Semaphore::new(most));
-        Self { config, home, free, idle: Mutex::default(), way: OnceLock::new() }
-    }
-
-    /// How the server is reached, once it was.
-    pub(super) fn way(&self) -> Option<Way> {
-        self.way.get().copied()
+        Self { server, home, free, idle: Mutex::default() }
     }
 
     /// A connection, by then at the latest.
-    pub(super) async fn lend(self: &Arc<Self>, by: Instant) -> Result<Lent, DatabaseError> {
+    pub(super) async fn lend(self: &Arc<Self>, by: Instant) -> Result<Lent<S>, DatabaseError> {
         loop {
             let place = self.home.timeout_at(by, self.free.clone().acquire_owned());
             let Ok(Ok(place)) = place.await else {
                 let what = format!(
                     "all {} connections are in use, or being made",
-                    self.config.connections
+                    self.server.connections()
                 );
                 return Err(DatabaseError::Other { what });
             };
@@ -82,45 +83,46 @@ impl Pool {
 
     /// Closes those that did not answer since then: what ended one has often ended them all.
     pub(super) fn close_older_than(&self, since: Instant) {
-        lock(&self.idle).retain(|session| session.answered.is_some_and(|at| at >= since));
+        lock(&self.idle).retain(|used| used.answered.is_some_and(|at| at >= since));
     }
 
     fn has_others(&self) -> bool {
-        let most = usize::try_from(self.config.connections).unwrap_or(1);
+        let most = usize::try_from(self.server.connections()).unwrap_or(1);
         self.free.available_permits() < most || !lock(&self.idle).is_empty()
     }
 
     fn late(&self) -> DatabaseError {
         DatabaseError::Unreachable {
-            server: self.config.server(),
+            server: self.server.place(),
             what: "it did not answer in time".to_owned(),
         }
     }
 }
 
-async fn connect(pool: Arc<Pool>, place: OwnedSemaphorePermit) -> Result<Lent, Unserved> {
+async fn connect<S: Server>(
+    pool: Arc<Pool<S>>,
+    place: OwnedSemaphorePermit,
+) -> Result<Lent<S>, Unserved> {
     let by = clock::now().plus(CONNECT);
-    let opening = Session::open(&pool.config, pool.way());
-    let Ok(opened) = pool.home.timeout_at(by, opening).await else {
+    let Ok(opened) = pool.home.timeout_at(by, pool.server.open()).await else {
         return Err(Unserved::Gone(pool.late()));
     };
-    let session = opened?;
-    let _is_known = pool.way.set(session.way());
-    Ok(Lent { pool, session: Some(session), _place: place })
+    let session = Some(Used { session: opened?, answered: None });
+    Ok(Lent { pool, session, _place: place })
 }
 
-impl Lent {
+impl<S: Server> Lent<S> {
     /// Takes it out. One that is not put back is closed.
-    pub(super) fn take(&mut self) -> Option<Session> {
+    pub(super) fn take(&mut self) -> Option<Used<S::Session>> {
         self.session.take()
     }
 
-    pub(super) fn put_back(&mut self, session: Session) {
+    pub(super) fn put_back(&mut self, session: Used<S::Session>) {
         self.session = Some(session);
     }
 }
 
-impl Drop for Lent {
+impl<S: Server> Drop for Lent<S> {
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
             lock(&self.pool.idle).push(session);

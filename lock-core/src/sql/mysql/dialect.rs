@@ -1,0 +1,194 @@
+//! The statements over the link.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use sqlx::mysql::{MySqlQueryResult, MySqlRow};
+
+use super::link::Link;
+use super::short::{Short, power_of};
+use super::statements::{READ_KEYS_MAX, Statements};
+use super::text::{Arg, Text};
+use crate::backend::{ClaimId, Fault};
+use crate::key::Key;
+use crate::sql::changes::Hearing;
+use crate::sql::dialect::{Ask, Dialect, Seen, Taken};
+use crate::sql::fault::DatabaseError;
+use crate::sql::read::Found;
+use crate::sql::remote::Twice;
+use crate::sql::row::{Row, ms};
+use crate::sql::schema::Schema;
+
+/// The most rows that one part of a sweep deletes.
+const SWEEP_ROWS_MAX: i64 = 100;
+
+/// Between two looks at a key: by whoever is first in its line, and by those who hold or follow.
+const LOOK_FIRST: Duration = Duration::from_millis(30);
+const LOOK_HOLDING: Duration = Duration::from_millis(250);
+
+/// MySQL and MariaDB as the store needs them.
+#[derive(Debug)]
+pub(in crate::sql) struct MysqlDialect {
+    link: Arc<Link>,
+    texts: Statements,
+    looks: AtomicI64,
+    requests: AtomicU64,
+}
+
+impl MysqlDialect {
+    pub(super) fn new(link: Arc<Link>) -> Self {
+        let texts = Statements::new(&link.config().table.to_string());
+        Self { link, texts, looks: AtomicI64::new(0), requests: AtomicU64::new(0) }
+    }
+
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    async fn rows(&self, by: Instant, text: &Text, args: &[Arg]) -> Result<Vec<MySqlRow>, Fault> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.link.rows(by, text, args).await
+    }
+
+    async fn write(
+        &self,
+        by: Instant,
+        text: &Text,
+        args: &[Arg],
+        twice: Twice,
+    ) -> Result<Option<MySqlQueryResult>, Fault> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.link.write(by, text, args, twice).await
+    }
+
+    /// One that says in one number what it did.
+    async fn short(
+        &self,
+        text: &Text,
+        ask: &Ask,
+        twice: Twice,
+        by: Instant,
+    ) -> Result<Option<Taken>, Fault> {
+        let power = power_of(ask.tokens_max);
+        let args = [
+            Arg::Text(ask.key.to_string()),
+            Arg::Text(ask.claim.to_string()),
+            Arg::Text(ask.about.to_string()),
+            Arg::Whole(ms(ask.lease)),
+            Arg::Whole(i64::from(power)),
+            Arg::Whole(1 << power),
+        ];
+        let done = self.write(by, text, &args, twice).await?;
+        let Some(Short { mut taken, is_ahead }) =
+            done.and_then(|done| Short::of(done.last_insert_id()))
+        else {
+            return Ok(None);
+        };
+        if is_ahead {
+            // Somebody else may hold the key by now: then what was granted is told as a change.
+            let row = self.read(&ask.key, by).await?.row;
+            let claim = Some(ask.claim.to_string());
+            if let Some(row) = row.filter(|row| row.holder == claim) {
+                taken.version = taken.version.max(row.version);
+            }
+        }
+        Ok(Some(taken))
+    }
+}
+
+impl Dialect for MysqlDialect {
+    fn schema(&self) -> &Schema {
+        self.link.schema()
+    }
+
+    fn hearing(&self) -> Hearing {
+        Hearing::LooksByPlace { first: LOOK_FIRST, holding: LOOK_HOLDING }
+    }
+
+    async fn take(&self, ask: &Ask, by: Instant) -> Result<Option<Taken>, Fault> {
+        // One that took effect finds the key taken the second time, and who only tries is told.
+        self.short(&self.texts.take, ask, Twice::Differs, by).await
+    }
+
+    async fn renew(&self, ask: &Ask, by: Instant) -> Result<Option<Taken>, Fault> {
+        self.short(&self.texts.renew, ask, Twice::Same, by).await
+    }
+
+    async fn give_back(&self, key: &Key, claim: ClaimId, by: Instant) -> Result<bool, Fault> {
+        let args = [Arg::Text(key.to_string()), Arg::Text(claim.to_string())];
+        let done = self.write(by, &self.texts.give_back, &args, Twice::Differs).await?;
+        Ok(done.is_some_and(|done| done.rows_affected() > 0))
+    }
+
+    async fn read(&self, key: &Key, by: Instant) -> Result<Seen, Fault> {
+        let rows = self.rows(by, &self.texts.read, &[Arg::Text(key.to_string())]).await?;
+        let found = rows.first().ok_or_else(|| odd(sqlx::Error::RowNotFound))?;
+        Found(found).seen().map_err(odd)
+    }
+
+    async fn swap(
+        &self,
+        key: &Key,
+        version: Option<i64>,
+        row: &Row,
+        _tells: bool,
+        by: Instant,
+    ) -> Result<bool, Fault> {
+        let text = match version {
+            Some(_) => &self.texts.update,
+            None => &self.texts.insert,
+        };
+        let mut args = vec![
+            Arg::Text(key.to_string()),
+            Arg::Whole(row.version),
+            Arg::Whole(row.fence),
+            Arg::Whole(row.fences),
+            Arg::MaybeText(row.holder.clone()),
+            Arg::Text(row.about.clone()),
+            Arg::Whole(row.until),
+            Arg::Text(row.holders.clone()),
+            Arg::Text(row.line.clone()),
+        ];
+        args.extend(version.map(Arg::Whole));
+        let done = self.write(by, text, &args, Twice::Differs).await?;
+        Ok(done.is_some_and(|done| done.rows_affected() > 0))
+    }
+
+    async fn read_all(&self, keys: &[Key], by: Instant) -> Result<Vec<(String, Row)>, Fault> {
+        let mut all = Vec::with_capacity(keys.len());
+        for some in keys.chunks(READ_KEYS_MAX) {
+            let (text, given) = self.texts.read_all(some.len());
+            let mut args: Vec<_> = some.iter().map(|key| Arg::Text(key.to_string())).collect();
+            // To ask for one of them again changes nothing.
+            args.resize(given, args[0].clone());
+            for row in &self.rows(by, text, &args).await? {
+                all.push(Found(row).named().map_err(odd)?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Others may always have written.
+    async fn mark(&self, _by: Instant) -> Result<Option<i64>, Fault> {
+        Ok(Some(self.looks.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// Row by row, so that none is locked while another is waited for.
+    async fn sweep(&self, idle: Duration, by: Instant) -> Result<u64, Fault> {
+        let idle = ms(idle);
+        let args = [Arg::Whole(idle), Arg::Whole(SWEEP_ROWS_MAX)];
+        let mut gone = 0;
+        for row in self.rows(by, &self.texts.idle, &args).await? {
+            let key: String = sqlx::Row::try_get(&row, 0).map_err(odd)?;
+            let args = [Arg::Text(key), Arg::Whole(idle)];
+            let done = self.write(by, &self.texts.delete, &args, Twice::Differs).await?;
+            gone += done.map_or(0, |done| done.rows_affected());
+        }
+        Ok(gone)
+    }
+}
+
+fn odd(error: sqlx::Error) -> Fault {
+    DatabaseError::Other { what: error.to_string() }.into()
+}

@@ -1,0 +1,24 @@
+//! What a dialect says of its server.
+
+use std::fmt::Debug;
+use std::future::Future;
+
+use super::unserved::Unserved;
+
+/// A server that keeps the locks, as its connections are made and its errors are read.
+pub(in crate::sql) trait Server: Debug + Send + Sync + 'static {
+    /// A connection.
+    type Session: Debug + Send + 'static;
+
+    /// Where it is, for errors.
+    fn place(&self) -> String;
+
+    /// The most connections, one at least.
+    fn connections(&self) -> u32;
+
+    /// Connects. Not bounded in time.
+    fn open(&self) -> impl Future<Output = Result<Self::Session, Unserved>> + Send;
+
+    /// What an error means.
+    fn unserved(&self, error: sqlx::Error) -> Unserved;
+}

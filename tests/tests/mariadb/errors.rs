@@ -1,0 +1,237 @@
+//! What is wrong with a database is told, with what to do.
+
+use lock_core::LockClient;
+use lock_core::sql::{self, DatabaseError};
+use sqlx::{AssertSqlSafe, MySqlConnection, Row};
+use tests::mariadb::{MariaDbOptions, MariaDbServer};
+use tests::wait::{eventually, within};
+
+use crate::support::*;
+
+async fn say(connection: &mut MySqlConnection, text: String) {
+    sqlx::raw_sql(AssertSqlSafe(text)).execute(connection).await.expect("good statements");
+}
+
+/// V8: a table that is missing is not made unasked; `migrate` makes it, however many call it at once,
+/// and what it needs is a script.
+#[tokio::test]
+async fn a_missing_table_is_told_and_made_where_that_is_asked_for() {
+    let place = Place::new();
+    let error = refused(&place.url()).await;
+    assert!(matches!(error, DatabaseError::TableMissing { .. }), "{error}");
+    assert!(error.to_string().contains("migrate()") && error.to_string().contains("create=true"));
+    let url = place.url();
+    let (one, two, three) =
+        tokio::join!(sql::migrate(&url), sql::migrate(&url), sql::migrate(&url));
+    for made in [one, two, three, sql::migrate(&url).await] {
+        made.expect("the tables");
+    }
+    LockClient::connect(&url).await.expect("they are there");
+    // By hand.
+    let by_hand = format!("{}?table=h_{}", place.server.url_as("owner"), place.table);
+    place.server.sql(sql::schema(&by_hand).expect("a script").to_string());
+    let locks = LockClient::connect(&by_hand).await.expect("they are there");
+    let (one, other) = (locks.lock("k").await, connect(&url, ms(9_000)).await.lock("k").await);
+    one.expect("a free key").release().await.expect("a release");
+    other.expect("another table").release().await.expect("a release");
+}
+
+/// V8: a table of that name which is somebody else's is left alone.
+#[tokio::test]
+async fn a_table_of_another_shape_is_told_and_left_as_it_is() {
+    for (columns, what) in [
+        ("name varchar(99) PRIMARY KEY", "is no varbinary"),
+        ("name varbinary(99) PRIMARY KEY", "no column `version`"),
+        ("name varbinary(99), version bigint", "no column `fence`"),
+        ("name varbinary(99) PRIMARY KEY, version text", "no bigint"),
+        ("name varbinary(99) PRIMARY KEY) ENGINE = Aria -- (", "another engine"),
+    ] {
+        let place = Place::new();
+        let table = &place.table;
+        place.server.sql(format!("CREATE TABLE {table} ({columns}\n)").replace("-- (\n)", ""));
+        place.server.sql(format!("INSERT INTO {table} (name) VALUES ('theirs')"));
+        let error = refused(&place.url()).await;
+        let text = error.to_string();
+        assert!(matches!(error, DatabaseError::TableShape { .. }), "{text}");
+        assert!(text.contains(what) && text.contains("?table="), "{text}");
+        assert_eq!(place.server.sql(format!("SELECT name FROM {table}")).len(), 1);
+    }
+}
+
+/// V8: the rights that are named in the docs are enough for all of it, and one that is missing is
+/// named with how to give it.
+#[tokio::test]
+async fn a_role_with_the_least_rights_is_served_and_a_missing_right_is_named() {
+    let place = Place::new();
+    let (table, user) = (&place.table, place.new_user());
+    sql::migrate(&place.url()).await.expect("the tables");
+    let url = place.url_as(&user);
+    let error = refused(&url).await;
+    let text = error.to_string();
+    assert!(matches!(error, DatabaseError::RightMissing { .. }), "{text}");
+    assert!(text.contains("GRANT SELECT, INSERT, UPDATE, DELETE ON `shop`"), "{text}");
+    place.server.sql(format!("GRANT SELECT ON shop.{table} TO {user}"));
+    let mut given = vec!["SELECT"];
+    for right in ["INSERT", "UPDATE", "DELETE"] {
+        let error = refused(&url).await;
+        let text = error.to_string();
+        assert!(matches!(error, DatabaseError::RightMissing { .. }), "{text}");
+        assert!(text.contains(right) && text.contains(&format!("TO '{user}'@'%'")), "{text}");
+        let grant = text.split('`').find(|part| part.starts_with("GRANT")).expect("a grant");
+        assert!(given.iter().all(|given| !grant.contains(given)), "{text}");
+        place.server.sql(format!("GRANT {right} ON shop.{table} TO {user}"));
+        given.push(right);
+    }
+    // Nothing is made where all is there, so that needs no right either.
+    let (one, two) =
+        (connect(&url, ms(9_000)).await, connect(&(url + "&create=true"), ms(9_000)).await);
+    let guard = one.lock("k").await.expect("a free key");
+    let waiting = tokio::spawn(async move { two.lock("k").await });
+    eventually("it waits", || {
+        let seen = futures_executor::block_on(one.inspect("k"));
+        seen.is_ok_and(|seen| seen.waiters.len() == 1)
+    })
+    .await;
+    guard.release().await.expect("a release");
+    let next = within("a hand-off", waiting).await.expect("no panic").expect("a grant");
+    next.release().await.expect("a release");
+}
+
+/// V8: a server that takes no writes is refused at connect; so are a database and a login that it does
+/// not know, and what it cannot do for a connection.
+#[tokio::test]
+async fn a_server_that_is_of_no_use_is_refused_at_connect() {
+    let place = Place::alone();
+    sql::migrate(&place.url()).await.expect("the tables");
+    let error = refused(&place.url().replace("/shop?", "/no_such_shop?")).await;
+    assert!(matches!(error, DatabaseError::DatabaseMissing { .. }), "{error}");
+    let error = refused(&place.url_as("nobody_here")).await;
+    assert!(matches!(error, DatabaseError::Login { .. }), "{error}");
+    assert!(!error.to_string().contains("secret"), "{error}");
+    let error = refused(&format!("{}&durability=async", place.url())).await;
+    assert!(matches!(error, DatabaseError::Option { .. }), "{error}");
+    assert!(error.to_string().contains("innodb_flush_log_at_trx_commit"), "{error}");
+    let locks = place.client().await;
+    let guard = locks.lock("k").await.expect("a free key");
+    place.server.sql("SET GLOBAL read_only = 1");
+    let error = refused(&place.url()).await;
+    assert!(matches!(error, DatabaseError::ReadOnlyServer { .. }), "{error}");
+    place.server.sql("SET GLOBAL read_only = 0");
+    guard.release().await.expect("a release");
+    let error = LockClient::connect("mysql://h/db?durability=some").await.expect_err("no word");
+    assert!(error.to_string().contains("`durability` is"), "{error}");
+    let error = LockClient::connect("mariadb://h/db?table=Locks").await.expect_err("a plain name");
+    assert!(error.to_string().contains("`table` is a name"), "{error}");
+    let error = LockClient::connect("mysql://h").await.expect_err("no database");
+    assert!(error.to_string().contains("name of a database"), "{error}");
+}
+
+/// V4, V8: a row that a stranger's transaction has locked is told as that. Who holds another key is
+/// not held up, and all is well when the stranger is done.
+#[tokio::test]
+async fn a_row_that_a_stranger_keeps_locked_is_told_and_is_served_again() {
+    let place = Place::new();
+    let locks = place.client().await;
+    let other = locks.lock("other").await.expect("a free key");
+    locks.lock("k").await.expect("a free key").release().await.expect("a release");
+    let mut stranger = place.stranger().await;
+    let row = format!("BEGIN; SELECT 1 FROM {} WHERE name = 'k' FOR UPDATE", place.table);
+    say(&mut stranger, row).await;
+    let wait = once().with_wait(ms(4_000));
+    let error = locks.lock("k").options(wait).try_acquire().await.expect_err("a locked row");
+    let error = database_error(&error);
+    assert!(matches!(error, DatabaseError::RowLocked { .. }), "{error}");
+    locks.lock("third").await.expect("a free key").release().await.expect("a release");
+    say(&mut stranger, "ROLLBACK".to_owned()).await;
+    let next = locks.lock("k").await.expect("a free key");
+    assert!(other.is_held());
+    next.release().await.expect("a release");
+    other.release().await.expect("a release");
+    idle(&locks).await;
+}
+
+/// V4: a deadlock that a stranger's transaction makes ends one of the two; where that is a statement
+/// of the store, it is asked again.
+#[tokio::test]
+async fn a_statement_that_a_deadlock_ends_is_asked_again() {
+    let place = Place::new();
+    let (locks, table) = (place.client().await, &place.table);
+    locks.lock("k").await.expect("a free key").release().await.expect("a release");
+    let before = deadlocks(&place);
+    // A trigger makes the one row of our statement two, which is what a deadlock takes.
+    place.server.sql(format!(
+        "CREATE TABLE two_{table} (id int PRIMARY KEY, n int); \
+         INSERT INTO two_{table} VALUES (1, 0)"
+    ));
+    place.server.sql(format!(
+        "CREATE TRIGGER after_{table} AFTER UPDATE ON {table} FOR EACH ROW \
+         UPDATE two_{table} SET n = n + 1"
+    ));
+    let mut stranger = place.stranger().await;
+    // Of much weight, so that the server ends the other one.
+    let heavy = format!(
+        "BEGIN; INSERT INTO two_{table} \
+         WITH RECURSIVE n AS (SELECT 2 AS id UNION ALL SELECT id + 1 FROM n WHERE id < 900) \
+         SELECT id, 0 FROM n; UPDATE two_{table} SET n = 1 WHERE id = 1"
+    );
+    let waits = format!(
+        "SELECT 1 FROM information_schema.processlist \
+         WHERE info = 'UPDATE two_{table} SET n = n + 1' AND time_ms > 50"
+    );
+    // On a busy machine a wait may end before the stranger wants the row as well.
+    for _ in 0..10 {
+        say(&mut stranger, heavy.clone()).await;
+        let trying = tokio::spawn({
+            let locks = locks.clone();
+            async move { locks.lock("k").options(once().with_wait(ms(20_000))).await }
+        });
+        eventually("the statement waits", || !place.server.sql(&*waits).is_empty()).await;
+        let crossed = format!("SELECT 1 FROM {table} WHERE name = 'k' FOR UPDATE; ROLLBACK");
+        say(&mut stranger, crossed).await;
+        let guard = trying.await.expect("no panic").expect("it was asked again");
+        guard.release().await.expect("a release");
+        if deadlocks(&place) > before {
+            return;
+        }
+    }
+    panic!("there was no deadlock");
+}
+
+fn deadlocks(place: &Place) -> i64 {
+    let count = "SELECT CAST(variable_value AS SIGNED) FROM information_schema.global_status \
+                 WHERE variable_name = 'Innodb_deadlocks'";
+    place.server.sql(count)[0].get(0)
+}
+
+/// F17 (V4, V8): where strangers have all connections of the server, a new client is told so, and one
+/// that has some goes on.
+#[tokio::test]
+async fn a_server_without_a_connection_to_spare_is_told_and_serves_those_who_have_some() {
+    let options = MariaDbOptions::new().setting("max-connections", "10");
+    let server = MariaDbServer::with(options);
+    server.sql("CREATE USER app IDENTIFIED BY 'secret'; GRANT ALL ON shop.* TO app");
+    let url = format!("{}?create=true", server.url_as("app"));
+    let locks = connect(&url, ms(30_000)).await;
+    let guard = locks.lock("k").await.expect("a free key");
+    let mut strangers = Vec::new();
+    let as_app = server.options().username("app");
+    while let Ok(stranger) = sqlx::ConnectOptions::connect(&as_app).await {
+        strangers.push(stranger);
+    }
+    let error = refused(&url).await;
+    assert!(matches!(error, DatabaseError::Connections { .. }), "{error}");
+    // All at once, though the pool cannot grow.
+    let tasks: Vec<_> = (0..16)
+        .map(|n| {
+            let locks = locks.clone();
+            tokio::spawn(async move { locks.lock(format!("k{n}")).await })
+        })
+        .collect();
+    for task in tasks {
+        let guard = task.await.expect("no panic").expect("a grant");
+        guard.release().await.expect("a release");
+    }
+    assert!(guard.is_held());
+    guard.release().await.expect("a release");
+    drop(strangers);
+}

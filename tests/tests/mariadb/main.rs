@@ -1,0 +1,16 @@
+//! What can be done to a lock in MariaDB alone, and the scenes of all layouts on it.
+//!
+//! Each test names its fault (F…) and the invariants (V…) that it defends, as `docs/faults.md` has
+//! them. Bounds on time are wide, for a machine that is busy with other things; no assertion is
+//! decided by a sleep.
+
+#![allow(clippy::disallowed_methods)]
+
+mod errors;
+mod fence;
+mod pool;
+mod processes;
+mod records;
+mod scenes;
+mod support;
+mod tls;
