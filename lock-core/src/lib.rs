@@ -24,7 +24,7 @@
 //! # What it promises, and where
 //!
 //! 1. **One holder per key** while clocks drift less than 1 % over a lease. The stores see to it
-//!    ([`memory`], `redis`, `zookeeper`, `sql`), each behind the seam in [`backend`].
+//!    ([`memory`], `redis`, `zookeeper`, `etcd`, `sql`), each behind the seam in [`backend`].
 //! 2. **A holder is told** when that fails: `proto/lease.rs` decides by the clock, and
 //!    [`LockGuard::lost`] tells. The [`FencingToken`] lets a resource refuse what a stale holder
 //!    still writes.
@@ -47,6 +47,8 @@ mod connect;
 mod election;
 mod engine;
 mod error;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 #[cfg(feature = "sqlite")]
 mod fence;
 mod ground;

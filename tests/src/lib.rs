@@ -8,6 +8,8 @@
 //! - [`zookeeper::ZooKeeperServer`] does the same with a real ZooKeeper, and
 //!   [`zookeeper::ZooKeeperEnsemble`] with a quorum of them, whose links can be cut.
 //! - [`postgres::PostgresServer`] does the same with a real PostgreSQL.
+//! - [`etcd::EtcdServer`] does the same with a real etcd, and [`etcd::EtcdCluster`] with members that
+//!   elect a leader.
 //! - [`proxy::Proxy`] stands between a client and a server, and cuts, delays or swallows.
 //! - [`worker::Worker`] drives a separate process (`src/bin/worker.rs`) that holds locks, so that
 //!   a holder can be stopped, continued and killed.
@@ -46,6 +48,7 @@ pub mod chance;
 pub mod checker;
 pub mod clock;
 pub mod curator;
+pub mod etcd;
 pub mod history;
 mod movable_clock;
 mod port;

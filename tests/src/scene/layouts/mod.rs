@@ -2,6 +2,8 @@
 
 mod cluster;
 mod ensemble;
+mod etcd;
+mod etcd_cluster;
 mod memory;
 mod postgres;
 mod redis;
@@ -17,6 +19,8 @@ use crate::proxy::Match;
 
 pub use cluster::CLUSTER;
 pub use ensemble::ENSEMBLE;
+pub use etcd::ETCD;
+pub use etcd_cluster::ETCD_CLUSTER;
 pub use memory::MEMORY;
 pub use postgres::POSTGRES;
 pub use redis::REDIS;
@@ -34,7 +38,7 @@ const NO_SHARE: (Power, &str) =
 const OF_A_QUORUM: &[&str] = &["fencing", "push", "force_release"];
 
 /// All of them.
-pub const KINDS: [&Kind; 10] = [
+pub const KINDS: [&Kind; 12] = [
     &MEMORY,
     &SQLITE,
     &POSTGRES,
@@ -45,6 +49,8 @@ pub const KINDS: [&Kind; 10] = [
     &ZOOKEEPER,
     &ENSEMBLE,
     &ZOOKEEPER_QUORUM,
+    &ETCD,
+    &ETCD_CLUSTER,
 ];
 
 /// The one that a command line calls so.

@@ -1,0 +1,5 @@
+//! Three members of etcd: what befalls a cluster, and the scenes of all layouts on it.
+
+#![allow(clippy::disallowed_methods)]
+
+mod scenes;
