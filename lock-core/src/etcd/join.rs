@@ -107,7 +107,8 @@ impl EtcdClaim {
         let asked = session.transact(compare, success, vec![read()], Repeat::No, until).await;
         let answer = match asked {
             Ok(answer) => answer,
-            // Looked for in the next step.
+            // Who does not wait is told; for others it is looked for in the next step.
+            Err(Failure::Unknown(fault)) if !self.terms.queues => return Err(fault),
             Err(Failure::Unknown(fault)) => {
                 tracing::debug!(%fault, "a place in a line at etcd is in doubt");
                 return Ok(None);

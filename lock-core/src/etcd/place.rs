@@ -182,7 +182,8 @@ async fn settled(
     Ok(found.kvs.first().map(|found| found.create_revision))
 }
 
-/// Deletes a key that was created then; whether it was there.
+/// Deletes a key that was created then; whether it was there. It is asked once, as a second answer
+/// would tell nothing of the first.
 pub(super) async fn delete(
     session: &Session,
     key: &[u8],
@@ -191,7 +192,7 @@ pub(super) async fn delete(
 ) -> Answer<bool> {
     let gone = Op::Delete(DeleteRangeRequest { key: key.to_vec() });
     let compare = vec![Compare::created(key, created)];
-    let answer = session.transact(compare, vec![gone.into()], vec![], Repeat::Yes, until).await?;
+    let answer = session.transact(compare, vec![gone.into()], vec![], Repeat::No, until).await?;
     Ok(answer.succeeded)
 }
 

@@ -44,6 +44,8 @@ pub(super) enum Events {
 pub(super) struct Hub {
     links: Arc<Links>,
     state: Mutex<State>,
+    /// Its drop ends the stream: a server keeps one of which the client's half has ended.
+    stays: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -95,7 +97,7 @@ impl Drop for Watch {
 
 impl Hub {
     pub(super) fn new(links: Arc<Links>) -> Arc<Self> {
-        Arc::new(Self { links, state: Mutex::default() })
+        Arc::new(Self { links, state: Mutex::default(), stays: watch::Sender::new(()) })
     }
 
     /// Watches for what happens after this revision.
@@ -106,7 +108,9 @@ impl Hub {
             let (requests, asked) = mpsc::unbounded_channel();
             state.number = state.number.wrapping_add(1);
             state.stream = Some(requests);
-            let serving = serve(Arc::downgrade(self), self.links.clone(), asked, state.number);
+            let stays = self.stays.subscribe();
+            let served = (asked, state.number);
+            let serving = serve(Arc::downgrade(self), self.links.clone(), stays, served);
             drop(self.links.home.spawn(serving));
         }
         let mut ids = Vec::with_capacity(wanted.len());
@@ -164,8 +168,8 @@ impl Hub {
 async fn serve(
     hub: Weak<Hub>,
     links: Arc<Links>,
-    asked: mpsc::UnboundedReceiver<WatchRequest>,
-    number: u64,
+    mut stays: watch::Receiver<()>,
+    (asked, number): (mpsc::UnboundedReceiver<WatchRequest>, u64),
 ) {
     let link = links.link();
     let requests =
@@ -174,12 +178,14 @@ async fn serve(
     let opened = tokio::select! {
         opened = opened => opened.ok().and_then(Result::ok),
         () = link.left() => None,
+        _ = stays.changed() => return,
     };
     match opened {
         Some(mut answers) => loop {
             let answer = tokio::select! {
                 answer = answers.message() => answer,
                 () = link.left() => break,
+                _ = stays.changed() => return,
             };
             let (Ok(Some(answer)), Some(hub)) = (answer, hub.upgrade()) else { break };
             hub.tell(&answer);

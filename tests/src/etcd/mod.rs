@@ -2,8 +2,10 @@
 
 mod ask;
 mod cluster;
+mod rival;
 mod server;
 
 pub use ask::{Kv, Token};
 pub use cluster::EtcdCluster;
+pub use rival::Rival;
 pub use server::{EtcdOptions, EtcdServer};

@@ -106,6 +106,12 @@ impl EtcdServer {
         Self { process: None, options, name, port, peer_port, cluster: None, folder }
     }
 
+    /// One that does not run, whose certificates nobody else has.
+    #[must_use]
+    pub fn unstarted_with_certificates() -> Self {
+        Self::unstarted("nobody", EtcdOptions::new().tls())
+    }
+
     pub(super) fn as_member(&self) -> String {
         format!("{}=http://127.0.0.1:{}", self.name, self.peer_port)
     }

@@ -6,4 +6,7 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod interop;
 mod scenes;
+mod server;
+mod support;
