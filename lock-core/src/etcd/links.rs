@@ -33,7 +33,7 @@ use crate::ground::{FAULT_PAUSES, Plus as _, clock, lock};
 pub(super) const REQUEST_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long one member may take, as a part of the session, before the next is asked.
-const PATIENCE_SHARE: u32 = 5;
+const PATIENCE_SHARE: u32 = 10;
 const PATIENCE_MIN: Duration = Duration::from_millis(300);
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
 
@@ -84,19 +84,41 @@ enum Login {
     Token(AsciiMetadataValue),
 }
 
+/// The link in use, and which members were left.
+#[derive(Debug)]
+struct Current {
+    link: Option<Arc<Link>>,
+    /// When each member was left last.
+    left_at: Vec<Option<Instant>>,
+}
+
+impl Current {
+    /// Whom to ask behind this member: the first of those who were never left, else of those who
+    /// were left before the others.
+    fn next(&mut self, member: usize, now: Instant) -> usize {
+        if let Some(left_at) = self.left_at.get_mut(member) {
+            *left_at = Some(now);
+        }
+        let behind = (0..self.left_at.len()).cycle().skip(member.saturating_add(1));
+        let others = behind.take(self.left_at.len());
+        others.min_by_key(|other| self.left_at.get(*other).copied().flatten()).unwrap_or(0)
+    }
+}
+
 /// All links of one client.
 #[derive(Debug)]
 pub(super) struct Links {
     pub(super) target: Target,
     pub(super) home: Arc<Home>,
-    current: Mutex<Option<Arc<Link>>>,
+    current: Mutex<Current>,
     login: Mutex<Login>,
     requests: AtomicU64,
 }
 
 impl Links {
     pub(super) fn new(target: Target, home: Arc<Home>) -> Arc<Self> {
-        let (current, login) = (Mutex::new(None), Mutex::new(Login::Unknown));
+        let current = Current { link: None, left_at: vec![None; target.endpoints.len()] };
+        let (current, login) = (Mutex::new(current), Mutex::new(Login::Unknown));
         Arc::new(Self { target, home, current, login, requests: AtomicU64::new(0) })
     }
 
@@ -112,21 +134,20 @@ impl Links {
     /// The link in use. To be called at home, as it is served by the runtime that makes it.
     pub(super) fn link(&self) -> Arc<Link> {
         let mut current = lock(&self.current);
-        current.get_or_insert_with(|| self.link_to(0)).clone()
+        current.link.get_or_insert_with(|| self.link_to(0)).clone()
     }
 
     fn link_to(&self, member: usize) -> Arc<Link> {
-        let endpoints = &self.target.endpoints;
-        let member = member.checked_rem(endpoints.len()).unwrap_or(0);
-        let channel = endpoints[member].connect_lazy();
+        let channel = self.target.endpoints[member].connect_lazy();
         Arc::new(Link { channel, member, left: watch::Sender::new(false) })
     }
 
     /// Uses another link than this one from now on: to the next member, or anew to the only one.
     fn leave(&self, link: &Arc<Link>) {
         let mut current = lock(&self.current);
-        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
-            *current = Some(self.link_to(link.member.saturating_add(1)));
+        if current.link.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
+            let next = current.next(link.member, clock::now());
+            current.link = Some(self.link_to(next));
         }
         drop(current);
         link.left.send_replace(true);
@@ -344,5 +365,27 @@ async fn ready_on(channel: &Channel) -> Answer<Grpc<Channel>> {
     match grpc.ready().await {
         Ok(()) => Ok(grpc),
         Err(error) => Err(Failure::of(Status::from_error(error.into()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_member_that_was_left_longest_ago_is_asked_next() {
+        let now = clock::now();
+        let mut current = Current { link: None, left_at: vec![None; 3] };
+        let mut at = 0;
+        let mut asked = Vec::new();
+        for second in 0..4 {
+            at = current.next(at, now + Duration::from_secs(second));
+            asked.push(at);
+        }
+        assert_eq!(asked, [1, 2, 0, 1]);
+        // One that has just been left is not asked before one that was well for long.
+        assert_eq!(current.next(1, now + Duration::from_secs(9)), 2);
+        let mut alone = Current { link: None, left_at: vec![None] };
+        assert_eq!(alone.next(0, now), 0);
     }
 }

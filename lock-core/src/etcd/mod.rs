@@ -101,7 +101,9 @@ impl Etcd {
 
     async fn open(target: Target) -> Result<Self, ConnectError> {
         let sessions = Sessions::connect(target).await.map_err(ConnectError::Store)?;
-        drop(sessions.links.home.spawn(version::look_at(sessions.links.clone())));
+        let look = version::look_at(sessions.links.clone());
+        // One that does not say it is asked no more.
+        drop(sessions.links.home.spawn(look).await);
         Ok(Self { sessions })
     }
 }

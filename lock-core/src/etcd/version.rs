@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::links::Links;
-use super::session::OPEN_WITHIN;
+use super::links::{Links, REQUEST_WITHIN};
 use crate::ground::{Plus as _, clock};
 
 /// Of each line of versions the first whose leader looks at the others before it lets a lease end.
@@ -12,7 +11,7 @@ const SAFE_FROM: [(u32, u32, u32); 2] = [(3, 4, 31), (3, 5, 13)];
 
 /// Warns of a cluster that may end a lease that is kept.
 pub(super) async fn look_at(links: Arc<Links>) {
-    let until = clock::now().plus(OPEN_WITHIN);
+    let until = clock::now().plus(REQUEST_WITHIN);
     let Ok(version) = links.version(until).await else { return };
     if read(&version).is_some_and(ends_leases) {
         tracing::warn!(

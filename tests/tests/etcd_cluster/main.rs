@@ -2,5 +2,6 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod conformance;
 mod members;
 mod scenes;

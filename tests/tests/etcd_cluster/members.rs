@@ -57,5 +57,6 @@ async fn a_holder_that_is_cut_off_is_told_before_its_rival_is_granted() {
     proxy.black_hole();
     within("the word", guard.lost()).await;
     assert!(!next.is_finished(), "the rival was granted first");
-    within("the next", next).await.expect("no panic").expect("a grant");
+    let next = within("the next", next).await.expect("no panic").expect("a grant");
+    next.release().await.expect("a release");
 }
