@@ -76,8 +76,10 @@ fn verb_of(message: &[u8]) -> &'static str {
     verb
 }
 
+type Bytes<'a> = &'a [u8];
+
 /// The first field of a message, its bytes if it is no number, and what is behind it.
-fn next(message: &[u8]) -> Option<(u64, Option<&[u8]>, &[u8])> {
+fn next(message: &[u8]) -> Option<(u64, Option<Bytes<'_>>, Bytes<'_>)> {
     let (tag, rest) = number(message)?;
     match tag & 7 {
         0 => Some((tag >> 3, None, number(rest)?.1)),
