@@ -57,6 +57,7 @@ impl LockClient {
     /// | `redlock://[user:password@]host[:port],[…@]host…[/db][?name=…&lease_max=30s]` | a majority of independent Redis servers | `redis` |
     /// | `zookeeper://[user:password@]host[:port][,host…][/path][?session=10s&exclusive=writer]` | ZooKeeper 3.5 or later | `zookeeper` |
     /// | `zookeeper+quorum://[user:password@]host[:port],host…[/path][?session=10s&name=…&lease_max=30s]` | a majority of independent ZooKeeper servers | `zookeeper` |
+    /// | `etcd://[user:password@]host[:port][,host…][/path][?session=10s]` | etcd 3.4 or later | `etcd` |
     /// | `sqlite://path[?table=lock_leases&create=true]` | a SQLite file of this machine | `sqlite` |
     /// | `sqlite::memory:` | SQLite in this process, for tests | `sqlite` |
     /// | `postgres://[user:password@]host[:port][/db][?table=…&schema=…&create=true&durability=async&connections=4]` | PostgreSQL 14 or later | `postgres` |
@@ -71,6 +72,7 @@ impl LockClient {
     /// - `zookeeper+tls://…?ca=FILE[&cert=FILE&key=FILE]` and `zookeeper+quorum+tls://…` need
     ///   `zookeeper-tls`. They trust the certificate of the file `ca`. `cert` and `key` say who the
     ///   client is, and are given together. Files are in PEM.
+    /// - `etcd+tls://…?ca=FILE[&cert=FILE&key=FILE]` needs `etcd-tls`, and is as ZooKeeper's.
     /// - `postgres+tls://…[?ca=FILE&cert=FILE&key=FILE]` needs `postgres-tls`, and `mysql+tls://…`
     ///   (`mariadb+tls://…`) with the same needs `mysql-tls`. They trust the
     ///   certificates of the platform and that of `ca`, and the name of the host must be in the
@@ -82,15 +84,16 @@ impl LockClient {
     /// |---|---|---|---|
     /// | hosts | `redis`, `postgres`, `mysql` | | 1 |
     /// | | `redis+sentinel`: sentinels | | 1 to 16 |
-    /// | | `redis+cluster`: nodes, which name the others; `zookeeper`: servers of one ensemble | | 1 to 64 |
+    /// | | `redis+cluster`: nodes, which name the others; `zookeeper`: servers of one ensemble; `etcd`: members of one cluster | | 1 to 64 |
     /// | | `redlock`, `zookeeper+quorum`: servers that know nothing of each other | | 3 to 9, each once |
-    /// | port | Redis; a sentinel; ZooKeeper; PostgreSQL; MySQL | 6379; 26379; 2181; 5432; 3306 | 1 to 65535 |
+    /// | port | Redis; a sentinel; ZooKeeper; PostgreSQL; MySQL; etcd | 6379; 26379; 2181; 5432; 3306; 2379 | 1 to 65535 |
     /// | `user:password@` | all with hosts; of `redlock`, each host may have its own, and the first host's is that of those without | none; of `postgres` what `PGUSER` and `PGPASSWORD` say; of `mysql` the user `root` | |
     /// | `:password@` | Redis: the default user | | |
     /// | `/db` or `db` | Redis: the number of the database; of a cluster `/0` or none | 0 | 0 to 65535 |
     /// | `/db` | `postgres`, `mysql`: the name of the database | that of the user; of `mysql` none, and it is needed | no `/` |
     /// | `/master` | `redis+sentinel`: what the sentinels call the master | | no blanks |
     /// | `/path` | ZooKeeper: where the lock directories are | the root | legal at ZooKeeper, not below `/zookeeper` |
+    /// | `/path` | `etcd`: what the keys begin with, and a slash behind it; with two slashes a slash before it too | nothing | |
     /// | `path` | `sqlite`: the file, from the working directory; with three slashes from the root | | no folder |
     /// | `table` | `sqlite`, `postgres`, `mysql`: the table of the leases | `lock_leases` | a lower-case name of up to 48 letters, digits and `_` |
     /// | `schema` | `postgres`: where the table is | the first of the `search_path` | as `table` |
@@ -99,6 +102,7 @@ impl LockClient {
     /// | `connections` | `postgres`, `mysql`: the most connections; of `postgres` beside the one that listens | `4` | 1 to 64 |
     /// | `sentinel_user`, `sentinel_password` | `redis+sentinel`: as whom to log in there | no login | a user needs a password |
     /// | `session` | ZooKeeper: the timeout to ask for; the server narrows it to 2 to 20 of its ticks | `10s` | `100ms` to `10m` |
+    /// | `session` | `etcd`: the TTL of the lease that all locks of the client are under | `10s` | `2s` to `10m`, whole seconds |
     /// | `name` | quorums: what all clients call it | the sorted list of hosts | 1 to 128 bytes |
     /// | `lease_max` | quorums: the longest lease | `30s` | `1s` to `1h` |
     ///

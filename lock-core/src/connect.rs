@@ -62,7 +62,7 @@ fn is_spelled_as(one: Scheme, other: Scheme) -> bool {
 }
 
 #[cfg(all(test, feature = "redis-tls", feature = "zookeeper-tls"))]
-#[cfg(all(feature = "sqlite", feature = "postgres-tls", feature = "mysql-tls"))]
+#[cfg(all(feature = "sqlite", feature = "postgres-tls", feature = "mysql-tls", feature = "etcd-tls"))]
 mod tests {
     use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
     use proptest::prelude::*;
@@ -211,6 +211,7 @@ mod tests {
                 ("redlock", "h,i,j"),
                 ("zookeeper", "h/m"),
                 ("zookeeper+quorum", "h,i,j"),
+                ("etcd", "h/m"),
             ] {
                 let read = StoreUrl::parse(&format!("{scheme}://u:{written}@{rest}"), &schemes());
                 prop_assert!(read.is_ok() || !is_encoded, "{:?}", read);
@@ -234,6 +235,7 @@ mod tests {
             "redlock+tls://u:p@a,b,c/1?name=n&lease_max=5s",
             "zookeeper://u:p@h1,[::1]:2182/locks?session=4s",
             "zookeeper+quorum://a,b,c/locks?name=n&lease_max=5s",
+            "etcd://u:p@h1,[::1]:2380/locks?session=4s",
             "sqlite://a/b%20c.db?table=locks&create=true",
             "sqlite::memory:",
         ] {
@@ -252,6 +254,7 @@ mod tests {
             ("redlocks://a,b,c", "`redlock+tls:`"),
             ("rediss+tls://h", "`redis+tls:`"),
             ("zookeepers://h", "`zookeeper+tls:`"),
+            ("etcds://h", "`etcd+tls:`"),
             ("zookeeper+tls+quorum://a,b,c", "`zookeeper+quorum+tls:`"),
         ] {
             let error = StoreUrl::parse(url, &schemes()).unwrap_err().to_string();

@@ -56,6 +56,7 @@
 //! | `mysql`, `mysql-tls` | a table of leases in MySQL or MariaDB (Rust 1.94) | |
 //! | `sqlite` | a table of leases in a SQLite file; transactions that a stale holder cannot commit (Rust 1.94) | |
 //! | `zookeeper`, `zookeeper-tls` | ZooKeeper, beside Apache Curator | |
+//! | `etcd`, `etcd-tls` | etcd, in one line with Go's `concurrency` | |
 //! | `idempotency` | one execution per key, its outcome replayed; on by `lock-tower` | |
 //! | `idempotent` | `#[idempotent]` | |
 //! | `metrics` | counters and histograms by the facade of the crate `metrics` | |
@@ -86,6 +87,8 @@ mod connect;
 mod election;
 mod engine;
 mod error;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 #[cfg(feature = "sql")]
 mod fence;
 mod ground;

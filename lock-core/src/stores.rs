@@ -34,5 +34,6 @@ stores! {
     memory,
     redis if feature = "redis",
     zookeeper if feature = "zookeeper",
+    etcd if feature = "etcd",
     sql if any(feature = "sqlite", feature = "postgres", feature = "mysql"),
 }

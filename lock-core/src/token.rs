@@ -6,7 +6,8 @@ use std::fmt;
 ///
 /// Send it with every write, and let the resource refuse a write whose token is smaller than one
 /// that it has seen. A token of the stores in memory and on Redis is below 2^53, so it survives a
-/// trip through a JSON number. A token of ZooKeeper is so up to the 512th election of a leader.
+/// trip through a JSON number. A token of ZooKeeper is so up to the 512th election of a leader, one
+/// of etcd up to the 2^41st write to the cluster.
 ///
 /// The idea is from Martin Kleppmann, "How to do distributed locking" (2016).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,6 +9,8 @@
 //!   [`zookeeper::ZooKeeperEnsemble`] with a quorum of them, whose links can be cut.
 //! - [`postgres::PostgresServer`] does the same with a real PostgreSQL, and
 //!   [`mariadb::MariaDbServer`] with a real MariaDB.
+//! - [`etcd::EtcdServer`] does the same with a real etcd, and [`etcd::EtcdCluster`] with members that
+//!   elect a leader.
 //! - [`proxy::Proxy`] stands between a client and a server, and cuts, delays or swallows.
 //! - [`worker::Worker`] drives a separate process (`src/bin/worker.rs`) that holds locks, so that
 //!   a holder can be stopped, continued and killed.
@@ -67,6 +69,7 @@ pub mod chance;
 pub mod checker;
 pub mod clock;
 pub mod curator;
+pub mod etcd;
 pub mod history;
 pub mod mariadb;
 mod movable_clock;

@@ -34,6 +34,7 @@
 mod connection;
 mod control;
 mod frames;
+mod grpc;
 mod jute;
 mod link;
 mod my;
@@ -83,6 +84,17 @@ impl Proxy {
     #[must_use]
     pub fn zookeeper(target: SocketAddr) -> Self {
         Self::between(target, &jute::Jute)
+    }
+
+    /// The same before a member of etcd. A request is a message of gRPC, known by what it carries:
+    /// `PUT` and `DELETE` (a transaction that would do so), `LEASE`, `RANGE` (what reads), `WATCH`.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn etcd(target: SocketAddr) -> Self {
+        Self::between(target, &grpc::Grpc)
     }
 
     /// The same before a PostgreSQL server. A request goes up to what asks for an answer: `PARSE`,
@@ -145,8 +157,8 @@ impl Proxy {
         self.addr
     }
 
-    /// `redis://<addr>`, `zookeeper://<addr>`, `postgres://<addr>` or `mysql://<addr>`, as what it
-    /// stands before.
+    /// `redis://<addr>`, `zookeeper://<addr>`, `postgres://<addr>`, `mysql://<addr>` or
+    /// `etcd://<addr>`, as what it stands before.
     #[must_use]
     pub fn url(&self) -> String {
         format!("{}://{}", self.protocol.scheme(), self.addr)

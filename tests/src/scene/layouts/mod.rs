@@ -2,6 +2,8 @@
 
 mod cluster;
 mod ensemble;
+mod etcd;
+mod etcd_cluster;
 mod mariadb;
 mod memory;
 mod postgres;
@@ -18,6 +20,8 @@ use crate::proxy::Match;
 
 pub use cluster::CLUSTER;
 pub use ensemble::ENSEMBLE;
+pub use etcd::ETCD;
+pub use etcd_cluster::ETCD_CLUSTER;
 pub use mariadb::MARIADB;
 pub use memory::MEMORY;
 pub use postgres::POSTGRES;
@@ -36,7 +40,7 @@ const NO_SHARE: (Power, &str) =
 const OF_A_QUORUM: &[&str] = &["fencing", "push", "force_release"];
 
 /// All of them.
-pub const KINDS: [&Kind; 11] = [
+pub const KINDS: [&Kind; 13] = [
     &MEMORY,
     &SQLITE,
     &POSTGRES,
@@ -48,6 +52,8 @@ pub const KINDS: [&Kind; 11] = [
     &ZOOKEEPER,
     &ENSEMBLE,
     &ZOOKEEPER_QUORUM,
+    &ETCD,
+    &ETCD_CLUSTER,
 ];
 
 /// The one that a command line calls so.

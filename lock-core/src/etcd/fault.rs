@@ -1,0 +1,177 @@
+//! What an error of a member or of the link to it means.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use tonic::{Code, ConnectError, Status};
+
+use crate::backend::{Fault, FaultKind};
+
+/// Why a request was not served.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The member's own answer: it changed nothing.
+    Answer(Fault),
+    /// The lease is not known: the session is over.
+    NoLease,
+    /// The login's token is not known any more: a new one is to be asked for.
+    TokenOver,
+    /// The request did not leave.
+    Unsent(Fault),
+    /// No answer: it may have taken effect, and may do so still.
+    Unknown(Fault),
+}
+
+impl Failure {
+    /// Sorts an error. Only what a member itself said of the request is taken for an answer.
+    pub(super) fn of(status: Status) -> Self {
+        if is_unsent(&status) {
+            return Self::Unsent(no_connection(status));
+        }
+        let says = status.message();
+        let said = |part: &str| says.contains(part);
+        let (kind, what) = match status.code() {
+            Code::NotFound if said("lease not found") => return Self::NoLease,
+            Code::Unauthenticated => return Self::TokenOver,
+            Code::InvalidArgument if said("revision of auth store is old") => {
+                return Self::TokenOver;
+            }
+            Code::InvalidArgument if said("user name is empty") => {
+                let what = "etcd has authentication enabled: give the URL `user:password@`";
+                (FaultKind::Refused, what.to_owned())
+            }
+            Code::InvalidArgument if said("authentication failed") => {
+                (FaultKind::Refused, "etcd refuses the user or the password".to_owned())
+            }
+            Code::PermissionDenied => (
+                FaultKind::Refused,
+                "etcd refuses: a lock needs the rights to read and write all keys that begin with \
+                 the path of the URL"
+                    .to_owned(),
+            ),
+            Code::ResourceExhausted if said("database space exceeded") => (
+                FaultKind::Transient,
+                "the database of etcd is full: compact and defragment it, and disarm the alarm; \
+                 locks go on by themselves then"
+                    .to_owned(),
+            ),
+            Code::ResourceExhausted if said("too many requests") => {
+                (FaultKind::Transient, "etcd has too many requests to serve".to_owned())
+            }
+            Code::Unimplemented => {
+                (FaultKind::Refused, "this is no etcd of version 3.4 or later".to_owned())
+            }
+            Code::InvalidArgument
+            | Code::FailedPrecondition
+            | Code::NotFound
+            | Code::AlreadyExists
+            | Code::OutOfRange => (FaultKind::Refused, format!("etcd refuses the request: {says}")),
+            _ => return Self::Unknown(unknown(status)),
+        };
+        Self::Answer(Fault::new(kind, what).with_source(status))
+    }
+
+    pub(super) fn into_fault(self) -> Fault {
+        match self {
+            Self::Answer(fault) | Self::Unknown(fault) => fault,
+            Self::Unsent(fault) => fault.unsent(),
+            Self::NoLease => session_over(),
+            Self::TokenOver => {
+                Fault::new(FaultKind::Transient, "etcd does not know our login any more")
+            }
+        }
+    }
+}
+
+/// Whether there was no connection to send the request over.
+fn is_unsent(status: &Status) -> bool {
+    let mut next: Option<&(dyn Error + 'static)> = status.source();
+    while let Some(error) = next {
+        if error.is::<ConnectError>() {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+fn no_connection(status: Status) -> Fault {
+    Fault::new(FaultKind::Transient, "no member of etcd can be connected to").with_source(status)
+}
+
+fn unknown(status: Status) -> Fault {
+    let what = format!("etcd did not serve the request: {}", status.message());
+    Fault::new(FaultKind::Transient, what).with_source(status)
+}
+
+/// No answer in time.
+pub(super) fn timed_out(within: Duration) -> Fault {
+    let what = format!("etcd did not complete the request within {within:?}");
+    Fault::new(FaultKind::Transient, what)
+}
+
+/// The session ended, by the servers' word.
+pub(super) fn session_over() -> Fault {
+    Fault::new(FaultKind::Transient, "the session at etcd is over")
+}
+
+/// Sessions have nowhere to live.
+pub(super) fn no_thread(error: io::Error) -> Fault {
+    let what = format!("the thread `lock-io` cannot be started: {error}");
+    Fault::new(FaultKind::Transient, what).with_source(error)
+}
+
+/// No keepalive was answered of late, so nothing can be said to be held.
+pub(super) fn unconfirmed() -> Fault {
+    Fault::new(FaultKind::Transient, "etcd has not confirmed the session in time")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_member_said_of_the_request_is_an_answer() {
+        for (code, says) in [
+            (Code::PermissionDenied, "etcdserver: permission denied"),
+            (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded"),
+            (Code::InvalidArgument, "etcdserver: request is too large"),
+        ] {
+            let failure = Failure::of(Status::new(code, says));
+            assert!(matches!(failure, Failure::Answer(_)), "{failure:?}");
+        }
+        for (code, says) in [
+            (Code::Unavailable, "etcdserver: no leader"),
+            (Code::Unavailable, "etcdserver: request timed out"),
+            (Code::Unavailable, "etcdserver: leader changed"),
+            (Code::Unknown, "h2 protocol error"),
+            (Code::Internal, "?"),
+        ] {
+            let failure = Failure::of(Status::new(code, says));
+            assert!(matches!(failure, Failure::Unknown(_)), "{failure:?}");
+            assert!(failure.into_fault().is_transient());
+        }
+        let lease = Status::new(Code::NotFound, "etcdserver: requested lease not found");
+        assert!(matches!(Failure::of(lease), Failure::NoLease));
+    }
+
+    #[test]
+    fn errors_are_sorted_by_whether_they_can_pass() {
+        for (code, says, kind) in [
+            (Code::PermissionDenied, "etcdserver: permission denied", FaultKind::Refused),
+            (
+                Code::InvalidArgument,
+                "etcdserver: authentication failed, invalid user ID or password",
+                FaultKind::Refused,
+            ),
+            (
+                Code::ResourceExhausted,
+                "etcdserver: mvcc: database space exceeded",
+                FaultKind::Transient,
+            ),
+        ] {
+            assert_eq!(Failure::of(Status::new(code, says)).into_fault().kind(), kind, "{says}");
+        }
+    }
+}

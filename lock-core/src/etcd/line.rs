@@ -1,0 +1,326 @@
+//! The line of a key, as Go's `clientv3/concurrency` orders it: by the revision that created each
+//! key below the prefix.
+//!
+//! Whatever Go or `etcdctl` put there (`<lease>`) is a claim on the key alone. One of ours says in
+//! its name whose it is and what for: `<lease>/<claim>/<kind>`. One rule decides, as in all stores:
+//! **who stands at its head holds the key, and those at the head who can share it hold it
+//! together.** So Go's clients, which wait for all before them, stand in the same line.
+
+use super::about::About;
+use super::wire::KeyValue;
+use crate::backend::{ClaimId, Mode};
+
+/// What a key in the line stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A claim on the key alone, ours or another client's.
+    Alone,
+    /// One who stands for election.
+    Candidate,
+    /// A claim beside other readers.
+    Reader,
+    /// A claim on one of so many permits.
+    Permit(u32),
+}
+
+impl Kind {
+    /// That of a claim in this mode.
+    pub(super) fn of(mode: Mode, is_candidate: bool) -> Self {
+        match mode {
+            Mode::Exclusive if is_candidate => Self::Candidate,
+            Mode::Exclusive => Self::Alone,
+            Mode::Shared => Self::Reader,
+            Mode::Permit { of } => Self::Permit(of),
+        }
+    }
+
+    fn mark(self) -> String {
+        match self {
+            Self::Alone => "x".to_owned(),
+            Self::Candidate => "c".to_owned(),
+            Self::Reader => "r".to_owned(),
+            Self::Permit(of) => format!("p{of}"),
+        }
+    }
+
+    fn read(mark: &str) -> Option<Self> {
+        match mark {
+            "x" => Some(Self::Alone),
+            "c" => Some(Self::Candidate),
+            "r" => Some(Self::Reader),
+            _ => mark.strip_prefix('p')?.parse().ok().map(Self::Permit),
+        }
+    }
+
+    /// Whether both can hold a key at one time.
+    fn is_beside(self, other: Self) -> bool {
+        match self {
+            Self::Alone | Self::Candidate => false,
+            Self::Reader | Self::Permit(_) => self == other,
+        }
+    }
+
+    /// How many of it can.
+    fn most(self) -> usize {
+        match self {
+            Self::Alone | Self::Candidate => 1,
+            Self::Reader => usize::MAX,
+            Self::Permit(of) => usize::try_from(of).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// How it shares the key.
+    pub(super) fn mode(self) -> Mode {
+        match self {
+            Self::Alone | Self::Candidate => Mode::Exclusive,
+            Self::Reader => Mode::Shared,
+            Self::Permit(of) => Mode::Permit { of },
+        }
+    }
+}
+
+/// The key of a claim below the prefix of the line.
+pub(super) fn name(prefix: &[u8], lease: i64, id: ClaimId, kind: Kind) -> Vec<u8> {
+    let name = format!("{lease:x}/{id}/{}", kind.mark());
+    [prefix, name.as_bytes()].concat()
+}
+
+/// Whose key this is, and what it stands for.
+fn read(name: &str) -> (String, Kind, bool) {
+    let mut parts = name.split('/').skip(1);
+    let ours = (parts.next(), parts.next().and_then(Kind::read), parts.next());
+    match ours {
+        (Some(claim), Some(kind), None) => (claim.to_owned(), kind, true),
+        _ => (name.escape_debug().to_string(), Kind::Alone, false),
+    }
+}
+
+/// One claim in the line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) key: Vec<u8>,
+    pub(super) created: i64,
+    pub(super) written: i64,
+    /// For people: the claim's id, or what another client calls itself.
+    pub(super) claim: String,
+    pub(super) kind: Kind,
+    pub(super) is_ours: bool,
+    pub(super) about: About,
+}
+
+impl Place {
+    fn of(prefix: &[u8], found: &KeyValue) -> Self {
+        let name = found.key.strip_prefix(prefix).unwrap_or(&found.key);
+        let (claim, kind, is_ours) = read(&String::from_utf8_lossy(name));
+        let about = About::read(&found.value, matches!(kind, Kind::Permit(_)));
+        // A writer that has become a reader says so in its value.
+        let kind = if kind == Kind::Alone && about.is_shared { Kind::Reader } else { kind };
+        Self {
+            key: found.key.clone(),
+            created: found.create_revision,
+            written: found.mod_revision,
+            claim,
+            kind,
+            is_ours,
+            about,
+        }
+    }
+}
+
+/// Where one claim stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Standing<'a> {
+    pub(super) place: &'a Place,
+    /// How many are ahead.
+    pub(super) ahead: usize,
+    pub(super) awaits: Awaits<'a>,
+    /// Whether anybody waits because of it.
+    pub(super) is_wanted: bool,
+}
+
+/// What has to change before a claim is granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Awaits<'a> {
+    /// It holds the key.
+    Nothing,
+    /// This key.
+    One(&'a [u8]),
+    /// The end of any that stands before it.
+    Any,
+}
+
+/// All who queue, in their order.
+#[derive(Debug)]
+pub(super) struct Line {
+    places: Vec<Place>,
+    holders: usize,
+}
+
+impl Line {
+    /// Of what was read of all keys below the prefix.
+    pub(super) fn of(prefix: &[u8], found: &[KeyValue]) -> Self {
+        let mut places: Vec<_> = found.iter().map(|found| Place::of(prefix, found)).collect();
+        places.sort_by(|one, other| (one.created, &one.key).cmp(&(other.created, &other.key)));
+        let holders = places.first().map_or(0, |head| {
+            let beside = places.iter().skip(1).take_while(|place| place.kind.is_beside(head.kind));
+            beside.count().saturating_add(1).min(head.kind.most())
+        });
+        Self { places, holders }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(super) fn holders(&self) -> &[Place] {
+        self.places.get(..self.holders).unwrap_or_default()
+    }
+
+    pub(super) fn waiters(&self) -> &[Place] {
+        self.places.get(self.holders..).unwrap_or_default()
+    }
+
+    /// Whether one who comes now holds the key at once.
+    pub(super) fn is_open_to(&self, kind: Kind) -> bool {
+        let fits = |head: &Place| kind.is_beside(head.kind) && self.holders < kind.most();
+        self.waiters().is_empty() && self.places.first().is_none_or(fits)
+    }
+
+    /// The limit of the permits in use.
+    pub(super) fn limit(&self) -> Option<u32> {
+        match self.places.first()?.kind {
+            Kind::Permit(of) => Some(of),
+            _ => None,
+        }
+    }
+
+    /// The lowest number that no permit in use has.
+    pub(super) fn free_slot(&self) -> u32 {
+        let mut slots: Vec<_> = self.places.iter().filter_map(|place| place.about.slot).collect();
+        slots.sort_unstable();
+        slots.into_iter().fold(0, |free, slot| free.saturating_add(u32::from(slot == free)))
+    }
+
+    /// Where the claim with this key stands; `None` if it is not there.
+    pub(super) fn standing(&self, own: &[u8]) -> Option<Standing<'_>> {
+        let at = self.places.iter().position(|place| place.key == own)?;
+        let (place, before) = (self.places.get(at)?, self.places.get(..at)?);
+        let awaits = match place.kind {
+            _ if at < self.holders => Awaits::Nothing,
+            Kind::Permit(_) => Awaits::Any,
+            kind => {
+                let other = before.iter().rev().find(|before| !kind.is_beside(before.kind));
+                other.map_or(Awaits::Any, |other| Awaits::One(&other.key))
+            }
+        };
+        let is_wanted = !self.waiters().is_empty();
+        Some(Standing { place, ahead: at, awaits, is_wanted })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PREFIX: &[u8] = b"locks/k/";
+
+    fn found(names: &[&str]) -> Vec<KeyValue> {
+        let one = |(at, name): (usize, &&str)| {
+            let (name, value) = name.split_once('=').unwrap_or((name, ""));
+            let revision = i64::try_from(at).unwrap() + 10;
+            KeyValue {
+                key: [PREFIX, name.as_bytes()].concat(),
+                create_revision: revision,
+                mod_revision: revision,
+                value: value.as_bytes().to_vec(),
+            }
+        };
+        let mut found: Vec<_> = names.iter().enumerate().map(one).collect();
+        found.reverse();
+        found
+    }
+
+    fn line(names: &[&str]) -> Line {
+        Line::of(PREFIX, &found(names))
+    }
+
+    fn holders(names: &[&str]) -> usize {
+        line(names).holders().len()
+    }
+
+    #[test]
+    fn who_stands_at_the_head_holds_the_key() {
+        for (names, many) in [
+            (&[][..], 0),
+            (&["7a"], 1),
+            (&["7a", "7b"], 1),
+            (&["7a/c1/x", "7b/c2/r"], 1),
+            (&["7a/c1/r", "7b/c2/r", "7c", "7d/c3/r"], 2),
+            (&["7a/c1/x=__SHARED__ host", "7b/c2/r", "7b/c3/x"], 2),
+            (&["7a/c1/c=__SHARED__ host", "7b/c2/r"], 1),
+            (&["7a/c1/p2", "7a/c2/p2", "7a/c3/p2"], 2),
+            (&["7a/c1/p2", "7a/c2/p3"], 1),
+            (&["7a/c1/r", "7a/c2/p3"], 1),
+            (&["7a/c1/odd", "7a/c2/r"], 1),
+        ] {
+            assert_eq!(holders(names), many, "{names:?}");
+        }
+    }
+
+    #[test]
+    fn each_waits_for_what_stands_in_its_way() {
+        let line = line(&["7a", "7b/c1/r", "7b/c2/r", "7c", "7d/c3/p1", "7d/c4/x"]);
+        let awaits = |name: &str| {
+            let standing = line.standing(&[PREFIX, name.as_bytes()].concat()).unwrap();
+            match standing.awaits {
+                Awaits::Nothing => "nothing".to_owned(),
+                Awaits::Any => "any".to_owned(),
+                Awaits::One(key) => String::from_utf8(key[PREFIX.len()..].to_vec()).unwrap(),
+            }
+        };
+        for (name, awaited) in [
+            ("7a", "nothing"),
+            ("7b/c1/r", "7a"),
+            ("7b/c2/r", "7a"),
+            ("7c", "7b/c2/r"),
+            ("7d/c3/p1", "any"),
+            ("7d/c4/x", "7d/c3/p1"),
+        ] {
+            assert_eq!(awaits(name), awaited, "{name}");
+        }
+        assert!(line.standing(b"locks/k/7e").is_none());
+    }
+
+    #[test]
+    fn who_does_not_wait_is_let_in_where_nobody_is_in_the_way() {
+        for (names, kind, is_open) in [
+            (&[][..], Kind::Alone, true),
+            (&["7a/c1/r"], Kind::Reader, true),
+            (&["7a/c1/r"], Kind::Alone, false),
+            (&["7a/c1/r", "7b"], Kind::Reader, false),
+            (&["7a/c1/p2"], Kind::Permit(2), true),
+            (&["7a/c1/p2", "7a/c2/p2"], Kind::Permit(2), false),
+        ] {
+            assert_eq!(line(names).is_open_to(kind), is_open, "{names:?} {kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_had_is_given_to_nobody_else() {
+        let slots = |names| line(names).free_slot();
+        assert_eq!(slots(&["7a/c1/p9"]), 0);
+        assert_eq!(slots(&["7a/c1/p9=__SLOT__0 h", "7a/c2/p9=__SLOT__2 h"]), 1);
+        assert_eq!(slots(&["7a/c1/p9=__REVOKE__ __SLOT__0 h", "7a/c2/p9=__SLOT__1 h"]), 2);
+    }
+
+    #[test]
+    fn a_name_is_read_as_it_is_written() {
+        let id = ClaimId::from_bits(7);
+        for kind in [Kind::Alone, Kind::Candidate, Kind::Reader, Kind::Permit(12)] {
+            let name = name(PREFIX, 0x7fab, id, kind);
+            let text = String::from_utf8(name[PREFIX.len()..].to_vec()).unwrap();
+            assert_eq!(read(&text), (id.to_string(), kind, true));
+        }
+        assert_eq!(read("7fab"), ("7fab".to_owned(), Kind::Alone, false));
+    }
+}

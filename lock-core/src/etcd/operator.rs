@@ -1,0 +1,95 @@
+//! What is told of a key's line, asking its holders to leave, and making them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::about::About;
+use super::claim::{prefix, tokens};
+use super::fault::{self, Failure};
+use super::join::rewrite;
+use super::line::{Line, Place};
+use super::links::{REQUEST_WITHIN, Repeat};
+use super::place::delete;
+use super::session::Session;
+use super::sessions::Sessions;
+use super::wire::{Compare, Range};
+use crate::backend::Fault;
+use crate::ground::{Plus as _, clock};
+use crate::key::Key;
+use crate::token::FencingToken;
+use crate::view::{Holder, Inspection, Waiter};
+
+async fn line(sessions: &Sessions, key: &Key, until: Instant) -> Result<Line, Fault> {
+    let prefix = prefix(sessions, key);
+    let read = sessions.links.read(Range::prefix(&prefix).read(0), until).await;
+    Ok(Line::of(&prefix, &read.map_err(Failure::into_fault)?.kvs))
+}
+
+pub(super) async fn inspect(sessions: &Sessions, key: &Key) -> Result<Inspection, Fault> {
+    let line = line(sessions, key, clock::now().plus(REQUEST_WITHIN)).await?;
+    let holders = line.holders().iter().map(|place| {
+        let token = tokens(place.created, u32::MAX).last().map(FencingToken::new);
+        let holder = Holder::new(place.claim.clone(), token, None).with_mode(place.kind.mode());
+        holder.with_about(place.about.shown())
+    });
+    let waiters = line.waiters().iter().map(|place| {
+        let waiter = Waiter::new(place.claim.clone()).with_mode(place.kind.mode());
+        waiter.with_about(place.about.shown())
+    });
+    Ok(Inspection::new(holders.collect::<Vec<_>>(), waiters.collect()))
+}
+
+/// Asks all holders to give the key up. Those of other clients know no such wish, and are told
+/// nothing. Where all were gone when they were to be asked, others may hold it by now.
+pub(super) async fn request_revoke(sessions: &Arc<Sessions>, key: &Key) -> Result<bool, Fault> {
+    let until = clock::now().plus(REQUEST_WITHIN);
+    while clock::now() < until {
+        let session = sessions.get(until).await?;
+        let line = line(sessions, key, until).await?;
+        if line.holders().is_empty() {
+            return Ok(false);
+        }
+        let mut any = false;
+        for holder in line.holders() {
+            any |= !holder.is_ours || ask(&session, holder, until).await?;
+        }
+        if any {
+            return Ok(true);
+        }
+    }
+    Err(fault::timed_out(REQUEST_WITHIN))
+}
+
+/// `false` if it is gone, or says something else by now.
+async fn ask(session: &Session, holder: &Place, until: Instant) -> Result<bool, Fault> {
+    if holder.about.is_revoked {
+        return Ok(true);
+    }
+    let about = About { is_revoked: true, ..holder.about.clone() };
+    let compare = vec![Compare::written(&holder.key, holder.written)];
+    let put = vec![rewrite(&holder.key, &about)];
+    let asked = session.transact(compare, put, vec![], Repeat::Yes, until).await;
+    Ok(asked.map_err(Failure::into_fault)?.succeeded)
+}
+
+/// Deletes the keys of all holders, so that the next in line are first. One that was gone when it
+/// was to be deleted was given up meanwhile.
+pub(super) async fn force_release(sessions: &Arc<Sessions>, key: &Key) -> Result<bool, Fault> {
+    let until = clock::now().plus(REQUEST_WITHIN);
+    while clock::now() < until {
+        let session = sessions.get(until).await?;
+        let line = line(sessions, key, until).await?;
+        if line.holders().is_empty() {
+            return Ok(false);
+        }
+        let mut any = false;
+        for holder in line.holders() {
+            let deleted = delete(&session, &holder.key, holder.created, until).await;
+            any |= deleted.map_err(Failure::into_fault)?;
+        }
+        if any {
+            return Ok(true);
+        }
+    }
+    Err(fault::timed_out(REQUEST_WITHIN))
+}

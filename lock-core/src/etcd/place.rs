@@ -1,0 +1,234 @@
+//! The place of one claim in a line: a key, or a key that may be there.
+//!
+//! Whoever drops it has the key deleted: until it is gone, it was never there, or the session is
+//! over, whatever becomes of the caller.
+
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::{Duration, Instant};
+
+use super::fault::Failure;
+use super::links::{Answer, REQUEST_WITHIN, Repeat};
+use super::liveness::Entry;
+use super::session::Session;
+use super::wire::{Compare, DeleteRangeRequest, Op, Range};
+use crate::ground::{FAULT_PAUSES, Plus as _, clock, lock};
+
+/// Before what the servers refuse is tried again.
+const REFUSED_PAUSE: Duration = Duration::from_secs(30);
+
+/// One claim's key in a line, or a key that may be there; deleted when this is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) session: Arc<Session>,
+    pub(super) key: Vec<u8>,
+    state: Mutex<State>,
+}
+
+/// What is known of the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    // ## Asked => (There | Absent | GivenUp)
+    /// It was asked for in this epoch, and no answer has come.
+    Asked { epoch: i64 },
+    // ## There => (Absent | GivenUp)
+    /// It is there since this revision.
+    There { created: i64 },
+    /// It is not there, for sure.
+    Absent,
+    /// It is being deleted.
+    GivenUp,
+}
+
+impl Presence {
+    fn is_over(self) -> bool {
+        matches!(self, Self::Absent | Self::GivenUp)
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    presence: Presence,
+    /// The end of the lease, unless it is extended.
+    until: Instant,
+    entry: Option<Entry>,
+}
+
+impl Place {
+    /// A key that is about to be asked for in this epoch.
+    pub(super) fn new(
+        session: Arc<Session>,
+        key: Vec<u8>,
+        epoch: i64,
+        until: Instant,
+    ) -> Arc<Self> {
+        let state = State { presence: Presence::Asked { epoch }, until, entry: None };
+        let place = Arc::new(Self { session, key, state: Mutex::new(state) });
+        let entry = place.session.liveness.enter(Arc::downgrade(&place), until);
+        place.state().entry = Some(entry);
+        place
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    pub(super) fn presence(&self) -> Presence {
+        self.state().presence
+    }
+
+    /// The key is there. One that was given up before is deleted all the same.
+    pub(super) fn is_there(&self, created: i64) {
+        let mut state = self.state();
+        if !state.presence.is_over() {
+            state.presence = Presence::There { created };
+        }
+    }
+
+    /// The key is known not to be there.
+    pub(super) fn is_gone(&self) {
+        let mut state = self.state();
+        if !state.presence.is_over() {
+            state.presence = Presence::Absent;
+        }
+    }
+
+    /// Whether the claim has lost its place: its lease or its session is over.
+    pub(super) fn is_lost(&self) -> bool {
+        self.session.liveness.is_over() || self.presence().is_over()
+    }
+
+    /// Extends the lease; `false` if the place was lost before.
+    pub(super) fn extend(&self, until: Instant) -> bool {
+        let mut state = self.state();
+        state.until = state.until.max(until);
+        !state.presence.is_over() && !self.session.liveness.is_over()
+    }
+
+    /// Learns what became of a key that was asked for.
+    pub(super) async fn settle(&self, until: Instant) -> Answer<()> {
+        match settled(&self.session, &self.key, self.presence(), until).await? {
+            Some(created) => self.is_there(created),
+            None => self.is_gone(),
+        }
+        Ok(())
+    }
+
+    /// Deletes the key that was created then; whether it was there.
+    pub(super) async fn delete(&self, created: i64, until: Instant) -> Answer<bool> {
+        let was_there = delete(&self.session, &self.key, created, until).await?;
+        self.is_gone();
+        Ok(was_there)
+    }
+
+    /// Gives the place up if its lease is over, else comes back at its end.
+    pub(super) fn expire(place: &Arc<Self>, now: Instant) {
+        let mut state = place.state();
+        state.entry = None;
+        if state.presence.is_over() {
+            return;
+        }
+        if now < state.until {
+            let entry = place.session.liveness.enter(Arc::downgrade(place), state.until);
+            state.entry = Some(entry);
+            return;
+        }
+        // Under the mutex that was looked under: nobody can extend the lease in between.
+        let before = std::mem::replace(&mut state.presence, Presence::GivenUp);
+        drop(state);
+        place.remove(before);
+        let key = String::from_utf8_lossy(&place.key).into_owned();
+        tracing::warn!(key, "a lease was not renewed in time");
+    }
+
+    /// Deletes the key in the background.
+    pub(super) fn give_up(&self) {
+        let before = std::mem::replace(&mut self.state().presence, Presence::GivenUp);
+        self.remove(before);
+    }
+
+    fn remove(&self, before: Presence) {
+        if !before.is_over() && !self.session.liveness.is_over() {
+            // Waiting for the next try it must not keep the session: its end would do as well.
+            let removal = remove(Arc::downgrade(&self.session), self.key.clone(), before);
+            drop(self.session.links.home.spawn(removal));
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let entry = self.state().entry.take();
+        if let Some(entry) = entry {
+            self.session.liveness.leave(entry);
+        }
+        self.give_up();
+    }
+}
+
+/// When the key was created; `None` if it is not there, and will not be.
+async fn settled(
+    session: &Arc<Session>,
+    key: &[u8],
+    presence: Presence,
+    until: Instant,
+) -> Answer<Option<i64>> {
+    let epoch = match presence {
+        Presence::Asked { epoch } => epoch,
+        Presence::There { created } => return Ok(Some(created)),
+        Presence::Absent | Presence::GivenUp => return Ok(None),
+    };
+    session.fence(epoch, until).await?;
+    let found = session.read(&Range::one(key), until).await?;
+    Ok(found.kvs.first().map(|found| found.create_revision))
+}
+
+/// Deletes a key that was created then; whether it was there. It is asked once, as a second answer
+/// would tell nothing of the first.
+pub(super) async fn delete(
+    session: &Session,
+    key: &[u8],
+    created: i64,
+    until: Instant,
+) -> Answer<bool> {
+    let gone = Op::Delete(DeleteRangeRequest { key: key.to_vec() });
+    let compare = vec![Compare::created(key, created)];
+    let answer = session.transact(compare, vec![gone.into()], vec![], Repeat::No, until).await?;
+    Ok(answer.succeeded)
+}
+
+/// Deletes until it is done, or the session is over, which takes its keys with it.
+async fn remove(session: Weak<Session>, key: Vec<u8>, mut presence: Presence) {
+    let mut failures = 0_u32;
+    loop {
+        let Some(session) = session.upgrade() else { return };
+        if session.liveness.is_over() {
+            return;
+        }
+        let until = clock::now().plus(REQUEST_WITHIN);
+        let failure = match remove_once(&session, &key, &mut presence, until).await {
+            Ok(()) | Err(Failure::NoLease) => return,
+            Err(failure) => failure,
+        };
+        drop(session);
+        failures = failures.saturating_add(1);
+        let fault = failure.into_fault();
+        if failures == 1 || !fault.is_transient() {
+            let key = String::from_utf8_lossy(&key).into_owned();
+            tracing::warn!(key, %fault, "the key of a claim is not deleted yet");
+        }
+        let pause = FAULT_PAUSES.pause(failures, clock::random_bits());
+        tokio::time::sleep(if fault.is_transient() { pause } else { REFUSED_PAUSE }).await;
+    }
+}
+
+async fn remove_once(
+    session: &Arc<Session>,
+    key: &[u8],
+    presence: &mut Presence,
+    until: Instant,
+) -> Answer<()> {
+    let Some(created) = settled(session, key, *presence, until).await? else { return Ok(()) };
+    *presence = Presence::There { created };
+    delete(session, key, created, until).await?;
+    Ok(())
+}

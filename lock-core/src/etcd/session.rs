@@ -1,0 +1,188 @@
+//! One session at etcd: a lease, a key that fences its writes, and the keepalives.
+//!
+//! A write whose answer was lost may take effect long afterwards: a member that was stopped goes on
+//! with what it had. So each write that puts a claim into a line compares the revision of the
+//! session's own key, the *epoch*. To settle what became of one, the key is written anew. From then
+//! on no write of an older epoch takes effect, and a read tells.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::clock::SessionClock;
+use super::fault::{self, Failure};
+use super::keepalive;
+use super::links::{Answer, GRANT, Links, REQUEST_WITHIN, REVOKE, Repeat};
+use super::liveness::Liveness;
+use super::wire::{
+    Compare, Done, LeaseGrantRequest, LeaseRequest, LeaseResponse, Op, PutRequest, Range,
+    RangeResponse, RequestOp, TxnRequest, TxnResponse,
+};
+use crate::backend::Fault;
+use crate::ground::{Plus as _, clock};
+
+/// How long the opening of a session may take.
+pub(super) const OPEN_WITHIN: Duration = Duration::from_secs(5);
+
+/// Below the root, where no key of ours begins so: braces are encoded in keys.
+const SESSIONS: &str = "{lock-sessions}";
+
+/// Ids of leases have 16 digits, and no sign.
+const LEASE_BITS: u64 = (1 << 62) - 1;
+const LEASE_FIRST: u64 = 1 << 62;
+
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) links: Arc<Links>,
+    pub(super) lease: i64,
+    pub(super) ttl: Duration,
+    /// The key whose revision is the epoch.
+    key: Vec<u8>,
+    epoch: AtomicI64,
+    /// Held while the epoch is raised. Only tasks of the home wait for it.
+    raising: tokio::sync::Mutex<()>,
+    pub(super) liveness: Arc<Liveness>,
+}
+
+impl Session {
+    /// To be called at home.
+    pub(super) async fn open(links: Arc<Links>) -> Result<Arc<Self>, Fault> {
+        let until = clock::now().plus(OPEN_WITHIN);
+        let (lease, ttl, sent) = loop {
+            let sent = clock::now();
+            let bits = clock::random_u64() & LEASE_BITS | LEASE_FIRST;
+            let id = i64::try_from(bits).unwrap_or(i64::MAX);
+            let ttl = i64::try_from(links.target.session.as_secs()).unwrap_or(i64::MAX);
+            let asked = LeaseGrantRequest { ttl, id };
+            match links.ask(GRANT, asked, Repeat::No, until).await {
+                Ok(LeaseResponse { ttl, .. }) => {
+                    let ttl = Duration::from_secs(u64::try_from(ttl).unwrap_or(0));
+                    break (id, ttl, sent);
+                }
+                // One that was given after all has no keys, and ends by itself.
+                Err(Failure::Unknown(_)) if clock::now() < until => {}
+                Err(failure) => return Err(failure.into_fault()),
+            }
+        };
+        let key = format!("{}{SESSIONS}/{lease:x}", links.target.root).into_bytes();
+        let session = Arc::new(Self {
+            links,
+            lease,
+            ttl,
+            key,
+            epoch: AtomicI64::new(0),
+            raising: tokio::sync::Mutex::new(()),
+            liveness: Arc::new(Liveness::new(SessionClock::start(ttl, sent))),
+        });
+        session.raise(0, until).await.map_err(Failure::into_fault)?;
+        tracing::debug!(lease = format!("{lease:x}"), ?ttl, "etcd session");
+        let keeper = keepalive::keep(Arc::downgrade(&session), session.liveness.clone());
+        drop(session.links.home.spawn(keeper));
+        Ok(session)
+    }
+
+    /// Under which writes are sent now.
+    pub(super) fn epoch(&self) -> i64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// That the epoch is still this one.
+    pub(super) fn in_epoch(&self, epoch: i64) -> Compare {
+        Compare::written(&self.key, epoch)
+    }
+
+    /// No write of this epoch takes effect from now on, unless it has.
+    pub(super) async fn fence(self: &Arc<Self>, epoch: i64, until: Instant) -> Answer<()> {
+        let this = self.clone();
+        let raised = self.links.home.spawn(async move { this.raise(epoch, until).await });
+        raised.await.unwrap_or_else(|_| Err(Failure::Unknown(fault::session_over())))
+    }
+
+    async fn raise(&self, epoch: i64, until: Instant) -> Answer<()> {
+        // Those who waited for another have what they want.
+        let _one = self.raising.lock().await;
+        if self.epoch() > epoch {
+            return Ok(());
+        }
+        let put = PutRequest { key: self.key.clone(), lease: self.lease, ..PutRequest::default() };
+        let request = TxnRequest { success: vec![Op::Put(put).into()], ..TxnRequest::default() };
+        // One that comes late raises it once more, which whoever writes then is told.
+        let raised = self.told(self.links.transact(request, Repeat::Yes, until).await)?;
+        self.epoch.fetch_max(raised.revision(), Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// The servers' word that there is no such lease ends the session.
+    fn told<T>(&self, answer: Answer<T>) -> Answer<T> {
+        if matches!(answer, Err(Failure::NoLease)) {
+            self.liveness.end();
+        }
+        answer
+    }
+
+    pub(super) async fn transact(
+        &self,
+        compare: Vec<Compare>,
+        success: Vec<RequestOp>,
+        failure: Vec<RequestOp>,
+        repeat: Repeat,
+        until: Instant,
+    ) -> Answer<TxnResponse> {
+        let request = TxnRequest { compare, success, failure };
+        self.told(self.links.transact(request, repeat, until).await)
+    }
+
+    pub(super) async fn read(&self, range: &Range, until: Instant) -> Answer<RangeResponse> {
+        self.links.read(range.read(0), until).await
+    }
+
+    /// Sends one keepalive and proves it.
+    pub(super) async fn beat(&self) {
+        let sent = clock::now();
+        // Later an answer would prove nothing that is of use.
+        let until = sent.plus(self.ttl * 2 / 3);
+        match self.prove(sent, until).await {
+            Ok(()) => {}
+            Err(Failure::NoLease) => self.liveness.end(),
+            Err(failure) => {
+                tracing::debug!(fault = %failure.into_fault(), "no proof of the session at etcd");
+            }
+        }
+    }
+
+    async fn prove(&self, sent: Instant, until: Instant) -> Answer<()> {
+        let answer = self.links.keep_alive(self.lease, until).await?;
+        if answer.ttl <= 0 {
+            return Err(Failure::NoLease);
+        }
+        let read = self.read(&Range::one(&self.key), until).await?;
+        let (answered, read) = (answer.header, read.header);
+        let is_same_term =
+            answered.zip(read).is_some_and(|(one, two)| one.raft_term == two.raft_term);
+        if is_same_term {
+            self.liveness.proved(sent);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let is_over = self.liveness.is_over();
+        self.liveness.end();
+        if is_over {
+            return;
+        }
+        // Takes all that is left in it. Nobody waits for that: without it the lease ends by itself.
+        let (links, request) = (self.links.clone(), LeaseRequest { id: self.lease });
+        let until = clock::now().plus(self.ttl.max(REQUEST_WITHIN));
+        drop(self.links.home.spawn(async move {
+            let revoked: Answer<Done> = links.ask(REVOKE, request, Repeat::Yes, until).await;
+            if let Err(failure) = revoked
+                && !matches!(failure, Failure::NoLease)
+            {
+                tracing::debug!(fault = %failure.into_fault(), "a lease at etcd ends by itself");
+            }
+        }));
+    }
+}

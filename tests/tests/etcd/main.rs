@@ -1,0 +1,12 @@
+//! What can be done to a lock at etcd alone, and the scenes of all layouts on it.
+//!
+//! Each test names its fault (F…) and the invariants (V…) that it defends, as `docs/faults.md` has
+//! them. Bounds on time are wide, for a machine that is busy with other things; no assertion is
+//! decided by a sleep.
+
+#![allow(clippy::disallowed_methods)]
+
+mod interop;
+mod scenes;
+mod server;
+mod support;
