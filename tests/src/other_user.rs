@@ -11,7 +11,7 @@ pub(crate) struct OtherUser(pub(crate) &'static str);
 
 impl OtherUser {
     /// Its ids, where we are root.
-    fn ids(self) -> Option<(u32, u32)> {
+    pub(crate) fn ids(self) -> Option<(u32, u32)> {
         if own_user() != 0 {
             return None;
         }

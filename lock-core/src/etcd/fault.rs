@@ -1,7 +1,6 @@
 //! What an error of a member or of the link to it means.
 
 use std::error::Error;
-use std::io;
 use std::time::Duration;
 
 use tonic::{Code, ConnectError, Status};
@@ -114,12 +113,6 @@ pub(super) fn timed_out(within: Duration) -> Fault {
 /// The session ended, by the servers' word.
 pub(super) fn session_over() -> Fault {
     Fault::new(FaultKind::Transient, "the session at etcd is over")
-}
-
-/// Sessions have nowhere to live.
-pub(super) fn no_thread(error: io::Error) -> Fault {
-    let what = format!("the thread `lock-io` cannot be started: {error}");
-    Fault::new(FaultKind::Transient, what).with_source(error)
 }
 
 /// No keepalive was answered of late, so nothing can be said to be held.

@@ -30,7 +30,7 @@ pub(super) struct Sessions {
 impl Sessions {
     /// Opens the first session.
     pub(super) async fn connect(target: Target) -> Result<Arc<Self>, Fault> {
-        let home = Home::shared().map_err(fault::no_thread)?;
+        let home = Home::shared()?;
         let links = Links::new(target, home);
         let sessions = Arc::new(Self {
             hub: Hub::new(links.clone()),

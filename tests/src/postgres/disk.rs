@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::server::other_user;
+use super::server::USER;
 
 /// How large it is.
 const SIZE: &str = "16m";
@@ -15,7 +15,7 @@ const SIZE: &str = "16m";
 /// Where we are not root, the system has to let users have such a world (`unshare --map-current-user`).
 pub(super) fn with_disk(command: &Command, folder: &Path) -> Command {
     fs::create_dir_all(folder).expect("a writable folder");
-    let owner = match other_user() {
+    let owner = match USER.ids() {
         Some((user, group)) => format!(",uid={user},gid={group}"),
         None => String::new(),
     };
@@ -23,7 +23,7 @@ pub(super) fn with_disk(command: &Command, folder: &Path) -> Command {
         format!("mount -t tmpfs -o size={SIZE},mode=700{owner} small \"$0\" && exec \"$@\"");
     let mut wrapped = Command::new("unshare");
     wrapped.arg("--mount");
-    if other_user().is_none() {
+    if USER.ids().is_none() {
         wrapped.args(["--map-current-user", "--keep-caps"]);
     }
     wrapped.args(["sh", "-c", &mount]).arg(folder);

@@ -134,7 +134,7 @@ impl PostgresServer {
         USER.let_in(folder.path());
         let from = format!("host=127.0.0.1 port={port} user=postgres");
         let options = self.options.clone().setting("primary_conninfo", &from);
-        let (process, clock, admin) = (None, None, Admin::new());
+        let (process, clock, admin) = (None, None, Admin::new("postgres-admin"));
         let replica = Self { process, options, port: 0, clock, folder, admin };
         replica.make_data_folder();
         let mut command = USER.command(&program("pg_basebackup"));

@@ -15,12 +15,13 @@ use tokio::sync::oneshot;
 
 use super::arg::Arg;
 use super::dialect::odd;
-use super::link::{Link, Twice};
+use super::link::Link;
 use crate::backend::Fault;
 use crate::ground::{Plus as _, clock, lock};
 use crate::sql::dialect::{Ask, Taken};
 use crate::sql::fault::DatabaseError;
 use crate::sql::read::Found;
+use crate::sql::remote::Twice;
 use crate::sql::row::ms;
 
 /// Batches are so far apart: short beside a sixth of the shortest lease, which is what one may take.

@@ -148,7 +148,7 @@ mod tests {
             on_unknown: OnUnknown::Reexecute,
         };
         let mut connection = pool.acquire().await.unwrap();
-        let now = read::<Sqlite>(&mut connection, &table, id).await.unwrap().now;
+        let now = read::<Sqlite>(&mut connection, &table, id, "").await.unwrap().now;
         let row = row::claim(None, &claim, now).1.unwrap();
         assert!(swap::<Sqlite>(&mut connection, &table, id, None, &row).await.unwrap());
         // Nor is one made anew where one is.
@@ -156,7 +156,7 @@ mod tests {
         // By each of these alone, as a row that was removed and made anew has the same version.
         for change in ["version = version + 1", "token = token + 1", "until = until + 1"] {
             let (seen, row): (Version, Row) = {
-                let seen = read::<Sqlite>(&mut connection, &table, id).await.unwrap();
+                let seen = read::<Sqlite>(&mut connection, &table, id, "").await.unwrap();
                 let (version, row) = seen.row.unwrap();
                 (version, row.unwrap())
             };
