@@ -29,7 +29,7 @@ TABLE = Path(__file__).with_name("suites.toml")
 SEED = 27
 # Suites that wait for servers and clocks, at a time; beside them one that computes.
 LANES = 2
-# Of one binary, so that its tests have threads that carry their names.
+# Of one binary, so that its tests have threads that carry their names; more where those mostly wait.
 THREADS = 2
 # libtest says so of a test that runs for a minute; it may go on for two more.
 SLOW = re.compile(r"^test (\S+) has been running for over 60 seconds")
@@ -178,8 +178,9 @@ def suite_of(test, known):
     kind = target["kind"][0]
     name = f"{package}/{names.get(kind, kind + '-' + target['name'])}"
     env = {"CARGO_MANIFEST_DIR": str(folder), "CARGO_PKG_NAME": package, "LD_LIBRARY_PATH": libraries()}
-    command = [test["executable"], f"--test-threads={THREADS}"]
-    return Suite(name, command, folder, env=env, **known.get(name, {}))
+    of_suite = dict(known.get(name, {}))
+    command = [test["executable"], f"--test-threads={of_suite.pop('threads', THREADS)}"]
+    return Suite(name, command, folder, env=env, **of_suite)
 
 
 @cache
