@@ -107,6 +107,9 @@ impl Execution {
     ///
     /// A commit that was not answered is looked up by the record, within 2 s.
     ///
+    /// `tx` is no savepoint in another transaction, which would decide instead: for that there are
+    /// [`complete_in`](Self::complete_in) and [`committed`](Self::committed).
+    ///
     /// # Errors
     ///
     /// [`CommitError::Complete`] and [`CommitError::NotCommitted`]: neither the effect nor the record

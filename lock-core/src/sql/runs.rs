@@ -37,6 +37,15 @@ pub trait Runs: sqlx::Database {
     #[doc(hidden)]
     fn trouble(error: &sqlx::Error) -> Trouble;
 
+    /// Whether a transaction that sqlx takes for open is open at the database. One that ends it
+    /// without a word to sqlx, and runs the next statements each by itself, is asked.
+    #[doc(hidden)]
+    fn is_open(
+        _connection: &mut Self::Connection,
+    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send {
+        std::future::ready(Ok(true))
+    }
+
     /// Has a statement run; how many rows it has written.
     #[doc(hidden)]
     fn run(
@@ -68,8 +77,10 @@ pub trait Runs: sqlx::Database {
 
 /// [`Runs`] for a database, by what its errors are about and how a text is spelled there.
 macro_rules! runs {
-    ($database:ty, $trouble:path, $spelled:expr) => {
+    ($database:ty, $trouble:path, $spelled:expr $(, $own:item)?) => {
         impl $crate::sql::runs::Runs for $database {
+            $($own)?
+
             fn trouble(error: &sqlx::Error) -> $crate::sql::Trouble {
                 $trouble(error)
             }

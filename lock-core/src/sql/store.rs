@@ -354,8 +354,9 @@ async fn tend<D: Dialect>(store: Weak<Store<D>>, home: Arc<Home>) {
         let Some(store) = store.upgrade() else { return };
         let now = clock::now();
         if now >= sweep_at {
-            // What it did not do is left for the next.
-            drop(store.sweep(SWEEP_EVERY).await);
+            // What it did not do is left for the next. It may take minutes, and nobody waits for it.
+            let sweeping = store.clone();
+            drop(home.spawn(async move { sweeping.sweep(SWEEP_EVERY).await }));
             sweep_at = clock::now().plus(SWEEP_EVERY);
         }
         let looks = look_at.is_some_and(|at| now >= at);

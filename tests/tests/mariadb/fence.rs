@@ -151,3 +151,19 @@ async fn a_table_of_fences_that_is_of_no_use_is_told() {
     let error = missing.check(&mut tx, guard.token(), DOCUMENT).await.expect_err("no table");
     assert!(matches!(error, FenceError::TableMissing { .. }), "{error:?}");
 }
+
+/// MariaDB ends a transaction with a statement that defines a table, and sqlx does not hear of it. What
+/// comes next would commit by itself, the check too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_that_the_server_has_ended_is_fenced_no_more() {
+    let database = Database::new().await;
+    let (locks, fences) = (LockClient::memory(), database.fences());
+    let guard = locks.lock("k").await.expect("a free key");
+    for level in LEVELS {
+        let mut tx = database.begin(level).await;
+        fences.check(&mut tx, guard.token(), DOCUMENT).await.expect("it is open");
+        sqlx::raw_sql("COMMIT").execute(&mut *tx).await.expect("it is ended");
+        let refused = fences.check(&mut tx, guard.token(), DOCUMENT).await;
+        assert!(matches!(refused, Err(FenceError::NoTransaction { .. })), "{refused:?}");
+    }
+}

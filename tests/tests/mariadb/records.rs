@@ -9,9 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use lock_core::LockClient;
 use lock_core::idempotency::{
-    Begun, CompleteInError, Execution, Fingerprint, Idempotency, RecordId, RecordStore, Scope,
+    Begun, CommitError, CompleteInError, Execution, Fingerprint, Idempotency, RecordId,
+    RecordStore, Scope,
 };
-use lock_core::sql::SqlRecords;
+use lock_core::sql::{InTransactionError, SqlRecords};
 use lock_core::test_util::BoxFuture;
 use lock_core::test_util::records::{self, RecordSubject};
 use sqlx::{MySql, MySqlPool, Transaction};
@@ -118,6 +119,25 @@ async fn effect_and_record_are_there_together_or_neither_is() {
         Begun::Replay(payload) => assert_eq!(payload, "paid"),
         other => panic!("{other:?} is no replay"),
     }
+}
+
+/// A deadlock ends the whole transaction at MariaDB, and sqlx does not hear of it. The record must not
+/// say that an effect is there which is rolled back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_is_not_completed_behind_a_transaction_that_the_server_has_ended() {
+    let shop = Shop::new().await;
+    let once = shop.process(&LockClient::memory()).await;
+    let execution = run(&once, "k").await;
+    let mut tx = shop.pool.begin().await.expect("a transaction");
+    pay(&mut tx).await;
+    sqlx::raw_sql("ROLLBACK").execute(&mut *tx).await.expect("it is ended");
+    let error = execution.commit(tx, Bytes::new()).await.expect_err("it is over");
+    let CommitError::Complete(CompleteInError::Database { source, .. }) = &error else {
+        panic!("{error:?}");
+    };
+    assert!(matches!(source, InTransactionError::NoTransaction), "{error:?}");
+    assert_eq!(shop.payments().await, 0);
+    drop(run(&once, "k").await);
 }
 
 /// Also where its transaction reads from a snapshot in which nobody has taken over yet.

@@ -171,6 +171,9 @@ impl Fences {
         if !connection.is_in_transaction() {
             return Err(FenceError::NoTransaction { resource });
         }
+        if !D::is_open(&mut *connection).await.map_err(|error| self.fault::<D>(error))? {
+            return Err(FenceError::NoTransaction { resource });
+        }
         let seen = self.raise::<D>(connection, token.into(), &resource).await;
         match seen.map_err(|error| self.fault::<D>(error))? {
             None => Ok(()),

@@ -6,7 +6,7 @@
 //! **Order**: both assign from left to right, and a later expression sees what an earlier one has
 //! assigned. So each column is assigned behind all that read it, which holds as well where all are
 //! assigned at once (`SIMULTANEOUS_ASSIGNMENT`). But for `until` and `fence`, which read each other:
-//! a token that is written is smaller than twice the last one that may be.
+//! a token that is written is little above the last one that may be.
 //!
 //! **Rows stay** when a key is given back: inserting and deleting one row is what deadlocks here.
 
@@ -18,6 +18,9 @@ use crate::sql::schema::{Schema, TableName};
 
 /// The time in microseconds since 1970.
 const NOW_US: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
+
+/// More than a token that is written is above the last one that may be.
+const BLOCK_END: u64 = 1 << 21;
 
 /// The most keys of one statement that reads.
 pub(super) const READ_KEYS_MAX: usize = 64;
@@ -137,7 +140,7 @@ impl Statements {
         // A row that may be taken, before its token is written and behind that.
         let is_free = format!("until <= {now} AND holders = '' AND line = ''");
         let before = format!("{is_free} AND fence < {TOKEN_END}");
-        let behind = format!("{is_free} AND fence < {}", 2 * TOKEN_END);
+        let behind = format!("{is_free} AND fence < {}", TOKEN_END + BLOCK_END);
         // What the insert answers is overwritten where there is a row.
         let take = format!(
             "INSERT INTO {table} (name, version, fence, fences, holder, about, until, holders, line) \

@@ -69,6 +69,13 @@ pub enum InTransactionError {
         #[source]
         source: sqlx::Error,
     },
+    /// The database has ended the transaction, as by a deadlock or by a statement that defines a
+    /// table. What was written since is committed, statement for statement.
+    #[error(
+        "this transaction is over at the database, which ended it at an earlier statement: do it \
+         again from its beginning"
+    )]
+    NoTransaction,
     /// Another transaction writes, or has written since this one read. PostgreSQL calls it a
     /// serialisation failure or a deadlock.
     #[error(
@@ -104,18 +111,33 @@ pub(crate) async fn complete_in<D: RecordDialect>(
         Trouble::Ended => InTransactionError::Ended { source },
         _ => InTransactionError::Database { source },
     };
+    if !D::is_open(&mut *tx).await.map_err(fault)? {
+        return Err(InTransactionError::NoTransaction);
+    }
     if verbs::complete::<D>(&mut *tx, table, (id, token), outcome, ttl).await.map_err(fault)? {
         return Ok(Written::Yes);
     }
-    // What there is instead says why. An old snapshot would say that the record is gone.
-    D::look_afresh(&mut *tx, table, id).await.map_err(fault)?;
-    let Seen { now, row } =
-        verbs::read::<D>(&mut *tx, table, id, D::PRESENT).await.map_err(fault)?;
-    match row {
-        Some((_, Err(unsound))) => {
-            Err(InTransactionError::Unsound { table: table.clone(), what: unsound.0 })
+    loop {
+        // What there is instead says why. An old snapshot would say that the record is gone.
+        D::look_afresh(&mut *tx, table, id).await.map_err(fault)?;
+        let Seen { now, row } =
+            verbs::read::<D>(&mut *tx, table, id, D::PRESENT).await.map_err(fault)?;
+        let (seen, row) = match row {
+            Some((_, Err(unsound))) => {
+                return Err(InTransactionError::Unsound { table: table.clone(), what: unsound.0 });
+            }
+            Some((seen, Ok(row))) => (seen, row),
+            None => return Ok(Written::Stale),
+        };
+        match row::complete(Some(&row), token, outcome, ttl, now) {
+            // It is in flight under this token after all: another execution, which had it in
+            // between, has given it back.
+            (Written::Yes, Some(next)) => {
+                if verbs::swap::<D>(&mut *tx, table, id, Some(seen), &next).await.map_err(fault)? {
+                    return Ok(Written::Yes);
+                }
+            }
+            (written, _) => return Ok(written),
         }
-        Some((_, Ok(row))) => Ok(row::complete(Some(&row), token, outcome, ttl, now).0),
-        None => Ok(Written::Stale),
     }
 }
