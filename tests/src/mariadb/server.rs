@@ -204,6 +204,12 @@ impl MariaDbServer {
         self.folder.path().join("data")
     }
 
+    /// For temporary tables. A server that starts removes those that it finds, and takes those of
+    /// another one for its own.
+    fn scratch(&self) -> PathBuf {
+        self.folder.path().join("scratch")
+    }
+
     fn log_file(&self) -> PathBuf {
         self.data().join("server.log")
     }
@@ -212,14 +218,17 @@ impl MariaDbServer {
     fn init(&self) {
         USER.let_in(self.folder.path());
         let data = self.data();
-        fs::create_dir(&data).expect("a writable folder");
-        USER.give(&data, 0o700);
+        for folder in [&data, &self.scratch()] {
+            fs::create_dir(folder).expect("a writable folder");
+            USER.give(folder, 0o700);
+        }
         let installer = Path::new("/usr/bin/mariadb-install-db");
         if !installer.exists() || !Path::new(PROGRAM).exists() {
             missing(&PROGRAM, PACKAGE);
         }
         let mut command = USER.command(installer);
         command.arg("--no-defaults").arg(format!("--datadir={}", data.display()));
+        command.env("TMPDIR", self.scratch());
         command.args(["--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=8M"]);
         let output = command.stdin(Stdio::null()).output().expect("mariadb-install-db");
         let said = String::from_utf8_lossy(&output.stderr);
@@ -257,7 +266,7 @@ impl MariaDbServer {
             command.arg(format!("--ssl-cert={folder}/server.pem"));
             command.arg(format!("--ssl-key={folder}/server.key"));
         }
-        command.args(&self.options.settings).current_dir("/");
+        command.args(&self.options.settings).current_dir("/").env("TMPDIR", self.scratch());
         if let Some(clock) = &self.clock {
             clock.load(&mut command);
         }
