@@ -62,12 +62,8 @@ fn is_spelled_as(one: Scheme, other: Scheme) -> bool {
 }
 
 #[cfg(all(test, feature = "redis-tls", feature = "zookeeper-tls"))]
-#[cfg(all(
-    feature = "sqlite",
-    feature = "postgres-tls",
-    feature = "mysql-tls",
-    feature = "etcd-tls"
-))]
+#[cfg(all(feature = "sqlite", feature = "postgres-tls"))]
+#[cfg(all(feature = "mysql-tls", feature = "etcd-tls"))]
 mod tests {
     use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
     use proptest::prelude::*;
