@@ -31,7 +31,7 @@ impl EtcdClaim {
         };
         self.watch = Some(self.sessions.hub.watch(vec![wanted], revision));
         let leader = head.filter(|head| leads(head)).map(leader);
-        Ok(Following { leader, recheck: links.target.session })
+        Ok(Following { leader, recheck: links.target.session / 3 })
     }
 }
 

@@ -61,11 +61,13 @@ impl Failure {
             Code::Unimplemented => {
                 (FaultKind::Refused, "this is no etcd of version 3.4 or later".to_owned())
             }
+            // Not `OutOfRange`: an answer that is too large for this side may be one to what was done.
             Code::InvalidArgument
             | Code::FailedPrecondition
             | Code::NotFound
-            | Code::AlreadyExists
-            | Code::OutOfRange => (FaultKind::Refused, format!("etcd refuses the request: {says}")),
+            | Code::AlreadyExists => {
+                (FaultKind::Refused, format!("etcd refuses the request: {says}"))
+            }
             _ => return Self::Unknown(unknown(status)),
         };
         Self::Answer(Fault::new(kind, what).with_source(status))

@@ -104,7 +104,8 @@ impl EtcdClaim {
         };
         let read = || RequestOp::from(Op::Range(range.read(0)));
         let success = vec![Op::Put(put).into(), read()];
-        let asked = session.transact(compare, success, vec![read()], Repeat::No, until).await;
+        let failure = vec![read(), Op::Range(session.own().read(0)).into()];
+        let asked = session.transact(compare, success, failure, Repeat::No, until).await;
         let answer = match asked {
             Ok(answer) => answer,
             // Who does not wait is told; for others it is looked for in the next step.
@@ -137,8 +138,9 @@ impl EtcdClaim {
             self.check_limit(&line)?;
             return Ok(Some(self.blocked(&session, line.len())));
         }
-        if session.epoch() == epoch && entrance == Entrance::Queue {
-            // Somebody else wrote our own key, or deleted it.
+        let is_in_epoch = answer.read_at(1).iter().any(|own| own.mod_revision == epoch);
+        if session.epoch() == epoch && (entrance == Entrance::Queue || !is_in_epoch) {
+            // Somebody else wrote our own key, or deleted it, or it went with the lease.
             return match session.fence(epoch, until).await {
                 Ok(()) => Ok(None),
                 Err(failure) => Self::not_served(failure),

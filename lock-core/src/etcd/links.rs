@@ -263,7 +263,10 @@ impl Links {
             login = match answer {
                 Ok(AuthenticateResponse { token }) => {
                     let odd = |_| Failure::of(Status::internal("a token that is no text"));
-                    Login::Token(token.parse().map_err(odd)?)
+                    let mut token: AsciiMetadataValue = token.parse().map_err(odd)?;
+                    // It is shown by nobody's `Debug`.
+                    token.set_sensitive(true);
+                    Login::Token(token)
                 }
                 Err(Failure::Answer(fault)) if fault.to_string().contains("not enabled") => {
                     Login::Off

@@ -19,7 +19,7 @@ use super::wire::{
     RangeResponse, RequestOp, TxnRequest, TxnResponse,
 };
 use crate::backend::Fault;
-use crate::ground::{Plus as _, clock};
+use crate::ground::{FAULT_PAUSES, Plus as _, clock};
 
 /// How long the opening of a session may take.
 pub(super) const OPEN_WITHIN: Duration = Duration::from_secs(5);
@@ -48,6 +48,7 @@ impl Session {
     /// To be called at home.
     pub(super) async fn open(links: Arc<Links>) -> Result<Arc<Self>, Fault> {
         let until = clock::now().plus(OPEN_WITHIN);
+        let mut failures = 0;
         let (lease, ttl, sent) = loop {
             let sent = clock::now();
             let bits = clock::random_u64() & LEASE_BITS | LEASE_FIRST;
@@ -60,7 +61,10 @@ impl Session {
                     break (id, ttl, sent);
                 }
                 // One that was given after all has no keys, and ends by itself.
-                Err(Failure::Unknown(_)) if clock::now() < until => {}
+                Err(Failure::Unknown(_)) if clock::now() < until => {
+                    failures += 1;
+                    tokio::time::sleep(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
+                }
                 Err(failure) => return Err(failure.into_fault()),
             }
         };
@@ -79,6 +83,11 @@ impl Session {
         let keeper = keepalive::keep(Arc::downgrade(&session), session.liveness.clone());
         drop(session.links.home.spawn(keeper));
         Ok(session)
+    }
+
+    /// The key whose revision is the epoch.
+    pub(super) fn own(&self) -> Range {
+        Range::one(&self.key)
     }
 
     /// Under which writes are sent now.

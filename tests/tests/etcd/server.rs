@@ -98,3 +98,22 @@ async fn a_foreign_key_in_the_line_is_a_holder() {
     assert!(ours.force_release("k").await.expect("an answer"));
     ours.lock("k").await.expect("a grant").release().await.expect("a release");
 }
+
+/// V5: somebody writes the session's own key, as a request of ours does that arrives late. Tries and
+/// permits go on, too, which stand in no line.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_key_that_was_written_costs_no_try_and_no_permit() {
+    let path = path();
+    let ours = client(&path).await;
+    ours.lock("k").await.expect("a grant").release().await.expect("a release");
+    let sessions = SERVER.keys(&format!("{path}/{{lock-sessions}}/"));
+    let [session] = &sessions[..] else { panic!("{} sessions", sessions.len()) };
+    for n in 0..2 {
+        SERVER.put(&session.key, "theirs");
+        let guard = match n {
+            0 => ours.lock("k").try_acquire().await,
+            _ => ours.lock("k").permits(3).try_acquire().await,
+        };
+        guard.expect("an answer").expect("a free key").release().await.expect("a release");
+    }
+}
