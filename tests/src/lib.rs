@@ -70,6 +70,7 @@ pub mod checker;
 pub mod clock;
 pub mod curator;
 pub mod etcd;
+pub mod executions;
 pub mod history;
 pub mod mariadb;
 mod movable_clock;

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lock_core::LockClient;
-use lock_core::idempotency::{
-    BeginError, Begun, Execution, Fingerprint, Idempotency, RecordId, Scope,
-};
+use lock_core::idempotency::{Idempotency, RecordId, Scope};
 use lock_core::redis::RedisRecords;
+pub(crate) use tests::executions::{begin, replay, run};
 use tests::proxy::{Match, Proxy};
 use tests::redis::RedisServer;
 
@@ -44,26 +43,6 @@ pub(crate) async fn behind_proxy(server: &RedisServer) -> (Proxy, Idempotency) {
     let locks = LockClient::connect(&server.url()).await.expect("a server that answers");
     let records = RedisRecords::connect(&proxy.url()).await.expect("a server that answers");
     (proxy, Idempotency::new("tests", locks, records).with_secret("the secret of these tests"))
-}
-
-pub(crate) async fn begin(once: &Idempotency, key: &str) -> Result<Begun, BeginError> {
-    once.begin(&Scope::of("tests"), key.as_bytes(), Fingerprint::new([1; 32])).await
-}
-
-/// Begins what must run.
-pub(crate) async fn run(once: &Idempotency, key: &str) -> Execution {
-    match begin(once, key).await {
-        Ok(Begun::Run(execution)) => execution,
-        other => panic!("{other:?} is no run"),
-    }
-}
-
-/// Asks for what must be there.
-pub(crate) async fn replay(once: &Idempotency, key: &str) -> Bytes {
-    match begin(once, key).await {
-        Ok(Begun::Replay(payload)) => payload,
-        other => panic!("{other:?} is no replay"),
-    }
 }
 
 pub(crate) fn id_of(once: &Idempotency, key: &str) -> RecordId {

@@ -6,11 +6,16 @@
 
 #![allow(clippy::disallowed_methods)]
 
+#[path = "../sql_records/conformance.rs"]
+mod conformance;
 mod errors;
 mod fence;
+#[path = "../sql_records/payments.rs"]
+mod payments;
 mod pool;
 mod processes;
 mod records;
 mod scenes;
+mod shop;
 mod support;
 mod tls;

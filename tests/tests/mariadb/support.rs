@@ -11,6 +11,8 @@ use sqlx::mysql::MySqlConnection;
 use tests::mariadb::MariaDbServer;
 pub(crate) use tests::support::*;
 
+pub(crate) use crate::shop::{Db, LEFT, Shop, WHERE_ID, bytes, dumped};
+
 /// A table on the server that the tests of this binary share.
 #[derive(Debug)]
 pub(crate) struct Place {

@@ -4,10 +4,16 @@
 
 #![allow(clippy::disallowed_methods)]
 
+#[path = "../sql_records/conformance.rs"]
 mod conformance;
+#[path = "../sql_records/handlers.rs"]
 mod handlers;
 mod killed;
+#[path = "../sql_records/payments.rs"]
+mod payments;
 mod replies;
+mod snapshots;
 mod support;
 mod tables;
+#[path = "../sql_records/transaction.rs"]
 mod transaction;

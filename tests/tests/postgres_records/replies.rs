@@ -4,10 +4,12 @@ use lock_core::idempotency::{CommitError, Idempotency};
 use lock_core::sql::SqlRecords;
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
+use tests::executions::{replay, run};
 use tests::proxy::{Action, Match, Proxy};
 use tests::wait::{eventually, within};
 
-use crate::support::{SECRET, Shop, paid, pay, replay, run};
+use crate::payments::{paid, pay};
+use crate::support::{SECRET, Shop};
 
 /// An application whose transactions go over one link, and its records over another.
 struct Links {

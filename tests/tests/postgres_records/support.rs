@@ -4,13 +4,15 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use bytes::Bytes;
 use lock_core::LockClient;
-use lock_core::idempotency::{BeginError, Begun, Execution, Fingerprint, Idempotency, Scope};
+use lock_core::idempotency::{Idempotency, RecordId};
 use lock_core::sql::SqlRecords;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{PgPool, Postgres, Transaction};
 use tests::postgres::PostgresServer;
+
+/// What the application keeps its tables in.
+pub(crate) type Db = Postgres;
 
 /// The secret of each process.
 pub(crate) const SECRET: &str = "the secret of these tests";
@@ -103,31 +105,20 @@ fn options(server: &PostgresServer, name: &str) -> PgConnectOptions {
     server.options().username(name).application_name(name).options([("search_path", name)])
 }
 
-pub(crate) async fn pay(tx: &mut Transaction<'static, Postgres>) {
-    let pay = sqlx::query("INSERT INTO payments (amount) VALUES (5)");
-    pay.execute(&mut **tx).await.expect("a payment");
+/// Which row, given the id.
+pub(crate) const WHERE_ID: &str = "WHERE id = $1";
+
+/// Each row that there is, and its state.
+pub(crate) const LEFT: &str = "SELECT encode(id, 'hex') || ' ' || state FROM lock_records";
+
+/// These bytes, as they are written in a statement.
+pub(crate) fn bytes(hex: &str) -> String {
+    format!(r"'\x{hex}'")
 }
 
-pub(crate) fn paid() -> Bytes {
-    Bytes::from_static(b"paid")
-}
-
-pub(crate) async fn begin(once: &Idempotency, key: &str) -> Result<Begun, BeginError> {
-    once.begin(&Scope::of("tests"), key.as_bytes(), Fingerprint::new([1; 32])).await
-}
-
-/// Begins what must run.
-pub(crate) async fn run(once: &Idempotency, key: &str) -> Execution {
-    match begin(once, key).await {
-        Ok(Begun::Run(execution)) => execution,
-        other => panic!("{other:?} is no run"),
-    }
-}
-
-/// Asks for what must be there.
-pub(crate) async fn replay(once: &Idempotency, key: &str) -> Bytes {
-    match begin(once, key).await {
-        Ok(Begun::Replay(payload)) => payload,
-        other => panic!("{other:?} is no replay"),
-    }
+/// All that a row says.
+pub(crate) async fn dumped(pool: &PgPool, id: RecordId) -> Vec<u8> {
+    let row = "SELECT r::text FROM lock_records AS r WHERE id = $1";
+    let row = sqlx::query_scalar::<_, String>(row).bind(id.as_bytes().to_vec());
+    row.fetch_one(pool).await.expect("a row").into_bytes()
 }

@@ -10,9 +10,11 @@ use lock_core::idempotency::{
 };
 use lock_core::sql::{DatabaseError, InTransactionError, SqlRecords};
 use sqlx::postgres::PgPoolOptions;
+use tests::executions::{begin, replay, run};
 use tests::wait::eventually;
 
-use crate::support::{Shop, begin, paid, replay, run};
+use crate::payments::paid;
+use crate::support::Shop;
 
 fn of_fault(fault: &Fault) -> DatabaseError {
     let source = fault.source().and_then(|source| source.downcast_ref::<DatabaseError>());

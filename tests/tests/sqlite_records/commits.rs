@@ -12,12 +12,13 @@ use lock_core::sql::SqlRecords;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use sqlx::{Sqlite, Transaction};
 use tests::cancel::dropped_after;
+use tests::executions::{begin, replay, run};
 use tests::wait::{eventually, within};
 use tokio::sync::oneshot;
 
 use crate::gate::Gate;
-use crate::support::{File, begin, replay, run};
-use crate::transaction::{Shop, paid, pay};
+use crate::payments::{paid, pay};
+use crate::support::{File, Shop};
 
 /// As those of `File::process`.
 const SECRET: &str = "the secret of these tests";

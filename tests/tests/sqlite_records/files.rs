@@ -9,9 +9,10 @@ use lock_core::idempotency::{
     ClaimRecord, Claimed, Fingerprint, OnUnknown, RecordId, RecordStore as _,
 };
 use lock_core::sql::{DatabaseError, SqlRecords};
+use tests::executions::{begin, replay, run};
 use tests::wait::eventually;
 
-use crate::support::{File, begin, replay, run};
+use crate::support::File;
 
 fn meaning(error: &ConnectError) -> DatabaseError {
     let ConnectError::Store(fault) = error else { panic!("{error:?}") };

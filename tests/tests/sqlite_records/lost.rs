@@ -14,8 +14,10 @@ use tracing::{Instrument as _, Metadata, Subscriber, span};
 use tracing_core::span::Current;
 
 use crate::commits::{committed_unheard, is_settled};
-use crate::support::run;
-use crate::transaction::{Shop, paid, pay};
+use tests::executions::run;
+
+use crate::payments::{paid, pay};
+use crate::support::Shop;
 
 /// A thread to be broken: by a panic where it enters the span of a command, which sqlx has it do.
 #[derive(Debug, Clone)]

@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bytes::Bytes;
 use lock_core::LockClient;
-use lock_core::idempotency::{BeginError, Begun, Execution, Fingerprint, Idempotency, Scope};
+use lock_core::idempotency::{Idempotency, RecordId};
 use lock_core::sql::SqlRecords;
-use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
+use sqlx::{Row as _, Sqlite, SqlitePool, Transaction};
 use tempfile::TempDir;
+
+/// What the application keeps its tables in.
+pub(crate) type Db = Sqlite;
 
 /// A file of an application, in a folder that goes with it.
 #[derive(Debug)]
@@ -58,22 +60,78 @@ pub(crate) async fn pool(path: PathBuf) -> SqlitePool {
     pool.expect("a database")
 }
 
-pub(crate) async fn begin(once: &Idempotency, key: &str) -> Result<Begun, BeginError> {
-    once.begin(&Scope::of("tests"), key.as_bytes(), Fingerprint::new([1; 32])).await
+/// A shop with one account, whose records are in the same file.
+#[derive(Debug)]
+pub(crate) struct Shop {
+    pub(crate) file: File,
+    pub(crate) pool: SqlitePool,
+    pub(crate) locks: LockClient,
 }
 
-/// Begins what must run.
-pub(crate) async fn run(once: &Idempotency, key: &str) -> Execution {
-    match begin(once, key).await {
-        Ok(Begun::Run(execution)) => execution,
-        other => panic!("{other:?} is no run"),
+impl Shop {
+    pub(crate) async fn new() -> Self {
+        let file = File::new();
+        drop(file.records().await);
+        let pool = file.pool().await;
+        Self::over(file, pool).await
+    }
+
+    pub(crate) async fn over(file: File, pool: SqlitePool) -> Self {
+        for sql in [
+            "CREATE TABLE payments (id INTEGER PRIMARY KEY, amount INTEGER NOT NULL)",
+            "CREATE TABLE parents (id INTEGER PRIMARY KEY)",
+            "CREATE TABLE children (parent INTEGER NOT NULL REFERENCES parents (id)
+             DEFERRABLE INITIALLY DEFERRED)",
+        ] {
+            sqlx::query(sql).execute(&pool).await.expect("a table");
+        }
+        Self { file, pool, locks: LockClient::memory() }
+    }
+
+    pub(crate) async fn without_records() -> Self {
+        let file = File::new();
+        let pool = file.pool().await;
+        Self::over(file, pool).await
+    }
+
+    /// Records with connections of their own.
+    pub(crate) async fn records(&self) -> SqlRecords {
+        self.file.records().await
+    }
+
+    pub(crate) async fn process(&self) -> Idempotency {
+        self.process_with(&self.locks).await
+    }
+
+    pub(crate) async fn process_with(&self, locks: &LockClient) -> Idempotency {
+        self.file.process(locks).await
+    }
+
+    pub(crate) async fn begin(&self) -> Transaction<'static, Db> {
+        self.pool.begin().await.expect("a transaction")
+    }
+
+    pub(crate) async fn payments(&self) -> i64 {
+        let count = sqlx::query_scalar("SELECT count(*) FROM payments");
+        count.fetch_one(&self.pool).await.expect("a table")
     }
 }
 
-/// Asks for what must be there.
-pub(crate) async fn replay(once: &Idempotency, key: &str) -> Bytes {
-    match begin(once, key).await {
-        Ok(Begun::Replay(payload)) => payload,
-        other => panic!("{other:?} is no replay"),
-    }
+/// Which row, given the id.
+pub(crate) const WHERE_ID: &str = "WHERE id = ?";
+
+/// Each row that there is, and its state.
+pub(crate) const LEFT: &str = "SELECT lower(hex(id)) || ' ' || state FROM lock_records";
+
+/// These bytes, as they are written in a statement.
+pub(crate) fn bytes(hex: &str) -> String {
+    format!("x'{hex}'")
+}
+
+/// All that a row says.
+pub(crate) async fn dumped(pool: &SqlitePool, id: RecordId) -> Vec<u8> {
+    let row = sqlx::query("SELECT * FROM lock_records WHERE id = ?").bind(id.as_bytes().to_vec());
+    let row = row.fetch_one(pool).await.expect("a row");
+    let column = |n| row.try_get_unchecked::<Option<Vec<u8>>, _>(n).expect("bytes of any type");
+    format!("{:?}", (0..row.len()).map(column).collect::<Vec<_>>()).into_bytes()
 }

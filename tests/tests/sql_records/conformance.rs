@@ -1,5 +1,5 @@
 //! The conformance suite of record stores over one table, whose processes have connections of their
-//! own, under a login with the least rights.
+//! own. The same in each database.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,26 +10,29 @@ use lock_core::test_util::BoxFuture;
 use lock_core::test_util::records::{self, RecordSubject};
 use tokio::sync::OnceCell;
 
-use crate::support::Shop;
+use crate::support::{LEFT, Shop, WHERE_ID, bytes, dumped};
 
-/// What is done to a row, and what it is then.
-const DAMAGES: [(&str, &str); 15] = [
-    ("layout = 2", "a record of another version"),
-    ("layout = 0", "a record of no version"),
-    ("state = 'running'", "a record in an unknown state"),
-    ("state = ''", "a record without a state"),
-    ("token = 0", "a record without a token"),
-    ("token = -1", "a record with a broken token"),
-    (r"fingerprint = '\x00'", "a record with a fingerprint that is cut"),
-    ("fingerprint = decode(repeat('00', 33), 'hex')", "a record with a longer fingerprint"),
-    (r"payload = '\x00', payload_bytes = 2", "a record with a payload that is cut"),
-    ("payload = NULL, payload_bytes = 1", "a record that has lost its payload"),
-    (r"payload = '\x0011', payload_bytes = NULL", "a record that does not know its length"),
-    ("barred = -1", "a record with a broken mark"),
-    ("back_token = 5", "a record that took over from half an execution"),
-    ("back_first = 5", "a record with a first of none"),
-    (r"state = 'aborted', payload = '\x00', payload_bytes = 1", "a mark with a payload"),
+/// What is done to a row, with these bytes in hexadecimal for `{}`, and what it is then.
+const DAMAGES: [(&str, &str, &str); 15] = [
+    ("layout = 2", "", "a record of another version"),
+    ("layout = 0", "", "a record of no version"),
+    ("state = 'running'", "", "a record in an unknown state"),
+    ("state = ''", "", "a record without a state"),
+    ("token = 0", "", "a record without a token"),
+    ("token = -1", "", "a record with a broken token"),
+    ("fingerprint = {}", "00", "a record with a fingerprint that is cut"),
+    ("fingerprint = {}", LONGER, "a record with a longer fingerprint"),
+    ("payload = {}, payload_bytes = 2", "00", "a record with a payload that is cut"),
+    ("payload = NULL, payload_bytes = 1", "", "a record that has lost its payload"),
+    ("payload = {}, payload_bytes = NULL", "0011", "a record that does not know its length"),
+    ("barred = -1", "", "a record with a broken mark"),
+    ("back_token = 5", "", "a record that took over from half an execution"),
+    ("back_first = 5", "", "a record with a first of none"),
+    ("state = 'aborted', payload = {}, payload_bytes = 1", "00", "a mark with a payload"),
 ];
+
+/// 33 bytes.
+const LONGER: &str = "000000000000000000000000000000000000000000000000000000000000000000";
 
 #[derive(Debug)]
 struct InATable {
@@ -51,8 +54,9 @@ impl InATable {
     }
 
     async fn damaged(&self, id: RecordId, n: usize) -> Option<String> {
-        let (damage, what) = DAMAGES.get(n)?;
-        let sql = format!("UPDATE lock_records SET {damage} WHERE id = $1");
+        let (damage, hex, what) = DAMAGES.get(n)?;
+        let damage = damage.replace("{}", &bytes(hex));
+        let sql = format!("UPDATE lock_records SET {damage} {WHERE_ID}");
         let update = sqlx::query(sqlx::AssertSqlSafe(sql)).bind(id.as_bytes().to_vec());
         let updated = update.execute(&self.shop().await.pool).await.expect("a table");
         assert_eq!(updated.rows_affected(), 1);
@@ -85,13 +89,7 @@ impl RecordSubject for InATable {
     }
 
     fn dump(&self, id: RecordId) -> BoxFuture<'_, Vec<u8>> {
-        Box::pin(async move {
-            let row = sqlx::query_scalar::<_, String>(
-                "SELECT r::text FROM lock_records AS r WHERE id = $1",
-            );
-            let row = row.bind(id.as_bytes().to_vec()).fetch_one(&self.shop().await.pool).await;
-            row.expect("a row").into_bytes()
-        })
+        Box::pin(async move { dumped(&self.shop().await.pool, id).await })
     }
 
     fn left_behind(&self) -> BoxFuture<'_, Vec<String>> {
@@ -99,9 +97,7 @@ impl RecordSubject for InATable {
             let shop = self.shop().await;
             let records = shop.records().await;
             while records.sweep().await.expect("a table") > 0 {}
-            let lines =
-                sqlx::query_scalar("SELECT encode(id, 'hex') || ' ' || state FROM lock_records");
-            lines.fetch_all(&shop.pool).await.expect("a table")
+            sqlx::query_scalar(LEFT).fetch_all(&shop.pool).await.expect("a table")
         })
     }
 }

@@ -1,4 +1,5 @@
-//! Handlers that take a `Tx`: their record is completed in their own transaction.
+//! Handlers that take a `Tx`: their record is completed in their own transaction. The same in each
+//! database.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,25 +10,24 @@ use axum::extract::{FromRef, State};
 use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use lock_core::LockClient;
 use lock_core::idempotency::{CommitError, Idempotency, IdempotencyError, Scope, Tx, TxError};
 use lock_tower::IdempotencyLayer;
-use sqlx::{Sqlite, SqlitePool};
+use sqlx::Pool;
 use tower::ServiceExt as _;
 
-use crate::support::File;
+use crate::support::{self, Db};
 
 /// What a handler is to do.
 #[derive(Clone)]
 struct Shop {
-    pool: SqlitePool,
+    pool: Pool<Db>,
     runs: Arc<AtomicUsize>,
     /// The commit is refused, for a reference that is broken.
     breaks: Arc<AtomicBool>,
-    _file: Arc<File>,
+    _place: Arc<support::Shop>,
 }
 
-impl FromRef<Shop> for SqlitePool {
+impl FromRef<Shop> for Pool<Db> {
     fn from_ref(shop: &Shop) -> Self {
         shop.pool.clone()
     }
@@ -35,18 +35,10 @@ impl FromRef<Shop> for SqlitePool {
 
 impl Shop {
     async fn new() -> (Self, Idempotency) {
-        let file = File::new();
-        let once = file.process(&LockClient::memory()).await;
-        let pool = file.pool().await;
-        for sql in [
-            "CREATE TABLE payments (id INTEGER PRIMARY KEY)",
-            "CREATE TABLE parents (id INTEGER PRIMARY KEY)",
-            "CREATE TABLE children (parent INTEGER NOT NULL REFERENCES parents (id)
-             DEFERRABLE INITIALLY DEFERRED)",
-        ] {
-            sqlx::query(sql).execute(&pool).await.expect("a table");
-        }
-        let shop = Self { pool, runs: Arc::default(), breaks: Arc::default(), _file: file.into() };
+        let place = support::Shop::new().await;
+        let (once, pool) = (place.process().await, place.pool.clone());
+        let (runs, breaks) = Default::default();
+        let shop = Self { pool, runs, breaks, _place: Arc::new(place) };
         (shop, once)
     }
 
@@ -72,10 +64,10 @@ impl Shop {
         self.runs.load(Ordering::SeqCst)
     }
 
-    async fn write(&self, tx: &mut Tx<Sqlite>) -> Result<(), TxError> {
+    async fn write(&self, tx: &mut Tx<Db>) -> Result<(), TxError> {
         self.runs.fetch_add(1, Ordering::SeqCst);
         let tx = tx.open().await?;
-        sqlx::query("INSERT INTO payments DEFAULT VALUES").execute(&mut **tx).await?;
+        sqlx::query("INSERT INTO payments (amount) VALUES (5)").execute(&mut **tx).await?;
         if self.breaks.load(Ordering::SeqCst) {
             sqlx::query("INSERT INTO children VALUES (7)").execute(&mut **tx).await?;
         }
@@ -83,28 +75,28 @@ impl Shop {
     }
 }
 
-async fn pay(State(shop): State<Shop>, mut tx: Tx<Sqlite>) -> Result<Response, TxError> {
+async fn pay(State(shop): State<Shop>, mut tx: Tx<Db>) -> Result<Response, TxError> {
     shop.write(&mut tx).await?;
     Ok((StatusCode::CREATED, "paid").into_response())
 }
 
-async fn refuse(State(shop): State<Shop>, mut tx: Tx<Sqlite>) -> Result<Response, TxError> {
+async fn refuse(State(shop): State<Shop>, mut tx: Tx<Db>) -> Result<Response, TxError> {
     shop.write(&mut tx).await?;
     Ok((StatusCode::UNPROCESSABLE_ENTITY, "no such account").into_response())
 }
 
-async fn fail(State(shop): State<Shop>, mut tx: Tx<Sqlite>) -> Result<Response, TxError> {
+async fn fail(State(shop): State<Shop>, mut tx: Tx<Db>) -> Result<Response, TxError> {
     shop.write(&mut tx).await?;
     Ok(StatusCode::BAD_GATEWAY.into_response())
 }
 
-async fn undo(State(shop): State<Shop>, mut tx: Tx<Sqlite>) -> Result<Response, TxError> {
+async fn undo(State(shop): State<Shop>, mut tx: Tx<Db>) -> Result<Response, TxError> {
     shop.write(&mut tx).await?;
     tx.roll_back().await?;
     Ok("undone".into_response())
 }
 
-async fn leak(State(shop): State<Shop>, mut tx: Tx<Sqlite>) -> Result<Response, TxError> {
+async fn leak(State(shop): State<Shop>, mut tx: Tx<Db>) -> Result<Response, TxError> {
     shop.write(&mut tx).await?;
     tokio::spawn(async move {
         let _tx = tx;
@@ -113,7 +105,7 @@ async fn leak(State(shop): State<Shop>, mut tx: Tx<Sqlite>) -> Result<Response, 
     Ok("paid".into_response())
 }
 
-async fn stream(State(shop): State<Shop>, mut tx: Tx<Sqlite>) -> Result<Response, TxError> {
+async fn stream(State(shop): State<Shop>, mut tx: Tx<Db>) -> Result<Response, TxError> {
     shop.write(&mut tx).await?;
     // Pending once, so that its length is not known when its head is.
     let pieces = futures_util::stream::once(async {
@@ -224,7 +216,7 @@ enum PayError {
 async fn charge(
     once: Idempotency,
     shop: Shop,
-    mut tx: Tx<Sqlite>,
+    mut tx: Tx<Db>,
     order: u32,
     refuses: bool,
 ) -> Result<String, PayError> {

@@ -1,4 +1,5 @@
 //! An execution that is completed in the transaction of its effect: both are there or neither is.
+//! The same in each database.
 
 use bytes::Bytes;
 use lock_core::LockClient;
@@ -6,10 +7,11 @@ use lock_core::idempotency::{
     Begun, CommitError, CompleteInError, Duplicates, Idempotency, MemoryRecords, Outcome,
 };
 use lock_core::sql::InTransactionError;
-use sqlx::Connection as _;
+use tests::executions::{begin, replay, run};
 use tests::wait::{eventually, within};
 
-use crate::support::{Shop, begin, paid, pay, replay, run};
+use crate::payments::{paid, pay};
+use crate::support::Shop;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn effect_and_record_are_there_together_after_the_commit() {
@@ -133,7 +135,7 @@ async fn one_that_was_overtaken_can_not_commit() {
     assert_eq!((shop.payments().await, replay(&stale, "k").await), (1, "newer".into()));
 }
 
-/// The server refuses the commit for a reference that is broken: it is rolled back, and known to be so.
+/// The database refuses the commit for a reference that is broken: it is rolled back, and known to be so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_the_database_refuses_leaves_neither_and_a_retry_runs() {
     let shop = Shop::new().await;
@@ -185,92 +187,6 @@ async fn a_transaction_elsewhere_than_the_records_is_refused() {
     execution.complete_in(&mut tx, paid()).await.expect("it is in flight");
     drop(tx);
     execution.abort().await.expect("it was not committed");
-}
-
-/// A snapshot that is older than the claim, or than the last take-over, does not have the record as it
-/// is. That is a serialisation failure, and not the word that another has taken over.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_old_snapshot_is_told_apart_from_a_record_that_another_took_over() {
-    let shop = Shop::new().await;
-    let once = shop.process().await;
-    for level in ["REPEATABLE READ", "SERIALIZABLE"] {
-        let begin = format!("BEGIN ISOLATION LEVEL {level}");
-        let snapshot = async || {
-            let tx = shop.pool.begin_with(sqlx::AssertSqlSafe(begin.clone())).await;
-            let mut tx = tx.expect("a transaction");
-            let read = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM payments");
-            read.fetch_one(&mut *tx).await.expect("a snapshot");
-            tx
-        };
-        // It was not there when the snapshot was taken.
-        let mut tx = snapshot().await;
-        let mut execution = run(&once, level).await;
-        let error = execution.complete_in(&mut tx, paid()).await.expect_err("it is old");
-        assert!(error.is_retryable() && !error.is_stale(), "{level}: {error:?}");
-        drop(tx);
-        // It was another one's when the snapshot was taken.
-        let mut tx = snapshot().await;
-        let mut newer = run(&shop.process_with(&LockClient::memory()).await, level).await;
-        let error = newer.complete_in(&mut tx, paid()).await.expect_err("it is old");
-        assert!(error.is_retryable() && !error.is_stale(), "{level}: {error:?}");
-        drop(tx);
-        // With a new one both are told what is so.
-        let mut tx = snapshot().await;
-        let error = execution.complete_in(&mut tx, paid()).await.expect_err("it was overtaken");
-        assert!(error.is_stale() && !error.is_retryable(), "{level}: {error:?}");
-        drop((tx, execution));
-        let mut tx = snapshot().await;
-        pay(&mut tx).await;
-        newer.commit(tx, paid()).await.expect("a commit");
-        assert_eq!(replay(&once, level).await, paid());
-    }
-    assert_eq!(shop.payments().await, 2);
-}
-
-/// A record that is gone is so at every level: nothing is left of how that was found out.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_record_that_is_gone_is_stale_at_every_level() {
-    let shop = Shop::new().await;
-    let once = shop.process().await;
-    // One that is dropped leaves a mark in the table, some time later.
-    let mut kept = Vec::new();
-    for level in ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"] {
-        let mut execution = run(&once, level).await;
-        sqlx::query("DELETE FROM lock_records").execute(&shop.pool).await.expect("a table");
-        let begin = sqlx::AssertSqlSafe(format!("BEGIN ISOLATION LEVEL {level}"));
-        let mut tx = shop.pool.begin_with(begin).await.expect("a transaction");
-        let error = execution.complete_in(&mut tx, paid()).await.expect_err("it is gone");
-        assert!(error.is_stale(), "{level}: {error:?}");
-        // Also where somebody commits it all the same.
-        tx.commit().await.expect("a commit");
-        let left = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM lock_records");
-        assert_eq!(left.fetch_one(&shop.pool).await.expect("a table"), 0, "{level}");
-        kept.push(execution);
-    }
-}
-
-/// What fails in a transaction fails all of it, and nobody takes its commit for one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transaction_in_which_a_statement_has_failed_is_not_completed() {
-    let shop = Shop::new().await;
-    let once = shop.process().await;
-    let execution = run(&once, "k").await;
-    let mut tx = shop.begin().await;
-    pay(&mut tx).await;
-    let fails = sqlx::query("SELECT 1 / 0").execute(&mut *tx).await;
-    assert!(fails.is_err());
-    let error = execution.commit(tx, paid()).await.expect_err("it has failed");
-    assert!(matches!(error, CommitError::Complete(CompleteInError::Database { .. })), "{error:?}");
-    assert_eq!(shop.payments().await, 0);
-    let retry = within("a retry", run(&once, "k")).await;
-    let mut tx = shop.begin().await;
-    pay(&mut tx).await;
-    // A part of it that is undone takes nothing else along.
-    let mut part = tx.begin().await.expect("a savepoint");
-    assert!(sqlx::query("SELECT 1 / 0").execute(&mut *part).await.is_err());
-    part.rollback().await.expect("it is undone");
-    retry.commit(tx, paid()).await.expect("a commit");
-    assert_eq!((shop.payments().await, replay(&once, "k").await), (1, paid()));
 }
 
 /// Processes that know one of the two secrets find the outcome, and neither finds half of it.
