@@ -69,6 +69,7 @@ pub mod chance;
 pub mod checker;
 pub mod clock;
 pub mod curator;
+pub mod database;
 pub mod etcd;
 pub mod executions;
 pub mod history;

@@ -1,86 +1,9 @@
-//! The conformance suite over MariaDB, in real time: a table for each rule.
+//! The conformance suite over MariaDB.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+#[path = "sql_conformance/rules.rs"]
+mod rules;
 
-use lock_core::Mode;
-use lock_core::sql::Mysql;
-use lock_core::test_util::{AnyBackend, BoxFuture, Subject, conformance};
-use sqlx::Row;
-use tests::mariadb::MariaDbServer;
-use tests::scene::layouts::MARIADB;
-
-#[derive(Debug)]
-struct InATable {
-    server: Arc<MariaDbServer>,
-    table: String,
-    mode: Mode,
-}
-
-/// One server for all rules that run at a time.
-fn server() -> Arc<MariaDbServer> {
-    static SERVER: Mutex<Weak<MariaDbServer>> = Mutex::new(Weak::new());
-    let mut place = SERVER.lock().unwrap_or_else(PoisonError::into_inner);
-    place.upgrade().unwrap_or_else(|| {
-        let server = Arc::new(MariaDbServer::start());
-        *place = Arc::downgrade(&server);
-        server
-    })
-}
-
-impl InATable {
-    fn new(mode: Mode) -> Self {
-        static TABLES: AtomicU32 = AtomicU32::new(0);
-        let table = format!("leases_{}", TABLES.fetch_add(1, Ordering::Relaxed));
-        Self { server: server(), table, mode }
-    }
-}
-
-impl Subject for InATable {
-    fn open(&self) -> BoxFuture<'_, AnyBackend> {
-        let url = format!("{}&table={}", self.server.url(), self.table);
-        Box::pin(async move {
-            let backend = Mysql::connect(&url).await.expect("a server");
-            MARIADB.checked(AnyBackend::new(backend))
-        })
-    }
-
-    fn mode(&self) -> Mode {
-        self.mode
-    }
-
-    fn left_behind(&self) -> BoxFuture<'_, Vec<String>> {
-        // A row for each key stays until it is swept: it has the key's last token. One whose holder
-        // died says so until it is used again.
-        let held = format!(
-            "SELECT name, status FROM {}_status WHERE status = 'held' OR waiting > 0",
-            self.table
-        );
-        let rows = self.server.sql(held);
-        let shown = |row: &sqlx::mysql::MySqlRow| {
-            format!("{:?} is {:?}", row.get::<String, _>(0), row.get::<String, _>(1))
-        };
-        let left = rows.iter().map(shown).collect();
-        Box::pin(std::future::ready(left))
-    }
-}
-
-lock_core::conformance_tests!(
-    [flavor = "multi_thread", worker_threads = 2],
-    InATable::new(Mode::Exclusive)
-);
-
-/// A permit of one is a mutex.
-mod of_one {
-    use super::*;
-
-    lock_core::conformance_tests!(
-        [flavor = "multi_thread", worker_threads = 2],
-        InATable::new(Mode::Permit { of: 1 })
-    );
-}
-
-#[tokio::test]
-async fn one_table_passes_all_of_it_in_a_row() {
-    conformance::all(&InATable::new(Mode::Exclusive)).await;
-}
+use lock_core::sql::Mysql as Backend;
+use sqlx::mysql::MySqlRow as DbRow;
+use tests::mariadb::MariaDbServer as Server;
+use tests::scene::layouts::MARIADB as KIND;

@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 use crate::certificates::certificates;
-use crate::port::free_port;
+use crate::port::{free_port, on_a_free_port};
 use crate::process::Process;
 
 /// How long a member may take to serve.
@@ -83,16 +83,12 @@ impl EtcdServer {
         // A leader that is alone is elected sooner.
         let options = options.set("heartbeat-interval", "20").set("election-timeout", "200");
         let mut server = Self::unstarted("alone", options);
-        // Between the choice of a port and the server's bind another process may take it.
-        for _ in 0..20 {
-            (server.port, server.peer_port) = (free_port(), free_port());
-            match server.launch().and_then(|()| server.wait()) {
-                Ok(()) => return server,
-                Err(log) if log.contains("address already in use") => {}
-                Err(log) => panic!("etcd did not start:\n{log}"),
-            }
-        }
-        panic!("etcd found no free port in 20 tries");
+        on_a_free_port("etcd", |port| {
+            (server.port, server.peer_port) = (port, free_port());
+            server.launch()?;
+            server.wait()
+        });
+        server
     }
 
     pub(super) fn unstarted(name: &str, options: EtcdOptions) -> Self {

@@ -15,7 +15,7 @@ use crate::admin::Admin;
 use crate::certificates::certificates;
 use crate::movable_clock::MovableClock;
 use crate::other_user::OtherUser;
-use crate::port::free_port;
+use crate::port::on_a_free_port;
 use crate::process::{Process, missing};
 
 /// The Debian package that brings the server, and the user that it makes.
@@ -103,16 +103,11 @@ impl MariaDbServer {
         let admin = Admin::new("mariadb-admin");
         let mut server = Self { process: None, options, port: 0, clock, folder, admin };
         server.init();
-        // Between the choice of a port and the server's bind another process may take it.
-        for _ in 0..20 {
-            server.port = free_port();
-            match server.launch() {
-                Ok(()) => return server,
-                Err(log) if log.contains("Address already in use") => {}
-                Err(log) => panic!("MariaDB did not start:\n{log}"),
-            }
-        }
-        panic!("MariaDB found no free port in 20 tries");
+        on_a_free_port("MariaDB", |port| {
+            server.port = port;
+            server.launch()
+        });
+        server
     }
 
     /// Where the server listens.
@@ -136,7 +131,13 @@ impl MariaDbServer {
     /// The URL of this user, without parameters.
     #[must_use]
     pub fn url_as(&self, user: &str) -> String {
-        format!("mysql://{user}:{PASSWORD}@{}/shop", self.addr())
+        self.url_over(user, self.addr())
+    }
+
+    /// The same over this address, as that of a proxy.
+    #[must_use]
+    pub fn url_over(&self, user: &str, addr: SocketAddr) -> String {
+        format!("mysql://{user}:{PASSWORD}@{addr}/shop")
     }
 
     /// The certificate that vouches for the server, where it has [`tls`](MariaDbOptions::tls).

@@ -16,7 +16,7 @@ use crate::admin::Admin;
 use crate::certificates::certificates;
 use crate::movable_clock::MovableClock;
 use crate::other_user::OtherUser;
-use crate::port::free_port;
+use crate::port::on_a_free_port;
 use crate::process::{Process, missing};
 
 /// The Debian package that brings the server, and the user that it makes.
@@ -110,17 +110,11 @@ impl PostgresServer {
 
     /// Starts on some free port.
     fn launched(mut self) -> Self {
-        let server = &mut self;
-        // Between the choice of a port and the server's bind another process may take it.
-        for _ in 0..20 {
-            server.port = free_port();
-            match server.launch() {
-                Ok(()) => return self,
-                Err(log) if log.contains("Address already in use") => {}
-                Err(log) => panic!("PostgreSQL did not start:\n{log}"),
-            }
-        }
-        panic!("PostgreSQL found no free port in 20 tries");
+        on_a_free_port("PostgreSQL", |port| {
+            self.port = port;
+            self.launch()
+        });
+        self
     }
 
     /// A server that follows this one, which it reaches on this port, and is not promoted yet.
@@ -185,7 +179,13 @@ impl PostgresServer {
     /// The URL of this user, without parameters. The password is of no account.
     #[must_use]
     pub fn url_as(&self, user: &str) -> String {
-        format!("postgres://{user}:secret@{}/postgres", self.addr())
+        self.url_over(user, self.addr())
+    }
+
+    /// The same over this address, as that of a proxy.
+    #[must_use]
+    pub fn url_over(&self, user: &str, addr: SocketAddr) -> String {
+        format!("postgres://{user}:secret@{addr}/postgres")
     }
 
     /// The certificate that vouches for the server, where it has [`tls`](PostgresOptions::tls).

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::options::{FIXTURE_PASSWORD, RedisOptions};
 use crate::movable_clock::MovableClock;
-use crate::port::free_port;
+use crate::port::{is_port_taken, on_a_free_port};
 use crate::process::Process;
 
 /// A `redis-server` on the loopback interface, stopped when dropped.
@@ -58,16 +58,11 @@ impl RedisServer {
             tempfile::Builder::new().prefix("lock-redis-").tempdir().expect("a temporary folder");
         let mut server =
             RedisServer { process: None, options, port: 0, directory, admin: Mutex::new(None) };
-        // Between the choice of a port and the server's bind another process may take it.
-        for _ in 0..20 {
-            server.port = free_port();
-            match server.launch() {
-                Ok(()) => return server,
-                Err(log) if log.contains("Address already in use") => {}
-                Err(log) => panic!("redis-server did not start:\n{log}"),
-            }
-        }
-        panic!("redis-server found no free port in 20 tries");
+        on_a_free_port("redis-server", |port| {
+            server.port = port;
+            server.launch()
+        });
+        server
     }
 
     /// The URL of the default user: `redis://127.0.0.1:<port>`, with the password if one is set.
@@ -160,8 +155,8 @@ impl RedisServer {
         self.kill();
         let deadline = Instant::now() + Duration::from_secs(10);
         while let Err(log) = self.launch() {
-            let in_use = log.contains("Address already in use");
-            assert!(in_use && Instant::now() < deadline, "redis-server did not restart:\n{log}");
+            let again = is_port_taken(&log) && Instant::now() < deadline;
+            assert!(again, "redis-server did not restart:\n{log}");
             sleep(Duration::from_millis(20));
         }
     }

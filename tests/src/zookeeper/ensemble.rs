@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::launch::{START_LIMIT, Seat, is_port_taken};
+use super::launch::{START_LIMIT, Seat};
 use super::observe::OwnSessions;
 use super::options::ZooKeeperOptions;
 use super::server::ZooKeeperServer;
-use crate::port::free_port;
+use crate::port::{free_port, is_port_taken};
 use crate::proxy::Proxy;
 
 /// Servers on the loopback interface that elect a leader, numbered from 0; stopped when dropped.

@@ -103,7 +103,3 @@ impl ZooKeeperServer {
         lines[lines.len().saturating_sub(40)..].join("\n")
     }
 }
-
-pub(super) fn is_port_taken(log: &str) -> bool {
-    log.contains("Address already in use")
-}

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use super::launch::{START_LIMIT, Seat, is_port_taken};
+use super::launch::{START_LIMIT, Seat};
 use super::observe::{Asked, OwnSessions};
 use super::options::ZooKeeperOptions;
-use crate::port::free_port;
+use crate::port::{is_port_taken, on_a_free_port};
 use crate::process::Process;
 
 /// A ZooKeeper server on the loopback interface, stopped when dropped.
@@ -51,16 +51,11 @@ impl ZooKeeperServer {
     #[must_use]
     pub fn with(options: ZooKeeperOptions) -> Self {
         let mut server = Self::unstarted(options, 0, None);
-        // Between the choice of a port and the server's bind another process may take it.
-        for _ in 0..20 {
-            server.port = free_port();
-            match server.launch() {
-                Ok(()) => return server,
-                Err(log) if is_port_taken(&log) => {}
-                Err(log) => panic!("ZooKeeper did not start:\n{log}"),
-            }
-        }
-        panic!("ZooKeeper found no free port in 20 tries");
+        on_a_free_port("ZooKeeper", |port| {
+            server.port = port;
+            server.launch()
+        });
+        server
     }
 
     /// A server that has its folder, and no process yet.

@@ -1,13 +1,13 @@
 //! A table of a test's own on one server, and its clients.
 
-use std::error::Error;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use lock_core::sql::DatabaseError;
-use lock_core::{LockClient, LockOptions};
+use lock_core::LockClient;
 use sqlx::ConnectOptions;
 use sqlx::mysql::MySqlConnection;
+use tests::database::Shared;
+pub(crate) use tests::database::{database_error, once, refused};
 use tests::mariadb::MariaDbServer;
 pub(crate) use tests::support::*;
 
@@ -23,13 +23,8 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) fn new() -> Self {
         static TABLES: AtomicU32 = AtomicU32::new(0);
-        static SERVER: Mutex<Weak<MariaDbServer>> = Mutex::new(Weak::new());
-        let mut place = SERVER.lock().unwrap_or_else(PoisonError::into_inner);
-        let server = place.upgrade().unwrap_or_else(|| {
-            let server = Arc::new(MariaDbServer::start());
-            *place = Arc::downgrade(&server);
-            server
-        });
+        static SERVER: Shared<MariaDbServer> = Shared::new();
+        let server = SERVER.get(MariaDbServer::start);
         let table = format!("own_{}", TABLES.fetch_add(1, Ordering::Relaxed));
         Self { server, table }
     }
@@ -68,27 +63,4 @@ impl Place {
     pub(crate) async fn stranger(&self) -> MySqlConnection {
         self.server.options().connect().await.expect("a connection")
     }
-}
-
-/// Why a client is refused at this URL.
-pub(crate) async fn refused(url: &str) -> DatabaseError {
-    let error = LockClient::connect(url).await.expect_err("there is nothing to connect to");
-    database_error(&error)
-}
-
-/// What is wrong with the database, somewhere behind an error.
-pub(crate) fn database_error(error: &(dyn Error + 'static)) -> DatabaseError {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref::<DatabaseError>() {
-            return found.clone();
-        }
-        next = error.source();
-    }
-    panic!("no error of a database: {error:?}")
-}
-
-/// One try, which is told what is wrong.
-pub(crate) fn once() -> LockOptions {
-    LockOptions::new().with_wait(ms(500)).with_lease(ms(30_000))
 }

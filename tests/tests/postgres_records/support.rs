@@ -1,14 +1,15 @@
 //! What the tests of this binary share: a schema of a test's own on one server, and an application
 //! in it that may do no more than it must.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use lock_core::LockClient;
 use lock_core::idempotency::{Idempotency, RecordId};
 use lock_core::sql::SqlRecords;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{PgPool, Postgres, Transaction};
+use tests::database::Shared;
 use tests::postgres::PostgresServer;
 
 /// What the application keeps its tables in.
@@ -33,16 +34,6 @@ pub(crate) struct Shop {
     pub(crate) locks: LockClient,
 }
 
-fn shared_server() -> Arc<PostgresServer> {
-    static SERVER: Mutex<Weak<PostgresServer>> = Mutex::new(Weak::new());
-    let mut place = SERVER.lock().unwrap_or_else(PoisonError::into_inner);
-    place.upgrade().unwrap_or_else(|| {
-        let server = Arc::new(PostgresServer::start());
-        *place = Arc::downgrade(&server);
-        server
-    })
-}
-
 impl Shop {
     /// One with all tables, in which the login of the application may do what docs/sql.md says.
     pub(crate) async fn new() -> Self {
@@ -58,7 +49,8 @@ impl Shop {
 
     pub(crate) async fn without_records() -> Self {
         static SHOPS: AtomicU32 = AtomicU32::new(0);
-        let server = shared_server();
+        static SERVER: Shared<PostgresServer> = Shared::new();
+        let server = SERVER.get(PostgresServer::start);
         let name = format!("shop_{}", SHOPS.fetch_add(1, Ordering::Relaxed));
         let tables = TABLES.map(|table| format!("CREATE TABLE {name}.{table};"));
         let tables = tables.join(" ").replace("{s}", &name);

@@ -1,13 +1,12 @@
 //! A folder with a database, and its clients.
 
-use std::error::Error;
 use std::path::PathBuf;
 
-use lock_core::sql::DatabaseError;
-use lock_core::{LockClient, LockOptions};
+use lock_core::LockClient;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 use tempfile::TempDir;
+pub(crate) use tests::database::{database_error, once, refused};
 pub(crate) use tests::support::*;
 
 /// A folder for a database.
@@ -52,27 +51,4 @@ impl Place {
         sqlx::raw_sql(statements).execute(&mut connection).await.expect("good statements");
         connection.close().await.expect("a connection");
     }
-}
-
-/// Why a client is refused at this URL.
-pub(crate) async fn refused(url: &str) -> DatabaseError {
-    let error = LockClient::connect(url).await.expect_err("there is nothing to connect to");
-    database_error(&error)
-}
-
-/// What is wrong with the database, somewhere behind an error.
-pub(crate) fn database_error(error: &(dyn Error + 'static)) -> DatabaseError {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref::<DatabaseError>() {
-            return found.clone();
-        }
-        next = error.source();
-    }
-    panic!("no error of a database: {error:?}")
-}
-
-/// One try, which is told what is wrong.
-pub(crate) fn once() -> LockOptions {
-    LockOptions::new().with_wait(ms(500)).with_lease(ms(30_000))
 }

@@ -1,28 +1,19 @@
 //! One PostgreSQL server.
 
-use std::time::Duration;
+// The same text over another fixture: their rows and errors are types of their own.
+#[allow(clippy::duplicate_mod)]
+#[path = "on_server.rs"]
+mod on_server;
 
-use sqlx::Row;
-use sqlx::postgres::PgRow;
+use std::net::SocketAddr;
 
+use sqlx::postgres::PgRow as DbRow;
+
+use self::POSTGRES as KIND;
+use self::on_server::{OnServer, times};
 use super::*;
-use crate::postgres::{PostgresOptions, PostgresServer};
+use crate::postgres::{PostgresOptions, PostgresServer as Server};
 use crate::proxy::Proxy;
-use crate::scene::layout::BoxFuture;
-use crate::support::{CLAIM_LEASE, RECHECK, ms};
-use crate::wait::eventually;
-
-const fn times(lease: u64) -> Times {
-    Times {
-        lease: ms(lease),
-        session: Duration::ZERO,
-        lost_within: ms(lease),
-        freed_within: ms(lease).saturating_add(RECHECK),
-        handed_within: CLAIM_LEASE.saturating_add(RECHECK),
-        skipped_within: CLAIM_LEASE.saturating_add(RECHECK),
-        recheck: RECHECK,
-    }
-}
 
 /// A table for each scope.
 pub const POSTGRES: Kind = Kind {
@@ -31,7 +22,7 @@ pub const POSTGRES: Kind = Kind {
     start: || {
         Box::pin(async {
             let options = PostgresOptions::new().movable_clock();
-            Box::new(Postgres { server: PostgresServer::with(options) }) as Box<dyn Layout>
+            Box::new(OnServer { server: Server::with(options) }) as Box<dyn Layout>
         })
     },
     // What was killed is the server, not the machine.
@@ -53,118 +44,22 @@ pub const POSTGRES: Kind = Kind {
     brisk: times(2_000),
 };
 
-#[derive(Debug)]
-struct Postgres {
-    server: PostgresServer,
-}
+/// Who owns the tables.
+const OWNER: &str = "postgres";
 
-fn table(scope: &str) -> String {
-    format!("t_{}", scope.replace('-', "_"))
-}
+/// There is no such view.
+const MISSING: &str = "42P01";
 
-impl Postgres {
-    fn params(scope: &str) -> String {
-        format!("create=true&table={}", table(scope))
-    }
+/// What the protocol calls a statement that is run with its values.
+const RUN: &str = "BIND";
 
-    /// Rows of the view; none before the first client has made it.
-    fn status(&self, scope: &str, columns: &str, which: &str) -> Vec<PgRow> {
-        let query = format!("SELECT {columns} FROM {}_status WHERE {which}", table(scope));
-        let is_missing = |error: &sqlx::Error| {
-            error.as_database_error().is_some_and(|error| error.code().as_deref() == Some("42P01"))
-        };
-        match self.server.try_sql(query) {
-            Ok(rows) => rows,
-            Err(error) if is_missing(&error) => Vec::new(),
-            Err(error) => panic!("the view: {error}"),
-        }
-    }
+/// How many wait.
+const WAITING: &str = "waiting::bigint";
+
+fn proxied(server: SocketAddr) -> Proxy {
+    Proxy::postgres(server)
 }
 
 fn quoted(key: &str) -> String {
     format!("'{}'", key.replace('\'', "''"))
-}
-
-impl Layout for Postgres {
-    fn kind(&self) -> &'static Kind {
-        &POSTGRES
-    }
-
-    fn url(&self, scope: &str, _tempo: Tempo) -> String {
-        format!("{}?{}", self.server.url_as("postgres"), Self::params(scope))
-    }
-
-    fn line_of(&self, scope: &str, _tempo: Tempo) -> Line {
-        let proxy = Proxy::postgres(self.server.addr());
-        let login = "postgres:secret";
-        let url = format!("postgres://{login}@{}/postgres?{}", proxy.addr(), Self::params(scope));
-        Line::new(url, vec![proxy], false)
-    }
-
-    /// Those who join are in the row's text with what they say of themselves, encoded.
-    fn request(&self, verb: Verb, key: &str) -> Match {
-        let about = Match::verb("BIND").containing(key);
-        match verb {
-            Verb::Join => about.containing("pid%3D"),
-            Verb::Attempt | Verb::Renew | Verb::Withdraw => about,
-        }
-    }
-
-    fn is_free(&self, scope: &str, key: &str) -> bool {
-        let held = format!("name = {} AND status = 'held'", quoted(key));
-        self.status(scope, "1", &held).is_empty()
-    }
-
-    fn in_line(&self, scope: &str, key: &str) -> usize {
-        let rows = self.status(scope, "waiting", &format!("name = {}", quoted(key)));
-        let waiting = rows.first().map_or(0, |row| row.get::<i32, _>(0));
-        usize::try_from(waiting).expect("a count")
-    }
-
-    /// A row stays for each key; nobody holds it, and nobody waits.
-    fn left(&self, scope: &str) -> Vec<String> {
-        let busy = "status = 'held' OR waiting > 0";
-        let rows = self.status(scope, "name, status, waiting", busy);
-        let shown = |row: &PgRow| {
-            let (name, status): (String, String) = (row.get(0), row.get(1));
-            format!("{name} is {status}, {} wait", row.get::<i32, _>(2))
-        };
-        rows.iter().map(shown).collect()
-    }
-
-    fn delete(&self, scope: &str, key: &str) {
-        self.server.sql(format!("DELETE FROM {} WHERE name = {}", table(scope), quoted(key)));
-    }
-
-    fn servers(&self) -> usize {
-        1
-    }
-
-    fn serving(&self, _scope: &str, _key: &str) -> Vec<usize> {
-        vec![0]
-    }
-
-    fn pause(&self, _server: usize) {
-        self.server.freeze();
-    }
-
-    fn resume(&self, _server: usize) {
-        self.server.thaw();
-    }
-
-    fn kill(&mut self, _server: usize) {
-        self.server.kill();
-    }
-
-    fn restart(&mut self, _servers: &[usize]) {
-        self.server.restart();
-    }
-
-    fn skew_clock(&self, by_ms: i64) {
-        self.server.move_clock(by_ms);
-    }
-
-    fn settled(&self) -> BoxFuture<'_, ()> {
-        Box::pin(eventually("the server answers", || self.server.try_sql("SELECT 1").is_ok()))
-    }
 }
