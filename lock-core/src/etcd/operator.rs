@@ -39,9 +39,29 @@ pub(super) async fn inspect(sessions: &Sessions, key: &Key) -> Result<Inspection
     Ok(Inspection::new(holders.collect::<Vec<_>>(), waiters.collect()))
 }
 
+/// What is done to a holder.
+#[derive(Debug, Clone, Copy)]
+enum Wish {
+    /// It is asked to give the key up.
+    Revoke,
+    /// Its key is deleted.
+    Release,
+}
+
 /// Asks all holders to give the key up. Those of other clients know no such wish, and are told
 /// nothing. Where all were gone when they were to be asked, others may hold it by now.
 pub(super) async fn request_revoke(sessions: &Arc<Sessions>, key: &Key) -> Result<bool, Fault> {
+    each_holder(sessions, key, Wish::Revoke).await
+}
+
+/// Deletes the keys of all holders, so that the next in line are first. One that was gone when it
+/// was to be deleted was given up meanwhile.
+pub(super) async fn force_release(sessions: &Arc<Sessions>, key: &Key) -> Result<bool, Fault> {
+    each_holder(sessions, key, Wish::Release).await
+}
+
+/// Whether there were any: where all were gone meanwhile, those who came after them are next.
+async fn each_holder(sessions: &Arc<Sessions>, key: &Key, wish: Wish) -> Result<bool, Fault> {
     let until = clock::now().plus(REQUEST_WITHIN);
     while clock::now() < until {
         let session = sessions.get(until).await?;
@@ -51,7 +71,13 @@ pub(super) async fn request_revoke(sessions: &Arc<Sessions>, key: &Key) -> Resul
         }
         let mut any = false;
         for holder in line.holders() {
-            any |= !holder.is_ours || ask(&session, holder, until).await?;
+            any |= match wish {
+                Wish::Revoke => !holder.is_ours || ask(&session, holder, until).await?,
+                Wish::Release => {
+                    let deleted = delete(&session, &holder.key, holder.created, until).await;
+                    deleted.map_err(Failure::into_fault)?
+                }
+            };
         }
         if any {
             return Ok(true);
@@ -70,26 +96,4 @@ async fn ask(session: &Session, holder: &Place, until: Instant) -> Result<bool, 
     let put = vec![rewrite(&holder.key, &about)];
     let asked = session.transact(compare, put, vec![], Repeat::Yes, until).await;
     Ok(asked.map_err(Failure::into_fault)?.succeeded)
-}
-
-/// Deletes the keys of all holders, so that the next in line are first. One that was gone when it
-/// was to be deleted was given up meanwhile.
-pub(super) async fn force_release(sessions: &Arc<Sessions>, key: &Key) -> Result<bool, Fault> {
-    let until = clock::now().plus(REQUEST_WITHIN);
-    while clock::now() < until {
-        let session = sessions.get(until).await?;
-        let line = line(sessions, key, until).await?;
-        if line.holders().is_empty() {
-            return Ok(false);
-        }
-        let mut any = false;
-        for holder in line.holders() {
-            let deleted = delete(&session, &holder.key, holder.created, until).await;
-            any |= deleted.map_err(Failure::into_fault)?;
-        }
-        if any {
-            return Ok(true);
-        }
-    }
-    Err(fault::timed_out(REQUEST_WITHIN))
 }

@@ -42,9 +42,9 @@ pub(in crate::redis) enum Origin {
 impl Origin {
     /// What a URL of one server, or of sentinels, means.
     fn of(url: &StoreUrl) -> Result<Self, ConnectError> {
-        let home = Home::shared().map_err(ConnectError::Store)?;
+        let home = || Home::shared().map_err(ConnectError::Store);
         if url.scheme() == schemes::SENTINEL.name() {
-            return Ok(Self::Sentinel(Sentinels::new(sentinel::Target::of(url)?, home)));
+            return Ok(Self::Sentinel(Sentinels::new(sentinel::Target::of(url)?, home()?)));
         }
         let client = match url.hosts().first() {
             Some(host) => {
@@ -57,7 +57,7 @@ impl Origin {
                 Access { db, ..Access::of(url) }.client_of_socket(url.path())
             }
         };
-        Ok(Self::Server(route::to(client.map_err(ConnectError::Store)?, home)))
+        Ok(Self::Server(route::to(client.map_err(ConnectError::Store)?, home()?)))
     }
 
     /// How a connection finds it.

@@ -9,7 +9,7 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use super::link::{Link, MysqlServer};
 use super::{Mysql, MysqlDialect, prepare, statements};
 use crate::backend::{ConnectError, StoreUrl, UrlError, UrlPart};
-use crate::sql::remote::{Durability, Params, opened};
+use crate::sql::remote::{Params, opened};
 use crate::sql::schema::{Schema, TableName};
 use crate::sql::store::Store;
 
@@ -31,18 +31,14 @@ use crate::sql::store::Store;
 #[derive(Clone)]
 pub struct MysqlConfig {
     options: MySqlConnectOptions,
-    pub(super) table: TableName,
-    /// Tables that are missing are made.
-    pub(super) creates: bool,
-    pub(in crate::sql) durability: Durability,
-    pub(in crate::sql) connections: u32,
+    pub(in crate::sql) params: Params,
 }
 
 impl fmt::Debug for MysqlConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MysqlConfig")
             .field("server", &self.server())
-            .field("table", &self.table)
+            .field("table", &self.params.table)
             .finish_non_exhaustive()
     }
 }
@@ -53,25 +49,21 @@ impl MysqlConfig {
     /// its own.
     #[must_use]
     pub fn of_pool(pool: &MySqlPool) -> Self {
-        Self::with(MySqlConnectOptions::clone(&pool.connect_options()), Params::default())
-    }
-
-    fn with(options: MySqlConnectOptions, params: Params) -> Self {
-        let Params { table, within: _, creates, durability, connections } = params;
-        Self { options, table, creates, durability, connections }
+        let options = MySqlConnectOptions::clone(&pool.connect_options());
+        Self { options, params: Params::default() }
     }
 
     /// Names the table of the leases (default: `lock_leases`).
     #[must_use]
     pub fn table(mut self, table: TableName) -> Self {
-        self.table = table;
+        self.params.table = table;
         self
     }
 
     /// Whether connecting makes tables that are missing (default: no).
     #[must_use]
     pub fn create(mut self, creates: bool) -> Self {
-        self.creates = creates;
+        self.params.creates = creates;
         self
     }
 
@@ -79,19 +71,19 @@ impl MysqlConfig {
     /// nearest.
     #[must_use]
     pub fn connections(mut self, most: u32) -> Self {
-        self.connections = Params::connections(most);
+        self.params.connections = Params::connections(most);
         self
     }
 
     /// What a URL says.
     pub(in crate::sql) fn of(url: &StoreUrl) -> Result<Self, UrlError> {
-        Ok(Self::with(options(url)?, Params::of(url)?))
+        Ok(Self { options: options(url)?, params: Params::of(url)? })
     }
 
     /// What the store needs there.
     #[must_use]
     pub fn schema(&self) -> Schema {
-        statements::schema(self.table.clone())
+        statements::schema(self.params.table.clone())
     }
 
     /// Where the server is, for errors.

@@ -38,7 +38,7 @@ pub(in crate::sql) struct MysqlDialect {
 
 impl MysqlDialect {
     pub(super) fn new(link: Arc<Link>) -> Self {
-        let texts = Statements::new(&link.config().table.to_string());
+        let texts = Statements::new(&link.config().params.table.to_string());
         Self { link, texts, looks: AtomicI64::new(0), requests: AtomicU64::new(0) }
     }
 

@@ -28,7 +28,7 @@ impl Server for MysqlServer {
     }
 
     fn connections(&self) -> u32 {
-        self.config.connections
+        self.config.params.connections
     }
 
     async fn open(&self) -> Result<Session, Unserved> {

@@ -17,7 +17,7 @@ use crate::sql::schema::Column;
 /// Sees to it that the locks can be served.
 pub(super) async fn prepare(link: &Link, by: Instant) -> Result<(), Fault> {
     let config = link.config();
-    if config.durability == Durability::Async {
+    if config.params.durability == Durability::Async {
         let error = DatabaseError::Option {
             option: "durability=async",
             why: "MySQL and MariaDB have it for the whole server alone; have an administrator say \
@@ -25,10 +25,10 @@ pub(super) async fn prepare(link: &Link, by: Instant) -> Result<(), Fault> {
         };
         return Err(error.into());
     }
-    if config.creates {
+    if config.params.creates {
         make(link, by).await?;
     }
-    let table = config.table.to_string();
+    let table = config.params.table.to_string();
     let mut missing = Vec::new();
     for (right, probe) in probes(&table) {
         match link.tries(by, &probe).await {
@@ -62,7 +62,7 @@ pub(super) async fn prepare(link: &Link, by: Instant) -> Result<(), Fault> {
 
 /// Makes what is missing. A login that may make nothing is served where all is there.
 async fn make(link: &Link, by: Instant) -> Result<(), Fault> {
-    let (table, view) = (link.config().table.to_string(), link.schema().status());
+    let (table, view) = (link.config().params.table.to_string(), link.schema().status());
     for (name, statement) in [&*table, view].into_iter().zip(link.schema().statements()) {
         let look = format!("SELECT 1 FROM {name} LIMIT 0");
         // One that is denied may be there, and whoever may not look at it needs it not.

@@ -39,7 +39,7 @@ impl Unserved {
                 _ => Self::Gone(DatabaseError::Unreachable { server, what }),
             };
         };
-        let table = config.table.to_string();
+        let table = config.params.table.to_string();
         Self::Refused(match number {
             // A deadlock, or one that the nodes of a cluster made out when it committed; a row that
             // is another by now.
@@ -96,7 +96,7 @@ pub(super) fn right_missing(what: &str, config: &MysqlConfig, who: Option<&str>)
         None => "SELECT, INSERT, UPDATE, DELETE",
     };
     DatabaseError::RightMissing {
-        right: format!("{rights} in `{}`", config.table),
+        right: format!("{rights} in `{}`", config.params.table),
         grant: grant(rights, config, who),
     }
 }
@@ -106,5 +106,5 @@ fn grant(rights: &str, config: &MysqlConfig, who: Option<&str>) -> String {
         Some((user, host)) => format!("'{user}'@'{host}'"),
         None => format!("'{}'", config.user()),
     };
-    format!("GRANT {rights} ON `{}`.{} TO {who}", config.database(), config.table)
+    format!("GRANT {rights} ON `{}`.{} TO {who}", config.database(), config.params.table)
 }

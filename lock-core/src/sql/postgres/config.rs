@@ -40,12 +40,7 @@ pub(super) const STATEMENT_SHOWN: &str = "2s";
 #[derive(Clone)]
 pub struct PostgresConfig {
     options: PgConnectOptions,
-    pub(super) table: TableName,
-    pub(super) within: Option<TableName>,
-    /// Tables that are missing are made.
-    pub(super) creates: bool,
-    pub(in crate::sql) durability: Durability,
-    pub(in crate::sql) connections: u32,
+    pub(in crate::sql) params: Params,
 }
 
 impl fmt::Debug for PostgresConfig {
@@ -53,7 +48,7 @@ impl fmt::Debug for PostgresConfig {
         f.debug_struct("PostgresConfig")
             .field("server", &self.server())
             .field("table", &self.qualified_table())
-            .field("durability", &self.durability)
+            .field("durability", &self.params.durability)
             .finish_non_exhaustive()
     }
 }
@@ -63,39 +58,35 @@ impl PostgresConfig {
     /// exhausted pool must not stop a renewal. The store makes a few of its own.
     #[must_use]
     pub fn of_pool(pool: &PgPool) -> Self {
-        Self::with(PgConnectOptions::clone(&pool.connect_options()))
-    }
-
-    fn with(options: PgConnectOptions) -> Self {
-        let Params { table, within, creates, durability, connections } = Params::default();
-        Self { options, table, within, creates, durability, connections }
+        let options = PgConnectOptions::clone(&pool.connect_options());
+        Self { options, params: Params::default() }
     }
 
     /// Names the table of the leases (default: `lock_leases`).
     #[must_use]
     pub fn table(mut self, table: TableName) -> Self {
-        self.table = table;
+        self.params.table = table;
         self
     }
 
     /// Names the schema of the table (default: the first of the login's `search_path`).
     #[must_use]
     pub fn within(mut self, schema: TableName) -> Self {
-        self.within = Some(schema);
+        self.params.within = Some(schema);
         self
     }
 
     /// Whether connecting makes tables that are missing (default: no).
     #[must_use]
     pub fn create(mut self, creates: bool) -> Self {
-        self.creates = creates;
+        self.params.creates = creates;
         self
     }
 
     /// What has to be on the server's disk before a grant is answered.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = durability;
+        self.params.durability = durability;
         self
     }
 
@@ -103,26 +94,25 @@ impl PostgresConfig {
     /// default 4. A number beyond that is the nearest.
     #[must_use]
     pub fn connections(mut self, most: u32) -> Self {
-        self.connections = Params::connections(most);
+        self.params.connections = Params::connections(most);
         self
     }
 
     /// What a URL says.
     pub(in crate::sql) fn of(url: &StoreUrl) -> Result<Self, UrlError> {
-        let Params { table, within, creates, durability, connections } = Params::of(url)?;
-        let options = options(url)?;
-        Ok(Self { options, table, within, creates, durability, connections })
+        let params = Params::of(url)?;
+        Ok(Self { options: options(url)?, params })
     }
 
     /// What the store needs there.
     #[must_use]
     pub fn schema(&self) -> Schema {
-        statements::schema(self.within.as_ref(), self.table.clone())
+        statements::schema(self.params.within.as_ref(), self.params.table.clone())
     }
 
     /// The name of the table in statements.
     pub(super) fn qualified_table(&self) -> String {
-        qualified(self.within.as_ref(), &self.table.to_string())
+        qualified(self.params.within.as_ref(), &self.params.table.to_string())
     }
 
     /// Where the server is, for errors.
@@ -189,7 +179,7 @@ impl PostgresConfig {
             Some(_) => options,
             None => options.application_name("lock-core"),
         };
-        match (way, self.durability) {
+        match (way, self.params.durability) {
             (Way::Pooled, _) => options,
             (Way::Direct, durability) => {
                 let options =

@@ -57,7 +57,7 @@ impl PostgresDialect {
         let renew_all = statements::renew_all(&table).into();
         let renewals = Renewals::new(link.clone(), renew_all, requests.clone());
         let telling = Telling::of(&texts);
-        let name = Name::new(&link.config().table);
+        let name = Name::new(&link.config().params.table);
         Self {
             link,
             texts,

@@ -36,7 +36,7 @@ impl Server for PostgresServer {
     }
 
     fn connections(&self) -> u32 {
-        self.config.connections
+        self.config.params.connections
     }
 
     async fn open(&self) -> Result<Session, Unserved> {

@@ -25,7 +25,7 @@ const THERE: &str = "SELECT to_regclass($1) IS NOT NULL, to_regclass($2) IS NOT 
 
 /// Sees to it that the locks can be served.
 pub(super) async fn prepare(link: &Link, by: Instant) -> Result<(), Fault> {
-    if link.config().creates {
+    if link.config().params.creates {
         make(link, by).await?;
     }
     let table = link.config().qualified_table();
@@ -58,7 +58,7 @@ pub(super) async fn prepare(link: &Link, by: Instant) -> Result<(), Fault> {
 /// there.
 async fn make(link: &Link, by: Instant) -> Result<(), Fault> {
     let (config, schema) = (link.config(), link.schema());
-    let within = config.within.as_ref();
+    let within = config.params.within.as_ref();
     let view = qualified(within, schema.status());
     let folder = within.map_or_else(|| "public".to_owned(), ToString::to_string);
     let args = [Arg::Text(config.qualified_table()), Arg::Text(view), Arg::Text(folder)];

@@ -59,7 +59,7 @@ impl Session {
         if said.try_get::<&str, _>(2).map_err(trouble)? != STATEMENT_SHOWN {
             way = Way::Pooled;
         }
-        if way == Way::Pooled && config.durability == Durability::Async {
+        if way == Way::Pooled && config.params.durability == Durability::Async {
             return Err(Unserved::Refused(DatabaseError::Option {
                 option: "durability=async",
                 why: "a pooler takes no settings from us; connect to the server itself, or have \

@@ -70,8 +70,8 @@ impl RecordDialect for MySql {
 /// What a URL names.
 pub(super) fn pool_of(url: &StoreUrl) -> Result<MySqlPool, ConnectError> {
     let config = MysqlConfig::of(url)?;
-    config.durability.keeps_records()?;
-    Ok(pool_with(&config, config.connections))
+    config.params.durability.keeps_records()?;
+    Ok(pool_with(&config, config.params.connections))
 }
 
 /// A few connections, on which the server ends what takes too long: what is given up here ends there

@@ -8,7 +8,7 @@ pub(in crate::sql) const CONNECTIONS: u32 = 4;
 pub(in crate::sql) const CONNECTIONS_MAX: u32 = 64;
 
 /// The parameters of a URL.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(in crate::sql) struct Params {
     pub(in crate::sql) table: TableName,
     /// `schema`, of databases that have them.
