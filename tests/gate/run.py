@@ -77,6 +77,8 @@ class Suite:
     servers: bool = False
     # What only `--all` runs: of it these tests, or the whole of it.
     later: list = field(default_factory=list)
+    # "first" where the first tier plays a few of the scenes alone.
+    scenes: str = "all"
     env: dict = field(default_factory=dict)
 
     def limit(self):
@@ -163,11 +165,16 @@ def built():
         sys.exit(f"== cargo had not built the tests after {BUILD_SECONDS_MAX} s")
     if ran.returncode != 0:
         sys.exit("== cargo could not build the tests")
-    known = tomllib.loads(TABLE.read_text())
+    known = table()
     messages = map(json.loads, ran.stdout.splitlines())
     tests = [message for message in messages
              if message.get("executable") and message["profile"]["test"]]
     return [suite_of(test, known) for test in tests]
+
+
+@cache
+def table():
+    return tomllib.loads(TABLE.read_text())
 
 
 def suite_of(test, known):
@@ -226,11 +233,27 @@ def chosen(suites, arguments):
         if "*" in suite.later:
             left_out.append(suite.name)
             continue
-        for part in suite.later:
+        scenes = scenes_left_out(suite)
+        for part in [*suite.later, *scenes]:
             suite.command += ["--skip", part]
-            left_out.append(f"{suite.name} {part}")
+        left_out += [f"{suite.name} {part}" for part in suite.later]
+        if scenes:
+            left_out.append(f"{suite.name} {len(scenes)} scenes")
         now.append(suite)
     return now, left_out
+
+
+def scenes_left_out(suite):
+    if suite.scenes != "first":
+        return []
+    first, scenes = set(table()["first_scenes"]), [name for name in tests_of(suite) if name.startswith("scenes::")]
+    return [name for name in scenes if name.removeprefix("scenes::") not in first]
+
+
+def tests_of(suite):
+    listed = subprocess.run([*suite.command, "--list", "--format=terse"], cwd=suite.folder, capture_output=True,
+                            text=True, timeout=30, env={**os.environ, **suite.env})
+    return [line.removesuffix(": test") for line in listed.stdout.splitlines() if line.endswith(": test")]
 
 
 # Running it.
@@ -338,11 +361,8 @@ class Run:
 
 
 def unfinished(suite, out):
-    listed = subprocess.run([*suite.command, "--list", "--format=terse"], cwd=suite.folder, capture_output=True,
-                            text=True, timeout=30, env={**os.environ, **suite.env})
-    names = [line.removesuffix(": test") for line in listed.stdout.splitlines() if line.endswith(": test")]
     done = {name for name, _ in DONE.findall(out.read_text(errors="replace"))}
-    return [name for name in names if name not in done] or ["none"]
+    return [name for name in tests_of(suite) if name not in done] or ["none"]
 
 
 def end_group(process):
