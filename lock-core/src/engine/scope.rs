@@ -6,6 +6,15 @@
 //! whoever polls them. Each guard has one *turn*, which one call under it has at a time; the others
 //! wait for it. A guard that goes closes its turn. A call under it that runs on is a stranger from
 //! then on.
+//!
+//! A re-entry is under the terms of its hold: one claim, one lease, one hold limit. A longer
+//! `lease` is not waited for, as the hold is renewed for as long as any of its guards is there.
+//! `replicas` cannot be had later, as they acknowledge a grant: a re-entry that asks for more than
+//! the hold's grant has is refused as `NotReplicated`, before it waits for a turn.
+//!
+//! The same chain has those who keep the outcome of work (`CutWatch`). A lock that stops its work
+//! in the middle tells all of them, so an idempotent execution knows of it however its error was
+//! converted on the way.
 
 use std::future::Future;
 use std::pin::Pin;

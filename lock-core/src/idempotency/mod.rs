@@ -16,6 +16,12 @@
 //! holder. So the next holder knows that the outcome is unknown. If the process was not dead but
 //! stopped, its outcome comes under that smaller token, and is dropped.
 //!
+//! From a key to what is to be done is `begin`; `single_flight` is the line of duplicates in this
+//! process. `task` is the one task of an execution, which claims, holds the lock, writes the
+//! outcome and lets go: the second place of this crate that spawns and sleeps. `rotation` is one
+//! execution under two names, for as long as a secret is replaced. `in_transaction` is one that
+//! ends with a transaction of the user's: the commit decides, and the task is told or finds out.
+//!
 //! ```
 //! use lock_core::LockClient;
 //! use lock_core::idempotency::{Begun, FingerprintBuilder, Idempotency, MemoryRecords, Scope};

@@ -18,6 +18,10 @@
 //! little is known, and the first holds of a rush are often the slowest. So only those are refused
 //! who come *in vain*: their time is up even if all holds ahead are as short as the shortest tenth.
 //! Waiters in line who are later seen to wait in vain are told then, from the back of the line.
+//!
+//! The estimator of a key is made when two tasks want it at once, and goes with its cell. So a
+//! million keys that nobody contends cost nothing. It decides in the cohort, where all waiters of
+//! the process stand, as does the cap on waiters (`waiters_max`).
 
 use std::time::{Duration, Instant};
 

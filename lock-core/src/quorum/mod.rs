@@ -15,6 +15,59 @@
 //! members that differ would grant one key twice. A [managed](Quorum::managed) quorum sees to both;
 //! `proto/membership/` has the rules. For one that is [not](Quorum::new), the application must.
 //!
+//! # Who polls the members
+//!
+//! Nothing is spawned for a claim while it lives. Its verbs poll its members, all at once, in the
+//! task that polls the verb: a caller's, or the conductor's. So a free key is three requests made
+//! in one poll, and a renewal hangs on nothing of the application. What is under way at a member
+//! when the votes decide stays in the claim. Between two verbs its wakes are noted and wake nobody:
+//! the third answer to an acquire would otherwise cost a turn of the conductor.
+//!
+//! Requests run to their end all the same. When a withdrawal was answered or a claim is dropped,
+//! what members still owe goes to one task in the runtime of whoever polled last. That task ends
+//! with its runtime. What is left then is a minority's, and ends with its lease there.
+//!
+//! Two things follow from polling in several runtimes. What may be polled by another compares the
+//! clock at each poll, and has a timer of whoever polled last (`clock::alarm`). And a push is
+//! listened for by `changed` only: a ZooKeeper claim would otherwise answer by watches that have
+//! not seen anything yet.
+//!
+//! # Tokens
+//!
+//! Tokens begin above those of every member of the granting majority. They count only when a
+//! majority's counters have reached the last of them (`MemberClaim::raise`, refused to a claim that
+//! does not hold the key there). It mostly costs nothing: the members end their blocks at one
+//! clock, the client's (`MemberClaim::count_from`), so those that granted have the same last token.
+//! Renewals bring no tokens; a claim that has used its own up is opened anew.
+//!
+//! # How a member stands
+//!
+//! | how | until |
+//! |---|---|
+//! | unseen: its connection is new, or it refused | it was looked at: one request |
+//! | unenrolled: it has no enrolment of this incarnation | all members answer, or a majority has this quorum's enrolment |
+//! | early: kept away | the longest lease is over by two clocks |
+//! | unrepaired: without a minimum token | a majority of the others was read; or all answer, and all are past their quarantine |
+//! | good | its connection ends, or a script finds another enrolment |
+//!
+//! `session` is the one task that probes and writes. It runs only while a member needs it, in the
+//! runtime that needs it first. Renewals and withdrawals never wait for it. Attempts do, so the
+//! conductor begins one of its own where it finds that of another runtime, which may be blocked. A
+//! client of another list, size or longest lease that meets one enrolment is served nothing any
+//! more.
+//!
+//! Where all answer, none has an enrolment and none ever reserved a token, the quarantine is less
+//! what the servers have been up for. A founding that stopped half way is ended by whoever comes
+//! within 10 s.
+//!
+//! Three rules were found by the model. A withdrawal at a member that has to be probed hands the
+//! key to nobody, as that could be a grant in quarantine. An enrolment is written only where the
+//! member is as it was looked at, at most 2 s ago by its own clock: a client that was stopped in
+//! between would found the quorum for the second time. A repaired member counts with its minimum
+//! token when the next is repaired, not only with what it reserved.
+//!
+//! # Files
+//!
 //! - `claim`: the verbs of one claim.
 //! - `member`: what it does at one member.
 //! - `config`: which quorum it is.

@@ -16,6 +16,37 @@
 //! - A waiter marks the holder, so that a release looks for a line only where there is one.
 //! - One key a server, the clock, has the highest token ever given.
 //!
+//! # Why it is so
+//!
+//! - A claim is written `<claim id>:<session>`: a release must know on which channel to push,
+//!   without a further key.
+//! - The queue is a list, and `lock:{K}:due` has the deadlines of waiters. The order of arrival
+//!   needs no clock, so a server whose clock jumps keeps it.
+//! - At a member of a quorum the fence holds `last:count`, so a claim whose answer was lost is told
+//!   the same tokens.
+//! - A claim in line that finds the key free hands it to the head of the line: nobody is woken when
+//!   a lease ends.
+//! - A pushed grant counts only if its last token is above the one that the last blocked answer
+//!   told. A push that was long on its way would otherwise make two holders.
+//! - A withdrawal after a doubtful attempt is sent over the connection of that attempt as well. A
+//!   server that hung may execute the attempt later, and only on one connection is the order sure.
+//!   A task of the runtime that serves that connection sends it.
+//!
+//! # Timings
+//!
+//! | what | how long | why |
+//! |---|---|---|
+//! | request | 2 s | bounds every verb |
+//! | renewal, downgrade | a sixth of the lease, 50 ms to 2 s | leaves time for another try over a new connection |
+//! | renewals that fill no request (128 claims) | 5 ms apart | a thousand claims of a second share few requests |
+//! | recheck of a waiting claim | 0.5 s, or a third of a lease under 1.5 s; 50 ms behind a lock of another library | a lost push costs no more; it refreshes the place in line |
+//! | claim lease of a pushed grant | 1.5 s, or the lease if shorter | a process that dies between grant and push blocks no longer |
+//! | life of a waiter that does not ask | 1.5 s | one whose machine lost its power is skipped then |
+//! | `queue`, `due` | 15 s after the last recheck | nothing is left behind |
+//! | `fence`, of a quorum | 1 h after the last lease | tokens outlive a pause |
+//!
+//! # Folders
+//!
 //! The folders. Each knows those above it only:
 //!
 //! - `schemes`: what its URLs may hold. Pure.

@@ -16,6 +16,18 @@
 //! compare-and-swap on the row's `version`, which each change moves. No transaction spans a round
 //! trip, so a process that stops between two statements holds up nobody.
 //!
+//! Four choices that a change must keep:
+//!
+//! - *Every* change of a row moves its `version`, a renewal too. So a compare-and-swap that takes
+//!   the key from an expired holder cannot take it from one that has just renewed. A renewal that
+//!   meets a waiter's look costs that waiter one reading of the row.
+//! - A statement is read to its last row. `fetch_optional` of sqlx resets it after the first, and
+//!   what the commit says then is lost: a grant would be told that a full disk took back.
+//! - A new row begins with the time as its version, so one that was deleted and made again is never
+//!   taken for itself.
+//! - The file of the URL's name is compared with the one that is open before each statement: one
+//!   that is deleted goes on to be served to whoever has it open.
+//!
 //! A database is a `dialect`: what it spells its own way. All else is the same for all:
 //!
 //! - `row`: the lease row, and what it says.

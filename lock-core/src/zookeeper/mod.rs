@@ -26,6 +26,36 @@
 //! from counters that only the holder of a key moves. They do not come from transaction ids, as
 //! each server has its own.
 //!
+//! All sessions of a process live on one thread, `lock-io` (`backend::io`): the client library's
+//! task, the keeper, watches, removals. It starts with the first client or member, and ends with
+//! the last after the farewells: a session's drop starts a task there that keeps the thread until
+//! the server was told, two session timeouts at most. With `Background::Runtime` renewals are the
+//! application's all the same, and a hold ends with a runtime that is blocked.
+//!
+//! Why it is so:
+//!
+//! - The session writes also while it is idle, as *one* answered write does not prove enough
+//!   (`protocol/session.rs`).
+//! - The id in a node's name is drawn anew for each place in the line, where Curator keeps one. A
+//!   search for a node whose name was never told could otherwise meet the next node of the same
+//!   claim.
+//! - What a lost reply left is looked for behind a write of our own, not behind a `sync`, which no
+//!   majority answers.
+//! - A try that does not wait lists before it creates: a busy key costs it no write.
+//! - Holders beside readers and permits are told of a change of the line only when somebody waits,
+//!   by a task that looks 50 ms later: ten who come together cost each holder one look.
+//! - A permit's node is created in one round trip with a count behind it and the deletion of the
+//!   mutex, in this order whatever is lost. Not in a transaction: `create` there tells no `czxid`
+//!   before 3.8.2.
+//! - `lease` is kept by the client. The session would keep the node of a claim that nobody asks
+//!   about, so the keeper takes it away.
+//! - A holder sets its watches after 2 ms. A shorter hold does without two requests, and learns a
+//!   moment later that others wait.
+//! - In a quorum a grant costs one round trip more: the counter is read along with the line, and
+//!   moved in one transaction with a check of the lock node and of the enrolment.
+//!
+//! Files:
+//!
 //! - `session`: requests.
 //! - `sessions`: a new one after one has ended.
 //! - `liveness`, `keepalive`: what keeps a session.

@@ -1,4 +1,17 @@
 //! Which block of fencing tokens is reserved next, by the clock of the store.
+//!
+//! A block ends at the store's wall clock. It never runs ahead of that by more than it has tokens,
+//! unless the clock was set back. So a store that lost its data begins above every token it ever
+//! gave. What guards a key against a clock that is set back is a mark of the highest token given;
+//! Redis has one for all keys of a server or of a slot.
+//!
+//! The count begins with 2020 and grows by eight a microsecond: more than one process can hand a
+//! lock on, and below 2^53 until the year 2055.
+//!
+//! A renewal's range may begin with tokens that the claim has already, and the cohort goes on
+//! behind those that it has used (`TokenBlock::extend`). A store may have a fixed number of tokens
+//! for a claim. Its renewals carry none then: the cohort notes that the claim is *spent*, hands on
+//! what is left, withdraws it and opens a new one right behind.
 
 use crate::token::TokenBlock;
 

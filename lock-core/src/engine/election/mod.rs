@@ -8,6 +8,10 @@
 //! - [`term`]: what a leader has in hand.
 //! - [`observe`]: those who follow are told by the store. Whether that was in time for a write, only
 //!   the token of the term decides.
+//!
+//! A candidate has a cell of its own, which no other waiter finds (`Registry::add`). All else is
+//! the engine's as for any hold. `Observe` is polled by who follows and needs no cell: it holds
+//! nothing, so nothing of it has to go on while its task does not run.
 
 mod observe;
 mod run_for;

@@ -17,6 +17,38 @@
 //!   less than half of the lease left is renewed before it is handed on. Tokens that run out are
 //!   asked for, unless the store has no more for this claim.
 //!
+//! # Terms of a claim
+//!
+//! A claim is opened on the terms of the waiter at the head of the line: its lease, its replicas,
+//! its name. They are fixed. Later waiters share the claim, and each of them is checked against it
+//! before it is given it (`Held::suits`): when a holder passes it on, when it lingers, and when
+//! it is granted after its opener has left. One that asks for more has the claim given back, and
+//! opened anew on its own terms. One that asks for less takes what is there. So a mixed line costs
+//! one claim more, and then goes on with the longest lease.
+//!
+//! What is compared is the lease that was asked for, or what the store last gave if that is less. A
+//! grant that was pushed at Redis is good for 1.5 s at most. It is given to the head of the line
+//! and handed on without a further round trip. Its renewal is due at a third of that, and gives the
+//! full lease.
+//!
+//! Less than half of a lease is not handed on (`LeaseClock::has_half_of`). The claim is renewed
+//! first, and handed on at the answer, whatever that leaves. A renewal that was under way before
+//! may have been long on its way, so one more follows it.
+//!
+//! # Readers and permits
+//!
+//! In a process, readers are several holders of one claim (`Held::holder`, `More::readers`), so a
+//! reader beside others costs no request. Permits are several claims behind one line. The cohort
+//! knows lanes by what they are, and names those in which something has changed, so what one lane
+//! does costs the same however many others there are. A lane is opened for each waiter that no open
+//! claim asks for, up to the limit.
+//!
+//! A downgrade is a renewal that changes the mode, so it is repeated as renewals are. The hold
+//! counts as a reader's from the moment it is asked for, as the answer may get lost. Readers of
+//! this process are let in when the store has said so.
+//!
+//! # The machine and its caller
+//!
 //! Every method takes the time. It leaves in [`Effects`] what the caller must do once it has
 //! dropped the mutex around the machine: wake tasks, answer a release, poke the driver.
 //!

@@ -1,4 +1,9 @@
 //! What a holder is told: that its hold is over, or that somebody asked for the key.
+//!
+//! Being asked to give way binds nobody: the guard stays good, and `run`, the layer and the macro
+//! go on. What changes is the end of the hold. The claim goes back to the store, even with waiters
+//! in line here or a `linger`, and those waiters join the store's line anew. Otherwise whoever
+//! asked would stand behind the line of the process that it asked. The next claim starts unmarked.
 
 use super::lanes::Spot;
 use super::*;

@@ -1,5 +1,17 @@
 //! One server, wherever it is: connections that come back, and what goes over them.
 //!
+//! All connections are made and served at home, the thread `lock-io` of `backend::io`. So are the
+//! tasks that end what others wait for: connecting, asking the sentinels, looking at a cluster,
+//! batches. Requests are sent by whoever asks. So no runtime that is blocked, or gone, holds up a
+//! renewal or keeps others from finding another master.
+//!
+//! - Withdrawals of a claim whose last attempt was answered may take any connection.
+//! - Renewals wait in the batch that the next request takes: one allocation for 128 claims. A batch
+//!   does not wait for the one before it, which may hang for as long as a longer lease has time.
+//! - Claims on free keys go together where many ask at once: one more task, started with the first
+//!   call for several, sends what was gathered meanwhile. A claim that is gone before its batch
+//!   goes is not sent; one whose task is gone is told whether it was.
+//!
 //! - [`route`]: where a connection leads. [`access`]: as whom, and how.
 //! - [`connection`]: one that comes back. [`request`]: what is sent over it, and what comes of it.
 //! - [`inbox`]: pushes, by claim. [`hello`]: what is said first.

@@ -4,6 +4,35 @@
 //! is at one server as ever. Which server that is changes: slots move, and a master that dies is
 //! succeeded by one of its replicas.
 //!
+//! The routing is our own, not that of the client library. An attempt in doubt must be withdrawn
+//! over the connection that it went over, renewals have connections of their own, and times are
+//! bounded.
+//!
+//! - Who serves what is read from `CLUSTER NODES`, which tells the configuration epoch of each
+//!   master. Up to three nodes are asked at once, every 4 to 6 s while in use, and at once after a
+//!   redirection, a lost connection or an ended subscription. What a node says of a slot does not
+//!   count if another owns it under a later epoch. A redirection counts if it is by the node that
+//!   is believed to own the slot. An owner that two answers or more do not name, and that does not
+//!   answer itself, is forgotten: a cluster that was made anew begins with early epochs.
+//! - What a superseded node says does not count. An answer is taken only if the node that gave it
+//!   still owns the slot by what is known when the answer is there, or was asked at the owner's
+//!   wish (`ASK`). One that took half a second or more is taken only after a look at the others: a
+//!   master that hung goes on for a moment before it hears that it was succeeded. The same goes for
+//!   its pushes. An application's pool is only checked at connect: it does not tell which node
+//!   answered.
+//! - A slot on its way: scripts name four keys, and a node refuses them (`TRYAGAIN`) while some are
+//!   here and some there. Attempts wait for the end of the move within their budget. Renewals fall
+//!   back to a script of the lock key alone, which is always at one place: the hold goes on,
+//!   without new tokens. A release tries for 0.1 s, then frees the lock key alone, without a
+//!   hand-off, and waiters find that by their recheck. It does so at once where the node says
+//!   `ASK`: nobody can listen yet where the slot is on its way to.
+//! - Whoever waits for the cluster keeps 0.2 s, or a fifth, for the last try: a time-out of a few
+//!   milliseconds would break a connection that is well.
+//! - Pushes are sharded: one channel for a client and a *slot*, `lock:push:{tag}:<session>` with a
+//!   short tag of the slot, so subscriptions are bounded by slots and not by keys. 256 unused ones
+//!   are kept at each server. The first claim of a slot subscribes beside its attempt; if it is
+//!   blocked, and was not listening when it asked, it asks once more.
+//!
 //! - `layout`: which master serves which slot.
 //! - `refresh`: learning that.
 //! - `follow`: from the server that is believed to serve a slot to the one that does.
