@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use lock_core::{LockClient, LockGuard};
 use tokio::time::{Instant, sleep, timeout};
 
 /// How long the helpers of this crate wait before they give a test up: 30 s.
@@ -43,4 +44,26 @@ pub async fn within<F: Future>(what: &str, future: F) -> F::Output {
         Ok(output) => output,
         Err(_) => panic!("after {PATIENCE:?} still waiting for: {what}"),
     }
+}
+
+/// Tries for `key` until the store says whether it is free, at most for [`PATIENCE`]: on a busy
+/// machine a majority of servers may take longer to answer than a try waits.
+///
+/// # Panics
+///
+/// After [`PATIENCE`], and for an error that does not pass.
+///
+/// # Cancel safety
+///
+/// As that of a try.
+pub async fn answered(locks: &LockClient, key: &str) -> Option<LockGuard> {
+    let tries = async {
+        loop {
+            match locks.lock(key).try_acquire().await {
+                Err(error) if error.is_unavailable() && error.is_retryable() => {}
+                answer => return answer.unwrap(),
+            }
+        }
+    };
+    within("an answer to a try", tries).await
 }

@@ -317,13 +317,8 @@ impl Votes {
             return self.grant(now);
         }
         self.minority_since = (held > 0).then(|| self.minority_since.unwrap_or(now));
-        let is_open = |seat: &Seat| seat.sent.is_some() && !seat.leaving;
-        let open = self.seats.iter().filter(|seat| is_open(seat)).count();
-        // One that was told to forget the claim is there, too.
-        let speaks = |seat: &Seat| {
-            seat.leaving || matches!(seat.standing, Standing::Waits { .. } | Standing::Granted(_))
-        };
-        let spoke = self.seats.iter().filter(|seat| !is_open(seat) && speaks(seat)).count();
+        let open = self.seats.iter().filter(|seat| seat.is_open()).count();
+        let spoke = self.seats.iter().filter(|seat| seat.spoke()).count();
         if spoke < majority {
             // A member that is down, or was not asked, says nothing of where the claim stands.
             return if spoke + open < majority { Ruling::Down } else { Ruling::Wait(None) };
@@ -429,7 +424,7 @@ impl Votes {
                 _ => None,
             })
         };
-        let down = faults().count();
+        let silent = self.seats.iter().filter(|seat| !seat.spoke()).count();
         let refused = faults().find(|fault| !fault.is_transient());
         let kind = match refused {
             // As long as the others could still make a majority it may pass.
@@ -437,7 +432,7 @@ impl Votes {
             _ => FaultKind::Transient,
         };
         let what = format!(
-            "{down} of the {} members of the quorum do not answer{}",
+            "{silent} of the {} members of the quorum do not answer{}",
             self.seats.len(),
             faults().next().map(|fault| format!(", one says: {fault}")).unwrap_or_default()
         );

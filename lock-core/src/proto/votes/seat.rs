@@ -77,9 +77,19 @@ impl Seat {
     pub(super) const fn is_free(&self) -> bool {
         self.sent.is_none() && !self.leaving
     }
-}
 
-impl Seat {
+    /// Its answer is waited for.
+    pub(super) const fn is_open(&self) -> bool {
+        self.sent.is_some() && !self.leaving
+    }
+
+    /// It said where the claim stands. One that was told to forget the claim is there, too.
+    pub(super) const fn spoke(&self) -> bool {
+        self.leaving
+            || (self.sent.is_none()
+                && matches!(self.standing, Standing::Waits { .. } | Standing::Granted(_)))
+    }
+
     pub(super) fn is_down(
         &mut self,
         fault: Fault,

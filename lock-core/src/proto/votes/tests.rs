@@ -211,6 +211,14 @@ fn too_few_that_answer_is_a_fault_that_passes_unless_most_refuse() {
     }
 }
 
+/// One that is merely late is counted among those that do not answer.
+#[test]
+fn a_fault_says_how_many_did_not_answer() {
+    let (votes, _) = asked(vec![None, None, Some(blocked(1))]);
+    let said = votes.why_down().to_string();
+    assert!(said.contains("2 of the 3 members of the quorum do not answer"), "{said}");
+}
+
 #[test]
 fn a_renewal_needs_a_majority_that_answers_and_is_lost_with_a_majority_that_does_not_hold() {
     let held = |valid_for| {
