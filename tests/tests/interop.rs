@@ -44,14 +44,14 @@ async fn client(server: &RedisServer) -> LockClient {
 async fn a_key_held_by_redis_py_is_busy_for_us_until_it_is_released() {
     let server = RedisServer::start();
     let (mut python, locks) = (redis_py(&server), client(&server).await);
-    assert!(python.ask(&format!("acquire {NAME} 0 60000")).await.ok);
+    python.ask(&format!("acquire {NAME} 0 60000")).await.expect_success();
     assert!(locks.lock(KEY).try_acquire().await.unwrap().is_none());
     let error = locks.lock(KEY).wait(Duration::from_millis(50)).acquire().await.unwrap_err();
     assert!(error.is_timeout(), "{error:?}");
     assert_eq!(server.key(NAME).unwrap().kind, "string", "redis-py's value was overwritten");
 
     let acquire = tokio::spawn(locks.lock(KEY).wait(Duration::from_secs(9)).acquire());
-    assert!(python.ask("release").await.ok, "our waiter took redis-py's lock");
+    python.ask("release").await.expect_success();
     let guard = within("a key that nobody holds", acquire).await.unwrap().unwrap();
     guard.release().await.unwrap();
 }
@@ -66,7 +66,7 @@ async fn a_key_held_by_us_is_busy_for_redis_py_until_it_is_released() {
     assert!(guard.is_held());
     python.send(&format!("acquire {NAME} 9000 60000"));
     guard.release().await.unwrap();
-    assert!(python.reply().await.ok);
+    python.reply().await.expect_success();
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ async fn a_worker_acquires_writes_and_releases() {
     assert_eq!(worker.ask("release").await.token(), grant.token());
     assert_eq!(worker.ask("release").await.error(), "not_held");
     assert!(worker.ask("try order:1").await.token() > grant.token());
-    assert!(worker.ask("drop").await.ok);
+    worker.ask("drop").await.expect_success();
     assert_eq!(worker.ask("is_held").await.held, Some(false));
     worker.send("exit");
     assert!(worker.ended().await.success());
@@ -68,7 +68,7 @@ async fn a_stale_write_is_refused_by_the_register() {
 async fn a_frozen_worker_answers_nothing_until_it_is_woken() {
     let redis = RedisServer::start();
     let mut worker = worker(&redis, &[]);
-    assert!(worker.ask("acquire k 100").await.ok);
+    worker.ask("acquire k 100").await.expect_success();
     worker.freeze();
     worker.send("is_held");
     assert_eq!(worker.reply_within(Duration::from_millis(50)).await, None);
@@ -89,13 +89,13 @@ async fn a_blocked_runtime_answers_after_the_block() {
 async fn a_terminated_worker_ends_with_success_and_a_killed_one_does_not() {
     let redis = RedisServer::start();
     let mut polite = worker(&redis, &["--grace-ms", "10"]);
-    assert!(polite.ask("acquire k 100").await.ok);
+    polite.ask("acquire k 100").await.expect_success();
     polite.terminate();
-    assert!(polite.reply().await.ok, "the report of the shutdown");
+    polite.reply().await.expect_success();
     assert!(polite.ended().await.success());
 
     let mut killed = worker(&redis, &[]);
-    assert!(killed.ask("acquire k 100").await.ok);
+    killed.ask("acquire k 100").await.expect_success();
     let pid = killed.pid();
     killed.kill();
     assert!(!Path::new(&format!("/proc/{pid}")).exists());
@@ -105,7 +105,7 @@ async fn a_terminated_worker_ends_with_success_and_a_killed_one_does_not() {
 async fn a_worker_that_cannot_connect_says_so() {
     let redis = RedisServer::start();
     let mut worker = Worker::spawn(WORKER, &["--url", "nonsense://x", "--resource", &redis.url()]);
-    assert!(!worker.reply().await.ok);
+    !worker.reply().await.expect_success();
     assert!(!worker.ended().await.success());
 }
 

@@ -55,6 +55,14 @@ impl Reply {
         Reply { ok: false, error, message, ..Self::done() }
     }
 
+    /// # Panics
+    ///
+    /// If it is not a success, with the answer in the message.
+    #[track_caller]
+    pub fn expect_success(&self) {
+        assert!(self.ok, "{self:?}");
+    }
+
     /// The token of a grant.
     ///
     /// # Panics

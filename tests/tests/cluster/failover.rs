@@ -20,7 +20,7 @@ async fn contenders(cluster: &RedisCluster, history: &History) -> Vec<Worker> {
     let mut workers: Vec<_> =
         NAMES.iter().map(|name| history.worker(name, &url, ms(2_000))).collect();
     for worker in &mut workers {
-        assert!(worker.ask("contend k 1 1 0 20000").await.ok);
+        worker.ask("contend k 1 1 0 20000").await.expect_success();
         worker.send(&format!("contend k {TASKS} {ROUNDS} 2000 20000"));
     }
     let server = cluster.server_of("k");

@@ -41,7 +41,7 @@ async fn tls_serves_locks_at_every_node_of_a_cluster() {
         let token = held.token().get();
         held.release().await.unwrap();
         assert!(trusting.reply().await.token() > token);
-        assert!(trusting.ask("release").await.ok);
+        trusting.ask("release").await.expect_success();
     }
     trusting.send("exit");
     trusting.ended().await;

@@ -73,7 +73,7 @@ async fn waiters_stay_within_their_budget_when_a_server_clock_jumps_back() {
     let locks = connect(&server.url(), ms(2_000)).await;
     let waiter = history.actor("waiter", &locks);
     let mut holder = history.worker("holder", &server.url(), ms(2_000));
-    assert!(holder.ask("acquire k 1000").await.ok);
+    holder.ask("acquire k 1000").await.expect_success();
     holder.kill();
     assert_eq!(server.command::<u64>(&["PEXPIRE", "lock:{k}", "3600000"]), 1);
     let error = waiter.acquire("k", ms(700)).await.0.unwrap_err();

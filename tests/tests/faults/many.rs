@@ -34,7 +34,7 @@ async fn the_memory_of_a_process_stays_flat_over_keys_used_once_each() {
                 worker.send(&format!("contend k:{}:{n} 1 1 0 5000", used));
             }
             for _ in 0..100 {
-                assert!(worker.reply().await.ok);
+                worker.reply().await.expect_success();
             }
             used += 1;
         }
@@ -162,12 +162,12 @@ async fn a_hundred_thousand_keys_leave_one_key_at_the_server() {
     }
     let mut doomed = history.worker("doomed", &server.url(), ms(2_000));
     for n in 0..20 {
-        assert!(doomed.ask(&format!("acquire held:{n} 1000")).await.ok);
+        doomed.ask(&format!("acquire held:{n} 1000")).await.expect_success();
     }
     let kept = clients[0].lock("awaited").await.unwrap();
-    assert!(doomed.ask("flood awaited 3 60000").await.ok);
+    doomed.ask("flood awaited 3 60000").await.expect_success();
     // Of these, holder and line die together.
-    assert!(doomed.ask("flood held:0 3 60000").await.ok);
+    doomed.ask("flood held:0 3 60000").await.expect_success();
     line_of(&server, "awaited", 3).await;
     line_of(&server, "held:0", 3).await;
     let heirs: Vec<_> = (10..20)

@@ -44,7 +44,7 @@ async fn tls_serves_locks_and_refuses_a_server_that_nobody_vouches_for() {
     let token = held.token().get();
     held.release().await.unwrap();
     assert!(trusting.reply().await.token() > token, "a finding of safety: handed on over TLS");
-    assert!(trusting.ask("release").await.ok);
+    trusting.ask("release").await.expect_success();
     trusting.send("exit");
     trusting.ended().await;
 

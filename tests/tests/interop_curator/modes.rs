@@ -291,7 +291,7 @@ async fn our_reader_that_is_stopped_or_killed_is_followed_by_a_java_writer() {
     for kills in [true, false] {
         let both = both().await;
         let mut rust = Worker::spawn(WORKER, &["--url", &url(&both.server), "--shared"]);
-        assert!(rust.ask(&format!("acquire {KEY} 9000")).await.ok);
+        rust.ask(&format!("acquire {KEY} 9000")).await.expect_success();
         assert!(both.server.children(PATH)[0].contains("-__READ__"));
         assert!(both.lets_in(Read).await && !both.lets_in(Write).await);
         let next = both.java.acquire_as(Write, "j", PATH, PATIENCE);

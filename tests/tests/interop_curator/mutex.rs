@@ -142,7 +142,7 @@ async fn a_java_holder_that_is_killed_is_followed_when_its_session_ends() {
 async fn a_rust_holder_that_is_killed_is_followed_by_java_when_its_session_ends() {
     let both = both().await;
     let mut rust = Worker::spawn(WORKER, &["--url", &url(&both.server)]);
-    assert!(rust.ask(&format!("acquire {KEY} 9000")).await.ok);
+    rust.ask(&format!("acquire {KEY} 9000")).await.expect_success();
     let waiting = both.java.acquire("j", PATH, PATIENCE);
     both.line_of(2).await;
     rust.kill();

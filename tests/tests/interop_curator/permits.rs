@@ -187,7 +187,7 @@ async fn our_permit_is_free_when_its_process_is_killed_or_stopped() {
         let both = both().await;
         let arguments = ["--url", &url(&both.server), "--permits", "1"];
         let mut rust = Worker::spawn(WORKER, &arguments);
-        assert!(rust.ask(&format!("acquire {KEY} 9000")).await.ok);
+        rust.ask(&format!("acquire {KEY} 9000")).await.expect_success();
         let next = both.java.acquire_as(Permits(1), "j", PATH, PATIENCE);
         both.wanting(1).await;
         if kills {

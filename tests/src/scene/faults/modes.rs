@@ -195,7 +195,7 @@ async fn a_dead_one_beside_a_living(stage: &Stage<'_>, mode: Mode, wanted: Mode)
     );
     let (living, next) = (history.actor("living", &locks), history.actor("next", &others));
     let mut dead = stage.remote_in(mode, &history, "dead", Tempo::Brisk);
-    assert!(dead.ask(&format!("acquire {key} 5000")).await.ok);
+    dead.ask(&format!("acquire {key} 5000")).await.expect_success();
     let guard = living.acquire(&key, ms(5_000)).await.0.expect("a share");
     dead.kill();
     let began = Stopwatch::start();

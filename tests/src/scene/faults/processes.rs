@@ -35,7 +35,7 @@ pub(crate) async fn a_frozen_holder_is_succeeded_and_what_it_writes_is_refused(
     successor.release(guard).await.expect("a release");
     // With what it needs to have it anew.
     assert!(holder.ask(&format!("acquire {key} 9000")).await.token() > old);
-    assert!(holder.ask("release").await.ok);
+    holder.ask("release").await.expect_success();
     holder.send("exit");
     holder.ended().await;
     let report = history.check(Checker::new());
@@ -58,10 +58,10 @@ pub(crate) async fn a_process_whose_runtime_is_blocked_past_its_lease_keeps_its_
     holder.send("is_held");
     let (refused, _) = successor.acquire(&key, over).await;
     assert!(refused.expect_err("it is held").is_timeout());
-    assert!(holder.reply().await.ok, "the block is over");
+    holder.reply().await.expect_success();
     assert_eq!(holder.reply().await.held, Some(true));
     assert!(holder.ask("write").await.accepted());
-    assert!(holder.ask("release").await.ok);
+    holder.ask("release").await.expect_success();
     let (guard, _) = successor.acquire(&key, ms(9_000)).await;
     let guard = guard.expect("a grant");
     assert!(guard.token().get() > token && successor.write(&guard).await);

@@ -13,7 +13,7 @@ async fn delay_behind(stage: &Stage<'_>, dead: usize, is_killed: bool) -> Durati
     let holder = history.actor("holder", &locks);
     let (guard, _) = holder.acquire(&key, ms(1_000)).await;
     let mut crowd = stage.remote(&history, "crowd", Tempo::Brisk);
-    assert!(crowd.ask(&format!("flood {key} {dead} 60000")).await.ok);
+    crowd.ask(&format!("flood {key} {dead} 60000")).await.expect_success();
     stage.in_line(&key, dead).await;
     let other = stage.client(Tempo::Patient).await;
     let next = history.actor("next", &other);
@@ -82,7 +82,7 @@ pub(crate) async fn a_thawed_waiter_does_not_use_a_grant_that_has_ended(stage: &
     second.release(guard).await.expect("a release");
     assert!(frozen.reply().await.token() > token);
     assert!(frozen.ask("write").await.accepted());
-    assert!(frozen.ask("release").await.ok);
+    frozen.ask("release").await.expect_success();
     frozen.send("exit");
     frozen.ended().await;
     let report = history.check(Checker::new().exclusive());
