@@ -34,5 +34,10 @@ fn main() {
         eprintln!("{} …", work.name());
         report.add(runtime.block_on(work.run(&arguments)));
     }
-    if arguments.json { report.print_json() } else { report.print_markdown() }
+    if arguments.json {
+        report.print_json();
+    } else {
+        report.print_markdown();
+        report.print_front();
+    }
 }

@@ -7,6 +7,19 @@ use crate::arguments::Arguments;
 use crate::series::{Series, Spread};
 use crate::{versions, works};
 
+/// The rows of README's table: a work, what it is, and a figure of it.
+const FRONT_ROWS: [(&str, &str, &str); 7] = [
+    ("hot-64", "one process, 64 tasks", "acquisitions/s"),
+    ("hot-64", "", "Jain, tasks"),
+    ("hot-64", "", "commands each"),
+    ("processes", "4 of 16 tasks", "acquisitions/s"),
+    ("processes", "", "longest wait ms"),
+    ("single", "a free key", "cycle p50 µs"),
+    ("many-keys", "64 free keys", "acquisitions/s"),
+];
+/// And its columns.
+const FRONT_RIVALS: [&str; 4] = ["ours", "rslock 0.10", "poller, 1 ms", "tokio::sync::Mutex"];
+
 /// What one work has measured.
 #[derive(Debug)]
 pub(crate) struct Work {
@@ -96,6 +109,25 @@ impl Report {
                     work.name, target.claim
                 );
             }
+        }
+    }
+
+    /// README's table, of what was measured of it.
+    pub(crate) fn print_front(&self) {
+        if !FRONT_ROWS.iter().any(|row| self.works.iter().any(|work| work.name == row.0)) {
+            return;
+        }
+        println!("### README's table\n");
+        println!("| work | figure | {} |", FRONT_RIVALS.join(" | "));
+        println!("|---|---|{}", "---|".repeat(FRONT_RIVALS.len()));
+        for (name, what, figure) in FRONT_ROWS {
+            let Some(work) = self.works.iter().find(|work| work.name == name) else { continue };
+            let median = |rival| match work.series.get(rival, figure) {
+                [] => String::new(),
+                values => number(Spread::of(values).median),
+            };
+            let (cells, colon) = (FRONT_RIVALS.map(median), if what.is_empty() { "" } else { ": " });
+            println!("| {name}{colon}{what} | {figure} | {} |", cells.join(" | "));
         }
     }
 
