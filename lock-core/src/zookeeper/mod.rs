@@ -19,7 +19,7 @@
 //!
 //! A holder must know in time that its session is gone, and no answer to a ping or a read can tell
 //! it. So the session writes to its own node at a third of its timeout. A hold counts as good for
-//! two thirds from the last answered write (`protocol/session.rs`). The client's own word that a link
+//! two thirds from the last answered write (`protocol/clock.rs`). The client's own word that a link
 //! is suspended or a session has expired comes too late for that: no hold waits for it.
 //!
 //! A server on its own can be a member of a [`Quorum`](crate::quorum::Quorum). Then the tokens come
@@ -35,7 +35,7 @@
 //! Why it is so:
 //!
 //! - The session writes also while it is idle, as *one* answered write does not prove enough
-//!   (`protocol/session.rs`).
+//!   (`protocol/clock.rs`).
 //! - The id in a node's name is drawn anew for each place in the line, where Curator keeps one. A
 //!   search for a node whose name was never told could otherwise meet the next node of the same
 //!   claim.
@@ -54,68 +54,39 @@
 //! - In a quorum a grant costs one round trip more: the counter is read along with the line, and
 //!   moved in one transaction with a check of the lock node and of the enrolment.
 //!
-//! Files:
+//! The rooms, each of which knows those below it only:
 //!
-//! - `session`: requests.
-//! - `sessions`: a new one after one has ended.
-//! - `liveness`, `keepalive`: what keeps a session.
-//! - `link`: the client library's task of a session, and its end.
-//! - `lock_node`: a claim's node, deleted whatever happens.
-//! - `removal`: how a node is deleted.
-//! - `watch`: watches.
-//! - `claim`: the verbs.
-//! - `join`: getting into the line, also after lost replies.
-//! - `permit`: getting a permit.
-//! - `held`: the grant, and what a holder looks at.
-//! - `downgrade`: a holder that becomes a reader.
-//! - `election`: standing for one, and following it.
-//! - `leave`: leaving the line.
-//! - `line`: who is in it, and asking the holders to leave, or making them.
-//! - `inspect`: what they say of themselves.
-//! - `names`, `about`: names and data of nodes.
-//! - `counter`, `counting`: tokens in a quorum.
-//! - `enrolled`: which quorum it is.
 //! - `schemes`, `driver`, `connect`: ZooKeeper in the table of stores that URLs can name.
-//! - `target`, `tls`: what a URL means.
-//! - `fault`: what an error of ZooKeeper means.
+//! - `claim/`: the verbs.
+//! - `line/`: who is in it, what they say of themselves, and making them leave.
+//! - `member/`: a server that is a member of a quorum.
+//! - `node/`: a claim's node, deleted whatever happens, and watches.
+//! - `session/`: one session, opened anew after it has ended, and the requests in it.
+//! - `target`, `tls`, `fault`, `names`, `about`: what a URL, an error and a node mean.
+//! - `protocol/`: what ZooKeeper's answers come to. Pure.
 
 mod about;
 mod claim;
 mod connect;
-mod counter;
-mod counting;
-mod downgrade;
 pub(crate) mod driver;
-mod election;
-mod enrolled;
 mod fault;
-mod held;
-mod inspect;
-mod join;
-mod keepalive;
-mod leave;
 mod line;
-mod link;
-mod liveness;
-mod lock_node;
+mod member;
 mod names;
-mod permit;
+mod node;
 mod protocol;
-mod removal;
 mod schemes;
 mod session;
-mod sessions;
 mod target;
 #[cfg(feature = "zookeeper-tls")]
 mod tls;
-mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use claim::ZooKeeperClaim;
 use schemes::SERVERS;
-use sessions::Sessions;
+use session::sessions::Sessions;
 use target::Target;
 
 use self::protocol::children::Kind;
@@ -235,7 +206,7 @@ impl Backend for ZooKeeper {
     }
 
     async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
-        inspect::inspect(&self.sessions, key).await
+        line::inspect::inspect(&self.sessions, key).await
     }
 
     async fn request_revoke(&self, key: &Key) -> Result<bool, Fault> {

@@ -126,7 +126,8 @@ impl Report {
                 [] => String::new(),
                 values => number(Spread::of(values).median),
             };
-            let (cells, colon) = (FRONT_RIVALS.map(median), if what.is_empty() { "" } else { ": " });
+            let (cells, colon) =
+                (FRONT_RIVALS.map(median), if what.is_empty() { "" } else { ": " });
             println!("| {name}{colon}{what} | {figure} | {} |", cells.join(" | "));
         }
     }

@@ -1,7 +1,9 @@
 //! What ZooKeeper's answers come to. Pure: no I/O, no clock, no runtime, no randomness.
 //!
 //! - [`children`]: the line in a directory.
-//! - [`session`]: until when a session surely lives.
+//! - [`clock`]: until when a session surely lives.
+//! - [`tokens`]: of a store on its own.
 
 pub(super) mod children;
-pub(super) mod session;
+pub(super) mod clock;
+pub(super) mod tokens;

@@ -19,13 +19,13 @@ use std::time::Instant;
 
 use zookeeper_client::{CreateMode, Error, MultiWriteError};
 
-use super::enrolled::Ticket;
-use super::fault::Failure;
-use super::names;
-use super::session::{Answer, Session};
 use crate::backend::{ClaimId, Fault, FaultKind};
 use crate::ground::clock;
 use crate::token::TokenBlock;
+use crate::zookeeper::fault::Failure;
+use crate::zookeeper::names;
+use crate::zookeeper::session::ticket::Ticket;
+use crate::zookeeper::session::{Answer, Session};
 
 /// How many counters there are at a server, whatever the number of keys: enough that two keys
 /// which are granted in one moment seldom meet.
@@ -36,16 +36,16 @@ const DATA_BYTES_MAX: usize = 128;
 
 /// A counter as it was read.
 #[derive(Debug)]
-pub(super) struct Counter {
-    pub(super) data: Vec<u8>,
-    pub(super) last: u64,
+pub(in crate::zookeeper) struct Counter {
+    pub(in crate::zookeeper) data: Vec<u8>,
+    pub(in crate::zookeeper) last: u64,
     /// `None` if it is not there.
     version: Option<i32>,
 }
 
 /// What became of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moved {
+pub(in crate::zookeeper) enum Moved {
     Done,
     /// The lock node is not there any more.
     NotHeld,
@@ -58,7 +58,7 @@ pub(super) enum Moved {
 }
 
 /// The node of the counter of a key.
-pub(super) fn path(root: &str, key: &str) -> String {
+pub(in crate::zookeeper) fn path(root: &str, key: &str) -> String {
     // FNV-1a: all clients must agree on it for good.
     let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -68,7 +68,7 @@ pub(super) fn path(root: &str, key: &str) -> String {
 }
 
 /// What a counter holds after a block for a lock node of this id.
-pub(super) fn data(block: TokenBlock, node: ClaimId) -> Vec<u8> {
+pub(in crate::zookeeper) fn data(block: TokenBlock, node: ClaimId) -> Vec<u8> {
     format!("{}:{}:{node}", block.last().unwrap_or(0), block.left()).into_bytes()
 }
 
@@ -87,7 +87,7 @@ fn foreign(path: &str) -> Failure {
 
 /// The first token of the block that was reserved for the claim that `node` names, if it was the
 /// last of its counter.
-pub(super) async fn first_token(
+pub(in crate::zookeeper) async fn first_token(
     session: &Session,
     root: &str,
     key: &str,
@@ -101,7 +101,11 @@ pub(super) async fn first_token(
 }
 
 /// No counter of this server is beyond this.
-pub(super) async fn highest(session: &Session, root: &str, until: Instant) -> Answer<u64> {
+pub(in crate::zookeeper) async fn highest(
+    session: &Session,
+    root: &str,
+    until: Instant,
+) -> Answer<u64> {
     let directory = names::tokens(root);
     let slots = match session.list(&directory, until).await {
         Err(failure) if failure.is_no_node() => return Ok(0),
@@ -119,7 +123,7 @@ pub(super) async fn highest(session: &Session, root: &str, until: Instant) -> An
 
 impl Session {
     /// Reads a counter. Sent when called.
-    pub(super) fn counter<'a>(
+    pub(in crate::zookeeper) fn counter<'a>(
         &'a self,
         path: &'a str,
         until: Instant,
@@ -140,7 +144,7 @@ impl Session {
 
     /// Writes `data` over a counter as it was read, or nothing, if the lock node is there and the
     /// ticket still good.
-    pub(super) async fn move_counter(
+    pub(in crate::zookeeper) async fn move_counter(
         &self,
         node: &str,
         ticket: Option<Ticket>,
@@ -196,7 +200,7 @@ impl Session {
 }
 
 /// Makes the directory of the counters.
-pub(super) async fn make_directory(
+pub(in crate::zookeeper) async fn make_directory(
     session: &Session,
     root: &str,
     until: Instant,

@@ -7,38 +7,43 @@ use std::time::Instant;
 use futures_util::future::OptionFuture;
 use zookeeper_client::Error;
 
-use super::about;
-use super::claim::{CZXID_END, Waiting, ZooKeeperClaim, tokens};
-use super::counter::Counter;
-use super::enrolled::Ticket;
-use super::fault::Failure;
 use super::held::Held;
-use super::line;
-use super::lock_node::{LockNode, Presence};
-use super::protocol::children::{self, Kind, Line, Permits};
-use super::removal;
-use super::session::{Answer, Session};
-use super::watch::{Watch, listed};
+use super::{Waiting, ZooKeeperClaim};
 use crate::backend::{Attempt, Claim, Fault, FaultKind};
 use crate::ground::{Plus as _, clock};
+use crate::zookeeper::about;
+use crate::zookeeper::fault::Failure;
+use crate::zookeeper::line;
+use crate::zookeeper::member::counter::Counter;
+use crate::zookeeper::node::lock_node::{LockNode, Presence};
+use crate::zookeeper::node::removal;
+use crate::zookeeper::node::watch::{Watch, listed};
+use crate::zookeeper::protocol::children::{self, Kind, Line, Permits};
+use crate::zookeeper::protocol::tokens::{CZXID_END, tokens};
+use crate::zookeeper::session::ticket::Ticket;
+use crate::zookeeper::session::{Answer, Session};
 
 /// What was read for a claim that may turn out to be the first.
 #[derive(Debug, Default)]
-pub(super) struct Basis {
-    pub(super) ticket: Option<Ticket>,
+pub(in crate::zookeeper) struct Basis {
+    pub(in crate::zookeeper) ticket: Option<Ticket>,
     /// Its counter, if it has to be moved.
-    pub(super) counter: Option<Counter>,
+    pub(in crate::zookeeper) counter: Option<Counter>,
     /// The permits in use, if it wants one, read behind the line.
-    pub(super) permits: Option<Answer<Vec<String>>>,
+    pub(in crate::zookeeper) permits: Option<Answer<Vec<String>>>,
 }
 
 /// What one step came to; without an attempt, the next step follows.
-pub(super) type Stepped = Result<Option<Attempt>, Fault>;
+pub(in crate::zookeeper) type Stepped = Result<Option<Attempt>, Fault>;
 
 impl ZooKeeperClaim {
     /// One step towards an answer: at most one round trip, but two where the line is joined anew
     /// or its head has changed.
-    pub(super) async fn advance(&mut self, began: Instant, until: Instant) -> Stepped {
+    pub(in crate::zookeeper) async fn advance(
+        &mut self,
+        began: Instant,
+        until: Instant,
+    ) -> Stepped {
         let directory = self.directory.clone()?;
         let nodes = [&self.next, &self.node].map(Option::clone);
         if let Some(lease) = nodes.into_iter().flatten().find(|node| node.kind == Kind::Lease) {
@@ -90,18 +95,27 @@ impl ZooKeeperClaim {
     }
 
     /// The claim waits for the end of this node.
-    pub(super) fn wait_for(&mut self, session: &Session, ahead: u32, awaits: &str) -> Attempt {
+    pub(in crate::zookeeper) fn wait_for(
+        &mut self,
+        session: &Session,
+        ahead: u32,
+        awaits: &str,
+    ) -> Attempt {
         let seen = clock::now();
         self.waiting = Some(Waiting { ahead, awaits: awaits.to_owned(), seen, is_stale: false });
         self.blocked(session, ahead)
     }
 
-    pub(super) fn blocked(&self, session: &Session, ahead: u32) -> Attempt {
+    pub(in crate::zookeeper) fn blocked(&self, session: &Session, ahead: u32) -> Attempt {
         Attempt::Blocked { ahead: Some(ahead), recheck: self.recheck(session) }
     }
 
     /// What a failure means for a claim with a node.
-    pub(super) fn not_served(&mut self, node: &LockNode, failure: Failure) -> Stepped {
+    pub(in crate::zookeeper) fn not_served(
+        &mut self,
+        node: &LockNode,
+        failure: Failure,
+    ) -> Stepped {
         match failure {
             // Looked at anew: the session is over.
             Failure::Over => Ok(None),
@@ -311,7 +325,7 @@ impl ZooKeeperClaim {
     }
 
     /// The first in line holds the key.
-    pub(super) async fn hold(
+    pub(in crate::zookeeper) async fn hold(
         &mut self,
         node: &LockNode,
         wanted: bool,
@@ -349,13 +363,13 @@ impl ZooKeeperClaim {
     }
 
     /// Where a claim stands that is not in the line.
-    pub(super) fn outside(&self, session: &Session, others: usize) -> Attempt {
+    pub(in crate::zookeeper) fn outside(&self, session: &Session, others: usize) -> Attempt {
         Attempt::Blocked { ahead: u32::try_from(others).ok(), recheck: self.recheck(session) }
     }
 }
 
 /// Why a node that was made cannot serve.
-pub(super) fn used_up(directory: &str, number: i64, czxid: u64) -> Option<Fault> {
+pub(in crate::zookeeper) fn used_up(directory: &str, number: i64, czxid: u64) -> Option<Fault> {
     let what = if children::is_used_up(number) {
         format!(
             "the directory {directory} has used up its sequence numbers: leave it alone for some \

@@ -15,19 +15,19 @@ use std::time::Instant;
 
 use zookeeper_client::Error;
 
-use super::about;
-use super::claim::ZooKeeperClaim;
-use super::fault::{self, Failure};
+use super::ZooKeeperClaim;
 use super::join::used_up;
-use super::lock_node::{LockNode, Presence};
-use super::protocol::children::{self, Kind, Line};
-use super::removal;
-use super::session::REQUEST_WITHIN;
 use crate::backend::{Fault, Renewal};
 use crate::ground::{Plus as _, clock};
+use crate::zookeeper::about;
+use crate::zookeeper::fault::{self, Failure};
+use crate::zookeeper::node::lock_node::{LockNode, Presence};
+use crate::zookeeper::node::removal;
+use crate::zookeeper::protocol::children::{self, Kind, Line};
+use crate::zookeeper::session::REQUEST_WITHIN;
 
 impl ZooKeeperClaim {
-    pub(super) async fn become_reader(&mut self) -> Result<Renewal, Fault> {
+    pub(in crate::zookeeper) async fn become_reader(&mut self) -> Result<Renewal, Fault> {
         let began = clock::now();
         let until = began.plus(REQUEST_WITHIN);
         loop {
@@ -143,7 +143,7 @@ impl ZooKeeperClaim {
     }
 
     /// What a claim with a reader's node does with the other one, by what was read of the line.
-    pub(super) async fn pass_on(
+    pub(in crate::zookeeper) async fn pass_on(
         &mut self,
         node: &Arc<LockNode>,
         name: &str,

@@ -5,36 +5,36 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::OptionFuture;
 
-use super::about;
-use super::claim::ZooKeeperClaim;
-use super::fault::{self, Failure};
-use super::lock_node::LockNode;
-use super::protocol::children::{Kind, Line, Permits};
-use super::session::REQUEST_WITHIN;
-use super::watch::{Behind, Holder, Watch, listed};
+use super::ZooKeeperClaim;
 use crate::backend::{Fault, Grant, Mode, Renewal};
 use crate::ground::{Plus as _, clock};
 use crate::token::TokenBlock;
+use crate::zookeeper::about;
+use crate::zookeeper::fault::{self, Failure};
+use crate::zookeeper::node::lock_node::LockNode;
+use crate::zookeeper::node::watch::{Behind, Holder, Watch, listed};
+use crate::zookeeper::protocol::children::{Kind, Line, Permits};
+use crate::zookeeper::session::REQUEST_WITHIN;
 
 /// A hold that is over before this does not ask to be told of others, which saves two requests.
 const WATCH_AFTER: Duration = Duration::from_millis(2);
 
 /// What a holder knows.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
-    pub(super) since: Instant,
+pub(in crate::zookeeper) struct Held {
+    pub(in crate::zookeeper) since: Instant,
     /// When its node and the line were read.
-    pub(super) looked: Instant,
-    pub(super) wanted: bool,
-    pub(super) revoke_requested: bool,
-    pub(super) waited: bool,
+    pub(in crate::zookeeper) looked: Instant,
+    pub(in crate::zookeeper) wanted: bool,
+    pub(in crate::zookeeper) revoke_requested: bool,
+    pub(in crate::zookeeper) waited: bool,
     /// Whether the readers behind it were told that it is one of them.
-    pub(super) rang: bool,
+    pub(in crate::zookeeper) rang: bool,
 }
 
 impl ZooKeeperClaim {
     /// The grant of a claim that stands first, as seen by a request that began at `began`.
-    pub(super) async fn grant(
+    pub(in crate::zookeeper) async fn grant(
         &self,
         node: &LockNode,
         held: Held,
@@ -60,7 +60,7 @@ impl ZooKeeperClaim {
     }
 
     /// Extends the hold, if its node is there.
-    pub(super) async fn extend_hold(&mut self) -> Result<Renewal, Fault> {
+    pub(in crate::zookeeper) async fn extend_hold(&mut self) -> Result<Renewal, Fault> {
         let began = clock::now();
         let until = began.plus(REQUEST_WITHIN);
         let (Some(node), Some(_)) = (self.node.clone(), self.held) else {
@@ -138,7 +138,7 @@ impl ZooKeeperClaim {
     }
 
     /// Waits for news as a holder.
-    pub(super) async fn watch_as_holder(&mut self) {
+    pub(in crate::zookeeper) async fn watch_as_holder(&mut self) {
         if let (Some(held), None) = (self.held, &self.watch) {
             self.sessions.home.sleep_until(held.since.plus(WATCH_AFTER)).await;
             self.watch = self.holders_watch(held);

@@ -4,21 +4,21 @@
 //! over, whatever becomes of the caller. A claim whose node was given up gets the next one under
 //! another id, so that no deletion can ever meet a later node of the same claim.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
 
-use super::liveness::Entry;
-use super::protocol::children::Kind;
 use super::removal::{self, Removal, What};
-use super::session::Session;
 use crate::ground::lock;
+use crate::zookeeper::protocol::children::Kind;
+use crate::zookeeper::session::Session;
+use crate::zookeeper::session::liveness::{Entry, Leased};
 
 /// One claim's node in a lock directory, or a node that may be there; deleted when this is dropped.
 #[derive(Debug)]
-pub(super) struct LockNode {
-    pub(super) session: Arc<Session>,
-    pub(super) directory: Arc<str>,
-    pub(super) kind: Kind,
+pub(in crate::zookeeper) struct LockNode {
+    pub(in crate::zookeeper) session: Arc<Session>,
+    pub(in crate::zookeeper) directory: Arc<str>,
+    pub(in crate::zookeeper) kind: Kind,
     /// The name, up to the number that the server adds.
     prefix: String,
     place: Mutex<Place>,
@@ -26,7 +26,7 @@ pub(super) struct LockNode {
 
 /// What is known of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Presence {
+pub(in crate::zookeeper) enum Presence {
     // ## Asked => (There | Absent | GivenUp)
     /// It was asked for, and no answer has come.
     Asked,
@@ -57,7 +57,7 @@ struct Place {
 
 impl LockNode {
     /// A node that is about to be asked for, whose name begins so.
-    pub(super) fn new(
+    pub(in crate::zookeeper) fn new(
         session: Arc<Session>,
         directory: Arc<str>,
         kind: Kind,
@@ -67,7 +67,7 @@ impl LockNode {
         let presence = Presence::Asked;
         let place = Mutex::new(Place { presence, makes_directory: false, until, entry: None });
         let node = Arc::new(Self { session, directory, kind, prefix, place });
-        let entry = node.session.liveness.enter(Arc::downgrade(&node), until);
+        let entry = node.session.liveness.enter(leased(&node), until);
         node.place().entry = Some(entry);
         node
     }
@@ -76,17 +76,17 @@ impl LockNode {
         lock(&self.place)
     }
 
-    pub(super) fn presence(&self) -> Presence {
+    pub(in crate::zookeeper) fn presence(&self) -> Presence {
         self.place().presence.clone()
     }
 
     /// The name, up to the number that the server adds.
-    pub(super) fn prefix(&self) -> &str {
+    pub(in crate::zookeeper) fn prefix(&self) -> &str {
         &self.prefix
     }
 
     /// The name of a node that is known to be there.
-    pub(super) fn name(&self) -> Option<Arc<str>> {
+    pub(in crate::zookeeper) fn name(&self) -> Option<Arc<str>> {
         match &self.place().presence {
             Presence::There { name, .. } => Some(name.clone()),
             _ => None,
@@ -94,24 +94,24 @@ impl LockNode {
     }
 
     /// The path of a child of the directory.
-    pub(super) fn path(&self, name: &str) -> String {
+    pub(in crate::zookeeper) fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.directory)
     }
 
     /// Sends what asks for the node, unless that was given up. A removal that begins later than
     /// this looks behind what was sent.
-    pub(super) fn ask<T>(&self, send: impl FnOnce() -> T) -> Option<T> {
+    pub(in crate::zookeeper) fn ask<T>(&self, send: impl FnOnce() -> T) -> Option<T> {
         let place = self.place();
         (place.presence == Presence::Asked).then(send)
     }
 
     /// The directory is asked for as well.
-    pub(super) fn makes_directory(&self) {
+    pub(in crate::zookeeper) fn makes_directory(&self) {
         self.place().makes_directory = true;
     }
 
     /// The node is there. One that was given up before its name came is deleted by search.
-    pub(super) fn is_there(&self, name: &str, czxid: u64) {
+    pub(in crate::zookeeper) fn is_there(&self, name: &str, czxid: u64) {
         let mut place = self.place();
         if place.presence == Presence::Asked {
             place.presence = Presence::There { name: name.into(), czxid };
@@ -121,7 +121,7 @@ impl LockNode {
     }
 
     /// The node is known not to be there.
-    pub(super) fn is_gone(&self) {
+    pub(in crate::zookeeper) fn is_gone(&self) {
         let mut place = self.place();
         if !place.presence.is_over() {
             place.presence = Presence::Absent;
@@ -129,36 +129,15 @@ impl LockNode {
     }
 
     /// Whether the claim has lost its place: its lease or its session is over.
-    pub(super) fn is_lost(&self) -> bool {
+    pub(in crate::zookeeper) fn is_lost(&self) -> bool {
         self.session.liveness.is_over() || self.place().presence.is_over()
     }
 
     /// Extends the lease; `false` if the place was lost before.
-    pub(super) fn extend(&self, until: Instant) -> bool {
+    pub(in crate::zookeeper) fn extend(&self, until: Instant) -> bool {
         let mut place = self.place();
         place.until = place.until.max(until);
         !place.presence.is_over() && !self.session.liveness.is_over()
-    }
-
-    /// Gives the place up if its lease is over, else comes back at its end.
-    pub(super) fn expire(node: &Arc<Self>, now: Instant) {
-        let mut place = node.place();
-        place.entry = None;
-        if place.presence.is_over() {
-            return;
-        }
-        if now < place.until {
-            let entry = node.session.liveness.enter(Arc::downgrade(node), place.until);
-            place.entry = Some(entry);
-            return;
-        }
-        // Under the mutex that was looked under: nobody can extend the lease in between.
-        let removal = node.take(&mut place);
-        drop(place);
-        if let Some(removal) = removal {
-            drop(removal::start(&node.session, [removal]));
-            tracing::warn!(directory = %node.directory, "a lease was not renewed in time");
-        }
     }
 
     fn take(&self, place: &mut Place) -> Option<Removal> {
@@ -180,9 +159,37 @@ impl LockNode {
     }
 
     /// What must be deleted from now on by whoever takes this.
-    pub(super) fn give_up(&self) -> Option<Removal> {
+    pub(in crate::zookeeper) fn give_up(&self) -> Option<Removal> {
         self.take(&mut self.place())
     }
+}
+
+impl Leased for LockNode {
+    fn expire(self: Arc<Self>, now: Instant) {
+        let mut place = self.place();
+        place.entry = None;
+        if place.presence.is_over() {
+            return;
+        }
+        if now < place.until {
+            let entry = self.session.liveness.enter(leased(&self), place.until);
+            place.entry = Some(entry);
+            return;
+        }
+        // Under the mutex that was looked under: nobody can extend the lease in between.
+        let removal = self.take(&mut place);
+        drop(place);
+        if let Some(removal) = removal {
+            drop(removal::start(&self.session, [removal]));
+            tracing::warn!(directory = %self.directory, "a lease was not renewed in time");
+        }
+    }
+}
+
+/// As the session knows it.
+fn leased(node: &Arc<LockNode>) -> Weak<dyn Leased> {
+    let weak: Weak<LockNode> = Arc::downgrade(node);
+    weak
 }
 
 impl Drop for LockNode {

@@ -1,26 +1,28 @@
 //! The line of a key as the servers have it, and asking its holders to leave, or making them.
 
+pub(super) mod inspect;
+
 use std::sync::Arc;
 use std::time::Instant;
 
 use zookeeper_client::Error;
 
-use super::about::{self, REVOKE};
-use super::fault::{self, Failure};
-use super::names;
-use super::protocol::children::{self, Line, Permit, Permits, Place};
-use super::session::{Answer, REQUEST_WITHIN, Session};
-use super::sessions::Sessions;
-use super::watch::listed;
 use crate::backend::{Fault, FaultKind};
 use crate::ground::{Plus as _, clock};
 use crate::key::Key;
+use crate::zookeeper::about::{self, REVOKE};
+use crate::zookeeper::fault::{self, Failure};
+use crate::zookeeper::names;
+use crate::zookeeper::node::watch::listed;
+use crate::zookeeper::protocol::children::{self, Line, Permit, Permits, Place};
+use crate::zookeeper::session::sessions::Sessions;
+use crate::zookeeper::session::{Answer, REQUEST_WITHIN, Session};
 
 /// How often to look again for a holder that was gone when it was asked for.
 const TRIES_MAX: u32 = 10;
 
 /// The path of a key's directory, unless ZooKeeper keeps it for itself.
-pub(super) fn directory(sessions: &Sessions, key: &Key) -> Result<String, Fault> {
+pub(in crate::zookeeper) fn directory(sessions: &Sessions, key: &Key) -> Result<String, Fault> {
     let root = &sessions.target.root;
     if names::is_reserved(root, key) {
         let what = format!(
@@ -32,7 +34,7 @@ pub(super) fn directory(sessions: &Sessions, key: &Key) -> Result<String, Fault>
 }
 
 /// All children, as the leader has them; none if there is no directory.
-pub(super) async fn children(
+pub(in crate::zookeeper) async fn children(
     session: &Session,
     directory: &str,
     until: Instant,
@@ -48,15 +50,15 @@ pub(super) async fn children(
 
 /// All nodes of those who hold a key or wait for it.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    pub(super) children: Vec<String>,
+pub(in crate::zookeeper) struct Found {
+    pub(in crate::zookeeper) children: Vec<String>,
     /// The line of those who want a permit, and the permits.
-    pub(super) wishes: Vec<String>,
-    pub(super) leases: Vec<String>,
+    pub(in crate::zookeeper) wishes: Vec<String>,
+    pub(in crate::zookeeper) leases: Vec<String>,
 }
 
 /// They, and the session that they were read in, which is a new one if the last turns out to be over.
-pub(super) async fn find(
+pub(in crate::zookeeper) async fn find(
     sessions: &Arc<Sessions>,
     directory: &str,
     until: Instant,
@@ -74,7 +76,7 @@ pub(super) async fn find(
 impl Found {
     /// How many permits there are, by those in use or else by who wants one; of clients that do
     /// not tell, as many as they seem to share.
-    pub(super) fn limit(&self) -> u32 {
+    pub(in crate::zookeeper) fn limit(&self) -> u32 {
         let permits = Permits::of(&self.leases);
         let line = Line::of(&self.wishes);
         let wishes = || children::limit(line.places().map(Place::name));
@@ -104,7 +106,10 @@ async fn find_in(session: &Session, directory: &str, until: Instant) -> Answer<F
 
 /// Asks all holders to give the key up, in the way of Curator's `Revoker`. Where all were gone when
 /// they were to be asked, others may hold it by now.
-pub(super) async fn request_revoke(sessions: &Arc<Sessions>, key: &Key) -> Result<bool, Fault> {
+pub(in crate::zookeeper) async fn request_revoke(
+    sessions: &Arc<Sessions>,
+    key: &Key,
+) -> Result<bool, Fault> {
     let directory = directory(sessions, key)?;
     let (until, leases) = (clock::now().plus(REQUEST_WITHIN), names::leases(&directory));
     for _ in 0..TRIES_MAX {
@@ -171,7 +176,10 @@ fn nodes<'a>(line: &Line<'a>) -> impl Iterator<Item = &'a str> {
 
 /// Deletes the nodes of all holders, so that the next in line are first. One that was gone when it
 /// was to be deleted has handed the key on by itself: its successor is not touched.
-pub(super) async fn force_release(sessions: &Arc<Sessions>, key: &Key) -> Result<bool, Fault> {
+pub(in crate::zookeeper) async fn force_release(
+    sessions: &Arc<Sessions>,
+    key: &Key,
+) -> Result<bool, Fault> {
     let directory = directory(sessions, key)?;
     let until = clock::now().plus(REQUEST_WITHIN);
     let (session, found) = find(sessions, &directory, until).await?;

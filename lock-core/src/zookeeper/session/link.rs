@@ -22,12 +22,15 @@ use crate::ground::{Plus as _, clock, lock};
 
 /// The task that serves the connection of a session.
 #[derive(Debug)]
-pub(super) struct Link(Option<AbortHandle>);
+pub(in crate::zookeeper) struct Link(Option<AbortHandle>);
 
 impl Link {
     /// Runs `connect` with what it spawns on the thread of sessions; the task that it spawned last
     /// serves the connection.
-    pub(super) async fn of<T>(home: &Home, connect: impl Future<Output = T>) -> (T, Self) {
+    pub(in crate::zookeeper) async fn of<T>(
+        home: &Home,
+        connect: impl Future<Output = T>,
+    ) -> (T, Self) {
         let spawner = OnHome { home, last: Mutex::new(None) };
         let mut connect = pin!(connect);
         let output = poll_fn(|cx| {
@@ -40,7 +43,7 @@ impl Link {
     }
 
     /// Ends it where it waits: it is not heard of again.
-    pub(super) fn cut(&self) {
+    pub(in crate::zookeeper) fn cut(&self) {
         if let Some(task) = &self.0 {
             task.abort();
         }
@@ -48,7 +51,7 @@ impl Link {
 
     /// Cuts it, and gives the session up, when there was no connection for as long as the session is
     /// [looked for](is_looked_for). Ends with the session, and knows nothing else of that.
-    pub(super) async fn watch(
+    pub(in crate::zookeeper) async fn watch(
         self: Arc<Self>,
         liveness: Arc<Liveness>,
         mut state: StateWatcher,
@@ -82,7 +85,7 @@ impl Link {
 
 /// For so long without a connection a session of this timeout is looked for: nearly as long as the
 /// server keeps it. The library's deadline is at least a timeout after the connection went.
-pub(super) fn is_looked_for(timeout: Duration) -> Duration {
+pub(in crate::zookeeper) fn is_looked_for(timeout: Duration) -> Duration {
     timeout - timeout / 20
 }
 

@@ -14,20 +14,20 @@ use std::time::Instant;
 use futures_util::future::OptionFuture;
 use zookeeper_client::Error;
 
-use super::about;
-use super::claim::ZooKeeperClaim;
-use super::fault::Failure;
+use super::ZooKeeperClaim;
 use super::join::{Basis, Stepped, used_up};
-use super::lock_node::{LockNode, Presence};
-use super::protocol::children::{self, Kind, Permits};
-use super::removal;
-use super::watch::{Watch, listed};
 use crate::backend::{Claim, Fault, Mode};
 use crate::ground::Plus as _;
+use crate::zookeeper::about;
+use crate::zookeeper::fault::Failure;
+use crate::zookeeper::node::lock_node::{LockNode, Presence};
+use crate::zookeeper::node::removal;
+use crate::zookeeper::node::watch::{Watch, listed};
+use crate::zookeeper::protocol::children::{self, Kind, Permits};
 
 impl ZooKeeperClaim {
     /// The limit of the permits that this claim wants one of.
-    pub(super) fn limit(&self) -> Option<u32> {
+    pub(in crate::zookeeper) fn limit(&self) -> Option<u32> {
         match self.terms.mode {
             Mode::Permit { of } => Some(of),
             Mode::Exclusive | Mode::Shared => None,
@@ -36,7 +36,10 @@ impl ZooKeeperClaim {
 
     /// Refuses a claim that says otherwise of how many permits there are than those in use do. It
     /// leaves the line. What others want says nothing: they may be about to be refused themselves.
-    pub(super) async fn check_limit(&mut self, permits: &Permits<'_>) -> Option<Fault> {
+    pub(in crate::zookeeper) async fn check_limit(
+        &mut self,
+        permits: &Permits<'_>,
+    ) -> Option<Fault> {
         let of = self.limit()?;
         let other = permits.limit().filter(|other| *other != of)?;
         // What is not deleted at once is in the background.
@@ -45,7 +48,7 @@ impl ZooKeeperClaim {
     }
 
     /// The claim is first in the line of those who want a permit.
-    pub(super) async fn take_permit(
+    pub(in crate::zookeeper) async fn take_permit(
         &mut self,
         mutex: &Arc<LockNode>,
         of: u32,
@@ -116,7 +119,7 @@ impl ZooKeeperClaim {
     }
 
     /// A permit was asked for without an answer, or is held and asked about again.
-    pub(super) async fn find_permit(
+    pub(in crate::zookeeper) async fn find_permit(
         &mut self,
         lease: &Arc<LockNode>,
         began: Instant,

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use zookeeper_client::OneshotWatcher;
 
-use super::about;
-use super::protocol::children::{Line, Permits};
-use super::session::{Answer, REQUEST_WITHIN, Session};
 use crate::ground::{Plus as _, clock};
+use crate::zookeeper::about;
+use crate::zookeeper::protocol::children::{Line, Permits};
+use crate::zookeeper::session::{Answer, REQUEST_WITHIN, Session};
 
 /// Before a holder looks again who came, where those who come need not have to wait: one look for
 /// all who come and go meanwhile.
@@ -27,21 +27,21 @@ const LOOKERS: u32 = 8;
 /// The watches of one claim, and what they have told so far. Dropping it takes the watches off the
 /// server.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(in crate::zookeeper) struct Watch {
     task: Option<JoinHandle<()>>,
 }
 
 /// Where a holder sees who waits.
 #[derive(Debug)]
-pub(super) struct Behind {
+pub(in crate::zookeeper) struct Behind {
     /// The directory with the line.
-    pub(super) line: Arc<str>,
-    pub(super) holder: Holder,
+    pub(in crate::zookeeper) line: Arc<str>,
+    pub(in crate::zookeeper) holder: Holder,
 }
 
 /// Who looks.
 #[derive(Debug)]
-pub(super) enum Holder {
+pub(in crate::zookeeper) enum Holder {
     /// Whoever comes waits for it: one change of the line says it all.
     Alone(Arc<str>),
     /// The reader with this node, behind whom others may come who do not wait.
@@ -52,7 +52,7 @@ pub(super) enum Holder {
 
 impl Watch {
     /// Ends when the watch tells something, or with the session.
-    pub(super) fn on(session: &Session, watcher: OneshotWatcher) -> Self {
+    pub(in crate::zookeeper) fn on(session: &Session, watcher: OneshotWatcher) -> Self {
         let liveness = session.liveness.clone();
         let task = session.home.spawn(async move {
             tokio::select! {
@@ -68,7 +68,7 @@ impl Watch {
     /// Ends when there is news for the holder with the node at `own`: that this is gone or changed,
     /// and, where it is to look for them, that somebody waits `behind` it. Ends at once if it was
     /// asked to give the key up, and that `is_news`.
-    pub(super) fn of_holder(
+    pub(in crate::zookeeper) fn of_holder(
         session: Arc<Session>,
         own: String,
         behind: Option<Behind>,
@@ -116,12 +116,12 @@ impl Watch {
     }
 
     /// Whether there is news.
-    pub(super) fn is_over(&self) -> bool {
+    pub(in crate::zookeeper) fn is_over(&self) -> bool {
         self.task.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Waits for news; resolves at once from then on. Cancel safe.
-    pub(super) async fn over(&mut self) {
+    pub(in crate::zookeeper) async fn over(&mut self) {
         if let Some(task) = &mut self.task {
             // A panic, which was printed, is news as well.
             drop(task.await);
@@ -196,7 +196,7 @@ impl Behind {
 }
 
 /// The children of a directory; none where there is no directory.
-pub(super) fn listed(answer: Answer<Vec<String>>) -> Answer<Vec<String>> {
+pub(in crate::zookeeper) fn listed(answer: Answer<Vec<String>>) -> Answer<Vec<String>> {
     match answer {
         Err(failure) if failure.is_no_node() => Ok(Vec::new()),
         answer => answer,

@@ -17,38 +17,18 @@ use std::time::{Duration, Instant};
 
 use zookeeper_client::{CreateMode, Error};
 
-use super::ZooKeeper;
 use super::counter;
-use super::fault::Failure;
-use super::names;
-use super::session::{Answer, REQUEST_WITHIN, Session};
-use super::sessions::Sessions;
 use crate::backend::{Enrolment, Fault, FaultKind, Member, Probe, SEEN_WITHIN};
 use crate::ground::{Plus as _, clock};
+use crate::zookeeper::ZooKeeper;
+use crate::zookeeper::fault::Failure;
+use crate::zookeeper::names;
+use crate::zookeeper::session::sessions::Sessions;
+use crate::zookeeper::session::ticket::{Rule, Ticket};
+use crate::zookeeper::session::{Answer, REQUEST_WITHIN, Session};
 
 /// The longest data of a node that is taken for an enrolment.
 const ENROLMENT_BYTES_MAX: usize = 8 * 1_024;
-
-/// When attempts are served.
-#[derive(Debug, Clone, Default)]
-pub(super) enum Rule {
-    /// The store is on its own.
-    #[default]
-    Always,
-    Never,
-    /// While the server has this enrolment; the number is another for each.
-    Under(Arc<Enrolment>, u64),
-}
-
-/// That the server had the right enrolment when it was read in this session.
-#[derive(Debug, Clone)]
-pub(super) struct Ticket {
-    pub(super) path: Arc<str>,
-    pub(super) version: i32,
-    /// Tokens are above this.
-    pub(super) token_min: u64,
-    rule: u64,
-}
 
 fn unready(what: &str) -> Failure {
     Failure::Unfit(Fault::new(FaultKind::Unready, what))
@@ -79,7 +59,11 @@ fn parse(data: &[u8]) -> Option<Enrolment> {
 
 impl Sessions {
     /// Lets an attempt pass that may be served now.
-    pub(super) async fn admit(&self, session: &Session, until: Instant) -> Answer<Option<Ticket>> {
+    pub(in crate::zookeeper) async fn admit(
+        &self,
+        session: &Session,
+        until: Instant,
+    ) -> Answer<Option<Ticket>> {
         let (enrolment, rule) = match self.rule() {
             Rule::Always => return Ok(None),
             Rule::Never => return Err(unready("this member of the quorum was not probed yet")),
@@ -112,7 +96,7 @@ impl Sessions {
 
 impl Session {
     /// The enrolment is read again before the next grant.
-    pub(super) fn forget_enrolment(&self) {
+    pub(in crate::zookeeper) fn forget_enrolment(&self) {
         self.keep_ticket(None);
     }
 

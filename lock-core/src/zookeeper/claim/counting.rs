@@ -6,16 +6,16 @@ use std::time::Instant;
 
 use futures_util::future::OptionFuture;
 
-use super::claim::ZooKeeperClaim;
-use super::counter::{self, Counter, Moved};
-use super::fault::{self, Failure};
+use super::ZooKeeperClaim;
 use super::join::Basis;
-use super::lock_node::{LockNode, Presence};
-use super::session::{REQUEST_WITHIN, Session};
 use crate::backend::register::reserve;
 use crate::backend::{ClaimId, Fault};
 use crate::ground::{Plus as _, clock};
 use crate::token::TokenBlock;
+use crate::zookeeper::fault::{self, Failure};
+use crate::zookeeper::member::counter::{self, Counter, Moved};
+use crate::zookeeper::node::lock_node::{LockNode, Presence};
+use crate::zookeeper::session::{REQUEST_WITHIN, Session};
 
 /// Which bits of a claim's id tell its places apart: the quorum uses those below for its own, and
 /// those above are common to all.
@@ -24,7 +24,7 @@ const PLACES_MAX: u32 = 1 << 12;
 
 /// Where the tokens of a quorum's claim come from.
 #[derive(Debug)]
-pub(super) struct Counting {
+pub(in crate::zookeeper) struct Counting {
     /// Where the next block ends.
     clock: u64,
     /// The node of the counter.
@@ -46,21 +46,21 @@ impl Counting {
 
     /// The id of the claim's next place in the line. It begins as the id of the first place does,
     /// so that the members of a quorum are seen to speak of one claim.
-    pub(super) fn next_id(&mut self) -> Option<ClaimId> {
+    pub(in crate::zookeeper) fn next_id(&mut self) -> Option<ClaimId> {
         self.places += 1;
         let end = u128::from(self.places) << PLACE_SHIFT;
         (self.places < PLACES_MAX).then(|| ClaimId::from_bits(self.id.bits() ^ end))
     }
 
     /// The place in the line was left: the next one has tokens of its own.
-    pub(super) fn forget(&mut self) {
+    pub(in crate::zookeeper) fn forget(&mut self) {
         (self.block, self.tried) = (None, None);
     }
 }
 
 impl ZooKeeperClaim {
     /// The next block of tokens ends at `clock`.
-    pub(super) fn count(&mut self, clock: u64) {
+    pub(in crate::zookeeper) fn count(&mut self, clock: u64) {
         let Ok(directory) = &self.directory else { return };
         let root = &self.sessions.target.root;
         let key = directory.get(root.len() + 1..).unwrap_or_default();
@@ -71,7 +71,7 @@ impl ZooKeeperClaim {
 
     /// Reads the counter along with what is asked for anyway; nothing where the claim has its
     /// tokens or numbers them by its node. Sent when called.
-    pub(super) fn look_at_counter<'a>(
+    pub(in crate::zookeeper) fn look_at_counter<'a>(
         session: &'a Session,
         path: Option<&'a Arc<str>>,
         until: Instant,
@@ -82,14 +82,14 @@ impl ZooKeeperClaim {
     }
 
     /// The counter, if it has to be moved before the claim is granted.
-    pub(super) fn counter_to_move(&self) -> Option<Arc<str>> {
+    pub(in crate::zookeeper) fn counter_to_move(&self) -> Option<Arc<str>> {
         let counting = self.counting.as_ref().filter(|counting| counting.block.is_none())?;
         Some(counting.path.clone())
     }
 
     /// Moves the counter for a claim that stands first, or says again how it did. `None` if the
     /// place of the claim is lost, or if the server is another than that of the ticket.
-    pub(super) async fn reserve(
+    pub(in crate::zookeeper) async fn reserve(
         &mut self,
         node: &LockNode,
         basis: Basis,
@@ -150,7 +150,7 @@ impl ZooKeeperClaim {
     }
 
     /// Moves the counter up to `to`, if the lock node of the grant is there.
-    pub(super) async fn raise_to(&mut self, to: u64) -> Result<bool, Fault> {
+    pub(in crate::zookeeper) async fn raise_to(&mut self, to: u64) -> Result<bool, Fault> {
         let until = clock::now().plus(REQUEST_WITHIN);
         let (Some(node), Some(_)) = (self.node.clone(), self.held) else { return Ok(false) };
         let Presence::There { name, .. } = node.presence() else { return Ok(false) };

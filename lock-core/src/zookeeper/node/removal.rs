@@ -7,27 +7,27 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::task::JoinHandle;
 
-use super::fault::Failure;
-use super::liveness::End;
-use super::session::{Answer, REQUEST_WITHIN, Session};
 use crate::ground::{FAULT_PAUSES, Plus as _, clock};
+use crate::zookeeper::fault::Failure;
+use crate::zookeeper::session::liveness::End;
+use crate::zookeeper::session::{Answer, REQUEST_WITHIN, Session};
 
 /// Before what the server refuses is tried again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 
 /// What is to be deleted.
 #[derive(Debug)]
-pub(super) struct Removal {
-    pub(super) directory: Arc<str>,
+pub(in crate::zookeeper) struct Removal {
+    pub(in crate::zookeeper) directory: Arc<str>,
     /// Whether the directory was made for a node that may never have come: the server removes by
     /// itself only what has had a child.
-    pub(super) unused: bool,
-    pub(super) what: What,
+    pub(in crate::zookeeper) unused: bool,
+    pub(in crate::zookeeper) what: What,
 }
 
 /// Which node.
 #[derive(Debug)]
-pub(super) enum What {
+pub(in crate::zookeeper) enum What {
     /// None: it was never there.
     Nothing,
     /// The one whose name begins so, if it is there; no other node's does.
@@ -38,7 +38,7 @@ pub(super) enum What {
 
 /// Deletes in the background; the task tells whether all nodes are gone for sure, or one may live
 /// on for a session timeout.
-pub(super) fn start(
+pub(in crate::zookeeper) fn start(
     session: &Arc<Session>,
     removals: impl IntoIterator<Item = Removal>,
 ) -> JoinHandle<bool> {
@@ -99,7 +99,7 @@ async fn try_once(session: &Session, removal: &mut Removal) -> Answer<()> {
 /// The node of this session whose name begins so, and its czxid. If it is not there now it will
 /// never be. The list is read behind a write that a majority has answered, so behind everything
 /// that this session asked for before.
-pub(super) async fn find(
+pub(in crate::zookeeper) async fn find(
     session: &Session,
     directory: &str,
     prefix: &str,

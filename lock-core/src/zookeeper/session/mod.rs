@@ -4,8 +4,21 @@
 //! That makes a lost reply harmless: a [`list`](Session::list) behind an answered write sees what
 //! became of everything that was asked for before.
 //!
+//! - [`requests`]: what is asked for in it.
+//! - [`sessions`]: a new one after one has ended.
+//! - [`liveness`], [`keepalive`]: what keeps it.
+//! - [`link`]: the client library's task of it, and its end.
+//! - [`ticket`]: what it knows of the server's enrolment.
+//!
 //! A request is sent when its method is called, not when its future is polled first, so two calls
 //! before one await take one round trip. Those that are `async` send more than one.
+
+mod keepalive;
+mod link;
+pub(super) mod liveness;
+pub(super) mod requests;
+pub(super) mod sessions;
+pub(super) mod ticket;
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -13,24 +26,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use zookeeper_client::{
-    Acls, Client, CreateMode, Error, MultiWriteError, OneshotWatcher, Stat, StateWatcher,
-};
+use zookeeper_client::{Acls, Client, CreateMode, Error, StateWatcher};
 
-use super::enrolled::Ticket;
-use super::fault::{self, Failure};
-use super::keepalive;
-use super::link::{self, Link};
-use super::liveness::{End, Liveness};
-use super::names;
-use super::protocol::session::SessionClock;
-use super::target::Target;
+use self::link::Link;
+use self::ticket::Ticket;
 use crate::backend::Fault;
 use crate::backend::io::Home;
 use crate::ground::{Plus as _, clock, lock};
+use crate::zookeeper::fault::{self, Failure};
+use crate::zookeeper::names;
+use crate::zookeeper::protocol::clock::SessionClock;
+use crate::zookeeper::target::Target;
+use liveness::{End, Liveness};
 
 /// How long one request may take.
-pub(super) const REQUEST_WITHIN: Duration = Duration::from_secs(2);
+pub(in crate::zookeeper) const REQUEST_WITHIN: Duration = Duration::from_secs(2);
 
 /// A client that has no link gives its session up within the timeout. A client that says
 /// nothing for this many timeouts is not run any more.
@@ -42,18 +52,18 @@ const MAKES_MAX: u32 = 5;
 /// How many looks at the server are remembered: each client is about to act on one at most.
 const LOOKS_MAX: usize = 8;
 
-pub(super) type Answer<T> = Result<T, Failure>;
+pub(in crate::zookeeper) type Answer<T> = Result<T, Failure>;
 
 /// One session at ZooKeeper: sends its requests, and keeps the node that proves it alive.
 #[derive(Debug)]
-pub(super) struct Session {
-    pub(super) client: Client,
-    pub(super) acls: Acls<'static>,
+pub(in crate::zookeeper) struct Session {
+    pub(in crate::zookeeper) client: Client,
+    pub(in crate::zookeeper) acls: Acls<'static>,
     /// The node that is written to prove that the session lives.
-    pub(super) node: String,
-    pub(super) liveness: Arc<Liveness>,
+    pub(in crate::zookeeper) node: String,
+    pub(in crate::zookeeper) liveness: Arc<Liveness>,
     /// Where the tasks of the session run.
-    pub(super) home: Arc<Home>,
+    pub(in crate::zookeeper) home: Arc<Home>,
     link: Arc<Link>,
     requests: Arc<AtomicU64>,
     /// What was read of the server's enrolment in this session.
@@ -64,7 +74,7 @@ pub(super) struct Session {
 
 impl Session {
     /// Opens a session, and makes its node. To be called where it is to live.
-    pub(super) async fn open(
+    pub(in crate::zookeeper) async fn open(
         target: &Target,
         home: Arc<Home>,
         requests: Arc<AtomicU64>,
@@ -112,24 +122,24 @@ impl Session {
         Ok(session)
     }
 
-    pub(super) fn id(&self) -> i64 {
+    pub(in crate::zookeeper) fn id(&self) -> i64 {
         self.client.session_id().0
     }
 
-    pub(super) fn timeout(&self) -> Duration {
+    pub(in crate::zookeeper) fn timeout(&self) -> Duration {
         self.client.session_timeout()
     }
 
-    pub(super) fn ticket(&self) -> Option<Ticket> {
+    pub(in crate::zookeeper) fn ticket(&self) -> Option<Ticket> {
         lock(&self.ticket).clone()
     }
 
-    pub(super) fn keep_ticket(&self, ticket: Option<Ticket>) {
+    pub(in crate::zookeeper) fn keep_ticket(&self, ticket: Option<Ticket>) {
         *lock(&self.ticket) = ticket;
     }
 
     /// The server was looked at, when its clock was at `now`.
-    pub(super) fn looked(&self, now: Duration) {
+    pub(in crate::zookeeper) fn looked(&self, now: Duration) {
         let mut looks = lock(&self.looks);
         looks.push_back(now);
         if looks.len() > LOOKS_MAX {
@@ -138,12 +148,12 @@ impl Session {
     }
 
     /// Whether this session is the one of the look that told this clock.
-    pub(super) fn has_looked(&self, now: Duration) -> bool {
+    pub(in crate::zookeeper) fn has_looked(&self, now: Duration) -> bool {
         lock(&self.looks).contains(&now)
     }
 
     /// Waits for an answer, and sorts it.
-    pub(super) async fn ask<T>(
+    pub(in crate::zookeeper) async fn ask<T>(
         &self,
         until: Instant,
         request: impl Future<Output = Result<T, Error>>,
@@ -189,45 +199,6 @@ impl Session {
         Ok(answer)
     }
 
-    /// Creates a node of this session that the server numbers; its number and the transaction.
-    pub(super) fn create<'a>(
-        &'a self,
-        prefix: &'a str,
-        data: &[u8],
-        until: Instant,
-    ) -> impl Future<Output = Answer<(i64, u64)>> + 'a {
-        let sent = clock::now();
-        let options = CreateMode::EphemeralSequential.with_acls(self.acls);
-        let request = self.client.create(prefix, data, &options);
-        async move {
-            let (stat, sequence) = self.tell(sent, until, request).await?;
-            Ok((sequence.into_i64(), czxid(&stat)))
-        }
-    }
-
-    /// Makes one directory, whose parent is there.
-    pub(super) fn make<'a>(
-        &'a self,
-        path: &'a str,
-        until: Instant,
-    ) -> impl Future<Output = Answer<()>> + 'a {
-        let sent = clock::now();
-        let options = CreateMode::Container.with_acls(self.acls);
-        let request = self.client.create(path, b"", &options);
-        async move {
-            match self.tell(sent, until, request).await {
-                Ok(_) | Err(Failure::Answer(Error::NodeExists)) => Ok(()),
-                Err(failure) => Err(failure),
-            }
-        }
-    }
-
-    /// Makes a directory and all above it.
-    pub(super) async fn make_directory(&self, path: &str, until: Instant) -> Answer<()> {
-        let options = CreateMode::Container.with_acls(self.acls);
-        self.ask(until, self.client.mkdir(path, &options)).await
-    }
-
     async fn make_node(&self, until: Instant) -> Answer<()> {
         let sent = clock::now();
         let options = CreateMode::Ephemeral.with_acls(self.acls);
@@ -239,7 +210,7 @@ impl Session {
     }
 
     /// Writes to the session's own node, which a majority answers if the session lives.
-    pub(super) async fn prove(&self, until: Instant) -> Answer<()> {
+    pub(in crate::zookeeper) async fn prove(&self, until: Instant) -> Answer<()> {
         let sent = clock::now();
         let request = self.client.set_data(&self.node, b"", None);
         match self.tell(sent, until, request).await {
@@ -255,145 +226,11 @@ impl Session {
     }
 
     /// One of the writes that keep the session proved.
-    pub(super) async fn beat(&self) {
+    pub(in crate::zookeeper) async fn beat(&self) {
         // Later an answer would prove nothing that is of use.
         let until = clock::now().plus(self.timeout() * 2 / 3);
         if let Err(failure) = self.prove(until).await {
             tracing::debug!(fault = %failure.into_fault(), "no proof of the session");
-        }
-    }
-
-    /// The names of all children.
-    pub(super) fn list<'a>(
-        &'a self,
-        path: &'a str,
-        until: Instant,
-    ) -> impl Future<Output = Answer<Vec<String>>> + 'a {
-        self.ask(until, self.client.list_children(path))
-    }
-
-    /// Brings the server that we talk to up to date with the leader.
-    pub(super) fn sync<'a>(
-        &'a self,
-        path: &'a str,
-        until: Instant,
-    ) -> impl Future<Output = Answer<()>> + 'a {
-        self.ask(until, self.client.sync(path))
-    }
-
-    /// The session that a node belongs to, and its czxid; `None` if it is not there.
-    pub(super) fn owner<'a>(
-        &'a self,
-        path: &'a str,
-        until: Instant,
-    ) -> impl Future<Output = Answer<Option<(i64, u64)>>> + 'a {
-        let request = self.client.check_stat(path);
-        async move {
-            let stat = self.ask(until, request).await?;
-            Ok(stat.map(|stat| (stat.ephemeral_owner, czxid(&stat))))
-        }
-    }
-
-    /// The data of a node, and what goes with it.
-    pub(super) fn get<'a>(
-        &'a self,
-        path: &'a str,
-        until: Instant,
-    ) -> impl Future<Output = Answer<(Vec<u8>, Stat)>> + 'a {
-        self.ask(until, self.client.get_data(path))
-    }
-
-    /// Replaces the data of a node, if they are of this version still.
-    pub(super) fn set<'a>(
-        &'a self,
-        path: &'a str,
-        data: &[u8],
-        version: Option<i32>,
-        until: Instant,
-    ) -> impl Future<Output = Answer<()>> + 'a {
-        let sent = clock::now();
-        let request = self.client.set_data(path, data, version);
-        async move { self.tell(sent, until, request).await.map(drop) }
-    }
-
-    /// The data of a node, and word when they change or the node goes.
-    pub(super) fn watch_data<'a>(
-        &'a self,
-        path: &'a str,
-        until: Instant,
-    ) -> impl Future<Output = Answer<(Vec<u8>, Stat, OneshotWatcher)>> + 'a {
-        self.ask(until, self.client.get_and_watch_data(path))
-    }
-
-    /// The names of all children, and word when one comes or goes.
-    pub(super) fn watch_children<'a>(
-        &'a self,
-        path: &'a str,
-        until: Instant,
-    ) -> impl Future<Output = Answer<(Vec<String>, OneshotWatcher)>> + 'a {
-        self.ask(until, self.client.list_and_watch_children(path))
-    }
-
-    /// Whether a node is there, and word when it comes, goes or changes.
-    pub(super) fn watch_presence<'a>(
-        &'a self,
-        path: &'a str,
-        until: Instant,
-    ) -> impl Future<Output = Answer<(bool, OneshotWatcher)>> + 'a {
-        let request = self.client.check_and_watch_stat(path);
-        async move {
-            let (stat, watcher) = self.ask(until, request).await?;
-            Ok((stat.is_some(), watcher))
-        }
-    }
-
-    /// Deletes a node.
-    pub(super) fn delete<'a>(
-        &'a self,
-        path: &'a str,
-        until: Instant,
-    ) -> impl Future<Output = Answer<()>> + 'a {
-        let sent = clock::now();
-        let request = self.client.delete(path, None);
-        self.tell(sent, until, request)
-    }
-
-    /// Deletes a node unless another is missing; whether it is gone.
-    pub(super) fn delete_beside<'a>(
-        &'a self,
-        path: &'a str,
-        other: &'a str,
-        until: Instant,
-    ) -> impl Future<Output = Answer<bool>> + 'a {
-        let sent = clock::now();
-        let mut both = self.client.new_multi_writer();
-        let added = both.add_check_version(other, -1).and_then(|()| both.add_delete(path, None));
-        let request = added.map(|()| both.commit());
-        self.tell(sent, until, async move {
-            match request?.await {
-                Ok(_) => Ok(true),
-                Err(MultiWriteError::OperationFailed { index, source: Error::NoNode }) => {
-                    Ok(index > 0)
-                }
-                Err(error) => Err(error.into()),
-            }
-        })
-    }
-
-    /// Deletes a directory that has never had a child nor data. Whoever is about to use it makes
-    /// it again, as after its removal by the server.
-    pub(super) async fn delete_unused(&self, path: &str, until: Instant) -> Answer<()> {
-        let stat = self.ask(until, self.client.check_stat(path)).await?;
-        let unused = |stat: &Stat| {
-            stat.ephemeral_owner == 0
-                && (stat.cversion, stat.version, stat.data_length) == (0, 0, 0)
-        };
-        if !stat.as_ref().is_some_and(unused) {
-            return Ok(());
-        }
-        match self.delete(path, until).await {
-            Err(Failure::Answer(Error::NoNode | Error::NotEmpty)) => Ok(()),
-            answer => answer,
         }
     }
 }
@@ -418,9 +255,4 @@ impl Drop for Session {
 /// Resolves when the server was told that the session is over, or has said so.
 async fn is_closed(mut state: StateWatcher) {
     while !state.changed().await.is_terminated() {}
-}
-
-/// The transaction that created a node; greater than that of every node before it.
-pub(super) fn czxid(stat: &Stat) -> u64 {
-    u64::try_from(stat.czxid).unwrap_or(0)
 }

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use tokio::task::{JoinError, JoinHandle};
 
-use super::enrolled::Rule;
-use super::fault;
-use super::session::{REQUEST_WITHIN, Session};
-use super::target::Target;
+use super::ticket::Rule;
+use super::{REQUEST_WITHIN, Session};
 use crate::backend::Fault;
 use crate::backend::io::Home;
 use crate::ground::{Plus as _, clock, lock};
+use crate::zookeeper::fault;
+use crate::zookeeper::target::Target;
 
 /// How long the opening of a session may take.
 const OPEN_WITHIN: Duration = Duration::from_secs(5);
@@ -22,15 +22,15 @@ const FAILURE_SHARED: Duration = Duration::from_millis(10);
 
 /// Gives all claims of a client its session, and opens the next one when that has ended.
 #[derive(Debug)]
-pub(super) struct Sessions {
-    pub(super) target: Target,
-    pub(super) home: Arc<Home>,
+pub(in crate::zookeeper) struct Sessions {
+    pub(in crate::zookeeper) target: Target,
+    pub(in crate::zookeeper) home: Arc<Home>,
     current: Mutex<Option<Arc<Session>>>,
     /// Held while a session is opened; the last failure and its time.
     opening: tokio::sync::Mutex<Option<(Instant, Fault)>>,
     requests: Arc<AtomicU64>,
     /// When attempts are served.
-    pub(super) rule: RwLock<Rule>,
+    pub(in crate::zookeeper) rule: RwLock<Rule>,
     rules: AtomicU64,
     /// Whether tokens come from counters, as at a member of a quorum.
     counts: AtomicBool,
@@ -38,7 +38,7 @@ pub(super) struct Sessions {
 
 impl Sessions {
     /// No session yet: it is opened by who asks first.
-    pub(super) fn new(target: Target) -> Result<Arc<Self>, Fault> {
+    pub(in crate::zookeeper) fn new(target: Target) -> Result<Arc<Self>, Fault> {
         let home = Home::shared()?;
         Ok(Arc::new(Self {
             target,
@@ -53,27 +53,27 @@ impl Sessions {
     }
 
     /// Opens the first session.
-    pub(super) async fn connect(target: Target) -> Result<Arc<Self>, Fault> {
+    pub(in crate::zookeeper) async fn connect(target: Target) -> Result<Arc<Self>, Fault> {
         let sessions = Self::new(target)?;
         opened(sessions.opening().await)?;
         Ok(sessions)
     }
 
     /// A number for a further rule.
-    pub(super) fn next_rule(&self) -> u64 {
+    pub(in crate::zookeeper) fn next_rule(&self) -> u64 {
         self.rules.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Tokens come from counters from now on.
-    pub(super) fn count(&self) {
+    pub(in crate::zookeeper) fn count(&self) {
         self.counts.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn counts(&self) -> bool {
+    pub(in crate::zookeeper) fn counts(&self) -> bool {
         self.counts.load(Ordering::Relaxed)
     }
 
-    pub(super) fn requests(&self) -> u64 {
+    pub(in crate::zookeeper) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
 
@@ -86,7 +86,10 @@ impl Sessions {
 
     /// The session, opened anew if there is none. An opening that takes longer goes on, for the
     /// next who asks.
-    pub(super) async fn get(self: &Arc<Self>, until: Instant) -> Result<Arc<Session>, Fault> {
+    pub(in crate::zookeeper) async fn get(
+        self: &Arc<Self>,
+        until: Instant,
+    ) -> Result<Arc<Session>, Fault> {
         if let Some(current) = self.current() {
             return Ok(current);
         }

@@ -9,26 +9,30 @@ use std::time::Instant;
 
 use zookeeper_client::Error;
 
-use super::claim::{ZooKeeperClaim, tokens};
-use super::fault::{self, Failure};
-use super::protocol::children::{Kind, Line};
-use super::session::{Answer, REQUEST_WITHIN, Session, czxid};
-use super::watch::Watch;
-use super::{about, line, names};
+use super::ZooKeeperClaim;
 use crate::backend::{Fault, FaultKind, Following};
 use crate::ground::{Plus as _, clock};
 use crate::token::FencingToken;
 use crate::view::Leader;
+use crate::zookeeper::about;
+use crate::zookeeper::fault::{self, Failure};
+use crate::zookeeper::line;
+use crate::zookeeper::names;
+use crate::zookeeper::node::watch::Watch;
+use crate::zookeeper::protocol::children::{Kind, Line};
+use crate::zookeeper::protocol::tokens::tokens;
+use crate::zookeeper::session::requests::czxid;
+use crate::zookeeper::session::{Answer, REQUEST_WITHIN, Session};
 
 impl ZooKeeperClaim {
     /// Has it stand for election.
-    pub(super) fn publishing(mut self, value: &Arc<str>) -> Self {
+    pub(in crate::zookeeper) fn publishing(mut self, value: &Arc<str>) -> Self {
         (self.kind, self.value) = (Kind::Latch, Some(value.clone()));
         self
     }
 
     /// Refuses what would be taken for a wish to resign.
-    pub(super) fn check_value(&self) -> Result<(), Fault> {
+    pub(in crate::zookeeper) fn check_value(&self) -> Result<(), Fault> {
         match &self.value {
             Some(value) if about::is_revoked(value.as_bytes()) => {
                 let what = "what a candidate publishes at ZooKeeper cannot begin with `__REVOKE__`, \
@@ -40,7 +44,7 @@ impl ZooKeeperClaim {
     }
 
     /// Asks who leads, and has itself told of the next one.
-    pub(super) async fn ask_who_leads(&mut self) -> Result<Following, Fault> {
+    pub(in crate::zookeeper) async fn ask_who_leads(&mut self) -> Result<Following, Fault> {
         let directory = self.directory.clone()?;
         let until = clock::now().plus(REQUEST_WITHIN);
         self.watch = None;

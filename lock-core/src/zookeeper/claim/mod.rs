@@ -1,88 +1,86 @@
 //! The verbs of one claim.
+//!
+//! - [`join`]: getting into the line, also after lost replies. [`permit`]: getting a permit.
+//! - [`held`]: the grant, and what a holder looks at. [`downgrade`]: one that becomes a reader.
+//! - [`election`]: standing for one, and following it.
+//! - [`leave`]: leaving the line.
+//! - [`counting`]: tokens in a quorum.
+
+mod counting;
+mod downgrade;
+mod election;
+mod held;
+mod join;
+mod leave;
+mod permit;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::counting::Counting;
-use super::fault;
-use super::held::Held;
-use super::leave::Leaving;
-use super::lock_node::{LockNode, Presence};
-use super::names;
-use super::protocol::children::{Kind, Permit};
-use super::session::{REQUEST_WITHIN, Session};
-use super::sessions::Sessions;
-use super::watch::Watch;
-use super::{Exclusive, line};
 use crate::backend::{
     Attempt, Change, Claim, ClaimId, Fault, FaultKind, Following, MemberClaim, Mode, Renewal,
     Terms, Withdrawal,
 };
 use crate::ground::{Plus as _, clock};
 use crate::key::Key;
-use crate::token::TokenBlock;
-
-/// The bits of a token that count the hand-offs of one claim; the others are the transaction that
-/// created its node.
-const HANDOFF_BITS: u32 = 12;
-
-/// Transactions from here on leave no room for the hand-offs in 63 bits: half a million elections
-/// of a leader.
-pub(super) const CZXID_END: u64 = 1 << (63 - HANDOFF_BITS);
+use crate::zookeeper::Exclusive;
+use crate::zookeeper::fault;
+use crate::zookeeper::line;
+use crate::zookeeper::names;
+use crate::zookeeper::node::lock_node::{LockNode, Presence};
+use crate::zookeeper::node::watch::Watch;
+use crate::zookeeper::protocol::children::{Kind, Permit};
+use crate::zookeeper::session::sessions::Sessions;
+use crate::zookeeper::session::{REQUEST_WITHIN, Session};
+use counting::Counting;
+use held::Held;
+use leave::Leaving;
 
 /// A claim on one key at ZooKeeper: its node, what it watches, and until when it holds.
 #[derive(Debug)]
 pub struct ZooKeeperClaim {
-    pub(super) sessions: Arc<Sessions>,
+    pub(in crate::zookeeper) sessions: Arc<Sessions>,
     /// The directory with the line, or why there can be none.
-    pub(super) directory: Result<Arc<str>, Fault>,
+    pub(in crate::zookeeper) directory: Result<Arc<str>, Fault>,
     /// The directory of permits, if it wants one.
-    pub(super) leases: Option<Arc<str>>,
+    pub(in crate::zookeeper) leases: Option<Arc<str>>,
     /// What its node in the line stands for.
-    pub(super) kind: Kind,
+    pub(in crate::zookeeper) kind: Kind,
     /// The id of the next node.
-    pub(super) id: ClaimId,
-    pub(super) terms: Terms,
+    pub(in crate::zookeeper) id: ClaimId,
+    pub(in crate::zookeeper) terms: Terms,
     /// What it publishes, if it stands for election.
-    pub(super) value: Option<Arc<str>>,
-    pub(super) node: Option<Arc<LockNode>>,
+    pub(in crate::zookeeper) value: Option<Arc<str>>,
+    pub(in crate::zookeeper) node: Option<Arc<LockNode>>,
     /// The node that it is to go on with: a reader's in place of a writer's, or a permit in place of
     /// the mutex. Both begin with the same id.
-    pub(super) next: Option<Arc<LockNode>>,
+    pub(in crate::zookeeper) next: Option<Arc<LockNode>>,
     /// The number of its permit.
-    pub(super) slot: u32,
+    pub(in crate::zookeeper) slot: u32,
     /// The directory was made for the node that is asked for next.
-    pub(super) made_directory: bool,
-    pub(super) waiting: Option<Waiting>,
-    pub(super) held: Option<Held>,
-    pub(super) watch: Option<Watch>,
-    pub(super) leaving: Option<Leaving>,
+    pub(in crate::zookeeper) made_directory: bool,
+    pub(in crate::zookeeper) waiting: Option<Waiting>,
+    pub(in crate::zookeeper) held: Option<Held>,
+    pub(in crate::zookeeper) watch: Option<Watch>,
+    pub(in crate::zookeeper) leaving: Option<Leaving>,
     /// Where the tokens come from in a quorum; alone, they come from the node.
-    pub(super) counting: Option<Counting>,
+    pub(in crate::zookeeper) counting: Option<Counting>,
 }
 
 /// What a waiter knows.
 #[derive(Debug)]
-pub(super) struct Waiting {
-    pub(super) ahead: u32,
+pub(in crate::zookeeper) struct Waiting {
+    pub(in crate::zookeeper) ahead: u32,
     /// The node that it waits for the end of.
-    pub(super) awaits: String,
+    pub(in crate::zookeeper) awaits: String,
     /// When the line was read.
-    pub(super) seen: Instant,
+    pub(in crate::zookeeper) seen: Instant,
     /// Whether it may have changed since, before the watch was set.
-    pub(super) is_stale: bool,
-}
-
-/// The tokens of a claim whose node was created by the transaction `czxid`: as many as the claim
-/// asked for, and never those of the next transaction.
-pub(super) fn tokens(czxid: u64, count: u32) -> TokenBlock {
-    let first = czxid << HANDOFF_BITS;
-    let most = (1 << HANDOFF_BITS) - 1;
-    TokenBlock::new(first, first + u64::from(count.saturating_sub(1)).min(most))
+    pub(in crate::zookeeper) is_stale: bool,
 }
 
 impl ZooKeeperClaim {
-    pub(super) fn new(
+    pub(in crate::zookeeper) fn new(
         sessions: Arc<Sessions>,
         key: &Key,
         id: ClaimId,
@@ -118,19 +116,19 @@ impl ZooKeeperClaim {
     }
 
     /// A waiting claim asks again this often: its own lease must not end meanwhile.
-    pub(super) fn recheck(&self, session: &Session) -> Duration {
+    pub(in crate::zookeeper) fn recheck(&self, session: &Session) -> Duration {
         (self.terms.lease / 3).min(session.timeout() / 3)
     }
 
     /// Extends the lease of what it has; `false` if its node is lost.
-    pub(super) fn extend(&self, node: &LockNode, began: Instant) -> bool {
+    pub(in crate::zookeeper) fn extend(&self, node: &LockNode, began: Instant) -> bool {
         let until = began.plus(self.terms.lease);
         self.next.as_ref().is_none_or(|next| next.extend(until) || next.kind == Kind::Reader)
             && node.extend(until)
     }
 
     /// A further node of a claim that has one, about to be asked for.
-    pub(super) fn next_node(
+    pub(in crate::zookeeper) fn next_node(
         &mut self,
         node: &LockNode,
         kind: Kind,
@@ -149,7 +147,7 @@ impl ZooKeeperClaim {
     }
 
     /// How the name of the next node begins.
-    pub(super) fn prefix(&self, kind: Kind) -> String {
+    pub(in crate::zookeeper) fn prefix(&self, kind: Kind) -> String {
         let Some(of) = self.limit() else { return names::prefix(self.id, kind) };
         let slot = (kind == Kind::Lease).then_some(self.slot);
         names::permit_prefix(self.id, kind, Permit { slot, of })
@@ -157,7 +155,7 @@ impl ZooKeeperClaim {
 
     /// Forgets the place in the line; what is left of it is deleted. A further one gets a node of
     /// another name, unless there is nothing that could be taken for it.
-    pub(super) fn stand_outside(&mut self) {
+    pub(in crate::zookeeper) fn stand_outside(&mut self) {
         let nodes = [self.node.take(), self.next.take()];
         if nodes.iter().flatten().any(|node| node.presence() != Presence::Absent) {
             self.next_id();
@@ -168,7 +166,7 @@ impl ZooKeeperClaim {
     }
 
     /// The next place in the line gets a node of another name.
-    pub(super) fn next_id(&mut self) {
+    pub(in crate::zookeeper) fn next_id(&mut self) {
         let counted = self.counting.as_mut().and_then(Counting::next_id);
         self.id = counted.unwrap_or_else(ClaimId::random);
     }
@@ -234,22 +232,5 @@ impl MemberClaim for ZooKeeperClaim {
 
     async fn raise(&mut self, to: u64) -> Result<bool, Fault> {
         self.raise_to(to).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_tokens_of_one_claim_are_below_those_of_the_next() {
-        let (mut one, two) = (tokens(0x1_0000_0007, u32::MAX), tokens(0x1_0000_0008, 1));
-        assert_eq!(one.left(), 4_096);
-        assert_eq!(one.first(), Some(0x1_0000_0007 << 12));
-        assert!(one.last() < two.first());
-        assert_eq!(two.left(), 1);
-        assert_eq!(one.take(), Some(0x1_0000_0007 << 12));
-        assert_eq!(one.left(), 4_095, "hand-offs after the grant itself");
-        assert!(tokens(CZXID_END - 1, u32::MAX).last() < Some(1 << 63));
     }
 }

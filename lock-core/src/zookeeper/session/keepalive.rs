@@ -7,9 +7,8 @@ use std::sync::{Arc, Weak};
 use tokio::task::JoinSet;
 use zookeeper_client::{SessionState, StateWatcher};
 
+use super::Session;
 use super::liveness::{End, Liveness};
-use super::lock_node::LockNode;
-use super::session::Session;
 use crate::ground::{Plus as _, clock};
 
 /// Ends the session for all who have it, also when the task panics.
@@ -22,7 +21,11 @@ impl Drop for Ends {
 }
 
 /// Keeps a session for as long as somebody has it and the server knows it.
-pub(super) async fn keep(session: Weak<Session>, liveness: Arc<Liveness>, mut state: StateWatcher) {
+pub(in crate::zookeeper) async fn keep(
+    session: Weak<Session>,
+    liveness: Arc<Liveness>,
+    mut state: StateWatcher,
+) {
     let _ends = Ends(liveness.clone());
     // More than one may be under way: each proves the time of its own sending.
     let mut beats = JoinSet::new();
@@ -53,7 +56,9 @@ pub(super) async fn keep(session: Weak<Session>, liveness: Arc<Liveness>, mut st
         }
         let now = clock::now();
         for node in liveness.due(now) {
-            node.upgrade().inspect(|node| LockNode::expire(node, now));
+            if let Some(node) = node.upgrade() {
+                node.expire(now);
+            }
         }
         let clock = liveness.clock();
         // What was under way over a link that broke is lost: on the new one it is sent at once.

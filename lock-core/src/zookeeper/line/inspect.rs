@@ -6,18 +6,21 @@ use std::time::Instant;
 
 use zookeeper_client::{Error, Stat};
 
-use super::claim::tokens;
-use super::fault::Failure;
-use super::line::{Found, directory, find};
-use super::protocol::children::{Line, Permit, Permits, Place};
-use super::session::{REQUEST_WITHIN, Session, czxid};
-use super::sessions::Sessions;
-use super::{about, counter, names};
+use super::{Found, directory, find};
 use crate::backend::{Fault, Mode};
 use crate::ground::{Plus as _, clock};
 use crate::key::Key;
 use crate::token::FencingToken;
 use crate::view::{Holder, Inspection, Waiter};
+use crate::zookeeper::about;
+use crate::zookeeper::fault::Failure;
+use crate::zookeeper::member::counter;
+use crate::zookeeper::names;
+use crate::zookeeper::protocol::children::{Line, Permit, Permits, Place};
+use crate::zookeeper::protocol::tokens::tokens;
+use crate::zookeeper::session::requests::czxid;
+use crate::zookeeper::session::sessions::Sessions;
+use crate::zookeeper::session::{REQUEST_WITHIN, Session};
 
 /// How many of a line are asked for what they say of themselves.
 const ASKED_MAX: usize = 128;
@@ -54,7 +57,10 @@ async fn read<'a>(
 }
 
 /// Who holds a key and who waits: those in the line, and behind them those of its permits.
-pub(super) async fn inspect(sessions: &Arc<Sessions>, key: &Key) -> Result<Inspection, Fault> {
+pub(in crate::zookeeper) async fn inspect(
+    sessions: &Arc<Sessions>,
+    key: &Key,
+) -> Result<Inspection, Fault> {
     let directory = directory(sessions, key)?;
     let until = clock::now().plus(REQUEST_WITHIN);
     let (session, found) = find(sessions, &directory, until).await?;

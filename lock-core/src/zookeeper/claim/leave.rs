@@ -6,18 +6,18 @@ use std::time::Instant;
 use futures_util::future::OptionFuture;
 use tokio::task::JoinHandle;
 
-use super::claim::ZooKeeperClaim;
-use super::fault;
-use super::liveness::End;
-use super::lock_node::LockNode;
-use super::removal;
-use super::session::REQUEST_WITHIN;
+use super::ZooKeeperClaim;
 use crate::backend::{Fault, Withdrawal};
 use crate::ground::{Plus as _, clock};
+use crate::zookeeper::fault;
+use crate::zookeeper::node::lock_node::LockNode;
+use crate::zookeeper::node::removal;
+use crate::zookeeper::session::REQUEST_WITHIN;
+use crate::zookeeper::session::liveness::End;
 
 /// A withdrawal that was not answered at once.
 #[derive(Debug)]
-pub(super) enum Leaving {
+pub(in crate::zookeeper) enum Leaving {
     // ## Going => Unknown
     Going(JoinHandle<bool>, Withdrawal),
     /// The node may live on for as long as the session does at the server.
@@ -36,7 +36,7 @@ enum Deleted {
 
 impl ZooKeeperClaim {
     /// Deletes what the claim has, whether it holds the key or waits.
-    pub(super) async fn leave(&mut self) -> Result<Withdrawal, Fault> {
+    pub(in crate::zookeeper) async fn leave(&mut self) -> Result<Withdrawal, Fault> {
         let until = clock::now().plus(REQUEST_WITHIN);
         if self.leaving.is_some() {
             return self.left(until).await;
