@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::mode::Mode;
 
 #[cfg(doc)]
-use super::{Attempt, Capabilities, Fault};
+use super::{Attempt, Fault};
 
 /// The longest `wait`, `lease`, `hold_limit` and `linger`: 24 hours.
 pub const DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -45,7 +45,8 @@ pub struct Terms {
     /// What the claim is for, shown to operators where the store has a place for it.
     pub name: Option<&'static str>,
     /// By how many replicas a grant must be acknowledged before an attempt tells of it; fewer are
-    /// a [`Fault::not_replicated`]. Not asked for where [`Capabilities::replicas`] does not hold.
+    /// a [`Fault::not_replicated`].
+    /// Not asked for where [`Capabilities::replicas`](super::Capabilities::replicas) does not hold.
     pub replicas: Option<Replicas>,
 }
 

@@ -8,6 +8,8 @@
 
 mod claim;
 pub(crate) mod driver;
+#[cfg(feature = "test-util")]
+mod failing;
 mod member;
 mod store;
 
@@ -16,9 +18,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use claim::MemoryClaim;
-use member::Door;
 #[cfg(feature = "test-util")]
-pub use member::MemoryImage;
+pub use failing::MemoryImage;
+use member::Door;
 use store::{Moment, Store};
 
 use crate::backend::{Backend, Capabilities, ClaimId, Fault, Terms};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 use super::passage::Outlet;
 use crate::BoxError;
 use crate::answer::AnswerBody;
-use crate::pieces::size_hint;
+use crate::pieces::{Polled, poll_body, size_hint};
 
 pin_project! {
     /// The response body behind an [`IdempotencyLayer`](crate::IdempotencyLayer): the handler's
@@ -79,8 +79,6 @@ fn some(data: Bytes) -> Option<Bytes> {
     Some(data).filter(|data| !data.is_empty())
 }
 
-pub(super) type Polled = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
-
 impl<R> Body for IdempotencyBody<R>
 where
     R: Body,
@@ -140,15 +138,6 @@ where
             State::Answer { body } => body.size_hint(),
         }
     }
-}
-
-pub(super) fn poll_body<R>(body: Pin<&mut R>, cx: &mut Context<'_>) -> Polled
-where
-    R: Body,
-    R::Error: Into<BoxError>,
-{
-    let frame = body.poll_frame(cx).map_err(Into::into);
-    frame.map_ok(|frame| frame.map_data(|mut data| data.copy_to_bytes(data.remaining())))
 }
 
 impl<R> fmt::Debug for IdempotencyBody<R> {

@@ -8,8 +8,8 @@ use http::{HeaderName, Method, StatusCode, response};
 use lock_core::idempotency::Idempotency;
 
 use super::cause::Cause;
-use super::ending::grpc_status;
 use super::headers::Replayed;
+use super::outcome::grpc_status;
 use super::places::{Bounds, Places};
 use crate::OnLost;
 use crate::answer::Answers;

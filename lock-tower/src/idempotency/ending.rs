@@ -6,40 +6,14 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode, response};
-use lock_core::idempotency::CompleteError;
-use lock_core::{HandlerRan, MultiLost};
+use http::{HeaderMap, StatusCode, response};
+use lock_core::MultiLost;
 
 use super::config::Config;
 use super::headers::Replayed;
+use super::outcome::{Left, Said};
 use super::record::Stored;
-use super::running::{Running, Said};
-
-/// How far the handler got whose response is not stored.
-pub(super) enum Got {
-    /// To an answer of its own, or it never began: a retry may run.
-    Answered,
-    /// To the middle, where it was stopped.
-    InPart,
-    /// What it came to looks like a cut: a layer between may have stopped it and answered for it.
-    Unsaid,
-}
-
-/// Whose outcome the record has.
-pub(super) enum Left {
-    /// As it was to be; or in flight, where the store did not answer: the response is the
-    /// caller's either way.
-    Written,
-    /// To a later execution, whose response is the one that all are given.
-    Stale,
-    /// None: the transaction of the handler was rolled back, and a retry runs.
-    #[cfg_attr(not(feature = "sql"), expect(dead_code, reason = "there are none then"))]
-    Undone,
-    /// The transaction of the handler was committed with the record, or rolled back: the record
-    /// tells the retry.
-    #[cfg_attr(not(feature = "sql"), expect(dead_code, reason = "there are none then"))]
-    Unknown,
-}
+use super::running::Running;
 
 /// A response that is to be stored, before its body is there.
 pub(super) struct Draft {
@@ -47,38 +21,6 @@ pub(super) struct Draft {
     headers: HeaderMap,
     replayed: Replayed,
     said: Said,
-}
-
-impl Got {
-    /// What somebody who answered in the handler's place says.
-    pub(super) fn told<R>(response: &Response<R>) -> Option<Self> {
-        response.extensions().get::<HandlerRan>().map(|ran| match ran {
-            HandlerRan::No => Self::Answered,
-            _ => Self::InPart,
-        })
-    }
-
-    /// Timeouts, load shedding and caught panics answer with these.
-    pub(super) fn of_head(head: &response::Parts) -> Self {
-        let looks_cut = match grpc_status(&head.headers) {
-            // CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, INTERNAL, UNAVAILABLE
-            Some(code) => matches!(code, 1 | 2 | 4 | 13 | 14),
-            None => head.status.is_server_error() || head.status == StatusCode::REQUEST_TIMEOUT,
-        };
-        if looks_cut { Self::Unsaid } else { Self::Answered }
-    }
-}
-
-/// What a response of gRPC says, where it says it in its head.
-pub(super) fn grpc_status(headers: &HeaderMap) -> Option<u32> {
-    headers.get("grpc-status")?.to_str().ok()?.parse().ok()
-}
-
-impl Left {
-    pub(super) fn of(unwritten: &CompleteError) -> Self {
-        // Else it is logged by the engine; the handler has done its work all the same.
-        if unwritten.is_stale() { Self::Stale } else { Self::Written }
-    }
 }
 
 impl Draft {

@@ -122,6 +122,7 @@ mod handler;
 mod headers;
 pub(crate) mod key;
 mod layer;
+mod outcome;
 mod passage;
 mod places;
 mod query;

@@ -11,9 +11,8 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 
-use super::body::{Polled, poll_body};
 use crate::BoxError;
-use crate::pieces::Pieces;
+use crate::pieces::{Pieces, Polled, poll_body};
 
 /// What comes after all pieces.
 pub(super) enum Tail<R> {

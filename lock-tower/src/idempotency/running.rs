@@ -2,13 +2,12 @@
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, StatusCode};
 #[cfg(feature = "sql")]
 use lock_core::idempotency::{CommitError, Outcome, TxSeat};
 use lock_core::idempotency::{CompleteError, Execution};
 use lock_core::{FencingToken, LockHandle, MultiLost};
 
-use super::ending::{Got, Left, grpc_status};
+use super::outcome::{Got, Left, Said};
 
 /// An execution whose handler runs.
 pub(super) struct Running {
@@ -16,23 +15,6 @@ pub(super) struct Running {
     /// Behind the execution, which is dropped first: it does not wait for what is rolled back.
     #[cfg(feature = "sql")]
     seat: TxSeat,
-}
-
-/// What a handler says that it has done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
-    Done,
-    /// An error, which may be stored all the same. What it has written in a transaction is not.
-    Failed,
-}
-
-impl Said {
-    pub(super) fn of(status: StatusCode, headers: &HeaderMap) -> Self {
-        let failed = status.is_client_error()
-            || status.is_server_error()
-            || grpc_status(headers).is_some_and(|code| code != 0);
-        if failed { Self::Failed } else { Self::Done }
-    }
 }
 
 impl Running {

@@ -10,7 +10,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::inspector::Desk;
+use super::desk::Desk;
 
 /// A request to `DELETE` carries this header with any value. A page of another site cannot make a
 /// browser send it.

@@ -14,7 +14,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue};
 use tokio::time::{Instant, sleep};
 
-use super::inspector::{Desk, Ended};
+use super::desk::{Desk, Ended};
 use super::view;
 use crate::clock;
 use crate::permits::Permit;

@@ -1,4 +1,4 @@
-//! The options, and what all requests share.
+//! The options.
 
 use std::fmt;
 use std::future::Future;
@@ -6,29 +6,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
-use axum_core::response::{IntoResponse, Response};
-use bytes::Bytes;
-use futures_util::future::{BoxFuture, FutureExt as _, Shared, select};
+use axum_core::response::IntoResponse;
+use futures_util::future::{FutureExt as _, select};
 use http::request::Parts;
 use lock_core::{Key, LockClient};
-use tokio::time::Instant;
 
+use super::desk::Desk;
 use super::routes;
-use crate::permits::Permits;
 
 const REFRESH: Duration = Duration::from_secs(1);
 const REFRESH_MIN: Duration = Duration::from_millis(100);
 const REFRESH_MAX: Duration = Duration::from_secs(10);
 
 const ROWS_MAX: usize = 200;
-
-/// Streams of events that are open at a time.
-pub(super) const VIEWERS_MAX: usize = 32;
-
-type Authenticate<V> = dyn Fn(&Parts) -> Result<V, Box<Response>> + Send + Sync;
-/// Resolves once, when streams of events are to end.
-pub(super) type Ended = Shared<BoxFuture<'static, ()>>;
-type Guard<V> = dyn Fn(&V, &Key) -> bool + Send + Sync;
 
 /// The inspector of one lock client; see the [module](crate::inspect).
 ///
@@ -61,21 +51,6 @@ where
 /// An inspector in the making; `V` is what its authentication knows of a viewer.
 #[must_use = "nothing is served until `into_router` is merged into an application"]
 pub struct Inspector<V>(Desk<V>);
-
-/// What all requests share.
-pub(super) struct Desk<V> {
-    pub(super) locks: LockClient,
-    pub(super) authenticate: Box<Authenticate<V>>,
-    /// Who may take a key away; nobody without one.
-    pub(super) guard: Option<Box<Guard<V>>>,
-    pub(super) refresh: Duration,
-    pub(super) rows_max: usize,
-    pub(super) viewers: Arc<Permits>,
-    /// When all streams end; one for all of them.
-    pub(super) ended: Ended,
-    /// The last snapshot that was streamed, and when it was made.
-    pub(super) last: Mutex<Option<(Instant, Bytes)>>,
-}
 
 impl<V: Send + Sync + 'static> Inspector<V> {
     /// Lets viewers take a key away from its holder, each time `guard` says so (default: nobody

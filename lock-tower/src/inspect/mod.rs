@@ -70,6 +70,8 @@
 
 mod accept;
 mod access;
+mod answers;
+mod desk;
 mod events;
 mod inspector;
 mod page;

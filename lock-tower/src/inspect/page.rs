@@ -2,7 +2,7 @@
 
 use axum_core::response::Response;
 
-use super::routes::text_answer;
+use super::answers::text_answer;
 
 pub(super) fn document() -> Response {
     text_answer("text/html; charset=utf-8", include_str!("page.html"))

@@ -1,6 +1,5 @@
 //! The routes.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,19 +8,16 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Extension, Path, State};
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
-use axum_core::body::Body;
-use axum_core::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, VARY};
+use axum_core::response::Response;
+use http::header::VARY;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use lock_core::{Key, OperatorError, Problem};
-use serde_json::{Value, json};
+use lock_core::{Key, OperatorError};
+use serde_json::json;
 
 use super::accept::{self, Kind};
-use super::inspector::{Desk, VIEWERS_MAX};
+use super::answers::{bad_key, json_answer, refuse, unavailable};
+use super::desk::{Desk, VIEWERS_MAX};
 use super::{access, events, page, view};
-
-/// A store that does not answer may do so soon.
-const STORE_RETRY_AFTER: Duration = Duration::from_secs(2);
 
 /// Streams end by themselves before long.
 const VIEWERS_RETRY_AFTER: Duration = Duration::from_secs(30);
@@ -123,41 +119,4 @@ async fn release<V>(
 fn parse(path: KeyPath) -> Result<Key, String> {
     let Path(text) = path.map_err(|error| error.to_string())?;
     Key::from_encoded(text).map_err(|error| error.to_string())
-}
-
-fn bad_key(detail: &str) -> Response {
-    refuse(StatusCode::BAD_REQUEST, "inspect_key", detail, None)
-}
-
-/// The store's own words are for those who may see the locks: no URL and no password is in them.
-fn unavailable(error: &dyn std::error::Error) -> Response {
-    let status = StatusCode::SERVICE_UNAVAILABLE;
-    refuse(status, "inspect_unavailable", &error.to_string(), Some(STORE_RETRY_AFTER))
-}
-
-fn refuse(
-    status: StatusCode,
-    code: &'static str,
-    detail: &str,
-    retry_after: Option<Duration>,
-) -> Response {
-    let problem = Problem::new(status, code, detail);
-    let problem = match retry_after {
-        Some(after) => problem.come_back(Some(after)),
-        None => problem,
-    };
-    problem.response().map(Body::from)
-}
-
-fn json_answer(value: &Value) -> Response {
-    text_answer("application/json", value.to_string())
-}
-
-/// An answer that nobody keeps.
-pub(super) fn text_answer(kind: &'static str, text: impl Into<Cow<'static, str>>) -> Response {
-    let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static(kind)),
-        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
-    ];
-    (headers, text.into()).into_response()
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_core::{BusyKey, Holder, Inspection, Key, MemberHealth, MemberState, Quantiles, Waiter};
 use serde_json::{Value, json};
 
-use super::inspector::Desk;
+use super::desk::Desk;
 
 /// The busy keys of this process, those with the most waiters first, and what it has counted.
 pub(super) fn snapshot<V>(desk: &Desk<V>) -> Value {
