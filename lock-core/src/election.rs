@@ -44,7 +44,7 @@ pub const ELECTION_VALUE_BYTES_MAX: usize = 1_024;
 ///   resigns hands over to the next in line, in whichever process.
 /// - The name of an election is a key. `lock` and `election` of one key exclude each other, so give
 ///   an election a key of its own.
-/// - Where [`Capabilities::election`](crate::Capabilities) does not hold (a quorum), all of this is
+/// - Where [`Capabilities::election`](crate::backend::Capabilities) does not hold (a quorum), all of this is
 ///   refused before anything is sent.
 #[doc(alias("leader", "leader election"))]
 #[derive(Debug, Clone)]

@@ -6,10 +6,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use crate::backend::ConnectError;
 use crate::backend::{Fault, NotReplicated};
-use crate::key::{Key, KeyError};
+pub use crate::engine::RenewalFailure;
+use crate::key::Key;
+pub use crate::key::KeyError;
+#[cfg(feature = "macros")]
+pub use crate::macro_support::FromLockError;
+#[cfg(feature = "http")]
+pub use crate::problem::Problem;
 pub use crate::proto::{BlockedBy, LossReason};
-use crate::rejection::Rejection;
+pub use crate::rejection::Rejection;
 use crate::token::FencingToken;
 
 /// Why an acquire gave no guard.
@@ -186,7 +193,7 @@ pub struct OverloadedError {
 pub(crate) enum OverloadBound {
     /// `waiters_per_key_max` of the client.
     Waiters(usize),
-    /// [`Acquire::waiters_max`](crate::Acquire::waiters_max).
+    /// [`Acquire::waiters_max`](crate::futures::Acquire::waiters_max).
     OwnWaiters(usize),
     /// What was left of its budget.
     Budget(Duration),
@@ -211,7 +218,7 @@ impl OverloadedError {
         self.estimated_wait
     }
 
-    /// Whether it was the bound of [`Acquire::waiters_max`](crate::Acquire::waiters_max), and not
+    /// Whether it was the bound of [`Acquire::waiters_max`](crate::futures::Acquire::waiters_max), and not
     /// that of the client or the budget.
     #[must_use]
     pub fn is_waiters_max(&self) -> bool {
@@ -287,7 +294,7 @@ pub enum DowngradeError {
     /// It was lost before that.
     #[error(transparent)]
     Lost(#[from] LostError),
-    /// The store cannot share a key, see [`Capabilities::shared`](crate::Capabilities); nothing was
+    /// The store cannot share a key, see [`Capabilities::shared`](crate::backend::Capabilities); nothing was
     /// sent.
     #[error("lock `{key}` cannot be shared: its store does not promise it")]
     Unsupported {
@@ -485,7 +492,7 @@ pub enum OperatorError {
     Unsupported {
         /// The key.
         key: Key,
-        /// The name of the field of [`Capabilities`](crate::Capabilities) that does not hold.
+        /// The name of the field of [`Capabilities`](crate::backend::Capabilities) that does not hold.
         capability: &'static str,
     },
     /// The store could not be asked, or its answer is unknown.

@@ -14,10 +14,10 @@ pub enum Mode {
     #[default]
     Exclusive,
     /// Any number of holders, beside others of this mode. Served where
-    /// [`Capabilities::shared`](crate::Capabilities) holds.
+    /// [`Capabilities::shared`](crate::backend::Capabilities) holds.
     Shared,
     /// At most `of` holders, beside others of this mode who say the same of how many there are.
-    /// Served where [`Capabilities::permits`](crate::Capabilities) holds.
+    /// Served where [`Capabilities::permits`](crate::backend::Capabilities) holds.
     Permit {
         /// The most holders, 1 to 1,024.
         of: u32,

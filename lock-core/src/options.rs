@@ -1,18 +1,13 @@
-//! What a caller may choose for one acquire, and the bounds of it.
+//! The choices of one acquire, and those of a client that have a type of their own.
+//!
+//! [`LockOptions`] has the table of defaults and bounds; the bounds are constants in
+//! [`limits`](crate::limits).
 
 use std::time::Duration;
 
-use crate::backend::{Mode, Replicas};
-
-/// The shortest `hold_limit`: 1 ms. With a shorter one the hold would be over before its waiter has
-/// seen it, and a free key could not be had.
-pub const HOLD_LIMIT_MIN: Duration = Duration::from_millis(1);
-
-/// The most `retries`.
-pub const RETRIES_MAX: u32 = 1_000;
-
-/// The longest `name`, in bytes.
-pub const NAME_BYTES_MAX: usize = 128;
+pub use crate::backend::Replicas;
+pub use crate::engine::Background;
+use crate::mode::Mode;
 
 /// How a process shares a key that other processes wait for.
 ///
@@ -30,7 +25,7 @@ pub enum Fairness {
         slice: Duration,
     },
     /// Every release goes to the longest waiting process: the order of arrival over all
-    /// processes, as far as the store promises one ([`Capabilities::fifo`](crate::Capabilities)).
+    /// processes, as far as the store promises one ([`Capabilities::fifo`](crate::backend::Capabilities)).
     Strict,
 }
 
@@ -54,17 +49,17 @@ impl Fairness {
 ///
 /// | option | default | bounds |
 /// |---|---|---|
-/// | `mode` | exclusive | what the store serves ([`Capabilities::shared`](crate::Capabilities)) |
+/// | `mode` | exclusive | what the store serves ([`Capabilities::shared`](crate::backend::Capabilities)) |
 /// | `wait` | 10 s | 0 (never wait) to 24 h |
 /// | `retries` | 0 | at most 1,000 |
-/// | `lease` | 10 s | what the store can renew ([`Capabilities::lease_min`](crate::Capabilities)) to 24 h, or what it allows ([`Capabilities::lease_max`](crate::Capabilities)) |
+/// | `lease` | 10 s | what the store can renew ([`Capabilities::lease_min`](crate::backend::Capabilities)) to 24 h, or what it allows ([`Capabilities::lease_max`](crate::backend::Capabilities)) |
 /// | `hold_limit` | none | 1 ms to 24 h |
 /// | `linger` | 0 | to 24 h |
 /// | `fairness` | 64 hand-offs or 20 ms | |
 /// | `admission` | false | |
-/// | `replicas` | none | 1 to 32 within 1 ms to 1 s and half of the lease, where [`Capabilities::replicas`](crate::Capabilities) holds |
+/// | `replicas` | none | 1 to 32 within 1 ms to 1 s and half of the lease, where [`Capabilities::replicas`](crate::backend::Capabilities) holds |
 /// | `name` | none | at most 128 bytes, no control characters |
-/// | `reentrant` | true | counts only under a hold of the key, see [`LockScope`](crate::LockScope) |
+/// | `reentrant` | true | counts only under a hold of the key, see [`LockScope`](crate::scope::LockScope) |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockOptions {
@@ -83,7 +78,7 @@ pub struct LockOptions {
     /// on to those who ask for as much or less. It is given back, and opened anew, for one that
     /// asks for more, also while it lingers. What is handed on here has at least half of the lease
     /// left: with less, as after renewals that failed, it is renewed first. An acquire that
-    /// re-enters a hold is under the lease of that, see [`LockScope`](crate::LockScope).
+    /// re-enters a hold is under the lease of that, see [`LockScope`](crate::scope::LockScope).
     ///
     /// A grant that another process handed on at Redis is good for 1.5 s at most until its first
     /// renewal, which is due at a third of that. The same holds for those here that it is handed on
@@ -137,7 +132,7 @@ pub struct LockOptions {
     /// that opened it.
     pub name: Option<&'static str>,
     /// Whether an acquire that is called under a hold of its key re-enters that, see
-    /// [`LockScope`](crate::LockScope).
+    /// [`LockScope`](crate::scope::LockScope).
     pub reentrant: bool,
 }
 
@@ -177,7 +172,7 @@ impl LockOptions {
     /// Takes one of so many permits of the key (1 to 1,024), beside others who do: at most so many
     /// hold it at once, over all processes. All have to say the same number as long as any is held
     /// or waited for: another is refused, with
-    /// [`Rejection::OtherLimit`](crate::Rejection::OtherLimit).
+    /// [`Rejection::OtherLimit`](crate::error::Rejection::OtherLimit).
     #[must_use]
     pub fn permits(mut self, of: u32) -> Self {
         self.mode = Mode::Permit { of };

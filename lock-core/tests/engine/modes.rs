@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lock_core::backend::FaultKind;
+use lock_core::error::{DowngradeError, LossReason, Rejection};
 use lock_core::test_util::{Act, Verb};
-use lock_core::{AcquireError, DowngradeError, LockGuard, LossReason, Mode, Rejection};
+use lock_core::{AcquireError, LockGuard, Mode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -28,7 +29,7 @@ async fn readers_of_a_process_enter_together_without_the_store() -> Test {
     for _ in 0..64 {
         readers.push(stage.locks.lock("k").shared().await?);
     }
-    let tokens: BTreeSet<_> = readers.iter().map(LockGuard::token).collect();
+    let tokens: BTreeSet<_> = readers.iter().map(|guard| guard.token()).collect();
     assert_eq!((tokens.len(), requests(&stage)), (65, before), "each has a token of its own");
     let busy = &stage.locks.busy_keys()[0];
     assert!(busy.guards.len() == 65 && busy.guards.iter().all(|it| it.mode == Mode::Shared));
@@ -132,8 +133,8 @@ async fn no_more_hold_permits_than_there_are_and_each_has_a_number_of_its_own() 
 #[tokio::test(start_paused = true)]
 async fn several_keys_are_had_with_a_permit_of_each() -> Test {
     let stage = Stage::new();
-    let both = stage.locks.all(["api", "k"]).permits(2).await?;
-    let beside = stage.rival.all(["k", "api"]).permits(2).await?;
+    let both = stage.locks.lock_all(["api", "k"]).permits(2).await?;
+    let beside = stage.rival.lock_all(["k", "api"]).permits(2).await?;
     for key in ["api", "k"] {
         assert!(stage.locks.lock(key).permits(2).try_acquire().await?.is_none(), "{key}");
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use http::StatusCode;
-use lock_core::{KeyError, Problem};
+use lock_core::error::{KeyError, Problem};
 
 use super::reply::Reply;
 

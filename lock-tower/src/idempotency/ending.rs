@@ -7,8 +7,9 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, response};
+use lock_core::futures::MultiLost;
 use lock_core::idempotency::CompleteError;
-use lock_core::{HandlerRan, MultiLost};
+use lock_core::scope::HandlerRan;
 
 use super::config::Config;
 use super::headers::Replayed;

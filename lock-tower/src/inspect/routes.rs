@@ -13,7 +13,8 @@ use axum_core::body::Body;
 use axum_core::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use lock_core::{Key, OperatorError, Problem};
+use lock_core::Key;
+use lock_core::error::{OperatorError, Problem};
 use serde_json::{Value, json};
 
 use super::accept::{self, Kind};

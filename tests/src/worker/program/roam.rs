@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use lock_core::{AcquireError, LockClient, LockGuard, Mode, ReleaseError};
+use lock_core::error::ReleaseError;
+use lock_core::{AcquireError, LockClient, LockGuard, Mode};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
