@@ -8,12 +8,12 @@ use lock_core::futures::Observe;
 use lock_core::limits::ELECTION_VALUE_BYTES_MAX;
 use lock_core::memory::Memory;
 use lock_core::quorum::Quorum;
-use lock_core::test_util::{Act, Verb};
+use lock_core::test_util::{Act, Verb, cut};
 use lock_core::view::Leader;
 use lock_core::{AcquireError, LockClient};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::cancel::{CUTS, cut};
+use crate::cancel::CUTS;
 use crate::{Stage, Test, ms, secs, settle};
 
 /// The next item, as the value of who leads.

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lock_core::backend::FaultKind;
 use lock_core::error::{DowngradeError, LossReason, Rejection};
-use lock_core::test_util::{Act, Verb};
+use lock_core::test_util::{Act, Cut, Verb, cut};
 use lock_core::{AcquireError, LockGuard, Mode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::cancel::{CUTS, LEASE, SCENES, cut, everywhere, set};
+use crate::cancel::{CUTS, LEASE, SCENES, everywhere, set};
 use crate::{Stage, Test, assert_after, ms, secs, settle};
 
 fn requests(stage: &Stage) -> usize {
@@ -347,7 +347,7 @@ async fn a_downgrade_that_is_not_answered_is_asked_for_again() -> Test {
         let reader = tokio::spawn(stage.rival.lock("k").shared().wait(secs(60)).acquire());
         settle().await;
         stage.script.next(Verb::Downgrade, act);
-        drop(cut(crate::cancel::Cut::Turns(1), guard.downgrade()).await);
+        drop(cut(Cut::Turns(1), guard.downgrade()).await);
         let upgrade = guard.scope(stage.locks.lock("k").acquire()).await;
         assert!(matches!(upgrade, Err(AcquireError::Rejected(Rejection::Upgrade { .. }))));
         guard.downgrade().await?;
@@ -375,7 +375,7 @@ async fn a_claim_that_may_be_shared_by_now_is_handed_on_to_no_writer() -> Test {
         let writer = tokio::spawn(writer.acquire());
         settle().await;
         stage.script.next(Verb::Downgrade, Act::Slow(ms(300)));
-        drop(cut(crate::cancel::Cut::Turns(1), guard.downgrade()).await);
+        drop(cut(Cut::Turns(1), guard.downgrade()).await);
         let reader = stage.rival.lock("k").shared().wait(ms(50)).await;
         match limit {
             Some(_) => sleep(ms(110)).await,
@@ -403,7 +403,7 @@ async fn who_waits_to_re_enter_a_writer_is_refused_by_the_reader_it_became() -> 
     settle().await;
     drop(first);
     // Before the second one comes to run.
-    drop(cut(crate::cancel::Cut::Turns(0), guard.downgrade()).await);
+    drop(cut(Cut::Turns(0), guard.downgrade()).await);
     let refused = second.await?;
     let is_upgrade = matches!(refused, Err(AcquireError::Rejected(Rejection::Upgrade { .. })));
     assert!(is_upgrade, "{refused:?}");

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use lock_core::test_util::{Act, Verb};
+use lock_core::test_util::{Act, Verb, cut};
 use tokio::time::{sleep, timeout};
 
 use super::{KEYS, taken};
-use crate::cancel::{CUTS, LEASE, SCENES, combinations, cut, everywhere, set};
+use crate::cancel::{CUTS, LEASE, SCENES, combinations, everywhere, set};
 use crate::{Stage, Test, ms, secs};
 
 // The one in the middle is that which others hold in some scenes.

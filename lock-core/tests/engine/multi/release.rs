@@ -2,11 +2,11 @@
 
 use lock_core::backend::{ClaimId, FaultKind};
 use lock_core::error::ReleaseError;
-use lock_core::test_util::{Act, Verb};
+use lock_core::test_util::{Act, Cut, Verb, cut};
 use tokio::time::{Instant, sleep};
 
 use super::{KEYS, taken};
-use crate::cancel::{Cut, cut};
+
 use crate::{Stage, Test, assert_after, ms, secs, settle};
 
 /// The claims in the order in which they were opened, which is that of the keys.
