@@ -7,7 +7,7 @@ use std::time::Duration;
 use lock_core::LockGuard;
 use lock_core::backend::FaultKind;
 use lock_core::test_util::{Act, Cut, Verb, cut};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::{Stage, Test, ms, secs, settle};
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use lock_core::backend::FaultKind;
 use lock_core::error::{DowngradeError, LossReason, Rejection};
 use lock_core::test_util::{Act, Cut, Verb, cut};
-use lock_core::{AcquireError, LockGuard, Mode};
+use lock_core::{AcquireError, Mode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 

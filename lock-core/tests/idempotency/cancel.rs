@@ -2,14 +2,13 @@
 //! goes on.
 
 use std::future::Future;
-use std::time::Duration;
 
 use bytes::Bytes;
 use lock_core::backend::FaultKind;
 use lock_core::idempotency::{Begun, CompleteError, Execution};
 use lock_core::test_util::records::RecordVerb;
 use lock_core::test_util::{Act, Cut, cut};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::{Stage, Test, begin, ms, run, secs, settle, waiting};
 

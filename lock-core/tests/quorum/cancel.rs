@@ -1,7 +1,6 @@
 //! A future dropped at any point, over members of which some are slow and some hang, leaves nothing
 //! at any of them.
 
-use std::future::Future;
 use std::time::Duration;
 
 use lock_core::backend::{Attempt, Backend, Claim, ClaimId, FaultKind, Mode, Terms};
