@@ -8,13 +8,13 @@ use crate::builder::LockBuilder;
 use crate::connect;
 use crate::connect::Pools;
 use crate::election::Election;
-use crate::engine::{Background, Closed, KeySet, OneKey, Served, Shared};
+use crate::engine::{Closed, KeySet, OneKey, Served, Shared};
 use crate::error::{AlreadyInstalled, OperatorError, UnavailableError};
 use crate::ground::clock;
 use crate::key::IntoKey;
 use crate::lockable::Lockable;
 use crate::memory::Memory;
-use crate::options::LockOptions;
+use crate::options::{Background, LockOptions};
 #[cfg(feature = "deadpool")]
 use crate::redis::RedisPool;
 use crate::view::{BusyKey, Inspection, ShutdownReport, Stats};

@@ -13,13 +13,8 @@ use std::time::Duration;
 
 pub use crate::backend::ConnectError;
 use crate::backend::{Fault, NotReplicated};
-pub use crate::engine::RenewalFailure;
 use crate::key::Key;
 pub use crate::key::KeyError;
-#[cfg(feature = "macros")]
-pub use crate::macro_support::FromLockError;
-#[cfg(feature = "http")]
-pub use crate::problem::Problem;
 pub use crate::proto::{BlockedBy, LossReason};
 pub use crate::rejection::Rejection;
 use crate::token::FencingToken;
@@ -565,9 +560,12 @@ mod tests {
 
     /// What an error and all of its sources say, from the outside in.
     fn said(error: &(dyn StdError + 'static)) -> Vec<String> {
-        std::iter::successors(Some(error), |error| error.source())
-            .map(|it| it.to_string())
-            .collect()
+        let (mut said, mut next) = (Vec::new(), Some(error));
+        while let Some(error) = next {
+            said.push(error.to_string());
+            next = error.source();
+        }
+        said
     }
 
     /// Nothing is said twice, and the first text has `whole` in it, which is for operators.

@@ -17,5 +17,5 @@
 
 pub use crate::engine::{
     Acquire, Closed, Downgrade, Lost, MultiAcquire, MultiLost, Observe, RenewalFailing,
-    RevokeRequested, RunFor, Scoped,
+    RenewalFailure, RevokeRequested, RunFor, Scoped,
 };

@@ -78,9 +78,9 @@
 //!
 //! Here stands what is typed every day. [`futures`] has the types that are awaited, [`error`] what
 //! can go wrong, [`options`] the choices, [`limits`] their bounds, [`view`] what is shown to those
-//! who watch a service, [`multi`] what several keys give, and [`scope`] what code under a lock is
-//! called under. Each store has a module of its own. A store of yours stands behind the seam in
-//! [`backend`].
+//! who watch a service, [`multi`] what several keys give, [`scope`] what code under a lock is called
+//! under, and `problem` what HTTP is told. Each store has a module of its own. A store of yours
+//! stands behind the seam in [`backend`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // An instant is added to by `Plus`: clippy.toml says which operators are meant.
@@ -115,7 +115,7 @@ mod mode;
 pub mod multi;
 pub mod options;
 #[cfg(feature = "http")]
-mod problem;
+pub mod problem;
 mod proto;
 #[doc(alias = "redlock")]
 pub mod quorum;
@@ -152,6 +152,8 @@ pub use lock_macros::distributed_lock;
 #[cfg(feature = "macros")]
 #[cfg_attr(docsrs, doc(cfg(feature = "idempotent")))]
 pub use lock_macros::idempotent;
+#[cfg(feature = "macros")]
+pub use macro_support::FromLockError;
 
 /// For the code that [`macro@distributed_lock`] generates; not for users.
 #[cfg(feature = "macros")]

@@ -6,11 +6,6 @@
 
 use std::time::Duration;
 
-pub use crate::backend::{DURATION_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX};
-pub use crate::election::ELECTION_VALUE_BYTES_MAX;
-pub use crate::engine::KEYS_MAX;
-pub use crate::mode::PERMITS_MAX;
-
 /// The longest key, in bytes of its encoded form.
 pub const KEY_BYTES_MAX: usize = 512;
 
@@ -23,3 +18,22 @@ pub const RETRIES_MAX: u32 = 1_000;
 
 /// The longest `name`, in bytes.
 pub const NAME_BYTES_MAX: usize = 128;
+
+/// The longest `wait`, `lease`, `hold_limit` and `linger`: 24 hours.
+pub const DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The most `replicas` that a grant can wait for.
+pub const REPLICAS_MAX: u32 = 32;
+
+/// The longest time that a grant can wait for its `replicas`: 1 s, as the store has 2 s to answer
+/// a request.
+pub const REPLICAS_TIMEOUT_MAX: Duration = Duration::from_secs(1);
+
+/// The most permits of a key: 1,024.
+pub const PERMITS_MAX: u32 = 1_024;
+
+/// The longest value that a candidate can publish: 1,024 bytes.
+pub const ELECTION_VALUE_BYTES_MAX: usize = 1_024;
+
+/// The most keys that can be locked at once: they are taken one after the other.
+pub const KEYS_MAX: usize = 64;

@@ -2,9 +2,6 @@
 
 use std::fmt;
 
-/// The most permits of a key: 1,024.
-pub const PERMITS_MAX: u32 = 1_024;
-
 /// How a key is shared. All modes of a key have one line: its head is granted the key as soon as
 /// that is compatible with all who hold it, and nobody overtakes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

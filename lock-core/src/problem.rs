@@ -38,7 +38,7 @@ use crate::ground::clock;
 ///
 /// ```
 /// use http::StatusCode;
-/// use lock_core::error::Problem;
+/// use lock_core::problem::Problem;
 /// use lock_core::AcquireError;
 ///
 /// fn answer(error: &AcquireError) -> http::Response<String> {

@@ -142,7 +142,7 @@ use crate::args::Args;
 /// path of a function, is called with the `AcquireError` and returns the function's value; with
 /// `impl IntoResponse` that is any response. Any other expression is the value itself.
 ///
-/// As a response the `AcquireError` is a problem document (`lock_core::error::Problem`, RFC 9457), the same
+/// As a response the `AcquireError` is a problem document (`lock_core::problem::Problem`, RFC 9457), the same
 /// that `lock_tower::LockLayer` answers with:
 ///
 /// | error | status | `code` | `Retry-After` |

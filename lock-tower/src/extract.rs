@@ -22,7 +22,7 @@ use axum_core::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::request::Parts;
 use lock_core::LockHandle;
-use lock_core::error::Problem;
+use lock_core::problem::Problem;
 
 use crate::UpgradeLock;
 

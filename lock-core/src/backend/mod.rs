@@ -184,12 +184,13 @@ pub use enrolment::{Enrolment, EnrolmentError};
 pub(crate) use erased::{DynBackend, DynClaim, Listening, Request};
 pub use fault::{Fault, FaultKind, NotReplicated};
 pub use member::{Member, MemberClaim, Probe, SEEN_WITHIN};
-pub use terms::{DURATION_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas, Terms};
+pub use terms::{Replicas, Terms};
 pub use url::{Scheme, StoreUrl, UrlError, UrlPart};
 
 use crate::ground::clock;
 use crate::key::Key;
-pub use crate::mode::{Mode, PERMITS_MAX};
+pub use crate::limits::{DURATION_MAX, PERMITS_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX};
+pub use crate::mode::Mode;
 pub use crate::token::TokenBlock;
 use crate::view::{Inspection, Leader};
 

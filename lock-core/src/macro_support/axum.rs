@@ -5,7 +5,7 @@ use axum_core::extract::FromRef;
 use axum_core::response::{IntoResponse, Response};
 
 use super::FromLockError;
-use crate::error::Problem;
+use crate::problem::Problem;
 use crate::scope::HandlerRan;
 use crate::{AcquireError, LockClient};
 

@@ -3,7 +3,7 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use lock_core::error::FromLockError;
+use lock_core::FromLockError;
 use lock_core::{AcquireError, LockClient, distributed_lock};
 
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::error::FromLockError;
+use lock_core::FromLockError;
 use lock_core::{AcquireError, LockClient, distributed_lock};
 
 use crate::holder;

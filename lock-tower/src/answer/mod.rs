@@ -21,7 +21,7 @@
 //! 429 is for what the client may try again later, and 503 for a service that is down. Load
 //! balancers take a server that answers 503 out of service, and tower-http's `TraceLayer` logs each
 //! as an error. [`LockLayer::status`](crate::LockLayer::status) gives a cause another status. The
-//! documents are those of [`lock_core::error::Problem`], which `#[distributed_lock]` answers with too.
+//! documents are those of [`lock_core::problem::Problem`], which `#[distributed_lock]` answers with too.
 //!
 //! `Retry-After` is the estimated wait in whole seconds, rounded up, at least 1. Up to a quarter of
 //! it (at least up to 1 s) is added at random, so that those who were refused together do not come

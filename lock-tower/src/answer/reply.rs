@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body_util::Full;
-use lock_core::error::Problem;
+use lock_core::problem::Problem;
 use lock_core::scope::HandlerRan;
 
 use super::grpc::{GrpcCode, Wire, trailers_only};

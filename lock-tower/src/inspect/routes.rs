@@ -14,7 +14,8 @@ use axum_core::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use lock_core::Key;
-use lock_core::error::{OperatorError, Problem};
+use lock_core::error::OperatorError;
+use lock_core::problem::Problem;
 use serde_json::{Value, json};
 
 use super::accept::{self, Kind};

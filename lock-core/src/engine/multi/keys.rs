@@ -1,10 +1,8 @@
 //! What is locked together.
 
 use crate::key::{IntoKey, Key, KeyError};
+use crate::limits::KEYS_MAX;
 use crate::rejection::Rejection;
-
-/// The most keys that can be locked at once: they are taken one after the other.
-pub const KEYS_MAX: usize = 64;
 
 /// What is locked together: 1 to [`KEYS_MAX`] (64) keys, sorted by the bytes of their encoded form,
 /// each once; or why there are none, which the acquire reports.

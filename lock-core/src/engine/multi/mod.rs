@@ -19,4 +19,4 @@ mod keys;
 pub use acquire::MultiAcquire;
 pub use guard::MultiLockGuard;
 pub use handle::{MultiLockHandle, MultiLost};
-pub use keys::{KEYS_MAX, KeySet};
+pub use keys::KeySet;
