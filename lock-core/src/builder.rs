@@ -4,50 +4,59 @@ use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::{Acquire, CutWatch, Shared};
-use crate::engine::{LockGuard, LockHandle};
+use crate::engine::{CutWatch, LockScope, OneKey, Plan, Shared};
 use crate::error::{AcquireError, LostError, RunError};
-use crate::key::{Key, KeyError};
+use crate::lockable::{Held, Lockable};
 use crate::options::{Fairness, LockOptions};
 
-/// An acquire in the making; see [`LockOptions`] for the defaults and bounds. Await it, or call
-/// [`acquire`](Self::acquire), [`try_acquire`](Self::try_acquire) or [`run`](Self::run).
+/// An acquire in the making, of one key or of several; see [`LockOptions`] for the defaults and
+/// bounds. Await it, or call [`acquire`](Self::acquire), [`try_acquire`](Self::try_acquire) or
+/// [`run`](Self::run).
+///
+/// | made by | its type | gives |
+/// |---|---|---|
+/// | [`LockClient::lock`](crate::LockClient::lock) | `LockBuilder` | a [`LockGuard`](crate::LockGuard) |
+/// | [`LockClient::lock_all`](crate::LockClient::lock_all) | `LockBuilder<KeySet>` | a [`MultiLockGuard`](crate::multi::MultiLockGuard) |
+///
+/// All options are for both; of several keys each has the same. See [`multi`](crate::multi) for the
+/// rules of several keys.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is locked until this is awaited"]
-pub struct LockBuilder {
-    shared: Arc<Shared>,
-    key: Result<Key, KeyError>,
-    options: LockOptions,
+pub struct LockBuilder<K: Lockable = OneKey> {
+    plan: Plan,
+    what: K,
 }
 
-impl LockBuilder {
+impl<K: Lockable> LockBuilder<K> {
     #[inline]
-    pub(crate) fn new(shared: Arc<Shared>, key: Result<Key, KeyError>) -> Self {
-        Self { options: shared.defaults, shared, key }
+    pub(crate) fn new(shared: Arc<Shared>, what: K) -> Self {
+        let options = shared.defaults;
+        Self { plan: Plan::new(shared, options), what }
     }
 
-    /// How long one try may wait; zero never waits.
+    /// How long one try may wait, for all keys together (default 10 s); zero never waits.
     #[inline]
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.options.wait = wait;
+        self.plan.options.wait = wait;
         self
     }
 
     /// How many further tries follow one whose wait ran out, or that met a fault of the store that
-    /// may pass. Each comes after a jittered pause. The budget is `wait * (1 + retries)`, pauses
+    /// may pass (default 0). Each comes after a jittered pause. The budget is `wait * (1 + retries)`, pauses
     /// included; under [`admission`](Self::admission) it is one wait. See [`LockOptions::retries`].
     #[inline]
     pub fn retries(mut self, retries: u32) -> Self {
-        self.options.retries = retries;
+        self.plan.options.retries = retries;
         self
     }
 
-    /// How long the grant lives at the store without a renewal; it is renewed at a third of this.
+    /// How long the grant lives at the store without a renewal (default 10 s); it is renewed at a
+    /// third of this.
     /// A process has one claim on a key, which may have a longer lease than this and never has a
     /// shorter one, see [`LockOptions::lease`].
     #[inline]
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.options.lease = lease;
+        self.plan.options.lease = lease;
         self
     }
 
@@ -56,24 +65,29 @@ impl LockBuilder {
     #[doc(alias("rwlock", "readers"))]
     #[inline]
     pub fn shared(mut self) -> Self {
-        self.options = self.options.shared();
+        self.plan.options = self.plan.options.shared();
         self
     }
 
-    /// Takes one of so many permits of the key: at most so many hold it at once, over all
-    /// processes. See [`LockOptions::permits`] and [`LockGuard::slot`].
+    /// Takes one of so many permits of the key (1 to 1,024): at most so many hold it at once, over
+    /// all processes. See [`LockOptions::permits`] and [`LockHandle::slot`](crate::LockHandle::slot).
     #[doc(alias = "semaphore")]
     #[inline]
     pub fn permits(mut self, of: u32) -> Self {
-        self.options = self.options.permits(of);
+        self.plan.options = self.plan.options.permits(of);
         self
     }
 
-    /// How long the guard may live at all (1 ms to 24 h); then it is told that it is lost, and the
-    /// lock is handed on. The work may still be running: see [`LockGuard::token`].
+    /// How long the guard may live at all (1 ms to 24 h; default: no limit); then it is told that it
+    /// is lost, and the lock is handed on. The work may still be running: see
+    /// [`LockHandle::token`](crate::LockHandle::token).
+    ///
+    /// Of several keys it counts from when the guard has all. If its holder does not let go then,
+    /// the keys that were had earlier are handed on later, by what was left of the `wait` when they
+    /// were had.
     #[inline]
     pub fn hold_limit(mut self, limit: Duration) -> Self {
-        self.options.hold_limit = Some(limit);
+        self.plan.options.hold_limit = Some(limit);
         self
     }
 
@@ -83,14 +97,14 @@ impl LockBuilder {
     /// the last clone of the client is dropped. See [`LockOptions::linger`].
     #[inline]
     pub fn linger(mut self, linger: Duration) -> Self {
-        self.options.linger = linger;
+        self.plan.options.linger = linger;
         self
     }
 
     /// How to share the key with other processes.
     #[inline]
     pub fn fairness(mut self, fairness: Fairness) -> Self {
-        self.options.fairness = fairness;
+        self.plan.options.fairness = fairness;
         self
     }
 
@@ -98,7 +112,7 @@ impl LockBuilder {
     /// [`LockOptions::admission`].
     #[inline]
     pub fn admission(mut self, admission: bool) -> Self {
-        self.options.admission = admission;
+        self.plan.options.admission = admission;
         self
     }
 
@@ -106,7 +120,7 @@ impl LockBuilder {
     /// counts (none by default, and with 0), see [`LockOptions::replicas`].
     #[inline]
     pub fn replicas(mut self, count: u32, timeout: Duration) -> Self {
-        self.options = self.options.with_replicas(count, timeout);
+        self.plan.options = self.plan.options.with_replicas(count, timeout);
         self
     }
 
@@ -114,41 +128,73 @@ impl LockBuilder {
     /// data of the claim's node; a database: the column `about`). At most 128 bytes, no control characters.
     #[inline]
     pub fn name(mut self, name: &'static str) -> Self {
-        self.options.name = Some(name);
+        self.plan.options.name = Some(name);
         self
     }
 
     /// Whether to re-enter a hold of the key that the running code is called under (default: yes).
-    /// It is then under the terms of that hold, see [`LockScope`](crate::LockScope).
+    /// It is then under the terms of that hold, see [`LockScope`](crate::scope::LockScope).
     #[inline]
     pub fn reentrant(mut self, reentrant: bool) -> Self {
-        self.options.reentrant = reentrant;
+        self.plan.options.reentrant = reentrant;
         self
     }
 
-    /// Replaces all choices at once.
+    /// Joins the line of a key only if fewer than so many wait in it, and is refused at once
+    /// otherwise (default: no bound of its own). Zero is taken for 1. All who wait through the
+    /// client count. Each try counts them anew, as it joins the line anew.
+    ///
+    /// The client has a bound of its own,
+    /// [`waiters_per_key_max`](crate::ClientBuilder::waiters_per_key_max); the lower one decides.
+    /// The error is [`Overloaded`](AcquireError::Overloaded) for both, and
+    /// [`is_waiters_max`](crate::error::OverloadedError::is_waiters_max) says that it was this one.
+    #[inline]
+    pub fn waiters_max(mut self, waiters: usize) -> Self {
+        self.plan.waiters_max = Some(waiters.max(1));
+        self
+    }
+
+    /// Asks `gate` before each retry; where it says no, the acquire ends with the error of its last
+    /// try. For a budget that many acquires pay their retries from.
+    #[inline]
+    pub fn retry_while(mut self, gate: Arc<dyn Fn() -> bool + Send + Sync>) -> Self {
+        self.plan.gate = Some(gate);
+        self
+    }
+
+    /// Replaces all choices at once that [`LockOptions`] has: all but
+    /// [`waiters_max`](Self::waiters_max) and [`retry_while`](Self::retry_while).
     #[inline]
     pub fn options(mut self, options: LockOptions) -> Self {
-        self.options = options;
+        self.plan.options = options;
         self
     }
 
-    /// Waits for the lock, within the budget.
+    /// Waits for the lock, or for all of them, within the budget.
     ///
     /// # Errors
     ///
     /// See [`AcquireError`]; the input is checked at the first poll, before anything is sent.
     ///
+    /// Of several keys it is that of the key that could not be had, and a
+    /// [`Timeout`](AcquireError::Timeout) tells the times of the whole. The locks that were taken by
+    /// then are given up, the last one first, before it is returned; what the store has not
+    /// answered when the budget ends goes on in the background. It is
+    /// [`Unavailable`](AcquireError::Unavailable) also when a lock was lost while the others were
+    /// waited for. For no keys, or too many, it is
+    /// [`Rejection::KeyCount`](crate::error::Rejection::KeyCount).
+    ///
     /// # Cancel safety
     ///
-    /// See [`Acquire`].
+    /// See [`Acquire`](crate::futures::Acquire) and [`MultiAcquire`](crate::futures::MultiAcquire).
     #[inline]
-    pub fn acquire(self) -> Acquire {
-        Acquire::new(self.shared, self.key, self.options)
+    pub fn acquire(self) -> K::Acquire {
+        self.what.begin(self.plan)
     }
 
-    /// Takes the lock if it is free, without standing in line; `None` if it is not. The store is
-    /// asked at most once, and has 2 s to answer. `wait` and `retries` do not count.
+    /// Takes the lock if it is free, or all of them if all are, without standing in line; `None` if
+    /// one is not, and those before it are given back. The store is asked at most once for each key,
+    /// and has 2 s to answer for all. `wait` and `retries` do not count.
     ///
     /// It keeps a job from running beside itself, and not from running twice: a node whose timer
     /// comes when the first one has finished finds the lock free. A job that is to run once for each
@@ -161,45 +207,46 @@ impl LockBuilder {
     /// # Cancel safety
     ///
     /// A grant that was made meanwhile is given back.
-    pub async fn try_acquire(mut self) -> Result<Option<LockGuard>, AcquireError> {
-        self.options.wait = Duration::ZERO;
-        self.options.retries = 0;
+    pub async fn try_acquire(mut self) -> Result<Option<K::Guard>, AcquireError> {
+        self.plan.options.wait = Duration::ZERO;
+        self.plan.options.retries = 0;
         if_free(self.acquire().await)
     }
 
-    /// Waits for the lock, then runs `work` under it. An acquire of the same key that `work` calls
-    /// re-enters the hold. When the lock is lost, the work is dropped at its next await, before it
-    /// does anything more; then the lock is released.
+    /// Waits for the lock, or for all of them, then runs `work` under it. An acquire of the same key
+    /// that `work` calls re-enters the hold. When the lock, or one of them, is lost, the work is
+    /// dropped at its next await, before it does anything more; then the lock is released.
     ///
     /// # Errors
     ///
     /// [`RunError::Acquire`] when the work never began, [`RunError::Lost`] when the lock was lost
-    /// before the work had ended.
+    /// before the work had ended; it says which.
     ///
     /// # Cancel safety
     ///
     /// Dropping it drops the work, then releases the lock in the background.
     pub async fn run<F, Fut, T>(self, work: F) -> Result<T, RunError>
     where
-        F: FnOnce(LockHandle) -> Fut,
+        F: FnOnce(K::Handle) -> Fut,
         Fut: Future<Output = T>,
     {
         let guard = self.acquire().await?;
         let handle = guard.handle();
-        let work = guard.scope(work(handle.clone()));
-        let output = until_lost(handle.lost(), || handle.why_lost(), work).await?;
+        let scope = guard.scope_in(LockScope::current()).expect("a guard has one key at least");
+        let work = scope.run(work(handle.clone()));
+        let output = until_lost(guard.lost(), || K::Guard::why_lost(&handle), work).await?;
         // The work is done; what the store answers cannot change that any more.
         drop(guard.release().await);
         Ok(output)
     }
 }
 
-impl IntoFuture for LockBuilder {
-    type Output = Result<LockGuard, AcquireError>;
-    type IntoFuture = Acquire;
+impl<K: Lockable> IntoFuture for LockBuilder<K> {
+    type Output = Result<K::Guard, AcquireError>;
+    type IntoFuture = K::Acquire;
 
     #[inline]
-    fn into_future(self) -> Acquire {
+    fn into_future(self) -> K::Acquire {
         self.acquire()
     }
 }

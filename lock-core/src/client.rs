@@ -8,13 +8,13 @@ use crate::builder::LockBuilder;
 use crate::connect;
 use crate::connect::Pools;
 use crate::election::Election;
-use crate::engine::{Background, Closed, KeySet, Served, Shared};
+use crate::engine::{Closed, KeySet, OneKey, Served, Shared};
 use crate::error::{AlreadyInstalled, OperatorError, UnavailableError};
 use crate::ground::clock;
 use crate::key::IntoKey;
+use crate::lockable::Lockable;
 use crate::memory::Memory;
-use crate::multi_builder::MultiLockBuilder;
-use crate::options::LockOptions;
+use crate::options::{Background, LockOptions};
 #[cfg(feature = "deadpool")]
 use crate::redis::RedisPool;
 use crate::view::{BusyKey, Inspection, ShutdownReport, Stats};
@@ -118,7 +118,7 @@ impl LockClient {
     /// The client follows a failover by the messages of the sentinels, and asks them every second
     /// beside that. From then on nothing counts that the old master still answers, grants or
     /// renews. Those who wait and those who hold ask the new one at once. A hold that the new
-    /// master does not know is lost then ([`LossReason::Taken`](crate::LossReason::Taken)).
+    /// master does not know is lost then ([`LossReason::Taken`](crate::error::LossReason::Taken)).
     ///
     /// Replication is asynchronous, so **a failover can lose the last grants**. Two may then hold a
     /// key until the first is told. The fencing tokens tell them apart: they grow over a failover
@@ -247,24 +247,23 @@ impl LockClient {
     #[doc(alias = "mutex")]
     #[inline]
     pub fn lock<K: IntoKey>(&self, key: K) -> LockBuilder {
-        LockBuilder::new(self.shared.clone(), key.into_key())
+        LockBuilder::new(self.shared.clone(), OneKey(key.into_key()))
     }
 
-    /// Begins an acquire of several keys at once, all or none: 1 to [`KEYS_MAX`](crate::KEYS_MAX),
-    /// in any order. See [`MultiLockBuilder`]. What is wrong with them is reported when the acquire
-    /// is awaited.
-    pub fn all<I>(&self, keys: I) -> MultiLockBuilder
+    /// Begins an acquire of several keys at once, all or none: 1 to
+    /// [`KEYS_MAX`](crate::limits::KEYS_MAX), in any order. See [`multi`](crate::multi). What is
+    /// wrong with them is reported when the acquire is awaited.
+    pub fn lock_all<I>(&self, keys: I) -> LockBuilder<KeySet>
     where
         I: IntoIterator,
         I::Item: IntoKey,
     {
-        MultiLockBuilder::new(self.shared.clone(), KeySet::collect(keys))
+        self.begin(KeySet::collect(keys))
     }
 
-    /// The same for a set that is made already.
-    #[cfg(feature = "macros")]
-    pub(crate) fn all_of(&self, keys: KeySet) -> MultiLockBuilder {
-        MultiLockBuilder::new(self.shared.clone(), keys)
+    /// Begins an acquire of what was made a key, or several, already.
+    pub(crate) fn begin<K: Lockable>(&self, what: K) -> LockBuilder<K> {
+        LockBuilder::new(self.shared.clone(), what)
     }
 
     /// An election among all processes that name the same `key`. A bad key is reported when the
@@ -292,14 +291,14 @@ impl LockClient {
     /// Asks whoever holds a key, in any process, to give it up; `false` if nobody holds it.
     ///
     /// It is a request: the holder is told by
-    /// [`LockGuard::revoke_requested`](crate::LockGuard::revoke_requested), and stays the holder
+    /// [`LockHandle::revoke_requested`](crate::LockHandle::revoke_requested), and stays the holder
     /// until it lets go or its hold ends. When it lets go, the key goes to the next in the store's
     /// line, so stand in line to have it. Those who hold the key later are not asked.
     ///
     /// # Errors
     ///
     /// [`OperatorError`] for a bad key, when the store cannot ask
-    /// ([`Capabilities::revocation`](crate::Capabilities) says so beforehand), or when it does not
+    /// ([`Capabilities::revocation`](crate::backend::Capabilities) says so beforehand), or when it does not
     /// answer. Without an answer it is not known whether the holder was asked; asking again does no
     /// harm.
     ///
@@ -319,7 +318,7 @@ impl LockClient {
     /// it, as after a release by the holder. `false` if nobody holds it.
     ///
     /// For operators, when a holder hangs and its lease goes on. The holder is told that its hold
-    /// is lost ([`LossReason::Taken`](crate::LossReason::Taken)): at once where the store pushes,
+    /// is lost ([`LossReason::Taken`](crate::error::LossReason::Taken)): at once where the store pushes,
     /// else at its next renewal, a third of its lease later at most. **Until then two may be at
     /// work**, and what the old one has sent may arrive later still. Only the fencing token keeps
     /// those writes out: that of the next holder is greater.
@@ -331,7 +330,7 @@ impl LockClient {
     /// # Errors
     ///
     /// [`OperatorError`] for a bad key, when the store cannot do it
-    /// ([`Capabilities::force_release`](crate::Capabilities) says so beforehand), or when it does
+    /// ([`Capabilities::force_release`](crate::backend::Capabilities) says so beforehand), or when it does
     /// not answer. Without an answer it is not known whether the key was taken away. Doing it again
     /// may meet the next holder; [`inspect`](Self::inspect) tells who holds it.
     ///

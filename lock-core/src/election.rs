@@ -9,12 +9,10 @@ use crate::builder::{if_free, until_lost};
 use crate::engine::{LockHandle, Observe, RunFor, Shared, Term};
 use crate::error::{AcquireError, OperatorError, RunError, UnavailableError};
 use crate::key::{Key, KeyError};
+use crate::limits::ELECTION_VALUE_BYTES_MAX;
 use crate::options::LockOptions;
 use crate::rejection::Rejection;
 use crate::view::Leader;
-
-/// The longest value that a candidate can publish: 1,024 bytes.
-pub const ELECTION_VALUE_BYTES_MAX: usize = 1_024;
 
 /// An election: of all processes that run for it, one leads at a time; made by
 /// [`LockClient::election`](crate::LockClient::election).
@@ -44,7 +42,7 @@ pub const ELECTION_VALUE_BYTES_MAX: usize = 1_024;
 ///   resigns hands over to the next in line, in whichever process.
 /// - The name of an election is a key. `lock` and `election` of one key exclude each other, so give
 ///   an election a key of its own.
-/// - Where [`Capabilities::election`](crate::Capabilities) does not hold (a quorum), all of this is
+/// - Where [`Capabilities::election`](crate::backend::Capabilities) does not hold (a quorum), all of this is
 ///   refused before anything is sent.
 #[doc(alias("leader", "leader election"))]
 #[derive(Debug, Clone)]

@@ -1,15 +1,22 @@
 //! What can go wrong, one type per operation. Nothing is ever mixed up: a bound that was hit, a
 //! full line, a store out of reach, bad input and a closed client are different variants.
+//!
+//! An error says what it is by its text, or leaves it to its [`source`](std::error::Error::source):
+//! nothing is said twice. So a text is whole for an operator, and who prints the sources as well
+//! reads each sentence once. A [`Fault`] keeps the typed error that it came of as its
+//! [`cause`](Fault::cause).
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use crate::backend::ConnectError;
 use crate::backend::{Fault, NotReplicated};
-use crate::key::{Key, KeyError};
+use crate::key::Key;
+pub use crate::key::KeyError;
 pub use crate::proto::{BlockedBy, LossReason};
-use crate::rejection::Rejection;
+pub use crate::rejection::Rejection;
 use crate::token::FencingToken;
 
 /// Why an acquire gave no guard.
@@ -186,7 +193,7 @@ pub struct OverloadedError {
 pub(crate) enum OverloadBound {
     /// `waiters_per_key_max` of the client.
     Waiters(usize),
-    /// [`Acquire::waiters_max`](crate::Acquire::waiters_max).
+    /// [`LockBuilder::waiters_max`](crate::LockBuilder::waiters_max).
     OwnWaiters(usize),
     /// What was left of its budget.
     Budget(Duration),
@@ -211,7 +218,7 @@ impl OverloadedError {
         self.estimated_wait
     }
 
-    /// Whether it was the bound of [`Acquire::waiters_max`](crate::Acquire::waiters_max), and not
+    /// Whether it was the bound of [`LockBuilder::waiters_max`](crate::LockBuilder::waiters_max), and not
     /// that of the client or the budget.
     #[must_use]
     pub fn is_waiters_max(&self) -> bool {
@@ -245,13 +252,12 @@ impl OverloadedError {
 #[derive(Debug, Clone)]
 pub struct UnavailableError {
     key: Key,
-    retryable: bool,
-    source: Arc<dyn StdError + Send + Sync>,
+    fault: Arc<Fault>,
 }
 
 impl UnavailableError {
     pub(crate) fn new(key: Key, fault: Fault) -> Self {
-        Self { key, retryable: fault.is_transient(), source: Arc::new(fault) }
+        Self { key, fault: Arc::new(fault) }
     }
 
     /// The key.
@@ -264,19 +270,25 @@ impl UnavailableError {
     /// foreign value at the key.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        self.retryable
+        self.fault.is_transient()
+    }
+
+    /// What the store, or the way there, has for trouble.
+    #[must_use]
+    pub fn fault(&self) -> &Fault {
+        &self.fault
     }
 }
 
 impl fmt::Display for UnavailableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "lock `{}` unavailable: {}", self.key, self.source)
+        write!(f, "lock `{}` unavailable: {}", self.key, self.fault)
     }
 }
 
 impl StdError for UnavailableError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&*self.source)
+        self.fault.source()
     }
 }
 
@@ -287,7 +299,7 @@ pub enum DowngradeError {
     /// It was lost before that.
     #[error(transparent)]
     Lost(#[from] LostError),
-    /// The store cannot share a key, see [`Capabilities::shared`](crate::Capabilities); nothing was
+    /// The store cannot share a key, see [`Capabilities::shared`](crate::backend::Capabilities); nothing was
     /// sent.
     #[error("lock `{key}` cannot be shared: its store does not promise it")]
     Unsupported {
@@ -314,7 +326,6 @@ pub enum DowngradeError {
 #[error("lock `{key}` not {}", self.what())]
 pub struct NotReplicatedError {
     pub(crate) key: Key,
-    #[source]
     pub(crate) not_replicated: NotReplicated,
     pub(crate) is_reentry: bool,
 }
@@ -381,11 +392,10 @@ impl ClosedError {
 }
 
 /// Why a release could not say that the lock was given back by it.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ReleaseError {
     /// The lock had been lost before: somebody else may have held it meanwhile.
-    #[error("lock `{key}` was not held any more under token {token}")]
     NotHeld {
         /// The key.
         key: Key,
@@ -394,8 +404,29 @@ pub enum ReleaseError {
     },
     /// The store did not answer in time, so whether the lock is free already is not known. The
     /// release is tried again in the background until the lease has ended.
-    #[error("lock `{}` may not be released yet: {}", .0.key(), .0)]
-    Unavailable(#[source] UnavailableError),
+    Unavailable(UnavailableError),
+}
+
+impl fmt::Display for ReleaseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotHeld { key, token } => {
+                write!(f, "lock `{key}` was not held any more under token {token}")
+            }
+            Self::Unavailable(error) => {
+                write!(f, "lock `{}` may not be released yet: {}", error.key, error.fault)
+            }
+        }
+    }
+}
+
+impl StdError for ReleaseError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::NotHeld { .. } => None,
+            Self::Unavailable(error) => error.source(),
+        }
+    }
 }
 
 impl ReleaseError {
@@ -485,7 +516,7 @@ pub enum OperatorError {
     Unsupported {
         /// The key.
         key: Key,
-        /// The name of the field of [`Capabilities`](crate::Capabilities) that does not hold.
+        /// The name of the field of [`Capabilities`](crate::backend::Capabilities) that does not hold.
         capability: &'static str,
     },
     /// The store could not be asked, or its answer is unknown.
@@ -521,3 +552,128 @@ impl OperatorError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a global lock client is installed already")]
 pub struct AlreadyInstalled;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::FaultKind;
+
+    /// What an error and all of its sources say, from the outside in.
+    fn said(error: &(dyn StdError + 'static)) -> Vec<String> {
+        let (mut said, mut next) = (Vec::new(), Some(error));
+        while let Some(error) = next {
+            said.push(error.to_string());
+            next = error.source();
+        }
+        said
+    }
+
+    /// Nothing is said twice, and the first text has `whole` in it, which is for operators.
+    fn says_each_once(error: impl StdError + 'static, whole: &str, sources: usize) {
+        let said = said(&error);
+        for (index, text) in said.iter().enumerate() {
+            let again = said[index + 1..].iter().find(|later| text.contains(later.as_str()));
+            assert!(again.is_none(), "{again:?} is said again by {said:?}");
+        }
+        assert_eq!(said.len(), sources + 1, "{said:?}");
+        assert!(said[0].contains(whole), "{said:?}");
+    }
+
+    fn refused() -> std::io::Error {
+        std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "connection refused")
+    }
+
+    /// A fault whose text leaves the cause to the source, and one whose text has it.
+    fn faults() -> [(Fault, usize); 2] {
+        let silent = Fault::new(FaultKind::Transient, "the store is out of reach");
+        let whole = "the store is out of reach: connection refused";
+        let whole = Fault::new(FaultKind::Transient, whole);
+        [(silent.with_source(refused()), 1), (whole.with_source(refused()), 0)]
+    }
+
+    #[test]
+    fn no_error_says_by_its_text_what_a_source_says() {
+        let key = || Key::new("k").unwrap();
+        let token = FencingToken::new(7);
+        for (fault, sources) in faults() {
+            let out = "out of reach";
+            let unavailable = || UnavailableError::new(key(), fault.clone());
+            assert!(fault.cause().is_some_and(|cause| cause.is::<std::io::Error>()));
+            says_each_once(fault.clone(), out, sources);
+            says_each_once(unavailable(), out, sources);
+            says_each_once(AcquireError::from(unavailable()), out, sources);
+            says_each_once(RunError::from(AcquireError::from(unavailable())), out, sources);
+            says_each_once(ReleaseError::Unavailable(unavailable()), out, sources);
+            says_each_once(OperatorError::from(unavailable()), out, sources);
+            says_each_once(ConnectError::Store(fault.clone()), out, sources);
+        }
+        let lost = || LostError { key: key(), token, reason: LossReason::Expired };
+        says_each_once(lost(), "lost under token", 0);
+        says_each_once(AcquireError::from(lost()), "lost under token", 0);
+        says_each_once(RunError::from(lost()), "lost under token", 0);
+        says_each_once(DowngradeError::from(lost()), "lost under token", 0);
+        says_each_once(DowngradeError::Permit { key: key() }, "permit", 0);
+        let bad = || Key::new("").unwrap_err();
+        says_each_once(bad(), "empty", 0);
+        says_each_once(AcquireError::from(bad()), "empty", 0);
+        says_each_once(OperatorError::from(bad()), "empty", 0);
+        let not_replicated =
+            NotReplicated { wanted: 2, acknowledged: 1, timeout: Duration::from_millis(5) };
+        for is_reentry in [false, true] {
+            let error = NotReplicatedError { key: key(), not_replicated, is_reentry };
+            says_each_once(AcquireError::from(error), "1 of 2", 0);
+        }
+        let blocked_by = BlockedBy::ThisClient { token };
+        let (wait, estimated_wait) = (Duration::ZERO, None);
+        let timeout = || {
+            let blocked_by = blocked_by.clone();
+            TimeoutError { key: key(), wait, waited: wait, tries: 1, blocked_by, estimated_wait }
+        };
+        says_each_once(AcquireError::from(timeout()), "not acquired", 0);
+        let bound = OverloadBound::Waiters(1);
+        let full = OverloadedError { key: key(), waiters: 1, bound, estimated_wait };
+        says_each_once(AcquireError::from(full), "overloaded", 0);
+        says_each_once(AcquireError::from(ClosedError { key: key() }), "shut down", 0);
+        says_each_once(ReleaseError::NotHeld { key: key(), token }, "not held", 0);
+        says_each_once(AlreadyInstalled, "installed", 0);
+    }
+
+    #[cfg(feature = "idempotency")]
+    #[test]
+    fn no_error_of_a_record_says_by_its_text_what_a_source_says() {
+        use crate::idempotency::{BeginError, CompleteError, IdempotencyError, RecordId};
+
+        let id = RecordId::from_bytes([7; 32]);
+        for (fault, sources) in faults() {
+            let out = "out of reach";
+            let records = BeginError::Records { id, fault: fault.clone() };
+            let unavailable = UnavailableError::new(Key::new("k").unwrap(), fault.clone());
+            let complete = || CompleteError::Unavailable { id, fault: fault.clone() };
+            says_each_once(records, out, sources);
+            says_each_once(BeginError::Lock(unavailable.into()), out, sources);
+            says_each_once(complete(), out, sources);
+            says_each_once(IdempotencyError::Stale(complete()), "too late", sources + 1);
+        }
+        let token = FencingToken::new(7);
+        says_each_once(CompleteError::Stale { id, token }, "in flight", 0);
+    }
+
+    #[cfg(feature = "sql")]
+    #[test]
+    fn no_error_of_a_transaction_says_by_its_text_what_a_source_says() {
+        use crate::idempotency::{CommitError, CompleteInError, RecordId};
+        use crate::sql::{FenceError, InTransactionError};
+
+        let id = RecordId::from_bytes([7; 32]);
+        let source = || sqlx::Error::PoolTimedOut;
+        let database = || InTransactionError::Database { source: source() };
+        let complete = || CompleteInError::Database { id, source: database() };
+        says_each_once(database(), "could not be written", 1);
+        says_each_once(complete(), "not completed", 2);
+        says_each_once(CommitError::from(complete()), "not completed", 2);
+        says_each_once(CommitError::NotCommitted { id, source: source() }, "not committed", 1);
+        says_each_once(CommitError::Unknown { id, source: source() }, "not known", 1);
+        says_each_once(FenceError::Database { source: source() }, "could not be checked", 1);
+        says_each_once(FenceError::from(Key::new("").unwrap_err()), "no name", 1);
+    }
+}

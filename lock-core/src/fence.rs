@@ -2,12 +2,12 @@
 
 use sqlx::{Connection, Transaction};
 
-use crate::engine::{LockGuard, LockHandle};
+use crate::engine::LockHandle;
 use crate::key::{IntoKey, Key};
 use crate::sql::{FenceDialect, FenceError, Fences};
 use crate::token::FencingToken;
 
-impl LockGuard {
+impl LockHandle {
     /// Lets the transaction go on, unless the lock is lost or a later holder has written the
     /// resource: then nothing that this one writes may be committed. See
     /// [`Fences`] for what that promises, and for the table, which is `lock_fences`
@@ -19,8 +19,8 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`FenceError::NotHeld`] where the lock is lost by this process's own clock: nothing was
-    /// sent. [`FenceError::Stale`] where a later holder has written. The others say what the
+    /// [`FenceError::NotHeld`] where the lock is lost by this process's own clock, or released:
+    /// nothing was sent. [`FenceError::Stale`] where a later holder has written. The others say what the
     /// database lacks. Whichever it is, roll the transaction back, as by dropping it.
     ///
     /// # Cancel safety
@@ -31,7 +31,8 @@ impl LockGuard {
         tx: &mut Transaction<'_, D>,
         resource: impl IntoKey,
     ) -> Result<(), FenceError> {
-        self.handle().fence(tx, resource).await
+        let resource = self.may_write(resource.into_key()?)?;
+        Fences::default().check_key(tx, self.token(), resource).await
     }
 
     /// As [`fence`](Self::fence), for a function that is handed the connection of a transaction.
@@ -44,47 +45,6 @@ impl LockGuard {
     /// # Cancel safety
     ///
     /// As [`fence`](Self::fence).
-    pub async fn fence_on<C>(
-        &self,
-        connection: &mut C,
-        resource: impl IntoKey,
-    ) -> Result<(), FenceError>
-    where
-        C: Connection,
-        C::Database: FenceDialect<Connection = C>,
-    {
-        self.handle().fence_on(connection, resource).await
-    }
-}
-
-impl LockHandle {
-    /// As [`LockGuard::fence`], for who was given a view of the lock.
-    ///
-    /// # Errors
-    ///
-    /// As [`LockGuard::fence`]; [`FenceError::NotHeld`] after the release of the lock, too.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`LockGuard::fence`].
-    pub async fn fence<D: FenceDialect>(
-        &self,
-        tx: &mut Transaction<'_, D>,
-        resource: impl IntoKey,
-    ) -> Result<(), FenceError> {
-        let resource = self.may_write(resource.into_key()?)?;
-        Fences::default().check_key(tx, self.token(), resource).await
-    }
-
-    /// As [`LockGuard::fence_on`], for who was given a view of the lock.
-    ///
-    /// # Errors
-    ///
-    /// As [`LockGuard::fence_on`]; [`FenceError::NotHeld`] after the release of the lock, too.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`LockGuard::fence`].
     pub async fn fence_on<C>(
         &self,
         connection: &mut C,
@@ -109,7 +69,7 @@ impl LockHandle {
 }
 
 impl FencingToken {
-    /// As [`LockGuard::fence`], for a service that was sent the token alone. It does not know
+    /// As [`LockHandle::fence`], for a service that was sent the token alone. It does not know
     /// whether the lock is held still, only whether a later holder has written.
     ///
     /// # Errors

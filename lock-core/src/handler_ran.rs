@@ -10,7 +10,7 @@
 ///
 /// ```
 /// # #[cfg(feature = "http")] {
-/// use lock_core::HandlerRan;
+/// use lock_core::scope::HandlerRan;
 ///
 /// let mut response = http::Response::new("too slow");
 /// *response.status_mut() = http::StatusCode::GATEWAY_TIMEOUT;

@@ -11,7 +11,7 @@
 //! assert_eq!(Key::new("order:42")?.as_str(), "order:42");
 //! assert_eq!(Key::from_segments(["order", "4:2"])?.as_str(), "order:4%3A2");
 //! assert_ne!(Key::from_segments(["a", "b"])?, Key::from_segments(["a:b"])?);
-//! # Ok::<(), lock_core::KeyError>(())
+//! # Ok::<(), lock_core::error::KeyError>(())
 //! ```
 
 use std::borrow::Cow;
@@ -20,8 +20,7 @@ use std::sync::Arc;
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-/// The longest key, in bytes of its encoded form.
-pub const KEY_BYTES_MAX: usize = 512;
+use crate::limits::KEY_BYTES_MAX;
 
 /// How much of a bad key an error message repeats, in bytes of its escaped form.
 const SHOWN_BYTES_MAX: usize = 64;

@@ -37,7 +37,7 @@
 //! | one try, without a wait | [`LockBuilder::try_acquire`] |
 //! | many readers or one writer | [`LockBuilder::shared`] |
 //! | a semaphore: so many at once | [`LockBuilder::permits`] |
-//! | several keys, all or none | [`LockClient::all`] |
+//! | several keys, all or none | [`LockClient::lock_all`] |
 //! | one leader of many processes | [`LockClient::election`] |
 //! | an `async fn` under a lock | `#[distributed_lock]` |
 //! | a request that runs once per idempotency key | `idempotency`, `#[idempotent]` |
@@ -67,14 +67,20 @@
 //! # What it promises
 //!
 //! 1. **One holder per key** while clocks drift less than 1 % over a lease.
-//! 2. **A holder is told** when that fails: [`LockGuard::lost`], by its own clock. Let the resource
+//! 2. **A holder is told** when that fails: [`LockHandle::lost`], by its own clock. Let the resource
 //!    refuse a smaller [`FencingToken`] than it has seen: that stops what a stale holder still
 //!    writes.
 //! 3. **A free key with a live waiter is granted** by a push, or by the next recheck.
 //! 4. **Waits are bounded** by `wait * (1 + retries)`, and [`AcquireError`] says which bound was hit.
 //! 5. **Nothing is left behind** when the last guard and future are gone.
 //!
-//! A store of your own stands behind the seam in [`backend`].
+//! # Where things are
+//!
+//! Here stands what is typed every day. [`futures`] has the types that are awaited, [`error`] what
+//! can go wrong, [`options`] the choices, [`limits`] their bounds, [`view`] what is shown to those
+//! who watch a service, [`multi`] what several keys give, [`scope`] what code under a lock is called
+//! under, and `problem` what HTTP is told. Each store has a module of its own. A store of yours
+//! stands behind the seam in [`backend`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // An instant is added to by `Plus`: clippy.toml says which operators are meant.
@@ -86,25 +92,30 @@ mod client;
 mod connect;
 mod election;
 mod engine;
-mod error;
+pub mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;
 #[cfg(feature = "sql")]
 mod fence;
+pub mod futures;
 mod ground;
 mod handler_ran;
 #[cfg(feature = "idempotency")]
 pub mod idempotency;
-mod key;
+pub mod key;
 mod labels;
+pub mod limits;
+mod lockable;
+#[cfg(feature = "macros")]
+mod macro_support;
 pub mod memory;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 mod mode;
-mod multi_builder;
-mod options;
+pub mod multi;
+pub mod options;
 #[cfg(feature = "http")]
-mod problem;
+pub mod problem;
 mod proto;
 #[doc(alias = "redlock")]
 pub mod quorum;
@@ -113,6 +124,7 @@ mod records;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod rejection;
+pub mod scope;
 #[cfg(feature = "sql")]
 pub mod sql;
 mod stores;
@@ -120,43 +132,19 @@ mod stores;
 #[allow(clippy::arithmetic_side_effects)]
 pub mod test_util;
 mod token;
-mod view;
+pub mod view;
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper;
 
-pub use backend::{
-    Backend, Capabilities, ConnectError, DURATION_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas,
-};
 pub use builder::LockBuilder;
 pub use client::{ClientBuilder, LockClient};
-pub use election::{ELECTION_VALUE_BYTES_MAX, Election};
-pub use engine::{
-    Acquire, Background, Closed, CutWatch, Downgrade, KEYS_MAX, LockGuard, LockHandle, LockScope,
-    Lost, MultiAcquire, MultiLockGuard, MultiLockHandle, MultiLost, Observe, RenewalFailing,
-    RenewalFailure, RevokeRequested, RunFor, Scoped, Term,
-};
-pub use error::{
-    AcquireError, AlreadyInstalled, BlockedBy, ClosedError, DowngradeError, LossReason, LostError,
-    NotReplicatedError, OperatorError, OverloadedError, ReleaseError, RunError, TimeoutError,
-    UnavailableError,
-};
-
-pub use handler_ran::HandlerRan;
-pub use key::{IntoKey, KEY_BYTES_MAX, Key, KeyError};
-pub use mode::{Mode, PERMITS_MAX};
-pub use multi_builder::MultiLockBuilder;
-pub use options::{Fairness, HOLD_LIMIT_MIN, LockOptions, NAME_BYTES_MAX, RETRIES_MAX};
-#[cfg(feature = "http")]
-pub use problem::Problem;
-pub use rejection::Rejection;
-pub use token::{FencingToken, TokenBlock};
-pub use view::{
-    BusyHold, BusyKey, Holder, Inspection, Leader, MemberHealth, MemberState, Quantiles,
-    ShutdownReport, Stats, Waiter,
-};
-
-#[cfg(feature = "macros")]
-mod macro_support;
+pub use election::Election;
+pub use engine::{LockGuard, LockHandle, Term};
+pub use error::AcquireError;
+pub use key::Key;
+pub use mode::Mode;
+pub use options::LockOptions;
+pub use token::FencingToken;
 
 #[cfg(feature = "macros")]
 pub use lock_macros::distributed_lock;

@@ -2,9 +2,6 @@
 
 use std::fmt;
 
-/// The most permits of a key: 1,024.
-pub const PERMITS_MAX: u32 = 1_024;
-
 /// How a key is shared. All modes of a key have one line: its head is granted the key as soon as
 /// that is compatible with all who hold it, and nobody overtakes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -14,10 +11,10 @@ pub enum Mode {
     #[default]
     Exclusive,
     /// Any number of holders, beside others of this mode. Served where
-    /// [`Capabilities::shared`](crate::Capabilities) holds.
+    /// [`Capabilities::shared`](crate::backend::Capabilities) holds.
     Shared,
     /// At most `of` holders, beside others of this mode who say the same of how many there are.
-    /// Served where [`Capabilities::permits`](crate::Capabilities) holds.
+    /// Served where [`Capabilities::permits`](crate::backend::Capabilities) holds.
     Permit {
         /// The most holders, 1 to 1,024.
         of: u32,

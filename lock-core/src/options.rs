@@ -1,18 +1,12 @@
-//! What a caller may choose for one acquire, and the bounds of it.
+//! The choices of one acquire, and those of a client that have a type of their own.
+//!
+//! [`LockOptions`] has the table of defaults and bounds; the bounds are constants in
+//! [`limits`](crate::limits).
 
 use std::time::Duration;
 
-use crate::backend::{Mode, Replicas};
-
-/// The shortest `hold_limit`: 1 ms. With a shorter one the hold would be over before its waiter has
-/// seen it, and a free key could not be had.
-pub const HOLD_LIMIT_MIN: Duration = Duration::from_millis(1);
-
-/// The most `retries`.
-pub const RETRIES_MAX: u32 = 1_000;
-
-/// The longest `name`, in bytes.
-pub const NAME_BYTES_MAX: usize = 128;
+pub use crate::backend::Replicas;
+use crate::mode::Mode;
 
 /// How a process shares a key that other processes wait for.
 ///
@@ -30,7 +24,7 @@ pub enum Fairness {
         slice: Duration,
     },
     /// Every release goes to the longest waiting process: the order of arrival over all
-    /// processes, as far as the store promises one ([`Capabilities::fifo`](crate::Capabilities)).
+    /// processes, as far as the store promises one ([`Capabilities::fifo`](crate::backend::Capabilities)).
     Strict,
 }
 
@@ -50,21 +44,47 @@ impl Fairness {
     }
 }
 
+/// Where a client does what no caller waits for: renewals, the release of dropped guards, and
+/// whatever a blocked caller leaves undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Background {
+    /// On a thread of its own, `lock-conductor`, with a small Tokio runtime of its own. It starts
+    /// with the first lock that is taken or waited for, sleeps while nothing is due, and ends with
+    /// the client. A blocked or starved runtime of the application loses no lease. The default,
+    /// but for stores in this process.
+    Thread,
+    /// In a task of the caller's runtime, while something is busy. For tests on a paused clock,
+    /// which belongs to one runtime, and for stores in this process, which need no I/O. A runtime
+    /// that is blocked for longer than a lease loses it. Sessions at ZooKeeper have a thread of
+    /// their own all the same.
+    ///
+    /// # A paused clock
+    ///
+    /// It is for stores in this process: `memory:`, and a backend of your own without I/O. Over a
+    /// server it fails, here and with [`Thread`](Self::Thread). Tokio sets a paused clock forward as
+    /// soon as all tasks wait, and does not count an answer that is on its way: the 2 s of a request
+    /// are over at once, and a healthy server "did not answer within 2s". The lease at the server
+    /// goes on by the real clock meanwhile, and so does the conductor on its thread. Test over a
+    /// server on a real clock.
+    Runtime,
+}
+
 /// The choices of one acquire, with the defaults of this crate.
 ///
 /// | option | default | bounds |
 /// |---|---|---|
-/// | `mode` | exclusive | what the store serves ([`Capabilities::shared`](crate::Capabilities)) |
+/// | `mode` | exclusive | what the store serves ([`Capabilities::shared`](crate::backend::Capabilities)) |
 /// | `wait` | 10 s | 0 (never wait) to 24 h |
 /// | `retries` | 0 | at most 1,000 |
-/// | `lease` | 10 s | what the store can renew ([`Capabilities::lease_min`](crate::Capabilities)) to 24 h, or what it allows ([`Capabilities::lease_max`](crate::Capabilities)) |
+/// | `lease` | 10 s | what the store can renew ([`Capabilities::lease_min`](crate::backend::Capabilities)) to 24 h, or what it allows ([`Capabilities::lease_max`](crate::backend::Capabilities)) |
 /// | `hold_limit` | none | 1 ms to 24 h |
 /// | `linger` | 0 | to 24 h |
 /// | `fairness` | 64 hand-offs or 20 ms | |
 /// | `admission` | false | |
-/// | `replicas` | none | 1 to 32 within 1 ms to 1 s and half of the lease, where [`Capabilities::replicas`](crate::Capabilities) holds |
+/// | `replicas` | none | 1 to 32 within 1 ms to 1 s and half of the lease, where [`Capabilities::replicas`](crate::backend::Capabilities) holds |
 /// | `name` | none | at most 128 bytes, no control characters |
-/// | `reentrant` | true | counts only under a hold of the key, see [`LockScope`](crate::LockScope) |
+/// | `reentrant` | true | counts only under a hold of the key, see [`LockScope`](crate::scope::LockScope) |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockOptions {
@@ -83,7 +103,7 @@ pub struct LockOptions {
     /// on to those who ask for as much or less. It is given back, and opened anew, for one that
     /// asks for more, also while it lingers. What is handed on here has at least half of the lease
     /// left: with less, as after renewals that failed, it is renewed first. An acquire that
-    /// re-enters a hold is under the lease of that, see [`LockScope`](crate::LockScope).
+    /// re-enters a hold is under the lease of that, see [`LockScope`](crate::scope::LockScope).
     ///
     /// A grant that another process handed on at Redis is good for 1.5 s at most until its first
     /// renewal, which is due at a third of that. The same holds for those here that it is handed on
@@ -137,7 +157,7 @@ pub struct LockOptions {
     /// that opened it.
     pub name: Option<&'static str>,
     /// Whether an acquire that is called under a hold of its key re-enters that, see
-    /// [`LockScope`](crate::LockScope).
+    /// [`LockScope`](crate::scope::LockScope).
     pub reentrant: bool,
 }
 
@@ -177,7 +197,7 @@ impl LockOptions {
     /// Takes one of so many permits of the key (1 to 1,024), beside others who do: at most so many
     /// hold it at once, over all processes. All have to say the same number as long as any is held
     /// or waited for: another is refused, with
-    /// [`Rejection::OtherLimit`](crate::Rejection::OtherLimit).
+    /// [`Rejection::OtherLimit`](crate::error::Rejection::OtherLimit).
     #[must_use]
     pub fn permits(mut self, of: u32) -> Self {
         self.mode = Mode::Permit { of };

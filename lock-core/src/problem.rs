@@ -6,8 +6,9 @@ use std::time::Duration;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 
+use crate::AcquireError;
+use crate::error::Rejection;
 use crate::ground::clock;
-use crate::{AcquireError, Rejection};
 
 /// A problem document (RFC 9457) about a lock: what a service answers in place of the work.
 ///
@@ -19,8 +20,8 @@ use crate::{AcquireError, Rejection};
 /// |---|---|---|---|
 /// | `Timeout` | 409 | `lock_timeout` | yes |
 /// | `Overloaded` | 429 | `lock_overloaded` | yes |
-/// | `Unavailable` | 503 | `lock_unavailable` | where the fault [may pass](crate::UnavailableError::is_retryable) |
-/// | `NotReplicated` | 503 | `lock_not_replicated` | yes, but for a [re-entry](crate::NotReplicatedError::is_reentry), which is always refused |
+/// | `Unavailable` | 503 | `lock_unavailable` | where the fault [may pass](crate::error::UnavailableError::is_retryable) |
+/// | `NotReplicated` | 503 | `lock_not_replicated` | yes, but for a [re-entry](crate::error::NotReplicatedError::is_reentry), which is always refused |
 /// | `Closed` | 503 | `lock_closed` | yes, as another process may serve it |
 /// | `Lost` | 503 | `lock_lost` | no: what the work did is not known |
 /// | `Rejected`, a key that the request made too long or empty | 400 | `lock_key_rejected` | no |
@@ -37,7 +38,8 @@ use crate::{AcquireError, Rejection};
 ///
 /// ```
 /// use http::StatusCode;
-/// use lock_core::{AcquireError, Problem};
+/// use lock_core::problem::Problem;
+/// use lock_core::AcquireError;
 ///
 /// fn answer(error: &AcquireError) -> http::Response<String> {
 ///     let problem = Problem::of(error);

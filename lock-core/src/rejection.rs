@@ -105,7 +105,7 @@ pub enum Rejection {
         /// What was asked for.
         asked: Mode,
     },
-    /// The store has no way to do what an option asks for; [`Capabilities`](crate::Capabilities)
+    /// The store has no way to do what an option asks for; [`Capabilities`](crate::backend::Capabilities)
     /// says so beforehand.
     #[error("lock `{key}`: {option} cannot be had: its store does not promise it")]
     Unsupported {
@@ -114,8 +114,8 @@ pub enum Rejection {
         /// The name of the option.
         option: &'static str,
     },
-    /// [`LockClient::all`](crate::LockClient::all), or `keys = ..` of `#[distributed_lock]`, was
-    /// given no key at all, or more than [`KEYS_MAX`](crate::KEYS_MAX).
+    /// [`LockClient::lock_all`](crate::LockClient::lock_all), or `keys = ..` of `#[distributed_lock]`, was
+    /// given no key at all, or more than [`KEYS_MAX`](crate::limits::KEYS_MAX).
     #[error("{given} keys to lock at once, it must be from 1 to {max}")]
     KeyCount {
         /// How many different keys were given.

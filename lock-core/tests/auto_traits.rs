@@ -57,7 +57,7 @@ fn the_probe_tells_apart_what_is_and_what_is_not() {
 #[test]
 fn every_public_type_crosses_threads() {
     use lock_core::backend::*;
-    use lock_core::*;
+    use lock_core::{error::*, futures::*, key::*, multi::*, options::*, scope::*, view::*, *};
     table! {
         LockClient: true true true,
         ClientBuilder: true true true,
@@ -68,7 +68,7 @@ fn every_public_type_crosses_threads() {
         LockGuard: true true true,
         LockHandle: true true true,
         Lost: true true true,
-        MultiLockBuilder: true true true,
+        LockBuilder<KeySet>: true true true,
         Election: true true true,
         Leader: true true true,
         Observe: true false true,
@@ -229,14 +229,14 @@ fn spawnable<T: Send + 'static>(_: T) {}
 
 #[test]
 fn the_futures_of_async_functions_can_be_spawned() {
-    use lock_core::*;
+    use lock_core::{multi::*, scope::*, *};
     let locks = LockClient::memory();
     spawnable(locks.lock("k").acquire());
     spawnable(locks.lock("k").try_acquire());
     spawnable(locks.lock("k").run(|_| std::future::ready(())));
-    spawnable(locks.all(["k"]).acquire());
-    spawnable(locks.all(["k"]).try_acquire());
-    spawnable(locks.all(["k"]).run(|_| std::future::ready(())));
+    spawnable(locks.lock_all(["k"]).acquire());
+    spawnable(locks.lock_all(["k"]).try_acquire());
+    spawnable(locks.lock_all(["k"]).run(|_| std::future::ready(())));
     spawnable(CutWatch::new().scope(std::future::ready(())));
     spawnable(LockClient::connect("memory:"));
     spawnable(LockClient::builder("memory:").connect());
@@ -274,7 +274,7 @@ fn the_futures_of_an_execution_can_be_spawned() {
 #[test]
 fn every_error_is_one_that_can_be_boxed_and_sent() {
     fn error<E: std::error::Error + Send + Sync + 'static>() {}
-    use lock_core::*;
+    use lock_core::{error::*, *};
     error::<AcquireError>();
     error::<TimeoutError>();
     error::<OverloadedError>();

@@ -5,8 +5,9 @@
 
 use std::time::{Duration, Instant};
 
+use lock_core::LockClient;
 use lock_core::memory::Memory;
-use lock_core::{Background, LockClient};
+use lock_core::options::Background;
 
 type Test = Result<(), Box<dyn std::error::Error>>;
 

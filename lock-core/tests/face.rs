@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use lock_core::{AcquireError, Fairness, LockClient, LockScope, LossReason, Rejection, RunError};
+use lock_core::error::{LossReason, Rejection, RunError};
+use lock_core::options::Fairness;
+use lock_core::scope::LockScope;
+use lock_core::{AcquireError, LockClient};
 
 type Test = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 

@@ -7,15 +7,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::backend::url::Login;
 use lock_core::backend::{
-    Attempt, Backend, Change, Claim, ClaimId, Driver, Fault, FaultKind, Grant, NotReplicated,
-    Renewal, Scheme, Terms, UrlError, UrlPart, Withdrawal,
+    Attempt, Backend, Capabilities, Change, Claim, ClaimId, Driver, Fault, FaultKind, Grant,
+    NotReplicated, Renewal, Scheme, Terms, TokenBlock, UrlError, UrlPart, Withdrawal, url::Login,
 };
-use lock_core::{
-    AcquireError, Capabilities, ClientBuilder, ConnectError, Inspection, Key, LockClient,
-    LockGuard, LockOptions, TokenBlock,
-};
+use lock_core::error::ConnectError;
+use lock_core::view::Inspection;
+use lock_core::{AcquireError, ClientBuilder, Key, LockClient, LockGuard, LockOptions};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 

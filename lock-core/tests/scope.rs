@@ -8,7 +8,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use lock_core::{AcquireError, BlockedBy, CutWatch, LockClient, LockScope, RunError};
+use lock_core::error::{BlockedBy, RunError};
+use lock_core::scope::{CutWatch, LockScope};
+use lock_core::{AcquireError, LockClient};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::poll;
-use lock_core::{LockClient, LossReason, RunError, test_util};
+use lock_core::error::{LossReason, RunError};
+use lock_core::{LockClient, test_util};
 use tokio::sync::Notify;
 use tokio::time::{Instant, advance};
 

@@ -107,7 +107,7 @@ use crate::args::Args;
 /// `1:paid` does not lock order `1`. For the same reason two values need a ':' between them. A key
 /// is at most 512 bytes, and not empty; anything else is a rejection, and the body does not run.
 ///
-/// With `keys` (at most 64) all locks are taken or none, as `LockClient::all` does: one after the
+/// With `keys` (at most 64) all locks are taken or none, as `LockClient::lock_all` does: one after the
 /// other, each once, in one order, so two functions with the same keys can't block each other. The
 /// waiting for all of them together is bounded as for one, and each try is for all. `hold` begins
 /// when all are held. The loss of one is the loss of all.
@@ -142,7 +142,7 @@ use crate::args::Args;
 /// path of a function, is called with the `AcquireError` and returns the function's value; with
 /// `impl IntoResponse` that is any response. Any other expression is the value itself.
 ///
-/// As a response the `AcquireError` is a problem document (`lock_core::Problem`, RFC 9457), the same
+/// As a response the `AcquireError` is a problem document (`lock_core::problem::Problem`, RFC 9457), the same
 /// that `lock_tower::LockLayer` answers with:
 ///
 /// | error | status | `code` | `Retry-After` |

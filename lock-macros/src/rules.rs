@@ -211,16 +211,16 @@ mod tests {
 
     #[test]
     fn the_bounds_are_those_of_lock_core() {
-        assert_eq!(KEY_BYTES_MAX, lock_core::KEY_BYTES_MAX);
-        assert_eq!(DURATION_MAX, lock_core::DURATION_MAX);
-        assert_eq!(RETRIES_MAX, lock_core::RETRIES_MAX);
-        assert_eq!(NAME_BYTES_MAX, lock_core::NAME_BYTES_MAX);
+        assert_eq!(KEY_BYTES_MAX, lock_core::limits::KEY_BYTES_MAX);
+        assert_eq!(DURATION_MAX, lock_core::limits::DURATION_MAX);
+        assert_eq!(RETRIES_MAX, lock_core::limits::RETRIES_MAX);
+        assert_eq!(NAME_BYTES_MAX, lock_core::limits::NAME_BYTES_MAX);
         assert!(NAME.contains(&NAME_BYTES_MAX.to_string()));
         assert!(RETRIES.contains(&RETRIES_MAX.to_string()));
-        assert_eq!(PERMITS_MAX, lock_core::PERMITS_MAX);
+        assert_eq!(PERMITS_MAX, lock_core::limits::PERMITS_MAX);
         assert!(PERMITS.contains(&PERMITS_MAX.to_string()));
         assert_eq!(humantime::parse_duration("24h"), Ok(DURATION_MAX));
-        assert_eq!(HOLD_LIMIT_MIN, lock_core::HOLD_LIMIT_MIN);
+        assert_eq!(HOLD_LIMIT_MIN, lock_core::limits::HOLD_LIMIT_MIN);
         assert_eq!(RECORD_TTL_MIN, lock_core::idempotency::RECORD_TTL_MIN);
         for option in ["wait", "hold", "ttl"] {
             let (shortest, said) = shortest(option);

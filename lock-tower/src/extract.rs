@@ -21,7 +21,8 @@ use axum_core::extract::{FromRequestParts, OptionalFromRequestParts};
 use axum_core::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::request::Parts;
-use lock_core::{LockHandle, Problem};
+use lock_core::LockHandle;
+use lock_core::problem::Problem;
 
 use crate::UpgradeLock;
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{AcquireError, DowngradeError, LockClient, LockGuard, ReleaseError};
+use lock_core::error::{DowngradeError, ReleaseError};
+use lock_core::{AcquireError, LockClient, LockGuard};
 use tokio::sync::OnceCell;
 
 use crate::history::{Fun, Process, Recorder};
@@ -126,7 +127,7 @@ impl Actor {
     /// # Panics
     ///
     /// After [`PATIENCE`](crate::wait::PATIENCE).
-    pub async fn lost(&self, guard: &LockGuard) -> lock_core::LostError {
+    pub async fn lost(&self, guard: &LockGuard) -> lock_core::error::LostError {
         let error = within("the loss", guard.lost()).await;
         self.process.lost(guard.key().as_str(), guard.token().get());
         error

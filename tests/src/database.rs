@@ -3,8 +3,10 @@
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use lock_core::backend::Fault;
+use lock_core::error::{ConnectError, OperatorError, ReleaseError, UnavailableError};
 use lock_core::sql::DatabaseError;
-use lock_core::{LockClient, LockOptions};
+use lock_core::{AcquireError, LockClient, LockOptions};
 
 use crate::support::ms;
 
@@ -40,20 +42,32 @@ pub async fn refused(url: &str) -> DatabaseError {
     database_error(&error)
 }
 
-/// What is wrong with the database, somewhere behind an error.
+/// What a store has for trouble, by an error that tells of it.
+fn fault_of<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Fault> {
+    if let Some(ConnectError::Store(fault)) = error.downcast_ref() {
+        return Some(fault);
+    }
+    let unavailable = if let Some(AcquireError::Unavailable(error)) = error.downcast_ref() {
+        Some(error)
+    } else if let Some(ReleaseError::Unavailable(error)) = error.downcast_ref() {
+        Some(error)
+    } else if let Some(OperatorError::Unavailable(error)) = error.downcast_ref() {
+        Some(error)
+    } else {
+        error.downcast_ref()
+    };
+    unavailable.map(UnavailableError::fault).or_else(|| error.downcast_ref())
+}
+
+/// What is wrong with the database, by an error that tells of it.
 ///
 /// # Panics
 ///
 /// Where that is of something else.
 pub fn database_error(error: &(dyn Error + 'static)) -> DatabaseError {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref::<DatabaseError>() {
-            return found.clone();
-        }
-        next = error.source();
-    }
-    panic!("no error of a database: {error:?}")
+    let cause = fault_of(error).and_then(Fault::cause);
+    let found = cause.and_then(|cause| cause.downcast_ref::<DatabaseError>());
+    found.unwrap_or_else(|| panic!("no error of a database: {error:?}")).clone()
 }
 
 /// One try, which is told what is wrong.

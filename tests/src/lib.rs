@@ -63,7 +63,6 @@ pub mod actor;
 mod admin;
 pub mod blocked;
 pub mod browser;
-pub mod cancel;
 pub mod certificates;
 pub mod chance;
 pub mod checker;

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use lock_core::Key;
 use lock_core::backend::{
     Attempt, Backend, Claim, ClaimId, Fault, Grant, Mode, Renewal, Terms, Withdrawal,
 };
 use lock_core::test_util::{AnyBackend, AnyClaim};
-use lock_core::{Inspection, Key};
+use lock_core::view::Inspection;
 use tokio::time::timeout;
 
 use crate::wait::{PATIENCE, within};

@@ -1,6 +1,7 @@
 //! Keys that a store could take for something else.
 
-use lock_core::{IntoKey, Key};
+use lock_core::Key;
+use lock_core::key::IntoKey;
 
 /// Texts that some store reads in a way of its own.
 const STRANGE: [&str; 42] = [

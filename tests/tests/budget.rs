@@ -93,10 +93,10 @@ fn several_keys_at_once_are_had_and_given_back() {
         Box::pin(async move {
             let all = (0..crowd).map(|n| {
                 let keys = (0..4).map(move |k| format!("all:{n}:{k}"));
-                locks.all(keys).acquire()
+                locks.lock_all(keys).acquire()
             });
             let guards = try_join_all(all).await.expect("free keys");
-            let releases = guards.into_iter().map(lock_core::MultiLockGuard::release);
+            let releases = guards.into_iter().map(lock_core::multi::MultiLockGuard::release);
             try_join_all(releases).await.expect("releases");
         })
     });
@@ -110,7 +110,7 @@ fn terms_are_had_and_resigned() {
             let terms = try_join_all(terms).await.expect("free elections");
             let mut followers: Vec<_> =
                 (0..crowd).map(|n| locks.election(format!("e:{n}")).observe()).collect();
-            let told = join_all(followers.iter_mut().map(lock_core::Observe::next)).await;
+            let told = join_all(followers.iter_mut().map(lock_core::futures::Observe::next)).await;
             for leader in told {
                 let leader = leader.expect("it goes on").expect("an answer").expect("a leader");
                 assert_eq!(&*leader.value, "me");

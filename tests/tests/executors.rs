@@ -8,10 +8,11 @@ use std::thread;
 
 use futures_executor::block_on;
 use lock_core::backend::FaultKind;
+use lock_core::error::{ConnectError, LossReason};
 use lock_core::memory::Memory;
 use lock_core::redis::RedisRecords;
 use lock_core::test_util::{Act, Scripted, Verb};
-use lock_core::{ConnectError, Key, LockClient, LossReason};
+use lock_core::{Key, LockClient};
 use tests::redis::RedisServer;
 use tests::support::ms;
 use tokio::runtime::{Builder, Runtime};
@@ -46,7 +47,7 @@ async fn uses_all_of_it(locks: LockClient) -> Test {
     let revoked = locks.request_revoke("k").await;
     assert!(revoked.is_ok_and(|was| !was) || !locks.capabilities().revocation);
     drop(guard);
-    locks.all(["a", "b"]).await?.release().await?;
+    locks.lock_all(["a", "b"]).await?.release().await?;
     assert!(locks.shutdown(ms(20_000)).await.complete);
     Ok(())
 }

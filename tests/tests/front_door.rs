@@ -166,3 +166,36 @@ fn every_crate_has_its_licences_and_a_readme() {
         assert!(manifest.contains("readme = ") && manifest.contains("all-features = true"));
     }
 }
+
+/// The root of lock-core has what is typed every day, and nothing else: the rest is in modules.
+#[test]
+fn the_root_has_what_users_type() {
+    const ROOT: [&str; 15] = [
+        "AcquireError",
+        "ClientBuilder",
+        "Election",
+        "FencingToken",
+        "FromLockError",
+        "Key",
+        "LockBuilder",
+        "LockClient",
+        "LockGuard",
+        "LockHandle",
+        "LockOptions",
+        "Mode",
+        "Term",
+        "distributed_lock",
+        "idempotent",
+    ];
+    let front = page("lock-core/src/lib.rs");
+    let uses = front.lines().filter_map(|line| line.strip_prefix("pub use ")?.strip_suffix(';'));
+    let mut names: Vec<_> = uses
+        .flat_map(|path| {
+            let (_, last) = path.split_once("::").expect("a path");
+            let last = last.trim_matches(['{', '}']);
+            last.split(", ").map(str::to_owned).collect::<Vec<_>>()
+        })
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names, ROOT);
+}

@@ -33,7 +33,7 @@ pub struct Capabilities {
     /// A grant can wait for replicas: [`Terms::replicas`] is served.
     pub replicas: bool,
     /// Its requests need no I/O: the store is in this process. See
-    /// [`Background`](crate::Background).
+    /// [`Background`](crate::options::Background).
     pub in_process: bool,
     /// The shortest lease that the backend can renew in time.
     pub lease_min: Duration,

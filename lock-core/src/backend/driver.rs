@@ -123,6 +123,6 @@ pub enum ConnectError {
     )]
     NoRuntime,
     /// The store refused or could not be reached.
-    #[error("lock store unavailable: {0}")]
-    Store(#[source] Fault),
+    #[error(transparent)]
+    Store(Fault),
 }

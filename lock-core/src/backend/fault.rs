@@ -133,6 +133,13 @@ impl Fault {
         self
     }
 
+    /// The error behind it, for who looks for one of a known type. [`source`](StdError::source)
+    /// leaves out what the text of the fault has said already.
+    #[must_use]
+    pub fn cause(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_ref().map(|source| &**source as &(dyn StdError + 'static))
+    }
+
     /// The kind of trouble.
     #[must_use]
     pub fn kind(&self) -> FaultKind {
@@ -180,6 +187,20 @@ impl fmt::Display for Fault {
 
 impl StdError for Fault {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.source.as_ref().map(|source| &**source as &(dyn StdError + 'static))
+        unsaid(&self.what, self.cause())
     }
+}
+
+/// The first of a chain of errors that says what `text` has not said.
+fn unsaid<'a>(
+    text: &str,
+    mut next: Option<&'a (dyn StdError + 'static)>,
+) -> Option<&'a (dyn StdError + 'static)> {
+    while let Some(error) = next {
+        if !text.contains(&error.to_string()) {
+            return Some(error);
+        }
+        next = error.source();
+    }
+    None
 }

@@ -20,10 +20,9 @@
 //! use std::sync::{Arc, Mutex};
 //! use std::time::{Duration, Instant};
 //!
-//! use lock_core::backend::{
-//!     Attempt, Backend, Claim, ClaimId, Driver, Fault, Grant, Renewal, Scheme, Terms, Withdrawal,
-//! };
-//! use lock_core::{TokenBlock, Holder, Inspection, Key, LockClient, Capabilities};
+//! use lock_core::backend::{//!     Attempt, Backend, Claim, ClaimId, Driver, Fault, Grant, Renewal, Scheme, Terms, Withdrawal, //!, TokenBlock, Capabilities};
+//! use lock_core::view::{Holder, Inspection};
+//! use lock_core::{Key, LockClient};
 //!
 //! /// Who has a key and until when. The row stays, so that its tokens grow.
 //! #[derive(Debug, Default)]
@@ -143,7 +142,7 @@
 //! has its connections on the application's runtime. Whoever blocks that runtime, for a second by a
 //! slow computation or for good by a deadlock, keeps every answer of the store from being read, and
 //! the leases end meanwhile. The engine renews from a thread of its own
-//! ([`Background`](crate::Background)), and that is of no use where the answers are not.
+//! ([`Background`](crate::options::Background)), and that is of no use where the answers are not.
 //!
 //! A verb (any but a renewal) may be begun by a task of the application, and gone on with by the
 //! engine's thread where that task does not come to run, also after its runtime has ended. A timer
@@ -185,13 +184,14 @@ pub use enrolment::{Enrolment, EnrolmentError};
 pub(crate) use erased::{DynBackend, DynClaim, Listening, Request};
 pub use fault::{Fault, FaultKind, NotReplicated};
 pub use member::{Member, MemberClaim, Probe, SEEN_WITHIN};
-pub use terms::{DURATION_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX, Replicas, Terms};
+pub use terms::{Replicas, Terms};
 pub use url::{Scheme, StoreUrl, UrlError, UrlPart};
 
 use crate::ground::clock;
 use crate::key::Key;
-pub use crate::mode::{Mode, PERMITS_MAX};
-use crate::token::TokenBlock;
+pub use crate::limits::{DURATION_MAX, PERMITS_MAX, REPLICAS_MAX, REPLICAS_TIMEOUT_MAX};
+pub use crate::mode::Mode;
+pub use crate::token::TokenBlock;
 use crate::view::{Inspection, Leader};
 
 /// A lock service.

@@ -7,16 +7,6 @@ use crate::mode::Mode;
 #[cfg(doc)]
 use super::{Attempt, Fault};
 
-/// The longest `wait`, `lease`, `hold_limit` and `linger`: 24 hours.
-pub const DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// The most `replicas` that a grant can wait for.
-pub const REPLICAS_MAX: u32 = 32;
-
-/// The longest time that a grant can wait for its `replicas`: 1 s, as the store has 2 s to answer
-/// a request.
-pub const REPLICAS_TIMEOUT_MAX: Duration = Duration::from_secs(1);
-
 /// By how many replicas a grant must be acknowledged before it counts, and within which time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replicas {

@@ -11,8 +11,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::coop;
 use tokio::time::Sleep;
 
-use super::cell::{Hold, KeyCell};
+use super::cell::KeyCell;
 use super::guard::LockGuard;
+use super::hold::Hold;
 use super::lost::Lost;
 use super::scope::{Door, LockScope, Reentry};
 use super::{Shared, observe, terms};
@@ -31,7 +32,46 @@ use crate::rejection::Rejection;
 pub(crate) const TRY_WITHIN: Duration = Duration::from_secs(2);
 
 /// Says before each retry whether it may be made.
-type RetryGate = Arc<dyn Fn() -> bool + Send + Sync>;
+pub(super) type RetryGate = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// One key, or why there is none, which the acquire reports.
+#[derive(Debug, Clone)]
+pub struct OneKey(pub(crate) Result<Key, KeyError>);
+
+impl OneKey {
+    /// Takes the outcome of making the key.
+    #[must_use]
+    pub fn new(key: Result<Key, KeyError>) -> Self {
+        Self(key)
+    }
+}
+
+/// All of an acquire but what it locks: where, on which terms, and what only its caller knows of
+/// the line.
+#[derive(Clone)]
+pub struct Plan {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) options: LockOptions,
+    /// How many may stand in the line that it joins.
+    pub(crate) waiters_max: Option<usize>,
+    pub(crate) gate: Option<RetryGate>,
+}
+
+impl Plan {
+    #[inline]
+    pub(crate) fn new(shared: Arc<Shared>, options: LockOptions) -> Self {
+        Self { shared, options, waiters_max: None, gate: None }
+    }
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plan")
+            .field("options", &self.options)
+            .field("waiters_max", &self.waiters_max)
+            .finish_non_exhaustive()
+    }
+}
 
 /// Waits for a lock; made by [`LockBuilder::acquire`](crate::LockBuilder::acquire).
 ///
@@ -90,14 +130,10 @@ type Taking = Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send +
 
 impl Acquire {
     #[inline]
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        key: Result<Key, KeyError>,
-        options: LockOptions,
-    ) -> Self {
+    pub(crate) fn new(plan: Plan, key: Result<Key, KeyError>) -> Self {
+        let Plan { shared, options, waiters_max, gate } = plan;
         let (state, watched) = (State::Start, observe::Wait::new());
-        let (waiters_max, value, gate) = (None, None, None);
-        let (started, try_until, tries) = (None, None, 0);
+        let (value, started, try_until, tries) = (None, None, None, 0);
         Self {
             shared,
             key,
@@ -111,26 +147,6 @@ impl Acquire {
             state,
             watched,
         }
-    }
-
-    /// Joins the line of the key only if fewer than so many wait in it, and is refused at once
-    /// otherwise. Zero is taken for 1. All who wait through the client count. Each try counts
-    /// them anew, as it joins the line anew.
-    ///
-    /// The client has a bound of its own,
-    /// [`waiters_per_key_max`](crate::ClientBuilder::waiters_per_key_max); the lower one decides.
-    /// The error is [`Overloaded`](AcquireError::Overloaded) for both, and
-    /// [`is_waiters_max`](OverloadedError::is_waiters_max) says that it was this one.
-    pub fn waiters_max(mut self, waiters: usize) -> Self {
-        self.waiters_max = Some(waiters.max(1));
-        self
-    }
-
-    /// Asks `gate` before each retry; where it says no, the acquire ends with the error of its last
-    /// try. For a budget that many acquires pay their retries from.
-    pub fn retry_while(mut self, gate: RetryGate) -> Self {
-        self.gate = Some(gate);
-        self
     }
 
     /// Makes it one that stands for election.

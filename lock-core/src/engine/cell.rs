@@ -1,13 +1,13 @@
 //! One busy key: its cohort behind a short mutex, and what a guard does with it.
 
-use std::future::{Future, poll_fn};
+use std::future::{Future as _, poll_fn};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::task::{ArcWake, waker_ref};
 use tokio::runtime::Handle;
@@ -17,17 +17,12 @@ use tokio::task::coop;
 use super::baton::Baton;
 use super::conductor::{HELPED_AFTER, LOOK_AFTER};
 use super::driver::{self, Driver};
-use super::failing::RenewalFailure;
 use super::handed::Handed;
-use super::leave::RELEASE_WITHIN;
-use super::observe::OpenSpan;
-use super::release::Releasing;
-use super::scope::{Door, Inside, Turn};
 use super::shared::Shared;
 use super::sweep::NEVER;
 use super::{foreign, observe};
 use crate::backend::{Fault, FaultKind};
-use crate::error::{LossReason, LostError, ReleaseError, UnavailableError};
+use crate::error::{LossReason, LostError};
 use crate::ground::{Plus as _, background, clock, lock};
 use crate::key::Key;
 use crate::proto::{Ask, Cohort, Effects, Entry, ReleaseAnswer};
@@ -396,167 +391,5 @@ impl ArcWake for KeyCell {
         if cell.baton.wake() {
             cell.tell();
         }
-    }
-}
-
-/// A hold on a key; dropping it gives the lock up in the background.
-#[derive(Debug)]
-pub(crate) struct Hold {
-    cell: Arc<KeyCell>,
-    token: u64,
-    armed: bool,
-    span: OpenSpan,
-    /// Who of those that are called under this guard has re-entered its hold.
-    turn: Turn,
-    /// Where it re-entered the hold of a guard that it was called under. Given up after the hold,
-    /// so that the next of its siblings finds this one gone.
-    inside: Option<Arc<Inside>>,
-}
-
-impl Hold {
-    pub(super) fn new(cell: Arc<KeyCell>, token: u64) -> Self {
-        let span = observe::hold(&cell.key, token);
-        Self { cell, token, armed: true, span, turn: Turn::default(), inside: None }
-    }
-
-    pub(super) fn reentered(
-        cell: Arc<KeyCell>,
-        token: u64,
-        span: OpenSpan,
-        inside: Arc<Inside>,
-    ) -> Self {
-        Self { cell, token, armed: true, span, turn: Turn::default(), inside: Some(inside) }
-    }
-
-    /// The way back into this hold, for what is called under it.
-    pub(super) fn door(&self) -> Door {
-        Door::new(self, &self.turn, &self.span, self.inside.as_ref())
-    }
-
-    pub(crate) fn cell(&self) -> &Arc<KeyCell> {
-        &self.cell
-    }
-
-    pub(crate) fn token(&self) -> FencingToken {
-        FencingToken::new(self.token)
-    }
-
-    /// Gives the lock up, and waits for the answer.
-    pub(crate) async fn release(mut self) -> Result<(), ReleaseError> {
-        let (mut fx, mut later) = (Effects::none(), None);
-        let reply = || {
-            let (reply, answer) = oneshot::channel();
-            later = Some(answer);
-            Some(reply)
-        };
-        // From here on the drop has nothing left to do: the release is on its way.
-        self.armed = false;
-        self.turn.close();
-        let now = clock::now();
-        let at_once = self.cell.cohort().release(self.token, reply, now, &mut fx);
-        observe::gave_up(&self.span, &fx.changes);
-        self.cell.apply(fx);
-        self.inside = None;
-        let answer = match (at_once, later) {
-            (Some(answer), _) => {
-                self.cell.nudge();
-                Some(answer)
-            }
-            (None, Some(later)) => Releasing::new(&self.cell, self.token, now, later).await,
-            (None, None) => Some(ReleaseAnswer::NotHeld),
-        };
-        let unknown = |fault| {
-            Err(ReleaseError::Unavailable(UnavailableError::new(self.cell.key.clone(), fault)))
-        };
-        match answer {
-            None => unknown(Fault::new(
-                FaultKind::Transient,
-                format!("the store did not answer within {RELEASE_WITHIN:?}"),
-            )),
-            Some(ReleaseAnswer::Released) => Ok(()),
-            Some(ReleaseAnswer::Unknown(fault)) => unknown(fault),
-            Some(ReleaseAnswer::NotHeld) => Err(ReleaseError::NotHeld {
-                key: self.cell.key.clone(),
-                token: FencingToken::new(self.token),
-            }),
-        }
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        if self.armed {
-            self.turn.close();
-            let mut fx = Effects::none();
-            self.cell.cohort().release(self.token, || None, clock::now(), &mut fx);
-            observe::gave_up(&self.span, &fx.changes);
-            self.cell.settle(fx);
-        }
-    }
-}
-
-/// The state of a hold, for its guard and for views of it.
-#[derive(Debug, Clone)]
-pub(crate) struct HoldView {
-    pub(super) cell: Arc<KeyCell>,
-    pub(super) token: u64,
-}
-
-impl HoldView {
-    pub(crate) fn of(hold: &Hold) -> Self {
-        Self { cell: hold.cell.clone(), token: hold.token }
-    }
-
-    pub(crate) fn key(&self) -> &Key {
-        &self.cell.key
-    }
-
-    pub(crate) fn token(&self) -> FencingToken {
-        FencingToken::new(self.token)
-    }
-
-    pub(crate) fn left(&self) -> Duration {
-        let now = clock::now();
-        let until = self.cell.cohort().held_until(self.token, now);
-        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
-    }
-
-    pub(crate) fn slot(&self) -> u32 {
-        self.cell.cohort().slot_of(self.token)
-    }
-
-    /// Why the hold is over; `None` while it is good, and after its release.
-    pub(crate) fn lost_now(&self) -> Option<LostError> {
-        let mut fx = Effects::none();
-        let cause = self.cell.cohort().lost(self.token, clock::now(), &mut fx);
-        self.cell.settle(fx);
-        cause.map(|cause| self.cell.why_lost(self.token, cause))
-    }
-
-    /// Why renewals fail, while they do and the hold is good.
-    pub(crate) fn failing_now(&self) -> Option<RenewalFailure> {
-        let (fault, left) = self.cell.cohort().failing(self.token, clock::now())?;
-        Some(self.renewal_failure(fault, left))
-    }
-
-    pub(super) fn renewal_failure(&self, fault: Fault, left: Duration) -> RenewalFailure {
-        RenewalFailure { error: UnavailableError::new(self.cell.key.clone(), fault), left }
-    }
-
-    /// Whether somebody asked the holder to give the key up; false once the hold is over.
-    pub(crate) fn is_revoke_requested(&self) -> bool {
-        self.cell.cohort().is_revoke_requested(self.token)
-    }
-}
-
-#[cfg(all(test, target_pointer_width = "64"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hundred_thousand_held_keys_are_small() {
-        // A held key has a cell, a guard, and about 400 bytes of its claim and of tables.
-        let (cell, guard) = (size_of::<KeyCell>(), size_of::<Hold>());
-        assert!(cell <= 544 && guard <= 56, "{cell} and {guard} bytes");
     }
 }

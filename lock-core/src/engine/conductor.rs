@@ -26,6 +26,7 @@ use super::cell::KeyCell;
 use super::foreign;
 use super::shared::Shared;
 use super::sweep::{NEVER, Sweep};
+use crate::options::Background;
 
 /// A key is left to its callers for this long: short beside a lease, long beside a request.
 pub(super) const LOOK_AFTER: Duration = Duration::from_millis(50);
@@ -43,32 +44,6 @@ const LOOKS_PER_READING: usize = 32;
 /// The instant that its times count from. In a runtime whose test clock is paused, this may be
 /// earlier than when it began.
 const BEGAN: u64 = 1 << 62;
-
-/// Where a client does what no caller waits for: renewals, the release of dropped guards, and
-/// whatever a blocked caller leaves undone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Background {
-    /// On a thread of its own, `lock-conductor`, with a small Tokio runtime of its own. It starts
-    /// with the first lock that is taken or waited for, sleeps while nothing is due, and ends with
-    /// the client. A blocked or starved runtime of the application loses no lease. The default,
-    /// but for stores in this process.
-    Thread,
-    /// In a task of the caller's runtime, while something is busy. For tests on a paused clock,
-    /// which belongs to one runtime, and for stores in this process, which need no I/O. A runtime
-    /// that is blocked for longer than a lease loses it. Sessions at ZooKeeper have a thread of
-    /// their own all the same.
-    ///
-    /// # A paused clock
-    ///
-    /// It is for stores in this process: `memory:`, and a backend of your own without I/O. Over a
-    /// server it fails, here and with [`Thread`](Self::Thread). Tokio sets a paused clock forward as
-    /// soon as all tasks wait, and does not count an answer that is on its way: the 2 s of a request
-    /// are over at once, and a healthy server "did not answer within 2s". The lease at the server
-    /// goes on by the real clock meanwhile, and so does the conductor on its thread. Test over a
-    /// server on a real clock.
-    Runtime,
-}
 
 /// The conductor of one client: what it is to watch, and how to reach it.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::cell::HoldView;
+use super::handle::LockHandle;
 use super::lost::Lost;
 use super::watch::Watch;
 use crate::error::DowngradeError;
@@ -26,13 +26,13 @@ pub struct Downgrade {
 }
 
 impl Downgrade {
-    pub(super) fn new(view: HoldView) -> Self {
+    pub(super) fn new(view: LockHandle) -> Self {
         let lost = Lost::new(view.clone());
         Self { watch: Watch::new(view, Event::Downgraded), lost, is_begun: false }
     }
 
     fn begin(&mut self) -> Result<(), DowngradeError> {
-        let HoldView { cell, token } = &self.watch.view;
+        let LockHandle { cell, token } = &self.watch.view;
         let key = || cell.key().clone();
         if !cell.shared.capabilities.shared {
             return Err(DowngradeError::Unsupported { key: key() });

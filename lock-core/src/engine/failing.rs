@@ -5,17 +5,19 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::cell::HoldView;
+use super::handle::LockHandle;
 use super::watch::Watch;
+use crate::backend::Fault;
 use crate::error::UnavailableError;
+use crate::ground::clock;
 use crate::proto::Event;
 
 /// A renewal failed, and the hold is still good: it is lost when its time is over, unless one of
 /// the next tries succeeds.
 #[derive(Debug, Clone)]
 pub struct RenewalFailure {
-    pub(super) error: UnavailableError,
-    pub(super) left: Duration,
+    error: UnavailableError,
+    left: Duration,
 }
 
 impl RenewalFailure {
@@ -36,7 +38,7 @@ impl RenewalFailure {
 /// so already. Stays pending once the hold is over, by a release or by a loss.
 ///
 /// The store is asked again at ninths of the lease, so the hold may well go on. To see whether it
-/// does, look again with [`LockGuard::renewal_failure`](crate::LockGuard::renewal_failure).
+/// does, look again: [`now`](Self::now).
 ///
 /// # Cancel safety
 ///
@@ -48,8 +50,21 @@ pub struct RenewalFailing {
 }
 
 impl RenewalFailing {
-    pub(crate) fn new(view: HoldView) -> Self {
+    pub(crate) fn new(view: LockHandle) -> Self {
         Self { watch: Watch::new(view, Event::RenewalFailing) }
+    }
+
+    /// What it would resolve to now, without a wait: `None` unless the last renewal failed and the
+    /// hold is good.
+    #[must_use]
+    pub fn now(&self) -> Option<RenewalFailure> {
+        let LockHandle { cell, token } = &self.watch.view;
+        let failing = cell.cohort().failing(*token, clock::now());
+        failing.map(|(fault, left)| self.failure(fault, left))
+    }
+
+    fn failure(&self, fault: Fault, left: Duration) -> RenewalFailure {
+        RenewalFailure { error: UnavailableError::new(self.watch.view.key().clone(), fault), left }
     }
 }
 
@@ -58,6 +73,6 @@ impl Future for RenewalFailing {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<RenewalFailure> {
         let failing = self.watch.poll(cx, |cohort, token, now, _| cohort.failing(token, now));
-        failing.map(|(fault, left)| self.watch.view.renewal_failure(fault, left))
+        failing.map(|(fault, left)| self.failure(fault, left))
     }
 }

@@ -33,8 +33,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::LockClient;
+    use crate::error::LossReason;
     use crate::memory::Memory;
-    use crate::{Background, LockClient, LossReason};
+    use crate::options::Background;
 
     type Test = Result<(), Box<dyn std::error::Error>>;
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tokio::time::Sleep;
 
-use super::cell::HoldView;
+use super::handle::LockHandle;
 use super::watch::Watch;
 use crate::error::LostError;
 use crate::ground::clock;
@@ -30,13 +30,13 @@ pub struct Lost {
 }
 
 impl Lost {
-    pub(crate) fn new(view: HoldView) -> Self {
+    pub(crate) fn new(view: LockHandle) -> Self {
         Self { watch: Watch::new(view, Event::Lost), timer: None }
     }
 
     /// Whether to look again, as the time of the hold has come by a timer of our own.
     fn is_due(&mut self, cx: &mut Context<'_>) -> bool {
-        let HoldView { cell, token } = &self.watch.view;
+        let LockHandle { cell, token } = &self.watch.view;
         if cell.shared.conductor.serves_here() {
             return false;
         }

@@ -12,6 +12,7 @@
 //! - [`acquire`], [`release`], [`closed`]: the futures that callers hold.
 //! - [`multi`]: several keys at once.
 //! - [`election`]: one leader, and those who follow.
+//! - [`hold`], [`handle`], [`guard`]: what a caller has in hand.
 //! - [`lost`], [`failing`], [`revoke`]: those that wait for news of a hold ([`watch`]).
 //! - [`scope`]: what running code is called under: holds to re-enter, and who watches for cuts.
 //! - [`observe`]: what those who watch a service see.
@@ -59,6 +60,8 @@ mod failing;
 mod foreign;
 mod guard;
 mod handed;
+mod handle;
+mod hold;
 mod lane;
 mod leave;
 mod lost;
@@ -74,18 +77,18 @@ mod sweep;
 mod terms;
 mod watch;
 
-pub use acquire::Acquire;
-pub(crate) use cell::{Hold, HoldView};
+pub(crate) use acquire::Plan;
+pub use acquire::{Acquire, OneKey};
 pub use closed::Closed;
-pub use conductor::Background;
 pub use downgrade::Downgrade;
 pub use election::{Observe, RunFor, Term};
 pub use failing::{RenewalFailing, RenewalFailure};
-pub use guard::{LockGuard, LockHandle};
+pub use guard::LockGuard;
+pub use handle::LockHandle;
+pub(crate) use hold::Hold;
 pub(crate) use leave::RELEASE_WITHIN;
 pub use lost::Lost;
-pub(crate) use multi::KeySet;
-pub use multi::{KEYS_MAX, MultiAcquire, MultiLockGuard, MultiLockHandle, MultiLost};
+pub use multi::{KeySet, MultiAcquire, MultiLockGuard, MultiLockHandle, MultiLost};
 pub use revoke::RevokeRequested;
 pub use scope::{CutWatch, LockScope, Scoped};
 pub(crate) use served::Served;

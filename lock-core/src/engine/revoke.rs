@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::cell::HoldView;
+use super::handle::LockHandle;
 use super::watch::Watch;
 use crate::proto::Event;
 
@@ -24,7 +24,7 @@ pub struct RevokeRequested {
 }
 
 impl RevokeRequested {
-    pub(crate) fn new(view: HoldView) -> Self {
+    pub(crate) fn new(view: LockHandle) -> Self {
         Self { watch: Watch::new(view, Event::RevokeRequested) }
     }
 }

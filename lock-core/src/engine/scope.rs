@@ -27,7 +27,8 @@ use pin_project_lite::pin_project;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio::task::futures::TaskLocalFuture;
 
-use super::cell::{Hold, HoldView};
+use super::handle::LockHandle;
+use super::hold::Hold;
 use super::lost::Lost;
 use super::observe::OpenSpan;
 use super::shared::Shared;
@@ -63,7 +64,8 @@ tokio::task_local! {
 /// A spawned task is outside unless it is given the scope:
 ///
 /// ```
-/// # use lock_core::{LockClient, LockScope};
+/// # use lock_core::scope::LockScope;
+/// # use lock_core::LockClient;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let locks = LockClient::memory();
 /// let outer = locks.lock("order:42").await?;
@@ -94,7 +96,7 @@ enum What {
 /// The way back into a hold.
 #[derive(Debug, Clone)]
 pub(super) struct Door {
-    view: HoldView,
+    view: LockHandle,
     turn: Arc<Semaphore>,
     span: OpenSpan,
     /// Where the guard behind it has itself re-entered the hold.
@@ -187,7 +189,7 @@ impl LockScope {
 impl Link {
     fn door(&self, shared: &Arc<Shared>, key: &Key, now: Instant) -> Option<Door> {
         let What::Hold(door) = &self.what else { return None };
-        let HoldView { cell, token } = &door.view;
+        let LockHandle { cell, token } = &door.view;
         // A key of another client of the same name is another lock.
         let is_it = cell.key() == key && Arc::ptr_eq(&cell.shared, shared);
         let is_open = is_it && !door.turn.is_closed();
@@ -204,7 +206,7 @@ impl Door {
     ) -> Self {
         let turn = turn.0.get_or_init(|| Arc::new(Semaphore::new(1))).clone();
         let inside = inside.map(Arc::downgrade);
-        Self { view: HoldView::of(hold), turn, span: span.clone(), inside }
+        Self { view: hold.handle().clone(), turn, span: span.clone(), inside }
     }
 
     pub(super) fn turn(&self) -> Arc<Semaphore> {
@@ -221,7 +223,7 @@ impl Door {
 
     /// Why one who asks for this cannot re-enter the hold, and need not wait for it to end.
     fn refusal(&self, asked: &LockOptions) -> Option<AcquireError> {
-        let HoldView { cell, token } = &self.view;
+        let LockHandle { cell, token } = &self.view;
         let (key, cohort) = (cell.key(), cell.cohort());
         match (cohort.mode_of(*token)?, asked.mode) {
             (Mode::Permit { of: in_use }, Mode::Permit { of: given }) if in_use != given => {
@@ -254,7 +256,7 @@ impl Door {
             Some(inside) => Some(inside.upgrade()?),
             None => None,
         };
-        let HoldView { cell, token } = &self.view;
+        let LockHandle { cell, token } = &self.view;
         let inside = Arc::new(Inside { _turn: permit, _outer: outer });
         let entered = cell.cohort().reenter(*token, asked, now);
         entered.then(|| Hold::reentered(cell.clone(), *token, self.span.clone(), inside))
@@ -278,7 +280,8 @@ impl Turn {
 ///
 /// ```
 /// # use std::{future::pending, time::Duration};
-/// # use lock_core::{CutWatch, LockClient};
+/// # use lock_core::scope::CutWatch;
+/// # use lock_core::LockClient;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// let (locks, watch) = (LockClient::memory(), CutWatch::new());
 /// let work = locks.lock("k").hold_limit(Duration::from_millis(1)).run(|_| pending::<()>());

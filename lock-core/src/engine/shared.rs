@@ -11,12 +11,12 @@ use tokio::time::Sleep;
 
 use super::cell::KeyCell;
 use super::closed::Closed;
-use super::conductor::{Background, Conductor};
+use super::conductor::Conductor;
 use super::foreign;
 use super::registry::Registry;
 use crate::backend::{Capabilities, DynBackend, Fault, FaultKind};
 use crate::ground::{Plus as _, background, clock, lock};
-use crate::options::LockOptions;
+use crate::options::{Background, LockOptions};
 use crate::proto::{Counters, Effects};
 use crate::view::BusyKey;
 

@@ -7,7 +7,8 @@ use crate::backend::{
     Terms,
 };
 use crate::key::Key;
-use crate::options::{HOLD_LIMIT_MIN, LockOptions, NAME_BYTES_MAX, RETRIES_MAX};
+use crate::limits::{HOLD_LIMIT_MIN, NAME_BYTES_MAX, RETRIES_MAX};
+use crate::options::LockOptions;
 use crate::rejection::Rejection;
 
 /// The most tokens worth reserving at once. They cost nothing, so enough for the longest row of

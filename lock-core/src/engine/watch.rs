@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use super::cell::{HoldView, KeyCell, KeyCohort, KeyEffects};
+use super::cell::{KeyCell, KeyCohort, KeyEffects};
+use super::handle::LockHandle;
 use crate::ground::clock;
 use crate::proto::{Effects, Event};
 
@@ -12,14 +13,14 @@ use crate::proto::{Effects, Event};
 /// who asks later is told at once.
 #[derive(Debug)]
 pub(super) struct Watch {
-    pub(super) view: HoldView,
+    pub(super) view: LockHandle,
     news: Event,
     /// What the cohort knows this by, once it waits.
     watcher: Option<u64>,
 }
 
 impl Watch {
-    pub(super) fn new(view: HoldView, news: Event) -> Self {
+    pub(super) fn new(view: LockHandle, news: Event) -> Self {
         Self { view, news, watcher: None }
     }
 
@@ -33,7 +34,7 @@ impl Watch {
         cx: &Context<'_>,
         look: impl Fn(&mut KeyCohort, u64, Instant, &mut KeyEffects) -> Option<T>,
     ) -> Poll<T> {
-        let HoldView { cell, token } = &self.view;
+        let LockHandle { cell, token } = &self.view;
         loop {
             let mut fx = Effects::none();
             let mut cohort = cell.cohort();

@@ -1,5 +1,8 @@
 //! What can go wrong, one type per operation.
 
+use std::error::Error;
+use std::fmt;
+
 use super::options::BeginRejection;
 use crate::backend::Fault;
 use crate::error::AcquireError;
@@ -7,25 +10,55 @@ use crate::records::RecordId;
 use crate::token::FencingToken;
 
 /// Why it is not known whether an execution may begin. Nothing was run.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum BeginError {
     /// The record store could not be asked, or its answer is unknown. A claim that was made all
     /// the same is taken back in the background.
-    #[error("idempotency record {id} unavailable: {fault}")]
     Records {
         /// The record.
         id: RecordId,
         /// What the store said.
-        #[source]
         fault: Fault,
     },
     /// The lock could not be had, for another reason than that an execution is in flight.
-    #[error(transparent)]
-    Lock(#[from] AcquireError),
+    Lock(AcquireError),
     /// The scope, the key or an option is out of bounds; nothing was sent.
-    #[error(transparent)]
-    Rejected(#[from] BeginRejection),
+    Rejected(BeginRejection),
+}
+
+impl fmt::Display for BeginError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Records { id, fault } => {
+                write!(f, "idempotency record {id} unavailable: {fault}")
+            }
+            Self::Lock(error) => error.fmt(f),
+            Self::Rejected(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for BeginError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Records { fault, .. } => fault.source(),
+            Self::Lock(error) => error.source(),
+            Self::Rejected(error) => error.source(),
+        }
+    }
+}
+
+impl From<AcquireError> for BeginError {
+    fn from(error: AcquireError) -> Self {
+        Self::Lock(error)
+    }
+}
+
+impl From<BeginRejection> for BeginError {
+    fn from(error: BeginRejection) -> Self {
+        Self::Rejected(error)
+    }
 }
 
 impl BeginError {
@@ -70,12 +103,11 @@ impl BeginError {
 }
 
 /// Why an outcome is not known to be kept.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum CompleteError {
     /// Another execution has taken over, or the record has lived its time. The outcome was dropped.
     /// Where this execution writes elsewhere, the resource refuses it by the token.
-    #[error("idempotency record {id} is not in flight under token {token} any more")]
     Stale {
         /// The record.
         id: RecordId,
@@ -87,14 +119,34 @@ pub enum CompleteError {
     /// the background, under the lock. For an outcome it goes on for the record's
     /// [`in_flight_ttl`](super::Idempotency::with_in_flight_ttl) or 10 minutes, whichever is less,
     /// and one whole try (5 s at most) after that. For an abort it goes on for 30 s.
-    #[error("idempotency record {id} may not be written: {fault}")]
     Unavailable {
         /// The record.
         id: RecordId,
         /// What the store said.
-        #[source]
         fault: Fault,
     },
+}
+
+impl fmt::Display for CompleteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stale { id, token } => {
+                write!(f, "idempotency record {id} is not in flight under token {token} any more")
+            }
+            Self::Unavailable { id, fault } => {
+                write!(f, "idempotency record {id} may not be written: {fault}")
+            }
+        }
+    }
+}
+
+impl Error for CompleteError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Stale { .. } => None,
+            Self::Unavailable { fault, .. } => fault.source(),
+        }
+    }
 }
 
 impl CompleteError {

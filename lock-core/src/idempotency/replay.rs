@@ -133,7 +133,7 @@ pub enum IdempotencyError {
     #[error(transparent)]
     Lost(#[from] LostError),
     /// The body has ended too late: another call has taken over, and its outcome counts.
-    #[error("the call ended too late: {0}")]
+    #[error("the call ended too late")]
     Stale(#[source] CompleteError),
     /// The transaction of the body was not committed with its value, or it is not known whether it
     /// was. A retry runs, or is given the value.

@@ -33,7 +33,7 @@ pub enum CompleteInError {
         transaction: &'static str,
     },
     /// The database did not take it.
-    #[error("idempotency record {id} is not completed, so roll the transaction back: {source}")]
+    #[error("idempotency record {id} is not completed, so roll the transaction back")]
     Database {
         /// The record.
         id: RecordId,
@@ -67,7 +67,7 @@ pub enum CommitError {
     #[error(transparent)]
     Complete(#[from] CompleteInError),
     /// It was rolled back: neither the effect nor the record is there, and a retry runs.
-    #[error("the transaction of idempotency record {id} was not committed: {source}")]
+    #[error("the transaction of idempotency record {id} was not committed")]
     NotCommitted {
         /// The record.
         id: RecordId,
@@ -90,9 +90,7 @@ pub enum CommitError {
     Record(#[from] CompleteError),
     /// The commit was not answered, and neither was the question what became of it. Both the effect
     /// and the record are there, or neither is: a retry is told.
-    #[error(
-        "it is not known whether the transaction of idempotency record {id} was committed: {source}"
-    )]
+    #[error("it is not known whether the transaction of idempotency record {id} was committed")]
     Unknown {
         /// The record.
         id: RecordId,

@@ -12,7 +12,7 @@ use sqlx::Pool;
 
 use super::transaction_error::TxError;
 use super::tx::{Tx, TxSeat};
-use crate::Problem;
+use crate::problem::Problem;
 use crate::sql::RecordDialect;
 
 /// The pool is that of the state. Behind an `IdempotencyLayer` the transaction ends with the

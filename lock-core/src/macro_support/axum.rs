@@ -5,7 +5,9 @@ use axum_core::extract::FromRef;
 use axum_core::response::{IntoResponse, Response};
 
 use super::FromLockError;
-use crate::{AcquireError, HandlerRan, LockClient, Problem};
+use crate::problem::Problem;
+use crate::scope::HandlerRan;
+use crate::{AcquireError, LockClient};
 
 /// The client of an axum state.
 pub fn client_of_state<S>(state: &S) -> Option<LockClient>

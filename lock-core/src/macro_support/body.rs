@@ -11,7 +11,8 @@ use pin_project_lite::pin_project;
 
 use super::Held;
 use super::scope::InScope;
-use crate::{CutWatch, LostError};
+use crate::error::LostError;
+use crate::scope::CutWatch;
 
 pin_project! {
     /// `on_lost = "cancel"`: runs the body until it is done or the lock is lost.

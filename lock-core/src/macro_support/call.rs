@@ -3,8 +3,10 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::{Held, KeySet, OneKey};
-use crate::{AcquireError, LockClient, LockGuard, LockOptions, MultiLockGuard, Rejection};
+use super::Held;
+use crate::error::Rejection;
+use crate::lockable::Lockable;
+use crate::{AcquireError, LockClient, LockOptions};
 
 /// How long one try of a function under `#[distributed_lock]` waits, unless it says so.
 const WAIT: Duration = Duration::from_secs(2);
@@ -45,21 +47,15 @@ fn no_client() -> AcquireError {
     AcquireError::Rejected(Rejection::NoClient)
 }
 
-impl Acquire for Call<OneKey> {
-    type Held = LockGuard;
+impl<K: Lockable + Send> Acquire for Call<K>
+where
+    K::Guard: Send,
+{
+    type Held = K::Guard;
 
-    async fn acquire(self) -> Result<LockGuard, AcquireError> {
+    async fn acquire(self) -> Result<K::Guard, AcquireError> {
         let client = self.client.as_ref().ok_or_else(no_client)?;
-        client.lock(self.keys.0).options(self.options).acquire().await
-    }
-}
-
-impl Acquire for Call<KeySet> {
-    type Held = MultiLockGuard;
-
-    async fn acquire(self) -> Result<MultiLockGuard, AcquireError> {
-        let client = self.client.as_ref().ok_or_else(no_client)?;
-        client.all_of(self.keys.0).options(self.options).acquire().await
+        client.begin(self.keys).options(self.options).acquire().await
     }
 }
 

@@ -9,7 +9,8 @@ use crate::AcquireError;
 /// `axum::response::Response`. Implement it for a return type of your own:
 ///
 /// ```
-/// use lock_core::{AcquireError, FromLockError};
+/// use lock_core::FromLockError;
+/// use lock_core::AcquireError;
 ///
 /// enum Reply {
 ///     Done,

@@ -4,9 +4,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::{
-    LockGuard, LockHandle, LockScope, Lost, LostError, MultiLockGuard, MultiLockHandle, MultiLost,
-};
+use crate::error::LostError;
+use crate::lockable;
+use crate::scope::LockScope;
 
 /// Guards, and what the body gets to see of them.
 pub trait Held {
@@ -22,38 +22,20 @@ pub trait Held {
     fn scope_in(&self, outer: Option<LockScope>) -> Option<LockScope>;
 }
 
-impl Held for LockGuard {
-    type Handle = LockHandle;
-    type Lost = Lost;
+impl<G: lockable::Held> Held for G {
+    type Handle = G::Handle;
+    type Lost = G::Lost;
 
-    fn handle(&self) -> LockHandle {
-        self.handle()
+    fn handle(&self) -> G::Handle {
+        lockable::Held::handle(self)
     }
 
-    fn lost(&self) -> Lost {
-        self.lost()
-    }
-
-    fn scope_in(&self, outer: Option<LockScope>) -> Option<LockScope> {
-        Some(self.scope_in(outer))
-    }
-}
-
-/// `keys = [..]`.
-impl Held for MultiLockGuard {
-    type Handle = MultiLockHandle;
-    type Lost = MultiLost;
-
-    fn handle(&self) -> MultiLockHandle {
-        self.handle()
-    }
-
-    fn lost(&self) -> MultiLost {
-        self.lost()
+    fn lost(&self) -> G::Lost {
+        lockable::Held::lost(self)
     }
 
     fn scope_in(&self, outer: Option<LockScope>) -> Option<LockScope> {
-        self.scope_in(outer)
+        lockable::Held::scope_in(self, outer)
     }
 }
 

@@ -2,36 +2,10 @@
 
 use std::fmt::{self, Display, Write as _};
 
-use crate::engine;
-use crate::{IntoKey, KEY_BYTES_MAX, Key, KeyError};
-
-/// One key, or why there is none. The acquire reports the error as a rejection.
-#[derive(Debug)]
-pub struct OneKey(pub(super) Result<Key, KeyError>);
-
-impl OneKey {
-    /// Takes the outcome of making the key.
-    #[must_use]
-    pub fn new(key: Result<Key, KeyError>) -> Self {
-        Self(key)
-    }
-}
-
-/// Several keys, or why there are none.
-#[derive(Debug)]
-pub struct KeySet(pub(super) engine::KeySet);
-
-impl KeySet {
-    /// Takes whatever `keys` iterates over.
-    #[must_use]
-    pub fn collect<I>(keys: I) -> Self
-    where
-        I: IntoIterator,
-        I::Item: IntoKey,
-    {
-        Self(engine::KeySet::collect(keys))
-    }
-}
+use crate::Key;
+use crate::error::KeyError;
+use crate::key::IntoKey;
+use crate::limits::KEY_BYTES_MAX;
 
 /// `key = expr`.
 ///

@@ -32,5 +32,6 @@ pub use self::call::{Acquire, Call, options};
 pub use self::client::ClientSource;
 pub use self::failure::{FromLockError, answer};
 pub use self::held::Held;
-pub use self::key::{KeyParts, KeySet, OneKey, function_key, key};
+pub use self::key::{KeyParts, function_key, key};
 pub use self::name::function_name;
+pub use crate::engine::{KeySet, OneKey};

@@ -1,6 +1,6 @@
 //! What an acquire is called if nobody named it.
 
-use crate::NAME_BYTES_MAX;
+use crate::limits::NAME_BYTES_MAX;
 
 /// The path of a function as a name: of a longer one the end, which tells more than the crate does.
 #[must_use]

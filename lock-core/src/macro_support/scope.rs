@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 use super::Held;
-use crate::{LockScope, Scoped};
+use crate::futures::Scoped;
+use crate::scope::LockScope;
 
 pin_project! {
     /// A body called under its guards, so that a nested call for the same key re-enters. A body

@@ -14,7 +14,7 @@ pub const HANDOFFS_TOTAL: &str = "lock_handoffs_total";
 /// or `over_budget` where the wait was estimated to be longer than its budget.
 pub const REFUSED_TOTAL: &str = "lock_refused_total";
 /// Holds that were over before their release. Label `reason`: `expired`, `taken`, `hold_limit`,
-/// `shutdown`; see [`LossReason`](crate::LossReason).
+/// `shutdown`; see [`LossReason`](crate::error::LossReason).
 pub const LOST_TOTAL: &str = "lock_lost_total";
 /// Renewals. Label `outcome`: `held`, `lost`, or `fault` without an answer.
 pub const RENEWALS_TOTAL: &str = "lock_renewals_total";

@@ -27,11 +27,14 @@
 //!
 //! [`conformance_tests!`](crate::conformance_tests) makes one test per property instead.
 //!
+//! [`cut`](cut()) drops a future at any place where it can wait, to see what it leaves behind.
+//!
 //! The stores of idempotent outcomes have a suite and a script of their own, in `records` (feature
 //! `idempotency`).
 
 mod any;
 pub mod conformance;
+mod cut;
 #[cfg(feature = "idempotency")]
 pub mod records;
 pub mod scripted;
@@ -53,5 +56,6 @@ pub fn as_conductor() -> impl Drop {
 }
 
 pub use any::{AnyBackend, AnyClaim};
+pub use cut::{Cut, cut};
 pub use scripted::{Act, Call, Reply, Script, Scripted, Verb};
 pub use subject::{BoxFuture, Subject};

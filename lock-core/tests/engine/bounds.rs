@@ -1,8 +1,10 @@
 //! Waits end in time, and say which bound they hit.
 
+use lock_core::AcquireError;
 use lock_core::backend::FaultKind;
+use lock_core::error::BlockedBy;
+use lock_core::limits::HOLD_LIMIT_MIN;
 use lock_core::test_util::{Act, Verb};
-use lock_core::{AcquireError, BlockedBy, HOLD_LIMIT_MIN};
 use tokio::time::{Instant, sleep};
 
 use crate::{Stage, Test, assert_after, ms, secs, settle};

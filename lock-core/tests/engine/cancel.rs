@@ -2,15 +2,11 @@
 //! goes on.
 
 use std::future::Future;
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use lock_core::LockGuard;
 use lock_core::backend::FaultKind;
-use lock_core::test_util::{Act, Verb};
-use tokio::sync::Notify;
+use lock_core::test_util::{Act, Cut, Verb, cut};
 use tokio::time::{sleep, timeout};
 
 use crate::{Stage, Test, ms, secs, settle};
@@ -19,19 +15,6 @@ pub(crate) const LEASE: Duration = secs(6);
 
 const ACTS: [Act; 5] =
     [Act::Ok, Act::Err(FaultKind::Transient), Act::Lost, Act::Slow(ms(700)), Act::Never];
-
-/// Where a future is dropped.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Cut {
-    /// Before its first poll.
-    Unpolled,
-    /// After its first poll and so many turns of the other tasks.
-    Turns(u32),
-    /// When it is woken this often, before it is polled again.
-    Woken(u32),
-    /// After this time.
-    After(Duration),
-}
 
 pub(crate) const CUTS: [Cut; 14] = [
     Cut::Unpolled,
@@ -56,44 +39,6 @@ pub(crate) enum Scene {
     Free,
     HeldHere,
     HeldElsewhere,
-}
-
-struct Flag(Notify);
-
-impl Wake for Flag {
-    fn wake(self: Arc<Self>) {
-        self.0.notify_one();
-    }
-}
-
-/// Runs `future` up to the cut.
-pub(crate) async fn cut<F: Future>(cut: Cut, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let flag = Arc::new(Flag(Notify::new()));
-    let waker = Waker::from(flag.clone());
-    match cut {
-        Cut::Unpolled => None,
-        Cut::After(time) => timeout(time, future).await.ok(),
-        Cut::Turns(turns) => {
-            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                return Some(output);
-            }
-            for _ in 0..turns {
-                tokio::task::yield_now().await;
-            }
-            None
-        }
-        Cut::Woken(wakes) => {
-            for _ in 0..wakes {
-                if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker))
-                {
-                    return Some(output);
-                }
-                timeout(secs(20), flag.0.notified()).await.ok()?;
-            }
-            None
-        }
-    }
 }
 
 /// Puts the acts to the script.

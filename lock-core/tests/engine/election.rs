@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use lock_core::backend::FaultKind;
+use lock_core::error::{LossReason, OperatorError, Rejection, RunError};
+use lock_core::futures::Observe;
+use lock_core::limits::ELECTION_VALUE_BYTES_MAX;
 use lock_core::memory::Memory;
 use lock_core::quorum::Quorum;
-use lock_core::test_util::{Act, Verb};
-use lock_core::{
-    AcquireError, ELECTION_VALUE_BYTES_MAX, Leader, LockClient, LossReason, Observe, OperatorError,
-    Rejection, RunError,
-};
+use lock_core::test_util::{Act, Verb, cut};
+use lock_core::view::Leader;
+use lock_core::{AcquireError, LockClient};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::cancel::{CUTS, cut};
+use crate::cancel::CUTS;
 use crate::{Stage, Test, ms, secs, settle};
 
 /// The next item, as the value of who leads.

@@ -1,6 +1,7 @@
 //! Having the key taken away.
 
-use lock_core::{Key, LockClient, LossReason, OperatorError};
+use lock_core::error::{LossReason, OperatorError};
+use lock_core::{Key, LockClient};
 use tokio::time::timeout;
 
 use crate::mute::Mute;
@@ -57,7 +58,7 @@ async fn the_work_under_run_is_stopped() -> Test {
     };
     let ended = timeout(secs(1), stage.locks.lock("k").run(work)).await?;
     assert!(
-        matches!(ended, Err(lock_core::RunError::Lost(lost)) if lost.reason() == LossReason::Taken)
+        matches!(ended, Err(lock_core::error::RunError::Lost(lost)) if lost.reason() == LossReason::Taken)
     );
     stage.is_clean(secs(1)).await;
     Ok(())

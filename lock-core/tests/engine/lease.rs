@@ -1,8 +1,9 @@
 //! Renewals, and what the clock decides without them.
 
 use lock_core::backend::{Backend, Claim, FaultKind, Mode, Terms};
+use lock_core::error::LossReason;
 use lock_core::test_util::{Act, Verb};
-use lock_core::{Key, LockClient, LossReason};
+use lock_core::{Key, LockClient};
 use tokio::time::{Instant, sleep};
 
 use crate::{Stage, Test, assert_after, ms, secs, settle};
@@ -197,7 +198,7 @@ async fn the_work_under_run_is_dropped_when_the_lock_is_lost() -> Test {
     let work = |_| std::future::pending::<()>();
     let error = stage.locks.lock("k").lease(secs(9)).run(work).await.unwrap_err();
     assert!(
-        matches!(&error, lock_core::RunError::Lost(lost) if lost.reason() == LossReason::Expired)
+        matches!(&error, lock_core::error::RunError::Lost(lost) if lost.reason() == LossReason::Expired)
     );
     assert_after(begun, Instant::now(), ms(VALID_MS));
     stage.script.heal();

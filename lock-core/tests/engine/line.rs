@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
 
 use futures_util::poll;
-use lock_core::{Acquire, AcquireError, LockClient, OverloadedError};
+use lock_core::error::OverloadedError;
+use lock_core::futures::Acquire;
+use lock_core::{AcquireError, LockClient};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::Instant;
 
@@ -13,7 +15,7 @@ use crate::{Test, ms, secs};
 
 /// The acquire where it joined the line, else who refused it.
 async fn join(locks: &LockClient, most: usize) -> Result<Acquire, OverloadedError> {
-    let mut acquire = locks.lock("k").wait(secs(60)).acquire().waiters_max(most);
+    let mut acquire = locks.lock("k").wait(secs(60)).waiters_max(most).acquire();
     let begun = Instant::now();
     match poll!(&mut acquire) {
         Poll::Pending => Ok(acquire),
@@ -51,7 +53,7 @@ async fn an_acquire_says_how_long_a_line_it_joins_and_the_client_how_long_one_ma
 async fn a_further_try_joins_the_line_as_it_is_then() -> Test {
     let locks = LockClient::memory();
     let held = locks.lock("k").await?;
-    let short = locks.lock("k").wait(ms(10)).retries(1).acquire().waiters_max(1);
+    let short = locks.lock("k").wait(ms(10)).retries(1).waiters_max(1).acquire();
     let short = tokio::spawn(short);
     // It pauses for 5 to 10 ms, of the 20 that it has.
     tokio::time::sleep(ms(11)).await;
@@ -75,7 +77,7 @@ async fn never_more_are_in_line_than_they_say_who_come_and_go_at_once() -> Test 
         let (joined, refused) = (joined.clone(), refused.clone());
         tasks.spawn(async move {
             for _ in 0..500 {
-                let mut acquire = locks.lock("k").wait(secs(60)).acquire().waiters_max(MOST);
+                let mut acquire = locks.lock("k").wait(secs(60)).waiters_max(MOST).acquire();
                 match poll!(&mut acquire) {
                     // Tokio wants the task to let others run before it asks.
                     Poll::Pending if acquire.tries() == 0 => yield_now().await,
@@ -102,7 +104,7 @@ async fn never_more_are_in_line_than_they_say_who_come_and_go_at_once() -> Test 
     assert_eq!(locks.stats().waiters, 0, "all places are free again");
     let mut line = Vec::new();
     for _ in 0..MOST {
-        let mut acquire = locks.lock("k").acquire().waiters_max(MOST);
+        let mut acquire = locks.lock("k").waiters_max(MOST).acquire();
         assert!(poll!(&mut acquire).is_pending());
         line.push(acquire);
     }

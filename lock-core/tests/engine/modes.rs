@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lock_core::backend::FaultKind;
-use lock_core::test_util::{Act, Verb};
-use lock_core::{AcquireError, DowngradeError, LockGuard, LossReason, Mode, Rejection};
+use lock_core::error::{DowngradeError, LossReason, Rejection};
+use lock_core::test_util::{Act, Cut, Verb, cut};
+use lock_core::{AcquireError, Mode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::cancel::{CUTS, LEASE, SCENES, cut, everywhere, set};
+use crate::cancel::{CUTS, LEASE, SCENES, everywhere, set};
 use crate::{Stage, Test, assert_after, ms, secs, settle};
 
 fn requests(stage: &Stage) -> usize {
@@ -28,7 +29,7 @@ async fn readers_of_a_process_enter_together_without_the_store() -> Test {
     for _ in 0..64 {
         readers.push(stage.locks.lock("k").shared().await?);
     }
-    let tokens: BTreeSet<_> = readers.iter().map(LockGuard::token).collect();
+    let tokens: BTreeSet<_> = readers.iter().map(|guard| guard.token()).collect();
     assert_eq!((tokens.len(), requests(&stage)), (65, before), "each has a token of its own");
     let busy = &stage.locks.busy_keys()[0];
     assert!(busy.guards.len() == 65 && busy.guards.iter().all(|it| it.mode == Mode::Shared));
@@ -132,8 +133,8 @@ async fn no_more_hold_permits_than_there_are_and_each_has_a_number_of_its_own() 
 #[tokio::test(start_paused = true)]
 async fn several_keys_are_had_with_a_permit_of_each() -> Test {
     let stage = Stage::new();
-    let both = stage.locks.all(["api", "k"]).permits(2).await?;
-    let beside = stage.rival.all(["k", "api"]).permits(2).await?;
+    let both = stage.locks.lock_all(["api", "k"]).permits(2).await?;
+    let beside = stage.rival.lock_all(["k", "api"]).permits(2).await?;
     for key in ["api", "k"] {
         assert!(stage.locks.lock(key).permits(2).try_acquire().await?.is_none(), "{key}");
     }
@@ -346,7 +347,7 @@ async fn a_downgrade_that_is_not_answered_is_asked_for_again() -> Test {
         let reader = tokio::spawn(stage.rival.lock("k").shared().wait(secs(60)).acquire());
         settle().await;
         stage.script.next(Verb::Downgrade, act);
-        drop(cut(crate::cancel::Cut::Turns(1), guard.downgrade()).await);
+        drop(cut(Cut::Turns(1), guard.downgrade()).await);
         let upgrade = guard.scope(stage.locks.lock("k").acquire()).await;
         assert!(matches!(upgrade, Err(AcquireError::Rejected(Rejection::Upgrade { .. }))));
         guard.downgrade().await?;
@@ -374,7 +375,7 @@ async fn a_claim_that_may_be_shared_by_now_is_handed_on_to_no_writer() -> Test {
         let writer = tokio::spawn(writer.acquire());
         settle().await;
         stage.script.next(Verb::Downgrade, Act::Slow(ms(300)));
-        drop(cut(crate::cancel::Cut::Turns(1), guard.downgrade()).await);
+        drop(cut(Cut::Turns(1), guard.downgrade()).await);
         let reader = stage.rival.lock("k").shared().wait(ms(50)).await;
         match limit {
             Some(_) => sleep(ms(110)).await,
@@ -402,7 +403,7 @@ async fn who_waits_to_re_enter_a_writer_is_refused_by_the_reader_it_became() -> 
     settle().await;
     drop(first);
     // Before the second one comes to run.
-    drop(cut(crate::cancel::Cut::Turns(0), guard.downgrade()).await);
+    drop(cut(Cut::Turns(0), guard.downgrade()).await);
     let refused = second.await?;
     let is_upgrade = matches!(refused, Err(AcquireError::Rejected(Rejection::Upgrade { .. })));
     assert!(is_upgrade, "{refused:?}");

@@ -1,8 +1,9 @@
 //! A store that has no answer for those who do not hold the key.
 
-use lock_core::backend::{Backend, ClaimId, Fault, FaultKind, Terms};
+use lock_core::Key;
+use lock_core::backend::{Backend, Capabilities, ClaimId, Fault, FaultKind, Terms};
 use lock_core::memory::Memory;
-use lock_core::{Capabilities, Inspection, Key};
+use lock_core::view::Inspection;
 
 /// Never answers who asks for a key or takes it away, whatever it promises.
 #[derive(Debug)]

@@ -26,7 +26,7 @@ async fn a_claim_has_the_name_of_the_waiter_that_opened_it() -> Test {
 
 #[tokio::test(start_paused = true)]
 async fn a_name_out_of_bounds_is_refused_before_anything_is_sent() -> Test {
-    const LONG: &str = match std::str::from_utf8(&[b'n'; lock_core::NAME_BYTES_MAX + 1]) {
+    const LONG: &str = match std::str::from_utf8(&[b'n'; lock_core::limits::NAME_BYTES_MAX + 1]) {
         Ok(text) => text,
         Err(_) => unreachable!(),
     };

@@ -4,7 +4,8 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use lock_core::{Key, LockClient, OperatorError};
+use lock_core::error::OperatorError;
+use lock_core::{Key, LockClient};
 use tokio::time::timeout;
 
 use crate::mute::Mute;

@@ -4,10 +4,11 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use lock_core::LockClient;
 use lock_core::backend::FaultKind;
+use lock_core::error::LossReason;
 use lock_core::memory::Memory;
 use lock_core::test_util::{Act, Verb};
-use lock_core::{LockClient, LossReason};
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep};
 

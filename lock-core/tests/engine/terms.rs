@@ -3,12 +3,12 @@
 
 use std::future::pending;
 
-use lock_core::backend::{Backend, ClaimId, Fault, Terms};
+use lock_core::backend::{Backend, Capabilities, ClaimId, Fault, Terms};
+use lock_core::error::{NotReplicatedError, RunError};
 use lock_core::memory::Memory;
 use lock_core::test_util::{Act, Script, Scripted, Verb};
-use lock_core::{
-    AcquireError, Capabilities, Inspection, Key, LockClient, NotReplicatedError, RunError,
-};
+use lock_core::view::Inspection;
+use lock_core::{AcquireError, Key, LockClient};
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::{Stage, Test, assert_after, ms, secs, settle};

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lock_core::backend::{
-    Attempt, Backend, Change, Claim, ClaimId, Fault, Grant, Renewal, Terms, Withdrawal,
+    Attempt, Backend, Capabilities, Change, Claim, ClaimId, Fault, Grant, Renewal, Terms,
+    TokenBlock, Withdrawal,
 };
 use lock_core::memory::Memory;
-use lock_core::{Capabilities, Inspection, Key, LockClient, TokenBlock};
+use lock_core::view::Inspection;
+use lock_core::{Key, LockClient};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

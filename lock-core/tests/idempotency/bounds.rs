@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use lock_core::Key;
 use lock_core::LockClient;
 use lock_core::backend::{
     Attempt, Backend, Capabilities, Claim, ClaimId, Fault, Renewal, Terms, Withdrawal,
@@ -11,7 +12,7 @@ use lock_core::idempotency::{
     BeginRejection, Begun, Duplicates, Idempotency, MemoryRecords, RecordStore, Scope,
 };
 use lock_core::test_util::records::RecordVerb;
-use lock_core::{Inspection, Key};
+use lock_core::view::Inspection;
 
 use crate::{ASKED, Stage, Test, begin, ms, run, secs};
 

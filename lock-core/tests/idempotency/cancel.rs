@@ -2,36 +2,18 @@
 //! goes on.
 
 use std::future::Future;
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
 
 use bytes::Bytes;
 use lock_core::backend::FaultKind;
 use lock_core::idempotency::{Begun, CompleteError, Execution};
-use lock_core::test_util::Act;
 use lock_core::test_util::records::RecordVerb;
-use tokio::sync::Notify;
+use lock_core::test_util::{Act, Cut, cut};
 use tokio::time::{sleep, timeout};
 
 use crate::{Stage, Test, begin, ms, run, secs, settle, waiting};
 
 const ACTS: [Act; 5] =
     [Act::Ok, Act::Err(FaultKind::Transient), Act::Lost, Act::Slow(ms(700)), Act::Never];
-
-/// Where a future is dropped.
-#[derive(Debug, Clone, Copy)]
-enum Cut {
-    /// Before its first poll.
-    Unpolled,
-    /// After its first poll and so many turns of the other tasks.
-    Turns(u32),
-    /// When it is woken this often, before it is polled again.
-    Woken(u32),
-    /// After this time.
-    After(Duration),
-}
 
 const CUTS: [Cut; 14] = [
     Cut::Unpolled,
@@ -40,48 +22,15 @@ const CUTS: [Cut; 14] = [
     Cut::Turns(2),
     Cut::Turns(3),
     Cut::Turns(6),
-    Cut::Woken(1),
-    Cut::Woken(2),
-    Cut::Woken(3),
-    Cut::Woken(4),
+    Cut::Polled(1),
+    Cut::Polled(2),
+    Cut::Polled(3),
+    Cut::Polled(4),
     Cut::After(ms(1)),
     Cut::After(ms(400)),
     Cut::After(ms(1_000)),
     Cut::After(ms(2_500)),
 ];
-
-struct Flag(Notify);
-
-impl Wake for Flag {
-    fn wake(self: Arc<Self>) {
-        self.0.notify_one();
-    }
-}
-
-/// Runs `future` up to the cut.
-async fn cut<F: Future>(cut: Cut, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let flag = Arc::new(Flag(Notify::new()));
-    let waker = Waker::from(flag.clone());
-    let (turns, wakes) = match cut {
-        Cut::Unpolled => return None,
-        Cut::After(time) => return timeout(time, future).await.ok(),
-        Cut::Turns(turns) => (turns, 1),
-        Cut::Woken(wakes) => (0, wakes),
-    };
-    for wake in 0..wakes {
-        if wake > 0 {
-            timeout(secs(20), flag.0.notified()).await.ok()?;
-        }
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return Some(output);
-        }
-    }
-    for _ in 0..turns {
-        tokio::task::yield_now().await;
-    }
-    None
-}
 
 /// Who runs when the future begins; it aborts after a second.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,11 +1,12 @@
 //! Requests that come while another one runs.
 
 use bytes::Bytes;
+use lock_core::error::ConnectError;
 use lock_core::idempotency::{Begun, Duplicates, Fingerprint, Idempotency, MemoryRecords, Scope};
 use lock_core::memory::Memory;
 use lock_core::test_util::records::RecordVerb;
 use lock_core::test_util::{Act, Verb};
-use lock_core::{ConnectError, LockClient, LockOptions};
+use lock_core::{LockClient, LockOptions};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 

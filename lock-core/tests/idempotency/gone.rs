@@ -1,11 +1,12 @@
 //! Records that are gone before their time, and stores that come back late.
 
 use bytes::Bytes;
+use lock_core::FencingToken;
 use lock_core::backend::FaultKind;
+use lock_core::error::LossReason;
 use lock_core::idempotency::{Begun, OnUnknown, Outcome, RecordStore, Scope};
 use lock_core::test_util::records::RecordVerb::{Abort, Claim, Complete};
 use lock_core::test_util::{Act, Verb};
-use lock_core::{FencingToken, LossReason};
 use tokio::time::{Instant, sleep};
 
 use crate::{

@@ -1,8 +1,8 @@
 //! Executions that were stopped past their lease.
 
 use bytes::Bytes;
-use lock_core::LossReason;
 use lock_core::backend::FaultKind;
+use lock_core::error::LossReason;
 use lock_core::idempotency::Begun;
 use lock_core::test_util::records::RecordVerb;
 use lock_core::test_util::{Act, Verb};

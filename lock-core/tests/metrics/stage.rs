@@ -1,9 +1,10 @@
 //! Everything that can become of an acquire, a hold and a request.
 
 use lock_core::backend::{Backend, Claim, FaultKind, Mode, Terms};
+use lock_core::error::LossReason;
 use lock_core::memory::Memory;
 use lock_core::test_util::{Act, Script, Scripted, Verb};
-use lock_core::{Key, LockClient, LossReason};
+use lock_core::{Key, LockClient};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 

@@ -1,18 +1,13 @@
 //! A future dropped at any point, over members of which some are slow and some hang, leaves nothing
 //! at any of them.
 
-use std::future::Future;
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use lock_core::backend::{Attempt, Backend, Claim, ClaimId, FaultKind, Mode, Terms};
 use lock_core::quorum::Quorum;
-use lock_core::test_util::{Act, Script, Scripted, Verb};
+use lock_core::test_util::{Act, Cut, Script, Scripted, Verb, cut};
 use lock_core::{FencingToken, Key};
-use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::{Stage, ms};
 
@@ -31,55 +26,18 @@ const MEMBERS: [[Act; 3]; 8] = [
     [Act::Lost, Act::Stuck, Act::Never],
 ];
 
-/// Where a future is dropped.
-#[derive(Debug, Clone, Copy)]
-enum Cut {
-    Unpolled,
-    /// When it was polled, and then woken and polled again so often.
-    Woken(u32),
-    After(Duration),
-}
-
 const CUTS: [Cut; 10] = [
     Cut::Unpolled,
-    Cut::Woken(0),
-    Cut::Woken(1),
-    Cut::Woken(2),
-    Cut::Woken(3),
-    Cut::Woken(4),
+    Cut::Polled(1),
+    Cut::Polled(2),
+    Cut::Polled(3),
+    Cut::Polled(4),
+    Cut::Polled(5),
     Cut::After(ms(1)),
     Cut::After(ms(10)),
     Cut::After(ms(100)),
     Cut::After(ms(3_000)),
 ];
-
-struct Flag(Notify);
-
-impl Wake for Flag {
-    fn wake(self: Arc<Self>) {
-        self.0.notify_one();
-    }
-}
-
-/// Runs `future` up to the cut.
-async fn cut<F: Future>(cut: Cut, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let wakes = match cut {
-        Cut::Unpolled => return None,
-        Cut::After(time) => return timeout(time, future).await.ok(),
-        Cut::Woken(wakes) => wakes,
-    };
-    let flag = Arc::new(Flag(Notify::new()));
-    let waker = Waker::from(flag.clone());
-    let mut poll = || future.as_mut().poll(&mut Context::from_waker(&waker));
-    for _ in 0..wakes {
-        if let Poll::Ready(output) = poll() {
-            return Some(output);
-        }
-        timeout(ms(20_000), flag.0.notified()).await.ok()?;
-    }
-    if let Poll::Ready(output) = poll() { Some(output) } else { None }
-}
 
 fn set(scripts: &[Script], acts: [Act; 3], verbs: &[Verb]) {
     for (script, act) in scripts.iter().zip(acts) {

@@ -379,7 +379,7 @@ async fn a_member_that_was_restored_hands_the_key_to_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn an_inspection_tells_how_each_member_is() {
-    use lock_core::MemberState;
+    use lock_core::view::MemberState;
     let stage = Stage::of(3).await;
     let guard = stage.locks.lock("k").options(short()).await.unwrap();
     stage.away(2, true);

@@ -9,7 +9,8 @@ use lock_core::backend::{
 };
 use lock_core::memory::Memory;
 use lock_core::quorum::Quorum;
-use lock_core::{Inspection, Key, LockClient};
+use lock_core::view::Inspection;
+use lock_core::{Key, LockClient};
 use tokio::time::sleep;
 
 use crate::{ms, short};

@@ -3,11 +3,12 @@
 use std::thread;
 use std::time::Duration;
 
+use lock_core::LockClient;
 use lock_core::backend::FaultKind;
 use lock_core::memory::Memory;
+use lock_core::options::Background;
 use lock_core::quorum::Quorum;
 use lock_core::test_util::{Act, Script, Scripted, Verb};
-use lock_core::{Background, LockClient};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 

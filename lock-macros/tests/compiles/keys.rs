@@ -1,7 +1,8 @@
 //! Every form of a key.
 #![deny(warnings)]
 
-use lock_core::{AcquireError, Key, KeyError, distributed_lock};
+use lock_core::error::KeyError;
+use lock_core::{AcquireError, Key, distributed_lock};
 
 type Outcome = Result<(), AcquireError>;
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use lock_core::{AcquireError, Key, LockClient, LockHandle, MultiLockHandle, distributed_lock};
+use lock_core::multi::MultiLockHandle;
+use lock_core::{AcquireError, Key, LockClient, LockHandle, distributed_lock};
 
 mod re_exported {
     pub mod lock {

@@ -3,7 +3,8 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use lock_core::{AcquireError, FromLockError, LockClient, distributed_lock};
+use lock_core::FromLockError;
+use lock_core::{AcquireError, LockClient, distributed_lock};
 
 #[derive(Debug)]
 enum AppError {

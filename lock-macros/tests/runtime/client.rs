@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use lock_core::{AcquireError, LockClient, Rejection, distributed_lock};
+use lock_core::error::Rejection;
+use lock_core::{AcquireError, LockClient, distributed_lock};
 
 use crate::holder;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{AcquireError, FromLockError, LockClient, distributed_lock};
+use lock_core::FromLockError;
+use lock_core::{AcquireError, LockClient, distributed_lock};
 
 use crate::holder;
 

@@ -4,7 +4,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use lock_core::{AcquireError, FromLockError, LockClient, LossReason, distributed_lock};
+use lock_core::FromLockError;
+use lock_core::error::LossReason;
+use lock_core::{AcquireError, LockClient, distributed_lock};
 use tokio::sync::Notify;
 
 use crate::is_held;

@@ -78,5 +78,8 @@ async fn a_function_deep_in_modules_is_called_by_the_end_of_its_path() {
         .await
         .unwrap();
     let name = names(&script)[0].unwrap();
-    assert!(name.len() == lock_core::NAME_BYTES_MAX && name.ends_with("_name::deep"), "{name}");
+    assert!(
+        name.len() == lock_core::limits::NAME_BYTES_MAX && name.ends_with("_name::deep"),
+        "{name}"
+    );
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use lock_core::{AcquireError, LockClient, Rejection, distributed_lock};
+use lock_core::error::Rejection;
+use lock_core::{AcquireError, LockClient, distributed_lock};
 use tokio::task::JoinHandle;
 
 type Outcome<T = ()> = Result<T, AcquireError>;

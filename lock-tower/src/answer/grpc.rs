@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
-use lock_core::Problem;
+use lock_core::problem::Problem;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::protobuf::Message;

@@ -10,7 +10,7 @@
 //! | the cap on waiters per key | 429 | `lock_waiters_per_key` | yes |
 //! | the cap on waiters in total | 429 | `lock_waiters` | yes |
 //! | the store is out of reach | 503 | `lock_unavailable` | where it may come back by itself |
-//! | too few [`replicas`](crate::LockLayer::replicas) have acknowledged the grant | 503 | `lock_not_replicated` | yes, but for a [re-entry](lock_core::NotReplicatedError::is_reentry) |
+//! | too few [`replicas`](crate::LockLayer::replicas) have acknowledged the grant | 503 | `lock_not_replicated` | yes, but for a [re-entry](lock_core::error::NotReplicatedError::is_reentry) |
 //! | the client is shut down | 503 | `lock_closed` | yes |
 //! | the lock was lost while the handler ran | 503 | `lock_lost` | no |
 //! | the runtime was shut down while the handler ran in its task | 503 | `lock_closed` | no |
@@ -21,7 +21,7 @@
 //! 429 is for what the client may try again later, and 503 for a service that is down. Load
 //! balancers take a server that answers 503 out of service, and tower-http's `TraceLayer` logs each
 //! as an error. [`LockLayer::status`](crate::LockLayer::status) gives a cause another status. The
-//! documents are those of [`lock_core::Problem`], which `#[distributed_lock]` answers with too.
+//! documents are those of [`lock_core::problem::Problem`], which `#[distributed_lock]` answers with too.
 //!
 //! `Retry-After` is the estimated wait in whole seconds, rounded up, at least 1. Up to a quarter of
 //! it (at least up to 1 s) is added at random, so that those who were refused together do not come
@@ -58,7 +58,7 @@
 //!
 //! # How far the handler got
 //!
-//! Each answer carries a [`HandlerRan`](lock_core::HandlerRan) in the extensions of the response:
+//! Each answer carries a [`HandlerRan`](lock_core::scope::HandlerRan) in the extensions of the response:
 //! `No` where the handler never began, `InPart` where it was stopped. A layer outside reads it where
 //! the status does not tell the two apart.
 

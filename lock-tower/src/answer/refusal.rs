@@ -72,7 +72,7 @@ impl<'a, C: Copy> Refusal<'a, C> {
     }
 
     /// The error of lock-core, where it is one: of a lock layer an
-    /// [`AcquireError`](lock_core::AcquireError) or a [`LostError`](lock_core::LostError).
+    /// [`AcquireError`](lock_core::AcquireError) or a [`LostError`](lock_core::error::LostError).
     #[must_use]
     pub fn error(&self) -> Option<&'a (dyn StdError + Send + Sync + 'static)> {
         self.error

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use http::StatusCode;
-use lock_core::{KeyError, Problem};
+use lock_core::error::KeyError;
+use lock_core::problem::Problem;
 
 use super::reply::Reply;
 

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body_util::Full;
-use lock_core::{HandlerRan, Problem};
+use lock_core::problem::Problem;
+use lock_core::scope::HandlerRan;
 
 use super::grpc::{GrpcCode, Wire, trailers_only};
 

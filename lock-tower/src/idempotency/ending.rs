@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, response};
-use lock_core::MultiLost;
+use lock_core::futures::MultiLost;
 
 use super::config::Config;
 use super::headers::Replayed;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use http::{Method, Request, Response, StatusCode, header, response};
 use http_body::Body;
-use lock_core::CutWatch;
+use lock_core::scope::CutWatch;
 use tower_service::Service;
 
 use super::body::IdempotencyBody;

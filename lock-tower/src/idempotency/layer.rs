@@ -236,7 +236,7 @@ impl<C> IdempotencyLayer<C> {
     }
 
     /// Stores every response, 500 too: what has run to a response never runs again. Not what is
-    /// no response of the handler by its [`HandlerRan`](lock_core::HandlerRan), as that of a lock
+    /// no response of the handler by its [`HandlerRan`](lock_core::scope::HandlerRan), as that of a lock
     /// layer which did not let it run.
     pub fn store_everything(self) -> Self {
         self.store_if(|_| true)
@@ -324,16 +324,16 @@ impl<C> IdempotencyLayer<C> {
     /// A timeout, load shedding or a lock *inside* of this layer cuts the handler and answers for
     /// it. These answers have no outcome:
     ///
-    /// - What carries [`HandlerRan::InPart`](lock_core::HandlerRan), as the answers of a
+    /// - What carries [`HandlerRan::InPart`](lock_core::scope::HandlerRan), as the answers of a
     ///   [`LockLayer`](crate::LockLayer) do, whatever its status.
-    /// - What a lock inside has cut ([`CutWatch`](lock_core::CutWatch)), whatever its error was
+    /// - What a lock inside has cut ([`CutWatch`](lock_core::scope::CutWatch)), whatever its error was
     ///   made into, unless the response is stored.
     /// - Under [`OnUnknown::Refuse`] also an error of the service, a panic, and a 408 or 5xx that
     ///   is not stored: a cut that does not say so looks like them.
     ///
     /// Under [`OnUnknown::Refuse`] a retry of them is refused, under [`OnUnknown::Reexecute`] it
     /// runs. A handler that knows that it did nothing answers with
-    /// [`HandlerRan::No`](lock_core::HandlerRan), and a retry runs. A timeout that answers with
+    /// [`HandlerRan::No`](lock_core::scope::HandlerRan), and a retry runs. A timeout that answers with
     /// another status must carry `InPart`.
     pub fn on_unknown(mut self, on_unknown: OnUnknown) -> Self {
         self.config.engine = self.config.engine.with_on_unknown(on_unknown);
@@ -383,7 +383,7 @@ impl<C> IdempotencyLayer<C> {
     /// [`Cause`]. The closure runs in the task of the request: it must not block. A client of gRPC
     /// ([`Refusal::is_grpc`]) reads no other answer than one of gRPC.
     ///
-    /// The answer carries the [`HandlerRan`](lock_core::HandlerRan) of the cause among its
+    /// The answer carries the [`HandlerRan`](lock_core::scope::HandlerRan) of the cause among its
     /// extensions, unless the closure puts another there.
     ///
     /// ```

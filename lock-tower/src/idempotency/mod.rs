@@ -84,7 +84,7 @@
 //!
 //! [`status`](IdempotencyLayer::status) gives a cause another status. To a request of gRPC all of
 //! them are statuses of gRPC, as in [`answer`](crate::answer#grpc). Each answer that is given in
-//! place of the handler carries a [`HandlerRan`](lock_core::HandlerRan) in its extensions, a
+//! place of the handler carries a [`HandlerRan`](lock_core::scope::HandlerRan) in its extensions, a
 //! replayed one none.
 //!
 //! `Retry-After` has the jitter of [`answer`](crate::answer). For a request in flight it is the time

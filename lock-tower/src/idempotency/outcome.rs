@@ -2,8 +2,8 @@
 //! record has.
 
 use http::{HeaderMap, Response, StatusCode, response};
-use lock_core::HandlerRan;
 use lock_core::idempotency::CompleteError;
+use lock_core::scope::HandlerRan;
 
 /// How far the handler got whose response is not stored.
 pub(super) enum Got {

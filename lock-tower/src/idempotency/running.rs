@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use http::request::Parts;
+use lock_core::futures::MultiLost;
 #[cfg(feature = "sql")]
 use lock_core::idempotency::{CommitError, Outcome, TxSeat};
 use lock_core::idempotency::{CompleteError, Execution};
-use lock_core::{FencingToken, LockHandle, MultiLost};
+use lock_core::{FencingToken, LockHandle};
 
 use super::outcome::{Got, Left, Said};
 

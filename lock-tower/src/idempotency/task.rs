@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use lock_core::LockScope;
+use lock_core::scope::LockScope;
 use tokio::task::JoinHandle;
 use tracing::Instrument;
 

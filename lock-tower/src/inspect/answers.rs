@@ -7,7 +7,7 @@ use axum_core::body::Body;
 use axum_core::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
-use lock_core::Problem;
+use lock_core::problem::Problem;
 use serde_json::Value;
 
 /// A store that does not answer may do so soon.

@@ -11,7 +11,8 @@ use axum::routing::get;
 use axum_core::response::Response;
 use http::header::VARY;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use lock_core::{Key, OperatorError};
+use lock_core::Key;
+use lock_core::error::OperatorError;
 use serde_json::json;
 
 use super::accept::{self, Kind};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{BusyKey, Holder, Inspection, Key, MemberHealth, MemberState, Quantiles, Waiter};
+use lock_core::Key;
+use lock_core::view::{BusyKey, Holder, Inspection, MemberHealth, MemberState, Quantiles, Waiter};
 use serde_json::{Value, json};
 
 use super::desk::Desk;

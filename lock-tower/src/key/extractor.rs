@@ -4,7 +4,8 @@ use std::future::Future;
 
 use http::request::Parts;
 use http::{Request, StatusCode};
-use lock_core::{Key, KeyError};
+use lock_core::Key;
+use lock_core::error::KeyError;
 
 use crate::answer::Reject;
 

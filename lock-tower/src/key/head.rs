@@ -3,7 +3,8 @@
 use std::fmt;
 
 use http::request::Parts;
-use lock_core::{IntoKey, Key};
+use lock_core::Key;
+use lock_core::key::IntoKey;
 
 use super::extractor::{KeyOutcome, extract_from_head};
 

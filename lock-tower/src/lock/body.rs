@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use lock_core::Lost;
+use lock_core::futures::Lost;
 use pin_project_lite::pin_project;
 
 use super::hold::Hold;
@@ -20,7 +20,7 @@ pin_project! {
     ///
     /// Under [`HoldUntil::ResponseBody`](crate::HoldUntil::ResponseBody) it holds the lock until
     /// its last frame was taken or it is dropped. When the lock is lost before that, it ends with
-    /// a [`LostError`](lock_core::LostError), so that the client sees a broken response and not
+    /// a [`LostError`](lock_core::error::LostError), so that the client sees a broken response and not
     /// one that looks whole.
     pub struct LockBody<R> {
         #[pin]

@@ -7,7 +7,9 @@ use std::task::{Context, Poll, ready};
 
 use http::{Method, Response};
 use http_body::Body;
-use lock_core::{CutWatch, LockScope, Lost, LostError, Scoped};
+use lock_core::error::LostError;
+use lock_core::futures::{Lost, Scoped};
+use lock_core::scope::{CutWatch, LockScope};
 use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
 use tracing::Instrument;

@@ -8,7 +8,9 @@ use std::sync::{Arc, Weak};
 use std::task::Poll;
 
 use http::{Extensions, Method, Response, StatusCode};
-use lock_core::{LockGuard, Lost, LostError};
+use lock_core::LockGuard;
+use lock_core::error::LostError;
+use lock_core::futures::Lost;
 
 use super::config::HoldUntil;
 

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 use http_body::Body;
-use lock_core::{Fairness, LockClient, Mode};
+use lock_core::options::Fairness;
+use lock_core::{LockClient, Mode};
 use tower::retry::budget::TpsBudget;
 use tower_layer::Layer;
 
@@ -196,7 +197,7 @@ impl<K> LockLayer<K> {
     /// GET, and under `== Method::GET` it would be a writer, whom all readers wait for.
     ///
     /// A handler that shares its key cannot lock it alone: it would wait for itself, and is refused
-    /// with [`Rejection::Upgrade`](lock_core::Rejection::Upgrade). See
+    /// with [`Rejection::Upgrade`](lock_core::error::Rejection::Upgrade). See
     /// [`LockOptions::shared`](lock_core::LockOptions::shared).
     ///
     /// Of this, [`permits`](Self::permits) and [`shared`](Self::shared) the last one counts.
@@ -340,7 +341,7 @@ impl<K> LockLayer<K> {
     /// [`Cause`]. The closure runs in the task of the request: it must not block. A client of gRPC
     /// ([`Refusal::is_grpc`]) reads no other answer than one of gRPC.
     ///
-    /// The answer carries the [`HandlerRan`](lock_core::HandlerRan) of the cause among its
+    /// The answer carries the [`HandlerRan`](lock_core::scope::HandlerRan) of the cause among its
     /// extensions, unless the closure puts another there.
     ///
     /// ```

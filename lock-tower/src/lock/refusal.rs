@@ -1,7 +1,9 @@
 //! What a lock layer refuses, and in which words.
 
 use http::StatusCode;
-use lock_core::{AcquireError, Key, LostError, Problem, Rejection};
+use lock_core::error::{LostError, Rejection};
+use lock_core::problem::Problem;
+use lock_core::{AcquireError, Key};
 
 use crate::answer::{Cause, Refusal, Reject, Reply};
 

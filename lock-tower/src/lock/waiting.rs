@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lock_core::{Acquire, AcquireError, Key, LockGuard, LockOptions};
+use lock_core::futures::Acquire;
+use lock_core::{AcquireError, Key, LockGuard, LockOptions};
 
 use super::config::Config;
 use crate::permits::Permit;
@@ -32,9 +33,9 @@ pub(super) struct GaveUp {
 impl Waiting {
     pub(super) fn new(config: &Config, key: Key, options: LockOptions, permit: Permit) -> Self {
         let watched = observe::Wait::begin(&key);
-        let acquire = config.locks.lock(key).options(options).acquire();
+        let acquire = config.locks.lock(key).options(options);
         let acquire = acquire.waiters_max(config.waiters_per_key);
-        let acquire = acquire.retry_while(config.retry_budget.pay());
+        let acquire = acquire.retry_while(config.retry_budget.pay()).acquire();
         Self { acquire, watched, has_deposited: false, _permit: permit }
     }
 

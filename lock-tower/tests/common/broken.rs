@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use lock_core::Key;
 use lock_core::backend::{
     Attempt, Backend, Capabilities, Claim, ClaimId, Fault, FaultKind, NotReplicated, Renewal,
     Terms, Withdrawal,
 };
-use lock_core::{Inspection, Key};
+use lock_core::view::Inspection;
 
 /// A store that answers so.
 #[derive(Debug, Clone, Copy)]

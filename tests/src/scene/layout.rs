@@ -5,8 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use lock_core::Capabilities;
-use lock_core::backend::Backend;
+use lock_core::backend::{Backend, Capabilities};
 use lock_core::test_util::AnyBackend;
 
 use super::line::Line;

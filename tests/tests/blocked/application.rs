@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use lock_core::Key;
 use lock_core::backend::{Backend, ClaimId, Mode, Terms};
+use lock_core::options::Replicas;
 use lock_core::redis::Redis;
 use lock_core::test_util::as_conductor;
-use lock_core::{Key, Replicas};
 pub(crate) use tests::blocked::{Application, alone};
 use tests::wait::within;
 

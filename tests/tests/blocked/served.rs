@@ -1,9 +1,10 @@
 //! Every verb is served, at every kind of server.
 
 use deadpool_redis::{Config, Runtime};
+use lock_core::Key;
 use lock_core::backend::{Attempt, Backend, Claim as _, Renewal, Withdrawal};
+use lock_core::options::Replicas;
 use lock_core::redis::Redis;
-use lock_core::{Key, Replicas};
 use tests::redis::{RedisCluster, RedisServer, SentinelSet};
 use tests::wait::eventually;
 

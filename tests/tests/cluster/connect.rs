@@ -1,6 +1,7 @@
 //! What is said at connect.
 
-use lock_core::{ConnectError, LockClient};
+use lock_core::LockClient;
+use lock_core::error::ConnectError;
 use tests::redis::{RedisCluster, RedisServer};
 use tests::said::everything;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::LossReason;
+use lock_core::error::LossReason;
 use tests::checker::Checker;
 use tests::redis::{RedisCluster, RedisOptions};
 use tests::wait::{eventually, within};

@@ -45,11 +45,11 @@ async fn readers_go_on_while_their_slot_is_half_moved_for_longer_than_two_leases
     .await;
     spare(&cluster, "0");
     for (key, guards, from, to) in held {
-        assert!(guards.iter().all(LockGuard::is_held), "{key}");
+        assert!(guards.iter().all(|guard| guard.is_held()), "{key}");
         cluster.end_move(cluster.slot(key), from, to);
         let renewed = one.stats().renewals;
         eventually("renewals afterwards", || one.stats().renewals >= renewed + 6).await;
-        assert!(guards.iter().all(LockGuard::is_held), "{key}");
+        assert!(guards.iter().all(|guard| guard.is_held()), "{key}");
         assert!(one.lock(key).try_acquire().await.unwrap().is_none(), "{key}");
         for guard in guards {
             guard.release().await.unwrap();
@@ -155,7 +155,7 @@ async fn a_writer_stays_out_while_those_who_hold_the_lock_are_on_their_way() {
     cluster.move_keys(slot, from, to, |name| name != "lock:{k}:held");
     let asked = two.stats().store_requests;
     eventually("it asks there", || two.stats().store_requests > asked + 20).await;
-    assert!(!waiting.is_finished() && guards.iter().all(LockGuard::is_held));
+    assert!(!waiting.is_finished() && guards.iter().all(|guard| guard.is_held()));
     cluster.end_move(slot, from, to);
     for guard in guards {
         guard.release().await.unwrap();

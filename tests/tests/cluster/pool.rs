@@ -1,6 +1,7 @@
 //! Beside an application's own pool.
 
-use lock_core::{ConnectError, LockClient};
+use lock_core::LockClient;
+use lock_core::error::ConnectError;
 use tests::redis::{RedisCluster, RedisServer};
 
 /// F17 (V1, V8): locks at a cluster go through no pool, and those of one server through none of a

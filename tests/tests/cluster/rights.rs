@@ -1,6 +1,7 @@
 //! F31 at a cluster: users and rights.
 
-use lock_core::{ConnectError, LockClient};
+use lock_core::LockClient;
+use lock_core::error::ConnectError;
 use tests::redis::{RedisCluster, RedisOptions};
 use tests::said::everything;
 use tests::wait::eventually;

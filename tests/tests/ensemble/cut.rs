@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use lock_core::{LockClient, LossReason};
+use lock_core::LockClient;
+use lock_core::error::LossReason;
 use tests::wait::eventually;
 use tests::zookeeper::ZooKeeperEnsemble;
 

@@ -1,6 +1,6 @@
 //! The leader dies.
 
-use lock_core::LossReason;
+use lock_core::error::LossReason;
 use tests::wait::eventually;
 use tests::zookeeper::ZooKeeperEnsemble;
 

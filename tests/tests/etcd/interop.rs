@@ -1,6 +1,6 @@
 //! In one line with `etcdctl lock`, `etcdctl elect`, and Go's `clientv3/concurrency`.
 
-use lock_core::LossReason;
+use lock_core::error::LossReason;
 use tests::etcd::Rival;
 use tests::wait::{eventually, within};
 

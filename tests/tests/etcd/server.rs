@@ -1,7 +1,8 @@
 //! What a server can be made to say.
 
 use lock_core::backend::FaultKind;
-use lock_core::{AcquireError, ConnectError, LockClient, LockOptions};
+use lock_core::error::ConnectError;
+use lock_core::{AcquireError, LockClient, LockOptions};
 use tests::etcd::{EtcdOptions, EtcdServer};
 use tests::said::everything;
 use tests::wait::{eventually, within};

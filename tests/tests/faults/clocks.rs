@@ -1,6 +1,6 @@
 //! Wall clocks that jump.
 
-use lock_core::LossReason;
+use lock_core::error::LossReason;
 use tests::checker::Checker;
 use tests::redis::RedisServer;
 use tests::stalls::Stopwatch;

@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
-use lock_core::{ConnectError, LockClient};
+use lock_core::LockClient;
+use lock_core::error::ConnectError;
 use tests::redis::{RedisOptions, RedisServer};
 use tests::stalls::Stopwatch;
 use tracing::field::{Field, Visit};

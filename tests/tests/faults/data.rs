@@ -211,7 +211,7 @@ async fn a_forced_release_frees_the_key_whatever_is_in_the_way_of_the_next() {
         put(&server, name, command);
         assert!(locks.force_release("k").await.unwrap());
         let lost = tests::wait::within("the loss", guard.lost()).await;
-        assert_eq!(lost.reason(), lock_core::LossReason::Taken);
+        assert_eq!(lost.reason(), lock_core::error::LossReason::Taken);
         assert_eq!(server.key("lock:{k}"), None, "{name}");
         server.command::<u64>(&["DEL", name]);
     }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{ConnectError, LockClient, LockOptions};
+use lock_core::error::ConnectError;
+use lock_core::{LockClient, LockOptions};
 use tests::redis::RedisServer;
 use tests::stalls::Stopwatch;
 use tests::wait::eventually;

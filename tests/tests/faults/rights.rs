@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{ConnectError, LockClient, LossReason};
+use lock_core::LockClient;
+use lock_core::error::{ConnectError, LossReason};
 use tests::redis::{RedisOptions, RedisServer};
 use tests::stalls::Stopwatch;
 use tests::wait::{eventually, within};

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use lock_core::{LockClient, LossReason};
+use lock_core::LockClient;
+use lock_core::error::LossReason;
 use tests::checker::Checker;
 use tests::redis::{RedisOptions, RedisServer};
 use tests::wait::{eventually, within};

@@ -1,8 +1,8 @@
 //! Users, passwords and rights at the server of the records.
 
 use bytes::Bytes;
-use lock_core::ConnectError;
 use lock_core::LockClient;
+use lock_core::error::ConnectError;
 use lock_core::idempotency::Idempotency;
 use lock_core::redis::RedisRecords;
 use tests::redis::{RedisOptions, RedisServer};

@@ -1,6 +1,8 @@
 //! Curator's `LeaderLatch` and our elections: one leader, in one line, whom both languages know.
 
-use lock_core::{Leader, LockClient, Observe};
+use lock_core::LockClient;
+use lock_core::futures::Observe;
+use lock_core::view::Leader;
 use tests::clock::now_ns;
 use tests::curator::Recipe::Latch;
 use tests::proxy::Proxy;

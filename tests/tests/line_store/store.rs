@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_core::backend::io::{Home, within};
+use lock_core::Key;
 use lock_core::backend::{
-    Attempt, Backend, Change, Claim, ClaimId, Fault, FaultKind, Grant, Renewal, Terms, Withdrawal,
+    Attempt, Backend, Capabilities, Change, Claim, ClaimId, Fault, FaultKind, Grant, Renewal,
+    Terms, TokenBlock, Withdrawal,
+    io::{Home, within},
 };
-use lock_core::{Capabilities, Holder, Inspection, Key, TokenBlock, Waiter};
+use lock_core::view::{Holder, Inspection, Waiter};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc, oneshot};

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use axum::Router;
 use http::StatusCode;
+use lock_core::error::LossReason;
 use lock_core::memory::Memory;
-use lock_core::{Key, LockClient, LockGuard, LossReason};
+use lock_core::{Key, LockClient, LockGuard};
 use lock_tower::inspect;
 use tests::browser::{Browser, Page};
 use tests::redis::RedisServer;

@@ -1,6 +1,5 @@
 //! What may be wrong with a table or a login, and rows that nobody needs any more.
 
-use std::error::Error as _;
 use std::time::Duration;
 
 use lock_core::FencingToken;
@@ -17,7 +16,7 @@ use crate::payments::paid;
 use crate::support::Shop;
 
 fn of_fault(fault: &Fault) -> DatabaseError {
-    let source = fault.source().and_then(|source| source.downcast_ref::<DatabaseError>());
+    let source = fault.cause().and_then(|cause| cause.downcast_ref::<DatabaseError>());
     source.unwrap_or_else(|| panic!("{fault:?} has no database error")).clone()
 }
 

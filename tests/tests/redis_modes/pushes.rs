@@ -4,8 +4,8 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-use lock_core::Fairness;
 use lock_core::backend::Claim;
+use lock_core::options::Fairness;
 use tests::redis::RedisServer;
 use tests::support::connect;
 use tests::wait::eventually;

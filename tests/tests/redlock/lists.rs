@@ -1,6 +1,7 @@
 //! Which servers are one quorum.
 
-use lock_core::{ConnectError, LockClient};
+use lock_core::LockClient;
+use lock_core::error::ConnectError;
 use tests::proxy::Proxy;
 use tests::redis::{RedisOptions, RedisServer};
 use tests::wait::eventually;

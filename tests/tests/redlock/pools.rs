@@ -1,7 +1,8 @@
 //! An application's own pools, one for each member.
 
 use deadpool_redis::{Config, Pool, Runtime};
-use lock_core::{ConnectError, LockClient};
+use lock_core::LockClient;
+use lock_core::error::ConnectError;
 use tests::redis::RedisServer;
 
 use crate::support::*;

@@ -1,7 +1,8 @@
 //! Masters that have lost writes, that do not know that they are masters no more, or that only
 //! read.
 
-use lock_core::{ConnectError, LockClient, LossReason};
+use lock_core::LockClient;
+use lock_core::error::{ConnectError, LossReason};
 use tests::checker::Checker;
 use tests::stalls::Stopwatch;
 

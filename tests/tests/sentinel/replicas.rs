@@ -85,7 +85,7 @@ async fn acknowledged_grants_of_several_outlive_the_master() {
         [&one, &two].iter().zip(renewals).all(|(locks, before)| locks.stats().renewals > before)
     })
     .await;
-    assert!(guards.iter().all(lock_core::LockGuard::is_held));
+    assert!(guards.iter().all(|guard| guard.is_held()));
     assert_eq!(rival.inspect("k").await.unwrap().holders.len(), 2);
     for guard in guards {
         guard.release().await.unwrap();

@@ -2,9 +2,10 @@
 
 use tests::stalls::Stopwatch;
 
+use lock_core::LockClient;
+use lock_core::error::ConnectError;
 use lock_core::idempotency::{Fingerprint, Found, RecordId, RecordStore};
 use lock_core::redis::RedisRecords;
-use lock_core::{ConnectError, LockClient};
 
 use crate::support::*;
 

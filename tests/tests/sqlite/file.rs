@@ -1,6 +1,6 @@
 //! The file itself: deleted, replaced, and what is left of it.
 
-use lock_core::LossReason;
+use lock_core::error::LossReason;
 use lock_core::sql::{DatabaseError, Sqlite};
 use tests::wait::{eventually, within};
 

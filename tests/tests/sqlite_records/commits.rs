@@ -9,9 +9,9 @@ use lock_core::idempotency::{
     Begun, CommitError, Execution, Fingerprint, Found, Idempotency, RecordStore as _,
 };
 use lock_core::sql::SqlRecords;
+use lock_core::test_util::{Cut, cut};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use sqlx::{Sqlite, Transaction};
-use tests::cancel::dropped_after;
 use tests::executions::{begin, replay, run};
 use tests::wait::{eventually, within};
 use tokio::sync::oneshot;
@@ -236,7 +236,7 @@ async fn a_commit_that_is_dropped_at_any_poll_leaves_both_or_neither() {
         let execution = run(&once, &key).await;
         let mut tx = shop.begin().await;
         pay(&mut tx).await;
-        ended = dropped_after(polls, execution.commit(tx, paid())).await.is_some();
+        ended = cut(Cut::Woken(polls), execution.commit(tx, paid())).await.is_some();
         let begun = within("a retry", begin(&once, &key)).await.expect("an answer");
         let happened = shop.payments().await - paid_for;
         paid_for += happened;

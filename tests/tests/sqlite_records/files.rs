@@ -1,6 +1,5 @@
 //! What may be wrong with a file or a table, and rows that nobody needs any more.
 
-use std::error::Error as _;
 use std::time::Duration;
 
 use lock_core::FencingToken;
@@ -16,7 +15,7 @@ use crate::support::File;
 
 fn meaning(error: &ConnectError) -> DatabaseError {
     let ConnectError::Store(fault) = error else { panic!("{error:?}") };
-    let source = fault.source().and_then(|source| source.downcast_ref::<DatabaseError>());
+    let source = fault.cause().and_then(|cause| cause.downcast_ref::<DatabaseError>());
     source.unwrap_or_else(|| panic!("{fault:?} has no database error")).clone()
 }
 
@@ -71,7 +70,7 @@ async fn a_file_that_may_only_be_read_is_told() {
     fault.expect("it is there");
     let records = SqlRecords::with_pool(&pool);
     let fault = records.claim(RecordId::from_bytes([1; 32]), &claim(7)).await.expect_err("it is");
-    let source = fault.source().and_then(|source| source.downcast_ref::<DatabaseError>());
+    let source = fault.cause().and_then(|cause| cause.downcast_ref::<DatabaseError>());
     assert_eq!(source, Some(&DatabaseError::ReadOnly { path }));
 }
 

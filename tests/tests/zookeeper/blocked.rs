@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use futures_util::poll;
 use lock_core::backend::{Attempt, Backend, Claim, ClaimId, Mode, Renewal, Terms};
+use lock_core::options::Background;
 use lock_core::zookeeper::ZooKeeper;
-use lock_core::{Background, Key, LockClient, LockGuard, LockOptions};
+use lock_core::{Key, LockClient, LockGuard, LockOptions};
 use tests::blocked::{Application, alone, workers};
 use tests::proxy::{Action, Match, Proxy};
 use tests::stalls::Stopwatch;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lock_core::{Background, LockClient, LockOptions, LossReason};
+use lock_core::error::LossReason;
+use lock_core::options::Background;
+use lock_core::{LockClient, LockOptions};
 use tests::stalls::Stopwatch;
 use tests::wait::{eventually, within};
 use tokio::runtime::{Builder, Runtime};

@@ -1,6 +1,6 @@
 //! Terms over sessions that end, and links that come and go.
 
-use lock_core::LossReason;
+use lock_core::error::LossReason;
 use tests::wait::{eventually, within};
 
 use crate::support::*;

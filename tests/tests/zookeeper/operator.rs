@@ -1,6 +1,6 @@
 //! What an operator does to lock nodes by hand.
 
-use lock_core::LossReason;
+use lock_core::error::LossReason;
 use tests::checker::Checker;
 use tests::stalls::Stopwatch;
 

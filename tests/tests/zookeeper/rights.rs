@@ -1,6 +1,7 @@
 //! F28, F30, F31: users, passwords and rights, and servers that serve nobody.
 
-use lock_core::{ConnectError, LockClient};
+use lock_core::LockClient;
+use lock_core::error::ConnectError;
 use tests::stalls::Stopwatch;
 use tests::wait::{eventually, within};
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};

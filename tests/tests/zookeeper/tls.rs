@@ -4,7 +4,8 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
-use lock_core::{ConnectError, LockClient, LockOptions};
+use lock_core::error::ConnectError;
+use lock_core::{LockClient, LockOptions};
 use tests::certificates::certificates;
 use tests::stalls::Stopwatch;
 use tests::wait::{answered, within};

@@ -1,10 +1,10 @@
 //! One server as a member: its token counters, asked by claims directly.
 
+use lock_core::Key;
 use lock_core::backend::{
-    Attempt, Backend, Claim, ClaimId, MemberClaim, Mode, Renewal, Terms, Withdrawal,
+    Attempt, Backend, Claim, ClaimId, MemberClaim, Mode, Renewal, Terms, TokenBlock, Withdrawal,
 };
 use lock_core::zookeeper::ZooKeeper;
-use lock_core::{Key, TokenBlock};
 use tests::proxy::{Action, Match, Proxy};
 use tests::wait::{eventually, within};
 use tests::zookeeper::ZooKeeperServer;

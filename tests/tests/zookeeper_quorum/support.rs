@@ -3,8 +3,9 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
+use lock_core::error::ConnectError;
 use lock_core::zookeeper::ZooKeeper;
-use lock_core::{ConnectError, LockClient, LockOptions};
+use lock_core::{LockClient, LockOptions};
 pub(crate) use tests::support::ms;
 use tests::zookeeper::{ZooKeeperOptions, ZooKeeperServer};
 use tokio::sync::{Semaphore, SemaphorePermit};

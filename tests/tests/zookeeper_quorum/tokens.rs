@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
+use lock_core::Key;
 use lock_core::backend::{
     Attempt, Backend, Capabilities, Change, Claim, ClaimId, Fault, MemberClaim, Mode, Renewal,
-    Terms, Withdrawal,
+    Terms, TokenBlock, Withdrawal,
 };
 use lock_core::quorum::Quorum;
+use lock_core::view::Inspection;
 use lock_core::zookeeper::ZooKeeper;
-use lock_core::{Inspection, Key, TokenBlock};
 use tests::wait::within;
 use zookeeper_client::CreateMode;
 

@@ -1,6 +1,7 @@
 //! `zookeeper+quorum://`, and who is excluded by whom.
 
-use lock_core::{ConnectError, LockClient};
+use lock_core::LockClient;
+use lock_core::error::ConnectError;
 use tests::stalls::Stopwatch;
 use tests::wait::{answered, eventually};
 use zookeeper_client::CreateMode;

@@ -74,11 +74,7 @@ fn failed(error: &(dyn std::error::Error + 'static)) -> ExitCode {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
-        // Some messages repeat the one below them.
-        let cause = error.to_string();
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
+        text = format!("{text}: {error}");
         source = error.source();
     }
     eprintln!("flash-sale: {text}");

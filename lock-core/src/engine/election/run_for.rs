@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::runtime::Handle;
 
-use super::super::{Acquire, Shared};
+use super::super::{Acquire, Plan, Shared};
 use super::Term;
 use crate::backend::Fault;
 use crate::error::{AcquireError, UnavailableError};
@@ -44,8 +44,8 @@ struct Candidate {
 
 impl Candidate {
     fn acquire(&self) -> Acquire {
-        Acquire::new(self.shared.clone(), self.key.clone(), self.options)
-            .publishing(self.value.clone())
+        let plan = Plan::new(self.shared.clone(), self.options);
+        Acquire::new(plan, self.key.clone()).publishing(self.value.clone())
     }
 
     fn unavailable(&self, fault: Fault) -> AcquireError {

@@ -3,14 +3,13 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tokio::time::Sleep;
 
 use super::super::acquire::TRY_WITHIN;
-use super::super::{Acquire, Shared, terms};
+use super::super::{Acquire, Plan, terms};
 use super::{KeySet, MultiLockGuard};
 use crate::backend::{DURATION_MAX, Fault, FaultKind};
 use crate::error::{AcquireError, LostError, UnavailableError};
@@ -18,8 +17,7 @@ use crate::ground::{Plus as _, clock, retry_pause};
 use crate::key::Key;
 use crate::options::LockOptions;
 
-/// Waits for several locks; made by
-/// [`MultiLockBuilder::acquire`](crate::MultiLockBuilder::acquire).
+/// Waits for several locks; made by [`LockBuilder::acquire`](crate::LockBuilder::acquire).
 ///
 /// # Cancel safety
 ///
@@ -33,8 +31,8 @@ pub struct MultiAcquire {
 type Acquiring = dyn Future<Output = Result<MultiLockGuard, AcquireError>> + Send + Sync;
 
 impl MultiAcquire {
-    pub(crate) fn new(shared: Arc<Shared>, keys: KeySet, options: LockOptions) -> Self {
-        Self { acquiring: Box::pin(acquire(shared, keys, options)) }
+    pub(crate) fn new(plan: Plan, keys: KeySet) -> Self {
+        Self { acquiring: Box::pin(acquire(plan, keys)) }
     }
 }
 
@@ -53,16 +51,12 @@ impl fmt::Debug for MultiAcquire {
 }
 
 /// Tries to have all, until one try succeeds or there is to be no further one.
-async fn acquire(
-    shared: Arc<Shared>,
-    keys: KeySet,
-    options: LockOptions,
-) -> Result<MultiLockGuard, AcquireError> {
+async fn acquire(plan: Plan, keys: KeySet) -> Result<MultiLockGuard, AcquireError> {
     let keys = keys.0?;
     if let Some(first) = keys.first() {
-        terms::check(&options, first, &shared.capabilities)?;
+        terms::check(&plan.options, first, &plan.shared.capabilities)?;
     }
-    let mut tries = Tries { shared, options, started: clock::now(), begun: 0 };
+    let mut tries = Tries { plan, started: clock::now(), begun: 0 };
     loop {
         let until = tries.begin();
         // Whatever is in here is given up with it, the last key first.
@@ -78,30 +72,29 @@ async fn acquire(
 
 /// The tries of one acquire: each is for all keys, and all of them are within one budget.
 struct Tries {
-    shared: Arc<Shared>,
-    options: LockOptions,
+    plan: Plan,
     started: Instant,
     begun: u32,
 }
 
 impl Tries {
     fn queues(&self) -> bool {
-        !self.options.wait.is_zero()
+        !self.plan.options.wait.is_zero()
     }
 
     /// All tries share one wait in one place of each line.
     fn has_admission(&self) -> bool {
-        self.options.admission && self.queues()
+        self.plan.options.admission && self.queues()
     }
 
     /// When the time for all tries, and the pauses between them, is over.
     fn end(&self) -> Instant {
-        self.started.plus(if self.queues() { self.options.budget() } else { TRY_WITHIN })
+        self.started.plus(if self.queues() { self.plan.options.budget() } else { TRY_WITHIN })
     }
 
     /// How long one try may wait.
     fn wait(&self) -> Duration {
-        if self.has_admission() { self.options.budget() } else { self.options.wait }
+        if self.has_admission() { self.plan.options.budget() } else { self.plan.options.wait }
     }
 
     /// One more try, until the end of which it is.
@@ -119,8 +112,8 @@ impl Tries {
         held: &mut MultiLockGuard,
     ) -> Result<(), AcquireError> {
         for (index, key) in keys.iter().enumerate() {
-            let options = self.options_of(until, index + 1 == keys.len());
-            let acquire = Acquire::new(self.shared.clone(), Ok(key.clone()), options).until(until);
+            let plan = self.plan_of(until, index + 1 == keys.len());
+            let acquire = Acquire::new(plan, Ok(key.clone())).until(until);
             let guard = tokio::select! {
                 biased;
                 taken = acquire => taken?,
@@ -132,9 +125,11 @@ impl Tries {
         held.why_lost().map_or(Ok(()), |lost| Err(lost_meanwhile(lost)))
     }
 
-    /// The options for one key. The tries are ours to make.
-    fn options_of(&self, until: Instant, is_last: bool) -> LockOptions {
-        let mut options = LockOptions { retries: 0, ..self.options };
+    /// The plan for one key. The tries are ours to make.
+    fn plan_of(&self, until: Instant, is_last: bool) -> Plan {
+        let mut plan = Plan { gate: None, ..self.plan.clone() };
+        let options = &mut plan.options;
+        *options = LockOptions { retries: 0, ..self.plan.options };
         // What admission measures the holds by; the try ends when ours does.
         options.wait = self.wait().min(DURATION_MAX);
         // The limit of the guard of all begins with the last key. An earlier one, whose hold begins
@@ -143,13 +138,13 @@ impl Tries {
             let left = until.saturating_duration_since(clock::now());
             options.hold_limit = options.hold_limit.map(|limit| (limit + left).min(DURATION_MAX));
         }
-        options
+        plan
     }
 
     /// Has the store told before the caller is, as long as there is time for it. What is not
     /// answered by then goes on in the background.
     async fn give_up(&self, held: MultiLockGuard) {
-        let Some(timer) = self.shared.sleep_until(self.end()) else { return };
+        let Some(timer) = self.plan.shared.sleep_until(self.end()) else { return };
         tokio::select! {
             biased;
             // The caller is told why it has no locks, which is not this.
@@ -162,13 +157,16 @@ impl Tries {
     fn pause(&self, why: &AcquireError) -> Option<Pin<Box<Sleep>>> {
         // A line that is full is refused for good, as it is for a single key.
         let is_worth_it = why.is_retryable() && !why.is_overloaded();
-        if !is_worth_it || !self.queues() || self.begun > self.options.retries {
+        if !is_worth_it || !self.queues() || self.begun > self.plan.options.retries {
             return None;
         }
         let now = clock::now();
         let left = self.end().saturating_duration_since(now);
         let pause = retry_pause(self.begun, left, clock::random_bits())?;
-        self.shared.sleep_until(now.plus(pause))
+        if !self.plan.gate.as_ref().is_none_or(|gate| gate()) {
+            return None;
+        }
+        self.plan.shared.sleep_until(now.plus(pause))
     }
 
     /// The error of the last try, as that of the whole.

@@ -15,7 +15,7 @@ use crate::error::{LostError, ReleaseError};
 use crate::key::{IntoKey, Key};
 use crate::token::FencingToken;
 
-/// Several held locks, made by [`LockClient::all`](crate::LockClient::all). Dropping it gives them
+/// Several held locks, made by [`LockClient::lock_all`](crate::LockClient::lock_all). Dropping it gives them
 /// up in the background, the last key first; [`release`](Self::release) waits for the answers.
 ///
 /// They are one: when one of them is lost, none counts any more. [`is_held`](Self::is_held) is false
@@ -40,7 +40,7 @@ impl MultiLockGuard {
 
     /// What is locked, in the order in which it was taken: that of the bytes of the encoded keys.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &Key> {
-        self.guards.iter().map(LockGuard::key)
+        self.guards.iter().map(|guard| guard.key())
     }
 
     /// The fencing token of one key; `None` for a key that is none of those locked. Send it with
@@ -54,30 +54,30 @@ impl MultiLockGuard {
 
     /// The fencing tokens, in the order of the keys.
     pub fn tokens(&self) -> impl ExactSizeIterator<Item = FencingToken> {
-        self.guards.iter().map(LockGuard::token)
+        self.guards.iter().map(|guard| guard.token())
     }
 
     /// Whether all holds are still good by this process's own clock. Reads the clock each time.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.guards.iter().all(LockGuard::is_held)
+        self.guards.iter().all(|guard| guard.is_held())
     }
 
     /// How long all holds are good without a further renewal: the least that one of them has, see
-    /// [`LockGuard::lease_left`]. Zero once one is over.
+    /// [`LockHandle::lease_left`](crate::LockHandle::lease_left). Zero once one is over.
     #[must_use]
     pub fn lease_left(&self) -> Duration {
-        self.guards.iter().map(LockGuard::lease_left).min().unwrap_or_default()
+        self.guards.iter().map(|guard| guard.lease_left()).min().unwrap_or_default()
     }
 
     /// Resolves when one of the holds is over without a release, and says which.
     pub fn lost(&self) -> MultiLost {
-        MultiLost::new(self.guards.iter().map(LockGuard::lost))
+        MultiLost::new(self.guards.iter().map(|guard| guard.lost()))
     }
 
     /// Why a hold is over, while the others may be good.
     pub(super) fn why_lost(&self) -> Option<LostError> {
-        self.guards.iter().find_map(|guard| guard.handle().why_lost())
+        self.guards.iter().find_map(|guard| guard.why_lost())
     }
 
     /// A view of these holds that can be cloned and sent along, and cannot release them. Through

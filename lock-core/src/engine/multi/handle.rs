@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::super::guard::LockHandle;
+use super::super::handle::LockHandle;
 use super::super::lost::Lost;
 use crate::error::LostError;
 use crate::key::{IntoKey, Key};
@@ -52,7 +52,7 @@ impl MultiLockHandle {
     }
 
     /// Whether all holds are still good, see
-    /// [`MultiLockGuard::is_held`](crate::MultiLockGuard::is_held); false after their release.
+    /// [`MultiLockGuard::is_held`](crate::multi::MultiLockGuard::is_held); false after their release.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.iter().all(LockHandle::is_held)

@@ -1,19 +1,18 @@
 //! What is locked together.
 
 use crate::key::{IntoKey, Key, KeyError};
+use crate::limits::KEYS_MAX;
 use crate::rejection::Rejection;
 
-/// The most keys that can be locked at once: they are taken one after the other.
-pub const KEYS_MAX: usize = 64;
-
-/// 1 to [`KEYS_MAX`] keys, sorted by the bytes of their encoded form, each once; or why there are
-/// none, which the acquire reports.
+/// What is locked together: 1 to [`KEYS_MAX`] (64) keys, sorted by the bytes of their encoded form,
+/// each once; or why there are none, which the acquire reports.
 #[derive(Debug, Clone)]
-pub(crate) struct KeySet(pub(super) Result<Vec<Key>, Rejection>);
+pub struct KeySet(pub(super) Result<Vec<Key>, Rejection>);
 
 impl KeySet {
     /// Takes whatever `keys` iterates over. The first that is no key is the error of the set.
-    pub(crate) fn collect<I>(keys: I) -> Self
+    #[must_use]
+    pub fn collect<I>(keys: I) -> Self
     where
         I: IntoIterator,
         I::Item: IntoKey,

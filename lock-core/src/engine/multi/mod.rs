@@ -32,5 +32,4 @@ mod keys;
 pub use acquire::MultiAcquire;
 pub use guard::MultiLockGuard;
 pub use handle::{MultiLockHandle, MultiLost};
-pub use keys::KEYS_MAX;
-pub(crate) use keys::KeySet;
+pub use keys::KeySet;

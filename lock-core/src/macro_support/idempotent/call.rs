@@ -8,15 +8,17 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::error::KeyError;
 use crate::idempotency::{
     BeginError, BeginRejection, Begun, CompleteError, Duplicates, Execution, FingerprintBuilder,
     Idempotency, IdempotencyError, Keep, OnUnknown, Outcome, Replayable, Scope,
 };
 #[cfg(feature = "sql")]
 use crate::idempotency::{CommitError, Tx, TxSeat};
+use crate::scope::CutWatch;
 #[cfg(feature = "sql")]
 use crate::sql::RecordDialect;
-use crate::{CutWatch, Key, KeyError, LockHandle};
+use crate::{Key, LockHandle};
 
 /// Engine, scope, key and options of a call. What is not given is the engine's choice.
 #[derive(Debug)]

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::error::KeyError;
 use crate::idempotency::{Idempotency, Scope};
-use crate::{IntoKey, KeyError};
+use crate::key::IntoKey;
 
 /// What `client = expr` takes: an [`Idempotency`], or an `Option`, a reference or an `Arc` of one.
 #[diagnostic::on_unimplemented(

@@ -39,7 +39,7 @@ pub enum FenceError {
         lost: Option<LostError>,
     },
     /// What names the resource is empty or too long. Nothing was sent.
-    #[error("what is to be fenced has no name: {0}")]
+    #[error("what is to be fenced has no name")]
     Resource(#[from] KeyError),
     /// No transaction is open on the connection, so the check would be over before the write.
     /// Nothing was sent.

@@ -118,7 +118,7 @@ impl Fences {
     }
 
     /// Lets a transaction go on under this token, unless a later holder has written the resource.
-    /// Holders have [`fence`](crate::LockGuard::fence), which also asks whether the lock is held
+    /// Holders have [`fence`](crate::LockHandle::fence), which also asks whether the lock is held
     /// still. This is for a token that came from elsewhere, and for a table of another name.
     ///
     /// It takes a transaction, as outside of one the check would be over before the write.

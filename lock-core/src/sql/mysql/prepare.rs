@@ -74,8 +74,7 @@ async fn make(link: &Link, by: Instant) -> Result<(), Fault> {
 }
 
 fn is_of_shape(fault: &Fault) -> bool {
-    let source = std::error::Error::source(fault);
-    let error = source.and_then(|error| error.downcast_ref::<DatabaseError>());
+    let error = fault.cause().and_then(|cause| cause.downcast_ref::<DatabaseError>());
     matches!(error, Some(DatabaseError::TableShape { .. }))
 }
 

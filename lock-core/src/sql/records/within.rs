@@ -87,7 +87,7 @@ pub enum InTransactionError {
         source: sqlx::Error,
     },
     /// The database says something else.
-    #[error("the record could not be written: {source}")]
+    #[error("the record could not be written")]
     Database {
         /// What the database said.
         #[source]

@@ -27,7 +27,7 @@ type Begun = Pin<Box<dyn Future<Output = (Asker, Result<Attempt, Fault>)> + Send
 ///
 /// In real time, on threads of its own. The test's runtime is blocked meanwhile, so a server that
 /// the test runs is on a thread of its own as well. Nothing is checked where
-/// [`Capabilities::in_process`](crate::Capabilities) holds.
+/// [`Capabilities::in_process`](crate::backend::Capabilities) holds.
 pub async fn a_hold_goes_on_while_the_runtime_that_took_it_is_blocked(subject: &dyn Subject) {
     let case = &Case::new(subject, "blocked runtime");
     if case.process().await.capabilities().in_process {

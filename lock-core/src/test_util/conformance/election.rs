@@ -1,4 +1,4 @@
-//! Who leads, and those who follow. Where [`Capabilities::election`](crate::Capabilities) does not
+//! Who leads, and those who follow. Where [`Capabilities::election`](crate::backend::Capabilities) does not
 //! hold, following is refused and nothing else is checked.
 
 use super::drive::{Asker, Case, Process, is_lost};

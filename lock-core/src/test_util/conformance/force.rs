@@ -1,4 +1,4 @@
-//! Having the key taken away. Where [`Capabilities::force_release`](crate::Capabilities) does not
+//! Having the key taken away. Where [`Capabilities::force_release`](crate::backend::Capabilities) does not
 //! hold, trying is refused and nothing else is checked.
 
 use tokio::time::timeout;

@@ -73,7 +73,7 @@ pub async fn one_claim_holds_a_key_at_a_time(subject: &dyn Subject) {
     case.is_free(&first).await;
 }
 
-/// Where [`Capabilities::fifo`](crate::Capabilities) holds; nothing is checked elsewhere.
+/// Where [`Capabilities::fifo`](crate::backend::Capabilities) holds; nothing is checked elsewhere.
 pub async fn claims_are_granted_in_their_order_of_arrival(subject: &dyn Subject) {
     let case = Case::new(subject, "fifo");
     let one = case.process().await;
@@ -133,7 +133,7 @@ pub async fn a_withdrawal_hands_the_key_to_the_next_in_line(subject: &dyn Subjec
     case.is_free(&one).await;
 }
 
-/// Where [`Capabilities::fifo`](crate::Capabilities) holds: a key that is handed on is never free.
+/// Where [`Capabilities::fifo`](crate::backend::Capabilities) holds: a key that is handed on is never free.
 pub async fn a_claim_that_comes_late_does_not_overtake_a_hand_off(subject: &dyn Subject) {
     let case = Case::new(subject, "overtaking");
     let (one, two) = (case.process().await, case.process().await);

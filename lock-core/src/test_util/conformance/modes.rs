@@ -1,11 +1,11 @@
 //! Sharing a key: readers beside each other, and permits. Where [`Capabilities::shared`] or
-//! [`Capabilities::permits`](crate::Capabilities) does not hold, nothing is checked.
+//! [`Capabilities::permits`](crate::backend::Capabilities) does not hold, nothing is checked.
 
 use tokio::time::sleep;
 
 use super::drive::{Asker, Case, Process, eventually, is_lost};
 #[cfg(doc)]
-use crate::Capabilities;
+use crate::backend::Capabilities;
 use crate::backend::{Attempt, Claim, FaultKind, Grant, Mode, Renewal};
 use crate::proto::lease::margin;
 use crate::test_util::scripted::{Act, Verb};

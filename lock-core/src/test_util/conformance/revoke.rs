@@ -1,4 +1,4 @@
-//! Being asked to give the key up. Where [`Capabilities::revocation`](crate::Capabilities) does not
+//! Being asked to give the key up. Where [`Capabilities::revocation`](crate::backend::Capabilities) does not
 //! hold, asking is refused and nothing else is checked.
 
 use super::drive::{Case, Process, eventually, is_lost};

@@ -1,4 +1,4 @@
-//! Fencing tokens. Nothing is checked where [`Capabilities::fencing`](crate::Capabilities) does not
+//! Fencing tokens. Nothing is checked where [`Capabilities::fencing`](crate::backend::Capabilities) does not
 //! hold.
 
 use super::drive::Case;

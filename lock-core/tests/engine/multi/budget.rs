@@ -28,7 +28,7 @@ async fn each_key_has_what_the_ones_before_have_left() -> Test {
                 drop(held);
             });
         }
-        match (third, stage.locks.all(KEYS).wait(secs(1)).await) {
+        match (third, stage.locks.lock_all(KEYS).wait(secs(1)).await) {
             (Some(third), Ok(all)) => {
                 assert_after(begun, Instant::now(), ms(first + second + third));
                 all.release().await?;
@@ -53,7 +53,8 @@ async fn all_keys_together_end_within_the_budget_whatever_verb_hangs() -> Test {
                 let held = stage.rival.lock("l").lease(secs(60)).await?;
                 verbs.iter().for_each(|verb| stage.script.always(*verb, act));
                 let begun = Instant::now();
-                let error = stage.locks.all(KEYS).wait(wait).retries(retries).await.unwrap_err();
+                let error =
+                    stage.locks.lock_all(KEYS).wait(wait).retries(retries).await.unwrap_err();
                 let took = begun.elapsed();
                 let budget = if wait.is_zero() { secs(2) } else { wait * (1 + retries) };
                 assert!(took <= budget + ms(2), "{act:?} {verbs:?} {wait:?}: {took:?}");
@@ -61,7 +62,7 @@ async fn all_keys_together_end_within_the_budget_whatever_verb_hangs() -> Test {
                 stage.script.heal();
                 held.release().await?;
                 // What is slow stays slow.
-                stage.rival.all(KEYS).wait(secs(5)).await?.release().await?;
+                stage.rival.lock_all(KEYS).wait(secs(5)).await?.release().await?;
                 stage.is_clean(secs(20)).await;
             }
         }
@@ -74,7 +75,7 @@ async fn a_try_that_fails_gives_all_up_before_the_next_and_the_last_tells_of_the
     let stage = Stage::new();
     let held = stage.rival.lock("l").lease(secs(60)).await?;
     let begun = Instant::now();
-    let waiting = tokio::spawn(stage.locks.all(KEYS).wait(ms(200)).retries(3).acquire());
+    let waiting = tokio::spawn(stage.locks.lock_all(KEYS).wait(ms(200)).retries(3).acquire());
     settle().await;
     // Another one stands in line for a key that is held while the last one is waited for.
     let next = stage.rival.lock("j").wait(secs(5)).await?;
@@ -103,7 +104,7 @@ async fn a_fault_that_may_pass_is_tried_again_from_the_first_key() -> Test {
     }
     // The engine asks again within one try, so the try is over before the store is well.
     stage.script.always(Verb::Attempt, FAULT);
-    let waiting = tokio::spawn(stage.locks.all(KEYS).wait(ms(100)).retries(1).acquire());
+    let waiting = tokio::spawn(stage.locks.lock_all(KEYS).wait(ms(100)).retries(1).acquire());
     sleep(ms(101)).await;
     assert_eq!(taken(&stage).await?, [false; 3]);
     stage.script.heal();
@@ -119,7 +120,7 @@ async fn under_admission_the_budget_is_one_wait() -> Test {
     let stage = Stage::new();
     let held = stage.rival.lock("k").lease(secs(60)).await?;
     let begun = Instant::now();
-    let several = stage.locks.all(KEYS).wait(ms(100)).retries(4).admission(true);
+    let several = stage.locks.lock_all(KEYS).wait(ms(100)).retries(4).admission(true);
     let error = several.await.unwrap_err();
     assert_after(begun, Instant::now(), ms(500));
     match error {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use lock_core::test_util::{Act, Verb};
+use lock_core::test_util::{Act, Verb, cut};
 use tokio::time::{sleep, timeout};
 
 use super::{KEYS, taken};
-use crate::cancel::{CUTS, LEASE, SCENES, combinations, cut, everywhere, set};
+use crate::cancel::{CUTS, LEASE, SCENES, combinations, everywhere, set};
 use crate::{Stage, Test, ms, secs};
 
 // The one in the middle is that which others hold in some scenes.
@@ -14,20 +14,20 @@ use crate::{Stage, Test, ms, secs};
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_acquire_leaves_no_key_and_the_next_goes_on() -> Test {
     everywhere(&SCENES, |stage| {
-        stage.locks.all(KEYS).lease(LEASE).wait(secs(4)).retries(1).acquire()
+        stage.locks.lock_all(KEYS).lease(LEASE).wait(secs(4)).retries(1).acquire()
     })
     .await
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_try_leaves_no_key_and_the_next_goes_on() -> Test {
-    everywhere(&SCENES, |stage| stage.locks.all(KEYS).lease(LEASE).try_acquire()).await
+    everywhere(&SCENES, |stage| stage.locks.lock_all(KEYS).lease(LEASE).try_acquire()).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_run_drops_its_work_and_leaves_no_key() -> Test {
     everywhere(&SCENES, |stage| {
-        stage.locks.all(KEYS).lease(LEASE).wait(secs(4)).run(|_| sleep(secs(3)))
+        stage.locks.lock_all(KEYS).lease(LEASE).wait(secs(4)).run(|_| sleep(secs(3)))
     })
     .await
 }
@@ -37,11 +37,11 @@ async fn a_cancelled_release_goes_on_for_all_keys() -> Test {
     for acts in combinations() {
         for at in CUTS {
             let stage = Stage::new();
-            let all = stage.locks.all(KEYS).lease(LEASE).await?;
+            let all = stage.locks.lock_all(KEYS).lease(LEASE).await?;
             set(&stage, acts);
             drop(cut(at, all.release()).await);
             stage.script.heal();
-            match stage.rival.all(KEYS).wait(ms(2_500)).await {
+            match stage.rival.lock_all(KEYS).wait(ms(2_500)).await {
                 Ok(all) => all.release().await?,
                 Err(error) => panic!("{acts:?} {at:?}: {error}"),
             }
@@ -64,7 +64,7 @@ async fn whichever_step_is_cut_all_keys_are_free_soon_and_none_is_renewed_again(
         for verb in Verb::ALL {
             stage.script.always(verb, Act::Slow(ms(100)));
         }
-        let several = stage.locks.all(KEYS).lease(ms(900)).wait(ms(600)).retries(1);
+        let several = stage.locks.lock_all(KEYS).lease(ms(900)).wait(ms(600)).retries(1);
         assert!(timeout(at, several.acquire()).await.is_err() || at >= ms(1_200), "{at:?}");
         seen_held += u32::from(taken(&stage).await?[0]);
         // An attempt that was under way, and its withdrawal behind it.

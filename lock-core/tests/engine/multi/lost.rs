@@ -1,7 +1,8 @@
 //! One lost, all lost.
 
+use lock_core::error::{LossReason, RunError};
+use lock_core::scope::CutWatch;
 use lock_core::test_util::{Act, Verb};
-use lock_core::{CutWatch, LossReason, RunError};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{KEYS, taken};
@@ -11,7 +12,7 @@ use crate::{Stage, Test, assert_after, ms, secs, settle};
 async fn when_one_is_lost_all_count_as_lost_whichever_it_is() -> Test {
     for (at, key) in KEYS.into_iter().enumerate() {
         let stage = Stage::new();
-        let all = stage.locks.all(KEYS).lease(secs(9)).await?;
+        let all = stage.locks.lock_all(KEYS).lease(secs(9)).await?;
         let (handle, mut lost) = (all.handle(), all.lost());
         assert!(timeout(secs(20), &mut lost).await.is_err());
         assert!(all.is_held() && handle.is_held() && handle.why_lost().is_none());
@@ -42,7 +43,7 @@ async fn the_least_lease_is_that_of_all() -> Test {
     // Taken first, it is the first whose time runs; its renewals hang.
     let outer = stage.locks.lock("k").lease(secs(3)).await?;
     sleep(ms(500)).await;
-    let all = outer.scope(stage.locks.all(KEYS).lease(secs(30)).acquire()).await?;
+    let all = outer.scope(stage.locks.lock_all(KEYS).lease(secs(30)).acquire()).await?;
     assert_eq!(all.lease_left(), outer.lease_left());
     stage.script.always(Verb::Renew, Act::Never);
     let begun = Instant::now();
@@ -61,7 +62,7 @@ async fn work_under_all_is_dropped_when_one_is_lost() -> Test {
     for key in KEYS {
         let stage = Stage::new();
         let watch = CutWatch::new();
-        let run = stage.locks.all(KEYS).run(async |all| {
+        let run = stage.locks.lock_all(KEYS).run(async |all| {
             assert!(stage.rival.force_release(key).await.is_ok_and(|was_held| was_held));
             sleep(ms(100)).await;
             panic!("it goes on under {all:?}");
@@ -84,7 +85,7 @@ async fn a_loss_while_others_are_waited_for_ends_the_try_at_once() -> Test {
         let stage = Stage::new();
         let held = stage.rival.lock("l").lease(secs(60)).await?;
         let begun = Instant::now();
-        let waiting = stage.locks.all(KEYS).wait(secs(5)).retries(retries).acquire();
+        let waiting = stage.locks.lock_all(KEYS).wait(secs(5)).retries(retries).acquire();
         let waiting = tokio::spawn(waiting);
         sleep(ms(100)).await;
         assert!(stage.rival.force_release("j").await?);
@@ -113,7 +114,7 @@ async fn a_loss_while_others_are_waited_for_ends_the_try_at_once() -> Test {
 async fn who_is_granted_the_last_key_when_another_is_lost_is_not_given_a_guard() -> Test {
     let stage = Stage::new();
     let held = stage.rival.lock("l").lease(secs(60)).await?;
-    let waiting = tokio::spawn(stage.locks.all(KEYS).lease(secs(3)).wait(secs(60)).acquire());
+    let waiting = tokio::spawn(stage.locks.lock_all(KEYS).lease(secs(3)).wait(secs(60)).acquire());
     settle().await;
     stage.script.always(Verb::Renew, Act::Never);
     // The lease of two ends while the grant of the third is on its way: the task is told of both
@@ -139,7 +140,7 @@ async fn the_hold_limit_begins_when_all_are_held() -> Test {
             drop(held);
         });
         // The first is held for longer than the limit before the last is there.
-        let all = stage.locks.all(KEYS).wait(secs(5)).hold_limit(secs(1)).await?;
+        let all = stage.locks.lock_all(KEYS).wait(secs(5)).hold_limit(secs(1)).await?;
         let begun = Instant::now();
         assert!(all.is_held());
         let lost = all.lost().await;

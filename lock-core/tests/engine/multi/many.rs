@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use fastrand::Rng;
 use lock_core::memory::Memory;
-use lock_core::{AcquireError, Background, LockClient, MultiLockGuard};
+use lock_core::multi::MultiLockGuard;
+use lock_core::options::Background;
+use lock_core::{AcquireError, LockClient};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{Stage, Test, ms, secs};
@@ -39,7 +41,7 @@ async fn take(
     keys: &[usize],
     chance: &mut Rng,
 ) -> Result<Option<MultiLockGuard>, AcquireError> {
-    let several = locks.all(keys.iter().map(usize::to_string)).wait(secs(60));
+    let several = locks.lock_all(keys.iter().map(usize::to_string)).wait(secs(60));
     match chance.usize(..6) {
         0 => several.try_acquire().await,
         // Dropped on the way, or not.

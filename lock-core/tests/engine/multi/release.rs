@@ -1,12 +1,12 @@
 //! All are given up together, the last one first.
 
-use lock_core::backend::FaultKind;
-use lock_core::test_util::{Act, Verb};
-use lock_core::{ReleaseError, backend::ClaimId};
+use lock_core::backend::{ClaimId, FaultKind};
+use lock_core::error::ReleaseError;
+use lock_core::test_util::{Act, Cut, Verb, cut};
 use tokio::time::{Instant, sleep};
 
 use super::{KEYS, taken};
-use crate::cancel::{Cut, cut};
+
 use crate::{Stage, Test, assert_after, ms, secs, settle};
 
 /// The claims in the order in which they were opened, which is that of the keys.
@@ -24,7 +24,7 @@ async fn the_last_key_is_given_up_first_by_a_release_and_by_a_drop() -> Test {
     for is_released in [true, false] {
         let stage = Stage::new();
         let many: Vec<_> = (0..40).map(|number| format!("k{number:02}")).collect();
-        let all = stage.locks.all(&many).await?;
+        let all = stage.locks.lock_all(&many).await?;
         if is_released {
             all.release().await?
         } else {
@@ -47,7 +47,7 @@ async fn a_key_that_cannot_be_had_frees_those_before_it_the_last_one_first() -> 
         }
         stage.script.always(Verb::Withdraw, act);
         let begun = Instant::now();
-        let error = stage.locks.all(["m", "l", "k", "j"]).await.unwrap_err();
+        let error = stage.locks.lock_all(["m", "l", "k", "j"]).await.unwrap_err();
         assert_eq!(error.key().map(ToString::to_string).as_deref(), Some("m"), "{error}");
         assert!(error.is_unavailable() && !error.is_retryable(), "{error}");
         // The store has answered when the error is returned.
@@ -65,7 +65,7 @@ async fn a_key_that_cannot_be_had_frees_those_before_it_the_last_one_first() -> 
 async fn a_release_goes_on_with_the_others_and_tells_the_first_error_by_its_key() -> Test {
     for (lost, told) in [(&["j"][..], "j"), (&["k"], "k"), (&["l"], "l"), (&["l", "k"], "k")] {
         let stage = Stage::new();
-        let all = stage.locks.all(KEYS).await?;
+        let all = stage.locks.lock_all(KEYS).await?;
         let token = all.token(told);
         for key in lost {
             assert!(stage.rival.force_release(*key).await?);
@@ -87,7 +87,7 @@ async fn a_release_waits_for_all_answers_at_once() -> Test {
     for (act, answer) in [(Act::Slow(ms(300)), ms(300)), (Act::Never, secs(2))] {
         let stage = Stage::new();
         let many: Vec<_> = (0..40).map(|number| format!("k{number:02}")).collect();
-        let all = stage.locks.all(&many).await?;
+        let all = stage.locks.lock_all(&many).await?;
         stage.script.always(Verb::Withdraw, act);
         let begun = Instant::now();
         let released = all.release().await;
@@ -109,7 +109,7 @@ async fn a_release_waits_for_all_answers_at_once() -> Test {
 async fn a_release_is_under_way_for_all_keys_with_its_first_poll() -> Test {
     let stage = Stage::new();
     let many: Vec<_> = (0..40).map(|number| format!("k{number:02}")).collect();
-    let all = stage.locks.all(&many).await?;
+    let all = stage.locks.lock_all(&many).await?;
     stage.script.always(Verb::Withdraw, Act::Never);
     assert!(cut(Cut::Turns(0), all.release()).await.is_none());
     let expected: Vec<_> = opened(&stage).into_iter().rev().collect();

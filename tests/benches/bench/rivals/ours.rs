@@ -1,6 +1,7 @@
 //! This workspace's lock.
 
-use lock_core::{Fairness, LockClient, LockOptions};
+use lock_core::options::Fairness;
+use lock_core::{LockClient, LockOptions};
 
 use super::{Contender, LEASE, PERMITS, Rival};
 

@@ -6,7 +6,8 @@ use std::task::{Context, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use lock_core::{Acquire, LockClient, LockGuard, LockOptions};
+use lock_core::futures::Acquire;
+use lock_core::{LockClient, LockGuard, LockOptions};
 use tokio::runtime::Runtime;
 
 use super::*;

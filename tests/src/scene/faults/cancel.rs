@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Instant;
 
+use lock_core::test_util::{Cut, cut};
+
 use super::*;
-use crate::cancel::dropped_after;
 
 /// V6.
 pub(crate) async fn an_acquire_that_was_never_polled_has_done_nothing(stage: &mut Stage<'_>) {
@@ -25,7 +26,7 @@ pub(crate) async fn an_acquire_dropped_after_its_first_poll_leaves_nothing(stage
     let locks = stage.client(Tempo::Patient).await;
     let key = stage.key("k");
     // In memory it is granted by then.
-    drop(dropped_after(1, locks.lock(&key).acquire()).await);
+    drop(cut(Cut::Woken(1), locks.lock(&key).acquire()).await);
     stage.the_next_one_proceeds(&key).await;
     stage.nothing_left([locks]).await;
 }
@@ -242,14 +243,14 @@ pub(crate) async fn whatever_is_dropped_at_any_poll_leaves_the_lock_to_the_next(
     let take = |client: &Client, key: &str| client.lock(key).acquire();
     let [free_key, busy_key, released_key] = ["free", "busy", "released"].map(|it| stage.key(it));
     for polls in 0.. {
-        let free = dropped_after(polls, take(&locks, &free_key)).await;
+        let free = cut(Cut::Woken(polls), take(&locks, &free_key)).await;
         let held = within("a free key", take(&other, &busy_key)).await.expect("a grant");
         let before = held.token();
         let (busy, released) =
-            tokio::join!(dropped_after(polls, take(&locks, &busy_key)), held.release());
+            tokio::join!(cut(Cut::Woken(polls), take(&locks, &busy_key)), held.release());
         released.expect("a release");
         let held = within("a free key", take(&locks, &released_key)).await.expect("a grant");
-        let released = dropped_after(polls, held.release()).await;
+        let released = cut(Cut::Woken(polls), held.release()).await;
         let is_over = free.is_some() && busy.is_some() && released.is_some();
         drop((free, busy));
         for key in [&free_key, &busy_key, &released_key] {
@@ -280,7 +281,7 @@ pub(crate) async fn a_release_dropped_at_any_place_goes_on(stage: &mut Stage<'_>
     let key = stage.key("k");
     for polls in 0..2 {
         let guard = locks.lock(&key).await.expect("a free key");
-        drop(dropped_after(polls, guard.release()).await);
+        drop(cut(Cut::Woken(polls), guard.release()).await);
         stage.free(&key).await;
         stage.the_next_one_proceeds(&key).await;
     }

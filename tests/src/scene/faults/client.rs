@@ -4,7 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use lock_core::{AcquireError, BlockedBy, LockGuard, LossReason};
+use lock_core::error::{BlockedBy, LossReason};
+use lock_core::{AcquireError, LockGuard};
 
 use super::*;
 use crate::blocked::{alone, workers};

@@ -1,6 +1,7 @@
 //! F29, F33 and F35: locks that are deleted by hand, keys that are strange, keys that are many.
 
-use lock_core::{AcquireError, KeyError, LossReason, Rejection};
+use lock_core::AcquireError;
+use lock_core::error::{KeyError, LossReason, Rejection};
 
 use super::*;
 use crate::checker::Checker;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{LossReason, ReleaseError};
+use lock_core::error::{LossReason, ReleaseError};
 
 use super::*;
 use crate::checker::Checker;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use lock_core::{Mode, Rejection};
+use lock_core::Mode;
+use lock_core::error::Rejection;
 use tokio::time::sleep;
 
 use super::*;

@@ -1,6 +1,6 @@
 //! F11 to F13: requests that take effect without an answer, and those that never arrive.
 
-use lock_core::LossReason;
+use lock_core::error::LossReason;
 
 use super::*;
 

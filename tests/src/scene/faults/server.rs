@@ -1,6 +1,6 @@
 //! F06, F14 and F40: servers that are killed, that hang, and whose clocks jump.
 
-use lock_core::LossReason;
+use lock_core::error::LossReason;
 
 use super::*;
 use crate::checker::Checker;

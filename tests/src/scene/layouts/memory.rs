@@ -5,9 +5,10 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use lock_core::Key;
 use lock_core::backend::Backend;
 use lock_core::memory::Memory;
-use lock_core::{Inspection, Key};
+use lock_core::view::Inspection;
 
 use super::*;
 use crate::scene::layout::BoxFuture;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lock_core::{Inspection, LockClient, MemberState};
+use lock_core::LockClient;
+use lock_core::view::{Inspection, MemberState};
 
 use super::redis::{call_for, delete, in_line, is_free, knows_scripts, left, times};
 use super::*;

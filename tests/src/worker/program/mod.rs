@@ -23,7 +23,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use lock_core::{Fairness, LockClient, LockOptions, Mode};
+use lock_core::options::Fairness;
+use lock_core::{LockClient, LockOptions, Mode};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};

@@ -12,14 +12,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use lock_core::{AcquireError, LockClient, LockGuard, Mode, ReleaseError};
+use lock_core::error::ReleaseError;
+use lock_core::test_util::{Cut, cut};
+use lock_core::{AcquireError, LockClient, LockGuard, Mode};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::Misbehaviour;
 use super::session::kind_of;
-use crate::cancel::dropped_after;
 use crate::clock::now_ns;
 use crate::history::{Call, Fun, Process, Recorder, Share};
 use crate::resource::FencedRegister;
@@ -167,7 +168,7 @@ impl Roamer {
         if self.rng.bool() {
             let _ = guard.downgrade().await;
         } else {
-            let _ = dropped_after(1, guard.downgrade()).await;
+            let _ = cut(Cut::Woken(1), guard.downgrade()).await;
         }
         self.keep(key, guard).await;
     }
@@ -190,7 +191,7 @@ impl Roamer {
         let answer = async {
             match way {
                 0 => Answer::of_try(builder.try_acquire().await),
-                1 => match dropped_after(self.rng.usize(..4), builder.acquire()).await {
+                1 => match cut(Cut::Woken(self.rng.u32(..4)), builder.acquire()).await {
                     Some(answer) => Answer::of(answer),
                     None => Answer::Dropped,
                 },
@@ -263,7 +264,7 @@ impl Roamer {
         }
         let token = guard.token().get();
         // V3: by now it must have been told.
-        match dropped_after(1, guard.lost()).await {
+        match cut(Cut::Woken(1), guard.lost()).await {
             Some(_) => self.process.lost(key, token),
             None => self.process.not_told(key, token),
         }
@@ -300,7 +301,7 @@ impl Roamer {
                 drop(guard);
                 None
             }
-            2 => dropped_after(1, guard.release()).await,
+            2 => cut(Cut::Woken(1), guard.release()).await,
             _ => Some(guard.release().await),
         };
         match answer {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use crate::history::{Fun, Process, Recorder};
 use crate::resource::FencedRegister;
 use crate::worker::Reply;
+use lock_core::error::ReleaseError;
 use lock_core::memory::Memory;
-use lock_core::{AcquireError, LockClient, LockGuard, ReleaseError};
+use lock_core::{AcquireError, LockClient, LockGuard};
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -185,7 +186,7 @@ impl Session {
 
     fn is_held(&mut self, key: &str) -> Outcome {
         let (_, hold) = self.hold(key)?;
-        let held = hold.guard.as_ref().is_some_and(LockGuard::is_held);
+        let held = hold.guard.as_ref().is_some_and(|guard| guard.is_held());
         Ok(Reply { held: Some(held), token: Some(hold.token), ..Reply::done() })
     }
 
