@@ -12,7 +12,7 @@ use super::session::{REQUEST_WITHIN, Session};
 use super::target::Target;
 use crate::backend::Fault;
 use crate::backend::io::Home;
-use crate::ground::{Plus as _, clock, lock};
+use crate::ground::{Plus as _, clock, lock, timeout};
 
 /// How long the opening of a session may take.
 const OPEN_WITHIN: Duration = Duration::from_secs(5);
@@ -114,7 +114,7 @@ impl Sessions {
             return Err(fault.clone());
         }
         let opening = Session::open(&self.target, self.home.clone(), self.requests.clone());
-        let opened = tokio::time::timeout(OPEN_WITHIN, opening).await;
+        let opened = timeout::within(OPEN_WITHIN, opening).await;
         let late = |_| Err(fault::not_opened(OPEN_WITHIN, self.target.is_tls()));
         match opened.unwrap_or_else(late) {
             Ok(session) => {

@@ -56,6 +56,8 @@ pub(in crate::redis) struct Cluster {
     /// Whether a look is under way.
     looking: AtomicBool,
     home: Arc<Home>,
+    /// Held while somebody looks at once: when the last such look began, and what came of it.
+    looked: tokio::sync::Mutex<Option<(Instant, Result<(), Fault>)>>,
     /// When the last look ended, and when the next is due.
     look_at: Mutex<(Option<Instant>, Option<Instant>)>,
     this: Weak<Self>,
@@ -99,6 +101,7 @@ impl Cluster {
             needed: Mutex::default(),
             looking: AtomicBool::new(false),
             home,
+            looked: tokio::sync::Mutex::default(),
             look_at: Mutex::default(),
             this: this.clone(),
         })
@@ -132,10 +135,14 @@ impl Cluster {
     fn deliver(&self, push: &PushInfo, by: &Addr) {
         let Some(Value::BulkString(channel)) = push.data.first() else { return };
         let Some(slot) = slots::slot_of_channel(channel) else { return };
-        // Until it is delivered: who learns of another owner takes it back.
+        // Until it is delivered: who learns of another owner takes it back. Wakers may do anything,
+        // so they run behind that.
         let state = self.state();
-        if state.table.owner(slot) == Some(by) {
-            self.inboxes.deliver(push);
+        let is_owner = state.table.owner(slot) == Some(by);
+        let told = if is_owner { self.inboxes.put_in(0, push) } else { None };
+        drop(state);
+        if let Some(waker) = told {
+            waker.wake();
         }
     }
 
