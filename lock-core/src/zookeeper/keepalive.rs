@@ -43,7 +43,7 @@ pub(super) async fn keep(session: Weak<Session>, liveness: Arc<Liveness>, mut st
                 linked = state == SessionState::SyncConnected;
             }
             Some(_) = beats.join_next() => {}
-            () = clock::sleep_until(wakes_at) => {}
+            () = clock::alarm(wakes_at) => {}
             () = liveness.poke.notified() => {}
         }
         let Some(session) = session.upgrade() else { return };

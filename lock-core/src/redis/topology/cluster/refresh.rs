@@ -59,7 +59,7 @@ impl Cluster {
         drop(self.home.spawn(async move {
             let last = looking.0.look_at.lock().unwrap_or_else(PoisonError::into_inner).0;
             if let Some(last) = last {
-                clock::sleep_until(last.plus(BETWEEN)).await;
+                clock::alarm(last.plus(BETWEEN)).await;
             }
             drop(timeout::within(REQUEST_WITHIN * 2, looking.0.look()).await);
             looking.0.check_pushes();
