@@ -172,13 +172,14 @@ impl LockClient {
     /// [`ConnectError::Url`] for an unknown or malformed URL: it says in which part, and never
     /// repeats a password. [`ConnectError::Store`] when the store refuses or cannot be reached, and
     /// when the thread for its sessions cannot be started. [`ConnectError::NoRuntime`] for
-    /// quorums outside of a Tokio runtime, and in one without timers.
+    /// quorums, and with pools of the application, outside of a Tokio runtime and in one without
+    /// timers; with pools also in one without I/O.
     ///
     /// # Executors
     ///
     /// Connections live on threads of this library, whatever becomes of the runtimes of the
-    /// application. A quorum is connected to inside of a Tokio runtime that was built with
-    /// `enable_all`. All else but idempotency works on any executor, and in a runtime without
+    /// application. A quorum, and any store through pools of the application, is connected to inside
+    /// of a Tokio runtime that was built with `enable_all`. All else but idempotency works on any executor, and in a runtime without
     /// timers, which counts as none.
     /// (Tokio tells that a runtime has no timers by a panic alone. It is caught, and printed once.)
     ///

@@ -56,8 +56,9 @@ pub enum Background {
     Thread,
     /// In a task of the caller's runtime, while something is busy. For tests on a paused clock,
     /// which belongs to one runtime, and for stores in this process, which need no I/O. A runtime
-    /// that is blocked for longer than a lease loses it. Sessions at ZooKeeper have a thread of
-    /// their own all the same.
+    /// that is blocked for longer than a lease loses it. Connections and sessions of stores live on
+    /// threads of this library all the same, and no such task is begun there: where a store's thread
+    /// has something to be done, it is the runtime that the client was made in.
     ///
     /// # A paused clock
     ///

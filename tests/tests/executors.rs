@@ -123,6 +123,25 @@ fn to_connect_where_no_runtime_can_serve_it_is_an_error_of_its_own() {
     }
     let records = block_on(RedisRecords::connect("redis://127.0.0.1:1")).map(drop);
     assert!(matches!(records, Err(ConnectError::NoRuntime)), "{records:?}");
+    // The connections of an application's pool live where they are asked for.
+    let pool = || {
+        let config = deadpool_redis::Config::from_url("redis://127.0.0.1:1");
+        config.create_pool(Some(deadpool_redis::Runtime::Tokio1)).expect("a good URL")
+    };
+    let one = || LockClient::builder("redis://127.0.0.1:1").redis_pool(pool());
+    let each = || LockClient::builder(urls[0]).redis_pools([pool(), pool(), pool()]);
+    let without_io = Builder::new_current_thread().enable_time().build().expect("a runtime");
+    for connected in [
+        block_on(one().connect()).map(drop),
+        timeless().block_on(one().connect()).map(drop),
+        without_io.block_on(one().connect()).map(drop),
+        without_io.block_on(each().connect()).map(drop),
+        block_on(RedisRecords::with_pool(pool())).map(drop),
+        without_io.block_on(RedisRecords::with_pool(pool())).map(drop),
+    ] {
+        let error = connected.expect_err("there is no I/O");
+        assert!(matches!(error, ConnectError::NoRuntime), "{error:?}");
+    }
     // Other stores have a thread of their own: they go as far as to ask.
     for url in [
         "redis://127.0.0.1:1",

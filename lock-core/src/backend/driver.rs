@@ -115,11 +115,12 @@ pub enum ConnectError {
         scheme: &'static str,
     },
     /// The store is connected to by tasks and timers of a Tokio runtime, and there is none here, or one
-    /// without timers. Connect inside of one that has them (`enable_all`); the client works on any
-    /// executor from then on.
+    /// without timers; or it is to be reached through a pool of the application, and the runtime here
+    /// has no I/O. Connect inside of one that has them (`enable_all`); the client works on any executor
+    /// from then on.
     #[error(
-        "no Tokio runtime with timers here, which this store needs to connect: await `connect` in \
-         one that was built with `enable_all`"
+        "no Tokio runtime here with what this store needs to connect, timers, and I/O for a pool: \
+         await `connect` in one that was built with `enable_all`"
     )]
     NoRuntime,
     /// The store refused or could not be reached.

@@ -105,6 +105,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::panic::resume_unwind;
+use std::process;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -120,7 +121,30 @@ pub use crate::ground::{
 };
 use crate::ground::{clock, lock, own_thread};
 
-static SHARED: Mutex<Weak<Home>> = Mutex::new(Weak::new());
+static SHARED: Shared = Shared::none();
+
+/// A home, and the id of the process that its thread is of. A fork leaves the child without it.
+#[derive(Debug)]
+struct Shared(Mutex<(u32, Weak<Home>)>);
+
+impl Shared {
+    const fn none() -> Self {
+        Self(Mutex::new((0, Weak::new())))
+    }
+
+    /// That of this process, started if need be.
+    fn of(&self, process: u32) -> io::Result<Arc<Home>> {
+        let mut shared = lock(&self.0);
+        if shared.0 == process
+            && let Some(home) = shared.1.upgrade()
+        {
+            return Ok(home);
+        }
+        let home = Home::start(NAME)?;
+        *shared = (process, Arc::downgrade(&home));
+        Ok(home)
+    }
+}
 
 /// The name of the thread that all stores of a process share.
 const NAME: &str = "lock-io";
@@ -140,22 +164,18 @@ pub struct Home {
 
 impl Home {
     /// That of this process, whatever the number of its clients and stores, on the thread `lock-io`.
-    /// It starts with the first who asks, and ends with the last who has it.
+    /// It starts with the first who asks, and ends with the last who has it. A fork leaves the child
+    /// without its parent's thread: it starts one of its own, and what the parent had connected to is
+    /// of no use there.
     ///
     /// # Errors
     ///
     /// A transient fault where the system has no thread for it, or no descriptor.
     pub fn shared() -> Result<Arc<Self>, Fault> {
-        let mut shared = lock(&SHARED);
-        if let Some(home) = shared.upgrade() {
-            return Ok(home);
-        }
-        let home = Self::start(NAME).map_err(|error| {
+        SHARED.of(process::id()).map_err(|error| {
             let what = format!("the thread `{NAME}` cannot be started: {error}");
             Fault::new(FaultKind::Transient, what).unsent().with_source(error)
-        })?;
-        *shared = Arc::downgrade(&home);
-        Ok(home)
+        })
     }
 
     /// One of your own, on a thread of this name: for a store whose tasks take the processor for
@@ -266,6 +286,17 @@ mod tests {
     fn all_of_a_process_have_one() {
         let (one, other) = (Home::shared().unwrap(), Home::shared().unwrap());
         assert!(Arc::ptr_eq(&one, &other));
+    }
+
+    #[test]
+    fn the_child_of_a_fork_has_one_of_its_own() {
+        let shared = Shared::none();
+        let (parents, again) = (shared.of(1).unwrap(), shared.of(1).unwrap());
+        assert!(Arc::ptr_eq(&parents, &again));
+        // As the child finds it: what the parent had is in its memory, and the thread is not there.
+        let childs = shared.of(2).unwrap();
+        assert!(!Arc::ptr_eq(&parents, &childs) && Arc::ptr_eq(&childs, &shared.of(2).unwrap()));
+        assert_eq!(block_on(childs.spawn(async { 7 })).unwrap(), 7);
     }
 
     #[test]

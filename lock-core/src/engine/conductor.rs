@@ -251,7 +251,12 @@ impl Conductor {
     }
 
     fn start(&self, mut work: MutexGuard<'_, Work>, shared: &Arc<Shared>) -> io::Result<Handle> {
-        let here = || clock::runtime().or_else(|| self.home.clone());
+        // A store's own thread wakes whoever waits for an answer. Nothing of an application's is to be
+        // done there.
+        let here = || {
+            let here = clock::runtime().filter(|_| !own_thread::is_here());
+            here.or_else(|| self.home.clone())
+        };
         let running = |stage| Running { shared: Arc::downgrade(shared), stage };
         let poked = self.poked.clone();
         if let Some(runtime) = here().filter(|_| self.on == Background::Runtime) {
@@ -427,5 +432,32 @@ impl Drop for Running {
                 cell.leave_alone();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::io::Home;
+    use crate::memory::Memory;
+    use crate::options::LockOptions;
+
+    /// A store's thread wakes whoever waits for an answer, and that may call the conductor.
+    #[test]
+    fn a_task_of_the_application_is_not_begun_on_a_thread_of_a_store() {
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        let shared = runtime.block_on(async {
+            let (backend, on) = (Arc::new(Memory::new()), Background::Runtime);
+            Arc::new(Shared::new(backend, LockOptions::default(), 1, Some(on)))
+        });
+        let home = Home::start("test").unwrap();
+        let there = shared.clone();
+        let called = home.spawn(async move { there.conductor.sweep_by(&there, clock::now()) });
+        futures_executor::block_on(called).unwrap();
+        let at = match &shared.conductor.work().place {
+            Place::Task(at) => at.id(),
+            place => panic!("{place:?}"),
+        };
+        assert_eq!(at, runtime.handle().id());
     }
 }

@@ -67,6 +67,11 @@ pub(crate) fn alarm(at: Instant) -> Alarm {
     Alarm { at, sleep: None, runtime: None }
 }
 
+/// An [`alarm`] that is due when so much time is over.
+pub(crate) fn alarm_in(time: Duration) -> Alarm {
+    alarm(now().plus(time))
+}
+
 pin_project! {
     /// Compares the clock at each poll, and has a timer of the runtime that polled it last.
     #[derive(Debug)]

@@ -1,10 +1,20 @@
 //! A thread of ours, with a small runtime.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::thread;
 
 use tokio::runtime::{Handle, Runtime};
+
+thread_local! {
+    static OURS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread, and so its runtime, is one of ours, and not the application's.
+pub(crate) fn is_here() -> bool {
+    OURS.get()
+}
 
 /// Has `work` done on a thread of this name, by `runtime`, which ends with it.
 ///
@@ -19,6 +29,7 @@ where
     let handle = runtime.handle().clone();
     let mut runtime = Unused(Some(runtime));
     let serve = move || {
+        OURS.set(true);
         if let Some(runtime) = runtime.0.take() {
             drop(runtime.block_on(work()));
         }

@@ -380,7 +380,7 @@ async fn leave<B>(place: &Place<B>, claim: &mut impl MemberClaim, until: Instant
                 place.slot.say(Event::Stays(fault)).await;
             }
         }
-        clock::alarm(clock::now().plus(FAULT_PAUSES.pause(failures, clock::random_bits()))).await;
+        clock::alarm_in(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
     }
 }
 

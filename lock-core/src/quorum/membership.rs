@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 
 use super::series::Series;
 use crate::backend::{Enrolment, Fault, FaultKind};
-use crate::ground::{Plus as _, background, clock};
+use crate::ground::{Plus as _, background, clock, timeout};
 use crate::proto::Enrol;
 
 /// How long an attempt waits for a probe of its member, which takes one request at most.
@@ -167,7 +167,7 @@ impl MembershipState {
                     return Err(other.fault(&seat.name));
                 }
             }
-            if tokio::time::timeout_at(clock::timer(until), standing.changed()).await.is_err() {
+            if timeout::by(until, standing.changed()).await.is_err() {
                 return Err(Standing::Unseen.fault(&seat.name));
             }
         }
@@ -224,7 +224,7 @@ impl MembershipState {
         let mut seen: FuturesUnordered<_> =
             self.seats.iter().map(|seat| self.is_seen(seat)).collect();
         let mut until = begun.plus(OPENED_WITHIN);
-        while let Ok(Some(())) = tokio::time::timeout_at(clock::timer(until), seen.next()).await {
+        while let Ok(Some(())) = timeout::by(until, seen.next()).await {
             if let Some(conflict) = self.conflict() {
                 return Err(conflict.clone());
             }
@@ -365,5 +365,36 @@ impl fmt::Debug for MembershipState {
             .field("seats", &self.seats)
             .field("conflict", &self.conflict)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future as _;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    /// An attempt that a caller began is gone on with by the conductor when the caller's runtime is
+    /// gone.
+    #[test]
+    fn a_wait_for_a_member_that_began_in_a_runtime_that_is_gone_ends_in_the_next() {
+        let runtime = || {
+            let mut builder = Builder::new_current_thread();
+            builder.enable_time().start_paused(true).build().unwrap()
+        };
+        let state = MembershipState::new(&["one".to_owned()], drop);
+        let (first, second) = (runtime(), runtime());
+        let mut admitting = pin!(state.admit(0));
+        first.block_on(async {
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(admitting.as_mut().poll(&mut cx).is_pending());
+        });
+        drop(first);
+        let fault = second.block_on(admitting).unwrap_err();
+        assert_eq!(fault.kind(), Standing::Unseen.fault("one").kind());
     }
 }

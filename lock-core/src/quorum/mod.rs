@@ -50,6 +50,11 @@
 //! | unrepaired: without a minimum token | a majority of the others was read; or all answer, and all are past their quarantine |
 //! | good | its connection ends, or a script finds another enrolment |
 //!
+//! No claim is granted over a connection over which the member was not probed, and its scripts
+//! compare the enrolment. An enrolment is served under only where that probe showed its
+//! incarnation, as what two tasks have seen may be told in another order than it was seen in. So a
+//! server that was started anew, flushed or restored is found before it grants.
+//!
 //! `session` is the one task that probes and writes. It runs only while a member needs it, in the
 //! runtime that needs it first. Renewals and withdrawals never wait for it. Attempts do, so the
 //! conductor begins one of its own where it finds that of another runtime, which may be blocked. A

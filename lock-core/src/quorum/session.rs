@@ -112,7 +112,7 @@ impl<M: Member> Session<M> {
                     }
                 }
                 () = self.call.notified() => {}
-                () = clock::sleep_until(wake) => {}
+                () = clock::alarm(wake) => {}
             }
         }
     }

@@ -70,6 +70,8 @@ mod topology;
 mod wire;
 
 use std::future::Future;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -123,7 +125,8 @@ impl Redis {
     /// - one of them refuses the password, lacks a right (each is named) or is too old;
     /// - `pool` leads elsewhere, or is given for a cluster, where no lock goes through one.
     ///
-    /// [`ConnectError::NoRuntime`] with `pool` outside of a Tokio runtime, and in one without timers.
+    /// [`ConnectError::NoRuntime`] with `pool` outside of a Tokio runtime, and in one without timers
+    /// or I/O.
     ///
     /// # Cancel safety
     ///
@@ -144,7 +147,7 @@ impl Redis {
                 None => at_home(Topology::connect(meant, None)).await?,
                 // Its connections live where they are asked for.
                 pool => {
-                    needs_runtime()?;
+                    needs_runtime_of_pools()?;
                     Topology::connect(meant, pool).await.map_err(ConnectError::Store)?
                 }
             };
@@ -160,7 +163,7 @@ impl Redis {
     /// [`ConnectError::Url`] for a malformed URL. [`ConnectError::Pools`] for another number of
     /// pools. [`ConnectError::Store`] when no majority answers within 5 s, and when a server is a
     /// member of another quorum. [`ConnectError::NoRuntime`] outside of a Tokio runtime, and in one
-    /// without timers.
+    /// without timers, or with `pools` in one without I/O.
     pub async fn quorum(url: &str, pools: Vec<RedisPool>) -> Result<Quorum<Self>, ConnectError> {
         Self::open_quorum(&StoreUrl::parse(url, &[QUORUM])?, pools)?.await
     }
@@ -169,12 +172,13 @@ impl Redis {
         url: &StoreUrl,
         pools: Vec<RedisPool>,
     ) -> Result<BoxFuture<'static, Result<Quorum<Self>, ConnectError>>, ConnectError> {
+        let is_pooled = !pools.is_empty();
         let members = quorum::members(url, pools)?;
         let members = members.into_iter().map(|servers| Self { servers }).collect();
         let quorum =
             Quorum::managed(members, MembershipConfig::of(url)?).map_err(UrlError::from)?;
         Ok(Box::pin(async move {
-            needs_runtime()?;
+            if is_pooled { needs_runtime_of_pools() } else { needs_runtime() }?;
             quorum.open().await.map_err(ConnectError::Store)?;
             Ok(quorum)
         }))
@@ -192,9 +196,26 @@ async fn at_home<T: Send + 'static>(
     connected.unwrap_or_else(|_| Err(fault::timed_out(CONNECT_WITHIN))).map_err(ConnectError::Store)
 }
 
-/// What a pool or a quorum is asked at connect is bounded by timers of the caller's runtime.
+/// What a quorum is asked at connect is bounded by timers of the caller's runtime.
 fn needs_runtime() -> Result<(), ConnectError> {
     clock::runtime().map(drop).ok_or(ConnectError::NoRuntime)
+}
+
+/// The connections of a pool are served by the runtime in which it is asked, by its timers and its
+/// I/O.
+fn needs_runtime_of_pools() -> Result<(), ConnectError> {
+    needs_runtime()?;
+    if has_io() { Ok(()) } else { Err(ConnectError::NoRuntime) }
+}
+
+/// There is no other way to learn it than the panic of a socket, which is printed. Without a socket
+/// to try, the pool will tell.
+fn has_io() -> bool {
+    let Ok(socket) = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)) else { return true };
+    let tried = catch_unwind(|| {
+        socket.set_nonblocking(true).and_then(|()| tokio::net::UdpSocket::from_std(socket))
+    });
+    tried.is_ok()
 }
 
 impl Member for Redis {

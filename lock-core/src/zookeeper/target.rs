@@ -96,7 +96,7 @@ impl Target {
                 }
                 answer => return answer,
             }
-            clock::sleep_until(clock::now().plus(pause)).await;
+            clock::alarm_in(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }

@@ -26,7 +26,7 @@ fn candidate(store: &Redis, value: &str) -> Asker {
 impl Asker {
     /// What is told of the leader.
     async fn leader(&mut self) -> Option<String> {
-        let Following { leader, .. } = self.claim.follow().await.unwrap();
+        let Following { leader, .. } = answered!(self.claim.follow());
         leader.map(|leader| leader.value.to_string())
     }
 }

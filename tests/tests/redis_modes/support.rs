@@ -37,6 +37,23 @@ pub(crate) fn server() -> RedisServer {
     RedisServer::with(RedisOptions::new().movable_clock())
 }
 
+/// The answer to a verb, asked again after a fault that passes, as the engine does. Behind a cut the
+/// client may not have heard yet that its connection has ended.
+macro_rules! answered {
+    ($asked:expr) => {
+        within("an answer", async {
+            loop {
+                match $asked.await {
+                    Err(fault) if fault.is_transient() => {}
+                    answer => return answer.unwrap(),
+                }
+            }
+        })
+        .await
+    };
+}
+pub(crate) use answered;
+
 /// A claim on `k`, asked as the engine asks one.
 pub(crate) struct Asker {
     pub(crate) claim: <Redis as Backend>::Claim,
@@ -65,7 +82,7 @@ impl Asker {
     }
 
     pub(crate) async fn takes(&mut self) -> Grant {
-        match self.attempt().await.unwrap() {
+        match answered!(self.attempt()) {
             Attempt::Granted(grant) => grant,
             blocked => panic!("{blocked:?}"),
         }
@@ -73,7 +90,7 @@ impl Asker {
 
     /// How many are ahead, and when it is to ask again.
     pub(crate) async fn waits(&mut self) -> (u32, Duration) {
-        match self.attempt().await.unwrap() {
+        match answered!(self.attempt()) {
             Attempt::Blocked { ahead, recheck } => (ahead.unwrap(), recheck),
             granted => panic!("{granted:?}"),
         }
@@ -89,29 +106,29 @@ impl Asker {
     }
 
     pub(crate) async fn renews(&mut self) -> Grant {
-        match self.claim.renew().await.unwrap() {
+        match answered!(self.claim.renew()) {
             Renewal::Held(grant) => grant,
             Renewal::Lost => panic!("it is lost"),
         }
     }
 
     pub(crate) async fn is_lost(&mut self) {
-        assert_eq!(self.claim.renew().await.unwrap(), Renewal::Lost);
+        assert_eq!(answered!(self.claim.renew()), Renewal::Lost);
     }
 
     pub(crate) async fn downgrades(&mut self) -> Grant {
-        match self.claim.downgrade().await.unwrap() {
+        match answered!(self.claim.downgrade()) {
             Renewal::Held(grant) => grant,
             Renewal::Lost => panic!("it is lost"),
         }
     }
 
     pub(crate) async fn releases(&mut self) {
-        assert_eq!(self.claim.withdraw().await.unwrap(), Withdrawal::Released);
+        assert_eq!(answered!(self.claim.withdraw()), Withdrawal::Released);
     }
 
     pub(crate) async fn leaves(&mut self) {
-        assert_eq!(self.claim.withdraw().await.unwrap(), Withdrawal::NotHeld);
+        assert_eq!(answered!(self.claim.withdraw()), Withdrawal::NotHeld);
     }
 }
 

@@ -91,6 +91,31 @@ async fn a_server_that_was_started_anew_grants_nothing_before_it_was_looked_at()
     }
 }
 
+/// The answer to a probe of before is told after the server was probed anew, as by the task of a
+/// runtime that was blocked in between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_enrolment_of_before_a_restart_gives_no_leave_to_ask_over_the_connection_behind_it() {
+    for pooled in [false, true] {
+        let mut server = RedisServer::with(RedisOptions::new().aof());
+        let member = member(&server, pooled).await;
+        let before = member.probe().await.unwrap().enrolment.expect("a member");
+        server.restart();
+        let probe = within("a probe", async {
+            loop {
+                if let Ok(probe) = member.probe().await {
+                    return probe;
+                }
+            }
+        });
+        assert_ne!(probe.await.incarnation, before.incarnation);
+        member.serve_under(Some(&before));
+        let mut claim = claim(&member, 1_000);
+        let fault = claim.attempt().await.expect_err("it may have lost what it granted");
+        assert_eq!(fault.kind(), FaultKind::Unready, "pooled: {pooled}");
+        assert_eq!(server.command::<u64>(&["EXISTS", "lock:{k}"]), 0, "pooled: {pooled}");
+    }
+}
+
 /// How often its scripts asked the server, without the count itself.
 fn asked_who_it_is(server: &RedisServer) -> u64 {
     server.command_stats().calls("info")

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use super::super::{Closed, Shared};
 use crate::backend::{ClaimId, DynClaim, Fault, Following, Listening, Mode, Request, Terms};
 use crate::error::{OperatorError, UnavailableError};
-use crate::ground::{FAULT_PAUSES, Plus as _, clock, clock::Alarm};
+use crate::ground::{FAULT_PAUSES, clock, clock::Alarm};
 use crate::key::{Key, KeyError};
 use crate::view::Leader;
 
@@ -200,7 +200,7 @@ impl Stream for Observe {
 }
 
 fn timer(after: Duration) -> Timer {
-    Box::pin(clock::alarm(clock::now().plus(after)))
+    Box::pin(clock::alarm_in(after))
 }
 
 impl Observe {

@@ -11,7 +11,7 @@ use super::super::{Acquire, Plan, Shared};
 use super::Term;
 use crate::backend::Fault;
 use crate::error::{AcquireError, UnavailableError};
-use crate::ground::{FAULT_PAUSES, Plus as _, clock, clock::Alarm};
+use crate::ground::{FAULT_PAUSES, clock, clock::Alarm};
 use crate::key::{Key, KeyError};
 use crate::options::LockOptions;
 use crate::rejection::Rejection;
@@ -97,7 +97,7 @@ impl Future for RunFor {
                     this.acquire = this.again.acquire();
                     if !error.is_timeout() {
                         let pause = FAULT_PAUSES.pause(this.failures, clock::random_bits());
-                        this.pause = Some(Box::pin(clock::alarm(clock::now().plus(pause))));
+                        this.pause = Some(Box::pin(clock::alarm_in(pause)));
                     }
                 }
             }

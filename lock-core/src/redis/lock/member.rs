@@ -125,6 +125,9 @@ pub(in crate::redis) async fn probe(servers: &Topology) -> Result<Probe, Fault> 
     if servers.gate.is_unprobed() {
         servers.probe().await?;
         servers.gate.is_probed();
+    } else {
+        // The conductor may have been first, and does not go through a pool.
+        servers.try_pool().await?;
     }
     let mut command = PROBE.evalsha(QUORUM.len());
     command.arg(&QUORUM);
@@ -137,7 +140,7 @@ pub(in crate::redis) async fn probe(servers: &Topology) -> Result<Probe, Fault> 
         }
     };
     let probe = read(answer)?;
-    servers.gate.was_looked_at(connection);
+    servers.gate.was_looked_at(connection, &probe.incarnation);
     Ok(probe)
 }
 

@@ -70,7 +70,7 @@ impl RedisRecords {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is left behind when it is dropped.
+    /// What was begun ends by itself, within 2 s.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
         super::needs_runtime()?;
         let connected = match Meant::by(&StoreUrl::parse(url, &STORES)?)? {
@@ -103,12 +103,14 @@ impl RedisRecords {
     /// # Errors
     ///
     /// As [`connect`](Self::connect), and when the pool has no connection within 2 s.
+    /// [`ConnectError::NoRuntime`] also in a runtime without I/O.
     ///
     /// # Cancel safety
     ///
     /// Nothing is left behind when it is dropped.
     #[cfg(feature = "deadpool")]
     pub async fn with_pool(pool: impl Into<RedisPool>) -> Result<Self, ConnectError> {
+        super::needs_runtime_of_pools()?;
         let probe = format!("idem:{{probe-{}}}", ClaimId::random());
         let this = Self { wire: Wire::Pool(pool.into()) };
         this.checked(&probe, &[]).await.map_err(ConnectError::Store)

@@ -39,7 +39,7 @@ use super::wire::renewals::{Renew, Renewed};
 use super::wire::request::{self, Call, Failure, Request, Unserved, WrongServer};
 use crate::backend::Replicas;
 use crate::backend::{ClaimId, Fault, FaultKind};
-use crate::ground::{clock, timeout};
+use crate::ground::{background, clock, timeout};
 
 /// How long a claim that has to wait lets it take until its pushes are heard.
 const HEARD_WITHIN: Duration = Duration::from_millis(300);
@@ -150,7 +150,20 @@ impl Topology {
         single.has_fitting_pool()?;
         probe::rights_beside(self, &[]).await?;
         probe::eviction(self).await;
-        if self.has_pool() { probe::pool(self).await } else { Ok(()) }
+        self.try_pool().await
+    }
+
+    /// Sees where the application's pool leads, if that is not known yet. Not in the conductor's
+    /// hands: the connections of a pool live where they are asked for.
+    pub(in crate::redis) async fn try_pool(&self) -> Result<(), Fault> {
+        match &self.servers {
+            Servers::Single(single) if single.has_untried_pool() && !background::is_here() => {
+                probe::pool(self).await?;
+                single.pool_fits();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// There is another master.

@@ -6,6 +6,7 @@
 //! name the server to which the connection of our own leads, as that follows the sentinels. Where
 //! it names another, the request is made over our own: the pool may be slower to follow.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redis::Value;
@@ -25,13 +26,26 @@ use crate::redis::wire::request::{
 pub(in crate::redis) struct Pooled {
     pool: RedisPool,
     sentinels: Option<Arc<Sentinels>>,
+    /// It was seen to lead to the server and database of the URL. Nothing of a lock goes through it
+    /// before.
+    fits: AtomicBool,
     /// Who the master of a term is: a name that a server has from its start to its end.
     master: Mutex<Option<(u64, String)>>,
 }
 
 impl Pooled {
     pub(in crate::redis) fn new(pool: RedisPool, origin: &Origin) -> Self {
-        Self { pool, sentinels: origin.sentinels().cloned(), master: Mutex::default() }
+        let (sentinels, fits) = (origin.sentinels().cloned(), AtomicBool::new(false));
+        Self { pool, sentinels, fits, master: Mutex::default() }
+    }
+
+    /// Whether it was seen to lead where the URL does.
+    pub(in crate::redis) fn fits(&self) -> bool {
+        self.fits.load(Ordering::Acquire)
+    }
+
+    pub(in crate::redis) fn does_fit(&self) {
+        self.fits.store(true, Ordering::Release);
     }
 
     pub(in crate::redis) fn is_of_cluster(&self) -> bool {

@@ -20,7 +20,7 @@ use crate::redis::wire::request::{self, Request, Unserved, WrongServer};
 
 /// Which of the connections to a server, one after the other.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::redis) struct Over(u64);
+pub(in crate::redis) struct Over(pub(super) u64);
 
 /// The connections to one server, or to the master that sentinels name.
 #[derive(Debug)]
@@ -64,6 +64,15 @@ impl SingleServer {
         self.pool.is_some()
     }
 
+    /// Whether there is a pool of which nobody has seen where it leads.
+    pub(super) fn has_untried_pool(&self) -> bool {
+        self.pool.as_ref().is_some_and(|pool| !pool.fits())
+    }
+
+    pub(super) fn pool_fits(&self) {
+        self.pool.iter().for_each(Pooled::does_fit);
+    }
+
     /// Whether the application's pool, if there is one, is of one server, too.
     pub(super) fn has_fitting_pool(&self) -> Result<(), Fault> {
         if !self.pool.as_ref().is_some_and(Pooled::is_of_cluster) {
@@ -99,10 +108,10 @@ impl SingleServer {
         self.pool.is_none() || self.main.is_there()
     }
 
-    /// The application's pool. Its connections are served by the application's runtimes, so the
-    /// conductor has none.
+    /// The application's pool, once it was seen where it leads. Its connections are served by the
+    /// application's runtimes, so the conductor has none.
     fn pool(&self) -> Option<&Pooled> {
-        self.pool.as_ref().filter(|_| !background::is_here())
+        self.pool.as_ref().filter(|pool| pool.fits() && !background::is_here())
     }
 
     pub(in crate::redis) async fn send(&self, command: &Cmd) -> Result<Value, Unserved> {

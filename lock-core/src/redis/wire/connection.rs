@@ -204,13 +204,15 @@ impl Connection {
             return Err(fault.clone());
         }
         let deadline = clock::now().plus(REQUEST_WITHIN);
-        let connecting = tokio::time::timeout_at(clock::timer(deadline), self.reach(deadline));
+        let connecting = timeout::by(deadline, self.reach(deadline));
         let made = connecting.await.unwrap_or_else(|_| Err(fault::timed_out(REQUEST_WITHIN)));
         let noted = made.and_then(|made: Current| {
             lock(&self.latest).note(made.clone())?;
             Ok(made)
         });
         *failed = noted.as_ref().err().map(|fault| (clock::now(), fault.clone()));
+        // Whoever is woken may do anything.
+        drop(failed);
         let connection = noted?;
         self.opened.notify_waiters();
         if let Some(Push { role: Role::Listens(_), inboxes, .. }) = &self.push
@@ -245,7 +247,7 @@ impl Connection {
                 opened => return opened,
             }
             if let Some(switched) = self.route.superseded(term) {
-                drop(tokio::time::timeout(RETRY_PAUSE, switched).await);
+                let _late = timeout::within(RETRY_PAUSE, switched).await;
             }
         }
     }
@@ -348,8 +350,8 @@ impl Connection {
         let making = self.home().spawn(async move { this.made().await });
         match timeout::within(within, making).await {
             Ok(Ok(made)) => made,
-            // In time, and without an answer: a panic.
-            Ok(Err(_)) | Err(_) => Err(fault::timed_out(within)),
+            Ok(Err(ended)) => Err(fault::not_made(&ended)),
+            Err(_) => Err(fault::timed_out(within)),
         }
     }
 
@@ -507,7 +509,7 @@ fn come_back(connection: &Arc<Connection>) {
             }
             let pauses = if connection.route.is_fixed() { RECONNECT_PAUSES } else { FAULT_PAUSES };
             drop(connection);
-            tokio::time::sleep(pauses.pause(failures, clock::random_bits())).await;
+            clock::alarm_in(pauses.pause(failures, clock::random_bits())).await;
         }
     }));
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
+use tokio::task::JoinError;
 
 use crate::backend::{Fault, FaultKind};
 
@@ -90,6 +91,15 @@ pub(in crate::redis) fn unready() -> Fault {
 /// No answer in time.
 pub(in crate::redis) fn timed_out(within: Duration) -> Fault {
     Fault::new(FaultKind::Transient, format!("redis did not answer within {within:?}"))
+}
+
+/// What was to connect has ended without an answer.
+pub(in crate::redis) fn not_made(ended: &JoinError) -> Fault {
+    let what = match ended.is_panic() {
+        true => "what connects to redis panicked, which is a bug: the panic was printed",
+        false => "the thread of the connections to redis has ended",
+    };
+    Fault::new(FaultKind::Transient, what)
 }
 
 /// The connection ended before anything could be sent over it.

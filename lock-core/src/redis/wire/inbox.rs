@@ -119,29 +119,28 @@ impl Inbox {
         std::mem::take(&mut events.wanted)
     }
 
-    /// Puts something in, and has the claim look.
-    fn put(&self, what: impl FnOnce(&mut Events)) {
+    /// Puts something in; who is returned is to be woken, so that the claim looks.
+    #[must_use]
+    fn put(&self, what: impl FnOnce(&mut Events)) -> Option<Waker> {
         let mut events = self.events();
         what(&mut events);
-        let waker = events.waker.take();
-        drop(events);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        events.waker.take()
     }
 
     /// Has the claim ask, whatever was pushed to it.
-    fn stir(&self, why: Why) {
+    #[must_use]
+    fn stir(&self, why: Why) -> Option<Waker> {
         self.put(|events| {
             (events.handed, events.wanted, events.ask) = (None, false, events.ask.max(Some(why)));
-        });
+        })
     }
 
     /// Has the claim ask.
-    fn tell(&self) {
+    #[must_use]
+    fn tell(&self) -> Option<Waker> {
         self.put(|events| {
             events.ask.get_or_insert(Why::Told);
-        });
+        })
     }
 
     /// Whether there is something that `holding` claims or waiting ones care for. For one who
@@ -242,7 +241,8 @@ impl Inboxes {
     pub(in crate::redis) fn written_by_others(&self, push: &PushInfo) {
         let Some(Value::Array(names)) = push.data.first() else {
             // All keys were flushed.
-            return self.ask(self.by_key().iter().map(|[_, claim]| *claim).collect());
+            let all = self.by_key().iter().map(|[_, claim]| *claim).collect();
+            return self.ask(all);
         };
         for name in names {
             let Value::BulkString(name) = name else { continue };
@@ -260,9 +260,7 @@ impl Inboxes {
     fn ask(&self, claims: Vec<u64>) {
         for hash in claims {
             let inbox = self.claims().find(hash, |inbox| inbox.hash() == hash).cloned();
-            if let Some(inbox) = inbox {
-                inbox.tell();
-            }
+            wake(inbox.and_then(|inbox| inbox.tell()));
         }
     }
 
@@ -278,9 +276,8 @@ impl Inboxes {
     }
 
     fn stir_all(&self, why: Why) {
-        for inbox in self.claims().iter() {
-            inbox.stir(why);
-        }
+        let told: Vec<_> = self.claims().iter().filter_map(|inbox| inbox.stir(why)).collect();
+        wake(told);
     }
 
     /// The same for some of them.
@@ -296,34 +293,39 @@ impl Inboxes {
     fn stir_some(&self, claims: &[ClaimId], why: Why) {
         for claim in claims {
             let Some(inbox) = self.get(*claim) else { continue };
-            inbox.stir(why);
+            wake(inbox.stir(why));
         }
-    }
-
-    /// Delivers a push of servers without terms.
-    pub(in crate::redis) fn deliver(&self, push: &PushInfo) {
-        self.deliver_in(0, push);
     }
 
     /// Delivers a push that came in a term. Runs on the task of the connection: short, and without
     /// waiting.
     pub(in crate::redis) fn deliver_in(&self, term: u64, push: &PushInfo) {
+        wake(self.put_in(term, push));
+    }
+
+    /// As [`deliver_in`](Self::deliver_in), where a mutex is held: who is returned is to be woken
+    /// without it. Servers without terms are in term 0.
+    #[must_use]
+    pub(in crate::redis) fn put_in(&self, term: u64, push: &PushInfo) -> Option<Waker> {
         if !matches!(push.kind, PushKind::Message | PushKind::SMessage) {
-            return;
+            return None;
         }
-        if let [_, Value::BulkString(message)] = &push.data[..]
-            && let Some((claim, what)) = parse(message)
-        {
-            // Of a claim that is gone already: the store finds out by the lease.
-            let Some(inbox) = self.get(claim) else { return };
-            match what {
-                What::Handed(handed) => inbox.put(|events| events.hand(Handed { term, ..handed })),
-                What::Wanted => inbox.put(|events| events.wanted = true),
-                What::Ask => inbox.tell(),
-                What::Tried => inbox.put(|events| events.tried = true),
-            }
+        let [_, Value::BulkString(message)] = &push.data[..] else { return None };
+        let (claim, what) = parse(message)?;
+        // Of a claim that is gone already: the store finds out by the lease.
+        let inbox = self.get(claim)?;
+        match what {
+            What::Handed(handed) => inbox.put(|events| events.hand(Handed { term, ..handed })),
+            What::Wanted => inbox.put(|events| events.wanted = true),
+            What::Ask => inbox.tell(),
+            What::Tried => inbox.put(|events| events.tried = true),
         }
     }
+}
+
+/// Wakes them. A waker may do anything, so no mutex of ours is held here.
+fn wake(told: impl IntoIterator<Item = Waker>) {
+    told.into_iter().for_each(Waker::wake);
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -359,7 +361,42 @@ fn parse(message: &[u8]) -> Option<(ClaimId, What)> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Weak;
+    use std::task::Wake;
+
     use super::*;
+
+    /// A waker that looks whether a mutex of the inboxes is held while it runs.
+    struct Looks(Weak<Inboxes>, Mutex<Vec<bool>>);
+
+    impl Wake for Looks {
+        fn wake(self: Arc<Self>) {
+            let inboxes = self.0.upgrade().unwrap();
+            let free = inboxes.claims.try_lock().is_ok() && inboxes.renewed.try_lock().is_ok();
+            self.1.lock().unwrap().push(free);
+        }
+    }
+
+    /// A waker may drop a guard or a claim of the same client, which takes these mutexes.
+    #[test]
+    fn whoever_is_woken_finds_no_mutex_held() {
+        let inboxes = Arc::new(Inboxes::default());
+        let claim = ClaimId::from_bits(5);
+        let inbox = inboxes.open(claim);
+        inboxes.renewed(b"k", claim);
+        let looks = Arc::new(Looks(Arc::downgrade(&inboxes), Mutex::default()));
+        let waker = Waker::from(looks.clone());
+        let flushed = PushInfo { kind: PushKind::Invalidate, data: vec![Value::Nil] };
+        let told: [&dyn Fn(); 3] = [&|| inboxes.stir(), &|| inboxes.stir_these(&[claim]), &|| {
+            inboxes.written_by_others(&flushed)
+        }];
+        for tell in told {
+            assert!(inbox.poll_changed(true, &Context::from_waker(&waker)).is_pending());
+            tell();
+            assert_eq!(inbox.handed(), None);
+        }
+        assert_eq!(*looks.1.lock().unwrap(), [true; 3]);
+    }
 
     #[test]
     fn a_push_of_a_term_that_is_over_neither_counts_nor_hides_one_of_the_next() {
@@ -393,7 +430,7 @@ mod tests {
         let message =
             format!("g {} 7 9 1", names::Owner { claim, session: "ab", of_quorum: false });
         let data = ["lock:push:ab", &message].map(|part| Value::BulkString(part.into())).to_vec();
-        inboxes.deliver(&PushInfo { kind: PushKind::Message, data });
+        inboxes.deliver_in(0, &PushInfo { kind: PushKind::Message, data });
         inboxes.stir();
         for holding in [true, false] {
             assert_eq!(inbox.changed(holding).await, Change::Elsewhere);
@@ -412,10 +449,10 @@ mod tests {
         let message = format!("a {}", names::Owner { claim, session: "ab", of_quorum: false });
         let data = ["lock:push:ab", &message].map(|part| Value::BulkString(part.into())).to_vec();
         let push = PushInfo { kind: PushKind::Message, data };
-        inboxes.deliver(&push);
+        inboxes.deliver_in(0, &push);
         assert_eq!(inbox.changed(false).await, Change::Here);
         inboxes.stir();
-        inboxes.deliver(&push);
+        inboxes.deliver_in(0, &push);
         assert_eq!(inbox.changed(false).await, Change::Elsewhere);
     }
 

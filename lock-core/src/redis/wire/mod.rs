@@ -5,12 +5,28 @@
 //! batches. Requests are sent by whoever asks. So no runtime that is blocked, or gone, holds up a
 //! renewal or keeps others from finding another master.
 //!
+//! At a server a client has two connections: one for renewals, and one for all else, pushes too. At
+//! a node of a cluster pushes have a third. Up to 32 more are for attempts that wait for replicas.
+//! A store of idempotency records has one more. The child of a fork has none of this: what it
+//! connects to anew has a thread of its own, and its parent's clients are of no use to it.
+//!
 //! - Withdrawals of a claim whose last attempt was answered may take any connection.
 //! - Renewals wait in the batch that the next request takes: one allocation for 128 claims. A batch
 //!   does not wait for the one before it, which may hang for as long as a longer lease has time.
 //! - Claims on free keys go together where many ask at once: one more task, started with the first
 //!   call for several, sends what was gathered meanwhile. A claim that is gone before its batch
 //!   goes is not sent; one whose task is gone is told whether it was.
+//!
+//! - An application's pool is asked in the runtime that polls, as its connections live where they
+//!   are made. The conductor passes it by, and so it never sees where the pool leads: a pool that
+//!   was not looked at is asked for nothing of a lock. A caller on another executor has the
+//!   conductor's runtime lent, and the pool's connections live there then.
+//! - A member of a quorum is asked for a grant, and for the raise of a token, over the connection
+//!   that it was looked at, and under an enrolment of the incarnation that this look showed. Over a
+//!   pool's its script compares the `run_id` as well. Renewals have their own connection, which
+//!   nobody looks at: they extend what a member still has, and grant nothing.
+//! - Wakers and subscribers run under none of the mutexes here, as they may drop guards and claims
+//!   of the same client.
 //!
 //! - [`route`]: where a connection leads. [`access`]: as whom, and how.
 //! - [`connection`]: one that comes back. [`request`]: what is sent over it, and what comes of it.

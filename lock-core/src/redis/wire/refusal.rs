@@ -13,6 +13,8 @@ use tokio::net::TcpStream;
 #[cfg(unix)]
 use tokio::net::UnixStream;
 
+use crate::ground::timeout;
+
 /// How long a server may take for its word. It comes with the connection.
 const SAID_WITHIN: Duration = Duration::from_millis(200);
 
@@ -31,7 +33,7 @@ pub(in crate::redis) async fn connect(
 }
 
 async fn told(client: &Client, error: RedisError) -> RedisError {
-    let said = tokio::time::timeout(SAID_WITHIN, listen(client)).await;
+    let said = timeout::within(SAID_WITHIN, listen(client)).await;
     said.ok().and_then(Result::ok).as_deref().and_then(word).unwrap_or(error)
 }
 

@@ -19,6 +19,7 @@ use super::connection::Connection;
 use super::fault;
 use super::request::{self, Failure, REQUEST_WITHIN, Unserved};
 use crate::backend::ClaimId;
+use crate::ground::{clock, timeout};
 use crate::redis::protocol::names::{self, Names, Owner};
 use crate::redis::protocol::script::RENEW;
 use crate::redis::protocol::slots;
@@ -163,7 +164,12 @@ impl Renewals {
 
     /// Renews one claim with the next batch.
     pub(in crate::redis) async fn renew(&self, renew: Renew) -> Answer {
-        self.batches.add(renew, |queue| serve(self.post.clone(), queue)).await
+        // To connect takes as long as an answer may. The bound is whoever asks's own: what sends the
+        // batch may be held up, and the claim is to be tried again meanwhile.
+        let within = (2 * renew.within).min(REQUEST_WITHIN).saturating_add(APART);
+        let answer = self.batches.add(renew, |queue| serve(self.post.clone(), queue));
+        let late = |_| Err(Failure::Other(fault::timed_out(within)));
+        timeout::within(within, answer).await.unwrap_or_else(late)
     }
 
     /// There is another master.
@@ -185,7 +191,7 @@ async fn serve(post: Arc<Post>, mut queue: Queue<Renew, Answer>) {
             drop(one_more);
         }));
         if size < BATCH_MAX {
-            tokio::time::sleep(APART).await;
+            clock::alarm_in(APART).await;
         }
     }
 }
@@ -429,6 +435,16 @@ mod tests {
             _ = long => panic!("it has 2 s"),
             answer = short => assert!(answer.is_err(), "{answer:?}"),
         }
+    }
+
+    /// What sends the batches is held up, as by a panic in progress or a subscriber of the application.
+    #[tokio::test]
+    async fn a_renewal_ends_in_time_also_where_nothing_is_sent() {
+        let renewals = renewals(fake::start(held), Shape::Whole);
+        let _still = renewals.connection().home().stand_still();
+        let short = renewals.renew(renew("k", Duration::from_millis(50)));
+        let answer = tokio::time::timeout(Duration::from_secs(20), short).await;
+        assert!(answer.expect("a bound of its own").is_err());
     }
 
     #[test]

@@ -14,8 +14,8 @@ use super::dialect::{IsBusy, RecordDialect, Seen};
 use super::sweep::{self, Sweeps};
 use super::verbs;
 use crate::backend::{Fault, FaultKind};
+use crate::ground::clock;
 use crate::ground::timeout::within;
-use crate::ground::{Plus as _, clock};
 use crate::records::{
     BoxFuture, ClaimRecord, Claimed, Fingerprint, Found, Outcome, RECORD_TTL_MAX, RecordId,
     RecordStore, RecordTable, Row, Step, Written, row,
@@ -121,7 +121,7 @@ impl<D: RecordDialect> Kept<D> {
                 return Err(fault);
             }
             let part = f64::from(clock::random_bits()) / f64::from(u32::MAX);
-            clock::sleep_until(clock::now().plus(BUSY_PAUSE_MAX.mul_f64(part))).await;
+            clock::alarm_in(BUSY_PAUSE_MAX.mul_f64(part)).await;
         }
     }
 

@@ -73,7 +73,7 @@ async fn run(session: Weak<Session>, mut removal: Removal) -> bool {
         }
         drop(current);
         let pause = FAULT_PAUSES.pause(failures, clock::random_bits());
-        tokio::time::sleep(if refused { REFUSED_PAUSE } else { pause }).await;
+        clock::alarm_in(if refused { REFUSED_PAUSE } else { pause }).await;
     }
 }
 

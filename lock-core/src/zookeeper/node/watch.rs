@@ -98,7 +98,7 @@ impl Watch {
                     if matches!(behind.holder, Holder::Alone(_)) {
                         return;
                     }
-                    tokio::time::sleep(look_pause(holders, timeout)).await;
+                    clock::alarm_in(look_pause(holders, timeout)).await;
                     let Some(session) = weak.upgrade() else { return };
                     let until = clock::now().plus(REQUEST_WITHIN);
                     let Some(next) = behind.watch(&session, until).await else { return };

@@ -46,7 +46,7 @@ pub(in crate::zookeeper) async fn keep(
                 linked = state == SessionState::SyncConnected;
             }
             Some(_) = beats.join_next() => {}
-            () = clock::sleep_until(wakes_at) => {}
+            () = clock::alarm(wakes_at) => {}
             () = liveness.poke.notified() => {}
         }
         let Some(session) = session.upgrade() else { return };

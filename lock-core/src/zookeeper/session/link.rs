@@ -61,7 +61,7 @@ impl Link {
         loop {
             let over = async {
                 match until {
-                    Some(until) => clock::sleep_until(until).await,
+                    Some(until) => clock::alarm(until).await,
                     None => pending().await,
                 }
             };

@@ -10,7 +10,7 @@ use super::ticket::Rule;
 use super::{REQUEST_WITHIN, Session};
 use crate::backend::Fault;
 use crate::backend::io::Home;
-use crate::ground::{Plus as _, clock, lock};
+use crate::ground::{Plus as _, clock, lock, timeout};
 use crate::zookeeper::fault;
 use crate::zookeeper::target::Target;
 
@@ -117,7 +117,7 @@ impl Sessions {
             return Err(fault.clone());
         }
         let opening = Session::open(&self.target, self.home.clone(), self.requests.clone());
-        let opened = tokio::time::timeout(OPEN_WITHIN, opening).await;
+        let opened = timeout::within(OPEN_WITHIN, opening).await;
         let late = |_| Err(fault::not_opened(OPEN_WITHIN, self.target.is_tls()));
         match opened.unwrap_or_else(late) {
             Ok(session) => {

@@ -296,7 +296,8 @@ async fn pause(pauses: &mut u32, until: Instant) -> bool {
     if clock::now().plus(pause) >= until {
         return false;
     }
-    tokio::time::sleep(pause).await;
+    // Of whoever polls: the caller's runtime may be blocked or gone before it is over.
+    clock::alarm_in(pause).await;
     true
 }
 
@@ -312,7 +313,25 @@ fn superseded() -> Fault {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
     use super::*;
+
+    /// A verb that a caller began is gone on with by the conductor when the caller's runtime is gone.
+    #[test]
+    fn a_pause_that_began_in_a_runtime_that_is_gone_ends_in_the_next() {
+        let runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let (first, second) = (runtime(), runtime());
+        let mut pauses = 0;
+        let mut pausing = pin!(pause(&mut pauses, clock::now() + Duration::from_secs(60)));
+        first.block_on(async {
+            assert!(pausing.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        });
+        drop(first);
+        assert!(second.block_on(pausing));
+    }
 
     #[tokio::test]
     async fn a_pause_leaves_the_last_try_time_for_an_answer() {

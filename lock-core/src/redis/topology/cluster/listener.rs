@@ -10,7 +10,7 @@ use super::Cluster;
 use super::layout::Addr;
 use super::pushes::Confirmed;
 use crate::backend::io::Home;
-use crate::ground::{FAULT_PAUSES, clock};
+use crate::ground::{FAULT_PAUSES, clock, timeout};
 use crate::redis::protocol::slots;
 use crate::redis::wire::request::REQUEST_WITHIN;
 
@@ -103,7 +103,7 @@ impl Listener {
             self.heard.forget();
             let pause = FAULT_PAUSES.pause(failures, clock::random_bits());
             failures += 1;
-            let pause = tokio::time::sleep(pause);
+            let pause = clock::alarm_in(pause);
             tokio::pin!(pause);
             loop {
                 tokio::select! {
@@ -132,7 +132,7 @@ impl Listener {
             let mut connection = self.connection().await?;
             connection.send_packed_command(&command).await.ok()
         };
-        tokio::time::timeout(REQUEST_WITHIN, sending).await.is_ok_and(|sent| sent.is_some())
+        timeout::within(REQUEST_WITHIN, sending).await.is_ok_and(|sent| sent.is_some())
     }
 
     /// Whether the server answers over this connection.
@@ -143,7 +143,7 @@ impl Listener {
         command.arg("SUNSUBSCRIBE").arg(names_no_slot(cluster.session()));
         drop(cluster);
         let answer = connection.send_packed_command(&command);
-        match tokio::time::timeout(REQUEST_WITHIN, answer).await {
+        match timeout::within(REQUEST_WITHIN, answer).await {
             Ok(Ok(_)) => true,
             Ok(Err(error)) => !error.is_unrecoverable_error(),
             Err(_) => false,

@@ -10,7 +10,8 @@
 //!
 //! - Who serves what is read from `CLUSTER NODES`, which tells the configuration epoch of each
 //!   master. Up to three nodes are asked at once, every 4 to 6 s while in use, and at once after a
-//!   redirection, a lost connection or an ended subscription. What a node says of a slot does not
+//!   redirection, a lost connection or an ended subscription. Those who wait for a look
+//!   share the first that begins behind them. What a node says of a slot does not
 //!   count if another owns it under a later epoch. A redirection counts if it is by the node that
 //!   is believed to own the slot. An owner that two answers or more do not name, and that does not
 //!   answer itself, is forgotten: a cluster that was made anew begins with early epochs.
@@ -85,6 +86,8 @@ pub(in crate::redis) struct Cluster {
     /// Whether a look is under way.
     looking: AtomicBool,
     home: Arc<Home>,
+    /// Held while somebody looks at once: when the last such look began, and what came of it.
+    looked: tokio::sync::Mutex<Option<(Instant, Result<(), Fault>)>>,
     /// When the last look ended, and when the next is due.
     look_at: Mutex<(Option<Instant>, Option<Instant>)>,
     this: Weak<Self>,
@@ -128,6 +131,7 @@ impl Cluster {
             needed: Mutex::default(),
             looking: AtomicBool::new(false),
             home,
+            looked: tokio::sync::Mutex::default(),
             look_at: Mutex::default(),
             this: this.clone(),
         })
@@ -161,10 +165,14 @@ impl Cluster {
     fn deliver(&self, push: &PushInfo, by: &Addr) {
         let Some(Value::BulkString(channel)) = push.data.first() else { return };
         let Some(slot) = slots::slot_of_channel(channel) else { return };
-        // Until it is delivered: who learns of another owner takes it back.
+        // Until it is delivered: who learns of another owner takes it back. Wakers may do anything,
+        // so they run behind that.
         let state = self.state();
-        if state.table.owner(slot) == Some(by) {
-            self.inboxes.deliver(push);
+        let is_owner = state.table.owner(slot) == Some(by);
+        let told = if is_owner { self.inboxes.put_in(0, push) } else { None };
+        drop(state);
+        if let Some(waker) = told {
+            waker.wake();
         }
     }
 

@@ -71,10 +71,11 @@ impl Confirmed {
 
     /// It is listened to.
     pub(super) fn begun(&self, slot: u16) {
-        if let Some(channel) = self.state().channels.get_mut(&slot) {
-            channel.confirmed = true;
-            self.confirmed.notify_waiters();
-        }
+        let mut state = self.state();
+        let Some(channel) = state.channels.get_mut(&slot) else { return };
+        channel.confirmed = true;
+        drop(state);
+        self.confirmed.notify_waiters();
     }
 
     pub(super) fn is_on(&self, slot: u16) -> bool {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -12,7 +12,7 @@ use super::Cluster;
 use super::State;
 use super::layout::{self, Addr, Master};
 use crate::backend::{Fault, FaultKind};
-use crate::ground::{Plus as _, clock};
+use crate::ground::{Plus as _, clock, timeout};
 use crate::redis::wire::fault;
 use crate::redis::wire::request::REQUEST_WITHIN;
 
@@ -59,9 +59,9 @@ impl Cluster {
         drop(self.home.spawn(async move {
             let last = looking.0.look_at.lock().unwrap_or_else(PoisonError::into_inner).0;
             if let Some(last) = last {
-                clock::sleep_until(last.plus(BETWEEN)).await;
+                clock::alarm(last.plus(BETWEEN)).await;
             }
-            drop(tokio::time::timeout(REQUEST_WITHIN * 2, looking.0.look()).await);
+            drop(timeout::within(REQUEST_WITHIN * 2, looking.0.look()).await);
             looking.0.check_pushes();
             let now = clock::now();
             let jitter = EVERY.mul_f64(f64::from(clock::random_bits()) / f64::from(u32::MAX) / 2.0);
@@ -78,11 +78,28 @@ impl Cluster {
         }
     }
 
-    /// Looks now, whatever becomes of the caller.
+    /// Looks now, whatever becomes of the caller. Those who ask while a look is under way share the
+    /// next one, which begins after they asked: what is answered right after a stall would otherwise
+    /// have the nodes asked as often as there are answers.
     pub(super) async fn look_now(&self) -> Result<(), Fault> {
         let Some(this) = self.this.upgrade() else { return Ok(()) };
-        let looking = self.home.run(REQUEST_WITHIN, async move { this.look().await });
+        let asked = clock::now();
+        let looking = self.home.run(REQUEST_WITHIN, async move { this.look_since(asked).await });
         looking.await.unwrap_or_else(|_| Err(fault::timed_out(REQUEST_WITHIN)))
+    }
+
+    /// What came of a look that began then or later.
+    async fn look_since(&self, asked: Instant) -> Result<(), Fault> {
+        let mut looked = self.looked.lock().await;
+        if let Some((began, came)) = &*looked
+            && *began >= asked
+        {
+            return came.clone();
+        }
+        let began = clock::now();
+        let came = self.look().await;
+        *looked = Some((began, came.clone()));
+        came
     }
 
     /// Asks the masters, and if none answers the nodes of the URL.
@@ -101,9 +118,7 @@ impl Cluster {
             let mut answers: FuturesUnordered<_> =
                 nodes.iter().map(|addr| self.ask(addr.clone())).collect();
             let (mut all, mut until) = (Vec::new(), clock::now().plus(REQUEST_WITHIN));
-            while let Ok(Some(answer)) =
-                tokio::time::timeout_at(clock::timer(until), answers.next()).await
-            {
+            while let Ok(Some(answer)) = timeout::by(until, answers.next()).await {
                 match answer {
                     Ok(told) => {
                         self.learn(&told);
@@ -154,7 +169,7 @@ impl Cluster {
         let mut command = Cmd::new();
         command.arg("CLUSTER").arg("NODES");
         self.count();
-        let asking = tokio::time::timeout(NODE_WITHIN, server.send(&command, REQUEST_WITHIN));
+        let asking = timeout::within(NODE_WITHIN, server.send(&command, REQUEST_WITHIN));
         let answer = asking.await.map_err(|_| fault::timed_out(NODE_WITHIN))?;
         let answer = answer.map_err(|unserved| not_a_cluster(unserved.fault.into_fault()))?;
         let text = String::from_redis_value(answer).unwrap_or_default();
@@ -187,4 +202,47 @@ fn not_a_cluster(fault: Fault) -> Fault {
         return fault;
     }
     Fault::new(FaultKind::Refused, "the server is not a node of a cluster: use `redis://`")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicUsize;
+
+    use futures_util::future::join_all;
+
+    use super::super::Target;
+    use super::*;
+    use crate::redis::wire::fake;
+
+    /// As right after a stall: all that was under way is answered at once, and none of it counts
+    /// before a look that begins behind its answer.
+    #[tokio::test]
+    async fn those_who_look_at_the_same_time_share_a_look_that_begins_behind_them() {
+        let (looks, own) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(0)));
+        let (counted, port) = (looks.clone(), own.clone());
+        let port_now = fake::start(move |words| match words {
+            ["CLUSTER", "NODES"] => {
+                counted.fetch_add(1, Ordering::SeqCst);
+                let nodes = format!(
+                    "a 127.0.0.1:{}@1 master - 0 0 1 connected 0-16383",
+                    port.lock().unwrap()
+                );
+                Some(format!("${}\r\n{nodes}\r\n", nodes.len()))
+            }
+            _ => Some("+OK\r\n".into()),
+        });
+        *own.lock().unwrap() = port_now;
+        let cluster = Cluster::at_nobody(Target::at(port_now), Arc::default());
+        cluster.look_now().await.unwrap();
+        assert_eq!(looks.swap(0, Ordering::SeqCst), 1);
+        for answer in join_all((0..64).map(|_| cluster.look_now())).await {
+            answer.unwrap();
+        }
+        // One may have been under way when the others came.
+        let shared = looks.swap(0, Ordering::SeqCst);
+        assert!((1..=2).contains(&shared), "{shared} looks");
+        cluster.look_now().await.unwrap();
+        assert_eq!(looks.load(Ordering::SeqCst), 1, "what was before does not count");
+    }
 }

@@ -9,6 +9,7 @@ use super::answer::Report;
 use super::target::Target;
 use crate::backend::url::Host;
 use crate::backend::{Fault, FaultKind};
+use crate::ground::timeout;
 use crate::redis::wire::fault;
 use crate::redis::wire::refusal;
 
@@ -25,7 +26,7 @@ pub(super) async fn connect(
     let client = target.sentinel.client(at)?;
     let config = config.set_connection_timeout(Some(ANSWER_WITHIN)).set_response_timeout(None);
     let connecting = refusal::connect(&client, &config);
-    match tokio::time::timeout(ANSWER_WITHIN, connecting).await {
+    match timeout::within(ANSWER_WITHIN, connecting).await {
         Ok(connection) => connection.map_err(of_sentinel),
         Err(_) => Err(silent()),
     }
@@ -42,7 +43,7 @@ pub(super) async fn ask(
     }
     pipeline.cmd("SENTINEL").arg("myid");
     let asking = connection.req_packed_commands(&pipeline, 0, 5);
-    let answers = match tokio::time::timeout(ANSWER_WITHIN, asking).await {
+    let answers = match timeout::within(ANSWER_WITHIN, asking).await {
         Ok(answers) => answers.map_err(of_sentinel)?,
         Err(_) => return Err(silent()),
     };

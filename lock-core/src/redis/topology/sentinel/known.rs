@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
-use super::answer::Poll;
+use super::answer::{Master, Poll};
 use crate::backend::url::Host;
 use crate::redis::schemes::SENTINELS_MAX;
 
@@ -15,6 +15,10 @@ const SILENT_FOR: Duration = Duration::from_secs(60);
 pub(super) struct Known {
     pub(super) watched: Vec<Watched>,
     pub(super) poll: Poll,
+    /// How often a master was elected.
+    pub(super) terms: u64,
+    /// Who was elected last.
+    pub(super) elected: Option<Master>,
     /// When any of them answered last.
     pub(super) heard: Option<Instant>,
     /// When all were last asked in vain.

@@ -16,7 +16,7 @@ use super::{ask, watch};
 use crate::backend::io::Home;
 use crate::backend::url::Host;
 use crate::backend::{Fault, FaultKind};
-use crate::ground::{Plus as _, clock};
+use crate::ground::{Plus as _, clock, timeout};
 
 /// What was heard longer ago than this is asked for before anything is connected to.
 const FRESH_FOR: Duration = Duration::from_secs(3);
@@ -166,7 +166,7 @@ impl Sentinels {
         // A master that is known is to be connected to in the same time.
         let mut until = start.plus(if knew { 1 } else { 2 } * ask::ANSWER_WITHIN);
         while named < majority {
-            match tokio::time::timeout_at(clock::timer(until), asked.next()).await {
+            match timeout::by(until, asked.next()).await {
                 Ok(Some((Ok(Some(report)), at))) => {
                     self.learn(&at, report);
                     named += 1;
@@ -233,20 +233,29 @@ impl Sentinels {
         }
         let voter = known.voter(at).clone();
         known.poll.note(&voter, report.master, now);
-        let elected = self.term.borrow().as_ref().map(|term| term.master.clone());
+        let before = known.elected.clone();
         let sentinels = known.voters(now);
-        let other = known.poll.elect(elected.as_ref(), sentinels, now);
-        if let Some(master) = other {
-            if let Some(elected) = elected {
-                tracing::info!(master = %master.at, before = %elected.at, "redis has another master");
+        let elected = known.poll.elect(before.as_ref(), sentinels, now);
+        if let Some(master) = &elected {
+            known.terms += 1;
+            known.elected = Some(master.clone());
+        }
+        let number = known.terms;
+        drop(known);
+        // Without the mutex: a waker or a subscriber may do anything.
+        if let Some(master) = elected {
+            if let Some(before) = before {
+                tracing::info!(master = %master.at, before = %before.at, "redis has another master");
             }
-            // Under the mutex, so that terms come in the order in which they were elected.
-            self.term.send_modify(|term| {
-                let number = term.as_ref().map_or(1, |term| term.number + 1);
-                *term = Some(Term { number, master });
+            self.term.send_if_modified(|term| {
+                // In the order in which they were elected.
+                let is_later = term.as_ref().is_none_or(|term| term.number < number);
+                if is_later {
+                    *term = Some(Term { number, master });
+                }
+                is_later
             });
         }
-        drop(known);
         self.watch();
     }
 

@@ -13,7 +13,7 @@ use super::ask;
 use super::sentinels::{Sentinels, Term};
 use crate::backend::url::Host;
 use crate::backend::{Fault, FaultKind};
-use crate::ground::{FAULT_PAUSES, clock};
+use crate::ground::{FAULT_PAUSES, clock, timeout};
 
 /// A message that was lost costs no more than this.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ async fn watch_for_good(this: Weak<Sentinels>, at: Host, mut looks: watch::Recei
             return;
         }
         failures += 1;
-        tokio::time::sleep(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
+        clock::alarm_in(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
     }
 }
 
@@ -79,7 +79,7 @@ async fn connect(
     });
     let mut connection = ask::connect(&target, at, config).await?;
     let subscribing = connection.subscribe(&CHANNELS[..]);
-    match tokio::time::timeout(ask::ANSWER_WITHIN, subscribing).await {
+    match timeout::within(ask::ANSWER_WITHIN, subscribing).await {
         Ok(Ok(())) => {}
         // It is asked all the same.
         Ok(Err(error)) => {
@@ -117,11 +117,11 @@ async fn follow(
             Err(fault) => return fault,
         }
         drop(sentinels);
-        tokio::time::sleep(ASK_PAUSE).await;
+        clock::alarm_in(ASK_PAUSE).await;
         tokio::select! {
             () = hint.notified() => {}
             _ = looks.changed() => {}
-            () = tokio::time::sleep(ASK_EVERY) => {}
+            () = clock::alarm_in(ASK_EVERY) => {}
         }
     }
 }

@@ -2,6 +2,8 @@ use std::io::{BufReader, Write as _};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use futures_util::future::BoxFuture;
+
 use super::super::{fake, route};
 use super::*;
 
@@ -113,4 +115,41 @@ fn a_connection_serves_others_while_the_runtime_that_asked_for_it_first_is_block
     drop(first);
     assert!(runtime().block_on(ping()).is_ok());
     assert_eq!(lock(&connection.latest).current.as_ref().unwrap().number, number, "one for all");
+}
+
+/// To nowhere: what asks it panics.
+#[derive(Debug)]
+struct Panics(Arc<Home>);
+
+impl Route for Panics {
+    fn home(&self) -> &Arc<Home> {
+        &self.0
+    }
+
+    fn is_fixed(&self) -> bool {
+        true
+    }
+
+    fn server(&self) -> BoxFuture<'_, Result<(Client, u64), Fault>> {
+        Box::pin(async { std::panic::resume_unwind(Box::new("a bug")) })
+    }
+
+    fn is_current(&self, _: u64) -> bool {
+        true
+    }
+
+    fn superseded(&self, _: u64) -> Option<BoxFuture<'_, ()>> {
+        None
+    }
+
+    fn look(&self) {}
+}
+
+#[tokio::test]
+async fn a_panic_is_not_told_as_a_server_that_does_not_answer() {
+    let connection = Connection::plain(Arc::new(Panics(Home::start("test").unwrap())));
+    for _ in 0..2 {
+        let Err(fault) = connection.get(REQUEST_WITHIN).await else { panic!("there is none") };
+        assert!(fault.to_string().contains("panicked"), "{fault}");
+    }
 }
