@@ -10,6 +10,7 @@
 mod conformance;
 mod errors;
 mod fence;
+mod late;
 #[path = "../sql_records/payments.rs"]
 mod payments;
 mod pool;

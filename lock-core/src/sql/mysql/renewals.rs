@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 
 use super::dialect::odd;
 use super::link::Link;
@@ -54,11 +54,7 @@ type Alike<'a> = Vec<&'a Ask>;
 
 impl Several {
     /// It counts its `requests` with those of the store.
-    pub(super) fn new(
-        link: Arc<Link>,
-        time: Arc<ServerClock>,
-        requests: Arc<AtomicU64>,
-    ) -> Self {
+    pub(super) fn new(link: Arc<Link>, time: Arc<ServerClock>, requests: Arc<AtomicU64>) -> Self {
         let table = link.config().params.table.to_string();
         let sizes = 1..=BATCH_MAX.next_power_of_two().ilog2();
         let texts = sizes.map(|power| Texts::new(&table, 1 << power)).collect();
@@ -108,18 +104,25 @@ impl Several {
 }
 
 impl Together for Several {
-    async fn renew_all(
-        &self,
-        asks: &[Ask],
-        by: Instant,
-    ) -> Result<HashMap<String, Taken>, Fault> {
+    async fn renew_all(&self, asks: &[Ask], by: Instant) -> Result<HashMap<String, Taken>, Fault> {
         let mut all = HashMap::<_, Alike<'_>>::new();
         for ask in asks {
             all.entry((ask.lease, ask.tokens_max, &ask.about)).or_default().push(ask);
         }
         // Beside each other, so that none waits for those with a longer lease.
-        let all = try_join_all(all.into_values().map(|alike| self.renew(alike, by))).await?;
-        Ok(all.into_iter().flatten().collect())
+        let all = join_all(all.into_values().map(|alike| self.renew(alike, by))).await;
+        let (mut renewed, mut fault) = (HashMap::new(), None);
+        for some in all {
+            match some {
+                Ok(some) => renewed.extend(some),
+                Err(error) => fault = Some(error),
+            }
+        }
+        // Where some were renewed, the others ask alone.
+        match fault {
+            Some(fault) if renewed.is_empty() => Err(fault),
+            _ => Ok(renewed),
+        }
     }
 
     fn place(&self) -> String {
@@ -130,7 +133,8 @@ impl Together for Several {
 impl Texts {
     fn new(table: &str, size: usize) -> Self {
         let list = |from: usize| {
-            let places: Vec<_> = (from + 1..=from + size).map(|place| format!("${place}")).collect();
+            let places: Vec<_> =
+                (from + 1..=from + size).map(|place| format!("${place}")).collect();
             places.join(", ")
         };
         let (keys, claims) = (list(0), list(size));

@@ -31,11 +31,7 @@ pub(super) struct Several {
 }
 
 impl Together for Several {
-    async fn renew_all(
-        &self,
-        asks: &[Ask],
-        by: Instant,
-    ) -> Result<HashMap<String, Taken>, Fault> {
+    async fn renew_all(&self, asks: &[Ask], by: Instant) -> Result<HashMap<String, Taken>, Fault> {
         let texts = |of: fn(&Ask) -> String| Arg::Texts(asks.iter().map(of).collect());
         let wholes = |of: fn(&Ask) -> i64| Arg::Wholes(asks.iter().map(of).collect());
         let args = [
