@@ -503,7 +503,7 @@ mod tests {
         for (held, most, longest) in [(200, 12, HOLDING * 2), (4_000, 40, HOLDING * 32)] {
             let changes =
                 Arc::new(Changes::new(Hearing::LooksByPlace { first: WAITING, holding: HOLDING }));
-            let keys: Vec<_> = (0..held).map(|n| Key::new(format!("k{n}")).unwrap()).collect();
+            let keys: Vec<_> = (0..held).map(|n| Key::new(&format!("k{n}")).unwrap()).collect();
             let _ears: Vec<_> =
                 keys.iter().map(|key| changes.listen(key, claim(7), false, false)).collect();
             let end = clock::now().plus(longest);

@@ -11,6 +11,7 @@ mod conformance;
 mod errors;
 mod fence;
 mod late;
+mod outages;
 #[path = "../sql_records/payments.rs"]
 mod payments;
 mod pool;
