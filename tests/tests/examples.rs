@@ -1,5 +1,5 @@
-//! The flash sale and the election in several processes, through a real Redis, ZooKeeper and
-//! PostgreSQL.
+//! The flash sale and the election in several processes, through a real Redis, ZooKeeper,
+//! PostgreSQL and MariaDB.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
+use tests::mariadb::MariaDbServer;
 use tests::postgres::PostgresServer;
 use tests::redis::RedisServer;
 use tests::wait::eventually;
@@ -51,6 +52,14 @@ fn redis_serves_three_processes_and_keeps_only_the_clock() {
 fn postgres_serves_four_processes_and_nobody_holds_or_waits_then() {
     let server = PostgresServer::start();
     sells_each_item_once(&server.url_as("postgres"), "4");
+    let busy = "SELECT name FROM lock_status WHERE status = 'held' OR waiting > 0";
+    assert!(server.sql(busy).is_empty());
+}
+
+#[test]
+fn mariadb_serves_four_processes_and_nobody_holds_or_waits_then() {
+    let server = MariaDbServer::start();
+    sells_each_item_once(&server.url_as("owner"), "4");
     let busy = "SELECT name FROM lock_status WHERE status = 'held' OR waiting > 0";
     assert!(server.sql(busy).is_empty());
 }

@@ -126,6 +126,14 @@ impl Fault {
         self
     }
 
+    /// Takes the mark off, of a request that came behind another one, which took effect.
+    #[cfg(feature = "mysql")]
+    #[must_use]
+    pub(crate) fn in_doubt(mut self) -> Self {
+        self.is_unsent = false;
+        self
+    }
+
     /// Adds the error behind it.
     #[must_use]
     pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {

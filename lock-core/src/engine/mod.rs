@@ -32,7 +32,7 @@
 //!   dropped under the conductor's mutex and inside of an application's runtime, so its drop takes
 //!   no mutex and waits for nothing (`ground/own_thread.rs`).
 //! - A timer of Tokio fires by the runtime in whose context it was made, and panics when that is
-//!   gone. A bound on a request (`ground/timeout.rs`) makes its timer anew for whoever polls from
+//!   gone. No store has one of its own, which `.ci/run` checks. A bound on a request (`ground/timeout.rs`) makes its timer anew for whoever polls from
 //!   another runtime. For the first poll of a young key it makes none, as the conductor comes by in
 //!   50 ms.
 //! - A runtime may have no timers, and a caller no runtime. Both are one case: what they poll is

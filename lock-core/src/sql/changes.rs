@@ -76,7 +76,20 @@ struct Listener {
 const PLACE_STEP: Duration = Duration::from_millis(50);
 const PLACE_MOST: Duration = Duration::from_millis(500);
 
+/// So many keys are looked at within one pace of those who hold. Where there are more, each has its
+/// turn less often: what it is for, that a holder hears of others, its renewals tell as well.
+const HELD_AT_PACE: usize = 256;
+
+/// How long to wait with the next look at one of so many keys that are held.
+fn pace_of(held: usize, holding: Duration) -> Duration {
+    holding.saturating_mul(u32::try_from(held.div_ceil(HELD_AT_PACE).max(1)).unwrap_or(u32::MAX))
+}
+
 impl Listeners {
+    fn only_hold(&self) -> bool {
+        self.claims.iter().all(|listener| !listener.waits)
+    }
+
     /// How long to wait with the next look at this key.
     fn pace(&self, first: Duration, holding: Duration) -> Duration {
         let waiting = self.claims.iter().filter(|listener| listener.waits);
@@ -95,8 +108,9 @@ impl Listeners {
     }
 
     /// Looks later than now by the pace; not later than it was to look already.
-    fn hurry(&mut self, hearing: Hearing) {
+    fn hurry(&mut self, hearing: Hearing, keys: usize) {
         if let Hearing::LooksByPlace { first, holding } = hearing {
+            let holding = pace_of(keys, holding);
             let next = clock::now().plus(jittered(self.pace(first, holding)));
             self.look_at = self.look_at.min(next);
         }
@@ -163,6 +177,7 @@ impl Changes {
     ) -> Ear {
         let hearing = self.hearing();
         let mut keys = lock(&self.keys);
+        let all = keys.len() + 1;
         let listeners = keys.entry(key.clone()).or_insert_with(|| {
             let (last, _) = watch::channel(Last::Unseen);
             // The first look is soon, by whoever reads or by its pace.
@@ -170,7 +185,7 @@ impl Changes {
             Listeners { last, claims: SmallVec::new(), look_at }
         });
         listeners.claims.push(Listener { claim, waits });
-        listeners.hurry(hearing);
+        listeners.hurry(hearing, all);
         let row = listeners.last.subscribe();
         drop(keys);
         if waits {
@@ -216,6 +231,7 @@ impl Changes {
     pub(super) fn tell(&self, key: &Key, row: Row) {
         let hearing = self.hearing();
         let mut keys = lock(&self.keys);
+        let all = keys.len();
         let Some(listeners) = keys.get_mut(key) else { return };
         let is_told = listeners.last.send_if_modified(|last| {
             let is_news = match last {
@@ -228,7 +244,7 @@ impl Changes {
             is_news
         });
         if is_told {
-            listeners.hurry(hearing);
+            listeners.hurry(hearing, all);
         }
     }
 
@@ -270,16 +286,27 @@ impl Changes {
         }
     }
 
-    /// The keys whose time has come; `None` where they are not looked at each by itself.
+    /// The keys whose time has come; `None` where they are not looked at each by itself. Some whose
+    /// claims hold go along though their time comes a little later, so that few statements read many.
     pub(super) fn due(&self, now: Instant) -> Option<Vec<Key>> {
         let Hearing::LooksByPlace { first, holding } = self.hearing() else { return None };
         let mut keys = lock(&self.keys);
-        let due = keys.iter_mut().filter(|(_, listeners)| listeners.look_at <= now);
-        let due = due.map(|(key, listeners)| {
-            listeners.look_at = now.plus(jittered(listeners.pace(first, holding)));
-            key.clone()
-        });
-        Some(due.collect())
+        let holding = pace_of(keys.len(), holding);
+        let soon = now.plus(holding / 2);
+        let mut due: Vec<Key> = Vec::new();
+        for (is_soon, by) in [(false, now), (true, soon)] {
+            for (key, listeners) in keys.iter_mut().filter(|(_, other)| other.look_at <= by) {
+                if is_soon && (due.len() >= HELD_AT_PACE || !listeners.only_hold()) {
+                    continue;
+                }
+                listeners.look_at = now.plus(jittered(listeners.pace(first, holding)));
+                due.push(key.clone());
+            }
+            if due.is_empty() {
+                break;
+            }
+        }
+        Some(due)
     }
 
     /// Resolves when there is something unread, it is heard in another way, or the store is gone.
@@ -469,5 +496,27 @@ mod tests {
         changes.unread(spaced.as_str());
         assert_eq!(changes.take_unread(), Unread::Some(vec![spaced]));
         drop((ear, other));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_keys_that_are_held_are_looked_at_together_and_in_turn() {
+        for (held, most, longest) in [(200, 12, HOLDING * 2), (4_000, 40, HOLDING * 32)] {
+            let changes =
+                Arc::new(Changes::new(Hearing::LooksByPlace { first: WAITING, holding: HOLDING }));
+            let keys: Vec<_> = (0..held).map(|n| Key::new(&format!("k{n}")).unwrap()).collect();
+            let _ears: Vec<_> =
+                keys.iter().map(|key| changes.listen(key, claim(7), false, false)).collect();
+            let end = clock::now().plus(longest);
+            let (mut looks, mut seen) = (0, std::collections::HashSet::new());
+            while let Some(at) = changes.look_at(clock::now()).filter(|at| *at <= end) {
+                tokio::time::sleep_until(at.into()).await;
+                let due = changes.due(clock::now()).unwrap();
+                assert!(due.len() <= HELD_AT_PACE, "{} of {held} at once", due.len());
+                looks += 1;
+                seen.extend(due);
+            }
+            assert!(looks <= most, "{looks} looks at {held}");
+            assert_eq!(seen.len(), held, "not all were looked at");
+        }
     }
 }

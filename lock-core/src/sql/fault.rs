@@ -34,6 +34,17 @@ pub enum DatabaseError {
         /// In what it differs.
         what: String,
     },
+    /// A table is kept by an engine of MySQL or MariaDB that has no transactions. It was left as it is.
+    #[error(
+        "the table `{table}` is kept by the engine {engine}, and has to be by one with transactions: \
+         have its owner say `ALTER TABLE {table} ENGINE = InnoDB`"
+    )]
+    TableEngine {
+        /// Its name.
+        table: String,
+        /// The engine.
+        engine: String,
+    },
     /// There is no such file, and `create` was not asked for.
     #[error("there is no file `{}`: make it with `?create=true`, or look where the service was started", path.display())]
     FileMissing {

@@ -46,6 +46,13 @@ pub trait Runs: sqlx::Database {
         std::future::ready(Ok(true))
     }
 
+    /// Where a table may be kept by an engine without transactions: what answers the `engine` of this
+    /// one if that is so.
+    #[doc(hidden)]
+    fn other_engine(_table: &str) -> Option<String> {
+        None
+    }
+
     /// Has a statement run; how many rows it has written.
     #[doc(hidden)]
     fn run(
@@ -77,9 +84,9 @@ pub trait Runs: sqlx::Database {
 
 /// [`Runs`] for a database, by what its errors are about and how a text is spelled there.
 macro_rules! runs {
-    ($database:ty, $trouble:path, $spelled:expr $(, $own:item)?) => {
+    ($database:ty, $trouble:path, $spelled:expr $(, $own:item)*) => {
         impl $crate::sql::runs::Runs for $database {
-            $($own)?
+            $($own)*
 
             fn trouble(error: &sqlx::Error) -> $crate::sql::Trouble {
                 $trouble(error)
@@ -159,4 +166,14 @@ pub(super) async fn make<D: Runs>(
         (Ok(_), _) => Ok(()),
         (Err(_), Some(error)) | (Err(error), None) => Err(error),
     }
+}
+
+/// The engine of a table, if that is one without transactions.
+pub(super) async fn other_engine<D: Runs>(
+    connection: &mut D::Connection,
+    table: &str,
+) -> Result<Option<String>, sqlx::Error> {
+    let Some(look) = D::other_engine(table) else { return Ok(None) };
+    let rows = D::rows(connection, look, Vec::new()).await?;
+    Ok(rows.first().map(|row| D::text(row, "engine")).transpose()?.flatten())
 }

@@ -12,7 +12,8 @@ pub(crate) struct Arguments {
     /// Which works to run, by a part of their name: single, many-keys, hot-64, hot-1000, processes,
     /// strict, readers, writer, permits, handoff, linger, held, quorum, overload, burst, zk-single, zk-hot-64, zk-strict,
     /// zk-handoff, sqlite-single, sqlite-hot-64, sqlite-processes, postgres-single, postgres-hot-64,
-    /// postgres-processes, postgres-held. All by default.
+    /// postgres-processes, postgres-held, mariadb-single, mariadb-hot-64, mariadb-processes,
+    /// mariadb-held. All by default.
     pub(crate) names: Vec<String>,
     /// How often each work measures each rival.
     #[arg(long, default_value_t = 3)]

@@ -167,3 +167,31 @@ async fn a_transaction_that_the_server_has_ended_is_fenced_no_more() {
         assert!(matches!(refused, Err(FenceError::NoTransaction { .. })), "{refused:?}");
     }
 }
+
+/// V8: a table of fences that is kept by an engine without transactions holds up nobody: it is told, by
+/// `migrate` and by a check, with the engine.
+#[tokio::test]
+async fn a_table_of_fences_without_transactions_is_told() {
+    let database = Database::new().await;
+    let owners = MySqlPool::connect_with(database.place.server.options()).await.expect("a pool");
+    let guard = LockClient::memory().lock(DOCUMENT).await.expect("a free key");
+    for engine in ["Aria", "MyISAM"] {
+        let name = format!("e_{}", database.place.table);
+        let fences = Fences::in_table(&name).expect("a name");
+        let script = fences.statements::<sqlx::MySql>().join(";").replace("InnoDB", engine);
+        database.place.server.sql(script);
+        let migrated = fences.migrate(&owners).await.expect_err("no transactions");
+        let mut tx = owners.begin().await.expect("a transaction");
+        let checked = fences.check(&mut tx, guard.token(), DOCUMENT).await;
+        let checked = checked.expect_err("no transactions");
+        // One that is dropped ends when its connection is used again, and keeps the table until then.
+        tx.rollback().await.expect("a rollback");
+        for error in [migrated, checked] {
+            let text = error.to_string();
+            assert!(matches!(error, FenceError::TableEngine { .. }), "{text}");
+            assert!(text.contains(engine) && text.contains(&name), "{text}");
+            assert!(!error.is_stale() && !error.is_retryable());
+        }
+        database.place.server.sql(format!("DROP TABLE {name}"));
+    }
+}

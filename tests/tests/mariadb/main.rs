@@ -10,6 +10,8 @@
 mod conformance;
 mod errors;
 mod fence;
+mod late;
+mod outages;
 #[path = "../sql_records/payments.rs"]
 mod payments;
 mod pool;

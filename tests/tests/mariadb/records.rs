@@ -68,3 +68,17 @@ async fn one_that_was_overtaken_can_not_commit() {
     newer.commit(tx, Bytes::new()).await.expect("a commit");
     assert_eq!(shop.payments().await, 1);
 }
+
+/// A table of records that is kept by an engine without transactions would remember what is rolled back.
+#[tokio::test]
+async fn a_table_of_records_without_transactions_is_told() {
+    use lock_core::sql::{DatabaseError, SqlRecords};
+
+    let shop = Shop::new().await;
+    shop.owner_says("ALTER TABLE {shop}.lock_records ENGINE = Aria");
+    let error = SqlRecords::beside(&shop.pool).await.expect_err("no transactions");
+    let lock_core::ConnectError::Store(fault) = &error else { panic!("{error}") };
+    let source = std::error::Error::source(fault);
+    let source = source.and_then(|source| source.downcast_ref::<DatabaseError>());
+    assert!(matches!(source, Some(DatabaseError::TableEngine { .. })), "{error}");
+}

@@ -16,7 +16,8 @@ pub(crate) type Db = MySql;
 #[derive(Debug)]
 pub(crate) struct Shop {
     pub(crate) pool: MySqlPool,
-    _place: Place,
+    place: Place,
+    name: String,
 }
 
 impl Shop {
@@ -37,7 +38,12 @@ impl Shop {
             "USE {name}; {script}; USE shop; \
              GRANT SELECT, INSERT, UPDATE, DELETE ON {name}.lock_records TO {name}"
         ));
-        Self { pool, _place: place }
+        Self { pool, place, name }
+    }
+
+    /// Has a statement run as the owner, with the name of the database in place of `{shop}`.
+    pub(crate) fn owner_says(&self, text: &str) {
+        self.place.server.sql(text.replace("{shop}", &self.name));
     }
 
     pub(crate) async fn records(&self) -> SqlRecords {

@@ -16,7 +16,6 @@
 //! - Claims on free keys go together where many ask at once: one more task, started with the first
 //!   call for several, sends what was gathered meanwhile. A claim that is gone before its batch
 //!   goes is not sent; one whose task is gone is told whether it was.
-//!
 //! - An application's pool is asked in the runtime that polls, as its connections live where they
 //!   are made. The conductor passes it by, and so it never sees where the pool leads: a pool that
 //!   was not looked at is asked for nothing of a lock. A caller on another executor has the

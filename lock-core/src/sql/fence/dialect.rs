@@ -9,6 +9,11 @@ pub trait FenceDialect: Runs {
     #[doc(hidden)]
     const COUNTS: bool = true;
 
+    /// Whether [`seen_fence`](Self::seen_fence) answers the `place` of the table as well, as there are
+    /// engines without transactions.
+    #[doc(hidden)]
+    const SAYS_PLACE: bool = false;
+
     /// The statements that make the table, if it is missing.
     #[doc(hidden)]
     fn fence_table(table: &TableName) -> Vec<String>;

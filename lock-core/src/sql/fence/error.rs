@@ -73,6 +73,18 @@ pub enum FenceError {
         #[source]
         source: sqlx::Error,
     },
+    /// The table is kept by an engine of MySQL or MariaDB that has no transactions, where a fence
+    /// holds up nobody.
+    #[error(
+        "the table `{table}` is kept by the engine {engine}, which has no transactions: roll this one \
+         back, and have its owner say `ALTER TABLE {table} ENGINE = InnoDB`"
+    )]
+    TableEngine {
+        /// Its name.
+        table: TableName,
+        /// The engine.
+        engine: String,
+    },
     /// The login of the transaction may not read and write the table.
     #[error(
         "the login of this transaction may not use the table `{table}`: have its owner say `GRANT \

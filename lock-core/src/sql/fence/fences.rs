@@ -5,9 +5,10 @@ use std::fmt;
 use sqlx::{Acquire, Connection, Transaction};
 
 use super::dialect::FenceDialect;
+use super::engines;
 use super::error::FenceError;
 use crate::key::{IntoKey, Key};
-use crate::sql::runs::{Value, make, there};
+use crate::sql::runs::{Value, make, other_engine, there};
 use crate::sql::{DatabaseError, TableName, Trouble};
 use crate::token::FencingToken;
 
@@ -101,8 +102,8 @@ impl Fences {
     ///
     /// # Errors
     ///
-    /// [`FenceError::TableShape`] where there is a table of that name that is none of ours, and
-    /// [`FenceError::Busy`] or [`FenceError::Database`] as the database says.
+    /// [`FenceError::TableShape`] and [`FenceError::TableEngine`] where there is a table of that name
+    /// that is none of ours, or whose engine has no transactions, and [`FenceError::Busy`] or [`FenceError::Database`] as the database says.
     ///
     /// # Cancel safety
     ///
@@ -114,7 +115,8 @@ impl Fences {
         let mut connection = through.acquire().await.map_err(|error| self.fault::<D>(error))?;
         let (statements, table) = (self.statements::<D>(), self.table.to_string());
         let made = make::<D>(&mut connection, statements, &table, "resource, fence").await;
-        made.map_err(|error| self.fault::<D>(error))
+        made.map_err(|error| self.fault::<D>(error))?;
+        self.has_transactions::<D>(&mut connection).await
     }
 
     /// Lets a transaction go on under this token, unless a later holder has written the resource.
@@ -174,8 +176,7 @@ impl Fences {
         if !D::is_open(&mut *connection).await.map_err(|error| self.fault::<D>(error))? {
             return Err(FenceError::NoTransaction { resource });
         }
-        let seen = self.raise::<D>(connection, token.into(), &resource).await;
-        match seen.map_err(|error| self.fault::<D>(error))? {
+        match self.raise::<D>(connection, token.into(), &resource).await? {
             None => Ok(()),
             Some(seen) => {
                 let seen = FencingToken::new(u64::try_from(seen).unwrap_or_default());
@@ -200,19 +201,40 @@ impl Fences {
         connection: &mut D::Connection,
         fence: i64,
         resource: &Key,
-    ) -> Result<Option<i64>, sqlx::Error> {
+    ) -> Result<Option<i64>, FenceError> {
+        let fault = |error| self.fault::<D>(error);
         let name = || Value::Text(resource.to_string());
         let raise = D::raise_fence(&self.table);
-        let written = D::run(&mut *connection, raise, vec![name(), fence.into()]).await?;
+        let written = D::run(&mut *connection, raise, vec![name(), fence.into()]).await;
+        let written = written.map_err(fault)?;
         if D::COUNTS && written > 0 {
             return Ok(None);
         }
         // The statement has locked the row, so this is what it was refused for.
-        let rows = D::rows(connection, D::seen_fence(&self.table), vec![name()]).await?;
-        let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-        let seen = there(D::whole(row, "fence")?)?;
+        let rows = D::rows(&mut *connection, D::seen_fence(&self.table), vec![name()]).await;
+        let rows = rows.map_err(fault)?;
+        let row = rows.first().ok_or_else(|| fault(sqlx::Error::RowNotFound))?;
+        if D::SAYS_PLACE {
+            let place = D::text(row, "place").and_then(there).map_err(fault)?;
+            if !engines::is_known(&place, &self.table) {
+                self.has_transactions::<D>(connection).await?;
+                engines::is_good(place, &self.table);
+            }
+        }
+        let seen = D::whole(row, "fence").and_then(there).map_err(fault)?;
         // A database may count a row that was written as it was for none.
         Ok(Some(seen).filter(|seen| *seen > fence))
+    }
+
+    async fn has_transactions<D: FenceDialect>(
+        &self,
+        connection: &mut D::Connection,
+    ) -> Result<(), FenceError> {
+        let engine = other_engine::<D>(connection, &self.table.to_string()).await;
+        match engine.map_err(|error| self.fault::<D>(error))? {
+            None => Ok(()),
+            Some(engine) => Err(FenceError::TableEngine { table: self.table.clone(), engine }),
+        }
     }
 
     fn fault<D: FenceDialect>(&self, source: sqlx::Error) -> FenceError {

@@ -3,9 +3,11 @@
 //!
 //! - `fences`: the table, and the check.
 //! - `dialect`: what a database spells its own way; `sqlite`, `postgres`, `mysql`: theirs.
+//! - `engines`: which tables are known to have transactions.
 //! - `error`: what can go wrong.
 
 mod dialect;
+mod engines;
 mod error;
 mod fences;
 #[cfg(feature = "mysql")]

@@ -11,6 +11,7 @@ use crate::sql::TableName;
 impl FenceDialect for MySql {
     /// A row that is left as it was counts as one that was made, as sqlx asks for rows that are found.
     const COUNTS: bool = false;
+    const SAYS_PLACE: bool = true;
 
     fn fence_table(table: &TableName) -> Vec<String> {
         vec![format!(
@@ -29,6 +30,9 @@ impl FenceDialect for MySql {
     }
 
     fn seen_fence(table: &TableName) -> String {
-        format!("SELECT fence FROM {table} WHERE resource = ? FOR UPDATE")
+        format!(
+            "SELECT fence, CONVERT(CONCAT_WS('/', @@hostname, @@port, DATABASE()) USING utf8mb4) \
+             AS place FROM {table} WHERE resource = ? FOR UPDATE"
+        )
     }
 }

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use sqlx::mysql::{MySqlQueryResult, MySqlRow};
 
 use super::link::Link;
+use super::renewals::Several;
 use super::short::{Short, power_of};
-use super::statements::{READ_KEYS_MAX, Statements};
+use super::statements::{self, READ_KEYS_MAX, Statements};
 use super::text::{Arg, Text};
 use crate::backend::{ClaimId, Fault};
 use crate::key::Key;
@@ -16,7 +17,7 @@ use crate::sql::changes::Hearing;
 use crate::sql::dialect::{Ask, Dialect, Seen, Taken};
 use crate::sql::fault::DatabaseError;
 use crate::sql::read::Found;
-use crate::sql::remote::Twice;
+use crate::sql::remote::{Renewals, ServerClock, Twice};
 use crate::sql::row::{Row, ms};
 use crate::sql::schema::Schema;
 
@@ -32,14 +33,19 @@ const LOOK_HOLDING: Duration = Duration::from_millis(250);
 pub(in crate::sql) struct MysqlDialect {
     link: Arc<Link>,
     texts: Statements,
+    renewals: Arc<Renewals<Several>>,
+    time: Arc<ServerClock>,
     looks: AtomicI64,
-    requests: AtomicU64,
+    requests: Arc<AtomicU64>,
 }
 
 impl MysqlDialect {
     pub(super) fn new(link: Arc<Link>) -> Self {
         let texts = Statements::new(&link.config().params.table.to_string());
-        Self { link, texts, looks: AtomicI64::new(0), requests: AtomicU64::new(0) }
+        let (time, requests) = (Arc::<ServerClock>::default(), Arc::<AtomicU64>::default());
+        let several = Several::new(link.clone(), time.clone(), requests.clone());
+        let renewals = Renewals::new(several, link.home().clone());
+        Self { link, texts, renewals, time, looks: AtomicI64::new(0), requests }
     }
 
     pub(super) fn requests(&self) -> u64 {
@@ -67,11 +73,11 @@ impl MysqlDialect {
         &self,
         text: &Text,
         ask: &Ask,
-        twice: Twice,
+        until: Option<i64>,
         by: Instant,
     ) -> Result<Option<Taken>, Fault> {
         let power = power_of(ask.tokens_max);
-        let args = [
+        let mut args = vec![
             Arg::Text(ask.key.to_string()),
             Arg::Text(ask.claim.to_string()),
             Arg::Text(ask.about.to_string()),
@@ -79,6 +85,9 @@ impl MysqlDialect {
             Arg::Whole(i64::from(power)),
             Arg::Whole(1 << power),
         ];
+        args.extend(until.map(Arg::Whole));
+        // A grant that took effect finds the key taken the second time, and who only tries is told.
+        let twice = if until.is_some() { Twice::Differs } else { Twice::Same };
         let done = self.write(by, text, &args, twice).await?;
         let Some(Short { mut taken, is_ahead }) =
             done.and_then(|done| Short::of(done.last_insert_id()))
@@ -87,7 +96,7 @@ impl MysqlDialect {
         };
         if is_ahead {
             // Somebody else may hold the key by now: then what was granted is told as a change.
-            let row = self.read(&ask.key, by).await?.row;
+            let row = self.read(&ask.key, by).await.map_err(Fault::in_doubt)?.row;
             let claim = Some(ask.claim.to_string());
             if let Some(row) = row.filter(|row| row.holder == claim) {
                 taken.version = taken.version.max(row.version);
@@ -107,12 +116,20 @@ impl Dialect for MysqlDialect {
     }
 
     async fn take(&self, ask: &Ask, by: Instant) -> Result<Option<Taken>, Fault> {
-        // One that took effect finds the key taken the second time, and who only tries is told.
-        self.short(&self.texts.take, ask, Twice::Differs, by).await
+        let asked = async {
+            let rows = self.rows(by, &statements::time(), &[]).await?;
+            let row = rows.first().ok_or_else(|| odd(sqlx::Error::RowNotFound))?;
+            sqlx::Row::try_get(row, 0).map_err(odd)
+        };
+        let until = self.time.at_or_asked(by, asked).await?;
+        self.short(&self.texts.take, ask, Some(until), by).await
     }
 
     async fn renew(&self, ask: &Ask, by: Instant) -> Result<Option<Taken>, Fault> {
-        self.short(&self.texts.renew, ask, Twice::Same, by).await
+        match self.renewals.renew(ask, by).await? {
+            Some(taken) => Ok(Some(taken)),
+            None => self.short(&self.texts.renew, ask, None, by).await,
+        }
     }
 
     async fn give_back(&self, key: &Key, claim: ClaimId, by: Instant) -> Result<bool, Fault> {
@@ -124,7 +141,9 @@ impl Dialect for MysqlDialect {
     async fn read(&self, key: &Key, by: Instant) -> Result<Seen, Fault> {
         let rows = self.rows(by, &self.texts.read, &[Arg::Text(key.to_string())]).await?;
         let found = rows.first().ok_or_else(|| odd(sqlx::Error::RowNotFound))?;
-        Found(found).seen().map_err(odd)
+        let seen = Found(found).seen().map_err(odd)?;
+        self.time.saw(ms(seen.now));
+        Ok(seen)
     }
 
     async fn swap(
@@ -189,6 +208,6 @@ impl Dialect for MysqlDialect {
     }
 }
 
-fn odd(error: sqlx::Error) -> Fault {
+pub(super) fn odd(error: sqlx::Error) -> Fault {
     DatabaseError::Other { what: error.to_string() }.into()
 }

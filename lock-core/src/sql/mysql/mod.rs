@@ -8,6 +8,7 @@
 //! - `dialect`, `statements`: what both spell their own way.
 //! - `text`: a statement whose values have numbers.
 //! - `short`: what a statement answers in one number.
+//! - `renewals`: many claims in few statements.
 //! - `prepare`: making and checking the table.
 //! - `trouble`: what their errors mean.
 //! - `transactions`: statements over connections that are handed in.
@@ -18,6 +19,7 @@ pub(super) mod connect;
 mod dialect;
 mod link;
 mod prepare;
+mod renewals;
 mod session;
 mod short;
 mod statements;

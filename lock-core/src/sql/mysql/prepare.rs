@@ -48,10 +48,13 @@ pub(super) async fn prepare(link: &Link, by: Instant) -> Result<(), Fault> {
     }
     let mut columns = Vec::new();
     for row in link.rows(by, &Text::new(FOUND), &[Arg::Text(table.clone())]).await? {
-        let engine: Option<String> = get(&row, 3)?;
-        if !engine.is_some_and(|engine| engine.eq_ignore_ascii_case("InnoDB")) {
-            let what = "it is kept by another engine than InnoDB".to_owned();
-            return Err(DatabaseError::TableShape { table, what }.into());
+        match get::<Option<String>>(&row, 3)? {
+            Some(engine) if engine.eq_ignore_ascii_case("InnoDB") => {}
+            Some(engine) => return Err(DatabaseError::TableEngine { table, engine }.into()),
+            None => {
+                let what = "it is a view, or cannot be opened".to_owned();
+                return Err(DatabaseError::TableShape { table, what }.into());
+            }
         }
         let (name, kind, is_key): (String, String, i64) =
             (get(&row, 0)?, get(&row, 1)?, get(&row, 2)?);

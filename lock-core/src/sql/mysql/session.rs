@@ -20,11 +20,12 @@ const CHECK: &str = "SELECT VERSION(), CAST(@@GLOBAL.read_only AS SIGNED), \
 
 /// What is set for the connection, whatever the server's defaults are. Each statement sees what is
 /// committed when it begins, and locks no more than its row. A row is waited for for one second, the
-/// least that there is, and a table that is being altered as well.
+/// least that there is, and a table that is being altered as well. `SYSDATE` has no other way to be
+/// UTC than the zone of the session.
 const SETTINGS: [&str; 2] = [
     "SET SESSION TRANSACTION READ WRITE, ISOLATION LEVEL READ COMMITTED",
     "SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
-     innodb_lock_wait_timeout = 1, lock_wait_timeout = 1",
+     time_zone = '+00:00', innodb_lock_wait_timeout = 1, lock_wait_timeout = 1",
 ];
 
 /// How long the server works at one statement: what MariaDB has for all of them, MySQL has for those

@@ -3,10 +3,13 @@
 //! **Time** is `UTC_TIMESTAMP(6)`, when the statement began. One that waited for its row grants a
 //! lease that is shorter by the wait, and never longer; the server ends the wait after a second.
 //!
+//! One that takes a key says until when it may, as one that is late has been given up: that goes by
+//! `SYSDATE(6)`, which is the time behind a wait for the row as well. (Not so where the whole server
+//! has `sysdate-is-now`: there a wait of up to a second is not counted.)
+//!
 //! **Order**: both assign from left to right, and a later expression sees what an earlier one has
 //! assigned. So each column is assigned behind all that read it, which holds as well where all are
-//! assigned at once (`SIMULTANEOUS_ASSIGNMENT`). But for `until` and `fence`, which read each other:
-//! a token that is written is little above the last one that may be.
+//! assigned at once (`SIMULTANEOUS_ASSIGNMENT`).
 //!
 //! **Rows stay** when a key is given back: inserting and deleting one row is what deadlocks here.
 
@@ -17,10 +20,14 @@ use crate::sql::read;
 use crate::sql::schema::{Schema, TableName};
 
 /// The time in microseconds since 1970.
-const NOW_US: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
+pub(super) const NOW_US: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
 
-/// More than a token that is written is above the last one that may be.
-const BLOCK_END: u64 = 1 << 21;
+/// The time in milliseconds at which it is asked for, by the clock of a session that is in UTC.
+const RIGHT_NOW: &str = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6)) DIV 1000)";
+
+/// Whether what `LAST_INSERT_ID(…)` was given before, in the same statement, is an answer. In this
+/// spelling it is asked for anew wherever it stands.
+const ANSWERED: &str = "LAST_INSERT_ID(LAST_INSERT_ID()) > 0";
 
 /// The most keys of one statement that reads.
 pub(super) const READ_KEYS_MAX: usize = 64;
@@ -65,6 +72,43 @@ pub(super) fn probes(table: &str) -> [(&'static str, String); 4] {
     ]
 }
 
+/// What a grant writes, in SQL.
+///
+/// Tokens are as `backend/register/tokens` reserves them, but that the size of a block is a power of
+/// two: the power is how many digits a number has beside the first.
+#[derive(Debug)]
+pub(super) struct Granted {
+    /// The time in milliseconds when the statement began.
+    pub(super) now: String,
+    /// The same as tokens count it.
+    ticks: String,
+    /// The last token of the block, and how many there are as a power of two.
+    pub(super) token: String,
+    pub(super) power: String,
+    pub(super) version: String,
+    /// The microsecond of the token.
+    micros: String,
+}
+
+impl Granted {
+    /// Of the most tokens, as a power of two and as a number.
+    pub(super) fn new(power_max: &str, most: &str) -> Self {
+        let ticks = format!("(({NOW_US} - {EPOCH_US}) * {PER_US})");
+        let ahead = format!("fence > {ticks} + {AHEAD_MAX}");
+        let size = format!("GREATEST(1, LEAST({most}, {ticks} - fence))");
+        let token = format!("IF({ahead}, fence + {most}, GREATEST(fence + 1, {ticks}))");
+        let micros = version_of(&token);
+        Self {
+            now: format!("({NOW_US} DIV 1000)"),
+            power: format!("IF({ahead}, {power_max}, LENGTH(BIN({size})) - 1)"),
+            version: format!("GREATEST(version + 1, {micros})"),
+            ticks,
+            token,
+            micros,
+        }
+    }
+}
+
 /// What makes the tables.
 pub(super) fn schema(table: TableName) -> Schema {
     let now = format!("{NOW_US} DIV 1000");
@@ -104,9 +148,9 @@ pub(super) fn schema(table: TableName) -> Schema {
 pub(super) struct Statements {
     /// Given the key, the claim, what it says of itself, the lease in ms, and the most tokens as a
     /// power of two and as a number; answers in one number, see `short`.
-    pub(super) take: Text,
-    /// As [`take`](Self::take).
     pub(super) renew: Text,
+    /// As [`renew`](Self::renew), and given until when the key may be taken, in ms.
+    pub(super) take: Text,
     /// Given the key and the claim.
     pub(super) give_back: Text,
     /// Given the key; answers `read::COLUMNS` and the time in ms, in any case.
@@ -125,33 +169,25 @@ pub(super) struct Statements {
 
 impl Statements {
     pub(super) fn new(table: &str) -> Self {
-        let now = format!("({NOW_US} DIV 1000)");
-        let ticks = format!("(({NOW_US} - {EPOCH_US}) * {PER_US})");
         let columns = read::COLUMNS;
-        // As `backend/register/tokens` reserves them, but that the size of a block is a power of two:
-        // the power is how many digits a number has beside the first. `$6` is two to the power `$5`.
-        let ahead = format!("fence > {ticks} + {AHEAD_MAX}");
-        let most = format!("GREATEST(1, LEAST($6, {ticks} - fence))");
-        let power = format!("IF({ahead}, $5, LENGTH(BIN({most})) - 1)");
-        let token = format!("IF({ahead}, fence + $6, GREATEST(fence + 1, {ticks}))");
-        let micros = version_of(&token);
-        let version = format!("GREATEST(version + 1, {micros})");
+        let Granted { now, ticks, token, power, version, micros } = Granted::new("$5", "$6");
         let answer = packed(&token, &power, &format!("version >= {micros}"), "line <> ''");
-        // A row that may be taken, before its token is written and behind that.
-        let is_free = format!("until <= {now} AND holders = '' AND line = ''");
-        let before = format!("{is_free} AND fence < {TOKEN_END}");
-        let behind = format!("{is_free} AND fence < {}", TOKEN_END + BLOCK_END);
-        // What the insert answers is overwritten where there is a row.
+        let is_free = format!(
+            "until <= {now} AND holders = '' AND line = '' AND fence < {TOKEN_END} \
+             AND {RIGHT_NOW} < $7"
+        );
+        // Whether it may be had is decided once, by what the first column is assigned, as the time
+        // goes on. What the insert answers is overwritten where there is a row.
         let take = format!(
             "INSERT INTO {table} (name, version, fence, fences, holder, about, until, holders, line) \
-             VALUES ($1, {new_version}, {ticks}, IF(LAST_INSERT_ID({new}) > 0, 1, 1), $2, $3, \
-             {now} + $4, '', '') \
+             SELECT $1, {new_version}, {ticks}, IF(LAST_INSERT_ID({new}) > 0, 1, 1), $2, $3, \
+             {now} + $4, '', '' FROM DUAL WHERE {RIGHT_NOW} < $7 \
              ON DUPLICATE KEY UPDATE \
-             fences = IF(LAST_INSERT_ID(IF({before}, {answer}, 0)) > 0, 1 << {power}, fences), \
-             version = IF({before}, {version}, version), \
-             holder = IF({before}, $2, holder), about = IF({before}, $3, about), \
-             fence = IF({before}, {token}, fence), \
-             until = IF({behind}, {now} + $4, until)",
+             fences = IF(LAST_INSERT_ID(IF({is_free}, {answer}, 0)) > 0, 1 << {power}, fences), \
+             version = IF({ANSWERED}, {version}, version), \
+             holder = IF({ANSWERED}, $2, holder), about = IF({ANSWERED}, $3, about), \
+             fence = IF({ANSWERED}, {token}, fence), \
+             until = IF({ANSWERED}, {now} + $4, until)",
             new_version = version_of(&ticks),
             new = packed(&ticks, "0", "0", "0"),
         );
@@ -204,4 +240,9 @@ impl Statements {
         let place = usize::try_from(given.ilog2()).unwrap_or(0).min(self.read_all.len() - 1);
         (&self.read_all[place], given)
     }
+}
+
+/// What asks for the time in ms.
+pub(super) fn time() -> Text {
+    Text::new(&format!("SELECT {NOW_US} DIV 1000"))
 }

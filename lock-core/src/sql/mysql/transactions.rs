@@ -22,5 +22,11 @@ runs!(
         let said = error.as_database_error();
         let said = said.and_then(|said| said.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>());
         if said.is_some_and(|said| said.number() == NO_SAVEPOINT) { Ok(false) } else { Err(error) }
+    },
+    fn other_engine(table: &str) -> Option<String> {
+        Some(format!(
+            "SELECT CONVERT(engine USING utf8mb4) AS engine FROM information_schema.tables \
+             WHERE table_schema = DATABASE() AND table_name = '{table}' AND engine <> 'InnoDB'"
+        ))
     }
 );

@@ -49,6 +49,13 @@ impl Unserved {
             1_040 | 1_203 | 1_226 => DatabaseError::Connections { server },
             1_021 | 1_114 => DatabaseError::ServerFull { server },
             1_290 | 1_792 | 1_836 => DatabaseError::ReadOnlyServer { server, why: "read-only" },
+            // A node of Galera, before it does anything.
+            1_047 => DatabaseError::ReadOnlyServer { server, why: "cut off from its cluster" },
+            1_665 => DatabaseError::Option {
+                option: "binlog_format=STATEMENT",
+                why: "what is written at READ COMMITTED is logged by rows; have an administrator say \
+                      `SET GLOBAL binlog_format = 'MIXED'`, or `'ROW'`",
+            },
             1_045 | 1_129 | 1_130 | 1_251 | 1_698 | 1_820 | 1_862 | 3_159 => {
                 DatabaseError::Login { server, what }
             }

@@ -10,16 +10,15 @@ use sqlx::postgres::PgRow;
 use super::arg::Arg;
 use super::link::Link;
 use super::listen::{Listener, Name};
-use super::renewals::Renewals;
+use super::renewals::Several;
 use super::statements::{self, Telling};
-use super::time::ServerClock;
 use crate::backend::{ClaimId, Fault};
 use crate::key::Key;
 use crate::sql::changes::{Changes, Hearing};
 use crate::sql::dialect::{Ask, Dialect, Seen, Taken};
 use crate::sql::fault::DatabaseError;
 use crate::sql::read::Found;
-use crate::sql::remote::Twice;
+use crate::sql::remote::{Renewals, ServerClock, Twice};
 use crate::sql::row::{Row, ms};
 use crate::sql::schema::Schema;
 use crate::sql::statements::Statements;
@@ -41,7 +40,7 @@ pub(in crate::sql) struct PostgresDialect {
     link: Arc<Link>,
     texts: Statements,
     telling: Telling,
-    renewals: Arc<Renewals>,
+    renewals: Arc<Renewals<Several>>,
     time: ServerClock,
     name: Name,
     listener: OnceLock<Listener>,
@@ -54,15 +53,16 @@ impl PostgresDialect {
         let table = link.config().qualified_table();
         let texts = statements::of(&table);
         let requests = Arc::<AtomicU64>::default();
-        let renew_all = statements::renew_all(&table).into();
-        let renewals = Renewals::new(link.clone(), renew_all, requests.clone());
+        let text = statements::renew_all(&table).into();
+        let several = Several { link: link.clone(), text, requests: requests.clone() };
+        let renewals = Renewals::new(several, link.home().clone());
         let telling = Telling::of(&texts);
         let name = Name::new(&link.config().params.table);
         Self {
             link,
             texts,
             telling,
-            renewals: Arc::new(renewals),
+            renewals,
             time: ServerClock::default(),
             name,
             listener: OnceLock::new(),
@@ -112,14 +112,12 @@ impl PostgresDialect {
 
     /// The time at the server then, or a moment before.
     async fn time_at(&self, instant: Instant) -> Result<i64, Fault> {
-        if let Some(time) = self.time.at(instant) {
-            return Ok(time);
-        }
-        let rows = self.run(instant, &statements::time().into(), &[], Twice::Same).await;
-        let rows = rows.map_err(Fault::unsent)?;
-        let row = rows.first().ok_or_else(|| odd(sqlx::Error::RowNotFound))?;
-        self.time.saw(row.try_get(0).map_err(odd)?);
-        self.time.at(instant).ok_or_else(|| odd(sqlx::Error::RowNotFound))
+        let asked = async {
+            let rows = self.run(instant, &statements::time().into(), &[], Twice::Same).await?;
+            let row = rows.first().ok_or_else(|| odd(sqlx::Error::RowNotFound))?;
+            row.try_get(0).map_err(odd)
+        };
+        self.time.at_or_asked(instant, asked).await
     }
 }
 

@@ -9,7 +9,6 @@
 //! - `dialect`, `statements`: what PostgreSQL spells its own way.
 //! - `prepare`: making and checking the table.
 //! - `renewals`: many claims in one statement.
-//! - `time`: the server's clock, so that what was given up takes nothing.
 //! - `arg`: what stands in a statement, also where nothing can be prepared.
 //! - `trouble`: what its errors mean.
 //! - `transactions`: statements over connections that are handed in.
@@ -25,7 +24,6 @@ mod prepare;
 mod renewals;
 mod session;
 mod statements;
-mod time;
 mod transactions;
 mod trouble;
 

@@ -20,8 +20,8 @@ use crate::records::{
     BoxFuture, ClaimRecord, Claimed, Fingerprint, Found, Outcome, RECORD_TTL_MAX, RecordId,
     RecordStore, RecordTable, Row, Step, Written, row,
 };
-use crate::sql::TableName;
-use crate::sql::runs::{Value, make};
+use crate::sql::runs::{Value, make, other_engine};
+use crate::sql::{DatabaseError, TableName};
 use crate::token::FencingToken;
 
 /// How long a verb may take.
@@ -50,9 +50,15 @@ impl<D: RecordDialect> Kept<D> {
         let prepare = |mut connection: PoolConnection<D>| async move {
             let statements = if makes { D::record_table(&self.table) } else { Vec::new() };
             let (table, columns) = (self.table.to_string(), COLUMNS.join(", "));
-            make::<D>(&mut connection, statements, &table, &columns).await
+            make::<D>(&mut connection, statements, &table, &columns).await?;
+            other_engine::<D>(&mut connection, &table).await
         };
-        self.bounded(self.patiently(prepare)).await
+        match self.bounded(self.patiently(prepare)).await? {
+            None => Ok(()),
+            Some(engine) => {
+                Err(DatabaseError::TableEngine { table: self.table.to_string(), engine }.into())
+            }
+        }
     }
 
     /// Removes rows whose life is over, at most so many.

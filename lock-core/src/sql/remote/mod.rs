@@ -4,6 +4,8 @@
 //! - `pool`: connections that no request which is given up spoils.
 //! - `link`: statements over them, asked again where that is safe.
 //! - `unserved`: why a statement was not served.
+//! - `renewals`: many claims in few statements.
+//! - `time`: the server's clock, so that what was given up takes nothing.
 //! - `params`: what the URLs of all of them may hold.
 //! - `durability`: what is on the disk of the server before a grant is answered.
 
@@ -11,11 +13,15 @@ mod durability;
 mod link;
 mod params;
 mod pool;
+mod renewals;
 mod server;
+mod time;
 mod unserved;
 
 pub use durability::Durability;
 pub(super) use link::{CONNECT, Link, Twice, opened};
 pub(super) use params::Params;
+pub(super) use renewals::{BATCH_MAX, Renewals, Together};
 pub(super) use server::Server;
+pub(super) use time::ServerClock;
 pub(super) use unserved::Unserved;

@@ -1,10 +1,10 @@
 //! Who is measured.
 
+pub(crate) mod database;
 mod evalsha;
 mod local;
 mod ours;
 mod poller;
-pub(crate) mod postgres;
 pub(crate) mod rslock;
 mod scripts;
 mod sqlite;
@@ -74,13 +74,21 @@ pub(crate) enum Contender {
     PostgresForUpdate,
     /// An advisory lock of a session of PostgreSQL.
     PostgresAdvisory,
+    /// Two updates of one row in MariaDB.
+    MariaDbUpdates,
+    /// A unique row in MariaDB, inserted and deleted.
+    MariaDbUnique,
+    /// A row of MariaDB that is locked in a transaction.
+    MariaDbForUpdate,
+    /// A lock of a session of MariaDB, by name.
+    MariaDbGetLock,
 }
 
 use Contender::{
-    BareThree, BareTwo, EvalshaEmpty, EvalshaOurs, EvalshaSet, Ours, OursPermits, OursShared,
-    OursStrict, Poller, PostgresAdvisory, PostgresForUpdate, PostgresUnique, PostgresUpdates,
-    Rslock, SlotPoller, SqliteImmediate, SqliteUnique, SqliteUpdates, TokioMutex, TokioRwLock,
-    TokioSemaphore,
+    BareThree, BareTwo, EvalshaEmpty, EvalshaOurs, EvalshaSet, MariaDbForUpdate, MariaDbGetLock,
+    MariaDbUnique, MariaDbUpdates, Ours, OursPermits, OursShared, OursStrict, Poller,
+    PostgresAdvisory, PostgresForUpdate, PostgresUnique, PostgresUpdates, Rslock, SlotPoller,
+    SqliteImmediate, SqliteUnique, SqliteUpdates, TokioMutex, TokioRwLock, TokioSemaphore,
 };
 
 /// The three pollers that every contended work meets.
@@ -111,10 +119,12 @@ impl Contender {
             SqliteUpdates => "2 × UPDATE of a row",
             SqliteUnique => "unique row, 1 ms",
             SqliteImmediate => "BEGIN IMMEDIATE",
-            PostgresUpdates => "2 × upsert of a row",
+            PostgresUpdates | MariaDbUpdates => "2 × upsert of a row",
             PostgresUnique => "unique row in PostgreSQL, 1 ms",
-            PostgresForUpdate => "SELECT … FOR UPDATE",
+            MariaDbUnique => "unique row in MariaDB, 1 ms",
+            PostgresForUpdate | MariaDbForUpdate => "SELECT … FOR UPDATE",
             PostgresAdvisory => "pg_advisory_lock",
+            MariaDbGetLock => "GET_LOCK",
         }
     }
 
@@ -129,7 +139,8 @@ impl Contender {
             EvalshaEmpty | EvalshaSet | EvalshaOurs => &["evalsha"],
             TokioMutex | TokioRwLock | TokioSemaphore | BareTwo | BareThree | SqliteUpdates
             | SqliteUnique | SqliteImmediate | PostgresUpdates | PostgresUnique
-            | PostgresForUpdate | PostgresAdvisory => &[],
+            | PostgresForUpdate | PostgresAdvisory | MariaDbUpdates | MariaDbUnique
+            | MariaDbForUpdate | MariaDbGetLock => &[],
         }
     }
 
@@ -158,10 +169,14 @@ impl Contender {
             SqliteUpdates => Connected::Sqlite(Statements::connect(url, Way::TwoUpdates).await),
             SqliteUnique => Connected::Sqlite(Statements::connect(url, Way::UniqueRow).await),
             SqliteImmediate => Connected::Sqlite(Statements::connect(url, Way::Immediate).await),
-            PostgresUpdates => Connected::postgres(url, postgres::Way::TwoUpdates).await,
-            PostgresUnique => Connected::postgres(url, postgres::Way::UniqueRow).await,
-            PostgresForUpdate => Connected::postgres(url, postgres::Way::ForUpdate).await,
-            PostgresAdvisory => Connected::postgres(url, postgres::Way::Advisory).await,
+            PostgresUpdates => Connected::postgres(url, database::Way::TwoUpdates).await,
+            PostgresUnique => Connected::postgres(url, database::Way::UniqueRow).await,
+            PostgresForUpdate => Connected::postgres(url, database::Way::ForUpdate).await,
+            PostgresAdvisory => Connected::postgres(url, database::Way::OfSession).await,
+            MariaDbUpdates => Connected::mariadb(url, database::Way::TwoUpdates).await,
+            MariaDbUnique => Connected::mariadb(url, database::Way::UniqueRow).await,
+            MariaDbForUpdate => Connected::mariadb(url, database::Way::ForUpdate).await,
+            MariaDbGetLock => Connected::mariadb(url, database::Way::OfSession).await,
         }
     }
 }
@@ -180,12 +195,17 @@ pub(crate) enum Connected {
     OurScripts(scripts::OurScripts),
     BareZooKeeper(BareZooKeeper),
     Sqlite(Statements),
-    Postgres(postgres::Statements),
+    Postgres(database::Postgres),
+    MariaDb(database::Mysql),
 }
 
 impl Connected {
-    async fn postgres(url: &str, way: postgres::Way) -> Self {
-        Self::Postgres(postgres::Statements::connect(url, way).await)
+    async fn postgres(url: &str, way: database::Way) -> Self {
+        Self::Postgres(database::Postgres::connect(url, way).await)
+    }
+
+    async fn mariadb(url: &str, way: database::Way) -> Self {
+        Self::MariaDb(database::Mysql::connect(url, way).await)
     }
 
     pub(crate) async fn contend(self, keys: Vec<String>, window: Window) -> Vec<TaskLog> {
@@ -202,6 +222,7 @@ impl Connected {
             Connected::BareZooKeeper(rival) => contend(rival, keys, window).await,
             Connected::Sqlite(rival) => contend(rival, keys, window).await,
             Connected::Postgres(rival) => contend(rival, keys, window).await,
+            Connected::MariaDb(rival) => contend(rival, keys, window).await,
         }
     }
 
@@ -224,6 +245,7 @@ impl Connected {
             Connected::BareZooKeeper(rival) => rival.cycle(key, held).await,
             Connected::Sqlite(rival) => rival.cycle(key, held).await,
             Connected::Postgres(rival) => rival.cycle(key, held).await,
+            Connected::MariaDb(rival) => rival.cycle(key, held).await,
         }
     }
 

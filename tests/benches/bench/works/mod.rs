@@ -1,12 +1,12 @@
 //! The works of the specification, each beside its rivals.
 
 mod at_once;
+mod database;
 pub(crate) mod handoff;
 pub(crate) mod held;
 mod linger;
 mod one_process;
 mod overload;
-mod postgres;
 mod processes;
 mod quorum;
 mod sharing;
@@ -14,6 +14,9 @@ pub(crate) mod single;
 mod sqlite;
 mod told;
 mod zookeeper;
+
+use tests::mariadb::MariaDbServer;
+use tests::postgres::PostgresServer;
 
 use crate::arguments::Arguments;
 use crate::report::Work;
@@ -49,9 +52,13 @@ pub(crate) enum Name {
     PostgresHot64,
     PostgresProcesses,
     PostgresHeld,
+    MariaDbSingle,
+    MariaDbHot64,
+    MariaDbProcesses,
+    MariaDbHeld,
 }
 
-const ALL: [Name; 28] = [
+const ALL: [Name; 32] = [
     Name::Single,
     Name::ManyKeys,
     Name::Hot64,
@@ -80,6 +87,10 @@ const ALL: [Name; 28] = [
     Name::PostgresHot64,
     Name::PostgresProcesses,
     Name::PostgresHeld,
+    Name::MariaDbSingle,
+    Name::MariaDbHot64,
+    Name::MariaDbProcesses,
+    Name::MariaDbHeld,
 ];
 
 /// The works whose name contains one of the wanted parts; all if none is wanted.
@@ -122,6 +133,10 @@ impl Name {
             Name::PostgresHot64 => "postgres-hot-64",
             Name::PostgresProcesses => "postgres-processes",
             Name::PostgresHeld => "postgres-held",
+            Name::MariaDbSingle => "mariadb-single",
+            Name::MariaDbHot64 => "mariadb-hot-64",
+            Name::MariaDbProcesses => "mariadb-processes",
+            Name::MariaDbHeld => "mariadb-held",
         }
     }
 
@@ -151,10 +166,14 @@ impl Name {
             Name::SqliteSingle => sqlite::single(arguments).await,
             Name::SqliteHot64 => sqlite::hot_64(arguments).await,
             Name::SqliteProcesses => sqlite::processes(arguments).await,
-            Name::PostgresSingle => postgres::single(arguments).await,
-            Name::PostgresHot64 => postgres::hot_64(arguments).await,
-            Name::PostgresProcesses => postgres::processes(arguments).await,
-            Name::PostgresHeld => postgres::held(arguments).await,
+            Name::PostgresSingle => database::single::<PostgresServer>(arguments).await,
+            Name::PostgresHot64 => database::hot_64::<PostgresServer>(arguments).await,
+            Name::PostgresProcesses => database::processes::<PostgresServer>(arguments).await,
+            Name::PostgresHeld => database::held::<PostgresServer>(arguments).await,
+            Name::MariaDbSingle => database::single::<MariaDbServer>(arguments).await,
+            Name::MariaDbHot64 => database::hot_64::<MariaDbServer>(arguments).await,
+            Name::MariaDbProcesses => database::processes::<MariaDbServer>(arguments).await,
+            Name::MariaDbHeld => database::held::<MariaDbServer>(arguments).await,
         }
     }
 

@@ -7,7 +7,9 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use crate::backend::Fault;
 use crate::ground::{clock, lock};
+use crate::sql::fault::DatabaseError;
 
 /// For how long a look at the clock is good. Two clocks drift apart by less than [`DRIFT`].
 const GOOD_FOR: Duration = Duration::from_secs(600);
@@ -17,7 +19,7 @@ const DRIFT: u32 = 1_000;
 
 /// The last answer that had the time in it.
 #[derive(Debug, Default)]
-pub(super) struct ServerClock(Mutex<Option<Look>>);
+pub(in crate::sql) struct ServerClock(Mutex<Option<Look>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Look {
@@ -27,13 +29,30 @@ struct Look {
 
 impl ServerClock {
     /// An answer has come, and this was the time at the server when it was made.
-    pub(super) fn saw(&self, time_ms: i64) {
+    pub(in crate::sql) fn saw(&self, time_ms: i64) {
         *lock(&self.0) = Some(Look { at: clock::now(), time_ms });
+    }
+
+    /// The time at the server at an instant, or a moment before. Where the last look is long ago, the
+    /// server is asked; nothing else was sent then, and a fault is marked as that.
+    pub(in crate::sql) async fn at_or_asked(
+        &self,
+        instant: Instant,
+        ask: impl Future<Output = Result<i64, Fault>>,
+    ) -> Result<i64, Fault> {
+        if let Some(time) = self.at(instant) {
+            return Ok(time);
+        }
+        self.saw(ask.await.map_err(Fault::unsent)?);
+        self.at(instant).ok_or_else(|| {
+            let what = "it says a time that no clock has".to_owned();
+            Fault::from(DatabaseError::Other { what }).unsent()
+        })
     }
 
     /// The time at the server at an instant, or a moment before; `None` where the last look is long
     /// ago. A clock that was set meanwhile is told by the next answer.
-    pub(super) fn at(&self, instant: Instant) -> Option<i64> {
+    fn at(&self, instant: Instant) -> Option<i64> {
         let look = (*lock(&self.0))?;
         let since = instant.saturating_duration_since(look.at);
         let is_good = clock::now().saturating_duration_since(look.at) < GOOD_FOR;
