@@ -24,7 +24,7 @@ pub(super) use super::rpc::Answer;
 use super::rpc::{Departure, carried, streaming, unary};
 use super::target::Target;
 use super::wire::{
-    LeaseRequest, LeaseResponse, RangeRequest, RangeResponse, StatusResponse, TxnRequest,
+    AsOf, LeaseRequest, LeaseResponse, RangeRequest, RangeResponse, StatusResponse, TxnRequest,
     TxnResponse, WatchRequest, WatchResponse,
 };
 use crate::backend::io::{Home, by};
@@ -271,21 +271,24 @@ impl Links {
         self.ask(TXN, request, repeat, until).await
     }
 
-    /// The highest revision that was seen. What is asked for now has one that is no lower, whichever
-    /// member answers: a write has one of its own, and a read is confirmed by a majority.
+    /// The highest revision that was seen. What is read from now on has one that is no lower, as a
+    /// majority confirms it, and what is written has a higher one.
     pub(super) fn seen(&self) -> i64 {
         self.revisions.seen.load(Ordering::Acquire)
     }
 
     /// An answer to what was asked for when `seen` was the highest revision.
-    pub(super) fn checked<T>(&self, answer: T, revision: fn(&T) -> i64, seen: i64) -> Answer<T> {
-        let now = revision(&answer);
-        let is_back = now < seen;
+    pub(super) fn checked<T>(&self, answer: T, as_of: fn(&T) -> AsOf, seen: i64) -> Answer<T> {
+        let now = as_of(&answer);
+        let (revision, is_back) = match now {
+            AsOf::Read(revision) => (revision, revision < seen),
+            AsOf::Written(revision) => (revision, revision <= seen),
+        };
         self.revisions.is_back.store(is_back, Ordering::Release);
         if is_back {
-            return Err(Failure::WentBack(fault::went_back(now, seen)));
+            return Err(Failure::WentBack(fault::went_back(revision, seen)));
         }
-        self.revisions.seen.fetch_max(now, Ordering::AcqRel);
+        self.revisions.seen.fetch_max(revision, Ordering::AcqRel);
         Ok(answer)
     }
 

@@ -15,7 +15,7 @@ use super::keepalive;
 use super::links::{Answer, GRANT, Links, REQUEST_WITHIN, REVOKE, Repeat};
 use super::liveness::Liveness;
 use super::wire::{
-    Compare, Done, LeaseGrantRequest, LeaseRequest, LeaseResponse, Op, PutRequest, Range,
+    AsOf, Compare, Done, LeaseGrantRequest, LeaseRequest, LeaseResponse, Op, PutRequest, Range,
     RangeResponse, RequestOp, TxnRequest, TxnResponse,
 };
 use crate::backend::Fault;
@@ -121,15 +121,15 @@ impl Session {
         // One that comes late raises it once more, which whoever writes then is told.
         let seen = self.links.seen();
         let raised = self.links.transact(request, Repeat::Yes, until).await;
-        let raised = self.told(raised, |raised| raised.revision(), seen)?;
+        let raised = self.told(raised, TxnResponse::as_of, seen)?;
         self.epoch.fetch_max(raised.revision(), Ordering::AcqRel);
         Ok(())
     }
 
     /// The servers' word that there is no such lease ends the session. So does a revision below one
     /// that was seen before this was asked: what the session holds may be another's by now.
-    fn told<T>(&self, answer: Answer<T>, revision: fn(&T) -> i64, seen: i64) -> Answer<T> {
-        match answer.and_then(|answer| self.links.checked(answer, revision, seen)) {
+    fn told<T>(&self, answer: Answer<T>, as_of: fn(&T) -> AsOf, seen: i64) -> Answer<T> {
+        match answer.and_then(|answer| self.links.checked(answer, as_of, seen)) {
             Err(Failure::NoLease) => {
                 self.liveness.end();
                 Err(Failure::NoLease)
@@ -156,13 +156,13 @@ impl Session {
         let request = TxnRequest { compare, success, failure };
         let seen = self.links.seen();
         let answer = self.links.transact(request, repeat, until).await;
-        self.told(answer, |answer| answer.revision(), seen)
+        self.told(answer, TxnResponse::as_of, seen)
     }
 
     pub(super) async fn read(&self, range: &Range, until: Instant) -> Answer<RangeResponse> {
         let seen = self.links.seen();
         let answer = self.links.read(range.read(0), until).await;
-        self.told(answer, |answer| answer.revision(), seen)
+        self.told(answer, RangeResponse::as_of, seen)
     }
 
     /// Sends one keepalive and proves it; whether that came to pass.
@@ -220,7 +220,7 @@ async fn did_not_go_back(links: &Arc<Links>, until: Instant) -> Answer<()> {
     }
     let (seen, any) = (links.seen(), format!("{}{SESSIONS}", links.target.root));
     let answer = links.read(Range::one(any.as_bytes()).read(1), until).await?;
-    links.checked(answer, |answer| answer.revision(), seen).map(drop)
+    links.checked(answer, RangeResponse::as_of, seen).map(drop)
 }
 
 impl Drop for Session {

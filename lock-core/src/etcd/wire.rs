@@ -233,15 +233,32 @@ pub(super) struct TxnResponse {
     pub(super) responses: Vec<ResponseOp>,
 }
 
+/// The revision of an answer, and what it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AsOf {
+    /// It was made when the store had this one.
+    Read(i64),
+    /// The store has this one by it.
+    Written(i64),
+}
+
 impl RangeResponse {
-    pub(super) fn revision(&self) -> i64 {
-        self.header.map_or(0, |header| header.revision)
+    pub(super) fn as_of(&self) -> AsOf {
+        AsOf::Read(self.header.map_or(0, |header| header.revision))
     }
 }
 
 impl TxnResponse {
     pub(super) fn revision(&self) -> i64 {
         self.header.map_or(0, |header| header.revision)
+    }
+
+    /// All of ours write where they succeed, and only then.
+    pub(super) fn as_of(&self) -> AsOf {
+        match self.succeeded {
+            true => AsOf::Written(self.revision()),
+            false => AsOf::Read(self.revision()),
+        }
     }
 
     /// What the operation at this place has read.

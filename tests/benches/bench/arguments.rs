@@ -5,14 +5,15 @@ use std::time::Duration;
 use clap::Parser;
 
 /// Measures the lock beside its rivals. Needs `redis-server`, and for the works named `zk-…`
-/// ZooKeeper, Curator and a JDK; takes about half an hour.
+/// ZooKeeper, Curator and a JDK, for those named `etcd-…` etcd and Go; takes about half an hour.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "bench")]
 pub(crate) struct Arguments {
     /// Which works to run, by a part of their name: single, many-keys, hot-64, hot-1000, processes,
     /// strict, readers, writer, permits, handoff, linger, held, quorum, overload, burst, zk-single, zk-hot-64, zk-strict,
     /// zk-handoff, sqlite-single, sqlite-hot-64, sqlite-processes, postgres-single, postgres-hot-64,
-    /// postgres-processes, postgres-held. All by default.
+    /// postgres-processes, postgres-held, etcd-single, etcd-hot-64,
+    /// etcd-strict. All by default.
     pub(crate) names: Vec<String>,
     /// How often each work measures each rival.
     #[arg(long, default_value_t = 3)]

@@ -1,5 +1,6 @@
 //! Who is measured.
 
+pub(crate) mod etcd_go;
 mod evalsha;
 mod local;
 mod ours;

@@ -1,6 +1,7 @@
 //! The works of the specification, each beside its rivals.
 
 mod at_once;
+mod etcd;
 pub(crate) mod handoff;
 pub(crate) mod held;
 mod linger;
@@ -49,9 +50,12 @@ pub(crate) enum Name {
     PostgresHot64,
     PostgresProcesses,
     PostgresHeld,
+    EtcdSingle,
+    EtcdHot64,
+    EtcdStrict,
 }
 
-const ALL: [Name; 28] = [
+const ALL: [Name; 31] = [
     Name::Single,
     Name::ManyKeys,
     Name::Hot64,
@@ -80,6 +84,9 @@ const ALL: [Name; 28] = [
     Name::PostgresHot64,
     Name::PostgresProcesses,
     Name::PostgresHeld,
+    Name::EtcdSingle,
+    Name::EtcdHot64,
+    Name::EtcdStrict,
 ];
 
 /// The works whose name contains one of the wanted parts; all if none is wanted.
@@ -122,6 +129,9 @@ impl Name {
             Name::PostgresHot64 => "postgres-hot-64",
             Name::PostgresProcesses => "postgres-processes",
             Name::PostgresHeld => "postgres-held",
+            Name::EtcdSingle => "etcd-single",
+            Name::EtcdHot64 => "etcd-hot-64",
+            Name::EtcdStrict => "etcd-strict",
         }
     }
 
@@ -155,7 +165,15 @@ impl Name {
             Name::PostgresHot64 => postgres::hot_64(arguments).await,
             Name::PostgresProcesses => postgres::processes(arguments).await,
             Name::PostgresHeld => postgres::held(arguments).await,
+            Name::EtcdSingle => etcd::single(arguments).await,
+            Name::EtcdHot64 => etcd::hot_64(arguments).await,
+            Name::EtcdStrict => etcd::strict(arguments).await,
         }
+    }
+
+    /// Whether it runs on etcd, beside Go's client.
+    pub(crate) fn needs_go(self) -> bool {
+        matches!(self, Name::EtcdSingle | Name::EtcdHot64 | Name::EtcdStrict)
     }
 
     /// Whether it runs on ZooKeeper, beside Curator.
