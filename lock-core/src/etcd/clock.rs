@@ -13,7 +13,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::ground::Plus as _;
+use crate::ground::{FAULT_PAUSES, Plus as _};
 use crate::proto::lease::margin;
 
 /// Until when one session surely lives.
@@ -48,7 +48,7 @@ impl SessionClock {
     }
 
     /// How long to wait for one answer before the next keepalive is sent as well.
-    pub(super) fn beat_again(&self) -> Duration {
+    fn beat_again(&self) -> Duration {
         self.ttl / 9
     }
 
@@ -56,6 +56,52 @@ impl SessionClock {
     /// are in time it always is.
     pub(super) fn is_confirmed(&self, now: Instant) -> bool {
         now.plus(self.ttl / 6) <= self.valid_until()
+    }
+}
+
+/// When keepalives are sent.
+///
+/// One that has failed says that nothing is proved, not for how long. A ninth of a long session is
+/// a long time behind an outage that has ended. So the next is sent after a short pause, and at once
+/// where another request was answered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Beats {
+    next: Instant,
+    /// How many have failed since one was proved.
+    failures: u32,
+}
+
+impl Beats {
+    pub(super) fn start(clock: &SessionClock) -> Self {
+        Self { next: clock.beat_at(), failures: 0 }
+    }
+
+    /// When the next is due.
+    pub(super) fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// One was sent.
+    pub(super) fn sent(&mut self, clock: &SessionClock, now: Instant) {
+        self.next = now.plus(clock.beat_again());
+    }
+
+    /// One was proved.
+    pub(super) fn proved(&mut self, clock: &SessionClock) {
+        *self = Self::start(clock);
+    }
+
+    /// One has failed, with random bits for the jitter of the pause.
+    pub(super) fn failed(&mut self, now: Instant, random: u32) {
+        self.failures = self.failures.saturating_add(1);
+        self.next = self.next.min(now.plus(FAULT_PAUSES.pause(self.failures, random)));
+    }
+
+    /// Another request was answered, after some were not.
+    pub(super) fn served(&mut self, now: Instant) {
+        if self.failures > 0 {
+            self.next = self.next.min(now);
+        }
     }
 }
 
@@ -92,5 +138,32 @@ mod tests {
         let clock = SessionClock::start(T, sent);
         assert!(clock.is_confirmed(sent + T * 2 / 3));
         assert!(!clock.is_confirmed(sent + T * 5 / 6));
+    }
+
+    #[test]
+    fn a_keepalive_follows_the_end_of_an_outage_at_once_however_long_the_session_is() {
+        let (ttl, sent) = (Duration::from_secs(600), clock::now());
+        let mut clock = SessionClock::start(ttl, sent);
+        let mut beats = Beats::start(&clock);
+        assert_eq!(beats.next(), sent + ttl / 3);
+        let mut now = beats.next();
+        for _ in 0..20 {
+            beats.sent(&clock, now);
+            assert_eq!(beats.next(), now + ttl / 9);
+            now += Duration::from_secs(1);
+            beats.failed(now, u32::MAX);
+            assert!(beats.next() <= now + Duration::from_secs(1), "{:?}", beats.next() - now);
+            now = beats.next();
+        }
+        beats.sent(&clock, now);
+        beats.served(now);
+        assert_eq!(beats.next(), now);
+        beats.sent(&clock, now);
+        clock.proved(now);
+        beats.proved(&clock);
+        assert_eq!(beats.next(), now + ttl / 3);
+        // Nothing had failed.
+        beats.served(now);
+        assert_eq!(beats.next(), now + ttl / 3);
     }
 }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::claim::{EtcdClaim, tokens};
+use super::fault::Failure;
 use super::line::{Kind, Line, Place};
 use super::links::REQUEST_WITHIN;
 use super::watch::{Events, Wanted};
@@ -21,8 +22,13 @@ impl EtcdClaim {
         self.watch = None;
         let links = &self.sessions.links;
         let range = self.line_range();
-        let read = links.read(range.read(1), until).await.map_err(super::Failure::into_fault)?;
-        let line = Line::of(&self.prefix, &read.kvs);
+        let mut read = links.read(range.read(1), until).await.map_err(Failure::into_fault)?;
+        let mut line = Line::of(&self.prefix, &read.kvs);
+        if line.len() < read.kvs.len() {
+            // The first is in the line of another key.
+            read = links.read(range.read(0), until).await.map_err(Failure::into_fault)?;
+            line = Line::of(&self.prefix, &read.kvs);
+        }
         let revision = read.header.map_or(0, |header| header.revision);
         let head = line.holders().first();
         let wanted = match head {

@@ -8,7 +8,7 @@ use tonic::{Code, ConnectError, Status};
 use crate::backend::{Fault, FaultKind};
 
 /// Why a request was not served.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Failure {
     /// The member's own answer: it changed nothing.
     Answer(Fault),
@@ -16,7 +16,11 @@ pub(super) enum Failure {
     NoLease,
     /// The login's token is not known any more: a new one is to be asked for.
     TokenOver,
-    /// The request did not leave.
+    /// The cluster asks for a login, and the request carried none.
+    LoginAsked(Fault),
+    /// The cluster was restored from a backup: its revisions went back.
+    WentBack(Fault),
+    /// It never ran, and never will.
     Unsent(Fault),
     /// No answer: it may have taken effect, and may do so still.
     Unknown(Fault),
@@ -38,7 +42,12 @@ impl Failure {
             }
             Code::InvalidArgument if said("user name is empty") => {
                 let what = "etcd has authentication enabled: give the URL `user:password@`";
-                (FaultKind::Refused, what.to_owned())
+                let fault = Fault::new(FaultKind::Refused, what).with_source(status);
+                return Self::LoginAsked(fault);
+            }
+            // Said before anything is done.
+            Code::Unavailable if said("etcdserver: no leader") => {
+                return Self::Unsent(unknown(status));
             }
             Code::InvalidArgument if said("authentication failed") => {
                 (FaultKind::Refused, "etcd refuses the user or the password".to_owned())
@@ -75,7 +84,10 @@ impl Failure {
 
     pub(super) fn into_fault(self) -> Fault {
         match self {
-            Self::Answer(fault) | Self::Unknown(fault) => fault,
+            Self::Answer(fault)
+            | Self::LoginAsked(fault)
+            | Self::WentBack(fault)
+            | Self::Unknown(fault) => fault,
             Self::Unsent(fault) => fault.unsent(),
             Self::NoLease => session_over(),
             Self::TokenOver => {
@@ -112,6 +124,16 @@ pub(super) fn timed_out(within: Duration) -> Fault {
     Fault::new(FaultKind::Transient, what)
 }
 
+/// The revision of an answer is below one that was seen before.
+pub(super) fn went_back(now: i64, seen: i64) -> Fault {
+    let what = format!(
+        "etcd was restored from a backup: its revision is {now}, and {seen} was seen, so fencing \
+         tokens would repeat; restore it with revisions that go on (`--bump-revision`), or connect \
+         anew once nobody holds a lock from before"
+    );
+    Fault::new(FaultKind::Refused, what)
+}
+
 /// The session ended, by the servers' word.
 pub(super) fn session_over() -> Fault {
     Fault::new(FaultKind::Transient, "the session at etcd is over")
@@ -137,7 +159,6 @@ mod tests {
             assert!(matches!(failure, Failure::Answer(_)), "{failure:?}");
         }
         for (code, says) in [
-            (Code::Unavailable, "etcdserver: no leader"),
             (Code::Unavailable, "etcdserver: request timed out"),
             (Code::Unavailable, "etcdserver: leader changed"),
             (Code::Unknown, "h2 protocol error"),
@@ -147,6 +168,8 @@ mod tests {
             assert!(matches!(failure, Failure::Unknown(_)), "{failure:?}");
             assert!(failure.into_fault().is_transient());
         }
+        let no_leader = Status::new(Code::Unavailable, "etcdserver: no leader");
+        assert!(matches!(Failure::of(no_leader), Failure::Unsent(_)));
         let lease = Status::new(Code::NotFound, "etcdserver: requested lease not found");
         assert!(matches!(Failure::of(lease), Failure::NoLease));
     }

@@ -106,6 +106,10 @@ impl EtcdClaim {
         }
         let (line, revision) = match self.line(&place.session, until).await {
             Ok(read) => read,
+            Err(_) if place.session.liveness.is_over() => {
+                self.stand_outside();
+                return Ok(Renewal::Lost);
+            }
             Err(failure) => return Err(failure.into_fault()),
         };
         let standing = line.standing(&place.key);

@@ -9,10 +9,10 @@ use super::fault::Failure;
 use super::line::{self, Awaits, Kind, Line};
 use super::links::Repeat;
 use super::place::{Place, Presence};
-use super::session::Session;
+use super::session::{LEASE_DIGITS, Session};
 use super::watch::{Events, Wanted};
 use super::wire::{Compare, Op, PutRequest, Range, RequestOp};
-use crate::backend::{Claim, Fault, FaultKind};
+use crate::backend::{Attempt, Claim, Fault, FaultKind};
 use crate::ground::Plus as _;
 
 /// How a claim may come in.
@@ -22,6 +22,14 @@ enum Entrance {
     Queue,
     /// Unless somebody came after this revision, with this number of a permit.
     AsRead { revision: i64, slot: Option<u32> },
+}
+
+/// What became of a request for a place.
+enum Asked {
+    Stepped(Option<Attempt>),
+    /// Somebody wrote below the prefix meanwhile, and nobody is in the way: that may have been in
+    /// the line of another key.
+    Overtaken,
 }
 
 impl EtcdClaim {
@@ -73,7 +81,14 @@ impl EtcdClaim {
                 }
             }
         };
-        self.ask_for_place(session, entrance, began, until).await
+        // Not looked at again, as others may never cease to write: the end of the line tells.
+        for entrance in [entrance, Entrance::Queue] {
+            let asked = self.ask_for_place(session.clone(), entrance, began, until).await?;
+            if let Asked::Stepped(attempt) = asked {
+                return Ok(attempt);
+            }
+        }
+        Ok(None)
     }
 
     async fn ask_for_place(
@@ -82,7 +97,7 @@ impl EtcdClaim {
         entrance: Entrance,
         began: Instant,
         until: Instant,
-    ) -> Stepped {
+    ) -> Result<Asked, Fault> {
         let range = self.line_range();
         let key = line::name(&self.prefix, session.lease, self.id, self.kind);
         let epoch = session.epoch();
@@ -112,12 +127,12 @@ impl EtcdClaim {
             Err(Failure::Unknown(fault)) if !self.terms.queues => return Err(fault),
             Err(Failure::Unknown(fault)) => {
                 tracing::debug!(%fault, "a place in a line at etcd is in doubt");
-                return Ok(None);
+                return Ok(Asked::Stepped(None));
             }
             Err(failure) => {
                 place.is_gone();
                 self.stand_outside();
-                return Self::not_served(failure);
+                return Self::not_served(failure).map(Asked::Stepped);
             }
         };
         if answer.succeeded {
@@ -129,24 +144,27 @@ impl EtcdClaim {
                 return Err(Fault::new(FaultKind::Refused, what));
             }
             let line = Line::of(&self.prefix, answer.read_at(1));
-            return self.stand(&place, &line, created, began, until).await;
+            return self.stand(&place, &line, created, began, until).await.map(Asked::Stepped);
         }
         place.is_gone();
         self.stand_outside();
         let line = Line::of(&self.prefix, answer.read_at(0));
         if !self.terms.queues && !line.is_open_to(self.kind) {
             self.check_limit(&line)?;
-            return Ok(Some(self.blocked(&session, line.len())));
+            return Ok(Asked::Stepped(Some(self.blocked(&session, line.len()))));
         }
         let is_in_epoch = answer.read_at(1).iter().any(|own| own.mod_revision == epoch);
         if session.epoch() == epoch && (entrance == Entrance::Queue || !is_in_epoch) {
             // Somebody else wrote our own key, or deleted it, or it went with the lease.
             return match session.fence(epoch, until).await {
-                Ok(()) => Ok(None),
-                Err(failure) => Self::not_served(failure),
+                Ok(()) => Ok(Asked::Stepped(None)),
+                Err(failure) => Self::not_served(failure).map(Asked::Stepped),
             };
         }
-        Ok(None)
+        match entrance {
+            Entrance::AsRead { .. } if is_in_epoch => Ok(Asked::Overtaken),
+            _ => Ok(Asked::Stepped(None)),
+        }
     }
 
     /// Refuses a claim that says otherwise of how many permits there are than those in use do. What
@@ -218,9 +236,11 @@ impl EtcdClaim {
         revision: i64,
         until: Instant,
     ) -> Stepped {
-        let range = self.line_range();
+        // Only our claims have numbers. Their leases begin so, whatever longer paths hold.
+        let (first, last) = LEASE_DIGITS;
+        let ours = Range::between(&self.prefix, first, last);
         let compare =
-            vec![Compare::written(&place.key, written), Compare::unwritten_since(&range, revision)];
+            vec![Compare::written(&place.key, written), Compare::unwritten_since(&ours, revision)];
         let put = rewrite(&place.key, about);
         // What became of it is read in the next step, whatever the answer.
         match place.session.transact(compare, vec![put], vec![], Repeat::Yes, until).await {

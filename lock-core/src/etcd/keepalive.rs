@@ -6,10 +6,11 @@ use std::sync::{Arc, Weak};
 
 use tokio::task::JoinSet;
 
+use super::clock::Beats;
 use super::liveness::Liveness;
 use super::place::Place;
 use super::session::Session;
-use crate::ground::{Plus as _, clock};
+use crate::ground::clock;
 
 /// Ends the session for all who have it, also when the task panics.
 struct Ends(Arc<Liveness>);
@@ -23,15 +24,24 @@ impl Drop for Ends {
 /// Keeps a session for as long as somebody has it and the servers know it.
 pub(super) async fn keep(session: Weak<Session>, liveness: Arc<Liveness>) {
     let _ends = Ends(liveness.clone());
+    let Some(mut served) = session.upgrade().map(|session| session.links.served()) else { return };
     // More than one may be under way: each proves the time of its own sending.
-    let mut beats = JoinSet::new();
-    let mut beat_at = liveness.clock().beat_at();
+    let mut under_way = JoinSet::new();
+    let mut beats = Beats::start(&liveness.clock());
     loop {
-        let wakes_at = liveness.wakes_at(beat_at);
+        let wakes_at = liveness.wakes_at(beats.next());
         tokio::select! {
-            Some(_) = beats.join_next() => {}
+            Some(proved) = under_way.join_next() => match proved {
+                Ok(true) => beats.proved(&liveness.clock()),
+                _ => beats.failed(clock::now(), clock::random_bits()),
+            },
             () = clock::sleep_until(wakes_at) => {}
             () = liveness.poke.notified() => {}
+            Ok(()) = served.changed() => {
+                if *served.borrow_and_update() {
+                    beats.served(clock::now());
+                }
+            }
         }
         let Some(session) = session.upgrade() else { return };
         if liveness.is_over() {
@@ -42,11 +52,9 @@ pub(super) async fn keep(session: Weak<Session>, liveness: Arc<Liveness>) {
         for place in liveness.due(now) {
             place.upgrade().inspect(|place| Place::expire(place, now));
         }
-        let clock = liveness.clock();
-        if now >= beat_at {
-            beats.spawn(async move { session.beat().await });
-            beat_at = now.plus(clock.beat_again());
+        if now >= beats.next() {
+            beats.sent(&liveness.clock(), now);
+            under_way.spawn(async move { session.beat().await });
         }
-        beat_at = beat_at.max(clock.beat_at());
     }
 }

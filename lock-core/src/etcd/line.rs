@@ -5,10 +5,19 @@
 //! its name whose it is and what for: `<lease>/<claim>/<kind>`. One rule decides, as in all stores:
 //! **who stands at its head holds the key, and those at the head who can share it hold it
 //! together.** So Go's clients, which wait for all before them, stand in the same line.
+//!
+//! Below the prefix of `a` are also the keys of locks on `a/b`, which another path may have. Those
+//! are in no line but their own: a name tells by its parts which it is in.
 
 use super::about::About;
 use super::wire::KeyValue;
 use crate::backend::{ClaimId, Mode};
+
+/// The digits of a claim's id.
+const CLAIM_DIGITS: usize = 32;
+
+/// The digits of a time in nanoseconds since 1970.
+const TIME_DIGITS: usize = 19;
 
 /// What a key in the line stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,14 +94,34 @@ pub(super) fn name(prefix: &[u8], lease: i64, id: ClaimId, kind: Kind) -> Vec<u8
     [prefix, name.as_bytes()].concat()
 }
 
-/// Whose key this is, and what it stands for.
-fn read(name: &str) -> (String, Kind, bool) {
-    let mut parts = name.split('/').skip(1);
-    let ours = (parts.next(), parts.next().and_then(Kind::read), parts.next());
-    match ours {
-        (Some(claim), Some(kind), None) => (claim.to_owned(), kind, true),
-        _ => (name.escape_debug().to_string(), Kind::Alone, false),
+/// Whose key this is, what it stands for, and whether it is ours. `None` where it is in the line of
+/// another key, whose name goes on behind the prefix of this one.
+fn read(name: &str, lease: i64) -> Option<(String, Kind, bool)> {
+    let theirs = |kind| Some((name.escape_debug().to_string(), kind, false));
+    let parts: Vec<_> = name.split('/').collect();
+    match parts[..] {
+        [_] => theirs(Kind::Alone),
+        // Those of the `RWMutex` in Go's recipes.
+        ["read", time] if is_time(time) => theirs(Kind::Reader),
+        ["write", time] if is_time(time) => theirs(Kind::Alone),
+        [of, claim, kind] if of == format!("{lease:x}") && is_claim(claim) => {
+            match Kind::read(kind) {
+                Some(kind) => Some((claim.to_owned(), kind, true)),
+                None => theirs(Kind::Alone),
+            }
+        }
+        _ => None,
     }
+}
+
+/// Whether it is an id of one of our claims.
+fn is_claim(part: &str) -> bool {
+    part.len() == CLAIM_DIGITS && part.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Whether it is a time of this century in nanoseconds, which no id of a lease is as long as.
+fn is_time(part: &str) -> bool {
+    part.len() == TIME_DIGITS && part.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// One claim in the line.
@@ -109,13 +138,13 @@ pub(super) struct Place {
 }
 
 impl Place {
-    fn of(prefix: &[u8], found: &KeyValue) -> Self {
+    fn of(prefix: &[u8], found: &KeyValue) -> Option<Self> {
         let name = found.key.strip_prefix(prefix).unwrap_or(&found.key);
-        let (claim, kind, is_ours) = read(&String::from_utf8_lossy(name));
+        let (claim, kind, is_ours) = read(&String::from_utf8_lossy(name), found.lease)?;
         let about = About::read(&found.value, matches!(kind, Kind::Permit(_)));
         // A writer that has become a reader says so in its value.
         let kind = if kind == Kind::Alone && about.is_shared { Kind::Reader } else { kind };
-        Self {
+        Some(Self {
             key: found.key.clone(),
             created: found.create_revision,
             written: found.mod_revision,
@@ -123,7 +152,7 @@ impl Place {
             kind,
             is_ours,
             about,
-        }
+        })
     }
 }
 
@@ -159,7 +188,8 @@ pub(super) struct Line {
 impl Line {
     /// Of what was read of all keys below the prefix.
     pub(super) fn of(prefix: &[u8], found: &[KeyValue]) -> Self {
-        let mut places: Vec<_> = found.iter().map(|found| Place::of(prefix, found)).collect();
+        let mut places: Vec<_> =
+            found.iter().filter_map(|found| Place::of(prefix, found)).collect();
         places.sort_by(|one, other| (one.created, &one.key).cmp(&(other.created, &other.key)));
         let holders = places.first().map_or(0, |head| {
             let beside = places.iter().skip(1).take_while(|place| place.kind.is_beside(head.kind));
@@ -224,12 +254,23 @@ mod tests {
 
     const PREFIX: &[u8] = b"locks/k/";
 
+    /// The key of a name in which a claim's id is short.
+    fn key(name: &str) -> Vec<u8> {
+        let mut parts: Vec<_> = name.split('/').map(str::to_owned).collect();
+        if let [_, claim, _] = &mut parts[..] {
+            *claim = format!("{claim:0>32}");
+        }
+        [PREFIX, parts.join("/").as_bytes()].concat()
+    }
+
     fn found(names: &[&str]) -> Vec<KeyValue> {
         let one = |(at, name): (usize, &&str)| {
             let (name, value) = name.split_once('=').unwrap_or((name, ""));
             let revision = i64::try_from(at).unwrap() + 10;
+            let lease = name.split('/').next().and_then(|of| i64::from_str_radix(of, 16).ok());
             KeyValue {
-                key: [PREFIX, name.as_bytes()].concat(),
+                key: key(name),
+                lease: lease.unwrap_or(0),
                 create_revision: revision,
                 mod_revision: revision,
                 value: value.as_bytes().to_vec(),
@@ -262,29 +303,48 @@ mod tests {
             (&["7a/c1/p2", "7a/c2/p3"], 1),
             (&["7a/c1/r", "7a/c2/p3"], 1),
             (&["7a/c1/odd", "7a/c2/r"], 1),
+            (&["read/1753000000000000000", "7a/c1/r", "write/1753000000000000001"], 2),
+            (&["write/1753000000000000001", "7a/c1/r"], 1),
         ] {
             assert_eq!(holders(names), many, "{names:?}");
         }
     }
 
     #[test]
+    fn what_is_below_a_longer_path_is_in_no_line_but_its_own() {
+        for name in [
+            "{lock-sessions}/7a",
+            "other/7a",
+            "other/7a/c1/x",
+            "other/key/7a/c1/x",
+            "read/7a",
+            "7b/key/x",
+        ] {
+            let line = line(&[name, "7a/c1/x"]);
+            assert_eq!((line.len(), line.holders().len()), (1, 1), "{name}");
+            assert!(line.standing(&key(name)).is_none(), "{name}");
+        }
+        // The parts are ours, and the lease is not.
+        let mut stranger = found(&["7a/c1/x"]);
+        stranger[0].lease = 0;
+        assert_eq!(Line::of(PREFIX, &stranger).len(), 0);
+    }
+
+    #[test]
     fn each_waits_for_what_stands_in_its_way() {
         let line = line(&["7a", "7b/c1/r", "7b/c2/r", "7c", "7d/c3/p1", "7d/c4/x"]);
-        let awaits = |name: &str| {
-            let standing = line.standing(&[PREFIX, name.as_bytes()].concat()).unwrap();
-            match standing.awaits {
-                Awaits::Nothing => "nothing".to_owned(),
-                Awaits::Any => "any".to_owned(),
-                Awaits::One(key) => String::from_utf8(key[PREFIX.len()..].to_vec()).unwrap(),
-            }
+        let awaits = |name: &str| match line.standing(&key(name)).unwrap().awaits {
+            Awaits::Nothing => b"nothing".to_vec(),
+            Awaits::Any => b"any".to_vec(),
+            Awaits::One(key) => key.to_vec(),
         };
         for (name, awaited) in [
-            ("7a", "nothing"),
-            ("7b/c1/r", "7a"),
-            ("7b/c2/r", "7a"),
-            ("7c", "7b/c2/r"),
-            ("7d/c3/p1", "any"),
-            ("7d/c4/x", "7d/c3/p1"),
+            ("7a", b"nothing".to_vec()),
+            ("7b/c1/r", key("7a")),
+            ("7b/c2/r", key("7a")),
+            ("7c", key("7b/c2/r")),
+            ("7d/c3/p1", b"any".to_vec()),
+            ("7d/c4/x", key("7d/c3/p1")),
         ] {
             assert_eq!(awaits(name), awaited, "{name}");
         }
@@ -319,8 +379,8 @@ mod tests {
         for kind in [Kind::Alone, Kind::Candidate, Kind::Reader, Kind::Permit(12)] {
             let name = name(PREFIX, 0x7fab, id, kind);
             let text = String::from_utf8(name[PREFIX.len()..].to_vec()).unwrap();
-            assert_eq!(read(&text), (id.to_string(), kind, true));
+            assert_eq!(read(&text, 0x7fab), Some((id.to_string(), kind, true)));
         }
-        assert_eq!(read("7fab"), ("7fab".to_owned(), Kind::Alone, false));
+        assert_eq!(read("7fab", 0), Some(("7fab".to_owned(), Kind::Alone, false)));
     }
 }

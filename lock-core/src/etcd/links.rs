@@ -1,33 +1,34 @@
-//! Links to the members of a cluster, and the requests that are sent over them.
+//! Requests of one client to the members of a cluster.
 //!
 //! One link is used at a time. It is left for the next member as soon as one does not answer in
 //! time, cannot be connected to, or says that it has no leader; what is under way over it goes on.
-//! All requests run at home and to their end, whatever becomes of who asked.
+//! All requests run at home and to their end, whatever becomes of who asked. Who asked waits no
+//! longer than it said, also where the home stands still.
 
-use std::future::{Future, ready};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use futures_util::{Stream, stream};
-use http::uri::PathAndQuery;
+use futures_util::Stream;
 use prost::Message;
 use tokio::sync::watch;
 use tokio::time::timeout_at;
-use tonic::client::Grpc;
-use tonic::metadata::{AsciiMetadataValue, MetadataMap};
-use tonic::transport::Channel;
+use tonic::metadata::AsciiMetadataValue;
 use tonic::{Request, Status, Streaming};
-use tonic_prost::ProstCodec;
 
 use super::fault::{self, Failure};
+use super::link::{Choice, Link};
+use super::login::Logins;
+pub(super) use super::rpc::Answer;
+use super::rpc::{Departure, carried, streaming, unary};
 use super::target::Target;
 use super::wire::{
-    AuthenticateRequest, AuthenticateResponse, LeaseRequest, LeaseResponse, RangeRequest,
-    RangeResponse, StatusResponse, TxnRequest, TxnResponse, WatchRequest, WatchResponse,
+    AsOf, LeaseRequest, LeaseResponse, RangeRequest, RangeResponse, StatusResponse, TxnRequest,
+    TxnResponse, WatchRequest, WatchResponse,
 };
-use crate::backend::io::Home;
-use crate::ground::{FAULT_PAUSES, Plus as _, clock, lock};
+use crate::backend::io::{Home, by};
+use crate::ground::{FAULT_PAUSES, Plus as _, clock};
 
 /// How long one request may take, on all members together.
 pub(super) const REQUEST_WITHIN: Duration = Duration::from_secs(2);
@@ -37,8 +38,11 @@ const PATIENCE_SHARE: u32 = 10;
 const PATIENCE_MIN: Duration = Duration::from_millis(300);
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
 
-/// The largest answer: a line of some hundred thousand claims.
-const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// How much later than the home's own word a caller stops waiting for it.
+const HOME_LATE: Duration = Duration::from_millis(50);
+
+/// How often one request has the client log in anew: a member that lags may know neither token.
+const LOGINS_MAX: u32 = 2;
 
 const RANGE: &str = "/etcdserverpb.KV/Range";
 const TXN: &str = "/etcdserverpb.KV/Txn";
@@ -49,8 +53,6 @@ const WATCH: &str = "/etcdserverpb.Watch/Watch";
 const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 
-pub(super) type Answer<T> = Result<T, Failure>;
-
 /// Whether a request whose answer was lost may be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
@@ -59,50 +61,13 @@ pub(super) enum Repeat {
     No,
 }
 
-/// The link to one member.
-#[derive(Debug)]
-pub(super) struct Link {
-    channel: Channel,
-    member: usize,
-    left: watch::Sender<bool>,
-}
-
-impl Link {
-    /// Resolves when another link is used in its place.
-    pub(super) async fn left(&self) {
-        // The sender is here.
-        drop(self.left.subscribe().wait_for(|left| *left).await);
-    }
-}
-
-/// As whom requests are sent.
-#[derive(Debug, Clone)]
-enum Login {
-    Unknown,
-    /// The cluster asks for none.
-    Off,
-    Token(AsciiMetadataValue),
-}
-
-/// The link in use, and which members were left.
-#[derive(Debug)]
-struct Current {
-    link: Option<Arc<Link>>,
-    /// When each member was left last.
-    left_at: Vec<Option<Instant>>,
-}
-
-impl Current {
-    /// Whom to ask behind this member: the first of those who were never left, else of those who
-    /// were left before the others.
-    fn next(&mut self, member: usize, now: Instant) -> usize {
-        if let Some(left_at) = self.left_at.get_mut(member) {
-            *left_at = Some(now);
-        }
-        let behind = (0..self.left_at.len()).cycle().skip(member.saturating_add(1));
-        let others = behind.take(self.left_at.len());
-        others.min_by_key(|other| self.left_at.get(*other).copied().flatten()).unwrap_or(0)
-    }
+/// Which revisions this client has seen.
+#[derive(Debug, Default)]
+struct Revisions {
+    /// The highest of an answer.
+    seen: AtomicI64,
+    /// Whether the last was below one that was seen before it was asked for.
+    is_back: AtomicBool,
 }
 
 /// All links of one client.
@@ -110,20 +75,30 @@ impl Current {
 pub(super) struct Links {
     pub(super) target: Target,
     pub(super) home: Arc<Home>,
-    current: Mutex<Current>,
-    login: Mutex<Login>,
+    choice: Choice,
+    pub(super) logins: Logins,
+    /// Whether the last request that ended was answered.
+    is_served: watch::Sender<bool>,
+    revisions: Revisions,
     requests: AtomicU64,
 }
 
 impl Links {
     pub(super) fn new(target: Target, home: Arc<Home>) -> Arc<Self> {
-        let current = Current { link: None, left_at: vec![None; target.endpoints.len()] };
-        let (current, login) = (Mutex::new(current), Mutex::new(Login::Unknown));
-        Arc::new(Self { target, home, current, login, requests: AtomicU64::new(0) })
+        let choice = Choice::among(target.endpoints.len());
+        let logins = Logins::new(target.login.clone());
+        let is_served = watch::Sender::new(true);
+        let (revisions, requests) = (Revisions::default(), AtomicU64::new(0));
+        Arc::new(Self { target, home, choice, logins, is_served, revisions, requests })
     }
 
     pub(super) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Says when requests are answered again, and when they are not.
+    pub(super) fn served(&self) -> watch::Receiver<bool> {
+        self.is_served.subscribe()
     }
 
     /// How long one member may take.
@@ -133,24 +108,16 @@ impl Links {
 
     /// The link in use. To be called at home, as it is served by the runtime that makes it.
     pub(super) fn link(&self) -> Arc<Link> {
-        let mut current = lock(&self.current);
-        current.link.get_or_insert_with(|| self.link_to(0)).clone()
+        self.choice.link(&self.target.endpoints)
     }
 
-    fn link_to(&self, member: usize) -> Arc<Link> {
-        let channel = self.target.endpoints[member].connect_lazy();
-        Arc::new(Link { channel, member, left: watch::Sender::new(false) })
-    }
-
-    /// Uses another link than this one from now on: to the next member, or anew to the only one.
     fn leave(&self, link: &Arc<Link>) {
-        let mut current = lock(&self.current);
-        if current.link.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
-            let next = current.next(link.member, clock::now());
-            current.link = Some(self.link_to(next));
-        }
-        drop(current);
-        link.left.send_replace(true);
+        self.is_served(false);
+        self.choice.leave(link, &self.target.endpoints, clock::now());
+    }
+
+    fn is_served(&self, is_served: bool) {
+        self.is_served.send_if_modified(|before| std::mem::replace(before, is_served) != is_served);
     }
 
     /// Asks members until one answers.
@@ -162,18 +129,32 @@ impl Links {
         until: Instant,
     ) -> Answer<R>
     where
-        Q: Message + Clone + 'static,
+        Q: Message + Clone + Unpin + 'static,
         R: Message + Default + 'static,
     {
         let this = self.clone();
-        let asking = self.home.spawn(async move {
-            let once = |this: Arc<Self>, link: Arc<Link>| {
+        let asking = async move {
+            let once = |this: Arc<Self>, link: Arc<Link>, departure: Departure| {
                 let request = request.clone();
-                async move { this.once(&link, path, request).await }
+                async move { this.once(&link, path, request, &departure).await }
             };
             this.until_answered(repeat, until, once).await
-        });
-        asking.await.unwrap_or_else(|_| Err(Failure::Unknown(fault::timed_out(REQUEST_WITHIN))))
+        };
+        self.at_home(until, asking).await
+    }
+
+    /// Has it done at home, for as long as it takes there. The caller waits until then, and need
+    /// not be told what becomes of it.
+    pub(super) async fn at_home<T: Send + 'static>(
+        &self,
+        until: Instant,
+        asking: impl Future<Output = Answer<T>> + Send + 'static,
+    ) -> Answer<T> {
+        let asking = self.home.spawn(asking);
+        match by(until.plus(HOME_LATE), asking).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) | Err(_) => Err(Failure::Unknown(fault::timed_out(REQUEST_WITHIN))),
+        }
     }
 
     /// Tries one link after the other. Of the time, each has a share.
@@ -181,22 +162,34 @@ impl Links {
         self: &Arc<Self>,
         repeat: Repeat,
         until: Instant,
-        once: impl Fn(Arc<Self>, Arc<Link>) -> F,
+        once: impl Fn(Arc<Self>, Arc<Link>, Departure) -> F,
     ) -> Answer<R> {
         let (mut failures, mut logins, mut unknown) = (0_u32, 0, None);
+        if clock::now() >= until {
+            // The home stood still meanwhile, and nobody waits any more.
+            return Err(Failure::Unsent(fault::timed_out(REQUEST_WITHIN)));
+        }
         loop {
-            let link = self.link();
+            let (link, departure) = (self.link(), Departure::default());
+            let login = self.logins.number();
             let end = until.min(clock::now().plus(self.patience()));
-            let answer = timeout_at(clock::timer(end), once(self.clone(), link.clone())).await;
+            let trying = once(self.clone(), link.clone(), departure.clone());
+            let answer = timeout_at(clock::timer(end), trying).await;
             let late = |_| Err(Failure::Unknown(fault::timed_out(self.patience())));
             let failure = match answer.unwrap_or_else(late) {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    self.is_served(true);
+                    return Ok(answer);
+                }
+                // The connection was not made, or the login had no answer.
+                Err(Failure::Unknown(fault)) if departure.call_off() => Failure::Unsent(fault),
                 Err(failure) => failure,
             };
             match failure {
-                Failure::TokenOver if logins == 0 => {
+                Failure::TokenOver | Failure::LoginAsked(_)
+                    if logins < LOGINS_MAX && self.logins.forget(login) =>
+                {
                     logins += 1;
-                    *lock(&self.login) = Login::Unknown;
                     continue;
                 }
                 Failure::Unknown(fault) => {
@@ -223,62 +216,41 @@ impl Links {
                 next = next.plus(pause);
             }
             if next >= until {
-                let fault = unknown.unwrap_or_else(|| fault::timed_out(REQUEST_WITHIN).unsent());
-                return Err(match fault.is_unsent() {
-                    true => Failure::Unsent(fault),
-                    false => Failure::Unknown(fault),
-                });
+                let unsent = || Failure::Unsent(fault::timed_out(REQUEST_WITHIN));
+                return Err(unknown.map_or_else(unsent, Failure::Unknown));
             }
             clock::sleep_until(next).await;
         }
     }
 
     /// Asks the member at the end of this link.
-    async fn once<Q, R>(&self, link: &Arc<Link>, path: &'static str, request: Q) -> Answer<R>
+    async fn once<Q, R>(
+        &self,
+        link: &Arc<Link>,
+        path: &'static str,
+        request: Q,
+        departure: &Departure,
+    ) -> Answer<R>
     where
-        Q: Message + 'static,
+        Q: Message + Unpin + 'static,
         R: Message + Default + 'static,
     {
         let request = self.signed(link, request).await?;
-        unary(&link.channel, path, request).await
+        unary(&link.channel, path, request, departure).await
     }
 
     /// Adds as whom it is sent, and that a member without a leader is to say so at once.
     async fn signed<Q>(&self, link: &Arc<Link>, request: Q) -> Answer<Request<Q>> {
         let mut request = Request::new(request);
-        self.sign(link, request.metadata_mut()).await?;
+        let metadata = request.metadata_mut();
+        metadata.insert("hasleader", AsciiMetadataValue::from_static("true"));
+        let log_in = async |asked| {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+            unary(&link.channel, AUTHENTICATE, Request::new(asked), &Departure::default()).await
+        };
+        self.logins.sign(metadata, log_in).await?;
         self.requests.fetch_add(1, Ordering::Relaxed);
         Ok(request)
-    }
-
-    async fn sign(&self, link: &Arc<Link>, metadata: &mut MetadataMap) -> Answer<()> {
-        metadata.insert("hasleader", AsciiMetadataValue::from_static("true"));
-        let Some(who) = &self.target.login else { return Ok(()) };
-        let mut login = lock(&self.login).clone();
-        if matches!(login, Login::Unknown) {
-            let name = who.user().unwrap_or_default().to_owned();
-            let asked = AuthenticateRequest { name, password: who.password().to_owned() };
-            self.requests.fetch_add(1, Ordering::Relaxed);
-            let answer = unary(&link.channel, AUTHENTICATE, Request::new(asked)).await;
-            login = match answer {
-                Ok(AuthenticateResponse { token }) => {
-                    let odd = |_| Failure::of(Status::internal("a token that is no text"));
-                    let mut token: AsciiMetadataValue = token.parse().map_err(odd)?;
-                    // It is shown by nobody's `Debug`.
-                    token.set_sensitive(true);
-                    Login::Token(token)
-                }
-                Err(Failure::Answer(fault)) if fault.to_string().contains("not enabled") => {
-                    Login::Off
-                }
-                Err(failure) => return Err(failure),
-            };
-            lock(&self.login).clone_from(&login);
-        }
-        if let Login::Token(token) = login {
-            metadata.insert("authorization", token);
-        }
-        Ok(())
     }
 
     /// Reads what a majority confirms.
@@ -299,6 +271,32 @@ impl Links {
         self.ask(TXN, request, repeat, until).await
     }
 
+    /// The highest revision that was seen. What is read from now on has one that is no lower, as a
+    /// majority confirms it, and what is written has a higher one.
+    pub(super) fn seen(&self) -> i64 {
+        self.revisions.seen.load(Ordering::Acquire)
+    }
+
+    /// An answer to what was asked for when `seen` was the highest revision.
+    pub(super) fn checked<T>(&self, answer: T, as_of: fn(&T) -> AsOf, seen: i64) -> Answer<T> {
+        let now = as_of(&answer);
+        let (revision, is_back) = match now {
+            AsOf::Read(revision) => (revision, revision < seen),
+            AsOf::Written(revision) => (revision, revision <= seen),
+        };
+        self.revisions.is_back.store(is_back, Ordering::Release);
+        if is_back {
+            return Err(Failure::WentBack(fault::went_back(revision, seen)));
+        }
+        self.revisions.seen.fetch_max(revision, Ordering::AcqRel);
+        Ok(answer)
+    }
+
+    /// Whether the last answer was of a cluster that was restored from a backup.
+    pub(super) fn is_back(&self) -> bool {
+        self.revisions.is_back.load(Ordering::Acquire)
+    }
+
     /// Which version a member is of.
     pub(super) async fn version(self: &Arc<Self>, until: Instant) -> Answer<String> {
         let answer = self.ask(STATUS, LeaseRequest::default(), Repeat::Yes, until).await;
@@ -312,11 +310,11 @@ impl Links {
         lease: i64,
         until: Instant,
     ) -> Answer<LeaseResponse> {
-        let once = |this: Arc<Self>, link: Arc<Link>| async move {
-            let one = stream::once(ready(LeaseRequest { id: lease }));
-            let request = this.signed(&link, one).await?;
+        let once = |this: Arc<Self>, link: Arc<Link>, departure: Departure| async move {
+            let request = this.signed(&link, LeaseRequest { id: lease }).await?;
+            let one = carried(request, &departure);
             let mut answers: Streaming<LeaseResponse> =
-                streaming(&link.channel, KEEP_ALIVE, request).await?;
+                streaming(&link.channel, KEEP_ALIVE, one).await?;
             match answers.message().await {
                 Ok(Some(answer)) => Ok(answer),
                 Ok(None) => Err(Failure::of(Status::unavailable("no answer to a keepalive"))),
@@ -337,58 +335,64 @@ impl Links {
     }
 }
 
-async fn unary<Q, R>(channel: &Channel, path: &'static str, request: Request<Q>) -> Answer<R>
-where
-    Q: Message + 'static,
-    R: Message + Default + 'static,
-{
-    let mut grpc = ready_on(channel).await?;
-    let path = PathAndQuery::from_static(path);
-    let answer = grpc.unary(request, path, ProstCodec::<Q, R>::default()).await;
-    answer.map(tonic::Response::into_inner).map_err(Failure::of)
-}
-
-async fn streaming<Q, R>(
-    channel: &Channel,
-    path: &'static str,
-    request: Request<impl Stream<Item = Q> + Send + 'static>,
-) -> Answer<Streaming<R>>
-where
-    Q: Message + 'static,
-    R: Message + Default + 'static,
-{
-    let mut grpc = ready_on(channel).await?;
-    let path = PathAndQuery::from_static(path);
-    let answer = grpc.streaming(request, path, ProstCodec::<Q, R>::default()).await;
-    answer.map(tonic::Response::into_inner).map_err(Failure::of)
-}
-
-async fn ready_on(channel: &Channel) -> Answer<Grpc<Channel>> {
-    let mut grpc = Grpc::new(channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX);
-    match grpc.ready().await {
-        Ok(()) => Ok(grpc),
-        Err(error) => Err(Failure::of(Status::from_error(error.into()))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::net::{SocketAddr, TcpListener, TcpStream};
 
-    #[test]
-    fn the_member_that_was_left_longest_ago_is_asked_next() {
-        let now = clock::now();
-        let mut current = Current { link: None, left_at: vec![None; 3] };
-        let mut at = 0;
-        let mut asked = Vec::new();
-        for second in 0..4 {
-            at = current.next(at, now + Duration::from_secs(second));
-            asked.push(at);
+    use tokio::net::TcpSocket;
+
+    use super::super::schemes::MEMBERS;
+    use super::*;
+    use crate::backend::StoreUrl;
+
+    /// Far more than any bound here, and less than a reader of a log waits.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn links(member: SocketAddr, home: &Arc<Home>) -> Arc<Links> {
+        let url = StoreUrl::parse(&format!("etcd://{member}?session=2s"), &[MEMBERS]).unwrap();
+        Links::new(Target::of(&url).unwrap(), home.clone())
+    }
+
+    async fn write(links: &Arc<Links>) -> Failure {
+        let until = clock::now().plus(Duration::from_millis(400));
+        let asked = links.transact(TxnRequest::default(), Repeat::No, until);
+        let answer = tokio::time::timeout(PATIENCE, asked).await.expect("it is bounded");
+        answer.expect_err("nobody answers")
+    }
+
+    #[tokio::test]
+    async fn what_was_written_to_a_member_that_is_silent_may_have_run() {
+        let home = Home::start("test").unwrap();
+        let silent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let failure = write(&links(silent.local_addr().unwrap(), &home)).await;
+        assert!(matches!(failure, Failure::Unknown(_)), "{failure:?}");
+    }
+
+    #[tokio::test]
+    async fn what_waited_for_a_connection_never_ran() {
+        let home = Home::start("test").unwrap();
+        // Its queue is full: what else is sent there to connect is not answered at all.
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let soon = Duration::from_millis(200);
+        let mut queued = Vec::new();
+        while let Ok(one) = TcpStream::connect_timeout(&addr, soon) {
+            queued.push(one);
         }
-        assert_eq!(asked, [1, 2, 0, 1]);
-        // One that has just been left is not asked before one that was well for long.
-        assert_eq!(current.next(1, now + Duration::from_secs(9)), 2);
-        let mut alone = Current { link: None, left_at: vec![None] };
-        assert_eq!(alone.next(0, now), 0);
+        let failure = write(&links(addr, &home)).await;
+        assert!(matches!(failure, Failure::Unsent(_)), "{failure:?}");
+    }
+
+    #[tokio::test]
+    async fn who_asks_waits_no_longer_where_the_home_stands_still() {
+        let home = Home::start("test").unwrap();
+        let silent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let links = links(silent.local_addr().unwrap(), &home);
+        let still = home.stand_still();
+        let failure = write(&links).await;
+        assert!(matches!(failure, Failure::Unknown(_)), "{failure:?}");
+        drop(still);
     }
 }

@@ -67,11 +67,14 @@ impl Liveness {
         *self.is_over.borrow()
     }
 
-    /// The session is over: nothing that was held in it is held any more.
-    pub(super) fn end(&self) {
-        if !self.is_over.send_replace(true) {
+    /// The session is over: nothing that was held in it is held any more. `false` if it was over
+    /// before.
+    pub(super) fn end(&self) -> bool {
+        let is_news = !self.is_over.send_replace(true);
+        if is_news {
             self.poke.notify_one();
         }
+        is_news
     }
 
     /// A claim has, or may have, a key in this session until `until`.

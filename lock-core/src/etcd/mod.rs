@@ -16,7 +16,8 @@
 //! the leader of that time (`clock`). So a holder is told before the servers let the lease end.
 //!
 //! - `wire`: messages, as etcd's public API has them.
-//! - `links`: the link in use, and requests over it.
+//! - `links`, `link`, `rpc`: requests, the link in use, and whether one has left over it.
+//! - `login`: as whom they are sent.
 //! - `session`: the lease, and what settles a write without an answer.
 //! - `sessions`: a new one after one has ended.
 //! - `liveness`, `keepalive`, `clock`: what keeps a session.
@@ -44,10 +45,13 @@ mod held;
 mod join;
 mod keepalive;
 mod line;
+mod link;
 mod links;
 mod liveness;
+mod login;
 mod operator;
 mod place;
+mod rpc;
 mod schemes;
 mod session;
 mod sessions;
@@ -62,7 +66,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use claim::EtcdClaim;
-use fault::Failure;
 use schemes::MEMBERS;
 use sessions::Sessions;
 use target::Target;

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::clock::SessionClock;
-use super::fault::{self, Failure};
+use super::fault::Failure;
 use super::keepalive;
 use super::links::{Answer, GRANT, Links, REQUEST_WITHIN, REVOKE, Repeat};
 use super::liveness::Liveness;
 use super::wire::{
-    Compare, Done, LeaseGrantRequest, LeaseRequest, LeaseResponse, Op, PutRequest, Range,
+    AsOf, Compare, Done, LeaseGrantRequest, LeaseRequest, LeaseResponse, Op, PutRequest, Range,
     RangeResponse, RequestOp, TxnRequest, TxnResponse,
 };
 use crate::backend::Fault;
@@ -30,6 +30,9 @@ const SESSIONS: &str = "{lock-sessions}";
 /// Ids of leases have 16 digits, and no sign.
 const LEASE_BITS: u64 = (1 << 62) - 1;
 const LEASE_FIRST: u64 = 1 << 62;
+
+/// The lowest and the highest first digit of such an id.
+pub(super) const LEASE_DIGITS: (u8, u8) = (b'4', b'7');
 
 #[derive(Debug)]
 pub(super) struct Session {
@@ -49,6 +52,7 @@ impl Session {
     pub(super) async fn open(links: Arc<Links>) -> Result<Arc<Self>, Fault> {
         let until = clock::now().plus(OPEN_WITHIN);
         let mut failures = 0;
+        did_not_go_back(&links, until).await.map_err(Failure::into_fault)?;
         let (lease, ttl, sent) = loop {
             let sent = clock::now();
             let bits = clock::random_u64() & LEASE_BITS | LEASE_FIRST;
@@ -103,8 +107,7 @@ impl Session {
     /// No write of this epoch takes effect from now on, unless it has.
     pub(super) async fn fence(self: &Arc<Self>, epoch: i64, until: Instant) -> Answer<()> {
         let this = self.clone();
-        let raised = self.links.home.spawn(async move { this.raise(epoch, until).await });
-        raised.await.unwrap_or_else(|_| Err(Failure::Unknown(fault::session_over())))
+        self.links.at_home(until, async move { this.raise(epoch, until).await }).await
     }
 
     async fn raise(&self, epoch: i64, until: Instant) -> Answer<()> {
@@ -116,17 +119,30 @@ impl Session {
         let put = PutRequest { key: self.key.clone(), lease: self.lease, ..PutRequest::default() };
         let request = TxnRequest { success: vec![Op::Put(put).into()], ..TxnRequest::default() };
         // One that comes late raises it once more, which whoever writes then is told.
-        let raised = self.told(self.links.transact(request, Repeat::Yes, until).await)?;
+        let seen = self.links.seen();
+        let raised = self.links.transact(request, Repeat::Yes, until).await;
+        let raised = self.told(raised, TxnResponse::as_of, seen)?;
         self.epoch.fetch_max(raised.revision(), Ordering::AcqRel);
         Ok(())
     }
 
-    /// The servers' word that there is no such lease ends the session.
-    fn told<T>(&self, answer: Answer<T>) -> Answer<T> {
-        if matches!(answer, Err(Failure::NoLease)) {
-            self.liveness.end();
+    /// The servers' word that there is no such lease ends the session. So does a revision below one
+    /// that was seen before this was asked: what the session holds may be another's by now.
+    fn told<T>(&self, answer: Answer<T>, as_of: fn(&T) -> AsOf, seen: i64) -> Answer<T> {
+        match answer.and_then(|answer| self.links.checked(answer, as_of, seen)) {
+            Err(Failure::NoLease) => {
+                self.liveness.end();
+                Err(Failure::NoLease)
+            }
+            Err(Failure::WentBack(fault)) => {
+                if self.liveness.end() {
+                    tracing::error!(%fault, "all locks of this client are lost");
+                    self.revoke();
+                }
+                Err(Failure::WentBack(fault))
+            }
+            answer => answer,
         }
-        answer
     }
 
     pub(super) async fn transact(
@@ -138,28 +154,35 @@ impl Session {
         until: Instant,
     ) -> Answer<TxnResponse> {
         let request = TxnRequest { compare, success, failure };
-        self.told(self.links.transact(request, repeat, until).await)
+        let seen = self.links.seen();
+        let answer = self.links.transact(request, repeat, until).await;
+        self.told(answer, TxnResponse::as_of, seen)
     }
 
     pub(super) async fn read(&self, range: &Range, until: Instant) -> Answer<RangeResponse> {
-        self.links.read(range.read(0), until).await
+        let seen = self.links.seen();
+        let answer = self.links.read(range.read(0), until).await;
+        self.told(answer, RangeResponse::as_of, seen)
     }
 
-    /// Sends one keepalive and proves it.
-    pub(super) async fn beat(&self) {
+    /// Sends one keepalive and proves it; whether that came to pass.
+    pub(super) async fn beat(&self) -> bool {
         let sent = clock::now();
         // Later an answer would prove nothing that is of use.
         let until = sent.plus(self.ttl * 2 / 3);
         match self.prove(sent, until).await {
-            Ok(()) => {}
-            Err(Failure::NoLease) => self.liveness.end(),
+            Ok(is_proved) => return is_proved,
+            Err(Failure::NoLease) => {
+                self.liveness.end();
+            }
             Err(failure) => {
                 tracing::debug!(fault = %failure.into_fault(), "no proof of the session at etcd");
             }
         }
+        false
     }
 
-    async fn prove(&self, sent: Instant, until: Instant) -> Answer<()> {
+    async fn prove(&self, sent: Instant, until: Instant) -> Answer<bool> {
         let answer = self.links.keep_alive(self.lease, until).await?;
         if answer.ttl <= 0 {
             return Err(Failure::NoLease);
@@ -171,18 +194,12 @@ impl Session {
         if is_same_term {
             self.liveness.proved(sent);
         }
-        Ok(())
+        Ok(is_same_term)
     }
-}
 
-impl Drop for Session {
-    fn drop(&mut self) {
-        let is_over = self.liveness.is_over();
-        self.liveness.end();
-        if is_over {
-            return;
-        }
-        // Takes all that is left in it. Nobody waits for that: without it the lease ends by itself.
+    /// Ends the lease, and takes all that is left in it. Nobody waits for that: without it the lease
+    /// ends by itself.
+    fn revoke(&self) {
         let (links, request) = (self.links.clone(), LeaseRequest { id: self.lease });
         let until = clock::now().plus(self.ttl.max(REQUEST_WITHIN));
         drop(self.links.home.spawn(async move {
@@ -193,5 +210,26 @@ impl Drop for Session {
                 tracing::debug!(fault = %failure.into_fault(), "a lease at etcd ends by itself");
             }
         }));
+    }
+}
+
+/// Refuses a cluster that was restored from a backup, until its revisions are new again.
+async fn did_not_go_back(links: &Arc<Links>, until: Instant) -> Answer<()> {
+    if !links.is_back() {
+        return Ok(());
+    }
+    let (seen, any) = (links.seen(), format!("{}{SESSIONS}", links.target.root));
+    let answer = links.read(Range::one(any.as_bytes()).read(1), until).await?;
+    links.checked(answer, RangeResponse::as_of, seen).map(drop)
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let is_over = self.liveness.is_over();
+        self.liveness.end();
+        if is_over {
+            return;
+        }
+        self.revoke();
     }
 }

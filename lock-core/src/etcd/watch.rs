@@ -2,6 +2,9 @@
 //!
 //! A watch begins behind the revision that was read, so nothing can happen in between. With the
 //! stream all watches on it end, and whoever has one looks: what was not told is read.
+//!
+//! A stream keeps the login that it was opened with. A member that does not take it any more refuses
+//! new watches on it, and not always by their names. So a refusal ends the stream.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -171,7 +174,7 @@ async fn serve(
     mut stays: watch::Receiver<()>,
     (asked, number): (mpsc::UnboundedReceiver<WatchRequest>, u64),
 ) {
-    let link = links.link();
+    let (link, login) = (links.link(), links.logins.number());
     let requests =
         stream::unfold(asked, async |mut asked| asked.recv().await.map(|next| (next, asked)));
     let opened = tokio::time::timeout(OPEN_WITHIN, links.watch(&link, requests));
@@ -188,6 +191,12 @@ async fn serve(
                 _ = stays.changed() => return,
             };
             let (Ok(Some(answer)), Some(hub)) = (answer, hub.upgrade()) else { break };
+            if answer.created && answer.canceled {
+                // A stream has the login that it was opened with, which is not taken any more.
+                links.logins.forget(login);
+                tokio::time::sleep(FAILED_PAUSE).await;
+                break;
+            }
             hub.tell(&answer);
         },
         None => tokio::time::sleep(FAILED_PAUSE).await,

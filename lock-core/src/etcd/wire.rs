@@ -23,6 +23,9 @@ pub(super) struct KeyValue {
     pub(super) mod_revision: i64,
     #[prost(bytes = "vec", tag = "5")]
     pub(super) value: Vec<u8>,
+    /// With which it ends; 0 for none.
+    #[prost(int64, tag = "6")]
+    pub(super) lease: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -185,6 +188,12 @@ impl Range {
         Self { begin: key.to_vec(), end: Vec::new() }
     }
 
+    /// All keys of this range that begin with the prefix and a digit from `first` to `last`.
+    pub(super) fn between(prefix: &[u8], first: u8, last: u8) -> Self {
+        let with = |byte: u8| [prefix, &[byte]].concat();
+        Self { begin: with(first), end: with(last.saturating_add(1)) }
+    }
+
     /// All keys that begin so, which ends with a byte below 255.
     pub(super) fn prefix(begin: &[u8]) -> Self {
         let mut end = begin.to_vec();
@@ -224,9 +233,32 @@ pub(super) struct TxnResponse {
     pub(super) responses: Vec<ResponseOp>,
 }
 
+/// The revision of an answer, and what it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AsOf {
+    /// It was made when the store had this one.
+    Read(i64),
+    /// The store has this one by it.
+    Written(i64),
+}
+
+impl RangeResponse {
+    pub(super) fn as_of(&self) -> AsOf {
+        AsOf::Read(self.header.map_or(0, |header| header.revision))
+    }
+}
+
 impl TxnResponse {
     pub(super) fn revision(&self) -> i64 {
         self.header.map_or(0, |header| header.revision)
+    }
+
+    /// All of ours write where they succeed, and only then.
+    pub(super) fn as_of(&self) -> AsOf {
+        match self.succeeded {
+            true => AsOf::Written(self.revision()),
+            false => AsOf::Read(self.revision()),
+        }
     }
 
     /// What the operation at this place has read.
@@ -312,6 +344,9 @@ pub(super) struct WatchCancel {
 pub(super) struct WatchResponse {
     #[prost(int64, tag = "2")]
     pub(super) watch_id: i64,
+    /// It answers the request for this watch.
+    #[prost(bool, tag = "3")]
+    pub(super) created: bool,
     #[prost(bool, tag = "4")]
     pub(super) canceled: bool,
     /// Of which nothing is looked at, but that there are some.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Parser;
 
 /// Measures the lock beside its rivals. Needs `redis-server`, and for the works named `zk-…`
-/// ZooKeeper, Curator and a JDK; takes about half an hour.
+/// ZooKeeper, Curator and a JDK, for those named `etcd-…` etcd and Go; takes about half an hour.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "bench")]
 pub(crate) struct Arguments {
@@ -13,7 +13,7 @@ pub(crate) struct Arguments {
     /// strict, readers, writer, permits, handoff, linger, held, quorum, overload, burst, zk-single, zk-hot-64, zk-strict,
     /// zk-handoff, sqlite-single, sqlite-hot-64, sqlite-processes, postgres-single, postgres-hot-64,
     /// postgres-processes, postgres-held, mariadb-single, mariadb-hot-64, mariadb-processes,
-    /// mariadb-held. All by default.
+    /// mariadb-held, etcd-single, etcd-hot-64, etcd-strict. All by default.
     pub(crate) names: Vec<String>,
     /// How often each work measures each rival.
     #[arg(long, default_value_t = 3)]

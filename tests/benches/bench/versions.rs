@@ -10,7 +10,7 @@ const JARS: &str = "/usr/share/java";
 /// The names and versions of what `works` need, with commas between them.
 pub(crate) fn of(works: &[Name]) -> String {
     let mut versions = Vec::new();
-    if works.iter().any(|work| !work.needs_java()) {
+    if works.iter().any(|work| !work.needs_java() && !work.needs_go()) {
         versions.push(redis());
     }
     if works.iter().any(|work| work.needs_java()) {
@@ -19,6 +19,9 @@ pub(crate) fn of(works: &[Name]) -> String {
             jar("Curator", "curator-recipes-"),
             java(),
         ]);
+    }
+    if works.iter().any(|work| work.needs_go()) {
+        versions.extend([etcd(), go()]);
     }
     versions.join(", ")
 }
@@ -30,6 +33,23 @@ fn redis() -> String {
         text.split_whitespace().find_map(|word| word.strip_prefix("v=").map(str::to_owned))
     });
     version.map_or("no redis-server".to_owned(), |version| format!("Redis {version}"))
+}
+
+/// As `etcd --version` says: `etcd Version: 3.4.23`.
+fn etcd() -> String {
+    word_of("etcd", &["--version"], 2).map_or("no etcd".to_owned(), |v| format!("etcd {v}"))
+}
+
+/// As `go version` says: `go version go1.25.1 linux/amd64`.
+fn go() -> String {
+    let version = word_of("go", &["version"], 2);
+    version.map_or("no go".to_owned(), |v| format!("Go {}", v.trim_start_matches("go")))
+}
+
+fn word_of(program: &str, arguments: &[&str], at: usize) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.split_whitespace().nth(at).map(str::to_owned)
 }
 
 /// By the name of its jar: `zookeeper-3.8.0.jar`.

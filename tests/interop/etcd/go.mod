@@ -1,6 +1,6 @@
 module etcd-interop
 
-go 1.25
+go 1.26.0
 
 require go.etcd.io/etcd/client/v3 v3.7.3
 

@@ -2,12 +2,13 @@
 //
 //	mutex ENDPOINTS PREFIX TTL        locks, says "held", unlocks when told to
 //	try ENDPOINTS PREFIX TTL          the same without waiting; says "busy" else
+//	rlock, wlock ENDPOINTS PREFIX TTL the same with the RWMutex of the recipes
 //	elect ENDPOINTS PREFIX TTL VALUE  campaigns, says "leads", resigns when told to
+//	bench ENDPOINTS PREFIX TTL TASKS  see bench.go
 //	observe ENDPOINTS PREFIX TTL      says "leader VALUE" of each leader
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+	recipes "go.etcd.io/etcd/client/v3/experimental/recipes"
 )
 
 func check(err error) {
@@ -35,11 +37,6 @@ func main() {
 	check(err)
 	session, err := concurrency.NewSession(client, concurrency.WithTTL(ttl))
 	check(err)
-	told := make(chan struct{})
-	go func() {
-		bufio.NewReader(os.Stdin).ReadString('\n')
-		close(told)
-	}()
 	switch what {
 	case "mutex", "try":
 		mutex := concurrency.NewMutex(session, prefix)
@@ -53,17 +50,30 @@ func main() {
 		}
 		fmt.Println("held")
 		select {
-		case <-told:
+		case <-lines:
 			check(mutex.Unlock(ctx))
 			fmt.Println("free")
 		case <-session.Done():
 			fmt.Println("lost")
 		}
+	case "rlock", "wlock":
+		mutex := recipes.NewRWMutex(session, prefix)
+		lock, unlock := mutex.Lock, mutex.Unlock
+		if what == "rlock" {
+			lock, unlock = mutex.RLock, mutex.RUnlock
+		}
+		check(lock())
+		fmt.Println("held")
+		<-lines
+		check(unlock())
+		fmt.Println("free")
+	case "bench":
+		bench(client, session, prefix, os.Args[5:])
 	case "elect":
 		election := concurrency.NewElection(session, prefix)
 		check(election.Campaign(ctx, os.Args[5]))
 		fmt.Println("leads")
-		<-told
+		<-lines
 		check(election.Resign(ctx))
 		fmt.Println("resigned")
 	case "observe":

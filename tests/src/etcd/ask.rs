@@ -131,6 +131,12 @@ impl EtcdServer {
         Token(answer["token"].as_str().expect("a token").to_owned())
     }
 
+    /// Gives `root` the password that it has, which ends its logins.
+    pub fn end_logins(&self) {
+        let root = json!({ "name": "root", "password": "secret" });
+        self.post("/v3/auth/user/changepw", &root, Some(&self.log_in()));
+    }
+
     /// Asks for something else, as `root`.
     pub fn post_as(&self, token: &Token, path: &str, ask: &Value) -> Value {
         self.post(path, ask, Some(token))

@@ -1,6 +1,7 @@
 //! A real etcd, one member or a cluster, on ports of its own.
 
 mod ask;
+mod backup;
 mod cluster;
 mod rival;
 mod server;

@@ -129,3 +129,35 @@ async fn go_stands_in_one_line_with_ours() {
     stands.is_told();
     assert_eq!(stands.says(), "resigned");
 }
+
+/// The `RWMutex` of Go's recipes, as far as it is right: ours wait for its readers and writers, and its
+/// writers for ours. Its readers wait for nobody of ours, which is why docs advise against it.
+#[tokio::test]
+async fn ours_wait_for_the_readers_and_writers_of_gos_recipe() {
+    let path = path();
+    let (ours, line) = (client(&path).await, format!("{path}/k"));
+    let Some(mut reads) = Rival::go(&SERVER, "rlock", &line, &["2"]) else {
+        println!("the client in Go was not built");
+        return;
+    };
+    assert_eq!(reads.says(), "held");
+    let beside = within("a reader", ours.lock("k").shared().acquire()).await.expect("a grant");
+    beside.release().await.expect("a release");
+    assert!(ours.lock("k").try_acquire().await.expect("an answer").is_none(), "it is read");
+    let next = tokio::spawn(ours.lock("k").acquire());
+    eventually("ours waits", || SERVER.keys(&line).len() == 2).await;
+    let mut writes = Rival::go(&SERVER, "wlock", &line, &["2"]).expect("it was built");
+    eventually("all wait", || SERVER.keys(&line).len() == 3).await;
+    reads.is_told();
+    assert_eq!(reads.says(), "free");
+    let next = within("our turn", next).await.expect("no panic").expect("a grant");
+    assert!(writes.is_silent(ms(50)), "two hold the key");
+    next.release().await.expect("a release");
+    assert_eq!(writes.says(), "held");
+    let last = tokio::spawn(ours.lock("k").shared().acquire());
+    eventually("ours waits", || SERVER.keys(&line).len() == 2).await;
+    writes.is_told();
+    assert_eq!(writes.says(), "free");
+    let last = within("our turn", last).await.expect("no panic").expect("a grant");
+    last.release().await.expect("a release");
+}

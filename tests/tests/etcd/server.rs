@@ -2,7 +2,7 @@
 
 use lock_core::backend::FaultKind;
 use lock_core::error::ConnectError;
-use lock_core::{AcquireError, LockClient, LockOptions};
+use lock_core::{AcquireError, LockClient, LockOptions, Mode};
 use tests::etcd::{EtcdOptions, EtcdServer};
 use tests::said::everything;
 use tests::wait::{eventually, within};
@@ -65,6 +65,117 @@ async fn a_login_is_refused_or_renewed() {
     server.restart();
     let again = within("a new token", ours.lock("k").acquire()).await.expect("a grant");
     again.release().await.expect("a release");
+}
+
+/// F31, V2: logins end while one waits. The next watch has a new one, so that its end is told at
+/// once: who waits looks again after 200 s only, and asks little meanwhile.
+#[tokio::test]
+async fn a_watch_has_the_login_of_now() {
+    let server = EtcdServer::start();
+    server.enable_auth();
+    let url = format!("etcd://root:secret@{}/p?session=600s", server.addr());
+    let (one, two) = (connect(&url, ms(600_000)).await, connect(&url, ms(600_000)).await);
+    for is_ended in [false, true] {
+        let guard = one.lock("k").await.expect("a free key");
+        if is_ended {
+            // The stream of watches is that of the first round, and so is its login.
+            server.end_logins();
+        }
+        let wait = LockOptions::new().with_wait(ms(600_000)).with_lease(ms(600_000));
+        let next = tokio::spawn(two.lock("k").options(wait).acquire());
+        while one.inspect("k").await.expect("an inspection").waiters.is_empty() {
+            tokio::time::sleep(ms(5)).await;
+        }
+        guard.release().await.expect("a release");
+        let next = within("the next", next).await.expect("no panic").expect("a grant");
+        next.release().await.expect("a release");
+    }
+    let requests = two.stats().store_requests;
+    assert!(requests < 60, "{requests} requests of one who waits");
+}
+
+/// F31: logins are asked for while a client runs. One that has a password uses it from then on, and
+/// one that has none is told.
+#[tokio::test]
+async fn a_login_that_becomes_needed_is_used_or_missed() {
+    let server = EtcdServer::start();
+    let url = |login: &str| format!("etcd://{login}{}/p?session=5s", server.addr());
+    let with = connect(&url("root:secret@"), ms(30_000)).await;
+    let without = connect(&url(""), ms(30_000)).await;
+    let guard = with.lock("k").await.expect("a grant");
+    server.enable_auth();
+    guard.release().await.expect("a release");
+    let again = within("a grant", with.lock("k").acquire()).await.expect("a grant");
+    let error = within("an answer", without.lock("k").acquire()).await.expect_err("it is refused");
+    assert!(everything(&error).contains("authentication enabled"), "{error:?}");
+    again.release().await.expect("a release");
+}
+
+/// F29, V4: a backup is restored, so revisions go back. Who saw the higher ones is told that its lock
+/// is lost, and is granted nothing until they are passed: no token of it is given to another.
+#[tokio::test]
+async fn a_restored_backup_is_told_and_no_token_is_granted_again() {
+    let mut server = EtcdServer::start();
+    let ours = client_at(&server, "p").await;
+    ours.lock("k").await.expect("a free key").release().await.expect("a release");
+    let backup = server.save();
+    for _ in 0..20 {
+        ours.lock("k").await.expect("a free key").release().await.expect("a release");
+    }
+    let held = ours.lock("k").await.expect("a free key");
+    server.restore(&backup);
+    within("the loss", held.lost()).await;
+    let error = within("an answer", ours.lock("k").acquire()).await.expect_err("it is refused");
+    assert!(everything(&error).contains("restored from a backup"), "{error:?}");
+    // One that has seen nothing cannot know.
+    let stranger = client_at(&server, "p").await;
+    let low = within("a free key", stranger.lock("k").acquire()).await.expect("a grant");
+    assert!(low.token() < held.token());
+    low.release().await.expect("a release");
+    for n in 0..100 {
+        server.put("other", &n.to_string());
+    }
+    let next = within("a free key", ours.lock("k").acquire()).await.expect("a grant");
+    assert!(next.token() > held.token());
+    next.release().await.expect("a release");
+    eventually("nothing is left", || server.keys("p/k").is_empty()).await;
+}
+
+/// F33, V1: the key `b` under the path `a`, and all keys under the path `a/b`, have nothing to do with
+/// each other, whether those are held, waited for, tried or led.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_below_another_path_is_another_lock() {
+    let path = path();
+    let (above, below) = (client(&path).await, client(&format!("{path}/b")).await);
+    let held = below.lock("k").await.expect("a free key");
+    let term = within("a term", below.election("e").run_for("below")).await.expect("a term");
+    let alone = above.lock("b").try_acquire().await.expect("an answer").expect("a free key");
+    let rival = client(&path).await;
+    let waits = tokio::spawn(rival.lock("b").acquire());
+    eventually("it waits", || {
+        let line = SERVER.keys(&format!("{path}/b/"));
+        line.iter().filter(|found| found.key.matches('/').count() == 4).count() == 2
+    })
+    .await;
+    assert!(below.lock("k").try_acquire().await.expect("an answer").is_none());
+    alone.release().await.expect("a release");
+    let next = within("the next", waits).await.expect("no panic").expect("a grant");
+    next.release().await.expect("a release");
+    for mode in [Mode::Shared, Mode::Permit { of: 2 }] {
+        let mut options = LockOptions::new().with_wait(ms(9_000)).with_lease(ms(30_000));
+        options.mode = mode;
+        let tried = above.lock("b").options(options).try_acquire().await.expect("an answer");
+        tried.expect("a free key").release().await.expect("a release");
+        let waited = within("a free key", above.lock("b").options(options).acquire()).await;
+        waited.expect("a grant").release().await.expect("a release");
+    }
+    let mut leaders = above.election("b").observe();
+    let seen = within("an answer", leaders.next()).await.expect("a client");
+    assert!(seen.expect("an answer").is_none(), "one who leads below leads nothing here");
+    assert!(!above.force_release("b").await.expect("an answer"));
+    assert!(held.is_held());
+    term.resign().await.expect("a resignation");
+    held.release().await.expect("a release");
 }
 
 /// F32: over TLS with a certificate of its own; never in the clear, nor to a stranger.

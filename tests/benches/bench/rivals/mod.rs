@@ -1,6 +1,7 @@
 //! Who is measured.
 
 pub(crate) mod database;
+pub(crate) mod etcd_go;
 mod evalsha;
 mod local;
 mod ours;

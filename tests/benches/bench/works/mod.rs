@@ -2,6 +2,7 @@
 
 mod at_once;
 mod database;
+mod etcd;
 pub(crate) mod handoff;
 pub(crate) mod held;
 mod linger;
@@ -56,9 +57,12 @@ pub(crate) enum Name {
     MariaDbHot64,
     MariaDbProcesses,
     MariaDbHeld,
+    EtcdSingle,
+    EtcdHot64,
+    EtcdStrict,
 }
 
-const ALL: [Name; 32] = [
+const ALL: [Name; 35] = [
     Name::Single,
     Name::ManyKeys,
     Name::Hot64,
@@ -91,6 +95,9 @@ const ALL: [Name; 32] = [
     Name::MariaDbHot64,
     Name::MariaDbProcesses,
     Name::MariaDbHeld,
+    Name::EtcdSingle,
+    Name::EtcdHot64,
+    Name::EtcdStrict,
 ];
 
 /// The works whose name contains one of the wanted parts; all if none is wanted.
@@ -137,6 +144,9 @@ impl Name {
             Name::MariaDbHot64 => "mariadb-hot-64",
             Name::MariaDbProcesses => "mariadb-processes",
             Name::MariaDbHeld => "mariadb-held",
+            Name::EtcdSingle => "etcd-single",
+            Name::EtcdHot64 => "etcd-hot-64",
+            Name::EtcdStrict => "etcd-strict",
         }
     }
 
@@ -174,7 +184,15 @@ impl Name {
             Name::MariaDbHot64 => database::hot_64::<MariaDbServer>(arguments).await,
             Name::MariaDbProcesses => database::processes::<MariaDbServer>(arguments).await,
             Name::MariaDbHeld => database::held::<MariaDbServer>(arguments).await,
+            Name::EtcdSingle => etcd::single(arguments).await,
+            Name::EtcdHot64 => etcd::hot_64(arguments).await,
+            Name::EtcdStrict => etcd::strict(arguments).await,
         }
+    }
+
+    /// Whether it runs on etcd, beside Go's client.
+    pub(crate) fn needs_go(self) -> bool {
+        matches!(self, Name::EtcdSingle | Name::EtcdHot64 | Name::EtcdStrict)
     }
 
     /// Whether it runs on ZooKeeper, beside Curator.
