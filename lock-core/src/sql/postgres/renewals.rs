@@ -20,6 +20,7 @@ use crate::backend::Fault;
 use crate::ground::{Plus as _, clock, lock};
 use crate::sql::dialect::{Ask, Taken};
 use crate::sql::fault::DatabaseError;
+use crate::sql::lane::Lane;
 use crate::sql::read::Found;
 use crate::sql::remote::Twice;
 use crate::sql::row::ms;
@@ -123,7 +124,8 @@ impl Renewals {
             wholes(|ask| i64::from(ask.tokens_max)),
         ];
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let answer = match self.link.run(by, &self.text, &args, Twice::Same).await {
+        let asked = self.link.run(by, &self.text, &args, Twice::Same);
+        let answer = match Lane::Renewals.scope(asked).await {
             Ok(rows) => rows
                 .iter()
                 .map(|row| Ok((row.try_get::<String, _>(CLAIM)?, Found(row).taken()?)))
