@@ -107,8 +107,20 @@ impl Execution {
     ///
     /// A commit that was not answered is looked up by the record, within 2 s.
     ///
-    /// `tx` is no savepoint in another transaction, which would decide instead: for that there are
+    /// `tx` is one of a pool. One that is begun on a connection may be a savepoint in another
+    /// transaction, which would decide instead; for that there are
     /// [`complete_in`](Self::complete_in) and [`committed`](Self::committed).
+    ///
+    /// ```compile_fail,E0597
+    /// # use lock_core::idempotency::Execution;
+    /// # async fn doc(pool: sqlx::SqlitePool, execution: Execution) -> Result<(), Box<dyn std::error::Error>> {
+    /// use sqlx::Acquire as _;
+    ///
+    /// let mut tx = pool.begin().await?;
+    /// let savepoint = tx.begin().await?;
+    /// execution.commit(savepoint, bytes::Bytes::from("paid")).await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -121,7 +133,7 @@ impl Execution {
     /// background, and the lock is released then.
     pub async fn commit<D: RecordDialect>(
         mut self,
-        mut tx: Transaction<'_, D>,
+        mut tx: Transaction<'static, D>,
         outcome: impl Into<Outcome>,
     ) -> Result<(), CommitError> {
         self.complete_in(&mut tx, outcome).await?;

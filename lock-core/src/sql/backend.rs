@@ -72,14 +72,14 @@ macro_rules! backend {
 
             async fn inspect(&self, key: &Key) -> Result<Inspection, Fault> {
                 let key = key.clone();
-                self.store.at_home(REQUEST, |store, by| async move { store.inspect(key, by).await }).await
+                self.store.ask(REQUEST, |store, by| async move { store.inspect(key, by).await }).await
             }
 
             async fn request_revoke(&self, key: &Key) -> Result<bool, Fault> {
                 let key = key.clone();
                 let ask = self
                     .store
-                    .at_home(REQUEST, |store, by| async move { store.request_revoke(key, by).await });
+                    .ask(REQUEST, |store, by| async move { store.request_revoke(key, by).await });
                 ask.await
             }
 
@@ -87,7 +87,7 @@ macro_rules! backend {
                 let key = key.clone();
                 let ask = self
                     .store
-                    .at_home(REQUEST, |store, by| async move { store.force_release(key, by).await });
+                    .ask(REQUEST, |store, by| async move { store.force_release(key, by).await });
                 ask.await
             }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::changes::{Ear, Hearing};
 use super::dialect::{Ask, Dialect};
+use super::lane::Lane;
 use super::row::{Row, With};
 use super::store::{REQUEST, Store, is_plain, leader};
 use crate::backend::register::Place;
@@ -143,7 +144,7 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         // Whatever becomes of this one, the next has to look.
         self.stands = Stands::Waiting;
         self.listen_before(true);
-        let attempt = self.store.at_home(REQUEST, |store, by| async move {
+        let attempt = self.store.ask(REQUEST, |store, by| async move {
             store.attempt(ask, place, joins, is_new, by).await
         });
         // Nothing is heard where this is dropped, either.
@@ -191,8 +192,8 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
     async fn renew(&mut self) -> Result<Renewal, Fault> {
         self.heard = false;
         let (ask, may_be_short) = (self.ask.clone(), is_plain(&self.place));
-        let renewal = self.store.at_home(self.renewal_time(), |store, by| async move {
-            store.renew(ask, may_be_short, by).await
+        let renewal = self.store.ask(self.renewal_time(), |store, by| async move {
+            Lane::Renewals.scope(store.renew(ask, may_be_short, by)).await
         });
         let answer = renewal.await?;
         Ok(self.answered(answer))
@@ -203,8 +204,8 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         let ask = self.ask.clone();
         // It is no writer any more once this was asked.
         self.place.mode = Mode::Shared;
-        let renewal = self.store.at_home(self.renewal_time(), |store, by| async move {
-            store.downgrade(ask, by).await
+        let renewal = self.store.ask(self.renewal_time(), |store, by| async move {
+            Lane::Renewals.scope(store.downgrade(ask, by)).await
         });
         let answer = renewal.await?;
         Ok(self.answered(answer))
@@ -214,9 +215,8 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         self.heard = false;
         self.listen_before(false);
         let (key, lease) = (self.ask.key.clone(), self.ask.lease);
-        let following = self
-            .store
-            .at_home(REQUEST, |store, by| async move { store.follow(key, lease, by).await });
+        let following =
+            self.store.ask(REQUEST, |store, by| async move { store.follow(key, lease, by).await });
         let answer = following.await?;
         let answer = self.answered(answer);
         self.stands = Stands::Following(answer.leader.clone());
@@ -230,7 +230,7 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         let (key, claim) = (self.ask.key.clone(), self.ask.claim);
         let (stands, in_doubt) = (&self.stands, self.in_doubt);
         let may_be_short = is_plain(&self.place) && *stands == Stands::Holding;
-        let withdrawal = self.store.at_home(REQUEST, |store, by| async move {
+        let withdrawal = self.store.ask(REQUEST, |store, by| async move {
             store.withdraw(key, claim, may_be_short, in_doubt, by).await
         });
         let withdrawal = withdrawal.await?;

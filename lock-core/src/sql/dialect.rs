@@ -14,10 +14,13 @@ use crate::token::TokenBlock;
 
 /// A database as the store needs it. Times are of its own clock, since 1970.
 ///
-/// All of these are polled on the home runtime, and to their end. Each is over by the instant that
+/// All of these are polled where it [`POLLS`](Self::POLLS), and to their end. Each is over by the instant that
 /// it is given, and asks again by itself while the database is busy with others. What was not
 /// answered may have taken effect, unless the fault is [`unsent`](Fault::is_unsent).
 pub(super) trait Dialect: Send + Sync + Debug + 'static {
+    /// Where its statements are polled.
+    const POLLS: Polls = Polls::AtHome;
+
     /// The names of the tables.
     fn schema(&self) -> &Schema;
 
@@ -85,6 +88,19 @@ pub(super) trait Dialect: Send + Sync + Debug + 'static {
     /// how many.
     fn sweep(&self, idle: Duration, by: Instant)
     -> impl Future<Output = Result<u64, Fault>> + Send;
+}
+
+/// Where statements are polled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Polls {
+    /// On the home runtime alone: it serves the connections.
+    AtHome,
+    /// By whoever asks, too: what serves them is no runtime.
+    #[cfg_attr(
+        not(feature = "sqlite"),
+        allow(dead_code, reason = "a server's connections are sockets")
+    )]
+    Anywhere,
 }
 
 /// A claim that asks by the short way.

@@ -43,6 +43,8 @@
 //! - `fence`: the check in the transaction that writes, for locks of any store.
 //! - `records`: what the idempotency engine remembers.
 //! - `trouble`: what an error of a database is about.
+//! - `errands`: who polls a request.
+//! - `lane`: whether a request may use the connection that is kept for renewals.
 //! - `remote`: databases on a server: connections of the store's own, and statements over them.
 //! - `postgres`: PostgreSQL's dialect, its connections and its push.
 //! - `mysql`: the dialect of MySQL and MariaDB.
@@ -58,8 +60,10 @@ mod changes;
 mod claim;
 mod dialect;
 pub(crate) mod driver;
+mod errands;
 mod fault;
 mod fence;
+mod lane;
 mod migrate;
 #[cfg(feature = "mysql")]
 mod mysql;

@@ -6,11 +6,12 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::changes::{Changes, Unread};
-use super::dialect::{Ask, Dialect, Seen};
+use super::dialect::{Ask, Dialect, Polls, Seen};
+use super::errands::Errands;
 use super::fault::DatabaseError;
 use super::news::is_news;
 use super::row::{Entry, Row, With};
-use crate::backend::io::{Home, Pauses};
+use crate::backend::io::{self, Home, Pauses};
 use crate::backend::register::{OtherLimit, Owner, Place, Turn, reserve, ticks};
 use crate::backend::{Attempt, ClaimId, Fault, FaultKind, Following, Grant, Renewal, Withdrawal};
 use crate::ground::{Plus as _, clock};
@@ -48,6 +49,7 @@ pub(super) struct Store<D> {
     pub(super) dialect: D,
     pub(super) home: Arc<Home>,
     pub(super) changes: Arc<Changes>,
+    errands: Arc<Errands>,
 }
 
 impl<D> Drop for Store<D> {
@@ -75,15 +77,16 @@ impl<D: Dialect> Store<D> {
     pub(super) fn start(dialect: D, home: Arc<Home>) -> Arc<Self> {
         let changes = Arc::new(Changes::new(dialect.hearing()));
         dialect.hear(&changes);
-        let store = Arc::new(Self { dialect, home: home.clone(), changes });
+        let errands = Errands::new(home.clone());
+        let store = Arc::new(Self { dialect, home: home.clone(), changes, errands });
         // Nobody waits for its end.
         drop(home.spawn(tend(Arc::downgrade(&store), home.clone())));
         store
     }
 
-    /// Has a request run to its end at home, whoever drops this, and waits for its answer for so
-    /// long.
-    pub(super) async fn at_home<T, F>(
+    /// Has a request run to its end, whoever drops this, and waits for its answer for so long. It runs
+    /// at home, unless its caller may poll it and is alone.
+    pub(super) async fn ask<T, F>(
         self: &Arc<Self>,
         within: Duration,
         ask: impl FnOnce(Arc<Self>, Instant) -> F,
@@ -95,8 +98,14 @@ impl<D: Dialect> Store<D> {
         let by = clock::now().plus(within);
         // What is known by then, that the file is busy, is told rather than the silence.
         let told_by = by.plus(within / 8);
-        let task = self.home.spawn(ask(self.clone(), by));
-        match self.home.timeout_at(told_by, task).await {
+        let request = ask(self.clone(), by);
+        let asked = async {
+            match D::POLLS {
+                Polls::AtHome => self.home.spawn(request).await,
+                Polls::Anywhere => self.errands.run(request).await,
+            }
+        };
+        match io::by(told_by, asked).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(ended)) => Err(other(format!("its thread `lock-io` lost the request: {ended}"))),
             Err(_) => Err(other(format!("no answer within {within:?}"))),
@@ -227,7 +236,10 @@ impl<D: Dialect> Store<D> {
     pub(super) async fn sweep(&self, idle: Duration) -> Result<u64, Fault> {
         let mut all = 0;
         loop {
-            let some = self.dialect.sweep(idle, clock::now().plus(REQUEST)).await?;
+            let some = {
+                let _stays = self.errands.at_home();
+                self.dialect.sweep(idle, clock::now().plus(REQUEST)).await?
+            };
             all += some;
             if some == 0 {
                 return Ok(all);
@@ -380,6 +392,7 @@ async fn read<D: Dialect>(
     looks: bool,
     last: &mut Option<i64>,
 ) -> Result<(), Fault> {
+    let _stays = store.errands.at_home();
     let by = clock::now().plus(REQUEST);
     let (mut unread, mut mark) = (store.changes.take_unread(), *last);
     match looks.then(|| store.changes.due(clock::now())) {

@@ -48,6 +48,11 @@ enum Mode {
     DiskFailsOnce,
     /// `Execution::commit`, at which the disk takes nothing up to its answer.
     DiskFails,
+    /// As [`DiskFailsOnce`](Self::DiskFailsOnce), where the disk takes all, and fails to say that it
+    /// is there: `FAILING_SYNC` names the file that has it fail, see `failing_sync.c`.
+    SyncFailsOnce,
+    /// As [`DiskFails`](Self::DiskFails), in the same way.
+    SyncFails,
     /// A handler with a `Tx` behind an `IdempotencyLayer`.
     Layer,
 }
@@ -81,6 +86,45 @@ fn main() -> Result<(), Trouble> {
     runtime.block_on(till(arguments))
 }
 
+/// What is wrong with a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Disk {
+    /// It has no room.
+    Full,
+    /// It does not say that what it took is there.
+    Unsure,
+}
+
+impl Mode {
+    /// What is wrong with the disk, and whether that is over with the rollback.
+    fn disk(self) -> Option<(Disk, bool)> {
+        match self {
+            Self::DiskFailsOnce => Some((Disk::Full, true)),
+            Self::DiskFails => Some((Disk::Full, false)),
+            Self::SyncFailsOnce => Some((Disk::Unsure, true)),
+            Self::SyncFails => Some((Disk::Unsure, false)),
+            Self::ByHand | Self::Commit | Self::Rotation | Self::Layer => None,
+        }
+    }
+}
+
+impl Disk {
+    fn is_well(self, well: bool) {
+        match self {
+            Self::Full => disk_takes(well),
+            Self::Unsure => {
+                let file = std::env::var_os("FAILING_SYNC").expect("a file");
+                let done = if well { std::fs::remove_file(file) } else { std::fs::write(file, "") };
+                done.or_else(|error| match error.kind() {
+                    std::io::ErrorKind::NotFound => Ok(()),
+                    _ => Err(error),
+                })
+                .expect("a file");
+            }
+        }
+    }
+}
+
 /// From now on no file takes a write, or all of them do.
 fn disk_takes(anything: bool) {
     let (_, most) = getrlimit(Resource::RLIMIT_FSIZE).expect("a limit");
@@ -101,7 +145,7 @@ async fn till(arguments: Arguments) -> Result<(), Trouble> {
         }
         _ => once.with_secret("the old one of it"),
     };
-    if matches!(arguments.mode, Mode::DiskFailsOnce | Mode::DiskFails) {
+    if arguments.mode.disk().is_some() {
         return on_a_bad_disk(once, pool, arguments.mode, &steps).await;
     }
     if arguments.mode == Mode::Layer {
@@ -182,6 +226,7 @@ async fn on_a_bad_disk(
     mode: Mode,
     steps: &Steps,
 ) -> Result<(), Trouble> {
+    let (disk, is_once) = mode.disk().ok_or("nothing is wrong with the disk")?;
     let print = Fingerprint::new([1; 32]);
     let begin = || once.begin(&Scope::Global, b"payment", print);
     let Begun::Run(execution) = begin().await? else { return Err("it has run".into()) };
@@ -191,12 +236,12 @@ async fn on_a_bad_disk(
     let mut is_first = true;
     handle.set_commit_hook(move || {
         if std::mem::replace(&mut is_first, false) {
-            disk_takes(false);
+            disk.is_well(false);
         }
         true
     });
-    if mode == Mode::DiskFailsOnce {
-        handle.set_rollback_hook(|| disk_takes(true));
+    if is_once {
+        handle.set_rollback_hook(move || disk.is_well(true));
     }
     drop(handle);
     let ended = execution.commit(tx, bytes::Bytes::from_static(b"paid")).await;
@@ -206,7 +251,7 @@ async fn on_a_bad_disk(
         Err(CommitError::Unknown { .. }) => "unknown",
         Err(error) => return Err(format!("{error:?}").into()),
     };
-    disk_takes(true);
+    disk.is_well(true);
     let retry = match begin().await? {
         Begun::Run(retry) if retry.replaced().is_none() => {
             retry.abort().await?;
@@ -214,7 +259,7 @@ async fn on_a_bad_disk(
         }
         _ => "a retry does not know that it is the first",
     };
-    let when = if mode == Mode::DiskFails { " once the disk is back" } else { "" };
+    let when = if is_once { "" } else { " once the disk is back" };
     println!("{said}, and {retry}{when}");
     Ok(())
 }

@@ -4,7 +4,7 @@ use lock_core::LockClient;
 use lock_core::idempotency::{CommitError, CompleteInError};
 use sqlx::Connection as _;
 use tests::executions::{replay, run};
-use tests::wait::within;
+use tests::wait::{eventually, within};
 
 use crate::payments::{paid, pay};
 use crate::support::Shop;
@@ -93,4 +93,48 @@ async fn a_transaction_in_which_a_statement_has_failed_is_not_completed() {
     part.rollback().await.expect("it is undone");
     retry.commit(tx, paid()).await.expect("a commit");
     assert_eq!((shop.payments().await, replay(&once, "k").await), (1, paid()));
+}
+
+/// Of two processes one has taken over, and gives the record back between the two statements in which
+/// the other finds that out. It is that one's again then: completed, and not only said to be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_is_given_back_in_between_is_completed() {
+    let shop = Shop::new().await;
+    let name = &shop.name;
+    // Behind an update, one who has said so waits for what the test keeps.
+    shop.server.sql(format!(
+        "CREATE FUNCTION {name}.gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+         IF current_setting('{name}.waits', true) = 'yes' THEN \
+         PERFORM pg_advisory_xact_lock(hashtext('{name}')); END IF; RETURN NULL; END $$; \
+         CREATE TRIGGER gate AFTER UPDATE ON {name}.lock_records \
+         FOR EACH STATEMENT EXECUTE FUNCTION {name}.gate()"
+    ));
+    let said = |text: String| sqlx::AssertSqlSafe(text);
+    let once = shop.process().await;
+    let mut late = run(&once, "k").await;
+    let newer = run(&shop.process_with(&LockClient::memory()).await, "k").await;
+    assert_eq!(newer.replaced(), Some(late.token()));
+    let mut gate = shop.begin().await;
+    let keep = said(format!("SELECT pg_advisory_xact_lock(hashtext('{name}'))"));
+    sqlx::query(keep).execute(&mut *gate).await.expect("a lock");
+    let mut tx = shop.begin().await;
+    pay(&mut tx).await;
+    let waits = said(format!("SET LOCAL {name}.waits = 'yes'"));
+    sqlx::query(waits).execute(&mut *tx).await.expect("a setting");
+    let completing = tokio::spawn(async move {
+        let done = late.complete_in(&mut tx, paid()).await;
+        (late, tx, done)
+    });
+    let stands = format!(
+        "SELECT pid FROM pg_stat_activity WHERE usename = '{name}' AND wait_event = 'advisory'"
+    );
+    eventually("it stands at the gate", || !shop.server.sql(&*stands).is_empty()).await;
+    newer.abort().await.expect("it is given back");
+    gate.rollback().await.expect("the gate is open");
+    let (late, tx, done) = within("its end", completing).await.expect("no panic");
+    done.expect("it is this one's again");
+    tx.commit().await.expect("a commit");
+    late.committed().await.expect("a runtime");
+    assert_eq!(within("a replay", replay(&once, "k")).await, paid());
+    assert_eq!(shop.payments().await, 1);
 }

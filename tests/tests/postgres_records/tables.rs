@@ -10,7 +10,7 @@ use lock_core::idempotency::{
 use lock_core::sql::{DatabaseError, InTransactionError, SqlRecords};
 use sqlx::postgres::PgPoolOptions;
 use tests::executions::{begin, replay, run};
-use tests::wait::eventually;
+use tests::wait::{eventually, within};
 
 use crate::payments::paid;
 use crate::support::Shop;
@@ -160,4 +160,39 @@ async fn rows_whose_life_is_over_go_while_claims_are_made_some_at_a_time() {
     assert!(matches!(claimed, Ok(Claimed::Claimed { .. })), "{claimed:?}");
     let left = format!("SELECT 1 FROM {name}.lock_records");
     eventually("the first claim sweeps what was left", || shop.server.sql(&*left).len() <= 1).await;
+}
+
+/// As behind a failover: what is open leads to a server that takes no writes any more, and what is
+/// opened next to one that does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_to_a_server_that_takes_no_writes_any_more_are_not_kept() {
+    let shop = Shop::new().await;
+    let records = SqlRecords::with_pool(&shop.pool);
+    let once = lock_core::idempotency::Idempotency::new("tests", shop.locks.clone(), records);
+    let mut open = Vec::new();
+    for _ in 0..4 {
+        let mut connection = shop.pool.acquire().await.expect("a connection");
+        let ends = sqlx::query("SET default_transaction_read_only = on");
+        ends.execute(&mut *connection).await.expect("a setting");
+        open.push(connection);
+    }
+    drop(open);
+    drop(run(&once, "k").await);
+    // Where no other is to be had, that is told.
+    let every = |to| shop.server.sql(format!("ALTER ROLE {} {to}", shop.name));
+    every("SET default_transaction_read_only = on");
+    shop.server.sql(format!(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{}'",
+        shop.name
+    ));
+    let told = async {
+        // One that is being ended may be met first.
+        while !begin(&once, "other")
+            .await
+            .is_err_and(|error| format!("{error:?}").contains("ReadOnlyServer"))
+        {}
+    };
+    within("it is told", told).await;
+    every("RESET default_transaction_read_only");
+    drop(run(&once, "other").await);
 }

@@ -35,6 +35,10 @@ impl Server for MysqlServer {
         Session::open(&self.config).await
     }
 
+    async fn ping(&self, session: &mut Session) -> Result<(), sqlx::Error> {
+        session.ping().await
+    }
+
     fn unserved(&self, error: sqlx::Error) -> Unserved {
         Unserved::of_mysql(error, &self.config)
     }

@@ -1,7 +1,7 @@
 //! One connection, as the store needs it.
 
 use sqlx::mysql::{MySqlConnection, MySqlQueryResult, MySqlRow};
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
 
 use super::config::MysqlConfig;
 use super::text::{Arg, Text};
@@ -86,6 +86,11 @@ impl Session {
         args: &[Arg],
     ) -> Result<MySqlQueryResult, sqlx::Error> {
         text.bound(args).execute(&mut self.connection).await
+    }
+
+    /// Asks whether there is somebody.
+    pub(super) async fn ping(&mut self) -> Result<(), sqlx::Error> {
+        self.connection.ping().await
     }
 
     /// Has a statement without values run, which is not worth to be prepared.

@@ -45,6 +45,10 @@ impl Server for PostgresServer {
         Ok(session)
     }
 
+    async fn ping(&self, session: &mut Session) -> Result<(), sqlx::Error> {
+        session.ping().await
+    }
+
     fn unserved(&self, error: sqlx::Error) -> Unserved {
         Unserved::of_postgres(error, &self.config)
     }

@@ -1,7 +1,7 @@
 //! One connection, as the store needs it.
 
 use sqlx::postgres::{PgConnection, PgRow};
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
 
 use super::arg::{Arg, written};
 use super::config::{PostgresConfig, STATEMENT_SHOWN};
@@ -90,6 +90,11 @@ impl Session {
             }
             Way::Pooled => self.run_all(written(statement, args)).await,
         }
+    }
+
+    /// Asks whether there is somebody.
+    pub(super) async fn ping(&mut self) -> Result<(), sqlx::Error> {
+        self.connection.ping().await
     }
 
     /// Has some statements run at once, in one transaction.

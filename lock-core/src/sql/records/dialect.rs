@@ -59,14 +59,34 @@ pub trait RecordDialect: Runs {
         pool: &Pool<Self>,
     ) -> impl Future<Output = Result<Transaction<'static, Self>, sqlx::Error>> + Send;
 
-    /// What an error means to who asked, and whether the database was busy with others.
+    /// What an error means to who asked, and where the same statement may pass.
     #[doc(hidden)]
-    fn fault_of(pool: &Pool<Self>, table: &TableName, error: sqlx::Error) -> (Fault, IsBusy);
+    fn fault_of(pool: &Pool<Self>, table: &TableName, error: sqlx::Error) -> (Fault, Passes);
 }
 
-/// Whether another transaction was in the way, so that the same statement may pass soon.
+/// Where a statement may pass that was refused, and has done nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IsBusy(pub bool);
+pub enum Passes {
+    /// Nowhere, as far as is known.
+    Nowhere,
+    /// Here, and soon: another transaction was in the way.
+    Soon,
+    /// Over another connection, which may be one to a server that takes writes.
+    Elsewhere,
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+impl crate::sql::remote::Unserved {
+    /// The same of what a server refused.
+    pub(super) fn passes(&self) -> Passes {
+        use crate::sql::DatabaseError::ReadOnlyServer;
+        match self {
+            Self::Again(_) | Self::Waited(_) => Passes::Soon,
+            Self::Refused(ReadOnlyServer { .. }) => Passes::Elsewhere,
+            Self::Refused(_) | Self::Gone(_) => Passes::Nowhere,
+        }
+    }
+}
 
 /// What a row was when it was read: nobody has written it since, if it is so still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

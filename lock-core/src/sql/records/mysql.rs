@@ -3,7 +3,7 @@
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::{MySql, MySqlPool, Transaction};
 
-use super::dialect::{CONNECTIONS_MAX, IsBusy, RecordDialect};
+use super::dialect::{CONNECTIONS_MAX, Passes, RecordDialect};
 use crate::backend::{ConnectError, Fault, StoreUrl};
 use crate::sql::TableName;
 use crate::sql::mysql::{MysqlConfig, settle};
@@ -59,11 +59,11 @@ impl RecordDialect for MySql {
         pool.begin().await
     }
 
-    fn fault_of(pool: &MySqlPool, table: &TableName, error: sqlx::Error) -> (Fault, IsBusy) {
+    fn fault_of(pool: &MySqlPool, table: &TableName, error: sqlx::Error) -> (Fault, Passes) {
         let config = MysqlConfig::of_pool(pool).table(table.clone());
         let unserved = Unserved::of_mysql(error, &config);
-        let is_busy = IsBusy(matches!(unserved, Unserved::Again(_) | Unserved::Waited(_)));
-        (unserved.error().into(), is_busy)
+        let passes = unserved.passes();
+        (unserved.error().into(), passes)
     }
 }
 

@@ -4,7 +4,7 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 
 use super::columns::{COLUMNS, Columns};
-use super::dialect::{CONNECTIONS_MAX, IsBusy, RecordDialect};
+use super::dialect::{CONNECTIONS_MAX, Passes, RecordDialect};
 use super::verbs;
 use crate::backend::{ConnectError, Fault, StoreUrl};
 use crate::records::RecordId;
@@ -87,19 +87,19 @@ impl RecordDialect for Postgres {
         pool.begin().await
     }
 
-    fn fault_of(pool: &PgPool, table: &TableName, error: sqlx::Error) -> (Fault, IsBusy) {
+    fn fault_of(pool: &PgPool, table: &TableName, error: sqlx::Error) -> (Fault, Passes) {
         if error.as_database_error().is_some_and(|it| it.message().contains("startup parameter")) {
             let error = DatabaseError::Option {
                 option: "SqlRecords",
                 why: "a pooler stands between, and takes no settings from us: connect to the \
                       server itself, or give your own pool with `SqlRecords::with_pool`",
             };
-            return (error.into(), IsBusy(false));
+            return (error.into(), Passes::Nowhere);
         }
         let config = PostgresConfig::of_pool(pool).table(table.clone());
         let unserved = Unserved::of_postgres(error, &config);
-        let is_busy = IsBusy(matches!(unserved, Unserved::Again(_)));
-        (unserved.error().into(), is_busy)
+        let passes = unserved.passes();
+        (unserved.error().into(), passes)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{Sqlite, SqlitePool, Transaction};
 
-use super::dialect::{CONNECTIONS_MAX, IsBusy, RecordDialect};
+use super::dialect::{CONNECTIONS_MAX, Passes, RecordDialect};
 use super::face::creates;
 use crate::backend::{ConnectError, Fault, StoreUrl};
 use crate::sql::{DatabaseError, TableName, Trouble};
@@ -70,13 +70,14 @@ impl RecordDialect for Sqlite {
         on_file((*options).clone(), &file, false)
     }
 
-    fn fault_of(pool: &SqlitePool, table: &TableName, error: sqlx::Error) -> (Fault, IsBusy) {
+    fn fault_of(pool: &SqlitePool, table: &TableName, error: sqlx::Error) -> (Fault, Passes) {
         let options = pool.connect_options();
         let trouble = Trouble::of_sqlite(&error);
         let file = options.get_filename();
         let busy = || DatabaseError::Busy { path: file.to_owned(), waited: ASKED_FOR };
         let error = trouble.meaning(file, table, &error).unwrap_or_else(busy);
-        (error.into(), IsBusy(trouble == Trouble::Busy))
+        let passes = if trouble == Trouble::Busy { Passes::Soon } else { Passes::Nowhere };
+        (error.into(), passes)
     }
 }
 

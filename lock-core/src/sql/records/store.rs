@@ -10,7 +10,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::{Database, Pool};
 
 use super::columns::COLUMNS;
-use super::dialect::{IsBusy, RecordDialect, Seen};
+use super::dialect::{Passes, RecordDialect, Seen};
 use super::sweep::{self, Sweeps};
 use super::verbs;
 use crate::backend::{Fault, FaultKind};
@@ -50,8 +50,11 @@ impl<D: RecordDialect> Kept<D> {
         let prepare = |mut connection: PoolConnection<D>| async move {
             let statements = if makes { D::record_table(&self.table) } else { Vec::new() };
             let (table, columns) = (self.table.to_string(), COLUMNS.join(", "));
-            make::<D>(&mut connection, statements, &table, &columns).await?;
-            other_engine::<D>(&mut connection, &table).await
+            let seen = match make::<D>(&mut connection, statements, &table, &columns).await {
+                Ok(()) => other_engine::<D>(&mut connection, &table).await,
+                Err(error) => Err(error),
+            };
+            (connection, seen)
         };
         match self.bounded(self.patiently(prepare)).await? {
             None => Ok(()),
@@ -65,14 +68,16 @@ impl<D: RecordDialect> Kept<D> {
     pub(super) async fn sweep(&self, rows_max: u32) -> Result<u64, Fault> {
         let sweep = |mut connection: PoolConnection<D>| async move {
             let most = Value::from(i64::from(rows_max));
-            D::run(&mut connection, D::sweep_records(&self.table), vec![most]).await
+            let swept = D::run(&mut connection, D::sweep_records(&self.table), vec![most]).await;
+            (connection, swept)
         };
         self.bounded(self.patiently(sweep)).await
     }
 
     async fn read(&self, id: RecordId) -> Result<Seen, Fault> {
         self.patiently(|mut connection| async move {
-            verbs::read::<D>(&mut connection, &self.table, id, "").await
+            let seen = verbs::read::<D>(&mut connection, &self.table, id, "").await;
+            (connection, seen)
         })
         .await
     }
@@ -100,7 +105,9 @@ impl<D: RecordDialect> Kept<D> {
             let (answer, next) = machine(row.as_ref(), now);
             let Some(next) = &next else { return Ok(answer) };
             let swap = |mut connection: PoolConnection<D>| async move {
-                verbs::swap::<D>(&mut connection, &self.table, id, version, next).await
+                let table = &self.table;
+                let done = verbs::swap::<D>(&mut connection, table, id, version, next).await;
+                (connection, done)
             };
             if self.patiently(swap).await? {
                 return Ok(answer);
@@ -110,21 +117,34 @@ impl<D: RecordDialect> Kept<D> {
 
     /// Runs a statement, and again while others are in its way. It commits by itself, so one that
     /// was refused for them has done nothing.
+    ///
+    /// A connection to a server that takes no writes any more is closed, as behind a failover the next
+    /// one leads to another server. All that were open may be such.
     async fn patiently<T, F>(&self, statement: impl Fn(PoolConnection<D>) -> F) -> Result<T, Fault>
     where
-        F: Future<Output = Result<T, sqlx::Error>>,
+        F: Future<Output = (PoolConnection<D>, Result<T, sqlx::Error>)>,
     {
+        let mut open_before = self.pool.size();
         loop {
-            let error = match self.pool.acquire().await {
+            let (connection, error) = match self.pool.acquire().await {
                 Ok(connection) => match statement(connection).await {
-                    Ok(answer) => return Ok(answer),
-                    Err(error) => error,
+                    (_, Ok(answer)) => return Ok(answer),
+                    (connection, Err(error)) => (Some(connection), error),
                 },
-                Err(error) => error,
+                Err(error) => (None, error),
             };
-            let (fault, IsBusy(is_busy)) = D::fault_of(&self.pool, &self.table, error);
-            if !is_busy {
-                return Err(fault);
+            match (D::fault_of(&self.pool, &self.table, error), connection) {
+                ((_, Passes::Soon), _) => {}
+                ((fault, Passes::Elsewhere), Some(connection)) => {
+                    // Its end is not waited for; the place is free at once.
+                    drop(connection.detach());
+                    if open_before == 0 {
+                        return Err(fault);
+                    }
+                    open_before -= 1;
+                    continue;
+                }
+                ((fault, _), _) => return Err(fault),
             }
             let part = f64::from(clock::random_bits()) / f64::from(u32::MAX);
             clock::alarm_in(BUSY_PAUSE_MAX.mul_f64(part)).await;
@@ -175,7 +195,9 @@ impl<D: RecordDialect> RecordStore for Arc<Kept<D>> {
         let ttl = ttl.min(RECORD_TTL_MAX);
         Box::pin(self.bounded(async move {
             let complete = |mut connection: PoolConnection<D>| async move {
-                verbs::complete::<D>(&mut connection, &self.table, (id, token), outcome, ttl).await
+                let (table, place) = (&self.table, (id, token));
+                let done = verbs::complete::<D>(&mut connection, table, place, outcome, ttl).await;
+                (connection, done)
             };
             if self.patiently(complete).await? {
                 return Ok(Written::Yes);

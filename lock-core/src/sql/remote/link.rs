@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 
-use super::pool::Pool;
+use super::pool::{IDLE_MAX, Kept, Pool};
 use super::server::Server;
 use super::unserved::Unserved;
 use crate::backend::io::{Home, Pauses};
 use crate::backend::{ConnectError, Fault, FaultKind};
 use crate::ground::{Plus as _, clock};
 use crate::sql::fault::DatabaseError;
+use crate::sql::lane::Lane;
 use crate::sql::schema::Schema;
 
 /// How long connecting and migrating may take.
@@ -35,6 +36,7 @@ pub(in crate::sql) struct Link<S: Server> {
     pool: Arc<Pool<S>>,
     schema: Schema,
     home: Arc<Home>,
+    _kept: Kept,
 }
 
 /// What is done over a connection.
@@ -55,7 +57,8 @@ where
 {
     let home = Home::shared().map_err(ConnectError::Store)?;
     let pool = Arc::new(Pool::new(server, home.clone()));
-    let link = Arc::new(Link { pool, schema, home: home.clone() });
+    let _kept = pool.keep(IDLE_MAX);
+    let link = Arc::new(Link { pool, schema, home: home.clone(), _kept });
     let by = clock::now().plus(CONNECT);
     let task = home.spawn(prepare(link.clone(), by));
     let answer = match home.timeout_at(by, task).await {
@@ -89,7 +92,11 @@ impl<S: Server> Link<S> {
     ) -> Result<T, Fault> {
         let (begun, mut tries) = (clock::now(), 0);
         loop {
-            let mut lent = self.pool.lend(by).await.map_err(|error| Fault::from(error).unsent())?;
+            let mut lent = self
+                .pool
+                .lend(Lane::here(), by)
+                .await
+                .map_err(|error| Fault::from(error).unsent())?;
             let Some(mut used) = lent.take() else { continue };
             let (was_used, asked) = (used.answered.is_some(), clock::now());
             let Ok(answer) = self.home.timeout_at(by, work(&mut used.session)).await else {

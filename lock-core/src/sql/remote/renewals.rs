@@ -17,6 +17,7 @@ use crate::backend::io::Home;
 use crate::ground::{Plus as _, clock, lock};
 use crate::sql::dialect::{Ask, Taken};
 use crate::sql::fault::DatabaseError;
+use crate::sql::lane::Lane;
 
 /// Batches are so far apart: short beside a sixth of the shortest lease, which is what one may take.
 const APART: Duration = Duration::from_millis(10);
@@ -115,7 +116,7 @@ impl<T: Together> Renewals<T> {
         batch.sort_unstable_by(|one, other| one.ask.key.as_str().cmp(other.ask.key.as_str()));
         let Some(by) = batch.iter().map(|waiting| waiting.by).max() else { return };
         let asks: Vec<_> = batch.iter().map(|waiting| waiting.ask.clone()).collect();
-        let answer = self.together.renew_all(&asks, by).await;
+        let answer = Lane::Renewals.scope(self.together.renew_all(&asks, by)).await;
         for Waiting { ask, answer: waits, .. } in batch {
             let answer = match &answer {
                 Ok(renewed) => Ok(renewed.get(&ask.claim.to_string()).copied()),

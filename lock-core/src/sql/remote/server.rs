@@ -19,6 +19,12 @@ pub(in crate::sql) trait Server: Debug + Send + Sync + 'static {
     /// Connects. Not bounded in time.
     fn open(&self) -> impl Future<Output = Result<Self::Session, Unserved>> + Send;
 
+    /// Asks whether there is somebody. Not bounded in time.
+    fn ping(
+        &self,
+        session: &mut Self::Session,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+
     /// What an error means.
     fn unserved(&self, error: sqlx::Error) -> Unserved;
 }

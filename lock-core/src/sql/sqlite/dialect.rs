@@ -13,7 +13,7 @@ use super::statements;
 use crate::backend::{ClaimId, Fault};
 use crate::key::Key;
 use crate::sql::changes::Hearing;
-use crate::sql::dialect::{Ask, Dialect, Seen, Taken};
+use crate::sql::dialect::{Ask, Dialect, Polls, Seen, Taken};
 use crate::sql::read::Found;
 use crate::sql::row::{Row, ms};
 use crate::sql::schema::Schema;
@@ -72,6 +72,9 @@ impl SqliteDialect {
 }
 
 impl Dialect for SqliteDialect {
+    /// SQLite runs on a thread of its own, and its answers come over channels.
+    const POLLS: Polls = Polls::Anywhere;
+
     fn schema(&self) -> &Schema {
         self.link.schema()
     }

@@ -2,7 +2,7 @@
 //! the file is another.
 //!
 //! SQLite serves one writer at a time, so more connections would only stand in each other's way. It
-//! is used on the home runtime alone, whose tasks run to their end.
+//! is used by requests that run to their end, on the home runtime or by one who is alone (`errands`).
 //!
 //! A file that was deleted or replaced goes on to be served to whoever has it open: two processes
 //! would each have a file of their own, and a key two holders. So before each statement the file of
@@ -84,7 +84,7 @@ impl Link {
     }
 
     /// Has the connection do something: one statement, or a transaction that it ends itself. It is
-    /// done again while others have the file, until `by`. To be polled at home, and to its end.
+    /// done again while others have the file, until `by`. To be polled to its end, in any runtime.
     pub(in crate::sql) async fn run<T>(
         &self,
         by: Instant,
@@ -94,11 +94,21 @@ impl Link {
     ) -> Result<T, Fault> {
         let (begun, mut tries) = (clock::now(), 0);
         loop {
-            self.requests.fetch_add(1, Ordering::Relaxed);
-            let Ok(mut open) = self.home.timeout_at(by, self.open.lock()).await else {
-                let what = "the request before it has not ended".to_owned();
-                return Err(Fault::from(DatabaseError::Other { what }).unsent());
+            let mut open = match self.open.try_lock() {
+                Ok(open) => open,
+                Err(_) => match self.home.timeout_at(by, self.open.lock()).await {
+                    Ok(open) => open,
+                    Err(_) => {
+                        let what = "the request before it has not ended".to_owned();
+                        return Err(Fault::from(DatabaseError::Other { what }).unsent());
+                    }
+                },
             };
+            if clock::now() >= by {
+                // Whoever polls this may have stood still, and nothing may take effect so late.
+                return Err(self.busy(begun).unsent());
+            }
+            self.requests.fetch_add(1, Ordering::Relaxed);
             let answer = self.serve(&mut open, &work).await;
             drop(open);
             match answer {
@@ -111,15 +121,19 @@ impl Link {
             let pause = BUSY_MIN + (BUSY_MAX - BUSY_MIN).mul_f64(share);
             let next = clock::now().plus(pause);
             if next >= by {
-                let waited = clock::now().saturating_duration_since(begun);
-                let path = self.config.options.get_filename().to_path_buf();
-                return Err(Fault::from(DatabaseError::Busy { path, waited }).unsent());
+                return Err(self.busy(begun).unsent());
             }
             match tries <= TRIES_AT_ONCE {
                 true => tokio::task::yield_now().await,
                 false => self.home.sleep_until(next).await,
             }
         }
+    }
+
+    fn busy(&self, since: Instant) -> Fault {
+        let waited = clock::now().saturating_duration_since(since);
+        let path = self.config.options.get_filename().to_path_buf();
+        DatabaseError::Busy { path, waited }.into()
     }
 
     async fn serve<T>(
