@@ -77,7 +77,7 @@ async fn a_table_of_records_without_transactions_is_told() {
     let shop = Shop::new().await;
     shop.owner_says("ALTER TABLE {shop}.lock_records ENGINE = Aria");
     let error = SqlRecords::beside(&shop.pool).await.expect_err("no transactions");
-    let lock_core::ConnectError::Store(fault) = &error else { panic!("{error}") };
+    let lock_core::error::ConnectError::Store(fault) = &error else { panic!("{error}") };
     let source = std::error::Error::source(fault);
     let source = source.and_then(|source| source.downcast_ref::<DatabaseError>());
     assert!(matches!(source, Some(DatabaseError::TableEngine { .. })), "{error}");
