@@ -500,7 +500,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn many_keys_that_are_held_are_looked_at_together_and_in_turn() {
-        for (held, most, longest) in [(200, 12, HOLDING * 2), (4_000, 40, HOLDING * 32)] {
+        for (held, most, longest) in [(200, 12, HOLDING * 2), (4_000, 60, HOLDING * 32)] {
             let changes =
                 Arc::new(Changes::new(Hearing::LooksByPlace { first: WAITING, holding: HOLDING }));
             let keys: Vec<_> = (0..held).map(|n| Key::new(&format!("k{n}")).unwrap()).collect();

@@ -109,7 +109,10 @@ async fn many_holds_are_renewed_together_and_one_that_is_locked_holds_up_no_othe
     let after = locks.stats();
     let (renewals, requests) =
         (after.renewals - before.renewals, after.store_requests - before.store_requests);
-    assert!(renewals > 500 && requests < 300, "{requests} requests for {renewals} renewals");
+    assert!(
+        renewals > 250 && 2 * requests < renewals,
+        "{requests} requests for {renewals} renewals"
+    );
     drop(guards.remove(7));
     assert!(guards.iter().all(|guard| guard.is_held()));
     drop(stranger);
@@ -126,7 +129,7 @@ async fn batches_and_single_verbs_do_not_stand_in_each_others_way() {
     // Of its own, as its deadlocks are counted.
     let place = Place::alone();
     let (one, two) =
-        (connect(&place.new_url(), ms(900)).await, connect(&place.new_url(), ms(900)).await);
+        (connect(&place.new_url(), ms(3_000)).await, connect(&place.new_url(), ms(3_000)).await);
     let deadlocks = "SELECT CAST(variable_value AS SIGNED) FROM information_schema.global_status \
                      WHERE variable_name = 'Innodb_deadlocks'";
     let deadlocks = || place.server.sql(deadlocks)[0].get::<i64, _>(0);
@@ -136,14 +139,14 @@ async fn batches_and_single_verbs_do_not_stand_in_each_others_way() {
             let locks = if n % 2 == 0 { one.clone() } else { two.clone() };
             tokio::spawn(async move {
                 let (key, mut last) = (format!("k{}", n / 2), 0);
-                for turn in 0..6_u64 {
+                for turn in 0..4_u64 {
                     let wait = once().with_wait(Duration::from_secs(30));
                     let guard = locks.lock(&*key).options(wait).await.expect("a grant");
                     let token = u64::from(guard.token());
                     assert!(token > last, "{key}: {token} after {last}");
                     last = token;
                     // Some are renewed a few times, and some are given back at once.
-                    tokio::time::sleep(ms((turn % 3) * 450)).await;
+                    tokio::time::sleep(ms((turn % 3) * 1_100)).await;
                     assert!(guard.is_held(), "{key} is lost");
                     guard.release().await.expect("a release");
                 }
