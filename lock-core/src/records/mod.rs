@@ -5,7 +5,6 @@
 mod fingerprint;
 mod id;
 mod memory;
-#[cfg(feature = "sql")]
 pub(crate) mod row;
 mod scope;
 mod store;

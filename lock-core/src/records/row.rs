@@ -1,5 +1,5 @@
-//! A record as a row, and what each verb makes of it: pure, for stores that write by
-//! compare-and-swap. Times are milliseconds of the store's clock.
+//! A record as a row, and what each verb makes of it: pure, for the store in memory and for those that
+//! write by compare-and-swap. Times are milliseconds of the store's clock.
 
 use std::time::Duration;
 
