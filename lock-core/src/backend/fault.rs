@@ -126,10 +126,10 @@ impl Fault {
         self
     }
 
-    /// Takes the mark off, of a request that came behind another one, which took effect.
-    #[cfg(feature = "mysql")]
+    /// Takes that mark off, of a request behind another one of the same verb, which may have taken
+    /// effect.
     #[must_use]
-    pub(crate) fn in_doubt(mut self) -> Self {
+    pub fn in_doubt(mut self) -> Self {
         self.is_unsent = false;
         self
     }
