@@ -1,11 +1,15 @@
 //! Ports that stay a server's own.
 
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// Ports below the range that the kernel takes for outgoing connections, so that a restart finds
 /// its port free.
-const PORTS: std::ops::Range<u16> = 20_000..32_000;
+const PORTS: Range<u16> = 20_000..32_000;
+
+/// A process takes so many at a time.
+const BLOCK: u16 = 200;
 
 /// Has a server launched on a free port. The error of a launch is the server's log.
 ///
@@ -29,22 +33,44 @@ pub(crate) fn is_port_taken(log: &str) -> bool {
     log.to_ascii_lowercase().contains("address already in use")
 }
 
-/// A loopback port that was free a moment ago, different for each call in this process.
+/// A loopback port that was free a moment ago, and that no other call is given, in this process or in
+/// one beside it: a server that was killed finds its port again, and a client there nobody else.
 ///
 /// # Panics
 ///
 /// If none is free.
 pub(crate) fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let width = PORTS.end - PORTS.start;
-    // Not from the seed of the tests: beside this process runs another of the same seed.
-    let first = fastrand::Rng::with_seed(u64::from(std::process::id())).u16(1..width);
-    let _ = NEXT.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed);
-    for _ in 0..width {
-        let port = PORTS.start + NEXT.fetch_add(1, Ordering::Relaxed) % width;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
+    static PORTS: Mutex<Blocks> = Mutex::new(Blocks { own: Vec::new(), left: 0..0 });
+    let mut ports = PORTS.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        match ports.left.next() {
+            Some(port) if bind(port).is_some() => return port,
+            Some(_) => {}
+            None => ports.claim(),
         }
     }
-    panic!("no free port in {PORTS:?}");
+}
+
+/// The ports of this process.
+struct Blocks {
+    /// Blocks are claimed by their first port, which is kept for as long as the process lives.
+    own: Vec<TcpListener>,
+    left: Range<u16>,
+}
+
+impl Blocks {
+    fn claim(&mut self) {
+        let blocks = (PORTS.end - PORTS.start) / BLOCK;
+        let first = fastrand::u16(..blocks);
+        let mut starts = (0..blocks).map(|nth| PORTS.start + (first + nth) % blocks * BLOCK);
+        let (start, claim) = starts
+            .find_map(|start| Some((start, bind(start)?)))
+            .unwrap_or_else(|| panic!("no block of ports is free in {PORTS:?}"));
+        self.own.push(claim);
+        self.left = start + 1..start + BLOCK;
+    }
+}
+
+fn bind(port: u16) -> Option<TcpListener> {
+    TcpListener::bind(("127.0.0.1", port)).ok()
 }

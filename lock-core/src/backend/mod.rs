@@ -20,7 +20,10 @@
 //! use std::sync::{Arc, Mutex};
 //! use std::time::{Duration, Instant};
 //!
-//! use lock_core::backend::{//!     Attempt, Backend, Claim, ClaimId, Driver, Fault, Grant, Renewal, Scheme, Terms, Withdrawal, //!, TokenBlock, Capabilities};
+//! use lock_core::backend::{
+//!     Attempt, Backend, Capabilities, Claim, ClaimId, Driver, Fault, Grant, Renewal, Scheme, Terms,
+//!     TokenBlock, Withdrawal,
+//! };
 //! use lock_core::view::{Holder, Inspection};
 //! use lock_core::{Key, LockClient};
 //!

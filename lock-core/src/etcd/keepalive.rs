@@ -35,7 +35,7 @@ pub(super) async fn keep(session: Weak<Session>, liveness: Arc<Liveness>) {
                 Ok(true) => beats.proved(&liveness.clock()),
                 _ => beats.failed(clock::now(), clock::random_bits()),
             },
-            () = clock::sleep_until(wakes_at) => {}
+            () = clock::alarm(wakes_at) => {}
             () = liveness.poke.notified() => {}
             Ok(()) = served.changed() => {
                 if *served.borrow_and_update() {

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use futures_util::Stream;
 use prost::Message;
 use tokio::sync::watch;
-use tokio::time::timeout_at;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::{Request, Status, Streaming};
 
@@ -174,7 +173,7 @@ impl Links {
             let login = self.logins.number();
             let end = until.min(clock::now().plus(self.patience()));
             let trying = once(self.clone(), link.clone(), departure.clone());
-            let answer = timeout_at(clock::timer(end), trying).await;
+            let answer = by(end, trying).await;
             let late = |_| Err(Failure::Unknown(fault::timed_out(self.patience())));
             let failure = match answer.unwrap_or_else(late) {
                 Ok(answer) => {
@@ -219,7 +218,7 @@ impl Links {
                 let unsent = || Failure::Unsent(fault::timed_out(REQUEST_WITHIN));
                 return Err(unknown.map_or_else(unsent, Failure::Unknown));
             }
-            clock::sleep_until(next).await;
+            clock::alarm(next).await;
         }
     }
 

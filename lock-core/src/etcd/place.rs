@@ -217,7 +217,7 @@ async fn remove(session: Weak<Session>, key: Vec<u8>, mut presence: Presence) {
             tracing::warn!(key, %fault, "the key of a claim is not deleted yet");
         }
         let pause = FAULT_PAUSES.pause(failures, clock::random_bits());
-        tokio::time::sleep(if fault.is_transient() { pause } else { REFUSED_PAUSE }).await;
+        clock::alarm_in(if fault.is_transient() { pause } else { REFUSED_PAUSE }).await;
     }
 }
 

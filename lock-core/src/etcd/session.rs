@@ -67,7 +67,7 @@ impl Session {
                 // One that was given after all has no keys, and ends by itself.
                 Err(Failure::Unknown(_)) if clock::now() < until => {
                     failures += 1;
-                    tokio::time::sleep(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
+                    clock::alarm_in(FAULT_PAUSES.pause(failures, clock::random_bits())).await;
                 }
                 Err(failure) => return Err(failure.into_fault()),
             }

@@ -11,7 +11,7 @@ use super::session::{OPEN_WITHIN, Session};
 use super::target::Target;
 use super::watch::Hub;
 use crate::backend::Fault;
-use crate::backend::io::{Home, by};
+use crate::backend::io::{Home, by, within};
 use crate::ground::{Plus as _, clock, lock};
 
 /// Those who waited for one opening share its failure for this long.
@@ -77,7 +77,7 @@ impl Sessions {
         {
             return Err(fault.clone());
         }
-        let opened = tokio::time::timeout(OPEN_WITHIN, Session::open(self.links.clone())).await;
+        let opened = within(OPEN_WITHIN, Session::open(self.links.clone())).await;
         match opened.unwrap_or_else(|_| Err(fault::timed_out(OPEN_WITHIN))) {
             Ok(session) => {
                 *failed = None;

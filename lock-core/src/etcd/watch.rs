@@ -17,7 +17,8 @@ use super::links::Links;
 use super::wire::{
     Filter, Range, WatchAsked, WatchCancel, WatchCreate, WatchRequest, WatchResponse,
 };
-use crate::ground::lock;
+use crate::backend::io::within;
+use crate::ground::{clock, lock};
 
 /// Before those are told whose watches could not be set: they look, and set them again.
 const FAILED_PAUSE: Duration = Duration::from_millis(100);
@@ -177,7 +178,7 @@ async fn serve(
     let (link, login) = (links.link(), links.logins.number());
     let requests =
         stream::unfold(asked, async |mut asked| asked.recv().await.map(|next| (next, asked)));
-    let opened = tokio::time::timeout(OPEN_WITHIN, links.watch(&link, requests));
+    let opened = within(OPEN_WITHIN, links.watch(&link, requests));
     let opened = tokio::select! {
         opened = opened => opened.ok().and_then(Result::ok),
         () = link.left() => None,
@@ -194,12 +195,12 @@ async fn serve(
             if answer.created && answer.canceled {
                 // A stream has the login that it was opened with, which is not taken any more.
                 links.logins.forget(login);
-                tokio::time::sleep(FAILED_PAUSE).await;
+                clock::alarm_in(FAILED_PAUSE).await;
                 break;
             }
             hub.tell(&answer);
         },
-        None => tokio::time::sleep(FAILED_PAUSE).await,
+        None => clock::alarm_in(FAILED_PAUSE).await,
     }
     hub.upgrade().inspect(|hub| hub.ended(number));
 }

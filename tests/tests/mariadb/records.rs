@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use lock_core::LockClient;
+use lock_core::error::ConnectError;
 use lock_core::idempotency::{CommitError, CompleteInError};
-use lock_core::sql::InTransactionError;
+use lock_core::sql::{DatabaseError, InTransactionError, SqlRecords};
 use tests::executions::{replay, run};
 
 use crate::payments::{paid, pay};
@@ -72,13 +73,10 @@ async fn one_that_was_overtaken_can_not_commit() {
 /// A table of records that is kept by an engine without transactions would remember what is rolled back.
 #[tokio::test]
 async fn a_table_of_records_without_transactions_is_told() {
-    use lock_core::sql::{DatabaseError, SqlRecords};
-
     let shop = Shop::new().await;
     shop.owner_says("ALTER TABLE {shop}.lock_records ENGINE = Aria");
     let error = SqlRecords::beside(&shop.pool).await.expect_err("no transactions");
-    let lock_core::error::ConnectError::Store(fault) = &error else { panic!("{error}") };
-    let source = std::error::Error::source(fault);
-    let source = source.and_then(|source| source.downcast_ref::<DatabaseError>());
-    assert!(matches!(source, Some(DatabaseError::TableEngine { .. })), "{error}");
+    let ConnectError::Store(fault) = &error else { panic!("{error}") };
+    let cause = fault.cause().and_then(|cause| cause.downcast_ref::<DatabaseError>());
+    assert!(matches!(cause, Some(DatabaseError::TableEngine { .. })), "{error}");
 }
