@@ -28,7 +28,7 @@ use crate::options::LockOptions;
 use crate::proto::{Ask, Effects, Entry, Overload, SeatId, Verdict};
 use crate::rejection::Rejection;
 
-/// What a try that must not wait is given for its one round trip.
+/// The time that a try which must not wait has for its one round trip.
 pub(crate) const TRY_WITHIN: Duration = Duration::from_secs(2);
 
 /// Says before each retry whether it may be made.
@@ -86,7 +86,7 @@ pub struct Acquire {
     options: LockOptions,
     /// The bound that this one's caller has set.
     waiters_max: Option<usize>,
-    /// What it publishes, if it stands for election: it has a claim of its own then.
+    /// The value that it publishes, if it stands for election: it has a claim of its own then.
     value: Option<Arc<str>>,
     gate: Option<RetryGate>,
     started: Option<Instant>,
@@ -182,7 +182,7 @@ impl Acquire {
         if self.queues() { self.options.budget() } else { TRY_WITHIN }
     }
 
-    /// What is left of it at `now`.
+    /// The rest of it at `now`.
     fn left(&self, now: Instant) -> Duration {
         self.budget().saturating_sub(now.saturating_duration_since(self.started.unwrap_or(now)))
     }
@@ -399,7 +399,7 @@ impl Acquire {
                         self.state = State::Seated { cell, seat, timer, since: None };
                         return Poll::Pending;
                     }
-                    // Who was told to poll the driver, and goes, has somebody else told.
+                    // A waiter that was told to poll the driver, and goes, has somebody else told.
                     cell.nudge();
                     if let Some(guard) = self.judge(cell, verdict, now)? {
                         return Poll::Ready(Ok(guard));
@@ -449,7 +449,7 @@ impl Acquire {
         }
     }
 
-    /// What the end of standing in line comes to; without a guard the next state is set.
+    /// The guard that a verdict brings; without one the next state is set.
     fn judge(
         &mut self,
         cell: Arc<KeyCell>,

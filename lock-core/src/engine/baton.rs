@@ -15,7 +15,7 @@ const POLLED: u8 = 1;
 /// There is something to poll for.
 const WOKEN: u8 = 2;
 
-/// What the baton is made of; the model of its threads has one of its own.
+/// The bits of a baton; the model of its threads has some of its own.
 pub(super) trait Flags {
     fn or(&self, flags: u8) -> u8;
     fn load(&self) -> u8;
@@ -111,7 +111,7 @@ mod tests {
     struct Key {
         baton: Baton<AtomicU8>,
         happened: AtomicUsize,
-        /// What the driver has seen; locked by who polls it.
+        /// The news that the driver has seen; locked by whoever polls it.
         seen: Mutex<usize>,
         /// The conductor looks again after a while.
         watched: Mutex<bool>,

@@ -29,7 +29,7 @@ pub(super) struct Others {
     /// The claims of so many leave.
     leaving: usize,
     is_grown_up: bool,
-    /// What the claim publishes, if it stands for election: it has no lane but the first.
+    /// The value that the claim publishes, if it stands for election: it has no lane but the first.
     value: Option<Arc<str>>,
 }
 
@@ -113,8 +113,8 @@ impl Others {
         let here = Handle::try_current().ok().map(|here| here.id()).filter(|_| by_caller);
         let mut due = std::mem::take(&mut self.fresh);
         if here != self.home || !by_caller || grows_up {
-            // A timer that was made in another runtime is made anew by this poll. So is one that was
-            // not made at all, as the conductor was to come by.
+            // A timer that was made in another runtime is made anew by this poll. So is one that
+            // was not made at all, as the conductor was to come by.
             due.append(&mut self.abroad);
             self.home = here;
         }
@@ -123,8 +123,8 @@ impl Others {
         for at in due {
             let Some(Beside { lane, ring, waker }) = self.lanes.get_mut(at - 1) else { continue };
             effort::spend();
-            // Before the poll: who rings during it is heard by the next. A swap, as a store alone may
-            // take effect behind what the poll reads: a ring would be lost between the two.
+            // Before the poll: who rings during it is heard by the next. A swap, as a store alone
+            // may take effect behind what the poll reads: a ring would be lost between the two.
             ring.rang.swap(false, Ordering::AcqRel);
             let left = lane.leaves();
             if lane.look(cell, at, now, &mut Context::from_waker(waker)) {
@@ -189,7 +189,7 @@ mod tests {
 
     type Test = Result<(), Box<dyn std::error::Error>>;
 
-    /// What is looked at for `many` permits that are had, are left for so long, are watched, and
+    /// The polls that `many` permits cost which are had, are left for so long, are watched, and
     /// are given up at once.
     async fn permits(many: u32, left: Duration) -> u64 {
         let locks = LockClient::memory();

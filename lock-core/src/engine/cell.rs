@@ -39,14 +39,14 @@ pub(crate) struct KeyCell {
     key: Key,
     hash: u64,
     cohort: Mutex<KeyCohort>,
-    /// What talks to the store; whoever has the baton polls it.
+    /// The driver talks to the store; whoever has the baton polls it.
     driver: Mutex<Option<Driver>>,
-    /// It is that of one candidate in an election, and nobody else's.
+    /// The cell is that of one candidate in an election, and nobody else's.
     is_candidate: bool,
     baton: Baton,
-    /// Who was granted the key while the driver was polled: told when that is over.
+    /// The waker of who was granted the key while the driver was polled: told when that is over.
     granted: Mutex<Option<Waker>>,
-    /// Wakes who was granted it.
+    /// Wakes whoever was granted the key.
     handed: Handed,
     /// The release that waits for the store, the latest.
     releasing: Mutex<Option<Releaser>>,
@@ -350,7 +350,7 @@ impl KeyCell {
         self.baton.lies()
     }
 
-    /// What those who watch a service want to know.
+    /// The row of this key for those who watch a service.
     pub(super) fn busy(&self) -> BusyKey {
         let now = clock::now();
         let cohort = self.cohort();
@@ -366,7 +366,7 @@ impl KeyCell {
         BusyKey { key: self.key.clone(), guards, waiters, refused, holds, waits }
     }
 
-    /// What was done for this key ended in a panic, under the baton perhaps.
+    /// Work for this key ended in a panic, under the baton perhaps.
     pub(super) fn fails(self: &Arc<Self>) {
         let driver = lock(&self.driver).take();
         foreign::call(|| drop(driver));

@@ -251,8 +251,8 @@ impl Conductor {
     }
 
     fn start(&self, mut work: MutexGuard<'_, Work>, shared: &Arc<Shared>) -> io::Result<Handle> {
-        // A store's own thread wakes whoever waits for an answer. Nothing of an application's is to be
-        // done there.
+        // A store's own thread wakes whoever waits for an answer. Nothing of an application's is to
+        // be done there.
         let here = || {
             let here = clock::runtime().filter(|_| !own_thread::is_here());
             here.or_else(|| self.home.clone())
@@ -394,7 +394,7 @@ impl Running {
                 }
                 None => poked.notified().await,
             }
-            // What was answered meanwhile has its turn.
+            // Answers that came meanwhile have their turn.
             tokio::task::yield_now().await;
         }
         self.stage = Stage::Ended;
@@ -426,7 +426,8 @@ impl Drop for Running {
         // The runtime that it was a task of is gone.
         shared.conductor.is_gone();
         if self.stage == Stage::AtWork {
-            // Who waits in another starts it there; what nobody waits for ends with its lease.
+            // A waiter in another runtime starts it there; a hold without waiters ends with its
+            // lease.
             for cell in shared.registry.cells() {
                 cell.call_all();
                 cell.leave_alone();

@@ -11,7 +11,8 @@ use crate::error::DowngradeError;
 use crate::proto::{Effects, Event, NotDowngraded};
 
 /// Resolves when a hold shares its key; made by
-/// [`LockGuard::downgrade`](crate::LockGuard::downgrade). Stays pending once the guard was released.
+/// [`LockGuard::downgrade`](crate::LockGuard::downgrade). Stays pending once the guard was
+/// released.
 ///
 /// # Cancel safety
 ///
@@ -39,7 +40,7 @@ impl Downgrade {
         }
         let (mut fx, begun) = (Effects::none(), cell.cohort().downgrade(*token));
         match begun {
-            // What became of it, the watch for its loss tells.
+            // A hold that was lost is told by the watch for its loss.
             Ok(()) | Err(NotDowngraded::Lost) => {}
             Err(NotDowngraded::Permit) => return Err(DowngradeError::Permit { key: key() }),
             Err(NotDowngraded::Reentered) => {

@@ -17,7 +17,7 @@ use super::cell::KeyCell;
 use super::lane::{Lane, Turn};
 use crate::backend::{ClaimId, Fault, FaultKind, Terms};
 
-/// What a busy key asks the store, and what is under way. A future but for its name: what is always
+/// The requests of a busy key to the store. A future but for its name: what is always
 /// there is the cell's, and is lent to it at each poll.
 #[derive(Default)]
 pub(super) struct Driver {

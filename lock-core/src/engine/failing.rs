@@ -54,7 +54,7 @@ impl RenewalFailing {
         Self { watch: Watch::new(view, Event::RenewalFailing) }
     }
 
-    /// What it would resolve to now, without a wait: `None` unless the last renewal failed and the
+    /// Its answer now, without a wait: `None` unless the last renewal failed and the
     /// hold is good.
     #[must_use]
     pub fn now(&self) -> Option<RenewalFailure> {

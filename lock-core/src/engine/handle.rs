@@ -26,7 +26,7 @@ pub struct LockHandle {
 }
 
 impl LockHandle {
-    /// What is locked.
+    /// The key that is locked.
     #[must_use]
     pub fn key(&self) -> &Key {
         self.cell.key()
@@ -82,8 +82,8 @@ impl LockHandle {
     /// Resolves when somebody asks for the key with
     /// [`LockClient::request_revoke`](crate::LockClient::request_revoke), or in the way of another
     /// library that the store serves too. Only where
-    /// [`Capabilities::revocation`](crate::backend::Capabilities) holds. It stays pending once the hold is
-    /// over.
+    /// [`Capabilities::revocation`](crate::backend::Capabilities) holds. It stays pending once the
+    /// hold is over.
     ///
     /// The hold stays good: whether and when to release it is up to its holder. Once it is
     /// released, the key goes back to the store, whoever waits in this process.
@@ -98,7 +98,7 @@ impl LockHandle {
         self.cell.cohort().is_revoke_requested(self.token)
     }
 
-    /// Of a permit its number, from 0: nobody else who holds one of the key has the same. 0 in
+    /// The number of a permit, from 0: nobody else who holds one of the key has the same. 0 in
     /// other modes, and once the guard is gone.
     #[must_use]
     pub fn slot(&self) -> u32 {

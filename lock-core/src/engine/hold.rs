@@ -21,7 +21,7 @@ pub(crate) struct Hold {
     handle: LockHandle,
     armed: bool,
     span: OpenSpan,
-    /// Who of those that are called under this guard has re-entered its hold.
+    /// The one call under this guard that has re-entered its hold.
     turn: Turn,
     /// Where it re-entered the hold of a guard that it was called under. Given up after the hold,
     /// so that the next of its siblings finds this one gone.

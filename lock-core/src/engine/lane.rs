@@ -40,7 +40,7 @@ struct Leaving {
     lease: Duration,
 }
 
-/// What a lane waited for.
+/// An event that a lane waited for.
 enum Event {
     Attempted(Claimed, Instant, Result<Attempt, Fault>),
     Renewed(Claimed, Instant, Result<Renewal, Fault>),
@@ -62,7 +62,7 @@ pub(super) struct Lane {
     is_permit: bool,
 }
 
-/// What a lane has come to.
+/// The state that a turn has left a lane in.
 pub(super) enum Turn {
     /// It waits, until then.
     Rests(Option<Instant>),

@@ -68,7 +68,7 @@ async fn again(
     ReleaseAnswer::Unknown(fault)
 }
 
-/// What the tries so far may have brought about.
+/// The effects that the tries so far may have had.
 #[derive(Debug, Clone, Copy)]
 struct Past {
     /// One was sent, and may have taken effect.
@@ -88,7 +88,7 @@ impl Past {
         self.is_elsewhere |= is_elsewhere;
     }
 
-    /// What to say when the claim is found not to hold the key.
+    /// The answer where the claim is found not to hold the key.
     fn not_held(self, fault: Fault) -> ReleaseAnswer {
         match (self.is_sent, self.is_elsewhere) {
             (false, _) => ReleaseAnswer::NotHeld,

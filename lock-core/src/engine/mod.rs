@@ -19,7 +19,7 @@
 //!
 //! # Traps
 //!
-//! What shaped the engine, and what is done about each:
+//! They shaped the engine. What is done about each:
 //!
 //! - A worker of Tokio keeps the task that it woke last in a slot that no other worker can steal
 //!   from. A local hand-off therefore puts an empty task behind the one it wakes, as the task that

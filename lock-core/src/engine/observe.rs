@@ -1,4 +1,4 @@
-//! What those who watch a service see: spans of `tracing`, and, with the feature `metrics`,
+//! Spans of `tracing` for those who watch a service, and, with the feature `metrics`,
 //! counters and histograms. Nothing here runs under a cohort's mutex.
 //!
 //! Spans are at DEBUG. `lock.acquire` and `lock.hold` are children of the span in which the caller
@@ -93,7 +93,7 @@ impl Wait {
         }
         let end = WaitEnd::of(result);
         match result {
-            // Whoever set that bound counts whom it never let in.
+            // The caller that set this bound counts those whom it never let in.
             Err(AcquireError::Overloaded(error)) if error.is_waiters_max() && tries == 1 => {
                 self.tell(tries, end);
                 return;

@@ -1,4 +1,4 @@
-//! What running code is called under: the holds that it may re-enter, and those who want to know
+//! The holds that running code is called under, which it may re-enter, and those who want to know
 //! whether work was cut.
 //!
 //! A scope is a chain of links. A hold hangs a link of its own under the current chain for what is
@@ -264,7 +264,7 @@ impl Door {
 }
 
 impl Turn {
-    /// What was called under the guard and runs on has no way back any more.
+    /// A call under the guard that runs on has no way back any more.
     pub(super) fn close(&self) {
         if let Some(turn) = self.0.get() {
             turn.close();

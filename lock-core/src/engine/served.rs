@@ -1,4 +1,4 @@
-//! What the store is asked outside of any key's driver, whoever polls it.
+//! Questions to the store outside of any key's driver, whoever polls them.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! What all keys of one client share.
+//! State that all keys of one client share.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use crate::options::{Background, LockOptions};
 use crate::proto::{Counters, Effects};
 use crate::view::BusyKey;
 
-/// What the handles, guards and keys of one client share.
+/// State that the handles, guards and keys of one client share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) backend: Arc<dyn DynBackend>,
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     forsaken: AtomicBool,
     /// Poked once, after `closed` was set. A flag of its own is what every acquire reads.
     closing: Arc<Notify>,
-    /// What keys that are idle again have counted.
+    /// Counts of keys that are idle again.
     totals: Mutex<Counters>,
     /// Withdrawals under way in the background.
     leaving: AtomicUsize,
@@ -107,7 +107,7 @@ impl Shared {
         Leaving(self.clone())
     }
 
-    /// What was counted so far, the busy keys, their waiters and their holders.
+    /// The counts so far, the busy keys, their waiters and their holders.
     pub(crate) fn counters(&self) -> (Counters, usize, usize, usize) {
         let mut total = *lock(&self.totals);
         let (mut waiters, mut held) = (0, 0);
@@ -164,7 +164,8 @@ impl Shared {
 
     /// Resolves when it is closed.
     pub(crate) fn closed(&self) -> Closed {
-        // It has what is poked from here on, so a `close` meanwhile is seen by the one or the other.
+        // It has what is poked from here on, so a `close` meanwhile is seen by the one or the
+        // other.
         let told = self.closing.clone().notified_owned();
         Closed::new((!self.is_closed()).then_some(told))
     }

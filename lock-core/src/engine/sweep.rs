@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// No time at all.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// What the time of a sweep is kept in; the model of its threads has one of its own.
+/// The place in which the time of a sweep is kept; the model of its threads has one of its own.
 pub(super) trait Time {
     fn load(&self) -> u64;
     fn swap(&self, at: u64) -> u64;
@@ -53,7 +53,8 @@ impl<T: Time> Sweep<T> {
         self.0.load()
     }
 
-    /// Asks for one by then, for a key that is on the register. Whether the conductor is to be told.
+    /// Asks for one by then, for a key that is on the register. Whether the conductor is to be
+    /// told.
     pub(super) fn ask(&self, at: u64) -> bool {
         // Every key asks, and most find that another has: no more than a look.
         let is_new = at < self.0.load();

@@ -9,13 +9,13 @@ use super::handle::LockHandle;
 use crate::ground::clock;
 use crate::proto::{Effects, Event};
 
-/// One who waits for one kind of news of one hold. Nothing is lost by dropping it: news stay, and
+/// A wait for one kind of news of one hold. Nothing is lost by dropping it: news stay, and
 /// who asks later is told at once.
 #[derive(Debug)]
 pub(super) struct Watch {
     pub(super) view: LockHandle,
     news: Event,
-    /// What the cohort knows this by, once it waits.
+    /// The number by which the cohort knows this, once it waits.
     watcher: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ impl Watch {
             if !(is_new && self.watcher.is_some() && cell.attend()) {
                 return Poll::Pending;
             }
-            // What the store had pushed before is known now.
+            // News that the store had pushed before are known now.
         }
     }
 }

@@ -85,7 +85,7 @@ pub(crate) struct Admission {
     shortest: (Duration, Duration),
 }
 
-/// What is known when a waiter arrives or waits.
+/// The line as it is when a waiter arrives or waits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ahead {
     /// Waiters ahead of it here, the holder included.
@@ -245,8 +245,8 @@ impl Admission {
         self.knows() && at_least(self.shortest.1.min(self.mean()), ahead) > left
     }
 
-    /// What must be left of a budget at the grant. One that could not hold two holds bounds the
-    /// wait alone.
+    /// The part of a budget that must be left at the grant. One that could not hold two holds
+    /// bounds the wait alone.
     pub(crate) fn needed(&self, budget: Duration) -> Duration {
         let hold = self.median_hold();
         if hold <= budget / 2 { hold } else { Duration::ZERO }
@@ -261,7 +261,7 @@ impl Admission {
     }
 }
 
-/// What is longer is an outlier, where `mean` is usual; in seconds.
+/// The longest that is no outlier where `mean` is usual; in seconds.
 fn longest_beside(mean: f64) -> f64 {
     (OUTLIER * mean).max(OUTLIER_MIN)
 }

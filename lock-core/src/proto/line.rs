@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 
-/// What a line asks of those who stand in it.
+/// A waiter, as a line sees it.
 pub(crate) trait Stands {
     /// Whether both want the same kind of thing.
     fn is_like(&self, other: &Self) -> bool;
@@ -115,7 +115,7 @@ impl<T> Line<T> {
         seat(self.seats.as_ref()?.tail)
     }
 
-    /// Who stands behind `id` in the line.
+    /// The seat behind `id` in the line.
     pub(crate) fn after(&self, id: SeatId) -> Option<SeatId> {
         match self.seats.as_ref()?.slots.get(id.0 as usize)? {
             Slot::Taken { next, .. } => seat(*next),
@@ -123,7 +123,7 @@ impl<T> Line<T> {
         }
     }
 
-    /// Who stands before `id` in the line.
+    /// The seat before `id` in the line.
     pub(crate) fn before(&self, id: SeatId) -> Option<SeatId> {
         match self.seats.as_ref()?.slots.get(id.0 as usize)? {
             Slot::Taken { prev, .. } => seat(*prev),
@@ -144,7 +144,7 @@ impl<T> Line<T> {
         }
     }
 
-    /// Who stands behind so many others. It costs as much as that differs from the last time.
+    /// The seat behind so many others. It costs as much as that differs from the last time.
     pub(crate) fn nth(&mut self, many: usize) -> Option<SeatId> {
         let seats = self.seats.as_mut()?;
         while seats.marks[COUNTED].before as usize > many {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::token::FencingToken;
 
-/// What stood in the way when a wait ran out.
+/// The obstacle when a wait ran out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BlockedBy {
@@ -35,7 +35,7 @@ impl fmt::Display for BlockedBy {
     }
 }
 
-/// What ended a hold before its release.
+/// The cause that ended a hold before its release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossReason {

@@ -1,6 +1,6 @@
 //! One leader, and those who follow.
 //!
-//! Who stands for election waits for a key like any other; it leads from the grant on, and its term
+//! A candidate waits for a key like any other; it leads from the grant on, and its term
 //! is the hold. Two things are added:
 //!
 //! - [`run_for`]: a candidate has a claim of its own, which publishes what it says of itself. So two

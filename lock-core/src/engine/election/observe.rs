@@ -20,7 +20,7 @@ use crate::view::Leader;
 /// Whichever runtime polls it.
 type Timer = Pin<Box<Alarm>>;
 
-/// Who leads, from one to the next; made by [`Election::observe`](crate::Election::observe). A
+/// The leaders, from one to the next; made by [`Election::observe`](crate::Election::observe). A
 /// [`Stream`], with a [`next`](Self::next) of its own for those who have no adapters at hand.
 ///
 /// The first item tells who leads now, each further one what has changed since: `None` when nobody
@@ -42,7 +42,7 @@ pub struct Observe {
     key: Result<Key, KeyError>,
     lease: Duration,
     closed: Pin<Box<Closed>>,
-    /// What was told last; nothing after an error.
+    /// The leader that was told last; nothing after an error.
     told: Option<Option<Leader>>,
     /// Answers that did not come, in a row.
     failures: u32,
@@ -222,7 +222,7 @@ impl Observe {
                 Ok(claim) => claim,
                 Err(request) => request.await.0,
             };
-            // What is lost of this ends by itself.
+            // A claim that follows and whose withdrawal is lost ends by itself.
             drop(claim.withdraw().await);
         });
     }

@@ -33,7 +33,7 @@ pub struct RunFor {
     failures: u32,
 }
 
-/// Who stands for election.
+/// A candidate in an election.
 #[derive(Debug)]
 struct Candidate {
     shared: Arc<Shared>,

@@ -1,4 +1,4 @@
-//! What a leader has in hand.
+//! A leader's term.
 
 use std::fmt;
 use std::future::Future;
@@ -8,13 +8,13 @@ use std::sync::Arc;
 use super::super::{LockGuard, LockHandle};
 use crate::error::ReleaseError;
 
-/// A term of office: whoever has it leads, until it is [lost](LockHandle::lost), [resigned](Self::resign)
-/// or dropped, which resigns in the background.
+/// A term of office: whoever has it leads, until it is [lost](LockHandle::lost),
+/// [resigned](Self::resign) or dropped, which resigns in the background.
 ///
 /// A leader whose process is stopped, or that the store cannot be reached by, is told that its term
 /// is over no later than its lease ends by its own clock, and so before the next one leads. What it
-/// still has under way then, a resource refuses by the [`token`](LockHandle::token): each term has a
-/// greater one than all before.
+/// still has under way then, a resource refuses by the [`token`](LockHandle::token): each term has
+/// a greater one than all before.
 ///
 /// It derefs to a [`LockHandle`], which tells the rest: whether
 /// [renewals fail](LockHandle::renewal_failing), and whether an operator asks the leader to resign
@@ -30,7 +30,7 @@ impl Term {
         Self { guard, value }
     }
 
-    /// What those who follow are shown.
+    /// The value that those who follow are shown.
     #[must_use]
     pub fn value(&self) -> &str {
         &self.value

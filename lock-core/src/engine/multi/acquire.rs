@@ -130,7 +130,7 @@ impl Tries {
         let mut plan = Plan { gate: None, ..self.plan.clone() };
         let options = &mut plan.options;
         *options = LockOptions { retries: 0, ..self.plan.options };
-        // What admission measures the holds by; the try ends when ours does.
+        // Admission measures the holds by this; the try ends when ours does.
         options.wait = self.wait().min(DURATION_MAX);
         // The limit of the guard of all begins with the last key. An earlier one, whose hold begins
         // now, must not be lost by its limit while the others are waited for.
@@ -180,7 +180,7 @@ impl Tries {
     }
 }
 
-/// One that was held was lost before all were there. No work has begun, so it may be tried again.
+/// A hold was lost before all were there. No work has begun, so it may be tried again.
 fn lost_meanwhile(lost: LostError) -> AcquireError {
     let key = lost.key().clone();
     let what = "it was lost while keys that are locked together with it were waited for";

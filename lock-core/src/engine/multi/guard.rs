@@ -15,12 +15,13 @@ use crate::error::{LostError, ReleaseError};
 use crate::key::{IntoKey, Key};
 use crate::token::FencingToken;
 
-/// Several held locks, made by [`LockClient::lock_all`](crate::LockClient::lock_all). Dropping it gives them
-/// up in the background, the last key first; [`release`](Self::release) waits for the answers.
+/// Several held locks, made by [`LockClient::lock_all`](crate::LockClient::lock_all). Dropping it
+/// gives them up in the background, the last key first; [`release`](Self::release) waits for the
+/// answers.
 ///
-/// They are one: when one of them is lost, none counts any more. [`is_held`](Self::is_held) is false
-/// then, and [`lost`](Self::lost) says which one it was. The others stay locked until this guard is
-/// gone, so that nobody else begins while its work winds up.
+/// They are one: when one of them is lost, none counts any more. [`is_held`](Self::is_held) is
+/// false then, and [`lost`](Self::lost) says which one it was. The others stay locked until this
+/// guard is gone, so that nobody else begins while its work winds up.
 #[must_use = "locks that are not kept are given up at once"]
 pub struct MultiLockGuard {
     /// In the order of the keys.
@@ -38,7 +39,7 @@ impl MultiLockGuard {
         self.guards.push(guard);
     }
 
-    /// What is locked, in the order in which it was taken: that of the bytes of the encoded keys.
+    /// The keys, in the order in which they were taken: that of the bytes of their encoded form.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &Key> {
         self.guards.iter().map(|guard| guard.key())
     }
@@ -103,7 +104,7 @@ impl MultiLockGuard {
     }
 
     /// Gives all locks up, the last key first, and waits for the answers, for all of them at once.
-    /// One that was lost, or whose store does not answer, does not keep the others.
+    /// A hold that was lost, or whose store does not answer, does not keep the others.
     ///
     /// # Errors
     ///

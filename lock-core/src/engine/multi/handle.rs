@@ -27,7 +27,7 @@ impl MultiLockHandle {
         Self { each: each.collect() }
     }
 
-    /// What is locked, in the order in which it was taken.
+    /// The keys, in the order in which they were taken.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &Key> {
         self.iter().map(LockHandle::key)
     }
@@ -52,7 +52,8 @@ impl MultiLockHandle {
     }
 
     /// Whether all holds are still good, see
-    /// [`MultiLockGuard::is_held`](crate::multi::MultiLockGuard::is_held); false after their release.
+    /// [`MultiLockGuard::is_held`](crate::multi::MultiLockGuard::is_held); false after their
+    /// release.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.iter().all(LockHandle::is_held)

@@ -1,10 +1,10 @@
-//! What is locked together.
+//! Keys that are locked together.
 
 use crate::key::{IntoKey, Key, KeyError};
 use crate::limits::KEYS_MAX;
 use crate::rejection::Rejection;
 
-/// What is locked together: 1 to [`KEYS_MAX`] (64) keys, sorted by the bytes of their encoded form,
+/// Keys locked together: 1 to [`KEYS_MAX`] (64), sorted by the bytes of their encoded form,
 /// each once; or why there are none, which the acquire reports.
 #[derive(Debug, Clone)]
 pub struct KeySet(pub(super) Result<Vec<Key>, Rejection>);

@@ -3,7 +3,7 @@
 use super::*;
 
 impl<W, R> Cohort<W, R> {
-    /// What stands before the `nth` waiter of the line, 0 for its head.
+    /// The line before its `nth` waiter, 0 for its head.
     fn before(&self, nth: usize, now: Instant) -> Ahead {
         let claims = if self.asking() > 0 { self.ahead().unwrap_or(0) } else { 0 };
         let counted =
@@ -11,7 +11,7 @@ impl<W, R> Cohort<W, R> {
         Ahead { here: nth + 1, claims, counted }
     }
 
-    /// What is known, unless the store is away: how long it will be cannot be told from holds.
+    /// The estimator, unless the store is away: how long it will be cannot be told from holds.
     fn known(&self) -> Option<&Admission> {
         let is_away = self.trouble().is_some() && self.holder().is_none();
         self.admission.as_deref().filter(|_| !is_away)

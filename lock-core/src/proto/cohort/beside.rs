@@ -37,7 +37,7 @@ struct Lane<R> {
     due: Option<Instant>,
 }
 
-/// What was noted of a lane.
+/// A note of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     Vacant,
@@ -88,7 +88,7 @@ impl<R> Beside<R> {
         self.lanes.get(lane.checked_sub(1)?).map(|lane| &lane.place)
     }
 
-    /// Whoever changes what the lane is says so by [`note`](Self::note).
+    /// A caller that changes what the lane is says so by [`note`](Self::note).
     pub(super) fn place_mut(&mut self, lane: usize) -> Option<&mut Place<R>> {
         self.lanes.get_mut(lane.checked_sub(1)?).map(|lane| &mut lane.place)
     }

@@ -1,4 +1,4 @@
-//! What a call changed, for those who watch a service: counted outside of the mutex.
+//! Changes that a call made, for those who watch a service: counted outside of the mutex.
 
 use std::time::Duration;
 

@@ -8,14 +8,14 @@ use crate::ground::Plus as _;
 /// used up while the store answers.
 const TOKENS_PER_WAITER: u64 = 16;
 
-/// Who waits for the sake of other processes has the store asked so often: they may have given up, and
-/// it tells nobody of that. Those who stand in its line ask it as often.
+/// A waiter that waits for the sake of other processes has the store asked so often: they may have
+/// given up, and it tells nobody of that. Those who stand in its line ask it as often.
 pub(super) const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// No more than this many are asked for ahead.
 const TOKENS_LOW_MAX: u64 = 2_048;
 
-/// What to do with a granted claim that nobody in this process uses.
+/// The end of a granted claim that nobody in this process uses.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Idle {
     /// Grant it to the head of the line.
@@ -156,7 +156,7 @@ impl<W, R> Cohort<W, R> {
         self.held_in(lane).is_some_and(Held::has_room)
     }
 
-    /// What to do with a claim that has room. One that somebody holds is not given back before
+    /// The step for a claim that has room. One that somebody holds is not given back before
     /// they are gone.
     pub(super) fn idle(&self, lane: usize, now: Instant) -> Idle {
         let Some(held) = self.held_in(lane) else { return Idle::Withdraw };
@@ -280,7 +280,7 @@ impl<W, R> Cohort<W, R> {
         good
     }
 
-    /// What the hold under `token` lacks of the replicas that one who re-enters it wants. It never
+    /// The replicas that the hold under `token` lacks for one who re-enters it. It never
     /// gets them: they acknowledge a grant, and a re-entry is none. A hold that was made without
     /// them gave none any time.
     pub(crate) fn lacks(&self, token: u64, wanted: Replicas) -> Option<NotReplicated> {
@@ -469,7 +469,7 @@ impl<W, R> Cohort<W, R> {
         }
         self.note(lane);
         let Some(held) = held_at(&mut self.place, &mut self.more, lane) else { return };
-        // One that was asked for meanwhile is not answered by this.
+        // A renewal that was asked for meanwhile is not answered by this.
         held.renew_now = held.downgrade == Downgrade::Due;
         let refilled = std::mem::take(&mut held.refilling);
         let asked = held.downgrade == Downgrade::Asked;
@@ -504,7 +504,8 @@ impl<W, R> Cohort<W, R> {
                     self.tell_holders(lane, Event::Downgraded, fx);
                 }
                 if self.has_room(lane) {
-                    // One that was sent before may have been long on its way: it is asked once more.
+                    // A renewal that was sent before may have been long on its way: it is asked
+                    // once more.
                     if refilled {
                         self.pass_refilled(lane, now, fx)
                     } else {

@@ -26,7 +26,7 @@
 //! opened anew on its own terms. One that asks for less takes what is there. So a mixed line costs
 //! one claim more, and then goes on with the longest lease.
 //!
-//! What is compared is the lease that was asked for, or what the store last gave if that is less. A
+//! The lease that is compared is the one asked for, or what the store last gave if that is less. A
 //! grant that was pushed at Redis is good for 1.5 s at most. It is given to the head of the line
 //! and handed on without a further round trip. Its renewal is due at a third of that, and gives the
 //! full lease.
@@ -85,7 +85,7 @@ pub(crate) use held::NotDowngraded;
 use readers::Readers;
 pub(crate) use told::Event;
 
-/// What one waiter asks for.
+/// The wishes of one waiter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ask {
     /// When this try is over.
@@ -105,7 +105,7 @@ pub(crate) struct Ask {
     pub(crate) terms: Terms,
 }
 
-/// What became of a waiter's arrival.
+/// The answer to a waiter's arrival.
 #[derive(Debug)]
 pub(crate) enum Entry {
     /// The lock was idle here: it is granted under this token.
@@ -127,11 +127,11 @@ pub(crate) enum Entry {
 pub(crate) struct Overload {
     pub(crate) waiters: usize,
     pub(crate) estimate: Duration,
-    /// What was left of the budget.
+    /// The rest of the budget.
     pub(crate) left: Duration,
 }
 
-/// What became of a waiter.
+/// The end of a waiter.
 #[derive(Debug, Clone)]
 pub(crate) enum Verdict {
     Waiting,
@@ -146,7 +146,7 @@ pub(crate) enum Verdict {
     Closed,
 }
 
-/// What a release is told.
+/// The answer to a release.
 #[derive(Debug, Clone)]
 pub(crate) enum ReleaseAnswer {
     Released,
@@ -154,7 +154,7 @@ pub(crate) enum ReleaseAnswer {
     Unknown(Fault),
 }
 
-/// What the driver does next.
+/// The next step of the driver.
 #[derive(Debug)]
 pub(crate) enum Step<R> {
     /// Open a claim on these terms and ask for the lock.
@@ -175,7 +175,7 @@ pub(crate) enum Step<R> {
     Stop,
 }
 
-/// What the caller must do after it has dropped the mutex.
+/// The duties of the caller after it has dropped the mutex.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Effects<W, R> {
@@ -189,7 +189,7 @@ pub(crate) struct Effects<W, R> {
     pub(crate) poke: bool,
     /// A driver must be started.
     pub(crate) spawn: bool,
-    /// What those who watch a service are told.
+    /// News for those who watch a service.
     pub(crate) changes: Changes,
 }
 
@@ -213,7 +213,7 @@ impl<W, R> Effects<W, R> {
     }
 }
 
-/// What was done so far.
+/// Counts of what was done so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counters {
     pub(crate) acquired: u64,
@@ -293,13 +293,14 @@ struct Held<R> {
     tokens: TokenBlock,
     /// The store has no more tokens for this claim than those in `tokens`.
     spent: bool,
-    /// Of a claim that is shared, as a power of two: more are asked for when fewer are left. How many
-    /// readers come is not known beforehand, and all wait for a refill that comes too late.
+    /// Tokens of a claim that is shared, as a power of two: more are asked for when fewer are left.
+    /// How many readers come is not known beforehand, and all wait for a refill that comes too
+    /// late.
     tokens_low: u8,
     /// Somebody asked for the key: once the hold is over, the claim is given back.
     revoke_requested: bool,
     mode: Mode,
-    /// Of permits, the number of this one.
+    /// The number of this permit.
     slot: u16,
     downgrade: Downgrade,
     /// A renewal is due now, for tokens or to learn who waits.
@@ -317,13 +318,13 @@ struct Held<R> {
     wanted: Option<Instant>,
     /// The hand-offs here since, and readers who were let in beside others.
     handed_off: u32,
-    /// Of several readers one; the others are in [`More`].
+    /// One of several readers; the others are in [`More`].
     holder: Option<Holder>,
     linger: Option<Box<Linger>>,
-    /// Others have wanted the key since it was granted, or tried it. The store may tell of that once
-    /// only, so the claim does not linger any more: the next one may.
+    /// Others have wanted the key since it was granted, or tried it. The store may tell of that
+    /// once only, so the claim does not linger any more: the next one may.
     contested: bool,
-    /// Who is told when the claim was withdrawn.
+    /// The release that is told when the claim was withdrawn.
     reply: Option<R>,
     /// The lease ended by our clock; a late answer does not revive it.
     over: bool,
@@ -352,7 +353,7 @@ struct Holder {
     token: u64,
     since: Instant,
     until: Option<Instant>,
-    /// Of this hold: the one that was granted, and those that re-entered it.
+    /// The guards of this hold: the one that was granted, and those that re-entered it.
     guards: u32,
 }
 
@@ -374,9 +375,9 @@ impl Holder {
 /// A waiter calls [`enter`](Self::enter), then [`poll`](Self::poll) until it has a verdict, or
 /// [`cancel`](Self::cancel). A guard calls [`release`](Self::release). The driver calls
 /// [`step`](Self::step) for the first lane, and for each that [`next_lane`](Self::next_lane) names.
-/// It does what that says, and reports by [`attempted`](Self::attempted), [`renewed`](Self::renewed)
-/// or [`changed`](Self::changed); then it asks for the next step. Before it sends a renewal it calls
-/// [`renewing`](Self::renewing).
+/// It does what that says, and reports by [`attempted`](Self::attempted),
+/// [`renewed`](Self::renewed) or [`changed`](Self::changed); then it asks for the next step. Before
+/// it sends a renewal it calls [`renewing`](Self::renewing).
 #[derive(Debug)]
 pub(crate) struct Cohort<W, R> {
     line: Line<Seat<W>>,
@@ -398,7 +399,7 @@ pub(crate) struct Cohort<W, R> {
     client: Client,
 }
 
-/// What is left of the client that asks for the key.
+/// The rest of the client that asks for the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Client {
     // ## Open => (Gone | Closed)
@@ -412,9 +413,10 @@ enum Client {
     Closed,
 }
 
-/// What most keys never need: they are free when they are asked for, and released by their holder.
+/// State that most keys never need: they are free when they are asked for, and released by their
+/// holder.
 ///
-/// What every further reader writes is first, so that it is in one line of a processor's cache.
+/// The fields that every further reader writes are first, in one line of a processor's cache.
 #[derive(Debug)]
 #[repr(C)]
 struct More<W, R> {
@@ -432,13 +434,13 @@ struct More<W, R> {
     failures: u32,
     /// Pause before it is asked again.
     ask_not_before: Option<Instant>,
-    /// Of a claim that is shared: how many guards there were before its grant.
+    /// The guards that there were before the grant of a claim that is shared.
     acquired_before: u64,
     /// How many were let in by the last such claim.
     let_in: u32,
     /// Holds that ended before their release, by their tokens, until their guards are gone.
     lost: BTreeMap<u64, LostHold>,
-    /// Who wants to know something of a hold, by its token and a number of their own.
+    /// Watchers of a hold, by its token and a number of their own.
     watchers: BTreeMap<(u64, u64), told::Watcher<W>>,
     watchers_made: u64,
 }
@@ -493,7 +495,7 @@ impl<W, R> Cohort<W, R> {
         self.more.get_or_insert_default()
     }
 
-    /// What there is to count that not every key has.
+    /// Counts that not every key has.
     fn count(&mut self) -> &mut Counters {
         &mut self.more().counters
     }
@@ -519,7 +521,7 @@ impl<W, R> Cohort<W, R> {
         self.line.len()
     }
 
-    /// What wakes the task at the head of the line, unless it is the conductor's to look: what is
+    /// The waker of the task at the head of the line, unless it is the conductor's to look: what is
     /// under way is a renewal, which must not wait for a task that may not come to run.
     pub(crate) fn head_waker(&self) -> Option<W>
     where
@@ -534,7 +536,7 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    /// What wakes those who wait, and those who watch the hold.
+    /// The wakers of those who wait, and of those who watch the hold.
     pub(crate) fn wakers(&self) -> Vec<W>
     where
         W: Clone,
@@ -603,7 +605,7 @@ impl<W, R> Cohort<W, R> {
         self.hold_of(token).map(|(held, _)| held.mode == Mode::Shared)
     }
 
-    /// Of a permit its number, until its guards are gone; 0 in other modes.
+    /// The number of a permit, until its guards are gone; 0 in other modes.
     pub(crate) fn slot_of(&self, token: u64) -> u32 {
         let lost = self.more.as_ref().and_then(|more| more.lost.get(&token));
         let held = || self.hold_of(token).map(|(held, _)| u32::from(held.slot));

@@ -65,8 +65,8 @@ impl<W, R> Cohort<W, R> {
         Entry::Seated(seat)
     }
 
-    /// Why a try is over before it began: those here say otherwise of how many permits there are, or
-    /// it may not stand in line and would have to.
+    /// Why a try is over before it began: those here say otherwise of how many permits there are,
+    /// or it may not stand in line and would have to.
     fn refusal(&self, ask: &Ask) -> Option<Verdict> {
         if let Some(other) = self.other_limit(ask.terms.mode) {
             return Some(Verdict::OtherLimit(other));
@@ -108,7 +108,7 @@ impl<W, R> Cohort<W, R> {
         }
         let lane = self.lane_to_take(ask, now)?;
         let is_beside = self.holder().is_some();
-        // One that is to be given back as soon as nothing else is under way has no timer.
+        // A claim that is to be given back as soon as nothing else is under way has no timer.
         let is_timed = matches!(self.idle(lane, now), Idle::LingerUntil(_));
         let held = self.held_in_mut(lane)?;
         let is_timed = is_timed || held.holder.is_some();
@@ -212,9 +212,9 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    /// What to tell a waiter that came at `entered` and whose time is over. Where nobody here is in
-    /// its way and the store has not answered since, that counts as out of reach: no rival is known
-    /// of.
+    /// The answer to a waiter that came at `entered` and whose time is over. Where nobody here is
+    /// in its way and the store has not answered since, that counts as out of reach: no rival is
+    /// known of.
     fn expiry(&self, entered: Instant, mode: Mode) -> Verdict {
         let is_in_the_way = || self.open_mode() != Some(mode) || self.is_full_for(mode);
         if self.holder().is_some() && is_in_the_way() {

@@ -1,4 +1,4 @@
-//! What the driver does next, and what it was answered.
+//! The next step of the driver, and the answers that it got.
 
 use super::held::Idle;
 use super::*;
@@ -70,7 +70,7 @@ impl<W, R> Cohort<W, R> {
             return if is_idle { Step::Stop } else { self.wait_until(None) };
         };
         if leaving && !terms.queues {
-            // One that may not queue must not find the place of our own former claim taken.
+            // A claim that may not queue must not find the place of our own former claim taken.
             return self.wait_until(None);
         }
         if let Some(at) = self.ask_not_before()
@@ -78,7 +78,7 @@ impl<W, R> Cohort<W, R> {
         {
             return self.wait_until(Some(at));
         }
-        // What an earlier claim was told says nothing about this one.
+        // Answers to an earlier claim say nothing about this one.
         if let Some(more) = &mut self.more {
             more.ahead = None;
             terms.tokens_likely = if terms.mode == Mode::Shared { more.let_in } else { 0 };
@@ -221,7 +221,7 @@ impl<W, R> Cohort<W, R> {
                 // The store did answer.
                 self.answered(None, now);
                 if !asked.is_some_and(|asked| self.fail_unreplicated(asked, &fault, fx)) {
-                    // Whoever asked for it has left. A store that says so of every grant must not
+                    // The client that asked for it has left. A store that says so of every grant must not
                     // be asked without end.
                     self.more().ask_not_before = Some(now.plus(pause(1)));
                 }

@@ -1,4 +1,4 @@
-//! What a holder is told: that its hold is over, or that somebody asked for the key.
+//! News for a holder: that its hold is over, or that somebody asked for the key.
 //!
 //! Being asked to give way binds nobody: the guard stays good, and `run`, the layer and the macro
 //! go on. What changes is the end of the hold. The claim goes back to the store, even with waiters
@@ -8,7 +8,7 @@
 use super::lanes::Spot;
 use super::*;
 
-/// What a watcher wants to know of a hold.
+/// A kind of news of a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// It is over without a release.
@@ -21,7 +21,7 @@ pub(crate) enum Event {
     Downgraded,
 }
 
-/// Who wants to know something of a hold.
+/// A watcher of a hold.
 #[derive(Debug)]
 pub(super) struct Watcher<W> {
     event: Event,
@@ -110,7 +110,7 @@ impl<W, R> Cohort<W, R> {
         Some((fault, until.saturating_duration_since(now)))
     }
 
-    /// Those who hold it by the claim of this lane are told.
+    /// Tells those who hold the key by the claim of this lane.
     pub(super) fn tell_holders(&mut self, lane: usize, event: Event, fx: &mut Effects<W, R>) {
         if self.has_watchers() {
             let tokens: Vec<_> = self.holders_in(lane).map(|holder| holder.token).collect();

@@ -36,7 +36,7 @@ const FOUNDING_WITHIN: Duration = Duration::from_secs(10);
 /// A member that is kept away is probed again so often: its clock may be set anew.
 const KEPT_AWAY_PROBES: Duration = Duration::from_secs(10);
 
-/// What is known of the members of one quorum, and what to do for them.
+/// The members of one quorum as they are known, and what to do for them.
 ///
 /// Its driver asks [`plan`](Self::plan) what to send. It reports each answer to a probe by
 /// [`saw`](Self::saw), and each probe that failed by [`missed`](Self::missed). Then it asks for the
@@ -48,7 +48,7 @@ pub(crate) struct Membership {
     seats: Vec<Seat>,
 }
 
-/// What is known of one member.
+/// One member as it is known.
 #[derive(Debug, Default)]
 struct Seat {
     seen: Option<Seen>,
@@ -70,7 +70,7 @@ struct Seen {
     probe: Probe,
 }
 
-/// What is to be done now.
+/// The work that is due now.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// These are to be probed.
@@ -90,7 +90,7 @@ pub(crate) struct Act {
     pub(crate) what: Enrol,
 }
 
-/// What is written.
+/// A write that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Enrol {
     /// It is new, as all are.
@@ -149,7 +149,7 @@ impl Membership {
         (seat.seen, seat.past, seat.failed) = (None, None, true);
     }
 
-    /// What was seen of a member may be so no more.
+    /// A member may be no more as it was seen.
     pub(crate) fn unsee(&mut self, member: usize) {
         (self.seats[member].seen, self.seats[member].past) = (None, None);
     }
@@ -191,7 +191,7 @@ impl Membership {
         })
     }
 
-    /// What is to be done at `now`.
+    /// The work that is due at `now`.
     pub(crate) fn plan(&self, now: Instant) -> Plan {
         let mut plan = Plan::default();
         let fresh = |seen: &Seen| now < seen.sent.plus(SEEN_WITHIN);
@@ -272,7 +272,7 @@ impl Membership {
         })
     }
 
-    /// What the tokens of a member that is past its quarantine are above, or who is to be read
+    /// The token that those of a member past its quarantine are above, or the members to be read
     /// first.
     fn token_min(&self, member: usize) -> Result<(u64, bool), Vec<usize>> {
         let Some(past) = self.seats[member].past else { return Err(vec![member]) };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::backend::{Enrolment, Probe};
 use crate::proto::lease::margin;
 
-/// What all clients of one quorum must agree on.
+/// The terms that all clients of one quorum must agree on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) quorum: String,

@@ -1,4 +1,4 @@
-//! What the members of a quorum said of one claim, and what that comes to.
+//! The answers of a quorum's members to one claim, and what they come to.
 //!
 //! The store of a quorum is each majority of its members. A claim holds the key while a majority
 //! holds it for the claim, and two majorities share a member, so two claims cannot.
@@ -30,7 +30,7 @@ use crate::token::TokenBlock;
 /// long at least.
 pub(crate) const GRACE_MIN: Duration = Duration::from_millis(5);
 
-/// What the members of a quorum said of one claim.
+/// The answers of a quorum's members to one claim.
 ///
 /// - An attempt is [`begin`](Self::begin), then [`sent`](Self::sent) for each member
 ///   [`to_ask`](Self::to_ask), then [`attempted`](Self::attempted) or [`raised`](Self::raised) for
@@ -50,7 +50,7 @@ pub(crate) struct Votes {
     renewing: bool,
 }
 
-/// What the votes come to.
+/// The sum of the votes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ruling {
     /// Held until then, under these tokens.
@@ -65,7 +65,7 @@ pub(crate) enum Ruling {
     Down,
 }
 
-/// What a renewal comes to.
+/// The sum of the answers to a renewal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Renewed {
     Held {
@@ -242,7 +242,7 @@ impl Votes {
                 seat.standing = Standing::Granted(Share { tokens, handed_on, part, ..renewed });
             }
             (Ok(Renewal::Lost), _) => seat.standing = Standing::Outside,
-            // What it held goes on until its time is over.
+            // Its hold goes on until its time is over.
             (Ok(Renewal::Held(_)), _) | (Err(_), _) => {}
         }
     }
@@ -308,7 +308,7 @@ impl Votes {
         untils.get(self.majority() - 1).copied()
     }
 
-    /// What an attempt that began at `began` has come to.
+    /// The ruling on an attempt that began at `began`.
     pub(crate) fn attempt(&mut self, began: Instant, now: Instant) -> Ruling {
         let majority = self.majority();
         let held = self.held(now);
@@ -369,7 +369,7 @@ impl Votes {
         }
     }
 
-    /// What the renewal under way has come to.
+    /// The state of the renewal under way.
     pub(crate) fn renewal(&mut self, now: Instant) -> Renewed {
         let kept = || self.shares(now).filter(|(_, share)| share.part == Part::Kept);
         let renewed = kept().filter(|(_, share)| share.fresh);

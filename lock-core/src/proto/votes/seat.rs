@@ -6,7 +6,7 @@ use crate::backend::{Fault, Grant};
 use crate::ground::Plus as _;
 use crate::token::TokenBlock;
 
-/// What one member said last.
+/// The last answer of one member.
 #[derive(Debug)]
 pub(super) enum Standing {
     // ## Outside => (Waits | Granted | Down)
@@ -54,7 +54,7 @@ pub(super) enum Part {
     Joining,
 }
 
-/// What was asked of it, and what it said.
+/// A member: the request to it, and its answer.
 #[derive(Debug)]
 pub(super) struct Seat {
     pub(super) standing: Standing,

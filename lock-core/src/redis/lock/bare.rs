@@ -37,7 +37,7 @@ impl BareSession {
         Self { session: new_session() }
     }
 
-    /// What has a server know the scripts; send it first, as the claims call them by their hash.
+    /// Loads the scripts; to be sent first, as the claims call them by their hash.
     #[must_use]
     pub fn load() -> [Cmd; 2] {
         [ATTEMPT.load(), WITHDRAW.load()]

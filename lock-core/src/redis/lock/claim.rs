@@ -52,7 +52,7 @@ const REFILL_SOON: Duration = Duration::from_millis(250);
 /// A healthy server on a loaded machine answers within this.
 const RENEW_WITHIN_MIN: Duration = Duration::from_millis(50);
 
-/// What a script says that found several holders, and would have to name their keys.
+/// The answer of a script that found several holders, and would have to name their keys.
 pub(super) const NAME_ALL: Value = Value::Int(3);
 
 /// How many attempts without an answer are remembered, the latest ones. Those before were sent to a
@@ -71,7 +71,7 @@ pub struct RedisClaim {
     more: Option<Box<More>>,
     pub(super) tokens_max: u32,
     pub(super) mode: Mode,
-    /// Of a permit its number.
+    /// The number of a permit.
     pub(super) slot: u32,
     /// Several hold the key together, or did: a call names their keys too, where keys are named.
     pub(super) together: bool,
@@ -92,7 +92,7 @@ pub struct RedisClaim {
     is_in_line: bool,
 }
 
-/// What few claims have.
+/// State that few claims have.
 #[derive(Debug, Default)]
 pub(super) struct More {
     replicas: Option<Replicas>,
@@ -105,9 +105,9 @@ pub(super) struct More {
     /// The connections over which attempts were sent whose effect is not known. Those may take
     /// effect later still, and only there is a withdrawal sure to come after them.
     doubts: Vec<Arc<Sent>>,
-    /// Of one that holds the key beside others, its last renewal, or the attempt that was granted.
+    /// The last renewal of one that holds the key beside others, or the attempt that was granted.
     refill: Refill,
-    /// What it publishes, if it stands for election.
+    /// The value that it publishes, if it stands for election.
     pub(super) value: Option<Arc<str>>,
     /// The token of its term, once that is published.
     pub(super) term: u64,
@@ -122,7 +122,7 @@ struct Refill {
     tokens: u32,
 }
 
-/// What is known of the key since an attempt was blocked.
+/// The key as it is known since an attempt was blocked.
 #[derive(Debug, Clone, Copy)]
 struct Blocked {
     /// When the attempt was sent: a hand-off that counts is later.
@@ -293,7 +293,7 @@ impl RedisClaim {
     fn handed_on(&self, handed: Handed) -> Option<Grant> {
         let Blocked { sent, latest } = self.more.as_ref()?.blocked?;
         if handed.tokens.last()? <= latest {
-            // Of an earlier hand-off, which has run out: it was long on its way.
+            // A push of an earlier hand-off, which has run out: it was long on its way.
             return None;
         }
         let since = clock::now().saturating_duration_since(sent);
@@ -655,7 +655,7 @@ pub(super) fn no_quorum() -> Fault {
     Fault::new(FaultKind::Refused, "a quorum of `redis:` servers serves exclusive locks only")
 }
 
-/// Of a grant on a free key.
+/// The tokens of a grant on a free key.
 fn free_tokens(first: u64) -> TokenBlock {
     TokenBlock::new(first, first + (FREE_TOKENS - 1))
 }

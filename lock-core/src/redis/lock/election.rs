@@ -1,6 +1,6 @@
 //! A claim that stands for election, and one that follows.
 //!
-//! What a leader publishes is beside the lock, with the claim that it is of: it counts as long as
+//! The value of a leader is beside the lock, with the claim that it is of: it counts as long as
 //! that one holds the key. Followers are listed with the channel of their session, as waiters are,
 //! and told when it changes.
 
@@ -54,8 +54,9 @@ impl RedisClaim {
         self
     }
 
-    /// An answer counts once those who follow are shown whom it made the leader. Until then the claim
-    /// has nothing: it may lose the key meanwhile, and what it was told of tokens is of the past then.
+    /// An answer counts once those who follow are shown whom it made the leader. Until then the
+    /// claim has nothing: it may lose the key meanwhile, and what it was told of tokens is of the
+    /// past then.
     pub(super) async fn shown(&mut self, answer: Attempt) -> Result<Attempt, Fault> {
         let Attempt::Granted(grant) = answer else { return Ok(answer) };
         self.more().term = grant.tokens.first().unwrap_or(0);
@@ -124,7 +125,7 @@ impl RedisClaim {
         if is_heard {
             return Ok(answer);
         }
-        // What changed before anybody listened was pushed to nobody.
+        // A change before anybody listened was pushed to nobody.
         self.heard().await;
         self.ask_for(TOLD_FOR).await
     }
@@ -150,7 +151,7 @@ impl RedisClaim {
     }
 }
 
-/// Who leads, by what is at the lock and what was published: that counts if it is the holder's.
+/// The leader, by what is at the lock and what was published: that counts if it is the holder's.
 fn leader(holder: &[u8], said: Option<&[u8]>) -> Option<Leader> {
     let mut parts = said?.splitn(3, |byte| *byte == b' ');
     let (owner, term, value) = (parts.next()?, parts.next()?, parts.next()?);
@@ -189,8 +190,8 @@ mod tests {
         assert_eq!(leader(b"", Some(b"x")), None);
     }
 
-    /// It may have lost the key before it was shown, and another may have had greater tokens since: what
-    /// it was told of its own is not to be told to the server, which would go on behind them.
+    /// It may have lost the key before it was shown, and another may have had greater tokens since:
+    /// what it was told of its own is not to be told to the server, which would go on behind them.
     #[tokio::test]
     async fn a_claim_that_could_not_be_shown_tells_no_token_when_it_leaves() {
         let [attempt, publish, withdraw] = [&ATTEMPT, &PUBLISH, &WITHDRAW].map(|it| sha(it));

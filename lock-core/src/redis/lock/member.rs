@@ -21,7 +21,7 @@ use crate::redis::wire::request::{Call, Failure, Unserved};
 /// How long the last token of a key outlives the last lease under it, at a member of a quorum.
 const FENCE_KEPT: Duration = Duration::from_secs(60 * 60);
 
-/// What a script of a member says when the enrolment is not the one that is stored.
+/// The answer of a member's script where the enrolment is not the one that is stored.
 const REFUSED: Value = Value::Int(-2);
 
 impl RedisClaim {

@@ -1,4 +1,4 @@
-//! What an operator asks: who holds a key and who waits, and to take it away.
+//! Requests of an operator: who holds a key and who waits, and to take it away.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ const HOLDERS_SHOWN_MAX: usize = 1_000;
 /// Waiting claims that an inspection lists at most.
 const WAITERS_SHOWN_MAX: usize = 100;
 
-/// Who holds a key and who waits.
+/// The holders and waiters of a key.
 pub(in crate::redis) async fn inspect(servers: &Topology, key: &Key) -> Result<Inspection, Fault> {
     let names = Names::new(key);
     // Only a member of a quorum keeps the last token of a key.
@@ -63,7 +63,8 @@ pub(in crate::redis) async fn inspect(servers: &Topology, key: &Key) -> Result<I
     Ok(Inspection::new(holders, waiters))
 }
 
-/// Takes a key away from all who hold it, a client of another library too; `false` if nobody holds it.
+/// Takes a key away from all who hold it, a client of another library too; `false` if nobody holds
+/// it.
 pub(in crate::redis) async fn force_release(servers: &Topology, key: &Key) -> Result<bool, Fault> {
     let names = Names::new(key);
     let call = |together| match servers.gate.pass() {
