@@ -221,8 +221,8 @@ impl<W, R> Cohort<W, R> {
                 // The store did answer.
                 self.answered(None, now);
                 if !asked.is_some_and(|asked| self.fail_unreplicated(asked, &fault, fx)) {
-                    // The client that asked for it has left. A store that says so of every grant must not
-                    // be asked without end.
+                    // The client that asked for it has left. A store that says so of every grant
+                    // must not be asked without end.
                     self.more().ask_not_before = Some(now.plus(pause(1)));
                 }
             }
