@@ -54,7 +54,7 @@
 //! | `deadpool` | commands through a pool of your own | |
 //! | `postgres`, `postgres-tls` | a table of leases in PostgreSQL (Rust 1.94) | |
 //! | `mysql`, `mysql-tls` | a table of leases in MySQL or MariaDB (Rust 1.94) | |
-//! | `sqlite` | a table of leases in a SQLite file; transactions that a stale holder cannot commit (Rust 1.94) | |
+//! | `sqlite` | a table of leases in a SQLite file (Rust 1.94) | |
 //! | `zookeeper`, `zookeeper-tls` | ZooKeeper, beside Apache Curator | |
 //! | `etcd`, `etcd-tls` | etcd, in one line with Go's `concurrency` | |
 //! | `idempotency` | one execution per key, its outcome replayed; on by `lock-tower` | |
@@ -62,24 +62,26 @@
 //! | `metrics` | counters and histograms by the facade of the crate `metrics` | |
 //! | `test-util` | the conformance suite, for authors of backends | |
 //!
-//! The store in this process, `memory:`, needs no feature.
+//! The store in this process, `memory:`, needs no feature. With any of the databases come
+//! transactions that a stale holder cannot commit.
 //!
 //! # What it promises
 //!
-//! 1. **One holder per key** while clocks drift less than 1 % over a lease.
-//! 2. **A holder is told** when that fails: [`LockHandle::lost`], by its own clock. Let the resource
-//!    refuse a smaller [`FencingToken`] than it has seen: that stops what a stale holder still
-//!    writes.
-//! 3. **A free key with a live waiter is granted** by a push, or by the next recheck.
-//! 4. **Waits are bounded** by `wait * (1 + retries)`, and [`AcquireError`] says which bound was hit.
-//! 5. **Nothing is left behind** when the last guard and future are gone.
+//! - **One holder per key** while clocks drift less than 1 % over a lease.
+//! - **A holder is told** when that fails: [`LockHandle::lost`], by its own clock. Let the resource
+//!   refuse a smaller [`FencingToken`] than it has seen: that stops what a stale holder still
+//!   writes.
+//! - **A free key with a live waiter is granted** by a push, or by the next recheck.
+//! - **Waits are bounded** by `wait * (1 + retries)`, and [`AcquireError`] says which bound was hit.
+//! - **Nothing is left behind** when the last guard and future are gone.
 //!
 //! # Where things are
 //!
 //! Here stands what is typed every day. [`futures`] has the types that are awaited, [`error`] what
 //! can go wrong, [`options`] the choices, [`limits`] their bounds, [`view`] what is shown to those
 //! who watch a service, [`multi`] what several keys give, [`scope`] what code under a lock is called
-//! under, and `problem` what HTTP is told. Each store has a module of its own. A store of yours
+//! under, [`key`] what a key may be, and `problem` what HTTP is told. `idempotency` runs things once,
+//! `metrics` counts. Each store has a module of its own. A store of yours
 //! stands behind the seam in [`backend`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

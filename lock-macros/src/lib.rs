@@ -245,7 +245,7 @@ pub fn distributed_lock(
 /// | `wait` | how long a call waits for one that runs, to 24 h | the client's, 10 s |
 /// | `on_unknown` | `"reexecute"` or `"refuse"`: a call that was stopped, or whose process died, before its end | the client's, `"reexecute"` |
 /// | `guard` | the name under which the body sees its lock, with the fencing token | |
-/// | `tx` | the argument that is a `lock_core::idempotency::Tx`: an `Ok` is kept in that transaction and committed with it, an `Err` rolls it back (features `sqlite` and `postgres` of lock-core) | |
+/// | `tx` | the argument that is a `lock_core::idempotency::Tx`: an `Ok` is kept in that transaction and committed with it, an `Err` rolls it back (features `sqlite`, `postgres` and `mysql` of lock-core) | |
 /// | `name` | what the function is called in the fingerprint, at most 128 bytes | the function's path |
 /// | `crate` | the path of lock-core, where it is re-exported | `::lock_core` |
 ///

@@ -1,20 +1,24 @@
-//! The engine: the only place that spawns, selects and sleeps.
+//! The engine: what is done for the keys of a client. Nothing else spawns, selects and sleeps for
+//! them; stores do at their [`Home`](crate::backend::io::Home).
 //!
-//! - [`client`](shared): what all keys of one client share.
+//! - [`shared`]: state that all keys of one client share.
 //! - [`registry`]: the busy keys.
 //! - [`cell`]: one busy key, with its [`Cohort`](crate::proto::Cohort) behind a short mutex.
 //! - [`baton`]: who polls the driver of a key: one of the callers that wait for it, or the
 //!   conductor.
-//! - [`driver`]: what talks to the store for a key.
+//! - [`driver`]: talks to the store for a key, by a [`lane`] for each claim, those [`beside`] the
+//!   first for permits. [`terms`]: from the options of an acquire to those of a claim.
 //! - [`conductor`]: the one thread of a client, for what no caller polls.
 //! - [`sweep`]: when the conductor takes keys over.
 //! - [`leave`]: withdrawals that were not answered, tried again in the background.
-//! - [`acquire`], [`release`], [`closed`]: the futures that callers hold.
+//! - [`acquire`], [`release`], [`downgrade`], [`closed`]: the futures that callers hold.
 //! - [`multi`]: several keys at once.
 //! - [`election`]: one leader, and those who follow.
 //! - [`hold`], [`handle`], [`guard`]: what a caller has in hand.
 //! - [`lost`], [`failing`], [`revoke`]: those that wait for news of a hold ([`watch`]).
 //! - [`scope`]: what running code is called under: holds to re-enter, and who watches for cuts.
+//! - [`served`]: questions to the store outside of any key's driver.
+//! - [`foreign`], [`handed`]: calling wakers, so that a panic or an idle worker costs nobody else.
 //! - [`observe`]: what those who watch a service see.
 //!
 //! # Traps
@@ -32,9 +36,9 @@
 //!   dropped under the conductor's mutex and inside of an application's runtime, so its drop takes
 //!   no mutex and waits for nothing (`ground/own_thread.rs`).
 //! - A timer of Tokio fires by the runtime in whose context it was made, and panics when that is
-//!   gone. No store has one of its own, which `.ci/run` checks. A bound on a request (`ground/timeout.rs`) makes its timer anew for whoever polls from
-//!   another runtime. For the first poll of a young key it makes none, as the conductor comes by in
-//!   50 ms.
+//!   gone. No store has one of its own, which `.ci/run` checks. A bound on a request
+//!   (`ground/timeout.rs`) makes its timer anew for whoever polls from another runtime. For the first
+//!   poll of a young key it makes none, as the conductor comes by in 50 ms.
 //! - A runtime may have no timers, and a caller no runtime. Both are one case: what they poll is
 //!   polled in the conductor's runtime, which they enter for the length of a poll
 //!   (`Shared::lent_runtime`). Only the panic of a timer tells that there are none, so it is

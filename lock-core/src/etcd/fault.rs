@@ -45,7 +45,8 @@ impl Failure {
                 let fault = Fault::new(FaultKind::Refused, what).with_source(status);
                 return Self::LoginAsked(fault);
             }
-            // Said before anything is done.
+            // Said of one request before anything is done. A keepalive in a stream may have run, and is
+            // sent again all the same.
             Code::Unavailable if said("etcdserver: no leader") => {
                 return Self::Unsent(unknown(status));
             }

@@ -15,6 +15,8 @@ use crate::backend::{ClaimId, Mode};
 
 /// The digits of a claim's id.
 const CLAIM_DIGITS: usize = 32;
+/// Those of a lease of ours, in hexadecimal.
+const LEASE_DIGITS: usize = 16;
 
 /// The digits of a time in nanoseconds since 1970.
 const TIME_DIGITS: usize = 19;
@@ -104,14 +106,20 @@ fn read(name: &str, lease: i64) -> Option<(String, Kind, bool)> {
         // Those of the `RWMutex` in Go's recipes.
         ["read", time] if is_time(time) => theirs(Kind::Reader),
         ["write", time] if is_time(time) => theirs(Kind::Alone),
-        [of, claim, kind] if of == format!("{lease:x}") && is_claim(claim) => {
-            match Kind::read(kind) {
-                Some(kind) => Some((claim.to_owned(), kind, true)),
-                None => theirs(Kind::Alone),
-            }
-        }
+        [of, claim, kind] if is_of(of, lease) && is_claim(claim) => match Kind::read(kind) {
+            Some(kind) => Some((claim.to_owned(), kind, true)),
+            None => theirs(Kind::Alone),
+        },
         _ => None,
     }
+}
+
+/// Whether this is the lease of a key. One that somebody wrote without it has none, and is where it
+/// was: its holder has the key until it finds that.
+fn is_of(part: &str, lease: i64) -> bool {
+    let is_lease =
+        || part.len() == LEASE_DIGITS && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    part == format!("{lease:x}") || (lease == 0 && is_lease())
 }
 
 /// Whether it is an id of one of our claims.
@@ -279,6 +287,16 @@ mod tests {
         let mut found: Vec<_> = names.iter().enumerate().map(one).collect();
         found.reverse();
         found
+    }
+
+    /// An operator who writes the mark of a revocation has to say `--ignore-lease`, and may forget it.
+    #[test]
+    fn a_key_that_was_written_without_its_lease_is_where_it_was() {
+        let (of, claim) = ("5".repeat(LEASE_DIGITS), "c".repeat(CLAIM_DIGITS));
+        let (whose, _, is_ours) = read(&format!("{of}/{claim}/x"), 0).expect("it is in line");
+        assert_eq!((whose, is_ours), (claim.clone(), true));
+        assert!(read(&format!("a/{claim}/x"), 0).is_none(), "of the key `k/a`");
+        assert!(read(&format!("{of}/{claim}/x"), 7).is_none(), "of another key as well");
     }
 
     fn line(names: &[&str]) -> Line {

@@ -56,8 +56,9 @@
 //!   within [`record_ttl`](Idempotency::with_record_ttl) is given it.
 //! - **Not exactly once**: an execution whose process dies may have done its work and told nobody.
 //!   [`OnUnknown`] chooses between running again and refusing.
-//! - **Exactly once in one database** (features `sqlite`, `postgres`): with the records in the database that the
-//!   work writes, `Execution::complete_in` completes an execution in the transaction of its work.
+//! - **Exactly once in one database** (features `sqlite`, `postgres`, `mysql`): with the records in the
+//!   database that the work writes, `Execution::complete_in` completes an execution in the
+//!   transaction of its work.
 //!
 //! - `client`: the handle.
 //! - `begin`: from a key to what is to be done.

@@ -65,11 +65,22 @@ struct Listeners {
     look_at: Instant,
 }
 
-/// One of them, and whether it waits for the key.
+/// One of them.
 #[derive(Debug, Clone, Copy)]
 struct Listener {
     claim: ClaimId,
-    waits: bool,
+    why: Why,
+}
+
+/// Why a claim listens to a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// It waits for the key.
+    Waits,
+    /// It has the key, and its renewals tell what the others want as well.
+    Holds,
+    /// It follows who leads, and nothing else tells.
+    Follows,
 }
 
 /// For each place in the line before a claim, the look at its key is so much later, up to a most.
@@ -87,12 +98,17 @@ fn pace_of(held: usize, holding: Duration) -> Duration {
 
 impl Listeners {
     fn only_hold(&self) -> bool {
-        self.claims.iter().all(|listener| !listener.waits)
+        self.claims.iter().all(|listener| listener.why == Why::Holds)
+    }
+
+    /// The pace of a key that nobody waits for, of so many that are listened to.
+    fn idle_pace(&self, keys: usize, holding: Duration) -> Duration {
+        if self.only_hold() { pace_of(keys, holding) } else { holding }
     }
 
     /// How long to wait with the next look at this key.
     fn pace(&self, first: Duration, holding: Duration) -> Duration {
-        let waiting = self.claims.iter().filter(|listener| listener.waits);
+        let waiting = self.claims.iter().filter(|listener| listener.why == Why::Waits);
         let place = match &*self.last.borrow() {
             // Where it stands nowhere it may be the next all the same.
             Last::Unseen | Last::Gone => waiting.map(|_| 0).min(),
@@ -110,7 +126,7 @@ impl Listeners {
     /// Looks later than now by the pace; not later than it was to look already.
     fn hurry(&mut self, hearing: Hearing, keys: usize) {
         if let Hearing::LooksByPlace { first, holding } = hearing {
-            let holding = pace_of(keys, holding);
+            let holding = self.idle_pace(keys, holding);
             let next = clock::now().plus(jittered(self.pace(first, holding)));
             self.look_at = self.look_at.min(next);
         }
@@ -172,7 +188,7 @@ impl Changes {
         self: &Arc<Self>,
         key: &Key,
         claim: ClaimId,
-        waits: bool,
+        why: Why,
         reads: bool,
     ) -> Ear {
         let hearing = self.hearing();
@@ -184,18 +200,18 @@ impl Changes {
             let look_at = clock::now().plus(PLACE_MOST);
             Listeners { last, claims: SmallVec::new(), look_at }
         });
-        listeners.claims.push(Listener { claim, waits });
+        listeners.claims.push(Listener { claim, why });
         listeners.hurry(hearing, all);
         let row = listeners.last.subscribe();
         drop(keys);
-        if waits {
+        if why == Why::Waits {
             *lock(&self.waiting) += 1;
         }
         if reads {
             lock(&self.unread).add(key);
             self.stirred.notify_one();
         }
-        Ear { key: key.clone(), claim, row, waits, changes: self.clone() }
+        Ear { key: key.clone(), claim, row, why, changes: self.clone() }
     }
 
     /// Whether this claim is one of those who listen here.
@@ -291,14 +307,15 @@ impl Changes {
     pub(super) fn due(&self, now: Instant) -> Option<Vec<Key>> {
         let Hearing::LooksByPlace { first, holding } = self.hearing() else { return None };
         let mut keys = lock(&self.keys);
-        let holding = pace_of(keys.len(), holding);
-        let soon = now.plus(holding / 2);
+        let all = keys.len();
+        let soon = now.plus(pace_of(all, holding) / 2);
         let mut due: Vec<Key> = Vec::new();
         for (is_soon, by) in [(false, now), (true, soon)] {
             for (key, listeners) in keys.iter_mut().filter(|(_, other)| other.look_at <= by) {
                 if is_soon && (due.len() >= HELD_AT_PACE || !listeners.only_hold()) {
                     continue;
                 }
+                let holding = listeners.idle_pace(all, holding);
                 listeners.look_at = now.plus(jittered(listeners.pace(first, holding)));
                 due.push(key.clone());
             }
@@ -320,7 +337,7 @@ impl Changes {
             if let Some(at) = listeners
                 .claims
                 .iter()
-                .position(|listener| listener.claim == ear.claim && listener.waits == ear.waits)
+                .position(|listener| listener.claim == ear.claim && listener.why == ear.why)
             {
                 listeners.claims.swap_remove(at);
             }
@@ -332,7 +349,7 @@ impl Changes {
             }
         }
         drop(keys);
-        if ear.waits {
+        if ear.why == Why::Waits {
             *lock(&self.waiting) -= 1;
         }
     }
@@ -344,14 +361,13 @@ pub(super) struct Ear {
     key: Key,
     claim: ClaimId,
     row: watch::Receiver<Last>,
-    waits: bool,
+    why: Why,
     changes: Arc<Changes>,
 }
 
 impl Ear {
-    /// Whether it listens as one who waits.
-    pub(super) fn waits(&self) -> bool {
-        self.waits
+    pub(super) fn why(&self) -> Why {
+        self.why
     }
 
     /// The first row that is not of the version `seen`, or `None` where that row was deleted. Cancel
@@ -407,7 +423,7 @@ mod tests {
     #[tokio::test]
     async fn a_row_is_told_until_it_was_seen_and_an_older_one_never() {
         let (changes, key) = changes();
-        let mut ear = changes.listen(&key, claim(1), true, true);
+        let mut ear = changes.listen(&key, claim(1), Why::Waits, true);
         changes.tell(&key, row(7));
         changes.tell(&key, row(6));
         changes.tell(&Key::new("other").unwrap(), row(9));
@@ -430,8 +446,8 @@ mod tests {
         let pause = || changes.look_at(now).map(|at| at.duration_since(now));
         assert_eq!(pause(), None);
         let (one, two) = (
-            changes.listen(&key, claim(1), false, true),
-            changes.listen(&key, claim(2), true, true),
+            changes.listen(&key, claim(1), Why::Holds, true),
+            changes.listen(&key, claim(2), Why::Waits, true),
         );
         assert!(pause().unwrap() <= WAITING * 2);
         drop(two);
@@ -448,8 +464,10 @@ mod tests {
         let names = ["held", "first", "third", "far"];
         let keys = names.map(|name| Key::new(name).unwrap());
         assert_eq!(changes.look_at(clock::now()), None);
-        let ears =
-            keys.each_ref().map(|key| changes.listen(key, claim(777), key != &keys[0], false));
+        let ears = keys.each_ref().map(|key| {
+            let why = if key == &keys[0] { Why::Holds } else { Why::Waits };
+            changes.listen(key, claim(777), why, false)
+        });
         let waits = |others: u128| {
             let line: String =
                 (1..=others).map(|n| format!("{} x 1 1 1 = -\n", claim(n))).collect();
@@ -479,12 +497,12 @@ mod tests {
     #[test]
     fn what_others_say_of_a_key_has_its_row_read_if_somebody_listens() {
         let (changes, key) = changes();
-        let ear = changes.listen(&key, claim(1), true, true);
+        let ear = changes.listen(&key, claim(1), Why::Waits, true);
         assert_eq!(changes.take_unread(), Unread::Some(vec![key.clone()]), "it has just begun");
         changes.hear_by(Hearing::Told);
         assert_eq!((changes.take_unread(), changes.look_at(clock::now())), (Unread::All, None));
         // Whoever has asked nothing yet has missed nothing.
-        drop(changes.listen(&Key::new("other").unwrap(), claim(2), true, false));
+        drop(changes.listen(&Key::new("other").unwrap(), claim(2), Why::Waits, false));
         changes.unread("other");
         assert_eq!(changes.take_unread(), Unread::Nothing);
         changes.unread("k");
@@ -492,7 +510,7 @@ mod tests {
         assert_eq!(changes.take_unread(), Unread::Some(vec![key]));
         // What is said is the key as rows have it.
         let spaced = Key::new("a b").unwrap();
-        let other = changes.listen(&spaced, claim(3), true, false);
+        let other = changes.listen(&spaced, claim(3), Why::Waits, false);
         changes.unread(spaced.as_str());
         assert_eq!(changes.take_unread(), Unread::Some(vec![spaced]));
         drop((ear, other));
@@ -505,7 +523,7 @@ mod tests {
                 Arc::new(Changes::new(Hearing::LooksByPlace { first: WAITING, holding: HOLDING }));
             let keys: Vec<_> = (0..held).map(|n| Key::new(&format!("k{n}")).unwrap()).collect();
             let _ears: Vec<_> =
-                keys.iter().map(|key| changes.listen(key, claim(7), false, false)).collect();
+                keys.iter().map(|key| changes.listen(key, claim(7), Why::Holds, false)).collect();
             let end = clock::now().plus(longest);
             let (mut looks, mut seen) = (0, std::collections::HashSet::new());
             while let Some(at) = changes.look_at(clock::now()).filter(|at| *at <= end) {
@@ -517,6 +535,10 @@ mod tests {
             }
             assert!(looks <= most, "{looks} looks at {held}");
             assert_eq!(seen.len(), held, "not all were looked at");
+            // Nothing but these looks tells of another leader, however many keys are held.
+            let _ear = changes.listen(&Key::new("led").unwrap(), claim(8), Why::Follows, false);
+            let led = lock(&changes.keys)[&Key::new("led").unwrap()].look_at;
+            assert!(led <= clock::now().plus(HOLDING * 3 / 2));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::changes::{Ear, Hearing};
+use super::changes::{Ear, Hearing, Why};
 use super::dialect::{Ask, Dialect};
 use super::lane::Lane;
 use super::row::{Row, With};
@@ -80,10 +80,10 @@ impl<D: Dialect> LeaseClaim<D> {
 
     /// Has changes of the row told from now on. It `reads` the row if there may have been some
     /// since the last answer.
-    fn listen(&mut self, waits: bool, reads: bool) -> &mut Ear {
+    fn listen(&mut self, why: Why, reads: bool) -> &mut Ear {
         let Self { ear, store, ask, .. } = self;
-        let listen = |reads| store.changes.listen(&ask.key, ask.claim, waits, reads);
-        if ear.as_ref().is_some_and(|ear| ear.waits() != waits) {
+        let listen = |reads| store.changes.listen(&ask.key, ask.claim, why, reads);
+        if ear.as_ref().is_some_and(|ear| ear.why() != why) {
             // The next one first, so that nothing is missed between them.
             let next = listen(store.changes.hearing() != Hearing::Told);
             *ear = Some(next);
@@ -92,9 +92,9 @@ impl<D: Dialect> LeaseClaim<D> {
     }
 
     /// What others say counts from before the request on.
-    fn listen_before(&mut self, waits: bool) {
+    fn listen_before(&mut self, why: Why) {
         if self.store.changes.hearing() == Hearing::Told {
-            self.listen(waits, false);
+            self.listen(why, false);
         }
     }
 
@@ -143,7 +143,7 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         let is_new = self.stands == Stands::New;
         // Whatever becomes of this one, the next has to look.
         self.stands = Stands::Waiting;
-        self.listen_before(true);
+        self.listen_before(Why::Waits);
         let attempt = self.store.ask(REQUEST, |store, by| async move {
             store.attempt(ask, place, joins, is_new, by).await
         });
@@ -167,10 +167,14 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
         if self.heard {
             return Change::Here;
         }
-        let waits = !matches!(self.stands, Stands::Holding | Stands::Following(_));
+        let why = match self.stands {
+            Stands::Holding => Why::Holds,
+            Stands::Following(_) => Why::Follows,
+            Stands::New | Stands::Waiting => Why::Waits,
+        };
         loop {
             let seen = self.seen;
-            let Some(row) = self.listen(waits, true).other_than(seen).await else {
+            let Some(row) = self.listen(why, true).other_than(seen).await else {
                 self.heard = true;
                 return Change::Here;
             };
@@ -213,7 +217,7 @@ impl<D: Dialect> Claim for LeaseClaim<D> {
 
     async fn follow(&mut self) -> Result<Following, Fault> {
         self.heard = false;
-        self.listen_before(false);
+        self.listen_before(Why::Follows);
         let (key, lease) = (self.ask.key.clone(), self.ask.lease);
         let following =
             self.store.ask(REQUEST, |store, by| async move { store.follow(key, lease, by).await });

@@ -14,9 +14,9 @@ use crate::token::TokenBlock;
 
 /// A database as the store needs it. Times are of its own clock, since 1970.
 ///
-/// All of these are polled where it [`POLLS`](Self::POLLS), and to their end. Each is over by the instant that
-/// it is given, and asks again by itself while the database is busy with others. What was not
-/// answered may have taken effect, unless the fault is [`unsent`](Fault::is_unsent).
+/// All of these are polled where it [`POLLS`](Self::POLLS), and to their end. Each is over by the
+/// instant that it is given, and asks again by itself while the database is busy with others. What
+/// was not answered may have taken effect, unless the fault is [`unsent`](Fault::is_unsent).
 pub(super) trait Dialect: Send + Sync + Debug + 'static {
     /// Where its statements are polled.
     const POLLS: Polls = Polls::AtHome;

@@ -53,10 +53,15 @@ struct Errand<T> {
 }
 
 enum State<T> {
+    // ## Here => Polled
     /// Whoever asked polls it, and is to be woken when that changes.
     Here(BoxFuture<'static, T>, Option<Waker>),
+    // ## Polled => (Here | AtHome | Over)
+    /// It is being polled by whoever asked, outside of the mutex, as a file system may stand still in
+    /// there. It goes home afterwards where somebody has wished for that.
+    Polled(Option<AtHome>),
+    // ## AtHome => Over
     AtHome(JoinHandle<T>),
-    /// It is being polled, or is over.
     Over,
 }
 
@@ -143,58 +148,100 @@ impl Drop for AtHome {
 }
 
 impl<T: Send + 'static> Errand<T> {
+    /// Goes from one state to the next. What is left of the one before is dropped outside of the mutex.
+    fn to(&self, next: State<T>) -> State<T> {
+        mem::replace(&mut *lock(&self.state), next)
+    }
+
     fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
-        let mut state = lock(&self.state);
-        // One that panics is over.
-        match mem::replace(&mut *state, State::Over) {
-            State::Here(mut request, waker) => match request.as_mut().poll(cx) {
-                Poll::Ready(answer) => {
-                    drop(state);
-                    drop(request);
-                    self.errands.leave(self.place());
-                    Poll::Ready(Ok(answer))
-                }
-                Poll::Pending => {
-                    let is_same = waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
-                    let waker = if is_same { waker } else { Some(cx.waker().clone()) };
-                    *state = State::Here(request, waker);
-                    Poll::Pending
-                }
-            },
-            State::AtHome(mut task) => {
-                let answer = Pin::new(&mut task).poll(cx);
-                if answer.is_pending() {
-                    *state = State::AtHome(task);
-                }
-                answer
+        match self.to(State::Polled(None)) {
+            State::Here(request, waker) => self.poll_here(request, waker, cx),
+            State::AtHome(task) => {
+                drop(self.to(State::Over));
+                self.poll_at_home(task, cx)
             }
-            State::Over => Poll::Pending,
+            // One that panicked is over.
+            State::Polled(_) | State::Over => {
+                drop(self.to(State::Over));
+                Poll::Pending
+            }
         }
+    }
+
+    fn poll_here(
+        &self,
+        mut request: BoxFuture<'static, T>,
+        waker: Option<Waker>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<T, JoinError>> {
+        // Where it panics, too.
+        let is_over = IsOver(self);
+        if let Poll::Ready(answer) = request.as_mut().poll(cx) {
+            drop(is_over);
+            drop(request);
+            self.errands.leave(self.place());
+            return Poll::Ready(Ok(answer));
+        }
+        mem::forget(is_over);
+        let waker = waker.filter(|waker| waker.will_wake(cx.waker()));
+        let waker = waker.unwrap_or_else(|| cx.waker().clone());
+        let mut state = lock(&self.state);
+        match mem::replace(&mut *state, State::Over) {
+            State::Polled(Some(stays)) => {
+                let task = self.spawn(request, stays);
+                drop(state);
+                self.poll_at_home(task, cx)
+            }
+            _ => {
+                *state = State::Here(request, Some(waker));
+                Poll::Pending
+            }
+        }
+    }
+
+    fn poll_at_home(
+        &self,
+        mut task: JoinHandle<T>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<T, JoinError>> {
+        let answer = Pin::new(&mut task).poll(cx);
+        if answer.is_pending() {
+            drop(self.to(State::AtHome(task)));
+        }
+        answer
+    }
+
+    fn spawn(&self, request: BoxFuture<'static, T>, stays: AtHome) -> JoinHandle<T> {
+        self.errands.home.spawn(async move {
+            let _stays = stays;
+            request.await
+        })
+    }
+}
+
+/// A request that is polled is over when this is dropped.
+struct IsOver<'a, T: Send + 'static>(&'a Errand<T>);
+
+impl<T: Send + 'static> Drop for IsOver<'_, T> {
+    fn drop(&mut self) {
+        drop(self.0.to(State::Over));
     }
 }
 
 impl<T: Send + 'static> GoesHome for Errand<T> {
     fn go_home(self: Arc<Self>) {
         let stays = self.errands.enter(self.place());
-        let waker = {
-            let mut state = lock(&self.state);
-            match mem::replace(&mut *state, State::Over) {
-                State::Here(request, waker) => {
-                    let task = self.errands.home.spawn(async move {
-                        let _stays = stays;
-                        request.await
-                    });
-                    *state = State::AtHome(task);
-                    waker
-                }
-                other => {
-                    *state = other;
-                    None
+        let mut state = lock(&self.state);
+        match mem::replace(&mut *state, State::Over) {
+            State::Here(request, waker) => {
+                *state = State::AtHome(self.spawn(request, stays));
+                drop(state);
+                if let Some(waker) = waker {
+                    waker.wake();
                 }
             }
-        };
-        if let Some(waker) = waker {
-            waker.wake();
+            State::Polled(wish) => *state = State::Polled(Some(wish.unwrap_or(stays))),
+            other => *state = other,
         }
     }
 
@@ -288,6 +335,30 @@ mod tests {
                 return;
             }
         }
+    }
+
+    /// A caller that stands still in the middle of its poll keeps nobody from asking.
+    #[test]
+    fn one_who_is_in_the_middle_of_his_poll_holds_up_nobody_who_asks() {
+        let errands = errands();
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let (go, goes_on) = std::sync::mpsc::channel::<()>();
+        let first = errands.run(async move {
+            begun.send(()).unwrap();
+            let goes_on = goes_on.recv_timeout(std::time::Duration::from_secs(20));
+            goes_on.expect("the other has asked meanwhile");
+            tokio::task::yield_now().await;
+            name()
+        });
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| block_on(first));
+            has_begun.recv().unwrap();
+            let second = errands.run(async { name() });
+            go.send(()).unwrap();
+            let at_home = Some("test".to_owned());
+            assert_eq!(block_on(second).unwrap(), at_home);
+            assert_eq!(first.join().unwrap().unwrap(), at_home, "it went home afterwards");
+        });
     }
 
     #[test]

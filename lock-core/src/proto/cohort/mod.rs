@@ -47,6 +47,14 @@
 //! counts as a reader's from the moment it is asked for, as the answer may get lost. Readers of
 //! this process are let in when the store has said so.
 //!
+//! # Files
+//!
+//! - [`seats`]: arriving, waiting, giving up. [`admit`]: refusing whose turn would come too late.
+//! - [`step`]: the next step of the driver, and the answers that it got.
+//! - [`held`]: granting, handing on, releasing, losing. [`readers`]: several holders of one claim.
+//! - [`lanes`], [`beside`]: which claims are open, and those beside the first.
+//! - [`told`]: news for a holder. [`changes`]: news for those who watch. [`effort`]: for tests.
+//!
 //! # The machine and its caller
 //!
 //! Every method takes the time. It leaves in [`Effects`] what the caller must do once it has

@@ -111,16 +111,19 @@ impl Together for Several {
         }
         // Beside each other, so that none waits for those with a longer lease.
         let all = join_all(all.into_values().map(|alike| self.renew(alike, by))).await;
-        let (mut renewed, mut fault) = (HashMap::new(), None);
+        let (mut renewed, mut is_answered, mut fault) = (HashMap::new(), false, None);
         for some in all {
             match some {
-                Ok(some) => renewed.extend(some),
+                Ok(some) => {
+                    is_answered = true;
+                    renewed.extend(some);
+                }
                 Err(error) => fault = Some(error),
             }
         }
-        // Where some were renewed, the others ask alone.
+        // Where the server answered, those that were not renewed ask alone.
         match fault {
-            Some(fault) if renewed.is_empty() => Err(fault),
+            Some(fault) if !is_answered => Err(fault),
             _ => Ok(renewed),
         }
     }

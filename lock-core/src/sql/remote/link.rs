@@ -69,6 +69,12 @@ where
     Ok(link)
 }
 
+/// A statement that was sent once may have run, whatever its second try says.
+fn unsent_unless(may_have_run: bool, error: DatabaseError) -> Fault {
+    let fault = Fault::from(error);
+    if may_have_run { fault } else { fault.unsent() }
+}
+
 impl<S: Server> Link<S> {
     pub(in crate::sql) fn server(&self) -> &S {
         &self.pool.server
@@ -91,12 +97,13 @@ impl<S: Server> Link<S> {
         work: &Work<'_, S, T>,
     ) -> Result<T, Fault> {
         let (begun, mut tries) = (clock::now(), 0);
+        let mut may_have_run = false;
         loop {
             let mut lent = self
                 .pool
                 .lend(Lane::here(), by)
                 .await
-                .map_err(|error| Fault::from(error).unsent())?;
+                .map_err(|error| unsent_unless(may_have_run, error))?;
             let Some(mut used) = lent.take() else { continue };
             let (was_used, asked) = (used.answered.is_some(), clock::now());
             let Ok(answer) = self.home.timeout_at(by, work(&mut used.session)).await else {
@@ -125,17 +132,18 @@ impl<S: Server> Link<S> {
                 // The next connection may be one to a server that takes writes.
                 Unserved::Refused(error @ DatabaseError::ReadOnlyServer { .. }) => {
                     self.pool.close_older_than(clock::now());
-                    return Err(Fault::from(error).unsent());
+                    return Err(unsent_unless(may_have_run, error));
                 }
                 Unserved::Refused(error) => {
                     lent.put_back(used);
-                    return Err(Fault::from(error).unsent());
+                    return Err(unsent_unless(may_have_run, error));
                 }
                 Unserved::Gone(error) => {
                     self.pool.close_older_than(begun);
                     // An old connection may have ended long before.
                     if was_used && twice == Twice::Same && tries == 0 {
                         tries += 1;
+                        may_have_run = true;
                         continue;
                     }
                     return Err(error.into());
@@ -145,7 +153,7 @@ impl<S: Server> Link<S> {
             tries += 1;
             let next = clock::now().plus(AGAIN.after(tries));
             if next.plus(waits) >= by {
-                return Err(Fault::from(error).unsent());
+                return Err(unsent_unless(may_have_run, error));
             }
             self.home.sleep_until(next).await;
         }

@@ -26,9 +26,12 @@ use crate::sql::lane::Lane;
 /// ours to wait for.
 const FULL_PAUSE: Duration = Duration::from_millis(10);
 
-/// After so long without an answer an idle connection is asked for one. The least that firewalls
-/// and balancers are set to forget after is a minute.
+/// After so long without an answer an idle connection is due to be asked for one, at the next look,
+/// and they look as often. The least that firewalls and balancers are set to forget after is a minute.
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(20);
+
+/// A connection that does not answer so soon is closed: its place is wanted.
+const PING_WITHIN: Duration = Duration::from_secs(1);
 
 /// The connections of a store.
 #[derive(Debug)]
@@ -156,7 +159,8 @@ async fn keep<S: Server>(pool: Arc<Pool<S>>, idle_max: Duration) {
         // One after the other, so that requests have all places but one.
         loop {
             let now = clock::now();
-            // It is not in the way of others: who needs all places has no idle connection.
+            // As one of the others, so that the place for renewals stays theirs.
+            let Ok(of_others) = pool.others.clone().try_acquire_owned() else { break };
             let Ok(of_all) = pool.free.clone().try_acquire_owned() else { break };
             let longest = {
                 let mut idle = lock(&pool.idle);
@@ -168,10 +172,10 @@ async fn keep<S: Server>(pool: Arc<Pool<S>>, idle_max: Duration) {
                 is_due.then(|| idle.remove(0))
             };
             let Some(mut used) = longest else { break };
-            let place = Place { _of_others: None, _of_all: of_all };
+            let place = Place { _of_others: Some(of_others), _of_all: of_all };
             let mut lent = Lent { pool: pool.clone(), session: None, _place: place };
             let asked = pool.server.ping(&mut used.session);
-            if let Ok(Ok(())) = pool.home.timeout_at(now.plus(CONNECT), asked).await {
+            if let Ok(Ok(())) = pool.home.timeout_at(now.plus(PING_WITHIN), asked).await {
                 used.answered = Some(clock::now());
                 lent.put_back(used);
             }

@@ -104,12 +104,8 @@ impl Link {
                     }
                 },
             };
-            if clock::now() >= by {
-                // Whoever polls this may have stood still, and nothing may take effect so late.
-                return Err(self.busy(begun).unsent());
-            }
             self.requests.fetch_add(1, Ordering::Relaxed);
-            let answer = self.serve(&mut open, &work).await;
+            let answer = self.serve(&mut open, by, &work).await;
             drop(open);
             match answer {
                 Ok(answer) => return Ok(answer),
@@ -139,6 +135,7 @@ impl Link {
     async fn serve<T>(
         &self,
         open: &mut Option<Open>,
+        by: Instant,
         work: &(
              impl for<'c> Fn(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, sqlx::Error>>
              + Send
@@ -154,6 +151,10 @@ impl Link {
             Some(open) => open,
             None => open.insert(self.open().await?),
         };
+        if clock::now() >= by {
+            // Whoever polls this may have stood still, and nothing may take effect so late.
+            return Err(Unserved::Busy);
+        }
         let answer = work(&mut this.connection).await;
         answer.map_err(|error| {
             if ends_the_connection(&error) && !self.is_private() {

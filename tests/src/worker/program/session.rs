@@ -273,7 +273,7 @@ impl Session {
             None => vec![self.client.clone()],
         };
         for _ in clients.len() as u64..roam::clients_of(tasks) {
-            let client = self.arguments.client().await;
+            let client = self.arguments.first_client().await;
             clients.push(client.map_err(|error| Reply::failed("unavailable", error))?);
         }
         let plan = roam::Plan {

@@ -206,8 +206,11 @@ fn not_a_cluster(fault: Fault) -> Fault {
 
 #[cfg(test)]
 mod tests {
+    use std::future::Future as _;
+    use std::pin::pin;
     use std::sync::Mutex;
     use std::sync::atomic::AtomicUsize;
+    use std::task::{Context, Waker};
 
     use futures_util::future::join_all;
 
@@ -220,10 +223,13 @@ mod tests {
     #[tokio::test]
     async fn those_who_look_at_the_same_time_share_a_look_that_begins_behind_them() {
         let (looks, own) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(0)));
-        let (counted, port) = (looks.clone(), own.clone());
+        // No answer is given while this is held.
+        let answers = Arc::new(Mutex::new(()));
+        let (counted, port, answered) = (looks.clone(), own.clone(), answers.clone());
         let port_now = fake::start(move |words| match words {
             ["CLUSTER", "NODES"] => {
                 counted.fetch_add(1, Ordering::SeqCst);
+                drop(answered.lock());
                 let nodes = format!(
                     "a 127.0.0.1:{}@1 master - 0 0 1 connected 0-16383",
                     port.lock().unwrap()
@@ -236,10 +242,15 @@ mod tests {
         let cluster = Cluster::at_nobody(Target::at(port_now), Arc::default());
         cluster.look_now().await.unwrap();
         assert_eq!(looks.swap(0, Ordering::SeqCst), 1);
-        for answer in join_all((0..64).map(|_| cluster.look_now())).await {
+        let mut all = pin!(join_all((0..64).map(|_| cluster.look_now())));
+        {
+            let _unanswered = answers.lock().unwrap();
+            assert!(all.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        for answer in all.await {
             answer.unwrap();
         }
-        // One may have been under way when the others came.
+        // The first was under way when the others came.
         let shared = looks.swap(0, Ordering::SeqCst);
         assert!((1..=2).contains(&shared), "{shared} looks");
         cluster.look_now().await.unwrap();
