@@ -79,6 +79,8 @@ class Suite:
     later: list = field(default_factory=list)
     # "first" where the first tier plays a few of the scenes alone.
     scenes: str = "all"
+    # Of a suite that computes: what talks to sockets and files, which is a suite of its own.
+    real: list = field(default_factory=list)
     env: dict = field(default_factory=dict)
 
     def limit(self):
@@ -169,7 +171,7 @@ def built():
     messages = map(json.loads, ran.stdout.splitlines())
     tests = [message for message in messages
              if message.get("executable") and message["profile"]["test"]]
-    return [suite_of(test, known) for test in tests]
+    return [part for test in tests for part in parts(suite_of(test, known))]
 
 
 @cache
@@ -188,6 +190,16 @@ def suite_of(test, known):
     of_suite = dict(known.get(name, {}))
     command = [test["executable"], f"--test-threads={of_suite.pop('threads', THREADS)}"]
     return Suite(name, command, folder, env=env, **of_suite)
+
+
+def parts(suite):
+    """What a busy machine may fail is not to give way to others, as what computes does."""
+    if not suite.real:
+        return [suite]
+    skipped = [word for part in suite.real for word in ("--skip", part)]
+    real = replace(suite, name=f"{suite.name} real", command=[*suite.command, *suite.real], seconds=20, busy=False,
+                   servers=True, later=[])
+    return [replace(suite, command=[*suite.command, *skipped]), real]
 
 
 @cache
@@ -225,7 +237,7 @@ def others(suites):
 def chosen(suites, arguments):
     """What is to run now, and what is left to `--all`."""
     if arguments.only:
-        return [suite for suite in suites if suite.name in arguments.only], []
+        return [suite for suite in suites if suite.name.partition(" ")[0] in arguments.only], []
     if arguments.all:
         return suites, []
     now, left_out = [], []
@@ -355,7 +367,7 @@ class Run:
 
     def again(self, suite, test):
         """One test alone."""
-        alone = Suite(f"{suite.name}.{test}".replace("::", "."), [*suite.command, "--exact", test],
+        alone = Suite(f"{suite.name}.{test}".replace("::", "."), [suite.command[0], "--exact", test],
                       suite.folder, env=suite.env)
         return self.watch(alone, *self.start(alone), limit=AGAIN_SECONDS_MAX)
 

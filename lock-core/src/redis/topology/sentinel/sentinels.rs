@@ -136,7 +136,7 @@ impl Sentinels {
         }
         match (&*self.term.borrow(), answered) {
             (Some(term), _) => Ok(term.clone()),
-            (None, answered) => Err(answered.err().unwrap_or_else(ask::silent)),
+            (None, answered) => Err(answered.err().unwrap_or_else(|| ask::silent(self.target.within))),
         }
     }
 
@@ -164,7 +164,7 @@ impl Sentinels {
         let (mut named, mut ignorant, mut why) = (0, 0, None);
         let (start, knew) = (clock::now(), self.number() != 0);
         // A master that is known is to be connected to in the same time.
-        let mut until = start.plus(if knew { 1 } else { 2 } * ask::ANSWER_WITHIN);
+        let mut until = start.plus(if knew { 1 } else { 2 } * self.target.within);
         while named < majority {
             match timeout::by(until, asked.next()).await {
                 Ok(Some((Ok(Some(report)), at))) => {
@@ -173,7 +173,7 @@ impl Sentinels {
                     until = match knew {
                         true => until.min(clock::now().plus(OTHERS_WITHIN)),
                         // So is the one that is named now.
-                        false => start.plus(ask::ANSWER_WITHIN),
+                        false => start.plus(self.target.within),
                     };
                 }
                 // It is new, or a switch came in between. Another may know.
@@ -191,7 +191,7 @@ impl Sentinels {
         }
         match why {
             Some(fault) if !fault.is_transient() || ignorant == 0 => Err(fault),
-            _ if ignorant == 0 => Err(ask::silent()),
+            _ if ignorant == 0 => Err(ask::silent(self.target.within)),
             _ => Err(self.unknown_to(ignorant, count)),
         }
     }

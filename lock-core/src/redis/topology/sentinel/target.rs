@@ -1,8 +1,14 @@
 //! From a URL to the sentinels, the name of the master and who is asked as whom.
 
+use std::time::Duration;
+
 use crate::backend::url::{Host, Login};
 use crate::backend::{StoreUrl, UrlError, UrlPart};
 use crate::redis::wire::access::{self, Access};
+
+/// How long a sentinel has to answer, and to be connected to. One that takes longer is passed
+/// over.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 /// What to ask, and how to reach whoever is named.
 #[derive(Debug, Clone)]
@@ -15,6 +21,8 @@ pub(in crate::redis) struct Target {
     pub(super) sentinel: Access,
     /// To a server that the sentinels name.
     pub(super) server: Access,
+    /// [`ANSWER_WITHIN`], but in tests.
+    pub(super) within: Duration,
 }
 
 impl Target {
@@ -35,7 +43,7 @@ impl Target {
         }
         let server = Access { db: access::database(db, UrlPart::Path)?, ..Access::of(url) };
         let sentinel = Access { login: login_of_sentinels(url)?, db: 0, tls: url.is_tls() };
-        Ok(Self { sentinels, master: master.to_owned(), sentinel, server })
+        Ok(Self { sentinels, master: master.to_owned(), sentinel, server, within: ANSWER_WITHIN })
     }
 }
 

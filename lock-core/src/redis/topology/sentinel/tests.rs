@@ -65,10 +65,16 @@ fn answer(words: &[&str], says: Option<(u16, u64)>, after: Duration, id: usize) 
     }
 }
 
+/// A busy machine decides nothing.
 fn sentinels(fakes: &[Fake]) -> Arc<Sentinels> {
+    sentinels_within(Duration::from_secs(60), fakes)
+}
+
+/// Sentinels that have so long to answer.
+fn sentinels_within(within: Duration, fakes: &[Fake]) -> Arc<Sentinels> {
     let hosts = fakes.iter().map(|fake| Host::new("127.0.0.1", fake.port));
     let (sentinel, server) = (Access::default(), Access::default());
-    let target = Target { sentinels: hosts.collect(), master: "m".into(), sentinel, server };
+    let target = Target { sentinels: hosts.collect(), master: "m".into(), sentinel, server, within };
     Sentinels::new(target, Home::shared().unwrap())
 }
 
@@ -99,16 +105,18 @@ async fn that_there_is_no_such_master_is_final_only_once_all_have_said_so() {
         if silent {
             fakes[1].hush();
         }
-        let fault = sentinels(&fakes).term().await.unwrap_err();
+        let within = Duration::from_secs(if silent { 3 } else { 60 });
+        let fault = sentinels_within(within, &fakes).term().await.unwrap_err();
         assert_eq!(fault.kind() == FaultKind::Refused, !silent, "{fault}");
         assert!(fault.to_string().contains("no master named `m`"), "{fault}");
     }
 }
 
 #[tokio::test]
-async fn sentinels_that_are_silent_hold_the_known_master_up_once_for_a_second() {
+async fn sentinels_that_are_silent_hold_the_known_master_up_once() {
     let fakes = [0; 3].map(|_| Fake::start(Some((2, 5)), 0));
-    let all = sentinels(&fakes);
+    let within = Duration::from_secs(2);
+    let all = sentinels_within(within, &fakes);
     assert_eq!(master(&all).await, 2);
     fakes.iter().for_each(Fake::hush);
     // As after a while.
@@ -117,7 +125,7 @@ async fn sentinels_that_are_silent_hold_the_known_master_up_once_for_a_second() 
     let others = [master(&all), master(&all), master(&all)];
     assert_eq!(futures_util::future::join_all(others).await, [2; 3]);
     let took = clock::now().duration_since(start);
-    assert!(took < Duration::from_millis(1_500), "{took:?}");
+    assert!(took < 2 * within, "{took:?}");
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -141,7 +149,7 @@ async fn is_told(told: &AtomicUsize, times: usize) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    let is_told = tokio::time::timeout(Duration::from_secs(5), long_enough).await;
+    let is_told = tokio::time::timeout(Duration::from_secs(60), long_enough).await;
     assert!(is_told.is_ok() && told.load(Ordering::SeqCst) == times, "{told:?}, not {times}");
 }
 

@@ -79,7 +79,7 @@ async fn connect(
     });
     let mut connection = ask::connect(&target, at, config).await?;
     let subscribing = connection.subscribe(&CHANNELS[..]);
-    match timeout::within(ask::ANSWER_WITHIN, subscribing).await {
+    match timeout::within(target.within, subscribing).await {
         Ok(Ok(())) => {}
         // It is asked all the same.
         Ok(Err(error)) => {
@@ -100,12 +100,12 @@ async fn follow(
     failures: &mut u32,
 ) -> Fault {
     loop {
-        let Some(master) = this.upgrade().map(|sentinels| sentinels.target.master.clone()) else {
+        let Some(target) = this.upgrade().map(|sentinels| sentinels.target.clone()) else {
             return gone();
         };
         // What comes up from here on is asked about anew.
         looks.mark_unchanged();
-        let answer = ask::ask(connection, &master).await;
+        let answer = ask::ask(connection, &target).await;
         let Some(sentinels) = this.upgrade() else { return gone() };
         match answer {
             Ok(Some(report)) => {
