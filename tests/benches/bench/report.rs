@@ -45,7 +45,8 @@ pub(crate) struct Target {
 
 impl Target {
     pub(crate) fn at_least(claim: impl Into<String>, measured: f64, bound: f64) -> Self {
-        let met = measured >= bound;
+        // Beside a rival that did nothing there is no ratio, and none that is met.
+        let met = measured.is_finite() && measured >= bound;
         Target { claim: claim.into(), measured, bound, at_least: true, met }
     }
 

@@ -107,37 +107,43 @@ fn rivals<D: Database>() -> [Contender; 3] {
     [D::UNIQUE, D::FOR_UPDATE, D::OF_SESSION]
 }
 
-/// A server whose keys have the rows that one who locks a row has to find.
-async fn server<D: Database>(keys: &[String]) -> D {
-    let server = D::start();
-    server.make(keys).await;
-    server
+/// A contender, and its key in a repeat. Each has one of its own: what the last run left behind as its
+/// tasks ended holds up nobody.
+fn turn(contender: Contender, work: &str, repeat: usize) -> (Contender, String) {
+    (contender, format!("bench:{work}:{contender:?}:{repeat}"))
 }
 
-/// The key of a rival: one who inserts a row finds none there.
-fn key_of<D: Database>(contender: Contender, work: &str) -> String {
-    match contender == D::UNIQUE {
-        true => format!("bench:{work}:unique"),
-        false => format!("bench:{work}"),
-    }
+/// A server, and each contender's turn in each repeat. One who inserts a row finds none there, and one
+/// who locks a row finds it.
+async fn server<D: Database>(
+    contenders: &[Contender],
+    work: &str,
+    repeats: usize,
+) -> (D, Vec<Vec<(Contender, String)>>) {
+    let turns = |repeat| contenders.iter().map(|who| turn(*who, work, repeat)).collect::<Vec<_>>();
+    let turns: Vec<_> = (0..repeats).map(turns).collect();
+    let rows = turns.iter().flatten().filter(|(who, _)| [D::UPDATES, D::FOR_UPDATE].contains(who));
+    let server = D::start();
+    server.make(&rows.map(|(_, key)| key.clone()).collect::<Vec<_>>()).await;
+    (server, turns)
 }
 
 /// One task, a free key.
 pub(crate) async fn single<D: Database>(arguments: &Arguments) -> Work {
     let contenders = [&[Ours, D::UPDATES][..], &rivals::<D>()].concat();
-    let server = server::<D>(&[key_of::<D>(Ours, "single")]).await;
+    let (server, turns) = server::<D>(&contenders, "single", arguments.repeats()).await;
     let mut series = Series::default();
-    for _ in 0..arguments.repeats() {
+    for turns in turns {
         let mut runs = Vec::new();
-        for contender in &contenders {
-            runs.push((*contender, contender.connect(&server.url()).await, Latencies::new()));
+        for (contender, key) in turns {
+            let rival = contender.connect(&server.url()).await;
+            runs.push((contender, key, rival, Latencies::new()));
         }
         for block in 0..=arguments.count(3_000) / BLOCK {
-            for (contender, rival, cycles) in &mut runs {
-                let key = key_of::<D>(*contender, "single");
+            for (_, key, rival, cycles) in &mut runs {
                 for _ in 0..BLOCK {
                     let start_ns = now_ns();
-                    rival.cycle(&key, || ready(())).await;
+                    rival.cycle(key, || ready(())).await;
                     // The first block warms connections and caches up.
                     if block > 0 {
                         cycles.record(now_ns() - start_ns);
@@ -145,7 +151,7 @@ pub(crate) async fn single<D: Database>(arguments: &Arguments) -> Work {
                 }
             }
         }
-        for (contender, _, cycles) in &runs {
+        for (contender, _, _, cycles) in &runs {
             series.push(contender.name(), P50, cycles.ns(0.5) / 1e3);
             series.push(contender.name(), P99, cycles.ns(0.99) / 1e3);
         }
@@ -164,11 +170,12 @@ pub(crate) async fn single<D: Database>(arguments: &Arguments) -> Work {
 
 /// One hot key, one process.
 pub(crate) async fn hot_64<D: Database>(arguments: &Arguments) -> Work {
-    let server = server::<D>(&[key_of::<D>(Ours, "hot")]).await;
+    let contenders = [&[Ours][..], &rivals::<D>()].concat();
+    let (server, turns) = server::<D>(&contenders, "hot", arguments.repeats()).await;
     let mut series = Series::default();
-    for _ in 0..arguments.repeats() {
-        for contender in [&[Ours][..], &rivals::<D>()].concat() {
-            let keys = vec![key_of::<D>(contender, "hot"); 64];
+    for turns in turns {
+        for (contender, key) in turns {
+            let keys = vec![key; 64];
             let span = arguments.span(Duration::from_millis(1_200));
             in_process(&mut series, &server.url(), contender, keys, span, nothing_sent).await;
         }
@@ -193,11 +200,12 @@ pub(crate) async fn hot_64<D: Database>(arguments: &Arguments) -> Work {
 
 /// One hot key, four processes of 16 tasks.
 pub(crate) async fn processes<D: Database>(arguments: &Arguments) -> Work {
-    let server = server::<D>(&[key_of::<D>(Ours, "processes")]).await;
+    let contenders = [&[Ours, OursStrict][..], &rivals::<D>()].concat();
+    let (server, turns) = server::<D>(&contenders, "processes", arguments.repeats()).await;
     let mut series = Series::default();
-    for _ in 0..arguments.repeats() {
-        for contender in [&[Ours, OursStrict][..], &rivals::<D>()].concat() {
-            let keys = vec![key_of::<D>(contender, "processes"); TASKS];
+    for turns in turns {
+        for (contender, key) in turns {
+            let keys = vec![key; TASKS];
             let team = Team { contender, processes: PROCESSES, keys };
             let span = arguments.span(Duration::from_secs(2));
             team.run_and_note(&mut series, &server.url(), span, nothing_sent).await;

@@ -100,11 +100,16 @@ const ALL: [Name; 35] = [
     Name::EtcdStrict,
 ];
 
-/// The works whose name contains one of the wanted parts; all if none is wanted.
+/// The works of the wanted names, and for what is no name those that contain it; all if none is wanted.
 pub(crate) fn selected(arguments: &Arguments) -> Vec<Name> {
+    let is_name = |part: &str| ALL.iter().any(|name| name.name() == part);
+    let is_meant = |name: &Name, part: &str| match is_name(part) {
+        true => name.name() == part,
+        false => name.name().contains(part),
+    };
     let wanted = |name: &Name| {
         let names = &arguments.names;
-        names.is_empty() || names.iter().any(|part| name.name().contains(part.as_str()))
+        names.is_empty() || names.iter().any(|part| is_meant(name, part))
     };
     ALL.into_iter().filter(wanted).collect()
 }
