@@ -129,6 +129,12 @@ impl Lane {
     #[inline]
     fn event(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         self.is_fresh = false;
+        // First: another process waits for it.
+        if let Some(leaving) = &mut self.leaving
+            && let Poll::Ready((claim, answer)) = Pin::new(&mut leaving.asked).poll(cx)
+        {
+            return Some(Event::Left(claim, answer));
+        }
         let asked = match &mut self.open {
             Open::None | Open::Idle(_) => Poll::Pending,
             Open::Attempt(asked) => {
@@ -148,11 +154,6 @@ impl Lane {
         if let Poll::Ready(event) = asked {
             self.open = Open::None;
             return Some(event);
-        }
-        if let Some(leaving) = &mut self.leaving
-            && let Poll::Ready((claim, answer)) = Pin::new(&mut leaving.asked).poll(cx)
-        {
-            return Some(Event::Left(claim, answer));
         }
         None
     }

@@ -136,7 +136,9 @@ impl Sentinels {
         }
         match (&*self.term.borrow(), answered) {
             (Some(term), _) => Ok(term.clone()),
-            (None, answered) => Err(answered.err().unwrap_or_else(|| ask::silent(self.target.within))),
+            (None, answered) => {
+                Err(answered.err().unwrap_or_else(|| ask::silent(self.target.within)))
+            }
         }
     }
 

@@ -74,7 +74,8 @@ fn sentinels(fakes: &[Fake]) -> Arc<Sentinels> {
 fn sentinels_within(within: Duration, fakes: &[Fake]) -> Arc<Sentinels> {
     let hosts = fakes.iter().map(|fake| Host::new("127.0.0.1", fake.port));
     let (sentinel, server) = (Access::default(), Access::default());
-    let target = Target { sentinels: hosts.collect(), master: "m".into(), sentinel, server, within };
+    let target =
+        Target { sentinels: hosts.collect(), master: "m".into(), sentinel, server, within };
     Sentinels::new(target, Home::shared().unwrap())
 }
 
