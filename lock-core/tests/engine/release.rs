@@ -1,10 +1,11 @@
 //! Giving the lock up to a store that does not answer.
 
 use lock_core::backend::FaultKind;
+use lock_core::options::Fairness;
 use lock_core::test_util::{Act, Verb};
 use tokio::time::{Instant, sleep};
 
-use crate::{Stage, Test, ms, secs};
+use crate::{Stage, Test, ms, secs, settle};
 
 const FAULT: Act = Act::Err(FaultKind::Transient);
 
@@ -27,6 +28,29 @@ async fn a_withdrawal_is_tried_again_until_the_store_has_answered() -> Test {
             assert_eq!(tries, 5);
         }
     }
+    Ok(())
+}
+
+/// Both are sent before either is answered, and another process waits for the first.
+#[tokio::test(start_paused = true)]
+async fn a_withdrawal_goes_before_the_next_attempt_of_its_process() -> Test {
+    let stage = Stage::new();
+    stage.script.always(Verb::Withdraw, Act::Slow(ms(50)));
+    let lock = || stage.locks.lock("k").fairness(Fairness::Strict).wait(secs(9));
+    let guard = lock().await?;
+    let rival = tokio::spawn(stage.rival.lock("k").wait(secs(9)).acquire());
+    settle().await;
+    let next = tokio::spawn(lock().acquire());
+    settle().await;
+    let begun = Instant::now();
+    let releasing = tokio::spawn(guard.release());
+    settle().await;
+    let last: Vec<_> = stage.script.calls().iter().rev().take(2).map(|call| call.verb).collect();
+    assert_eq!((last, begun.elapsed()), (vec![Verb::Attempt, Verb::Withdraw], ms(0)));
+    rival.await??.release().await?;
+    releasing.await??;
+    next.await??.release().await?;
+    stage.is_clean(secs(1)).await;
     Ok(())
 }
 
