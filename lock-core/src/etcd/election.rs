@@ -19,7 +19,7 @@ impl EtcdClaim {
     /// Asks who leads, and has itself told of the next one.
     pub(super) async fn ask_who_leads(&mut self) -> Result<Following, Fault> {
         let until = clock::now().plus(REQUEST_WITHIN);
-        self.watch = None;
+        let before = self.watch.take();
         let links = &self.sessions.links;
         let range = self.line_range();
         let mut read = links.read(range.read(1), until).await.map_err(Failure::into_fault)?;
@@ -35,7 +35,7 @@ impl EtcdClaim {
             Some(head) => Wanted { range: Range::one(&head.key), events: Events::All },
             None => Wanted { range, events: Events::Puts },
         };
-        self.watch = Some(self.sessions.hub.watch(vec![wanted], revision));
+        self.watch = Some(self.sessions.hub.watch(before, vec![wanted], revision));
         let leader = head.filter(|head| leads(head)).map(leader);
         Ok(Following { leader, recheck: links.target.session / 3 })
     }

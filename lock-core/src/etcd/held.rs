@@ -125,7 +125,7 @@ impl EtcdClaim {
             is_revoked: standing.place.about.is_revoked,
             ..held
         };
-        let is_told = self.watch.as_ref().is_some_and(|watch| watch.is_over());
+        let is_told = self.watch.as_ref().is_some_and(|watch| !watch.looked(revision));
         let is_news = now.is_wanted != held.is_wanted || now.is_revoked != held.is_revoked;
         if is_told || is_news {
             // Set anew when the engine listens again.
@@ -147,7 +147,7 @@ impl EtcdClaim {
         if !held.is_wanted {
             wanted.push(Wanted { range: self.line_range(), events: Events::Puts });
         }
-        self.watch = Some(self.sessions.hub.watch(wanted, held.revision));
+        self.watch = Some(self.sessions.hub.watch(None, wanted, held.revision));
     }
 
     /// Has a claim that holds the key alone share it: its key stays where it is, and says so. Those

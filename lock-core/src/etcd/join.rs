@@ -222,7 +222,8 @@ impl EtcdClaim {
             return self.withdraw().await.map(|_| Some(blocked));
         }
         self.has_waited = true;
-        self.watch = Some(self.sessions.hub.watch(watched, revision));
+        let before = self.watch.take();
+        self.watch = Some(self.sessions.hub.watch(before, watched, revision));
         Ok(Some(blocked))
     }
 

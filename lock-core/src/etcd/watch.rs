@@ -1,7 +1,12 @@
 //! Being told: one stream for all watches of a client.
 //!
-//! A watch begins behind the revision that was read, so nothing can happen in between. With the
-//! stream all watches on it end, and whoever has one looks: what was not told is read.
+//! A watch begins with what is written from now on. Its server says as of which revision that is. If
+//! something was written since the read that the watch follows, one more look is due, and the same
+//! watch goes on from there. A watch from that read on would need no look. But a server looks after
+//! watches that begin in the past ten times a second only, some versions once: so long the news of a
+//! release would take wherever others write to the cluster.
+//!
+//! With the stream all watches on it end, and whoever has one looks: what was not told is read.
 //!
 //! A stream keeps the login that it was opened with. A member that does not take it any more refuses
 //! new watches on it, and not always by their names. So a refusal ends the stream.
@@ -15,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::links::Links;
 use super::wire::{
-    Filter, Range, WatchAsked, WatchCancel, WatchCreate, WatchRequest, WatchResponse,
+    Event, Filter, Range, WatchAsked, WatchCancel, WatchCreate, WatchRequest, WatchResponse,
 };
 use crate::backend::io::within;
 use crate::ground::{clock, lock};
@@ -26,10 +31,50 @@ const FAILED_PAUSE: Duration = Duration::from_millis(100);
 /// How long a stream may take to open.
 const OPEN_WITHIN: Duration = Duration::from_secs(2);
 
-type Ear = Arc<watch::Sender<bool>>;
+/// What the watches of a claim have told since the last look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    // ## Nothing => (Behind | News)
+    Nothing,
+    // ## Behind => (Nothing | News)
+    /// Something was written, up to this revision, before they began.
+    Behind(i64),
+    News,
+}
+
+type Told = Arc<watch::Sender<Heard>>;
+
+/// One watch, as the client knows it.
+#[derive(Debug, Clone)]
+struct Ear {
+    /// The number of its stream.
+    stream: u64,
+    /// The revision of the read that it follows.
+    since: i64,
+    told: Told,
+}
+
+impl Ear {
+    fn hear(&self, answer: &WatchResponse) {
+        let is_new =
+            |event: &Event| event.kv.as_ref().is_none_or(|kv| kv.mod_revision > self.since);
+        let begins = answer.header.filter(|_| answer.created).map_or(0, |header| header.revision);
+        if answer.canceled || answer.events.iter().any(is_new) {
+            self.told.send_replace(Heard::News);
+        } else if begins > self.since {
+            self.told.send_if_modified(|heard| match heard {
+                Heard::News => false,
+                Heard::Nothing | Heard::Behind(_) => {
+                    *heard = Heard::Behind(begins);
+                    true
+                }
+            });
+        }
+    }
+}
 
 /// What is watched.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) range: Range,
     pub(super) events: Events,
@@ -58,8 +103,8 @@ struct State {
     stream: Option<mpsc::UnboundedSender<WatchRequest>>,
     number: u64,
     last: i64,
-    /// Who is told, by the id of the watch, and on which stream that is.
-    ears: HashMap<i64, (u64, Ear)>,
+    /// By the id of the watch.
+    ears: HashMap<i64, Ear>,
 }
 
 /// The watches of one claim, and whether they have told something. Dropping it takes them off the
@@ -67,20 +112,33 @@ struct State {
 #[derive(Debug)]
 pub(super) struct Watch {
     hub: Arc<Hub>,
+    wanted: Vec<Wanted>,
     ids: Vec<i64>,
-    ear: Ear,
+    told: Told,
 }
 
 impl Watch {
-    pub(super) fn is_over(&self) -> bool {
-        *self.ear.borrow()
+    /// A read as of this revision was made. Whether the watch goes on from there.
+    pub(super) fn looked(&self, revision: i64) -> bool {
+        looked(&self.told, revision)
     }
 
-    /// Resolves when it has told something, now and later.
+    /// Resolves when it has told something, or a look is due.
     pub(super) async fn over(&self) {
         // The sender is here.
-        drop(self.ear.subscribe().wait_for(|told| *told).await);
+        drop(self.told.subscribe().wait_for(|heard| *heard != Heard::Nothing).await);
     }
+}
+
+fn looked(told: &Told, revision: i64) -> bool {
+    told.send_if_modified(|heard| {
+        let is_seen = matches!(heard, Heard::Behind(begins) if *begins <= revision);
+        if is_seen {
+            *heard = Heard::Nothing;
+        }
+        is_seen
+    });
+    *told.borrow() == Heard::Nothing
 }
 
 impl Drop for Watch {
@@ -88,7 +146,7 @@ impl Drop for Watch {
         let mut state = lock(&self.hub.state);
         for id in &self.ids {
             let number = state.number;
-            if state.ears.remove(id).is_some_and(|(stream, _)| stream == number)
+            if state.ears.remove(id).is_some_and(|ear| ear.stream == number)
                 && let Some(stream) = &state.stream
             {
                 let asked = WatchAsked::Cancel(WatchCancel { watch_id: *id });
@@ -104,9 +162,21 @@ impl Hub {
         Arc::new(Self { links, state: Mutex::default(), stays: watch::Sender::new(()) })
     }
 
-    /// Watches for what happens after this revision.
-    pub(super) fn watch(self: &Arc<Self>, wanted: Vec<Wanted>, revision: i64) -> Watch {
-        let ear: Ear = Arc::new(watch::Sender::new(false));
+    /// Watches for what happens after this revision, which was read. The watch before goes on, if it
+    /// is one for the same and has told nothing that was not read.
+    pub(super) fn watch(
+        self: &Arc<Self>,
+        before: Option<Watch>,
+        wanted: Vec<Wanted>,
+        revision: i64,
+    ) -> Watch {
+        if let Some(watch) = before
+            && watch.wanted == wanted
+            && watch.looked(revision)
+        {
+            return watch;
+        }
+        let told: Told = Arc::new(watch::Sender::new(Heard::Nothing));
         let mut state = lock(&self.state);
         if state.stream.as_ref().is_none_or(mpsc::UnboundedSender::is_closed) {
             let (requests, asked) = mpsc::unbounded_channel();
@@ -118,37 +188,31 @@ impl Hub {
             drop(self.links.home.spawn(serving));
         }
         let mut ids = Vec::with_capacity(wanted.len());
-        for Wanted { range, events } in wanted {
+        for Wanted { range, events } in wanted.clone() {
             state.last = state.last.wrapping_add(1);
             let (id, number) = (state.last, state.number);
             ids.push(id);
-            state.ears.insert(id, (number, ear.clone()));
+            state.ears.insert(id, Ear { stream: number, since: revision, told: told.clone() });
             let filters = match events {
                 Events::All => vec![],
                 Events::Puts => vec![Filter::Deletions.into()],
                 Events::Deletions => vec![Filter::Puts.into()],
             };
-            let create = WatchCreate {
-                key: range.begin,
-                range_end: range.end,
-                start_revision: revision.saturating_add(1),
-                filters,
-                watch_id: id,
-            };
+            let create =
+                WatchCreate { key: range.begin, range_end: range.end, filters, watch_id: id };
             let request = WatchRequest { asked: Some(WatchAsked::Create(create)) };
             // One that has just ended tells all of its ears, this one too.
             state.stream.as_ref().map(|stream| stream.send(request));
         }
         drop(state);
-        Watch { hub: self.clone(), ids, ear }
+        Watch { hub: self.clone(), wanted, ids, told }
     }
 
     fn tell(&self, answer: &WatchResponse) {
-        if answer.events.is_empty() && !answer.canceled {
-            return;
-        }
-        if let Some((_, ear)) = lock(&self.state).ears.get(&answer.watch_id) {
-            ear.send_replace(true);
+        let ear = lock(&self.state).ears.get(&answer.watch_id).cloned();
+        // Without the mutex: whoever is woken may do anything.
+        if let Some(ear) = ear {
+            ear.hear(answer);
         }
     }
 
@@ -158,13 +222,11 @@ impl Hub {
         if state.number == number {
             state.stream = None;
         }
-        state.ears.retain(|_, (stream, ear)| {
-            let is_here = *stream == number;
-            if is_here {
-                ear.send_replace(true);
-            }
-            !is_here
-        });
+        let ended: Vec<_> = state.ears.extract_if(|_, ear| ear.stream == number).collect();
+        drop(state);
+        for (_, ear) in ended {
+            ear.told.send_replace(Heard::News);
+        }
     }
 }
 
@@ -203,4 +265,57 @@ async fn serve(
         None => clock::alarm_in(FAILED_PAUSE).await,
     }
     hub.upgrade().inspect(|hub| hub.ended(number));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::{Header, KeyValue};
+    use super::*;
+
+    fn ear(since: i64) -> Ear {
+        Ear { stream: 1, since, told: Arc::new(watch::Sender::new(Heard::Nothing)) }
+    }
+
+    fn heard(ear: &Ear, answer: &WatchResponse) -> Heard {
+        ear.hear(answer);
+        *ear.told.borrow()
+    }
+
+    /// It begins behind what was there at this revision.
+    fn begins(revision: i64) -> WatchResponse {
+        let header = Some(Header { revision, ..Header::default() });
+        WatchResponse { header, created: true, ..WatchResponse::default() }
+    }
+
+    fn written(mod_revision: i64) -> WatchResponse {
+        let kv = Some(KeyValue { mod_revision, ..KeyValue::default() });
+        WatchResponse { events: vec![Event { kv }], ..WatchResponse::default() }
+    }
+
+    #[test]
+    fn a_watch_that_begins_with_what_was_read_has_nothing_to_tell() {
+        let ear = ear(7);
+        // A member that is behind the others tells what was read as well.
+        for answer in [begins(7), begins(3), written(6), written(7)] {
+            assert_eq!(heard(&ear, &answer), Heard::Nothing, "{answer:?}");
+        }
+        assert_eq!(heard(&ear, &written(8)), Heard::News);
+    }
+
+    #[test]
+    fn a_watch_that_begins_later_wants_one_look_and_goes_on() {
+        let ear = ear(7);
+        assert_eq!(heard(&ear, &begins(9)), Heard::Behind(9));
+        assert!(!looked(&ear.told, 8), "what was written at 9 is not seen by this");
+        assert!(looked(&ear.told, 9) && looked(&ear.told, 10));
+        assert_eq!(heard(&ear, &written(10)), Heard::News);
+        assert!(!looked(&ear.told, 10), "the news may be of what comes behind the read");
+    }
+
+    #[test]
+    fn news_are_not_forgotten_for_the_sake_of_a_look() {
+        let ear = ear(7);
+        assert_eq!(heard(&ear, &written(8)), Heard::News);
+        assert_eq!(heard(&ear, &begins(9)), Heard::News);
+    }
 }

@@ -318,8 +318,6 @@ pub(super) struct WatchCreate {
     pub(super) key: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
     pub(super) range_end: Vec<u8>,
-    #[prost(int64, tag = "3")]
-    pub(super) start_revision: i64,
     #[prost(enumeration = "Filter", repeated, tag = "5")]
     pub(super) filters: Vec<i32>,
     #[prost(int64, tag = "7")]
@@ -342,6 +340,8 @@ pub(super) struct WatchCancel {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct WatchResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(super) header: Option<Header>,
     #[prost(int64, tag = "2")]
     pub(super) watch_id: i64,
     /// It answers the request for this watch.
@@ -349,9 +349,15 @@ pub(super) struct WatchResponse {
     pub(super) created: bool,
     #[prost(bool, tag = "4")]
     pub(super) canceled: bool,
-    /// Of which nothing is looked at, but that there are some.
     #[prost(message, repeated, tag = "11")]
-    pub(super) events: Vec<Done>,
+    pub(super) events: Vec<Event>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Event {
+    /// Of a deletion the key and its revision.
+    #[prost(message, optional, tag = "2")]
+    pub(super) kv: Option<KeyValue>,
 }
 
 #[derive(Clone, PartialEq, Message)]
