@@ -164,8 +164,8 @@ pub struct Home {
 impl Home {
     /// The home of this process, whatever the number of its clients and stores, on the thread
     /// `lock-io`. It starts with the first who asks, and ends with the last who has it. A fork
-    /// leaves the child without its parent's thread: it starts one of its own, and what the parent
-    /// had connected to is of no use there.
+    /// leaves the child without its parent's thread, and it starts one of its own. The parent's
+    /// connections are of no use there.
     ///
     /// # Errors
     ///

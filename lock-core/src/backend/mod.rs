@@ -160,8 +160,8 @@
 //!
 //! `test_util::conformance` (feature `test-util`) checks a store against all that the engine relies
 //! on, a blocked runtime included. A [`Driver`] gives a store URLs of its own, see [`url`].
-//! [`MemberClaim`] and [`Member`] have what members of a [`Quorum`](crate::quorum::Quorum) are asked
-//! beside the verbs.
+//! [`MemberClaim`] and [`Member`] have what members of a [`Quorum`](crate::quorum::Quorum) are
+//! asked beside the verbs.
 //!
 //! # Files
 //!
@@ -371,8 +371,8 @@ pub struct Grant {
     pub wanted: bool,
     /// Whether another claim handed the key on to this one directly.
     pub handed_on: bool,
-    /// Whether somebody asked this claim to give the key up; told again until it does, as a reply
-    /// may get lost.
+    /// Whether this claim was asked to give the key up; told again until it does, as a reply may
+    /// get lost.
     pub revoke_requested: bool,
 }
 

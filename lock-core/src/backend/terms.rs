@@ -25,9 +25,9 @@ pub struct Terms {
     pub mode: Mode,
     /// The most tokens worth reserving with one grant.
     pub tokens_max: u32,
-    /// The number of tokens that are likely to be taken before the claim is given back, by what the
-    /// last one took; 0 if that is not known. A store whose tokens are a measure of time reserves
-    /// no more than are of use.
+    /// The number of tokens that are likely to be taken before the claim is given back. It goes by
+    /// what the last one took; 0 if that is not known. A store whose tokens are a measure of time
+    /// reserves no more than are of use.
     pub tokens_likely: u32,
     /// Whether the claim may stand in line. A claim that may not is granted the key at once, or is
     /// [`Attempt::Blocked`] and has left nothing at the store.

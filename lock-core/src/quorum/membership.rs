@@ -60,9 +60,9 @@ pub(super) struct Seat {
 }
 
 /// The standing of the members of a managed quorum, for all claims of a client. One task at most
-/// sees to the members, while one of them needs it. It begins where it is needed first, and the
-/// conductor takes it over if it needs it: the application may have blocked the runtime of the one
-/// before.
+/// sees to the members, while one of them needs it. It begins where it is needed first. The
+/// conductor takes it over if it needs it, as the application may have blocked the runtime of the
+/// one before.
 pub(super) struct MembershipState {
     pub(super) seats: Vec<Seat>,
     /// A member is of another quorum: nothing is served any more.

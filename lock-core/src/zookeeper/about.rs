@@ -41,7 +41,7 @@ pub(super) fn with_wish(data: &[u8]) -> Vec<u8> {
     [REVOKE, b" ", published(data)].concat()
 }
 
-/// Whether somebody asked the holder of the node with these data to give up what it has.
+/// Whether the holder of the node with these data was asked to give up what it has.
 pub(super) fn is_revoked(data: &[u8]) -> bool {
     data.starts_with(REVOKE)
 }

@@ -1,8 +1,8 @@
 //! The place of one claim in a lock directory: a node, or a node that may be there.
 //!
-//! Whoever drops it has the node deleted: until it is gone, it was never there, or the session is
-//! over, whatever becomes of the caller. A claim whose node was given up gets the next one under
-//! another id, so that no deletion can ever meet a later node of the same claim.
+//! A place that is dropped has its node deleted, whatever becomes of the caller. Tries go on until
+//! the node is gone, was never there, or the session is over. A claim whose node was given up gets
+//! the next one under another id, so that no deletion can ever meet a later node of the same claim.
 
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;

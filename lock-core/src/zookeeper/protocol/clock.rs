@@ -72,8 +72,8 @@ impl SessionClock {
         end.checked_sub(margin(self.timeout * 2 / 3)).unwrap_or(self.counted)
     }
 
-    /// The time when the next write is due: at a third of the timeout, or as soon as it makes up
-    /// for a time in which this process stood still.
+    /// The time when the next write is due, at a third of the timeout. It is due sooner while that
+    /// makes up for a time in which this process stood still.
     pub(crate) fn beat_at(&self) -> Instant {
         let steady = self.counted.plus(self.timeout) >= self.proved.plus(self.timeout * 2 / 3);
         self.proved.plus(if steady { self.timeout / 3 } else { self.timeout * 7 / APART })

@@ -1,5 +1,5 @@
-//! The life of a session, by what is known of it: until when it surely lives, whether it is over,
-//! and which claims have a node in it.
+//! The life of a session: until when it surely lives, whether it is over, and which claims have a
+//! node in it.
 
 use std::collections::BTreeMap;
 use std::fmt;
