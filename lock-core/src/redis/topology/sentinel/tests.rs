@@ -13,7 +13,7 @@ use crate::ground::clock;
 use crate::redis::wire::access::Access;
 use crate::redis::wire::fake;
 
-/// What tells the sentinels from each other.
+/// The next id of a sentinel, which tells it from the others.
 static NEXT_ID: AtomicUsize = AtomicUsize::new(1);
 
 /// A sentinel that names the master at this port with this epoch, or knows of none, after a time.
@@ -128,7 +128,7 @@ async fn sentinels_that_are_silent_hold_the_known_master_up_once() {
     let all = sentinels_within(within, &fakes);
     assert_eq!(master(&all).await, 2);
     fakes.iter().for_each(Fake::hush);
-    // As after a while.
+    // The answers are as old as after a while.
     all.known().heard = None;
     let start = clock::now();
     let others = [master(&all), master(&all), master(&all)];
