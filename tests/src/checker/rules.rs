@@ -182,8 +182,8 @@ struct Span {
     done_ns: u64,
 }
 
-/// The pairs of tokens `(higher, lower)` where the higher was done before the lower was invoked.
-/// One of the two is alone. `spans` come by rising token.
+/// The pairs of tokens `(higher, lower)` where the higher was done before the lower was invoked. At
+/// least one of the two is alone. `spans` come by rising token.
 fn backward(spans: impl Iterator<Item = Span>) -> Vec<(u64, u64)> {
     let mut found = Vec::new();
     // The latest invocation among strictly lower tokens, and among all so far: of those who were

@@ -1,4 +1,4 @@
-//! The settings and counters of a proxy: the test sets and reads them, and the proxy's thread does.
+//! The settings and counters of a proxy, shared by the test and the proxy's thread.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
