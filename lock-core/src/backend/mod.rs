@@ -162,14 +162,14 @@
 //! on, a blocked runtime included. A [`Driver`] gives a store URLs of its own, see [`url`].
 //! [`MemberClaim`] and [`Member`] have what members of a [`Quorum`](crate::quorum::Quorum) are
 //! asked beside the verbs.
-//!
-//! # Files
-//!
-//! - `capabilities`, `terms`: what a store can do, and what a claim asks of it.
-//! - `fault`: a verb without an answer. `erased`: the type-erased twins of the traits.
-//! - `member`, `enrolment`: the verbs of a member of a quorum, and what it keeps.
-//! - `url`, `driver`: the reader of URLs, and the way from one to a store.
-//! - `register`: a key in one row. `io`: the home of connections.
+
+// Files:
+//
+// - `capabilities`, `terms`: what a store can do, and what a claim asks of it.
+// - `fault`: a verb without an answer. `erased`: the type-erased twins of the traits.
+// - `member`, `enrolment`: the verbs of a member of a quorum, and what it keeps.
+// - `url`, `driver`: the reader of URLs, and the way from one to a store.
+// - `register`: a key in one row. `io`: the home of connections.
 
 mod capabilities;
 mod driver;

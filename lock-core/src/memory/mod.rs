@@ -5,10 +5,12 @@
 //! pushed. The next in line takes over a lease that ends at once. A holder that is asked to give
 //! way is told. Tokens follow the wall clock, so that they grow across restarts of the process as
 //! well.
-//!
-//! - `claim`: the verbs of one claim. `store`: the keys.
-//! - `member`: the store as a member of a quorum. `failing`: faults, for tests.
-//! - `driver`: its line in the table of drivers.
+
+// Files:
+//
+// - `claim`: the verbs of one claim. `store`: the keys.
+// - `member`: the store as a member of a quorum. `failing`: faults, for tests.
+// - `driver`: its line in the table of drivers.
 
 mod claim;
 pub(crate) mod driver;

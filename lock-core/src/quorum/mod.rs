@@ -70,15 +70,15 @@
 //! member is as it was looked at, at most 2 s ago by its own clock: a client that was stopped in
 //! between would found the quorum for the second time. A repaired member counts with its minimum
 //! token when the next is repaired, not only with what it reserved.
-//!
-//! # Files
-//!
-//! - `claim`: the verbs of one claim.
-//! - `member`: what it does at one member.
-//! - `config`: the quorum that it is.
-//! - `membership`: the standing of the members. `session`: the task that sees to them.
-//! - `health`: the members that are worth asking. `series`: the counts of one member.
-//! - `report`: the holder of a key, and the state of the members.
+
+// Files:
+//
+// - `claim`: the verbs of one claim.
+// - `member`: what it does at one member.
+// - `config`: the quorum that it is.
+// - `membership`: the standing of the members. `session`: the task that sees to them.
+// - `health`: the members that are worth asking. `series`: the counts of one member.
+// - `report`: the holder of a key, and the state of the members.
 
 mod claim;
 mod config;

@@ -68,13 +68,13 @@
 //! | the store cannot take a key away | 501 | `inspect_unsupported` |
 //! | the store did not answer | 503 | `inspect_unavailable` |
 //! | too many streams of events | 429 | `inspect_viewers` |
-//!
-//! # Files
-//!
-//! - `inspector`: the options. `routes`: the routes. `desk`: the state that all requests share.
-//! - `access`: who may look, and who may act. `accept`: the kind of answer a client prefers.
-//! - `answers`, `view`: the answers, and their JSON. `events`: snapshots as server-sent events.
-//! - `page`: the three files of the page.
+
+// Files:
+//
+// - `inspector`: the options. `routes`: the routes. `desk`: the state that all requests share.
+// - `access`: who may look, and who may act. `accept`: the kind of answer a client prefers.
+// - `answers`, `view`: the answers, and their JSON. `events`: snapshots as server-sent events.
+// - `page`: the three files of the page.
 
 mod accept;
 mod access;
