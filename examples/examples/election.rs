@@ -70,7 +70,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     };
     println!("process {killed} is dead, and process {next} leads under token {fence}");
-    // What is written to remembers the highest token that it has seen.
+    // The resource remembers the highest token that it has seen.
     assert!(late < fence, "the write of a dead leader would be accepted");
     println!("what process {killed} had sent before, under token {late}, is refused");
     Ok(())

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use lock_core::{FencingToken, LockClient};
 
-/// What the lock protects. It remembers the highest token that it has seen; in SQL that is
-/// `UPDATE … SET text = ?, fence = :token WHERE id = ? AND fence <= :token`.
+/// The document that the lock protects. It remembers the highest token that it has seen; in SQL
+/// that is `UPDATE … SET text = ?, fence = :token WHERE id = ? AND fence <= :token`.
 #[derive(Debug, Default)]
 struct Document {
     text: String,

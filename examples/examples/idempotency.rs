@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let locks = LockClient::memory();
     let engine = Idempotency::new("shop", locks.clone(), MemoryRecords::new())
         .with_secret("32 random bytes of this service …");
-    // Whose key it is; a real service asks its authentication.
+    // The owner of the key; a real service asks its authentication.
     let once = IdempotencyLayer::new(engine.clone()).scope(|head| {
         let tenant = head.headers.get("x-tenant").and_then(|tenant| tenant.to_str().ok());
         tenant.map(|tenant| Scope::of(tenant.to_owned())).ok_or(StatusCode::UNAUTHORIZED)

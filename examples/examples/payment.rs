@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let locks = LockClient::memory();
     let engine = Idempotency::new("shop", locks.clone(), MemoryRecords::new())
         .with_secret("32 random bytes of this service …");
-    // Whose key it is; a real service asks its authentication.
+    // The owner of the key; a real service asks its authentication.
     let once = IdempotencyLayer::new(engine).scope(|head| {
         let buyer = head.headers.get("x-buyer").and_then(|buyer| buyer.to_str().ok());
         buyer.map(|buyer| Scope::of(buyer.to_owned())).ok_or(StatusCode::UNAUTHORIZED)

@@ -163,7 +163,8 @@ fn four_processes_sell_each_item_once_over_locks_in_the_file_of_the_shop() {
     }
 }
 
-/// What a sale has left in its file: the stock, the orders, and the orders that have a record.
+/// The rows that a sale has left in its file: the stock, the orders, and the orders that have a
+/// record.
 fn books(db: &std::path::Path) -> (i64, Vec<String>, Vec<String>) {
     use sqlx::Row as _;
 

@@ -82,7 +82,7 @@ impl<K: Lockable> LockBuilder<K> {
     /// is lost, and the lock is handed on. The work may still be running: see
     /// [`LockHandle::token`](crate::LockHandle::token).
     ///
-    /// Of several keys it counts from when the guard has all. If its holder does not let go then,
+    /// With several keys it counts from when the guard has all. If its holder does not let go then,
     /// the keys that were had earlier are handed on later, by what was left of the `wait` when they
     /// were had.
     #[inline]
@@ -124,8 +124,9 @@ impl<K: Lockable> LockBuilder<K> {
         self
     }
 
-    /// What the acquire is for. Operators see it where the store has a place for it (ZooKeeper: the
-    /// data of the claim's node; a database: the column `about`). At most 128 bytes, no control characters.
+    /// The purpose of the acquire. Operators see it where the store has a place for it (ZooKeeper:
+    /// the data of the claim's node; a database: the column `about`). At most 128 bytes, no control
+    /// characters.
     #[inline]
     pub fn name(mut self, name: &'static str) -> Self {
         self.plan.options.name = Some(name);
@@ -176,9 +177,9 @@ impl<K: Lockable> LockBuilder<K> {
     ///
     /// See [`AcquireError`]; the input is checked at the first poll, before anything is sent.
     ///
-    /// Of several keys it is that of the key that could not be had, and a
-    /// [`Timeout`](AcquireError::Timeout) tells the times of the whole. The locks that were taken by
-    /// then are given up, the last one first, before it is returned; what the store has not
+    /// With several keys it is that of the key that could not be had, and a
+    /// [`Timeout`](AcquireError::Timeout) tells the times of the whole. The locks that were taken
+    /// by then are given up, the last one first, before it is returned; what the store has not
     /// answered when the budget ends goes on in the background. It is
     /// [`Unavailable`](AcquireError::Unavailable) also when a lock was lost while the others were
     /// waited for. For no keys, or too many, it is
@@ -251,7 +252,7 @@ impl<K: Lockable> IntoFuture for LockBuilder<K> {
     }
 }
 
-/// What a try comes to that does not wait: nothing where others have it.
+/// The result of a try that does not wait: nothing where others have it.
 pub(crate) fn if_free<T>(tried: Result<T, AcquireError>) -> Result<Option<T>, AcquireError> {
     match tried {
         Ok(held) => Ok(Some(held)),

@@ -432,7 +432,7 @@ impl LockClient {
         self.shared.closed()
     }
 
-    /// What was counted since the client was made, and what is busy now.
+    /// The counters since the client was made, and gauges of what is busy now.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let (counters, keys, waiters, held) = self.shared.counters();
@@ -459,7 +459,7 @@ impl LockClient {
         self.shared.busy()
     }
 
-    /// What the store behind this client can do.
+    /// The capabilities of the store behind this client.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         self.shared.capabilities
@@ -498,9 +498,9 @@ pub struct ClientBuilder {
     pools: Pools,
 }
 
-/// Where the locks of a client are.
+/// The store of a client's locks.
 enum Store {
-    /// What this URL names, which is connected to.
+    /// The store that this URL names, which is connected to.
     At(String),
     /// A backend of the application's own.
     Here(Arc<dyn DynBackend>),
@@ -531,7 +531,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Where the client does what no caller waits for, such as renewals (default
+    /// The place where the client does what no caller waits for, such as renewals (default
     /// [`Background::Thread`]; [`Background::Runtime`] for `memory:`).
     pub fn background(mut self, background: Background) -> Self {
         self.background = Some(background);

@@ -158,7 +158,7 @@ impl Election {
         (given > max).then_some(Rejection::Value { key, given, max })
     }
 
-    /// Who leads now, as the store knows; `None` if nobody does.
+    /// The leader of the moment, as the store knows; `None` if nobody leads.
     ///
     /// # Errors
     ///
@@ -178,7 +178,7 @@ impl Election {
         }
     }
 
-    /// Who leads, from one to the next.
+    /// The leaders, from one to the next.
     pub fn observe(&self) -> Observe {
         Observe::new(self.shared.clone(), self.key.clone(), self.options.lease)
     }

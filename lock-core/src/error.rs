@@ -1,5 +1,5 @@
-//! What can go wrong, one type per operation. Nothing is ever mixed up: a bound that was hit, a
-//! full line, a store out of reach, bad input and a closed client are different variants.
+//! The errors of the lock, one type per operation. Nothing is ever mixed up: a bound that was hit,
+//! a full line, a store out of reach, bad input and a closed client are different variants.
 //!
 //! An error says what it is by its text, or leaves it to its [`source`](std::error::Error::source):
 //! nothing is said twice. So a text is whole for an operator, and who prints the sources as well
@@ -171,7 +171,7 @@ impl TimeoutError {
         self.estimated_wait
     }
 
-    /// What stood in the way at the end.
+    /// The obstacle at the end of the wait.
     #[must_use]
     pub fn blocked_by(&self) -> &BlockedBy {
         &self.blocked_by
@@ -188,14 +188,14 @@ pub struct OverloadedError {
     pub(crate) estimated_wait: Option<Duration>,
 }
 
-/// What a waiter would have gone beyond.
+/// The bound that a waiter would have gone beyond.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum OverloadBound {
     /// `waiters_per_key_max` of the client.
     Waiters(usize),
     /// [`LockBuilder::waiters_max`](crate::LockBuilder::waiters_max).
     OwnWaiters(usize),
-    /// What was left of its budget.
+    /// The rest of its budget.
     Budget(Duration),
 }
 
@@ -273,7 +273,7 @@ impl UnavailableError {
         self.fault.is_transient()
     }
 
-    /// What the store, or the way there, has for trouble.
+    /// The trouble of the store, or of the way there.
     #[must_use]
     pub fn fault(&self) -> &Fault {
         &self.fault
@@ -475,7 +475,7 @@ impl LostError {
         self.token
     }
 
-    /// What ended it.
+    /// The cause that ended it.
     #[must_use]
     pub fn reason(&self) -> LossReason {
         self.reason
@@ -558,7 +558,7 @@ mod tests {
     use super::*;
     use crate::backend::FaultKind;
 
-    /// What an error and all of its sources say, from the outside in.
+    /// The texts of an error and of all its sources, from the outside in.
     fn said(error: &(dyn StdError + 'static)) -> Vec<String> {
         let (mut said, mut next) = (Vec::new(), Some(error));
         while let Some(error) = next {

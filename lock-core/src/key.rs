@@ -83,7 +83,7 @@ impl Key {
         Self::checked(text, text)
     }
 
-    /// What [`Key::from_segments`] does to one segment.
+    /// The encoding that [`Key::from_segments`] gives to one segment.
     #[must_use]
     pub fn encode_segment(segment: &str) -> Cow<'_, str> {
         if is_dots(segment) {
@@ -179,13 +179,13 @@ pub enum KeyError {
     /// The `Display` of a value in a key template returned an error.
     #[error("the key `{key}` is not whole: a value in it could not be displayed")]
     Display {
-        /// What there is of the key, encoded.
+        /// The part of the key that there is, encoded.
         key: String,
     },
 }
 
-/// What can be given where a key is wanted: text (see [`Key::new`]), a [`Key`], or the result of
-/// making one, whose error is then reported by the acquire.
+/// A value that can be given where a key is wanted: text (see [`Key::new`]), a [`Key`], or the
+/// result of making one, whose error is then reported by the acquire.
 pub trait IntoKey {
     /// Makes the key.
     ///

@@ -1,4 +1,4 @@
-//! What things are called in spans and metrics: closed sets, each a field or a label.
+//! The names of things in spans and metrics: closed sets, each a field or a label.
 
 use crate::backend::{Attempt, Fault, Renewal, Withdrawal};
 use crate::error::AcquireError;
@@ -29,7 +29,7 @@ impl WaitEnd {
             Err(AcquireError::Timeout(_)) => Self::Timeout,
             Err(AcquireError::Overloaded(_)) => Self::Overloaded,
             Err(AcquireError::NotReplicated(error)) if error.is_reentry() => Self::Rejected,
-            // What is behind it was out of reach.
+            // The store or its replicas were out of reach.
             Err(AcquireError::Unavailable(_) | AcquireError::NotReplicated(_)) => Self::Unavailable,
             Err(AcquireError::Rejected(_)) => Self::Rejected,
             Err(AcquireError::Closed(_)) => Self::Closed,
@@ -43,7 +43,7 @@ impl WaitEnd {
     }
 }
 
-/// What refused an acquire that had time left.
+/// The bound that refused an acquire with time left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg(feature = "metrics")]
 pub(crate) enum RefusedBy {
@@ -67,10 +67,10 @@ impl RefusedBy {
 #[cfg(feature = "metrics")]
 pub(crate) const HANDOFFS: [&str; 2] = ["local", "remote"];
 
-/// What ended a hold before its release, by [`LossReason`].
+/// The causes that ended a hold before its release, by [`LossReason`].
 pub(crate) const LOST: [&str; 4] = ["expired", "taken", "hold_limit", "shutdown"];
 
-/// What became of a request under an idempotency key.
+/// The outcome of a request under an idempotency key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg(feature = "metrics")]
 #[cfg_attr(not(feature = "idempotency"), expect(dead_code))]
@@ -105,14 +105,14 @@ pub(crate) enum Told {
 }
 
 impl Told {
-    /// What the store was asked.
+    /// The verbs that the store was asked.
     #[cfg(feature = "metrics")]
     pub(crate) const VERBS: [&'static str; 9] = [
         "attempt", "attempt", "attempt", "renew", "renew", "renew", "withdraw", "withdraw",
         "withdraw",
     ];
 
-    /// What it answered.
+    /// The answers that it gave to them.
     pub(crate) const ALL: [&'static str; 9] =
         ["granted", "blocked", "fault", "held", "lost", "fault", "released", "not_held", "fault"];
 
@@ -123,7 +123,7 @@ impl Told {
 
 /// An answer of the store.
 pub(crate) trait Answer: Sized {
-    /// What is asked for it.
+    /// The verb that it answers.
     const VERB: &'static str;
 
     fn told(answer: &Result<Self, Fault>) -> Told;

@@ -1,6 +1,6 @@
 //! The bounds of what a caller may choose, as constants.
 //!
-//! What is out of bounds is refused before anything is sent, with a
+//! A value out of bounds is refused before anything is sent, with a
 //! [`Rejection`](crate::error::Rejection) that names the option and the bound. The bounds of each
 //! option of an acquire are in the table at [`LockOptions`](crate::LockOptions), its defaults too.
 

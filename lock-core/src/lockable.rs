@@ -1,4 +1,4 @@
-//! What a builder locks: one key or several, and what its caller has in hand then.
+//! The keys of a builder, one or several, and what its caller has in hand then.
 
 use std::future::Future;
 
@@ -8,10 +8,10 @@ use crate::engine::{
 };
 use crate::error::{AcquireError, LostError, ReleaseError};
 
-/// What a [`LockBuilder`](crate::LockBuilder) locks, which says what its caller has in hand then.
-/// There are two, and there can be no others: [`OneKey`] and [`KeySet`].
+/// The keys that a [`LockBuilder`](crate::LockBuilder) locks, one or several, and what its caller
+/// has in hand then. There are two types of them, and no others: [`OneKey`] and [`KeySet`].
 pub trait Lockable: sealed::Sealed {
-    /// What holds the lock, or all of the locks.
+    /// The guard of the lock, or of all of the locks.
     type Guard: Held<Handle = Self::Handle>;
     /// A view of what is held, which can be cloned and cannot release.
     type Handle: Clone;

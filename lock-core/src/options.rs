@@ -44,8 +44,8 @@ impl Fairness {
     }
 }
 
-/// Where a client does what no caller waits for: renewals, the release of dropped guards, and
-/// whatever a blocked caller leaves undone.
+/// The place where a client does what no caller waits for: renewals, the release of dropped guards,
+/// and whatever a blocked caller leaves undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Background {
@@ -89,7 +89,7 @@ pub enum Background {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockOptions {
-    /// Whether to hold the key alone, or beside others who [share](Self::shared) it.
+    /// The mode: to hold the key alone, or beside others who [share](Self::shared) it.
     pub mode: Mode,
     /// How long one try may wait for the lock.
     pub wait: Duration,
@@ -153,9 +153,9 @@ pub struct LockOptions {
     /// wants more. An acquire that is called under a hold whose grant fewer replicas acknowledged
     /// is refused at once, with the same error.
     pub replicas: Option<Replicas>,
-    /// What the acquire is for. Operators see it where the store has a place for it (ZooKeeper: the
-    /// data of the claim's node). A process has one claim on a key: it has the name of the waiter
-    /// that opened it.
+    /// The purpose of the acquire. Operators see it where the store has a place for it (ZooKeeper:
+    /// the data of the claim's node). A process has one claim on a key: it has the name of the
+    /// waiter that opened it.
     pub name: Option<&'static str>,
     /// Whether an acquire that is called under a hold of its key re-enters that, see
     /// [`LockScope`](crate::scope::LockScope).

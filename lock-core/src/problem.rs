@@ -1,4 +1,4 @@
-//! What a client is told over HTTP when there was no lock: one table for the macro and the layers.
+//! The answer over HTTP when there was no lock: one table for the macro and the layers.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -59,7 +59,7 @@ pub struct Problem<'a> {
 }
 
 impl Problem<'static> {
-    /// What a client is told of this error. The jitter of `Retry-After` is drawn here.
+    /// The answer to a client about this error. The jitter of `Retry-After` is drawn here.
     #[must_use]
     pub fn of(error: &AcquireError) -> Self {
         use StatusCode as S;

@@ -19,7 +19,7 @@ pub enum Rejection {
         key: Key,
         /// The name of the option.
         option: &'static str,
-        /// What was given.
+        /// The value that was given.
         given: Duration,
         /// The least that is allowed.
         min: Duration,
@@ -31,7 +31,7 @@ pub enum Rejection {
     TooManyRetries {
         /// The key.
         key: Key,
-        /// What was given.
+        /// The value that was given.
         given: u32,
         /// The most that is allowed.
         max: u32,
@@ -43,12 +43,12 @@ pub enum Rejection {
     Name {
         /// The key.
         key: Key,
-        /// What was given.
+        /// The value that was given.
         given: &'static str,
         /// The most bytes that are allowed.
         max: usize,
     },
-    /// What is to be published in an election is too long.
+    /// The value to be published in an election is too long.
     #[error("election `{key}`: a value of {given} bytes, it must be at most {max}")]
     Value {
         /// The key.
@@ -63,7 +63,7 @@ pub enum Rejection {
     Replicas {
         /// The key.
         key: Key,
-        /// What was given.
+        /// The value that was given.
         given: u32,
         /// The most that is allowed.
         max: u32,
@@ -73,7 +73,7 @@ pub enum Rejection {
     Permits {
         /// The key.
         key: Key,
-        /// What was given.
+        /// The value that was given.
         given: u32,
         /// The most that is allowed.
         max: u32,
@@ -102,7 +102,7 @@ pub enum Rejection {
         key: Key,
         /// How it is held.
         held: Mode,
-        /// What was asked for.
+        /// The mode that was asked for.
         asked: Mode,
     },
     /// The store has no way to do what an option asks for; [`Capabilities`](crate::backend::Capabilities)

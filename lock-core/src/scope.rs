@@ -1,5 +1,5 @@
-//! What running code is called under: the holds that it re-enters, and those who want to know
-//! whether it was cut.
+//! The scope that running code is called under: the holds that it re-enters, and those who want to
+//! know whether it was cut.
 //!
 //! Code that is called under a lock may ask for the same lock. [`LockScope`] is why it does not wait
 //! for its own caller. Work that is stopped in the middle, as its lock was lost, has no outcome.

@@ -1,4 +1,5 @@
-//! Which public types may cross threads, be shared, be moved while polled, and live on their own.
+//! The public types that may cross threads, be shared, be moved while polled, and live on their
+//! own.
 
 use std::any::TypeId;
 use std::cell::Cell;

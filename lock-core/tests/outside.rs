@@ -46,7 +46,7 @@ fn fault(kind: FaultKind) -> Fault {
     }
 }
 
-/// What a verb was asked, and what it answers next in place of the store.
+/// The calls of a verb, and its next answers in place of the store.
 #[derive(Debug)]
 struct Verb<A> {
     calls: Vec<Instant>,
@@ -336,7 +336,7 @@ async fn a_store_may_grant_without_an_end_and_need_not_be_asked_again() -> Test 
     assert_eq!(store.state().renewals.calls.len(), 0, "it is not over for long");
     guard.release().await?;
 
-    // Who waits is told by a push alone.
+    // A waiter is told by a push alone.
     let blocked = Attempt::Blocked { ahead: None, recheck: Duration::MAX };
     store.state().attempts.next.push_back(Ok(blocked));
     let waiting = tokio::spawn(locks.lock("k").wait(day).acquire());

@@ -14,7 +14,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 type Test = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
-/// What no field may carry.
+/// The word that no field may carry.
 const SECRET: &str = "account-of-jane-doe";
 
 const fn ms(ms: u64) -> Duration {

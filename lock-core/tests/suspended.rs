@@ -38,7 +38,7 @@ fn a_holder_knows_at_its_first_look_that_its_lease_has_ended() -> Test {
     alone(async {
         let locks = LockClient::memory();
         let guard = locks.lock("k").lease(Duration::from_secs(10)).await?;
-        // What renews it waits for its timer, which knows nothing of a suspension.
+        // The renewal waits for its timer, which knows nothing of a suspension.
         tokio::time::sleep(Duration::from_millis(100)).await;
         suspend(Duration::from_secs(5)).await;
         assert!(guard.is_held());

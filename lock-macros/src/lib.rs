@@ -308,7 +308,7 @@ pub fn idempotent(
     expanded(idempotent::generate, args, item)
 }
 
-/// What `generate` makes of the item, or its errors.
+/// The code that `generate` makes of the item, or its errors.
 fn expanded(
     generate: fn(TokenStream, TokenStream) -> syn::Result<TokenStream>,
     args: proc_macro::TokenStream,
@@ -333,8 +333,8 @@ fn lock(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     Ok(expand::expand(target, &plan))
 }
 
-/// What is `unsafe` stays so, with its documentation; the crates of the workspace forbid it, and
-/// doctests do not.
+/// A function that is `unsafe` stays so, with its documentation; the crates of the workspace forbid
+/// it, and doctests do not.
 ///
 /// ```
 /// #![deny(warnings, missing_docs)]

@@ -1,4 +1,5 @@
-//! What the fuzz targets of `fuzz/` call, and their twins among the unit tests. Not for users.
+//! Functions that the fuzz targets of `fuzz/` call, and their twins among the unit tests. Not for
+//! users.
 
 use bytes::Bytes;
 

@@ -1,6 +1,6 @@
-//! What is counted and timed per request, through the facade of the crate `metrics`. Feature
-//! `metrics`; it turns on that of lock-core too, whose
-//! [`metrics`](mod@lock_core::metrics) are those of the locks themselves.
+//! The metrics of each request, through the facade of the crate `metrics`. Feature `metrics`; it
+//! turns on that of lock-core too, whose [`metrics`](mod@lock_core::metrics) are those of the locks
+//! themselves.
 //!
 //! No label is the key, the path or anything else that a client chooses.
 

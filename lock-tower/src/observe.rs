@@ -1,4 +1,4 @@
-//! What those who watch a service see of one request.
+//! The view of one request for those who watch a service.
 
 use lock_core::Key;
 use tokio::time::Instant;

@@ -9,8 +9,8 @@ use http_body::{Body, Frame, SizeHint};
 
 use crate::BoxError;
 
-/// What was read of a body: one frame as it came, more of them in one piece. A list of frames
-/// would let a body of single bytes take many times its length.
+/// The data that was read of a body: one frame as it came, more of them in one piece. A list of
+/// frames would let a body of single bytes take many times its length.
 #[derive(Default)]
 pub(crate) struct Pieces {
     first: Bytes,
@@ -34,7 +34,7 @@ impl Pieces {
         self.first.len() + self.more.len()
     }
 
-    /// What was read by now.
+    /// The data that was read by now.
     #[cfg(feature = "idempotency")]
     pub(crate) fn so_far(&self) -> Bytes {
         match self.more.is_empty() {
@@ -60,7 +60,7 @@ pub(crate) fn size_hint(data: Option<&Bytes>, trailers: Option<&HeaderMap>) -> S
     hint
 }
 
-/// What a body says when it is asked for a frame.
+/// The answer of a body that is asked for a frame.
 pub(crate) type Polled = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
 
 /// Asks any body for a frame, in one piece.

@@ -1,4 +1,4 @@
-//! What the layers say of how far a handler got, to whoever stands outside of them.
+//! The word of the layers on how far a handler got, to whoever stands outside of them.
 
 mod common;
 
@@ -127,7 +127,7 @@ fn a_handler_whose_task_was_dropped_with_its_runtime_was_stopped_in_part() {
             }
         });
         drop(runtime);
-        // Of the answer itself nothing needs a runtime but the time limit of the test.
+        // The answer itself needs no runtime: only the time limit of the test does.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _in_runtime = runtime.enter();
         let answer = asking.as_mut().poll(&mut Context::from_waker(Waker::noop()));

@@ -180,7 +180,7 @@ async fn a_key_is_asked_of_the_store_which_knows_of_other_processes() -> Test {
     waiting(&locks, 1).await;
     let seen = json(&app, &path).await;
     assert_eq!(seen["key"], key.as_str());
-    // Of the block that is reserved for its claim by now.
+    // The token is of the block that is reserved for its claim by now.
     let token: u64 = seen["holders"][0]["token"].as_str().unwrap().parse()?;
     assert!(token >= guard.token().get(), "{seen}");
     assert!(seen["holders"][0]["lease_left_ms"].as_f64() > Some(0.0), "{seen}");

@@ -1,4 +1,4 @@
-//! What those who watch a service see of its requests.
+//! The requests of a service, as those see them who watch it.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! What a rush leaves in the log of tower-http: a server that sheds load is not one that fails. In
-//! a process of its own, as `spans.rs` is.
+//! The log of tower-http after a rush: a server that sheds load is not one that fails. It has a
+//! process of its own, as `spans.rs` has.
 
 mod common;
 

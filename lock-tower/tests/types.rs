@@ -1,4 +1,4 @@
-//! Which public types are `Send`, `Sync` and `Unpin`, as a table: a change of it breaks callers.
+//! The public types that are `Send`, `Sync` and `Unpin`, as a table: a change of it breaks callers.
 
 use std::future::Ready;
 use std::marker::PhantomPinned;

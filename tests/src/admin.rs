@@ -1,4 +1,4 @@
-//! What a fixture itself asks of its database, from any thread.
+//! Statements that a fixture itself has its database run, from any thread.
 
 use std::sync::Arc;
 

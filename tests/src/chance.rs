@@ -1,6 +1,6 @@
-//! What tests draw by chance, from one seed, so that a change fails by what it did.
+//! The chance in tests: all draws follow from one seed, so that a change fails by what it did.
 
-/// What tests draw from that nobody gives another seed.
+/// The seed of tests that nobody gives another one.
 const SEED: u64 = 27;
 
 /// The seed of this run: `./tests/run` prints it, and `--seed` gives another.

@@ -1,4 +1,4 @@
-//! What the suites of all databases share.
+//! Helpers that the suites of all databases share.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -21,7 +21,7 @@ impl<T> Shared<T> {
         Self(Mutex::new(Weak::new()))
     }
 
-    /// That of the others, or a new one.
+    /// The fixture of the others, or a new one.
     pub fn get(&self, start: impl FnOnce() -> T) -> Arc<T> {
         let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         place.upgrade().unwrap_or_else(|| {
@@ -42,7 +42,7 @@ pub async fn refused(url: &str) -> DatabaseError {
     database_error(&error)
 }
 
-/// What a store has for trouble, by an error that tells of it.
+/// The fault of a store, by an error that tells of it.
 fn fault_of<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Fault> {
     if let Some(ConnectError::Store(fault)) = error.downcast_ref() {
         return Some(fault);
@@ -59,7 +59,7 @@ fn fault_of<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Fault> {
     unavailable.map(UnavailableError::fault).or_else(|| error.downcast_ref())
 }
 
-/// What is wrong with the database, by an error that tells of it.
+/// The trouble with the database, by an error that tells of it.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! What every process saw, and when.
+//! The history of a run: what every process saw, and when.
 //!
 //! A run is judged by its history, not by its asserts: each process writes one line of JSON for
 //! each call and each answer, on a clock that all processes of the machine share, and
@@ -28,7 +28,7 @@ use crate::stalls;
 /// For so long before it is written down may a busy process have been told of a loss.
 const WRITTEN_LATE_NS: u64 = 2_000_000_000;
 
-/// What was called.
+/// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fun {
@@ -61,7 +61,7 @@ pub enum Share {
 }
 
 impl Share {
-    /// That of a guard that was acquired in this mode.
+    /// The share of a guard that was acquired in this mode.
     #[must_use]
     pub fn of(mode: Mode, guard: &LockGuard) -> Option<Self> {
         match mode {
@@ -84,7 +84,7 @@ impl Share {
     }
 }
 
-/// What is known about the call.
+/// The stage of a call: its begin or an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -103,8 +103,8 @@ pub enum Kind {
 pub struct Event {
     /// Nanoseconds of `CLOCK_MONOTONIC`.
     pub t_ns: u64,
-    /// Who: one sequential caller, that has at most one call under way. Tasks of one operating
-    /// system process are `p1/0`, `p1/1` ….
+    /// The caller: it is sequential, with at most one call under way. Tasks of one operating system
+    /// process are `p1/0`, `p1/1` ….
     pub process: String,
     /// Begin or outcome.
     pub kind: Kind,
@@ -314,7 +314,7 @@ impl Call {
         self
     }
 
-    /// Which error it ended with.
+    /// The error that it ended with.
     #[must_use]
     pub fn error(mut self, error: &str) -> Self {
         self.error = Some(error.to_owned());

@@ -59,7 +59,7 @@ impl OtherUser {
     }
 }
 
-/// Who runs this process.
+/// The user who runs this process.
 fn own_user() -> u32 {
     fs::metadata("/proc/self").expect("a Linux").uid()
 }

@@ -1,4 +1,4 @@
-//! What a lock protects.
+//! A resource that a lock protects.
 //!
 //! A lock alone cannot stop a holder that was frozen past its lease: only the resource can, by
 //! refusing a write whose fencing token is below one that it has seen. [`FencedRegister`] is the

@@ -1,4 +1,4 @@
-//! What an error lets out.
+//! The text that an error lets out.
 
 /// Everything that an error says, its `Debug` and its sources included.
 #[must_use]

@@ -23,7 +23,7 @@ pub struct Seat {
     claim: AnyClaim,
 }
 
-/// Who holds a key and who waits at `backend`, now.
+/// The holder of a key and its waiters at `backend`, now.
 ///
 /// # Panics
 ///

@@ -132,7 +132,7 @@ impl Meter {
         for process in self.processes.iter().chain([&own]) {
             let threads = threads_of(*process).into_iter().map(|(thread, total_ns)| {
                 let known_ns = self.waited_ns.insert((thread, *process), total_ns);
-                // What it waited before it was seen is not of this time.
+                // Its wait before it was first seen is not of this time.
                 known_ns.map_or(0, |known_ns| total_ns.saturating_sub(known_ns))
             });
             waited_ns += threads.max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What the suites of all stores share.
+//! Helpers that the suites of all stores share.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub use crate::scene::{History, LATE};
 pub use crate::stalls::Stopwatch;
 use crate::wait::{PATIENCE, eventually};
 
-/// What a busy machine may add to a bound.
+/// The time that a busy machine may add to a bound.
 pub const SLACK: Duration = ms(1_500);
 
 /// The longest time between two requests of a waiter at Redis.
@@ -46,7 +46,7 @@ pub async fn connect_in(mode: Mode, url: &str, lease: Duration) -> LockClient {
     LockClient::builder(url).defaults(options).connect().await.expect("a client")
 }
 
-/// Of this client nothing is left but itself: no key is busy, nobody waits.
+/// Waits until nothing is left of this client but itself: no key is busy, nobody waits.
 ///
 /// # Panics
 ///

@@ -48,7 +48,8 @@ async fn a_bare_claim_sends_what_a_client_sends_for_a_free_key() {
     assert_eq!(sent[..2], sent[2..], "left the client's, right the bare claim's");
 }
 
-/// What a client sent, with each claim written as `<claim>`; none for what a script called.
+/// The command that a client sent, with each claim written as `<claim>`; none for what a script
+/// called.
 fn command(line: &str) -> Option<String> {
     let (from, command) = line.split_once("] ")?;
     let of_script = from.ends_with(" lua");

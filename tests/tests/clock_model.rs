@@ -64,7 +64,7 @@ struct Server {
     line: Vec<u8>,
 }
 
-/// What a client knows of its claim.
+/// The knowledge of a client about its claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Claim {
     None,
@@ -81,7 +81,7 @@ enum Claim {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct World {
     server: Server,
-    /// What a replica has of it.
+    /// The part of it that a replica has.
     replica: Option<Server>,
     claims: [Claim; CLIENTS as usize],
     /// The highest token under which somebody held the key.

@@ -157,7 +157,7 @@ fn to_connect_where_no_runtime_can_serve_it_is_an_error_of_its_own() {
             assert!(matches!(error, ConnectError::Store(_)), "{url}: {error:?}");
         }
     }
-    // What needs none is as it was.
+    // A store that needs none is as it was.
     let locks = block_on(LockClient::connect("memory:")).expect("a client");
     assert_eq!(
         block_on(locks.inspect(Key::new("k").expect("a key"))).expect("it"),

@@ -25,8 +25,8 @@ const WARM_UP: u64 = 20_000;
 
 const TASKS: u64 = 8;
 
-/// What the allocator may do by itself. A key of these that is kept takes more than 32 bytes, which
-/// makes 8 MB of the requests alone.
+/// The growth that the allocator may cause by itself. A key of these that is kept takes more than
+/// 32 bytes, which makes 8 MB of the requests alone.
 const GROWTH_MAX: u64 = 6 << 20;
 
 /// The memory of this process, in bytes.

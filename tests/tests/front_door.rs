@@ -1,4 +1,4 @@
-//! What README, the front pages and the guides say, against what it is said of.
+//! The words of README, the front pages and the guides, against what they are said of.
 
 use std::path::{Path, PathBuf};
 
@@ -154,7 +154,7 @@ fn slug(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// What a crate ships beside its code.
+/// The files that a crate ships beside its code.
 #[test]
 fn every_crate_has_its_licences_and_a_readme() {
     for krate in ["lock-core", "lock-macros", "lock-tower"] {

@@ -81,7 +81,8 @@ fn the_page_names_no_test_that_there_is_not() {
     assert!(found > 20, "{found}");
 }
 
-/// What a layout cannot suffer, and what is known to fail on it, stands in the page with the reason.
+/// The powers that a layout lacks, and the scenes that are known to fail on it, stand in the page
+/// with the reason.
 #[test]
 fn the_page_says_why_a_scene_is_not_played_on_a_layout() {
     let because = |kind: &Kind| {
@@ -94,8 +95,8 @@ fn the_page_says_why_a_scene_is_not_played_on_a_layout() {
     assert_eq!(table("layout"), wanted);
 }
 
-/// What a store says that it can do is the same for clients, for the conformance suite and for those
-/// who read. That the stores say so is looked at wherever one is opened.
+/// The capabilities that a store names are the same for clients, for the conformance suite and for
+/// those who read. That the stores name them is looked at wherever one is opened.
 #[test]
 fn the_page_says_what_each_layout_can_do() {
     let row = |kind: &Kind| {

@@ -22,7 +22,8 @@ fn soak(arguments: &[&str], folder: &Path) -> Command {
     command
 }
 
-/// What was said, and that nothing was left in the folder and no process that was started there.
+/// Runs it, and gives its output. Nothing is left in the folder, nor a process that was started
+/// there.
 fn run(arguments: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let output = soak(arguments, folder.path()).output().unwrap();

@@ -1,4 +1,4 @@
-//! What a store can do, as data that a user can ask for.
+//! The capabilities of a store, as data that a user can ask for.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::DURATION_MAX;
 #[cfg(doc)]
 use super::{MemberClaim, Mode, Terms};
 
-/// What a backend can do, as data that a user can ask for.
+/// The capabilities of a backend, as data that a user can ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {

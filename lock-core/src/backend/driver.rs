@@ -1,4 +1,4 @@
-//! From a URL to a store.
+//! The way from a URL to a store.
 
 use std::fmt;
 use std::future::Future;
@@ -53,7 +53,7 @@ impl Driver {
         Self { scheme, connect: Connect::BuiltIn(connect) }
     }
 
-    /// What its URLs may hold.
+    /// The scheme: the parts that its URLs may hold.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
         self.scheme
@@ -82,14 +82,14 @@ pub(crate) fn opening<B: Backend>(
     Box::pin(async move { Ok(Arc::new(connecting.await?) as Arc<dyn DynBackend>) })
 }
 
-/// In place of a store that this build lacks. Its scheme says so, and no URL of it can be read.
+/// Stands in for a store that this build lacks. Its scheme says so, and no URL of it can be read.
 #[allow(dead_code)] // in builds with all stores
 pub(crate) fn no_store(url: StoreUrl) -> Result<Opening, ConnectError> {
     let reason = format!("this build has no store for `{}:`", url.scheme());
     Err(UrlError::new(UrlPart::Scheme, reason).into())
 }
 
-/// Why no client could be made.
+/// The reason why no client could be made.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -99,7 +99,7 @@ pub enum ConnectError {
     /// A pool of connections was given that this store would send nothing through.
     #[error("a pool that is of no use: {reason}")]
     Pools {
-        /// Why, and what would do instead.
+        /// The reason, and what would do instead.
         reason: String,
     },
     /// A [`Driver`] was given for a scheme that is taken: by this crate, or by another one.

@@ -1,4 +1,4 @@
-//! What a member of a quorum keeps, and how it is written: one line of eight words.
+//! The enrolment that a member of a quorum keeps, and its text: one line of eight words.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,23 +9,23 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 /// The first word. Another layout is another word, so that nobody reads what it does not know.
 const LAYOUT: &str = "lock-quorum-1";
 
-/// What stands for nothing.
+/// The word that stands for nothing.
 const NONE: &str = "-";
 
 /// All of a list of hosts stays as it is, for those who look at the store.
 const ENCODED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'.').remove(b',').remove(b':').remove(b'_').remove(b'[').remove(b']');
 
-/// That a store is a member of a quorum. It lives for as long as the store has its data.
+/// The proof that a store is a member of a quorum. It lives for as long as the store has its data.
 ///
-/// As text it is one line: `lock-quorum-1 <quorum> <members> <lease_max in ms> <nonce>
-/// <incarnation> <ready_at in µs> <token_min>`. Quorum and incarnation are percent-encoded. An
-/// incarnation without a name is `-`, and so is no minimum. Equal enrolments are equal texts.
+/// Its text is one line: `lock-quorum-1 <quorum> <members> <lease_max in ms> <nonce> <incarnation>
+/// <ready_at in µs> <token_min>`. Quorum and incarnation are percent-encoded. An incarnation
+/// without a name is `-`, and so is no minimum. Equal enrolments are equal texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Enrolment {
     /// The name of the quorum: the list of its members, or what the application calls it.
     pub quorum: String,
-    /// How many members it has.
+    /// The number of members.
     pub members: u32,
     /// The longest lease that its clients ask for, in whole milliseconds.
     pub lease_max: Duration,
@@ -33,7 +33,8 @@ pub struct Enrolment {
     pub nonce: u64,
     /// The [`Probe::incarnation`](super::Probe::incarnation) that it was written in.
     pub incarnation: String,
-    /// When it may grant, by [`Probe::now`](super::Probe::now), in whole microseconds.
+    /// The time from which the store may grant, by [`Probe::now`](super::Probe::now), in whole
+    /// microseconds.
     pub ready_at: Duration,
     /// Its tokens are above this; `None` until the others were asked how far they are.
     pub token_min: Option<u64>,

@@ -25,7 +25,7 @@ pub(crate) type Request<A> = BoxFuture<'static, (Box<dyn DynClaim>, Result<A, Fa
 pub(crate) struct Listening(BoxFuture<'static, (Box<dyn DynClaim>, Option<Change>)>);
 
 thread_local! {
-    /// What this thread polls next is to give its claim back.
+    /// The `Listening` that this thread polls next is to give its claim back.
     static IS_STOPPED: Cell<bool> = const { Cell::new(false) };
 }
 

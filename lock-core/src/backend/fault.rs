@@ -1,12 +1,12 @@
-//! Why a store did not answer a verb.
+//! The reasons why a store did not answer a verb.
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What kind of trouble a [`Fault`] is. A backend chooses it, and the engine goes by it alone: it
-/// reads no texts and no sources.
+/// The kind of trouble that a [`Fault`] is. A backend chooses it, and the engine goes by it alone:
+/// it reads no texts and no sources.
 ///
 /// | kind | after an attempt | after a renewal | after a withdrawal |
 /// |---|---|---|---|
@@ -69,11 +69,11 @@ pub enum FaultKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{acknowledged} of {wanted} replicas acknowledged the grant within {timeout:?}")]
 pub struct NotReplicated {
-    /// How many were to acknowledge it.
+    /// The number of replicas that were to acknowledge it.
     pub wanted: u32,
-    /// How many did.
+    /// The number of those that did.
     pub acknowledged: u32,
-    /// How long they had.
+    /// The time that they had.
     pub timeout: Duration,
 }
 
@@ -177,7 +177,7 @@ impl Fault {
         self.is_unsent
     }
 
-    /// What was found of the replicas, if that is the trouble.
+    /// The finding about the replicas, if they are the trouble.
     #[must_use]
     pub fn found_of_replicas(&self) -> Option<NotReplicated> {
         match self.kind {

@@ -1,5 +1,4 @@
-//! Where the connections of a store live: on a thread of their own, off all runtimes of the
-//! application.
+//! The home of a store's connections: a thread of their own, off all runtimes of the application.
 //!
 //! A socket is served by the runtime that made it. Where that is the application's, whoever blocks
 //! it holds the store's connections up, and the leases at the store end meanwhile. So a store makes
@@ -12,8 +11,8 @@
 //! thread when that task does not come to run, or when its runtime is gone. So a bound on time is
 //! one of a [`Home`], or a [`within`] or [`by`], which make their timer anew for whoever polls.
 //!
-//! What a store over a network is made of: a connection that is made and served at home, and
-//! requests that are bounded in time.
+//! A store over a network is made of a connection that is made and served at home, and of requests
+//! that are bounded in time.
 //!
 //! ```
 //! use std::collections::VecDeque;
@@ -132,7 +131,7 @@ impl Shared {
         Self(Mutex::new((0, Weak::new())))
     }
 
-    /// That of this process, started if need be.
+    /// The home of this process, started if need be.
     fn of(&self, process: u32) -> io::Result<Arc<Home>> {
         let mut shared = lock(&self.0);
         if shared.0 == process
@@ -163,10 +162,10 @@ pub struct Home {
 }
 
 impl Home {
-    /// That of this process, whatever the number of its clients and stores, on the thread `lock-io`.
-    /// It starts with the first who asks, and ends with the last who has it. A fork leaves the child
-    /// without its parent's thread: it starts one of its own, and what the parent had connected to is
-    /// of no use there.
+    /// The home of this process, whatever the number of its clients and stores, on the thread
+    /// `lock-io`. It starts with the first who asks, and ends with the last who has it. A fork
+    /// leaves the child without its parent's thread, and it starts one of its own. The parent's
+    /// connections are of no use there.
     ///
     /// # Errors
     ///
@@ -240,7 +239,7 @@ impl Home {
         still
     }
 
-    /// How many tasks live here.
+    /// The number of tasks that live here.
     #[cfg(test)]
     pub(crate) fn tasks(&self) -> usize {
         self.runtime.metrics().num_alive_tasks()
@@ -293,7 +292,7 @@ mod tests {
         let shared = Shared::none();
         let (parents, again) = (shared.of(1).unwrap(), shared.of(1).unwrap());
         assert!(Arc::ptr_eq(&parents, &again));
-        // As the child finds it: what the parent had is in its memory, and the thread is not there.
+        // A child finds the parent's home in its memory, and the thread is not there.
         let childs = shared.of(2).unwrap();
         assert!(!Arc::ptr_eq(&parents, &childs) && Arc::ptr_eq(&childs, &shared.of(2).unwrap()));
         assert_eq!(block_on(childs.spawn(async { 7 })).unwrap(), 7);

@@ -1,4 +1,4 @@
-//! What a store must do to be a member of a quorum.
+//! The verbs that a store must have to be a member of a quorum.
 //!
 //! Each member has a line and a token counter of its own. Tokens have to grow whichever majority
 //! grants, so the counters of the majority are raised to one number. A [`MemberClaim`] does that. A
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::{Backend, Claim, Enrolment, Fault};
 
-/// What was seen of a store is good for this long, by its own clock.
+/// A probe of a store is good for this long, by the store's own clock.
 pub const SEEN_WITHIN: Duration = Duration::from_secs(2);
 
 /// A claim whose tokens a quorum can count: what it is asked at a member, beside the four verbs.
@@ -38,7 +38,8 @@ pub trait MemberClaim: Claim {
 /// A store that can be a member of a quorum, and knows it. The quorum counts its tokens above the
 /// minimum token; the store notes the highest that it reserved.
 pub trait Member: Backend<Claim: MemberClaim> {
-    /// What the store says of itself. It connects if need be.
+    /// Asks the store for its enrolment, its incarnation, its clock and its highest token. It
+    /// connects if need be.
     fn probe(&self) -> impl Future<Output = Result<Probe, Fault>> + Send;
 
     /// Writes an enrolment, if the store is still as it was seen: the same enrolment, or none, the
@@ -61,7 +62,7 @@ pub trait Member: Backend<Claim: MemberClaim> {
     fn serve_under(&self, enrolment: Option<&Enrolment>);
 }
 
-/// What a store says of itself.
+/// A store's answer to [`Member::probe`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
     /// Its enrolment, if it has one.
@@ -71,7 +72,7 @@ pub struct Probe {
     pub incarnation: String,
     /// Its clock, from some point of the past on that never changes.
     pub now: Duration,
-    /// For how long it has not been started anew, at least.
+    /// The time for which it has not been started anew, at least.
     pub up_for: Duration,
     /// No token that it reserved for any key is greater.
     pub highest: u64,

@@ -159,8 +159,17 @@
 //! # Checked
 //!
 //! `test_util::conformance` (feature `test-util`) checks a store against all that the engine relies
-//! on, a blocked runtime included. A [`Driver`] gives a store URLs of its own, see [`url`]. [`MemberClaim`] and [`Member`] have
-//! what members of a [`Quorum`](crate::quorum::Quorum) are asked beside the verbs.
+//! on, a blocked runtime included. A [`Driver`] gives a store URLs of its own, see [`url`].
+//! [`MemberClaim`] and [`Member`] have what members of a [`Quorum`](crate::quorum::Quorum) are
+//! asked beside the verbs.
+
+// Files:
+//
+// - `capabilities`, `terms`: what a store can do, and what a claim asks of it.
+// - `fault`: a verb without an answer. `erased`: the type-erased twins of the traits.
+// - `member`, `enrolment`: the verbs of a member of a quorum, and what it keeps.
+// - `url`, `driver`: the reader of URLs, and the way from one to a store.
+// - `register`: a key in one row. `io`: the home of connections.
 
 mod capabilities;
 mod driver;
@@ -202,7 +211,7 @@ pub trait Backend: Send + Sync + Debug + 'static {
     /// One process's place in one key's contention.
     type Claim: Claim;
 
-    /// What this backend can do. Never changes.
+    /// The capabilities of this backend. They never change.
     fn capabilities(&self) -> Capabilities;
 
     /// Opens a claim. No I/O, cannot fail.
@@ -216,7 +225,7 @@ pub trait Backend: Send + Sync + Debug + 'static {
         self.claim(key, id, terms)
     }
 
-    /// Who holds a key and who waits, as the store sees it.
+    /// The holders of a key and those who wait, as the store sees it.
     fn inspect(&self, key: &Key) -> impl Future<Output = Result<Inspection, Fault>> + Send;
 
     /// Asks the holder of a key to give it up, which it may ignore; `false` if nobody holds it. The
@@ -279,9 +288,9 @@ pub trait Claim: Send + 'static {
         std::future::ready(Err(Fault::new(FaultKind::Refused, what)))
     }
 
-    /// Who leads the election on the key. From then on [`changed`](Self::changed) resolves when that
-    /// may be another, where pushes are promised. For a claim that does nothing else: it stands in
-    /// no line, and is withdrawn as others are.
+    /// The leader of the election on the key. From then on [`changed`](Self::changed) resolves when
+    /// another may lead, where pushes are promised. The claim does nothing else: it stands in no
+    /// line, and is withdrawn as others are.
     ///
     /// # Errors
     ///
@@ -331,7 +340,7 @@ impl Debug for ClaimId {
     }
 }
 
-/// Where a claim stands.
+/// The standing of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attempt {
     /// It holds the key.
@@ -352,18 +361,18 @@ pub struct Grant {
     /// store has no more for this claim. The claim's tokens stay good. When they are used up, the
     /// engine opens a new claim.
     pub tokens: TokenBlock,
-    /// How long it lasts, from the instant the request was sent. A grant found by push counts from
-    /// the call: the backend has taken off the time that had passed.
+    /// The time that it lasts, from the instant the request was sent. A grant found by push counts
+    /// from the call: the backend has taken off the time that had passed.
     pub valid_for: Duration,
-    /// Of permits ([`Mode::Permit`]) the number of this one, from 0: no other that is held has the
-    /// same. 0 in other modes.
+    /// The number of a permit ([`Mode::Permit`]), from 0: no other that is held has the same. 0 in
+    /// other modes.
     pub slot: u32,
     /// Whether other claims wait for the key.
     pub wanted: bool,
     /// Whether another claim handed the key on to this one directly.
     pub handed_on: bool,
-    /// Whether somebody asked this claim to give the key up; told again until it does, as a reply
-    /// may get lost.
+    /// Whether this claim was asked to give the key up; told again until it does, as a reply may
+    /// get lost.
     pub revoke_requested: bool,
 }
 
@@ -376,7 +385,7 @@ impl Grant {
     }
 }
 
-/// Why it is time to ask again.
+/// A reason to ask again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Change {
     /// `attempt` or `renew` may answer differently: something was pushed. A store that has just
@@ -392,7 +401,7 @@ pub enum Change {
     Tried,
 }
 
-/// What became of a renewal. "Don't know" is a [`Fault`], and never extends the lease.
+/// The outcome of a renewal. "Don't know" is a [`Fault`], and never extends the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renewal {
     /// Still held, for another lease.
@@ -401,16 +410,16 @@ pub enum Renewal {
     Lost,
 }
 
-/// What one who follows an election is told.
+/// The answer to a claim that follows an election.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Following {
-    /// Who leads; `None` while nobody does.
+    /// The leader; `None` while nobody leads.
     pub leader: Option<Leader>,
     /// Ask again after this time at the latest, even if nothing was pushed.
     pub recheck: Duration,
 }
 
-/// What became of a withdrawal.
+/// The outcome of a withdrawal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Withdrawal {
     /// It held the key, and gave it up or handed it on.

@@ -1,4 +1,4 @@
-//! On which terms a claim is opened, and their bounds.
+//! The terms on which a claim is opened, and their bounds.
 
 use std::time::Duration;
 
@@ -7,36 +7,36 @@ use crate::mode::Mode;
 #[cfg(doc)]
 use super::{Attempt, Fault};
 
-/// By how many replicas a grant must be acknowledged before it counts, and within which time.
+/// The replicas that must acknowledge a grant before it counts, and the time that they have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replicas {
-    /// How many of them, 1 to 32.
+    /// The number of them, 1 to 32.
     pub count: u32,
-    /// How long they have, 1 ms to 1 s.
+    /// The time that they have, 1 ms to 1 s.
     pub timeout: Duration,
 }
 
-/// On which terms a claim is opened.
+/// The terms on which a claim is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// How long a grant lives at the store without a renewal.
+    /// The time that a grant lives at the store without a renewal.
     pub lease: Duration,
-    /// How the key is shared.
+    /// The mode in which the key is held.
     pub mode: Mode,
     /// The most tokens worth reserving with one grant.
     pub tokens_max: u32,
-    /// How many are likely to be taken before the claim is given back, by what the last one took;
-    /// 0 if that is not known. A store whose tokens are a measure of time reserves no more than
-    /// are of use.
+    /// The number of tokens that are likely to be taken before the claim is given back. It goes by
+    /// what the last one took; 0 if that is not known. A store whose tokens are a measure of time
+    /// reserves no more than are of use.
     pub tokens_likely: u32,
-    /// Whether the claim may stand in line. One that may not is granted the key at once, or is
+    /// Whether the claim may stand in line. A claim that may not is granted the key at once, or is
     /// [`Attempt::Blocked`] and has left nothing at the store.
     pub queues: bool,
-    /// What the claim is for, shown to operators where the store has a place for it.
+    /// The purpose of the claim, shown to operators where the store has a place for it.
     pub name: Option<&'static str>,
-    /// By how many replicas a grant must be acknowledged before an attempt tells of it; fewer are
-    /// a [`Fault::not_replicated`].
-    /// Not asked for where [`Capabilities::replicas`](super::Capabilities::replicas) does not hold.
+    /// The replicas that must acknowledge a grant before an attempt tells of it; fewer are a
+    /// [`Fault::not_replicated`]. None is asked for where
+    /// [`Capabilities::replicas`](super::Capabilities::replicas) does not hold.
     pub replicas: Option<Replicas>,
 }
 

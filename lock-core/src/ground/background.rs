@@ -1,8 +1,8 @@
-//! Whose hands the running code is in.
+//! The hands that the running code is in.
 
 use std::cell::Cell;
 
-/// Who polls.
+/// The one who polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hands {
     /// Anybody: nobody else may come and poll again.

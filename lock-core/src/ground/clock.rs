@@ -62,7 +62,8 @@ fn has_timers(here: &Handle) -> bool {
     }
 }
 
-/// As [`sleep_until`], for a future that is polled in several runtimes, one of which may be blocked.
+/// The same as [`sleep_until`], for a future that is polled in several runtimes, one of which may
+/// be blocked.
 pub(crate) fn alarm(at: Instant) -> Alarm {
     Alarm { at, sleep: None, runtime: None }
 }
@@ -79,7 +80,7 @@ pin_project! {
         at: Instant,
         #[pin]
         sleep: Option<Sleep>,
-        // Where `sleep` was made.
+        // The runtime in which `sleep` was made.
         runtime: Option<Id>,
     }
 }

@@ -25,7 +25,7 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// From `first` on, and none longer than `longest`.
+    /// Pauses from `first` on, and none longer than `longest`.
     #[must_use]
     pub const fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest }

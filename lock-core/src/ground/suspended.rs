@@ -1,4 +1,5 @@
-//! How long the machine was suspended. The monotonic clock stands still then, and leases go on.
+//! The time for which the machine was suspended. The monotonic clock stands still then, and leases
+//! go on.
 //!
 //! Linux counts that time in `CLOCK_BOOTTIME`, which runs beside `CLOCK_MONOTONIC` at the same
 //! speed. Their difference grows by the time of each suspension. [`clock::now`](super::clock::now)
@@ -14,24 +15,25 @@ use std::time::{Duration, Instant};
 /// process that goes on after a suspension runs for no longer than this before it knows.
 const LOOK_EVERY_NANOS: u64 = 1_000_000;
 
-/// Where the counting begins.
+/// The readings that the counting begins with.
 #[derive(Debug)]
 struct Begin {
     at: Instant,
-    /// At least what the clocks were apart then, so that nothing is counted that was none.
+    /// A time no less than the clocks were apart then, so that nothing is counted that was no
+    /// suspension.
     apart: Duration,
 }
 
 static BEGIN: OnceLock<Begin> = OnceLock::new();
 static LOOKED_NANOS: AtomicU64 = AtomicU64::new(0);
 static SUSPENDED_NANOS: AtomicU64 = AtomicU64::new(0);
-/// What a test has added.
+/// The time that a test has added.
 static PRETENDED_NANOS: AtomicU64 = AtomicU64::new(0);
 
-/// What to add to the monotonic clock, which says `now`.
+/// The time to add to the monotonic clock, which says `now`.
 pub(super) fn so_far(now: Instant) -> Duration {
     let begin = BEGIN.get_or_init(|| {
-        // Of several readings, as this thread may be stopped in the middle of one.
+        // The least of several readings, as this thread may be stopped in the middle of one.
         let apart = (0..4).map(|_| apart().1).min().unwrap_or_default();
         Begin { at: now, apart }
     });
@@ -47,18 +49,18 @@ pub(super) fn so_far(now: Instant) -> Duration {
     known()
 }
 
-/// What the last look has found.
+/// The time that the last look has found.
 pub(super) fn known() -> Duration {
     Duration::from_nanos(SUSPENDED_NANOS.load(Relaxed))
 }
 
-/// As if the machine had been suspended for so long, in the whole process.
+/// Has the whole process go on as if the machine had been suspended for so long.
 #[cfg(all(feature = "test-util", any(target_os = "linux", target_os = "android")))]
 pub(crate) fn pretend(suspended: Duration) {
     PRETENDED_NANOS.fetch_add(suspended.as_nanos() as u64, Relaxed);
 }
 
-/// What the clocks are apart: at least, and at most.
+/// The bounds of the clocks' difference: at least, and at most.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn apart() -> (Duration, Duration) {
     use nix::time::{ClockId, clock_gettime};

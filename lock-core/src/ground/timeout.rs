@@ -34,7 +34,8 @@ pin_project! {
 
 #[derive(Debug, Clone, Copy)]
 enum Bound {
-    /// From the poll on that first needs a timer, so that most need not read the clock.
+    /// A time that counts from the first poll that needs a timer, so that most need not read the
+    /// clock.
     For(Duration),
     At(Instant),
 }

@@ -21,7 +21,7 @@ use crate::ground::{Plus as _, clock};
 use crate::key::Key;
 use crate::records::{Fingerprint, Found, OnUnknown, RecordId};
 
-/// What is to be done about a request.
+/// The decision about a request: to run it, to replay its outcome, or to refuse it.
 #[non_exhaustive]
 #[must_use = "an execution that is dropped is given up"]
 pub enum Begun {
@@ -122,7 +122,7 @@ impl Begin<'_> {
         self.claim(lead, guard, runtime).await
     }
 
-    /// What the record has to say, if an execution has ended.
+    /// The answer that the record gives by itself; `None` where it is absent or in flight.
     pub(super) async fn answered(&self) -> Result<Option<Begun>, BeginError> {
         match self.look().await {
             Ok(Found::Done(payload)) => Ok(Some(Begun::Replay(payload))),

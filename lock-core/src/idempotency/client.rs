@@ -52,7 +52,7 @@ pub struct Idempotency {
     options: Options,
 }
 
-/// What all clones share.
+/// The state that all clones share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) locks: LockClient,
@@ -159,14 +159,14 @@ impl Idempotency {
         self
     }
 
-    /// What to do with a duplicate of an execution that has not ended (default: wait 10 s).
+    /// The choice for a duplicate of an execution that has not ended (default: wait 10 s).
     #[must_use]
     pub fn with_duplicates(mut self, duplicates: Duplicates) -> Self {
         self.options.duplicates = duplicates;
         self
     }
 
-    /// What to do where an earlier execution left no outcome (default: run again).
+    /// The choice where an earlier execution left no outcome (default: run again).
     #[must_use]
     pub fn with_on_unknown(mut self, on_unknown: OnUnknown) -> Self {
         self.options.on_unknown = on_unknown;
@@ -265,7 +265,7 @@ impl Idempotency {
         Begin { shared, options: self.options, id, fingerprint: ids.seal(id, fingerprint) }
     }
 
-    /// What was counted since this was made, and what is busy now.
+    /// The counters since this was made, and a gauge of what is busy now.
     #[must_use]
     pub fn stats(&self) -> IdempotencyStats {
         self.shared.counters.read(self.shared.flights.len())

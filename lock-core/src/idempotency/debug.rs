@@ -1,4 +1,4 @@
-//! What `Debug` shows of outcomes: how large they are, and not what callers were answered.
+//! Outcomes as `Debug` shows them: how large they are, and not what callers were answered.
 
 use std::fmt::{Debug, Formatter, Result};
 

@@ -123,7 +123,7 @@ impl Task {
     }
 }
 
-/// What those who wait in this process are told.
+/// The end that those who wait in this process are told.
 pub(super) fn end_of(outcome: &Outcome) -> End {
     match outcome {
         Outcome::Payload(payload) => End::Done(payload.clone()),

@@ -1,4 +1,4 @@
-//! What can go wrong, one type per operation.
+//! The errors of the engine, one type per operation.
 
 use std::error::Error;
 use std::fmt;
@@ -18,7 +18,7 @@ pub enum BeginError {
     Records {
         /// The record.
         id: RecordId,
-        /// What the store said.
+        /// The fault of the store.
         fault: Fault,
     },
     /// The lock could not be had, for another reason than that an execution is in flight.
@@ -122,7 +122,7 @@ pub enum CompleteError {
     Unavailable {
         /// The record.
         id: RecordId,
-        /// What the store said.
+        /// The fault of the store.
         fault: Fault,
     },
 }

@@ -17,8 +17,8 @@ use crate::ground::clock;
 use crate::records::{Outcome, RecordId};
 use crate::token::FencingToken;
 
-/// Where the task says what became of an end: in time, and where that was no more than that the store
-/// did not answer, once more at the end.
+/// The sender with which the task says what became of an end: in time. Where that was no more than
+/// that the store did not answer, it says it once more at the end.
 pub(super) type Reply = mpsc::UnboundedSender<Result<(), CompleteError>>;
 
 /// How an execution ends, as it is told to its task; without a word it was dropped.
@@ -249,7 +249,7 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// What became of it, as far as that is known in time.
+    /// The result, as far as it is known in time.
     pub(super) async fn in_time(&mut self) -> Result<(), CompleteError> {
         let word = self.words.recv();
         // The task may be in another runtime, and that one may be blocked.
@@ -263,7 +263,7 @@ impl Ending {
         .unwrap_or_else(|| Err(self.unavailable("the runtime that kept this execution is gone")))
     }
 
-    /// What became of it in the end; `None` where there was no other word.
+    /// The result in the end; `None` where there was no other word.
     pub(super) async fn at_last(mut self) -> Option<Result<(), CompleteError>> {
         let mut last = None;
         while let Some(word) = self.words.recv().await {

@@ -20,7 +20,7 @@ use crate::ground::{Plus as _, clock};
 use crate::records::{BoxFuture, Found, Outcome, RecordTable, Written};
 use crate::sql::{RecordDialect, TableName, complete_in};
 
-/// Where a record is, and how long its outcome is kept.
+/// The place of a record, and how long its outcome is kept.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     pub(super) table: Option<RecordTable>,
@@ -50,7 +50,7 @@ pub(super) struct InDoubt {
     lives_until: Instant,
 }
 
-/// Where the task says whether a transaction was committed.
+/// The sender with which the task says whether a transaction was committed.
 pub(super) type Verdict = oneshot::Sender<Result<bool, Fault>>;
 
 impl Execution {
@@ -138,7 +138,7 @@ impl Execution {
     ) -> Result<(), CommitError> {
         self.complete_in(&mut tx, outcome).await?;
         let Err(source) = tx.commit().await else {
-            // Whether the task hears it changes nothing of what is committed.
+            // The task may not hear it, which changes nothing of what is committed.
             drop(self.committed().await);
             return Ok(());
         };

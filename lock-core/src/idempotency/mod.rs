@@ -60,15 +60,19 @@
 //!   database that the work writes, `Execution::complete_in` completes an execution in the
 //!   transaction of its work.
 //!
-//! - `client`: the handle.
-//! - `begin`: from a key to what is to be done.
-//! - `single_flight`: the local line of duplicates.
-//! - `rotation`: one execution under two names, while a secret is replaced.
-//! - `task` and `ending`: the one task of an execution.
-//! - `in_transaction`: executions that are completed in a transaction of the user's.
-//! - `tx`: such a transaction, handed to a handler.
-//!
 //! [`RecordStore`] is the seam to a store of records.
+
+// Files:
+//
+// - `client`: the handle. `options`: the choices of a service. `stats`: its counters.
+// - `begin`: from a key to what is to be done. `execution`: an execution in hand.
+// - `single_flight`: the local line of duplicates.
+// - `rotation`: one execution under two names, while a secret is replaced.
+// - `task` and `ending`: the one task of an execution. `repeat`: verbs that are asked again.
+// - `in_transaction`: executions that are completed in a transaction of the user's.
+// - `tx`: such a transaction, handed to a handler. `tx_axum`: as an argument in axum.
+// - `replay`: values of functions, kept and replayed. `value_hash`: whether two are the same.
+// - `error`, `transaction_error`: the errors. `debug`: outcomes without their payload.
 
 mod begin;
 mod client;

@@ -1,4 +1,4 @@
-//! What a service may choose, and the bounds of it.
+//! The choices of a service, and their bounds.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub const SECRET_BYTES_MIN: usize = 16;
 /// A record in flight lives at least this many leases.
 const LEASES_MIN: u32 = 3;
 
-/// What to do with a duplicate of an execution that has not ended.
+/// The choice for a duplicate of an execution that has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Duplicates {
@@ -61,7 +61,7 @@ pub(super) struct Options {
     pub(super) on_unknown: OnUnknown,
     pub(super) service_bytes: usize,
     pub(super) secret_bytes: usize,
-    /// Of the secret that is being replaced.
+    /// The length of the secret that is being replaced.
     pub(super) old_secret_bytes: Option<usize>,
 }
 
@@ -87,9 +87,9 @@ impl Options {
     pub(super) fn lock(&self, wait: Duration) -> LockOptions {
         // A task that holds it already is the one that runs, and must not run inside of itself.
         let mut lock = self.lock.with_wait(wait).with_retries(0).with_reentrant(false);
-        // What others share by the defaults of the client, two executions must not.
+        // Executions never share their lock, even where other locks of the client do.
         lock.mode = Mode::Exclusive;
-        // Who waits here is a duplicate, and is told so rather than that the line is long.
+        // A waiter here is a duplicate, and is told so rather than that the line is long.
         lock.admission = false;
         // Nobody comes back to a lock whose record is done.
         lock.linger = Duration::ZERO;
@@ -179,7 +179,7 @@ pub enum BeginRejection {
     OutOfBounds {
         /// The name of the option.
         option: &'static str,
-        /// What was given.
+        /// The value that was given.
         given: Duration,
         /// The least that is allowed.
         min: Duration,

@@ -1,4 +1,4 @@
-//! What of a function's value is kept, how it comes back, and why there is none.
+//! The part of a function's value that is kept, how it comes back, and why there is none.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{BeginError, CompleteError, value_hash};
 use crate::error::LostError;
 use crate::key::KeyError;
 
-/// What to keep of a value.
+/// The decision about a value: to keep it, to keep that it has happened, or to keep nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Keep {
@@ -32,10 +32,10 @@ pub enum Keep {
 /// From<IdempotencyError>`. An `Ok` is kept as JSON. An `Err` is not kept, so that a later call
 /// runs.
 ///
-/// What is kept was read back before: it says the same to a serialiser as the first answer did. An
-/// `Ok` that JSON does not bring back has happened all the same, and leaves an outcome without
-/// payload. Such are `Some(None)`, `Some(())`, and a number that is infinite or none. What a type
-/// tells serde to leave out comes back as its default.
+/// A value that is kept was read back before: it says the same to a serialiser as the first answer
+/// did. An `Ok` that JSON does not bring back has happened all the same, and leaves an outcome
+/// without payload. Such are `Some(None)`, `Some(())`, and a number that is infinite or none. What
+/// a type tells serde to leave out comes back as its default.
 ///
 /// Implement it for a return type of your own, to keep some of its failures too.
 #[diagnostic::on_unimplemented(
@@ -46,7 +46,7 @@ pub enum Keep {
     note = "or implement `lock_core::idempotency::Replayable` for a type of your own"
 )]
 pub trait Replayable: Sized {
-    /// What to keep of this value.
+    /// The decision on what to keep of this value.
     fn keep(&self) -> Keep;
 
     /// The value that was kept as `payload`.
@@ -104,10 +104,10 @@ pub enum IdempotencyError {
     /// The key or the scope is empty or too long; nothing was run.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// What the fingerprint is made of could not be serialised; nothing was run.
+    /// A part of the fingerprint could not be serialised; nothing was run.
     #[error("the fingerprint of this call could not be made: {reason}")]
     Fingerprint {
-        /// What the serialiser said.
+        /// The message of the serialiser.
         reason: String,
     },
     /// A call with this key runs, and did not end in time.
@@ -140,10 +140,10 @@ pub enum IdempotencyError {
     #[cfg(feature = "sql")]
     #[error(transparent)]
     NotCommitted(std::sync::Arc<super::CommitError>),
-    /// What was kept is no value of the function's type: the type has changed since.
+    /// The value that was kept is none of the function's type: the type has changed since.
     #[error("the value that was kept can't be read: {reason}")]
     Unreadable {
-        /// What the deserialiser said.
+        /// The message of the deserialiser.
         reason: String,
     },
 }

@@ -22,7 +22,7 @@ use super::stats::Counters;
 use super::task::Task;
 use crate::records::{Claimed, Ids, Outcome};
 
-/// What records are called under the secret that is being replaced.
+/// The names of records under the secret that is being replaced.
 #[derive(Clone)]
 pub(super) struct Old {
     pub(super) ids: Ids,
@@ -81,7 +81,7 @@ fn found(new: &Begin<'_>, by: &Begin<'_>, begun: Begun) -> Begun {
     begun
 }
 
-/// What duplicates that stand in the line of the other name may be told as well.
+/// The end that duplicates in the line of the other name may be told as well.
 fn end_of(begun: &Begun) -> Option<End> {
     match begun {
         Begun::Replay(payload) => Some(End::Done(payload.clone())),

@@ -57,7 +57,7 @@ pub(super) enum End {
     Failed(BeginError),
 }
 
-/// What standing in line came to.
+/// The result of standing in line.
 #[derive(Debug)]
 pub(super) enum Joined {
     Lead(Lead),

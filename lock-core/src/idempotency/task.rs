@@ -26,7 +26,7 @@ use crate::engine::LockGuard;
 use crate::records::{ClaimRecord, Claimed, Fingerprint, OnUnknown, RecordId, RecordStore};
 use crate::token::FencingToken;
 
-/// Where the caller of `begin` waits.
+/// The sender of the answer that the caller of `begin` waits for.
 pub(super) type Answer = oneshot::Sender<Result<Begun, BeginError>>;
 
 /// How soon a record is extended again after a fault, at most.

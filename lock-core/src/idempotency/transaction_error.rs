@@ -27,9 +27,9 @@ pub enum CompleteInError {
          {transaction}: keep them in that database, as with `SqlRecords`"
     )]
     OtherStore {
-        /// What keeps the records.
+        /// The place in which the records are kept.
         kept: &'static str,
-        /// What the transaction is one of, as sqlx calls it.
+        /// The kind of database of the transaction, as sqlx calls it.
         transaction: &'static str,
     },
     /// The database did not take it.
@@ -37,7 +37,7 @@ pub enum CompleteInError {
     Database {
         /// The record.
         id: RecordId,
-        /// What is wrong.
+        /// The reason.
         #[source]
         source: InTransactionError,
     },
@@ -71,7 +71,7 @@ pub enum CommitError {
     NotCommitted {
         /// The record.
         id: RecordId,
-        /// What the database said to the commit.
+        /// The database's answer to the commit.
         #[source]
         source: sqlx::Error,
     },
@@ -94,7 +94,7 @@ pub enum CommitError {
     Unknown {
         /// The record.
         id: RecordId,
-        /// What the database said to the commit.
+        /// The database's answer to the commit.
         #[source]
         source: sqlx::Error,
     },

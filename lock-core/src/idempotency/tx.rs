@@ -70,7 +70,7 @@ impl<D: RecordDialect> Tx<D> {
     ///
     /// # Errors
     ///
-    /// What the database says. The transaction is rolled back all the same, with its connection.
+    /// The error of the database. The transaction is rolled back all the same, with its connection.
     ///
     /// # Cancel safety
     ///
@@ -108,8 +108,8 @@ impl<D: RecordDialect> fmt::Debug for Tx<D> {
     }
 }
 
-/// Where the transaction of a [`Tx`] waits for its end once the handler has let go of it. For
-/// whoever runs a handler under an execution.
+/// The seat in which the transaction of a [`Tx`] waits for its end once the handler has let go of
+/// it. For whoever runs a handler under an execution.
 #[derive(Clone, Default)]
 pub struct TxSeat(Arc<Mutex<State>>);
 

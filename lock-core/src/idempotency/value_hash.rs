@@ -1,4 +1,4 @@
-//! Whether two values of a type are the same, as far as their serialisation tells.
+//! A comparison of two values of a type, as far as their serialisation tells.
 //!
 //! JSON says less than serde is told: `None`, `Some(None)`, `Some(())` and a number that is none are
 //! all `null`. So two texts that are equal prove nothing, and a type need not be `PartialEq`. This
@@ -14,7 +14,7 @@ use serde::ser::{self, Serialize, Serializer};
 ///
 /// # Errors
 ///
-/// What a value says that cannot be serialised.
+/// The error of a value that cannot be serialised.
 pub(super) fn are_same<T: Serialize>(one: &T, other: &T) -> Result<bool, Error> {
     let keys = RandomState::new();
     Ok(hash_of(&keys, one)? == hash_of(&keys, other)?)
@@ -26,7 +26,7 @@ fn hash_of<T: Serialize + ?Sized>(keys: &RandomState, value: &T) -> Result<u64, 
     Ok(hashing.hasher.finish())
 }
 
-/// What serde's data model tells apart and a hash of the content alone would not.
+/// The kinds that serde's data model tells apart and a hash of the content alone would not.
 #[derive(Hash)]
 enum Kind {
     Bool,
@@ -94,7 +94,7 @@ impl<'a, 'k> Serializer for &'a mut Hashing<'k> {
     }
 
     fn serialize_i128(self, value: i128) -> Result<(), Error> {
-        // Of a type without a width of its own, a number that is not negative comes back unsigned.
+        // A number that is not negative comes back unsigned where its type has no width of its own.
         match u128::try_from(value) {
             Ok(value) => self.serialize_u128(value),
             Err(_) => self.add(Kind::Signed, value),

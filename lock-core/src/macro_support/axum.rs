@@ -17,7 +17,7 @@ where
     Some(LockClient::from_ref(state))
 }
 
-/// What a function that returns `impl IntoResponse` returns: the body's value, or a response about
+/// The value of a function that returns `impl IntoResponse`: that of its body, or a response about
 /// the lock.
 #[derive(Debug)]
 pub enum Answer<T> {

@@ -15,7 +15,7 @@ const RETRIES: u32 = 1;
 
 /// A call that can take its lock or locks.
 pub trait Acquire: Send {
-    /// What it then holds.
+    /// The guards that it then holds, if any.
     type Held: Held + Send;
     /// Takes the lock. Dropping the future gives back what was taken by then.
     fn acquire(self) -> impl Future<Output = Result<Self::Held, AcquireError>> + Send;
@@ -37,7 +37,8 @@ impl<K> Call<K> {
     }
 }
 
-/// What a call does not say is the client's default, but for `wait` (2 s) and `retries` (1).
+/// Options that a call does not name are the client's defaults, but for `wait` (2 s) and `retries`
+/// (1).
 #[must_use]
 pub fn options(client: Option<&LockClient>) -> LockOptions {
     client.map(LockClient::defaults).unwrap_or_default().with_wait(WAIT).with_retries(RETRIES)

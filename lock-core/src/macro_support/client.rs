@@ -1,10 +1,10 @@
-//! Where the client comes from.
+//! The source of the client.
 
 use std::sync::Arc;
 
 use crate::LockClient;
 
-/// What `client = expr` takes: a [`LockClient`], or an `Option`, a reference or an `Arc` of one.
+/// The value of `client = expr`: a [`LockClient`], or an `Option`, a reference or an `Arc` of one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a lock client",
     label = "expected `LockClient`, or an `Option`, a reference or an `Arc` of one"

@@ -1,4 +1,4 @@
-//! What a function returns when it did not have its lock.
+//! The value of a function that did not have its lock.
 
 use crate::AcquireError;
 

@@ -1,4 +1,4 @@
-//! What a call holds while its body runs: one guard, several, or none where `when` said so.
+//! The guards of a call while its body runs: one, several, or none where `when` said so.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use crate::scope::LockScope;
 
 /// Guards, and what the body gets to see of them.
 pub trait Held {
-    /// What `guard = name` binds.
+    /// The view that `guard = name` binds.
     type Handle;
     /// Resolves when a lock is lost.
     type Lost: Future<Output = LostError> + Unpin;

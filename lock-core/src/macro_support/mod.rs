@@ -1,4 +1,4 @@
-//! What `#[distributed_lock]` expands to.
+//! The code behind `#[distributed_lock]`.
 //!
 //! The generated code should be small, readable in `cargo expand`, and free of decisions. So the
 //! decisions are here:
@@ -11,6 +11,11 @@
 //!
 //! Only [`FromLockError`] is for users. The rest is reachable as
 //! `lock_core::__private` because generated code has to reach it; it may change in any release.
+//!
+//! - `call`: one call. `client`: the source of its client. `key`: its key. `name`: its name.
+//! - `held`: its guards. `scope`, `body`: the body in their scope, and under them.
+//! - `failure`: the value of a function that did not have its lock.
+//! - `axum`: the client from the state, failures as responses. `idempotent`: `#[idempotent]`.
 
 #[cfg(feature = "axum")]
 mod axum;

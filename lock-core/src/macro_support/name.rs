@@ -1,4 +1,4 @@
-//! What an acquire is called if nobody named it.
+//! The name of an acquire that nobody named.
 
 use crate::limits::NAME_BYTES_MAX;
 

@@ -20,7 +20,7 @@ pub struct MemoryClaim {
     key: Key,
     id: ClaimId,
     terms: Terms,
-    /// What it publishes, if it stands for election.
+    /// The value that it publishes, if it stands for election.
     value: Option<Arc<str>>,
     /// It follows an election.
     follows: bool,
@@ -28,7 +28,7 @@ pub struct MemoryClaim {
     events: Arc<Notify>,
     /// It was poked, and has not asked since.
     heard: bool,
-    /// Where its tokens end, in a quorum.
+    /// The clock that its tokens end at, in a quorum.
     tokens_at: Option<u64>,
     door: Arc<Door>,
 }
@@ -116,7 +116,7 @@ impl Claim for MemoryClaim {
     async fn follow(&mut self) -> Result<Following, Fault> {
         (self.heard, self.follows) = (false, true);
         let (leader, left) = self.store.follow(&self.key, self.id, &self.events);
-        // Whoever comes is told of, and so is who goes; but not who dies.
+        // A leader that comes or goes is told of, but not one that dies.
         Ok(Following { leader, recheck: left.unwrap_or(self.terms.lease) })
     }
 

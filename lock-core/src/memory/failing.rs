@@ -1,11 +1,11 @@
-//! What tests do to a store in this process: it is started anew, or set back.
+//! Faults of a store in this process, for tests: it is started anew, or set back.
 
 use super::Memory;
 use super::member::Member;
 use super::store::State;
 use crate::ground::clock;
 
-/// What a store had at one time.
+/// The data that a store had at one time.
 #[derive(Debug, Clone)]
 pub struct MemoryImage(State);
 
@@ -26,7 +26,7 @@ impl Memory {
         state.member.enrolment = None;
     }
 
-    /// What it has now.
+    /// The data that the store has now.
     #[must_use]
     pub fn image(&self) -> MemoryImage {
         MemoryImage(self.store.state().clone())

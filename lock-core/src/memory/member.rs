@@ -7,7 +7,7 @@ use super::Memory;
 use crate::backend::{self, Enrolment, Fault, FaultKind, Probe, SEEN_WITHIN};
 use crate::ground::{clock, lock};
 
-/// What a store knows of itself as a member.
+/// The state of a store as a member.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
     pub(super) enrolment: Option<Enrolment>,
@@ -32,7 +32,7 @@ impl Member {
     }
 }
 
-/// On which terms a client is served.
+/// The terms on which a client is served.
 #[derive(Debug, Clone, Default)]
 pub(super) enum Gate {
     /// It is no member for this client.
@@ -50,7 +50,7 @@ impl Gate {
     fn under(enrolment: &Enrolment) -> Self {
         match enrolment.incarnation.parse() {
             Ok(incarnation) => Self::Under { enrolment: Arc::new(enrolment.clone()), incarnation },
-            // Of another store.
+            // The enrolment is that of another store.
             Err(_) => Self::Shut,
         }
     }

@@ -6,6 +6,12 @@
 //! way is told. Tokens follow the wall clock, so that they grow across restarts of the process as
 //! well.
 
+// Files:
+//
+// - `claim`: the verbs of one claim. `store`: the keys.
+// - `member`: the store as a member of a quorum. `failing`: faults, for tests.
+// - `driver`: its line in the table of drivers.
+
 mod claim;
 pub(crate) mod driver;
 #[cfg(feature = "test-util")]
@@ -79,7 +85,7 @@ impl Memory {
         Self::of(store)
     }
 
-    /// How many keys the store knows of: held, waited for, or followed.
+    /// The number of keys that the store knows of: held, waited for, or followed.
     #[must_use]
     pub fn keys(&self) -> usize {
         self.store.keys()

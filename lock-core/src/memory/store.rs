@@ -15,15 +15,15 @@ use crate::view::{Holder, Inspection, Leader, Waiter};
 
 use super::member::{Gate, Member};
 
-/// What the store knows of a key, and whom it pokes. One that is idle is not in the map.
+/// A key as the store knows it. A key that is idle is not in the map.
 pub(super) type Entry = Register<With>;
 
-/// What the store keeps with a claim.
+/// Data that the store keeps with a claim.
 #[derive(Debug, Clone)]
 pub(super) struct With {
     /// Poked when the claim stands elsewhere than it was told.
     pub(super) events: Arc<Notify>,
-    /// What it publishes, if it stands for election.
+    /// The value that it publishes, if it stands for election.
     pub(super) value: Option<Arc<str>>,
 }
 
@@ -33,16 +33,16 @@ pub(super) struct State {
     /// Those who are told when the leader of an election changes.
     followers: HashMap<Key, Vec<(ClaimId, Arc<Notify>)>>,
     tokens: Tokens,
-    /// What it knows as a member of a quorum.
+    /// The state of the store as a member of a quorum.
     pub(super) member: Member,
-    /// At how many keys to look for those whose owner is gone.
+    /// The number of keys at which to look for those whose owner is gone.
     sweep_at: usize,
 }
 
 /// Below this many keys nothing is swept.
 const SWEEP_FROM: usize = 1_024;
 
-/// Where the tokens come from: see [`reserve`].
+/// The source of the tokens: see [`reserve`].
 #[derive(Debug, Clone)]
 struct Tokens {
     /// The wall clock when the store was made, in microseconds, and the instant of it.
@@ -52,8 +52,8 @@ struct Tokens {
     token_min: u64,
 }
 
-/// When a request is served, over which client's gate, and the clock that tokens end at if not this
-/// store's.
+/// The time at which a request is served, and the client's gate. With them, the clock that tokens
+/// end at, if that is not this store's.
 #[derive(Debug, Clone)]
 pub(super) struct Moment {
     pub(super) now: Instant,
@@ -128,8 +128,8 @@ impl Store {
         answer
     }
 
-    /// Who leads the election on a key, and until when unless that is renewed. `events` are poked
-    /// from now on when another does, or nobody.
+    /// The leader of the election on a key, and the rest of its lease. `events` are poked from now
+    /// on when another leads, or nobody.
     pub(super) fn follow(
         &self,
         key: &Key,
@@ -172,7 +172,7 @@ impl Store {
     }
 }
 
-/// Whoever holds the key of an election, and stood for it.
+/// The claim that holds the key of an election, and stood for it.
 fn leader(entry: &Entry, now: Duration) -> Option<Leader> {
     entry.owners(now).find_map(|owner| {
         let token = owner.first.map(FencingToken::new);

@@ -1,4 +1,4 @@
-//! What is counted and timed, through the facade of the crate `metrics`. Feature `metrics`.
+//! The metrics of this crate, through the facade of the crate `metrics`. Feature `metrics`.
 //!
 //! [`names`] has each name. [`METRICS`] also has its labels with all their values. No label is
 //! open: even `member` has only those that the URL of a quorum lists. No label is the key, so a
@@ -24,13 +24,13 @@ pub const SECONDS_BUCKETS: &[f64] = &[
     4.0, 8.0, 16.0, 32.0,
 ];
 
-/// What a recorder makes of a metric.
+/// The kind of a metric, as a recorder has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
     /// Only goes up.
     Counter,
-    /// What is so now, over all clients of the process.
+    /// The value of the moment, over all clients of the process.
     Gauge,
     /// Durations in seconds.
     Histogram,
@@ -41,7 +41,7 @@ pub enum Kind {
 pub struct Metric {
     /// Its name.
     pub name: &'static str,
-    /// What a recorder makes of it.
+    /// Its kind, as a recorder has it.
     pub kind: Kind,
     /// Its labels, and every value that each may have; none are listed for `member`, which has the
     /// names of the members of the quorums in this process.

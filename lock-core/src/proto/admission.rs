@@ -50,7 +50,7 @@ const OUTLIER_AGAIN_WITHIN: u64 = 2 * MEMORY as u64;
 /// In seconds. No occupancy that is shorter is an outlier.
 const OUTLIER_MIN: f64 = 0.001;
 
-/// Of a normal distribution, 19 of 20 are no further above the mean.
+/// The deviations above the mean that 19 of 20 samples of a normal distribution stay below.
 const DEVIATIONS: f64 = 1.64;
 
 /// The part of an estimate that is added to it for drift. A machine that slows down by a few

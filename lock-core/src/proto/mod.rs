@@ -10,7 +10,8 @@
 //! - [`membership`]: which members of a quorum may grant.
 //! - [`votes`]: what the members of a quorum say, and what it comes to.
 //!
-//! What a store keeps of a key is pure as well: [`backend::register`](crate::backend::register).
+//! The state that a store keeps of a key is pure as well:
+//! [`backend::register`](crate::backend::register).
 
 mod admission;
 mod cohort;

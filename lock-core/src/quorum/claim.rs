@@ -27,7 +27,7 @@ use crate::key::Key;
 use crate::proto::{GRACE_MIN, Renewed, Ruling, Votes};
 use crate::token::TokenBlock;
 
-/// How long one verb may take. Members bound their own requests at 2 s, and say why.
+/// The longest time of one verb. Members bound their own requests at 2 s, and say why.
 const VERB_WITHIN: Duration = Duration::from_millis(2_250);
 
 /// A minority is kept for this long, and for up to twice as long again at random: longer than the
@@ -43,7 +43,7 @@ pub struct QuorumClaim<B> {
     votes: Votes,
     /// Each member's claim, once it was asked for anything.
     places: Vec<Option<Served>>,
-    /// Who waits for them.
+    /// The waiters for them.
     waits: Arc<Waits>,
     /// The runtime in which they were polled last.
     polled_in: Option<Id>,
@@ -59,7 +59,7 @@ pub struct QuorumClaim<B> {
     minority_max: Duration,
     /// How long a majority took to answer the last attempt.
     took: Duration,
-    /// Why a member has not forgotten the claim yet.
+    /// The reason why a member has not forgotten the claim yet.
     stays: Option<Fault>,
     /// A member that was told to leave has said that it held the key.
     released: bool,
@@ -155,7 +155,7 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
             }
             Event::Stays(fault) => self.stays = Some(fault),
             Event::GaveUp(fault) => {
-                // Whatever is left there ends with its lease.
+                // A claim that is left there ends with its lease.
                 self.forget(member);
                 self.stays = Some(fault.clone());
                 self.votes.gave_up(member, fault, now, pause);
@@ -173,7 +173,8 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
         self.waits.begin(cx.waker());
         let here = Handle::try_current().ok().map(|here| here.id());
         if here != self.polled_in {
-            // What waits for timers of another runtime looks at the clock, and has some of this.
+            // Claims that wait for timers of another runtime look at the clock, and have timers of
+            // this one.
             self.places.iter().flatten().for_each(Served::is_to_look);
             self.polled_in = here;
         }
@@ -235,7 +236,7 @@ impl<B: Backend<Claim: MemberClaim>> QuorumClaim<B> {
     /// waiting as they keep this one waiting.
     async fn give_way(&mut self, now: Instant) -> Option<Duration> {
         if !self.terms.queues {
-            // What is still under way would not be seen any more.
+            // Requests still under way would not be seen any more.
             self.leave(self.votes.to_leave()).await;
             return None;
         }
@@ -298,7 +299,7 @@ impl<B: Backend<Claim: MemberClaim>> Claim for QuorumClaim<B> {
                     return Ok(Attempt::Granted(grant));
                 }
                 Ruling::Blocked { ahead, recheck } => {
-                    // What was heard so far is part of this.
+                    // Answers heard so far are part of this.
                     self.late = false;
                     self.took = now.saturating_duration_since(began);
                     let left = self.give_way(now).await;
@@ -390,8 +391,8 @@ impl<B: Backend<Claim: MemberClaim>> Claim for QuorumClaim<B> {
         self.leave(self.votes.to_leave()).await;
         loop {
             if self.votes.gone() >= self.votes.majority() {
-                // Whoever is next would else come to a member before it was told, and have to wait
-                // in line there for what is free.
+                // The next claim would else come to a member before that was told, and would have
+                // to wait in line there for what is free.
                 let now = clock::now();
                 let grace = now.saturating_duration_since(began).max(GRACE_MIN);
                 let until = *late.get_or_insert(now.plus(grace).min(end));

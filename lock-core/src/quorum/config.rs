@@ -1,4 +1,4 @@
-//! Which quorum it is: what all of its clients must agree on.
+//! The configuration of a quorum: its clients must all agree on it.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(super) const MEMBERS_MAX: usize = 9;
 /// The longest lease of a quorum whose configuration says nothing: 30 s.
 const LEASE_MAX: Duration = Duration::from_secs(30);
 
-/// What the longest lease may be.
+/// The bounds of the longest lease.
 const LEASE_MAX_MIN: Duration = Duration::from_secs(1);
 const LEASE_MAX_MAX: Duration = Duration::from_secs(60 * 60);
 
@@ -25,9 +25,9 @@ const NAME_BYTES_MAX: usize = 128;
 /// The longest name of a member, in bytes: a host may have 253.
 const MEMBER_BYTES_MAX: usize = 260;
 
-/// What all clients of a [managed](super::Quorum::managed) quorum must agree on. A client that
-/// finds another configuration at any member serves nothing: two lists of members that differ may
-/// grant one key twice.
+/// The configuration of a [managed](super::Quorum::managed) quorum, on which all of its clients
+/// must agree. A client that finds another configuration at any member serves nothing: two lists of
+/// members that differ may grant one key twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MembershipConfig {
     pub(super) members: Vec<String>,
@@ -43,8 +43,9 @@ impl MembershipConfig {
         Self { members, name: None, lease_max: LEASE_MAX }
     }
 
-    /// Of a URL whose hosts are the members, with the parameters `name` and `lease_max` (see
-    /// [`with_name`](Self::with_name) and [`with_lease_max`](Self::with_lease_max)).
+    /// The configuration of a URL whose hosts are the members, with the parameters `name` and
+    /// `lease_max` (see [`with_name`](Self::with_name) and
+    /// [`with_lease_max`](Self::with_lease_max)).
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Which members are worth asking.
+//! The members that are worth asking.
 //!
 //! A member that hangs costs each claim a request that nobody answers, and soon thousands of them
 //! wait at it. So it is left alone while the others make a majority, but for a probe now and then.
@@ -14,7 +14,7 @@ const HUNG_AFTER: Duration = Duration::from_millis(250);
 /// One that hangs is asked so often, by one claim.
 const PROBED_EVERY: Duration = Duration::from_millis(250);
 
-/// How one member has answered of late, whoever asked.
+/// The answers of one member of late, whoever asked.
 #[derive(Debug, Default)]
 pub(super) struct Health {
     seen: Mutex<Seen>,
@@ -43,7 +43,7 @@ impl Health {
         *self.seen() = Seen::default();
     }
 
-    /// Whether it answers nothing, for all that is known.
+    /// Whether the member answers nothing, for all that is known.
     pub(super) fn hangs(&self, now: Instant) -> bool {
         self.seen().hangs(now)
     }

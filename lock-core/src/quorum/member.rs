@@ -20,7 +20,7 @@ use crate::backend::{
 use crate::ground::{FAULT_PAUSES, Plus as _, clock};
 use crate::token::TokenBlock;
 
-/// What the quorum asks of a member.
+/// A request of the quorum to a member.
 #[derive(Debug)]
 pub(super) enum Command {
     Attempt {
@@ -39,7 +39,7 @@ pub(super) enum Command {
     },
 }
 
-/// What a member says.
+/// An answer of a member, or its news.
 #[derive(Debug)]
 pub(super) enum Event {
     Attempted(Result<Attempt, Fault>),
@@ -60,15 +60,15 @@ pub(super) struct Served {
     slot: Arc<Slot>,
     waker: Waker,
     serving: Pin<Box<dyn Future<Output = Infallible> + Send>>,
-    /// What it was asked for and has not answered.
+    /// The requests that it has not answered.
     owes: u32,
 }
 
-/// Who waits for the members of a claim; nobody between two verbs.
+/// The waker of whoever waits for the members of a claim; none between two verbs.
 #[derive(Debug, Default)]
 pub(super) struct Waits(AtomicWaker);
 
-/// Where a served claim and who polls it meet.
+/// The place where a served claim and the one who polls it meet.
 #[derive(Debug)]
 struct Slot {
     waits: Arc<Waits>,
@@ -84,7 +84,7 @@ struct Line {
     next: Option<Command>,
     /// Taken before it is polled again.
     said: Option<Event>,
-    /// When it was woken since the last poll, which may be long before the next.
+    /// The time when it was woken since the last poll, which may be long before the next.
     woken_at: Option<Instant>,
     /// The same for the poll under way: when what it finds has come.
     came_at: Option<Instant>,
@@ -191,19 +191,19 @@ impl Slot {
         self.line().came_at.unwrap_or_else(clock::now)
     }
 
-    /// What is asked for next. Whoever asks polls.
+    /// The next request. Whoever asks polls.
     async fn command(&self) -> Command {
         poll_fn(|_| self.line().next.take().map_or(Poll::Pending, Poll::Ready)).await
     }
 
-    /// Whoever hears it polls again.
+    /// Says it, and waits until it is heard: whoever hears it polls again.
     async fn say(&self, said: Event) {
         self.line().said = Some(said);
         poll_fn(|_| if self.line().said.is_none() { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 }
 
-/// Which member of which quorum.
+/// A member of a quorum, as the place of a claim.
 #[derive(Debug)]
 struct Place<B> {
     members: Arc<Members<B>>,
@@ -254,8 +254,8 @@ async fn serve<B>(place: Place<B>, mut claim: impl MemberClaim) -> Infallible {
                 leave(&place, &mut claim, until).await
             }
         };
-        // What the claim has to tell it tells until it is asked: where that could not be, this would
-        // hear the same for ever.
+        // A claim tells its news until it is asked. Where it can't be asked, this would hear the
+        // same for ever.
         listens = is_asked && !matches!(said, Event::Left(_) | Event::GaveUp(_));
         slot.say(said).await;
     }
@@ -334,7 +334,7 @@ impl<B> Place<B> {
         (Err(unready), true)
     }
 
-    /// Where a block of tokens ends that the member reserves.
+    /// The end of a block of tokens that the member reserves.
     fn clock(&self, clock: u64) -> u64 {
         let token_min =
             self.membership().map_or(0, |membership| membership.seats[self.member].token_min());

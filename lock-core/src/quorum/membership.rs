@@ -1,4 +1,4 @@
-//! What is known of the members of a managed quorum, for those who ask them.
+//! The members of a managed quorum, by what is known of them, for those who ask them.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +24,7 @@ const OPENED_WITHIN: Duration = Duration::from_secs(5);
 /// for this long at least. The quorum that they are of shows whether lists of members differ.
 const LATE_WITHIN: Duration = Duration::from_millis(100);
 
-/// How one member stands, as this client knows it.
+/// The standing of one member, as this client knows it.
 #[derive(Debug, Clone)]
 pub(super) enum Standing {
     // ## Unseen => (Good | Early | Unrepaired | Unenrolled | Away)
@@ -59,9 +59,10 @@ pub(super) struct Seat {
     pub(super) series: Series,
 }
 
-/// How the members of a managed quorum stand, for all claims of a client. One task at most sees to
-/// the members, while one of them needs it. It begins where it is needed first, and the conductor
-/// takes it over if it needs it: the application may have blocked the runtime of the one before.
+/// The standing of the members of a managed quorum, for all claims of a client. One task at most
+/// sees to the members, while one of them needs it. It begins where it is needed first. The
+/// conductor takes it over if it needs it, as the application may have blocked the runtime of the
+/// one before.
 pub(super) struct MembershipState {
     pub(super) seats: Vec<Seat>,
     /// A member is of another quorum: nothing is served any more.
@@ -229,7 +230,7 @@ impl MembershipState {
                 return Err(conflict.clone());
             }
             if self.answered() > self.seats.len() / 2 {
-                // As claims wait for those who are late.
+                // This waits for members that are late, as claims do.
                 let now = clock::now();
                 let took = now.saturating_duration_since(begun);
                 until = until.min(now.plus(took.max(LATE_WITHIN)));
@@ -255,7 +256,7 @@ impl MembershipState {
         drop(standing.wait_for(is_seen).await);
     }
 
-    /// Why no majority answers: a refusal, if most refuse.
+    /// The reason why no majority answers: a refusal, if most refuse.
     fn why_closed(&self) -> Fault {
         let (mut lines, mut refusals) = (Vec::new(), 0);
         for seat in self.seats.iter().filter(|seat| seat.answered().is_none()) {
@@ -339,7 +340,7 @@ impl Seat {
 }
 
 impl Standing {
-    /// Why it is not asked.
+    /// The reason why the member is not asked.
     fn fault(&self, name: &str) -> Fault {
         let unready = |what: &str| Fault::new(FaultKind::Unready, format!("`{name}` {what}"));
         match self {

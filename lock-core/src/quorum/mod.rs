@@ -70,16 +70,15 @@
 //! member is as it was looked at, at most 2 s ago by its own clock: a client that was stopped in
 //! between would found the quorum for the second time. A repaired member counts with its minimum
 //! token when the next is repaired, not only with what it reserved.
-//!
-//! # Files
-//!
-//! - `claim`: the verbs of one claim.
-//! - `member`: what it does at one member.
-//! - `config`: which quorum it is.
-//! - `membership`: how the members stand.
-//! - `session`: the task that sees to them.
-//! - `health`: which members are worth asking.
-//! - `report`: who holds a key, and how the members are.
+
+// Files:
+//
+// - `claim`: the verbs of one claim.
+// - `member`: what it does at one member.
+// - `config`: the quorum that it is.
+// - `membership`: the standing of the members. `session`: the task that sees to them.
+// - `health`: the members that are worth asking. `series`: the counts of one member.
+// - `report`: the holder of a key, and the state of the members.
 
 mod claim;
 mod config;
@@ -119,10 +118,10 @@ pub struct Quorum<B> {
 #[derive(Debug)]
 struct Members<B> {
     all: Vec<B>,
-    /// How each of them has answered.
+    /// The health of each of them.
     health: Vec<Health>,
     count: Count,
-    /// Of a managed quorum.
+    /// The standing of the members, in a managed quorum.
     membership: Option<Arc<MembershipState>>,
     lease_max: Duration,
 }
@@ -134,7 +133,7 @@ impl<B> Members<B> {
     }
 }
 
-/// What the tokens of this client are counted from.
+/// The highest token that this client has seen; its next tokens are above it, or at the wall clock.
 #[derive(Debug, Default)]
 struct Count {
     seen: AtomicU64,
@@ -153,28 +152,28 @@ impl Count {
     }
 }
 
-/// Why stores make no quorum.
+/// The reason why stores make no quorum.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuorumError {
     /// Two stores stand no failure, and one is no quorum.
     #[error("a quorum has at least {MEMBERS_MIN} members, not {given}")]
     TooFew {
-        /// How many were given.
+        /// The number of stores that were given.
         given: usize,
     },
     /// More of them cost more than they bear.
     #[error("a quorum has at most {MEMBERS_MAX} members, not {given}")]
     TooMany {
-        /// How many were given.
+        /// The number of stores that were given.
         given: usize,
     },
     /// The configuration does not fit the stores.
     #[error("{given} names of members for {stores} stores")]
     Names {
-        /// How many names the configuration has.
+        /// The number of names in the configuration.
         given: usize,
-        /// How many stores were given.
+        /// The number of stores that were given.
         stores: usize,
     },
     /// A member counts once.
@@ -186,13 +185,13 @@ pub enum QuorumError {
     /// A name is empty, too long or has control characters.
     #[error("{given} is empty, too long or has control characters")]
     Name {
-        /// Which name.
+        /// The name that is bad, in words.
         given: String,
     },
     /// The longest lease is out of bounds.
     #[error("lease_max is {given:?}, it must be from 1 s to 1 h in whole milliseconds")]
     LeaseMax {
-        /// What was given.
+        /// The longest lease that was given.
         given: Duration,
     },
     /// [`Capabilities::quorum`] does not hold.
@@ -204,7 +203,7 @@ pub enum QuorumError {
 }
 
 impl From<QuorumError> for UrlError {
-    /// Of a URL whose hosts are the members.
+    /// The error of a URL whose hosts are the members.
     fn from(error: QuorumError) -> Self {
         let part = match error {
             QuorumError::Name { .. } | QuorumError::LeaseMax { .. } => UrlPart::Parameters,

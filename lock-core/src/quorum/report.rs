@@ -1,4 +1,4 @@
-//! Who holds a key at a majority, how each member is, and to take a key away.
+//! The holder of a key at a majority, and the state of each member. A key is taken away here, too.
 
 use std::time::Instant;
 
@@ -54,7 +54,7 @@ pub(super) async fn force_release<B: Backend>(
     Err(Fault::new(kind, format!("{what}{why}")))
 }
 
-/// Who holds it at a majority.
+/// The one who holds it at a majority.
 fn holder(seen: &[&Inspection], majority: usize) -> Option<Holder> {
     let held_by = |claim: &str| {
         let by =
@@ -68,7 +68,7 @@ fn holder(seen: &[&Inspection], majority: usize) -> Option<Holder> {
         .map(|holder| Holder { claim: common(&holder.claim).to_owned(), ..holder.clone() })
 }
 
-/// In the order of the longest line, those who wait at a majority: the others are coming, or have
+/// Those who wait at a majority, in the order of the longest line. The others are coming, or have
 /// left.
 fn waiters(seen: &[&Inspection], majority: usize) -> Vec<Waiter> {
     let waits = |claim: &str| {
@@ -123,7 +123,8 @@ fn state(standing: &Standing, now: Instant) -> MemberState {
     }
 }
 
-/// What a claim is called at all members: it may be joined anew under another end.
+/// The part of a claim's id that is the same at all members: it may be joined anew under another
+/// end.
 fn common(claim: &str) -> &str {
     claim.get(..CLAIM_DIGITS).unwrap_or(claim)
 }

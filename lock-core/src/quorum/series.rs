@@ -1,4 +1,4 @@
-//! What is counted of one member; nothing without the feature `metrics`.
+//! The counts of one member; none without the feature `metrics`.
 
 #![cfg_attr(not(feature = "metrics"), allow(clippy::unused_self))]
 
@@ -20,7 +20,7 @@ impl Series {
         }
     }
 
-    /// Whether it may be asked for locks now.
+    /// Notes whether it may be asked for locks now.
     pub(super) fn is_good(&self, is_good: bool) {
         let _ = is_good;
         #[cfg(feature = "metrics")]

@@ -22,7 +22,7 @@ const PROBE_PAUSES: Pauses = Pauses::new(Duration::from_millis(200), Duration::f
 /// Probes at one member are at least so far apart.
 const PROBES_APART: Duration = Duration::from_millis(10);
 
-/// What a request to a member came to.
+/// The outcome of a request to a member.
 enum Event {
     Probed { sent: Instant, answer: Result<Probe, Fault> },
     Enrolled { act: Act, answer: Result<bool, Fault> },
@@ -106,7 +106,7 @@ impl<M: Member> Session<M> {
             let wake = wake.unwrap_or_else(|| now.plus(Duration::from_secs(60)));
             tokio::select! {
                 Some((member, heard)) = self.running.next() => {
-                    // If it was taken over, this may be of the past.
+                    // This may be of the past, if the sitting was taken over.
                     if self.state.sits(&self.call) {
                         self.hear(member, heard);
                     }
@@ -171,7 +171,7 @@ impl<M: Member> Session<M> {
                 Ok(())
             }
             Event::Enrolled { act, answer: Ok(written) } => {
-                // As it is now, or as another has made it.
+                // The enrolment is read anew: as it is now, or as another has made it.
                 self.membership.unsee(member);
                 line.again = if written { now } else { line.again };
                 if written {
@@ -239,7 +239,7 @@ fn enrolment(identity: &Identity, act: &Act) -> Enrolment {
         lease_max,
         nonce: clock::random_u64(),
         incarnation: act.seen.incarnation.clone(),
-        // As it is written, in whole microseconds.
+        // The time as it is written, in whole microseconds.
         ready_at: Duration::from_micros(u64::try_from(ready_at.as_micros()).unwrap_or(u64::MAX)),
         token_min,
     };

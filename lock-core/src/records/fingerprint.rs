@@ -1,11 +1,12 @@
-//! What was asked, in 32 bytes.
+//! The fingerprint of a request, in 32 bytes.
 
 use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-/// What was asked under a key: a request whose fingerprint is another than that of the record is
-/// no duplicate, and gets a [`Mismatch`](crate::idempotency::Begun::Mismatch).
+/// The fingerprint of the request that was made under a key. A request whose fingerprint is another
+/// than that of the record is no duplicate, and gets a
+/// [`Mismatch`](crate::idempotency::Begun::Mismatch).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 32]);
 

@@ -27,7 +27,7 @@ impl RecordId {
     }
 }
 
-/// In hexadecimal, 64 digits.
+/// The id in hexadecimal, 64 digits.
 impl fmt::Display for RecordId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

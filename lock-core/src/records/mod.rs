@@ -1,6 +1,11 @@
 //! The seam between the idempotency engine and a store of records: what a record is known by, the
 //! verbs of a store, and the store in memory. That at Redis is in `redis/records/`, that in a
 //! database in `sql/records/`, which `row` is the pure part of.
+//!
+//! - `id`: the name of a record, of a key and its `scope`. `fingerprint`: what was asked.
+//! - `store`: the verbs of a store. `memory`: the store in this process.
+//! - `row`: a record as a row, and what each verb makes of it. `table`: a store
+//!   that is a table of a database.
 
 mod fingerprint;
 mod id;

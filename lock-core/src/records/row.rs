@@ -7,7 +7,7 @@ use super::fingerprint::Fingerprint;
 use super::store::{ClaimRecord, Claimed, Found, MARK_TTL, OnUnknown, Outcome, Written};
 use crate::token::FencingToken;
 
-/// What there is of one id.
+/// The row of one id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
     /// Its execution's; of a mark, the greatest that was aborted.
@@ -51,7 +51,7 @@ pub(crate) struct Replaced {
 pub(crate) type Step<A> = (A, Option<Row>);
 
 impl Row {
-    /// Whether its life goes on.
+    /// Whether the row lives on.
     pub(crate) fn lives(&self, now: i64) -> bool {
         self.until > now
     }

@@ -1,14 +1,14 @@
-//! Whose key it is.
+//! The scope of a key: those who share it.
 
 use std::borrow::Cow;
 
-/// Whose key it is. Two tenants that send the same key mean two things, and none may be shown the
-/// other's answer. So a scope is always said. For keys that all share, it is
+/// The scope of a key: those who share it. Two tenants that send the same key mean two things, and
+/// none may be shown the other's answer. So a scope is always said. For keys that all share, it is
 /// [`Global`](Self::Global).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scope {
-    /// Of a tenant, a user, an endpoint; 1 to 1,024 bytes.
+    /// The name of a tenant, a user, an endpoint; 1 to 1,024 bytes.
     Of(Cow<'static, str>),
     /// Shared by all.
     Global,

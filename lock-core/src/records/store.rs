@@ -20,8 +20,8 @@ pub const RECORD_TTL_MIN: Duration = Duration::from_secs(1);
 /// The longest life of a record: 366 days.
 pub const RECORD_TTL_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// What to do where an earlier execution claimed the record and left no outcome. Its process died,
-/// was cut off or stopped, so it may have done everything, a part, or nothing.
+/// The way to go on where an earlier execution claimed the record and left no outcome. Its process
+/// died, was cut off or stopped, so it may have done everything, a part, or nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnUnknown {
@@ -45,7 +45,7 @@ pub(crate) const MARK_TTL: Duration = Duration::from_secs(5 * 60);
 /// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What remembers the outcome of an execution by its [`RecordId`].
+/// A store that remembers the outcome of an execution by its [`RecordId`].
 ///
 /// A record is absent, in flight under a fencing token, or completed, with a payload or without.
 /// Each verb is atomic, and bounds its own I/O in time (2 s is customary). It may be repeated when
@@ -61,7 +61,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///
 /// The conformance suite in `test_util::records` checks all of it.
 pub trait RecordStore: Send + Sync + Debug + 'static {
-    /// What there is, seen by a request with this fingerprint. Only reads.
+    /// The state of a record, as a request with this fingerprint sees it. Only reads.
     fn peek(&self, id: RecordId, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Found, Fault>>;
 
     /// Claims an execution, or says why not. Called by the holder of the lock on this id, under
@@ -104,7 +104,7 @@ pub trait RecordStore: Send + Sync + Debug + 'static {
     }
 }
 
-/// What [`RecordStore::peek`] found.
+/// The answer of [`RecordStore::peek`].
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Found {
@@ -125,20 +125,20 @@ pub enum Found {
     Mismatch,
 }
 
-/// What [`RecordStore::claim`] writes, and on which terms.
+/// The record that [`RecordStore::claim`] writes, and its terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClaimRecord {
-    /// What was asked.
+    /// The fingerprint of the request.
     pub fingerprint: Fingerprint,
     /// The token of the hold under which it is asked.
     pub token: FencingToken,
-    /// How long the record lives without a completion.
+    /// The time that the record lives without a completion.
     pub ttl: Duration,
-    /// What to do where an earlier execution left no outcome.
+    /// The way to go on where an earlier execution left no outcome.
     pub on_unknown: OnUnknown,
 }
 
-/// What [`RecordStore::claim`] answered.
+/// The answer of [`RecordStore::claim`].
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Claimed {
@@ -167,12 +167,12 @@ pub enum Claimed {
     },
 }
 
-/// How an execution ended.
+/// The outcome of an execution.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// With this, to be replayed.
+    /// It ended with this payload, to be replayed.
     Payload(Bytes),
-    /// With something that is not kept, and that must not happen again all the same.
+    /// It ended with something that is not kept, and that must not happen again all the same.
     WithoutPayload,
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-/// Where a record store keeps its records, if that is a table of a database: an execution may then
-/// be completed in a transaction of that database.
+/// The table in which a record store keeps its records, if it is one of a database. An execution
+/// may then be completed in a transaction of that database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordTable {
     database: &'static str,
@@ -17,7 +17,7 @@ impl RecordTable {
         Self { database, name: name.into() }
     }
 
-    /// What kind of database it is, as sqlx calls it: `SQLite`, `PostgreSQL`.
+    /// The kind of database, as sqlx calls it: `SQLite`, `PostgreSQL`.
     #[must_use]
     pub fn database(&self) -> &'static str {
         self.database

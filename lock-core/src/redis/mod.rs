@@ -103,7 +103,7 @@ use crate::view::Inspection;
 /// The shortest lease that is renewed in time over a network.
 const LEASE_MIN: Duration = Duration::from_millis(100);
 
-/// How long all that is asked at connect may take together.
+/// The time that all requests at connect may take together.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// Locks on one Redis server, on the master that sentinels name, or on a cluster.
@@ -130,13 +130,13 @@ impl Redis {
     ///
     /// # Cancel safety
     ///
-    /// What was begun ends by itself, within 10 s.
+    /// A connect that was begun ends by itself, within 10 s.
     pub async fn connect(url: &str, pool: Option<RedisPool>) -> Result<Self, ConnectError> {
         Self::open(&StoreUrl::parse(url, &STORES)?, pool)?.await
     }
 
-    /// On the heap: its type is deep, and named in full takes the caller's crate to the compiler's
-    /// limits.
+    /// The future is on the heap. Its type is deep, and named in full takes the caller's crate to
+    /// the compiler's limits.
     fn open(
         url: &StoreUrl,
         pool: Option<RedisPool>,
@@ -196,7 +196,7 @@ async fn at_home<T: Send + 'static>(
     connected.unwrap_or_else(|_| Err(fault::timed_out(CONNECT_WITHIN))).map_err(ConnectError::Store)
 }
 
-/// What a quorum is asked at connect is bounded by timers of the caller's runtime.
+/// The connects of a quorum and of records are bounded by timers of the caller's runtime.
 fn needs_runtime() -> Result<(), ConnectError> {
     clock::runtime().map(drop).ok_or(ConnectError::NoRuntime)
 }

@@ -1,4 +1,4 @@
-//! From a URL, and pools of the application if there are any, to a store.
+//! The way from a URL, and pools of the application if there are any, to a store.
 
 use super::schemes::{QUORUM, STORES};
 use super::{Redis, RedisPool};
@@ -16,7 +16,7 @@ pub(super) fn quorum(url: StoreUrl) -> Result<Opening, ConnectError> {
 #[derive(Default)]
 pub(crate) struct Pools {
     pub(crate) one: Option<RedisPool>,
-    /// Of a quorum, in the order of its members.
+    /// The pools of a quorum, in the order of its members.
     pub(crate) each: Vec<RedisPool>,
 }
 

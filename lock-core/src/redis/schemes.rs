@@ -1,12 +1,12 @@
-//! What the URLs of Redis may hold. Here without the feature `redis` too, so that an error can name
-//! what is missing.
+//! The parts that the URLs of Redis may hold. They are here without the feature `redis` too, so
+//! that an error can name what is missing.
 
 use crate::backend::Scheme;
 
-/// Where a server listens.
+/// The port on which a server listens.
 const PORT: u16 = 6_379;
 
-/// Where a sentinel listens.
+/// The port on which a sentinel listens.
 const SENTINEL_PORT: u16 = 26_379;
 
 /// Sentinels that are asked at most, those of the URL and those that they name.

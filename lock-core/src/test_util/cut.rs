@@ -12,7 +12,7 @@ use tokio::time::timeout;
 /// How long a future may wait to be woken, before it is dropped all the same.
 const WAKE_WITHIN: Duration = Duration::from_secs(20);
 
-/// Where a future is dropped.
+/// The place where a future is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     /// Before its first poll.

@@ -32,6 +32,12 @@
 //! The stores of idempotent outcomes have a suite and a script of their own, in `records` (feature
 //! `idempotency`).
 
+// Files:
+//
+// - `subject`: the store that the suite is run on. `any`: its backend without its type.
+// - `conformance`: the suite. `records`: that of record stores.
+// - `scripted`: a backend that answers as the test says. `cut`: futures that are dropped.
+
 mod any;
 pub mod conformance;
 mod cut;

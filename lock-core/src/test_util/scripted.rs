@@ -40,7 +40,7 @@ impl Verb {
         [Self::Attempt, Self::Renew, Self::Withdraw, Self::Downgrade, Self::Follow, Self::Probe];
 }
 
-/// What becomes of one request.
+/// The fate of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Act {
@@ -58,7 +58,7 @@ pub enum Act {
     Stuck,
 }
 
-/// What the store answered, whether the caller got to see it or not.
+/// The store's answer, whether the caller got to see it or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reply {
@@ -74,15 +74,15 @@ pub enum Reply {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Call {
-    /// What was asked.
+    /// The verb that was asked.
     pub verb: Verb,
-    /// By which claim.
+    /// The claim that asked.
     pub claim: ClaimId,
     /// When, by Tokio's clock.
     pub at: Instant,
-    /// What became of it.
+    /// Its fate, as the script had it.
     pub act: Act,
-    /// What the store answered; `None` if it was not reached, or failed by itself.
+    /// The store's answer; `None` if it was not reached, or failed by itself.
     pub reply: Option<Reply>,
     /// Whether the caller was given an answer or a fault.
     pub ended: bool,

@@ -1,4 +1,4 @@
-//! What the suite needs to know of a store.
+//! The store that the suite is run on.
 
 use std::fmt::Debug;
 use std::future::{Future, ready};
@@ -42,8 +42,8 @@ pub trait Subject: Debug + Send + Sync {
         drop(process);
     }
 
-    /// What the store still keeps beyond what its documentation says, once nobody holds or waits
-    /// any more: one line for people per thing. By default nothing is looked at.
+    /// The things that the store still keeps beyond what its documentation says, once nobody holds
+    /// or waits any more: one line for people each. By default nothing is looked at.
     fn left_behind(&self) -> BoxFuture<'_, Vec<String>> {
         Box::pin(ready(Vec::new()))
     }

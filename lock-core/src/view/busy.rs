@@ -48,7 +48,7 @@ pub struct BusyHold {
     pub lease_left: Duration,
 }
 
-/// What durations were like of late, within a sixteenth of the truth.
+/// Durations of late, within a sixteenth of the truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Quantiles {

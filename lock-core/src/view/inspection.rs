@@ -1,11 +1,11 @@
-//! What a store knows of a key.
+//! The view that a store has of a key.
 
 use std::time::Duration;
 
 use crate::mode::Mode;
 use crate::token::FencingToken;
 
-/// Who holds a key and who waits, as the store saw it when asked.
+/// The holders and the waiters of a key, as the store saw them when asked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Inspection {
@@ -20,7 +20,7 @@ pub struct Inspection {
 }
 
 impl Inspection {
-    /// What a backend found.
+    /// An inspection with the findings of a backend.
     #[must_use]
     pub fn new(holders: impl IntoIterator<Item = Holder>, waiters: Vec<Waiter>) -> Self {
         Self { holders: holders.into_iter().collect(), waiters, members: Vec::new() }
@@ -46,7 +46,7 @@ impl Inspection {
 pub struct MemberHealth {
     /// Its name (`host:port`); its place from 0 where the quorum is not managed.
     pub name: String,
-    /// Whether it may be asked for locks.
+    /// Its state: whether it may be asked for locks.
     pub state: MemberState,
     /// Whether it has the key for the holder.
     pub holds: bool,
@@ -56,7 +56,7 @@ pub struct MemberHealth {
     pub answered_ago: Option<Duration>,
 }
 
-/// Whether a member of a quorum may be asked for locks.
+/// The state of a member of a quorum: whether it may be asked for locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemberState {
@@ -96,7 +96,7 @@ impl MemberState {
     }
 }
 
-/// Who holds a key.
+/// A holder of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
@@ -112,8 +112,8 @@ pub struct Holder {
     /// How long its lease lasts without a renewal; `None` for a lock without an end, and where
     /// only the holder knows.
     pub lease_left: Option<Duration>,
-    /// What it says of itself, escaped: host (ZooKeeper), process and name. ZooKeeper and databases
-    /// have a place for it.
+    /// Its description of itself, escaped: host (ZooKeeper), process and name. ZooKeeper and
+    /// databases have a place for it.
     pub about: Option<String>,
 }
 
@@ -139,7 +139,7 @@ impl Holder {
     }
 }
 
-/// Who waits for a key.
+/// A waiter for a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiter {
@@ -147,8 +147,8 @@ pub struct Waiter {
     pub mode: Mode,
     /// The id of its claim, or what a client of another library calls itself, escaped.
     pub claim: String,
-    /// What it says of itself, escaped: host (ZooKeeper), process and name. ZooKeeper and databases
-    /// have a place for it.
+    /// Its description of itself, escaped: host (ZooKeeper), process and name. ZooKeeper and
+    /// databases have a place for it.
     pub about: Option<String>,
 }
 

@@ -1,15 +1,15 @@
-//! Who leads.
+//! The leader of an election.
 
 use std::sync::Arc;
 
 use crate::token::FencingToken;
 
-/// Who leads an election, as the store saw it when asked. By the time that this is read it may be
-/// of the past: what a leader may still do, its token decides.
+/// The leader of an election, as the store saw it when asked. By the time that this is read it may
+/// be of the past: what a leader may still do, its token decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leader {
-    /// What it published when it stood for election.
+    /// The value that it published when it stood for election.
     pub value: Arc<str>,
     /// The fencing token of its term. `None` for a client of another library, and where the store
     /// does not tell it.

@@ -1,6 +1,11 @@
 //! The views for those who watch a service: what a store knows of a key, which keys of this client
 //! are busy, and what the client has counted.
 
+// Files:
+//
+// - `inspection`: the view that a store has of a key. `leader`: the leader of an election.
+// - `busy`: the busy keys of one client. `stats`: its counters.
+
 mod busy;
 mod inspection;
 mod leader;

@@ -1,5 +1,5 @@
-//! What a claim says of itself in its node: who looks at a stuck lock wants to know where its
-//! holder runs.
+//! The words of a claim about itself in its node. Whoever looks at a stuck lock wants to know where
+//! its holder runs.
 
 use std::process;
 use std::sync::OnceLock;
@@ -9,7 +9,8 @@ use gethostname::gethostname;
 /// The longest name of a host that is passed on.
 const HOST_CHARS_MAX: usize = 128;
 
-/// What another writes into the node of a holder to ask it to give the lock up, as Curator has it.
+/// The data that another writes into a holder's node to ask it to give the lock up, as Curator
+/// does.
 pub(super) const REVOKE: &[u8] = b"__REVOKE__";
 
 /// The longest data of a foreign node that is shown.
@@ -29,18 +30,18 @@ pub(super) fn data(name: Option<&str>) -> Vec<u8> {
     }
 }
 
-/// What a candidate publishes, without a wish that it resign.
+/// The value that a candidate publishes, without a wish that it resign.
 pub(super) fn published(data: &[u8]) -> &[u8] {
     let rest = data.strip_prefix(REVOKE).map(|rest| rest.strip_prefix(b" ").unwrap_or(rest));
     rest.unwrap_or(data)
 }
 
-/// What a candidate publishes, with the wish that it resign.
+/// The value that a candidate publishes, with the wish that it resign.
 pub(super) fn with_wish(data: &[u8]) -> Vec<u8> {
     [REVOKE, b" ", published(data)].concat()
 }
 
-/// Whether somebody asked the holder of the node with these data to give up what it has.
+/// Whether the holder of the node with these data was asked to give up what it has.
 pub(super) fn is_revoked(data: &[u8]) -> bool {
     data.starts_with(REVOKE)
 }

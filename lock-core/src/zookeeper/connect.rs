@@ -1,4 +1,4 @@
-//! From a URL to a store.
+//! The way from a URL to a store.
 
 use futures_util::future::BoxFuture;
 

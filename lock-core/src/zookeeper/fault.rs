@@ -1,4 +1,4 @@
-//! What an error of the server or the link means.
+//! The meaning of an error of the server or the link.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use zookeeper_client::Error;
 
 use crate::backend::{Fault, FaultKind};
 
-/// Why a request was not served.
+/// The reason why a request was not served.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The server's own answer: it changed nothing.
     Answer(Error),
     /// No answer: it may have taken effect, and may do so still.
     Unknown(Fault),
-    /// What is stored there is not what it should be; nothing was done.
+    /// The data stored there are not what they should be; nothing was done.
     Unfit(Fault),
     /// The session is over.
     Over,

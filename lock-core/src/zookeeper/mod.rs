@@ -39,8 +39,8 @@
 //! - The id in a node's name is drawn anew for each place in the line, where Curator keeps one. A
 //!   search for a node whose name was never told could otherwise meet the next node of the same
 //!   claim.
-//! - What a lost reply left is looked for behind a write of our own, not behind a `sync`, which no
-//!   majority answers.
+//! - A node that a lost reply left is looked for behind a write of our own, not behind a `sync`,
+//!   which no majority answers.
 //! - A try that does not wait lists before it creates: a busy key costs it no write.
 //! - Holders beside readers and permits are told of a change of the line only when somebody waits,
 //!   by a task that looks 50 ms later: ten who come together cost each holder one look.
@@ -105,8 +105,9 @@ pub struct ZooKeeper {
     exclusive: Exclusive,
 }
 
-/// In which of Curator's names an exclusive claim stands in line, so which of Java's locks on the
-/// same path it and they exclude. Those of this library exclude each other in either name.
+/// The name of Curator's in which an exclusive claim stands in line. It decides which of Java's
+/// locks on the same path exclude the claim, and are excluded by it. Those of this library exclude
+/// each other in either name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Exclusive {

@@ -4,7 +4,7 @@ use super::protocol::children::{self, Kind, PROTECTED, Permit};
 use crate::backend::ClaimId;
 use crate::key::Key;
 
-/// Where the inner mutex of a key's permits is, and where the permits are.
+/// The directories of the inner mutex of a key's permits, and of the permits.
 const LOCKS: &str = "locks";
 const LEASES: &str = "leases";
 
@@ -14,7 +14,7 @@ const SESSIONS: &str = "{lock-sessions}";
 /// The directory of the token counters of a quorum's member.
 const TOKENS: &str = "{lock-tokens}";
 
-/// Which quorum the server is a member of.
+/// The node of the server's enrolment in a quorum.
 const ENROLMENT: &str = "{lock-quorum}";
 
 /// ZooKeeper's own node at the root of the tree.
@@ -70,7 +70,7 @@ pub(super) fn enrolment(root: &str) -> String {
     format!("{root}/{ENROLMENT}")
 }
 
-/// What the node of a claim is called before the server adds the sequence number.
+/// The name of a claim's node before the server adds the sequence number.
 pub(super) fn prefix(id: ClaimId, kind: Kind) -> String {
     let hex = id.to_string();
     let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
@@ -85,7 +85,7 @@ pub(super) fn permit_prefix(id: ClaimId, kind: Kind, permit: Permit) -> String {
     prefix
 }
 
-/// Whose node this is, for people: a claim's id where it can be one, else the name.
+/// The claimant of a node, for people: a claim's id where it can be one, else the name.
 pub(super) fn claimant(node: &str) -> String {
     match children::claim(node) {
         Some(claim) => claim.chars().skip(PROTECTED.len()).filter(|c| *c != '-').collect(),

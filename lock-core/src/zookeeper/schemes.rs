@@ -1,9 +1,9 @@
-//! What the URLs of ZooKeeper may hold. Here without the feature `zookeeper` too, so that an error
-//! can name what is missing.
+//! The parts that the URLs of ZooKeeper may hold. They are here without the feature `zookeeper`
+//! too, so that an error can name what is missing.
 
 use crate::backend::Scheme;
 
-/// Where a server listens.
+/// The port on which a server listens.
 const PORT: u16 = 2_181;
 
 /// Servers of an ensemble that a URL may name.

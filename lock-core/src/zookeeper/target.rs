@@ -1,4 +1,4 @@
-//! From a URL to what is connected to.
+//! The way from a URL to the servers that are connected to.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,22 +13,22 @@ use crate::ground::{Plus as _, clock};
 /// The session timeout that is asked for, unless the URL says otherwise.
 const SESSION_DEFAULT: Duration = Duration::from_secs(10);
 
-/// What may be asked for; the server narrows it to 2 to 20 of its ticks.
+/// The bounds of the timeout to ask for; the server narrows it to 2 to 20 of its ticks.
 const SESSION_MIN: Duration = Duration::from_millis(100);
 const SESSION_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// How long a server may be silent, or take to connect to, before the next is tried: a session
-/// must find another server while its proof is good.
+/// The longest that a server may be silent, or take to connect to, before the next is tried. A
+/// session must find another server while its proof is good.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 
 /// Not shorter than a pause of a healthy server.
 const SILENCE_MIN: Duration = Duration::from_millis(500);
 
-/// Between two rounds of servers of which none could be connected to.
+/// The pauses between two rounds of servers of which none could be connected to.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Where to connect to, and as whom.
+/// The servers to connect to, and the login.
 #[derive(Clone)]
 pub(super) struct Target {
     /// `host:port` of each server.
@@ -38,7 +38,7 @@ pub(super) struct Target {
     pub(super) root: String,
     /// The session timeout to ask for.
     pub(super) session: Duration,
-    /// In which name exclusive claims stand in line.
+    /// The name in which exclusive claims stand in line.
     pub(super) exclusive: Exclusive,
     login: Option<Login>,
     #[cfg(feature = "zookeeper-tls")]
@@ -77,7 +77,7 @@ impl Target {
         false
     }
 
-    /// How the nodes of an authenticated client are protected: nobody else may touch them.
+    /// The protection of the nodes of an authenticated client: nobody else may touch them.
     pub(super) fn acls(&self) -> Acls<'static> {
         if self.login.is_some() { Acls::creator_all() } else { Acls::anyone_all() }
     }
@@ -137,7 +137,7 @@ fn root(path: &str) -> Result<String, UrlError> {
     Ok(root.to_owned())
 }
 
-/// As the scheme `digest` takes it.
+/// The login, in a form that the scheme `digest` takes.
 fn login(url: &StoreUrl) -> Result<Option<Login>, UrlError> {
     let Some(login) = url.login() else { return Ok(None) };
     match login.user() {

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{Test, ms, secs};
 
-/// What became of the callers of one load.
+/// The ends of the callers of one load.
 #[derive(Debug, Default)]
 struct Outcome {
     /// Done within their budget.
@@ -84,7 +84,7 @@ async fn goodput_stays_at_capacity_at_every_load() -> Test {
         let (hold, span) = (ms(5), secs(10));
         let every = hold / load_per_capacity;
         let outcome = load(std::slice::from_ref(&locks), hold, every, span).await;
-        // What the key can do while calls come, and in the budget of the last.
+        // The key can do this while calls come, and in the budget of the last.
         let capacity = u32::try_from(span.as_millis() / hold.as_millis())?;
         assert!(outcome.done * 100 >= capacity * 95, "{load_per_capacity}x: {outcome:?}");
         assert_eq!((outcome.timed_out, outcome.late), (0, 0), "{load_per_capacity}x");

@@ -35,7 +35,7 @@ async fn a_wait_ends_within_its_budget_whatever_verb_hangs() -> Test {
                 }
                 stage.script.heal();
                 held.release().await?;
-                // What is slow stays slow.
+                // A slow request stays slow.
                 stage.rival.lock("k").wait(secs(15)).await?.release().await?;
                 stage.is_clean(secs(20)).await;
             }

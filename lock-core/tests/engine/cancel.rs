@@ -33,7 +33,7 @@ pub(crate) const CUTS: [Cut; 14] = [
     Cut::After(ms(7_000)),
 ];
 
-/// Who has the key when the future begins; holders let go after a second.
+/// The holder of the key when the future begins; holders let go after a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Scene {
     Free,

@@ -30,7 +30,7 @@ async fn a_holder_is_told_that_renewals_fail_while_its_hold_is_good() -> Test {
         assert!(told.left() <= left && told.left() + ms(2) >= left, "{told:?}");
         assert!(told.error().is_retryable() && told.error().key() == guard.key(), "{told:?}");
     }
-    // Who asks later is told at once.
+    // A later question is answered at once.
     guard.renewal_failing().await;
     assert_after(granted, Instant::now(), secs(3));
     // The next try, a ninth of the lease later, is served.

@@ -228,7 +228,7 @@ async fn what_lingers_is_given_back_with_the_last_handle_of_the_client() -> Test
     settle().await;
     assert!(is_free("idle").await?, "nobody would come for it");
     assert!(is_free("permits").await?, "nor for either of them");
-    // Who holds goes on, and so does who has asked; for neither of them it lingers.
+    // The holder goes on, and so does the one that has asked; for neither of them it lingers.
     assert!(held.is_held() && !is_free("held").await?);
     held.release().await?;
     assert!(is_free("held").await?);

@@ -1,4 +1,4 @@
-//! What a claim is called at the store.
+//! The name of a claim at the store.
 
 use crate::{Stage, Test, secs, settle};
 

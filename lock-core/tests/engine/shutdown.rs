@@ -78,7 +78,7 @@ async fn a_shutdown_ends_in_time_over_a_store_that_hangs() -> Test {
             assert_eq!(report.abandoned, 1 + usize::from(waiting.await?.is_ok()));
             assert_eq!(guard.lost().await.reason(), LossReason::Shutdown);
             stage.script.heal();
-            // What hung goes on, and leaves nothing.
+            // A request that hung goes on, and leaves nothing.
             assert!(stage.locks.shutdown(secs(2)).await.complete, "{verb:?} {act:?}");
             for key in ["k", "other"] {
                 let free = stage.rival.lock(key).try_acquire().await?;

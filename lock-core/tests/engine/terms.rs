@@ -1,5 +1,5 @@
-//! What was asked for is had: the lease and the replicas of a claim that others use after the one
-//! that opened it.
+//! Terms are had as they were asked for: the lease and the replicas of a claim that others use
+//! after the one that opened it.
 
 use std::future::pending;
 

@@ -32,7 +32,7 @@ const CUTS: [Cut; 14] = [
     Cut::After(ms(2_500)),
 ];
 
-/// Who runs when the future begins; it aborts after a second.
+/// The execution that runs when the future begins; it aborts after a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Scene {
     Free,
@@ -89,7 +89,7 @@ async fn a_cancelled_begin_leaves_nothing_and_the_next_goes_on() {
                     stage.script.always(verb, act);
                 }
                 let once = waiting(&stage.once, secs(4));
-                // What was begun is dropped too.
+                // An execution that was begun is dropped too.
                 drop(cut(at, begin(&once)).await);
                 goes_on(&stage, &case).await;
             }

@@ -252,8 +252,8 @@ async fn endpoints_of_one_service_may_choose_otherwise() -> Test {
     Ok(())
 }
 
-/// What the application shares by the defaults of its client, or by options of its own, says nothing
-/// of executions: the second process does not run beside the first.
+/// The mode that the application has by default, or by options of its own, says nothing of
+/// executions: the second process does not run beside the first.
 #[tokio::test(start_paused = true)]
 async fn an_execution_is_alone_whatever_mode_the_client_has() -> Test {
     let modes = [LockOptions::new().shared(), LockOptions::new().permits(5)];

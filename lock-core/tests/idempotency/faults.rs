@@ -178,7 +178,7 @@ async fn an_outcome_that_is_never_written_leaves_the_record_in_flight() -> Test 
         let again = run(&stage.other).await;
         assert_eq!(again.replaced(), Some(token));
         again.abort().await?;
-        // What the first has done is as unknown as before.
+        // The outcome of the first is as unknown as before.
         let begun = begin(&refusing).await?;
         assert!(matches!(begun, Begun::Unknown { .. }), "{begun:?}");
         stage.script.heal();

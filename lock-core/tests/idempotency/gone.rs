@@ -15,7 +15,7 @@ use crate::{
 
 const DOWN: Act = Act::Err(FaultKind::Transient);
 
-/// What an eviction, a flush or an operator does.
+/// The record vanishes, as by an eviction, a flush or an operator.
 async fn vanish(stage: &Stage, token: FencingToken) -> Test {
     let id = stage.once.record_id(&Scope::of("tenant"), b"key");
     stage.records.complete(id, token, &Outcome::WithoutPayload, ms(1)).await?;
@@ -109,7 +109,7 @@ async fn an_outcome_in_hand_is_not_given_up_for_ten_minutes() -> Test {
     Ok(())
 }
 
-/// What a service waits for before it ends.
+/// A service waits for this before it ends.
 #[tokio::test(start_paused = true)]
 async fn an_engine_is_idle_when_its_last_outcome_is_written() -> Test {
     let stage = Stage::new();

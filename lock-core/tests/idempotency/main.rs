@@ -37,7 +37,7 @@ const fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// What most tests ask for.
+/// The fingerprint that most tests ask for.
 const ASKED: Fingerprint = Fingerprint::new([1; 32]);
 
 /// One lock store and one record store, seen by two processes: the requests of one follow the

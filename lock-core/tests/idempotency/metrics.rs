@@ -1,4 +1,4 @@
-//! What those who watch a service see of its idempotency keys.
+//! The metrics of idempotency keys, as those see them who watch a service.
 
 use std::collections::BTreeMap;
 

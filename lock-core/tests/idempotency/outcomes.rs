@@ -1,4 +1,4 @@
-//! What a request is told, with nothing in the way.
+//! The outcomes that a request is told, with nothing in the way.
 
 use bytes::Bytes;
 use lock_core::LockClient;

@@ -149,7 +149,7 @@ async fn what_has_no_outcome_is_unknown_under_either_secret() -> Test {
             let next = run(other, key).await;
             assert!(next.replaced().is_some());
             next.abort().await?;
-            // What was there before is there again.
+            // The record that was there before is there again.
             let again = run(one, key).await;
             assert!(again.replaced().is_some());
             again.complete_without_payload().await?;

@@ -19,7 +19,7 @@ use stage::Stage;
 
 type Test = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
-/// What no name or label may carry.
+/// The word that no name or label may carry.
 const SECRET: &str = "account-of-jane-doe";
 
 const fn ms(ms: u64) -> Duration {

@@ -1,4 +1,4 @@
-//! What a recorder was given.
+//! The figures that a recorder was given.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub(crate) fn series(name: &str, labels: &[(&str, &str)]) -> Series {
     (name.into(), labels.iter().map(|&(label, value)| (label.into(), value.into())).collect())
 }
 
-/// What was recorded; each look forgets what it has seen, gauges too.
+/// The figures that were recorded; each look forgets what it has seen, gauges too.
 pub(crate) struct Seen(pub(crate) BTreeMap<Series, DebugValue>);
 
 impl Seen {

@@ -14,7 +14,7 @@ use crate::{Stage, ms};
 /// So long that nothing ends by itself here.
 const LEASE: Duration = ms(60_000);
 
-/// What the members do, one after the other.
+/// The acts of the members, one after the other.
 const MEMBERS: [[Act; 3]; 8] = [
     [Act::Ok, Act::Ok, Act::Ok],
     [Act::Ok, Act::Ok, Act::Slow(ms(3))],

@@ -19,7 +19,7 @@ use lock_core::quorum::Quorum;
 use lock_core::test_util::{Script, Scripted};
 use lock_core::{LockClient, LockOptions};
 
-/// What tests of one thread draw from, so that they draw the same each time.
+/// The seed of tests of one thread, so that they draw the same each time.
 const SEED: u64 = 27;
 
 const fn ms(ms: u64) -> Duration {

@@ -49,7 +49,7 @@ impl Stage {
         }
     }
 
-    /// What a member says of itself, for whoever asks.
+    /// The probe of a member, which answers whoever asks.
     async fn probe(&self, member: usize) -> Probe {
         self.stores[member].clone().probe().await.unwrap()
     }

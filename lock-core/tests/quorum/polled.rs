@@ -1,4 +1,4 @@
-//! Who does the work: the caller and the conductor, and no task of the application's runtime.
+//! The workers of a quorum: the caller and the conductor, and no task of the application's runtime.
 
 use std::thread;
 use std::time::Duration;

@@ -95,7 +95,7 @@ pub(crate) fn user_block(
             quote!(let _ = &#receiver;)
         });
     let arguments = target.bindings.iter().map(|Binding { name, mutability, cfgs }| {
-        // What an option uses is not unused, even if the body does not mention it.
+        // An argument that an option uses is not unused, even if the body does not mention it.
         let used = self_name::mentions(options.clone(), &[name.to_string()])
             .then(|| quote!(#(#cfgs)* let _ = &#name;));
         quote! {

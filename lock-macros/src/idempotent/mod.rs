@@ -1,4 +1,7 @@
 //! `#[idempotent]`: the same parsing and templates as `#[distributed_lock]`, other options.
+//!
+//! - `plan`: options and function become a plan. `rules`: the texts of its refusals.
+//! - `expand`: the code of a plan.
 
 mod expand;
 mod plan;

@@ -9,7 +9,7 @@ use crate::duration::{self, Time};
 use crate::target::{Returns, Target};
 use crate::valid::{self, Client, Errors, Key};
 
-/// What to generate; every rule has been checked.
+/// The code to generate, in parts; every rule has been checked.
 pub(super) struct Plan {
     pub(super) krate: Path,
     pub(super) key: Key,
@@ -22,18 +22,18 @@ pub(super) struct Plan {
     pub(super) guard: Option<Ident>,
     /// The argument that is a transaction.
     pub(super) tx: Option<Ident>,
-    /// Where it is not given, the function's path.
+    /// The function's path where it is not given.
     pub(super) name: Option<LitStr>,
 }
 
-/// Whose keys they are.
+/// The owner of the keys.
 pub(super) enum Scope {
     /// The word `global`.
     Global,
     Of(Key),
 }
 
-/// What to do where an earlier call left no outcome.
+/// The choice where an earlier call left no outcome.
 #[derive(Clone, Copy)]
 pub(super) enum OnUnknown {
     Reexecute,

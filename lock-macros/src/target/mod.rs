@@ -1,4 +1,8 @@
-//! What the attribute stands on: the function, what its body can name, and where the body is.
+//! The item that the attribute stands on: the function, what its body can name, and where the body
+//! is.
+//!
+//! - `names`: the names that patterns bind. `returns`: the return type.
+//! - `boxed`: the shape that `#[async_trait]` leaves.
 
 mod boxed;
 mod names;
@@ -16,7 +20,7 @@ use crate::rules;
 pub(crate) struct Target {
     pub(crate) function: ItemFn,
     pub(crate) shape: Shape,
-    /// What the body owns and must be dropped with: the named arguments.
+    /// The named arguments, which the body owns and must be dropped with.
     pub(crate) bindings: Vec<Binding>,
     /// How the receiver is called where the key is evaluated: `self`, or async_trait's `__self`.
     pub(crate) receiver: Option<Ident>,
@@ -25,7 +29,7 @@ pub(crate) struct Target {
     pub(crate) returns: Returns,
 }
 
-/// Where the body is.
+/// The place of the body.
 pub(crate) enum Shape {
     /// `async fn f(..) { body }`
     Async,

@@ -1,10 +1,10 @@
-//! What the function returns, as far as a macro can see.
+//! The return type of the function, as far as a macro can see.
 
 use quote::ToTokens as _;
 use syn::visit_mut::{self, VisitMut};
 use syn::{ReturnType, Signature, Type, TypeParamBound, parse_quote, parse_quote_spanned};
 
-/// What the function returns.
+/// The return type of the function.
 pub(crate) enum Returns {
     /// A type. Where it had `impl Trait` inside, it has `_`.
     Value(Box<Type>),

@@ -1,11 +1,11 @@
-//! Where the client comes from.
+//! The source of the client.
 
 use syn::{Expr, GenericArgument, Pat, PathArguments, Type};
 
 use crate::rules;
 use crate::target::Target;
 
-/// Where the client comes from.
+/// The source of the client.
 pub(crate) enum Client {
     /// `client = expr`
     Given(Expr),

@@ -7,7 +7,7 @@ use crate::rules;
 use crate::target::Target;
 use crate::template::{self, Hole, Piece};
 
-/// What is locked.
+/// The keys that are locked.
 pub(crate) enum Keys {
     /// The function's own path: it has no parameters and no `key`.
     Function,

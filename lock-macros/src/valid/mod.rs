@@ -1,4 +1,7 @@
 //! Judging: options and function become a [`Plan`], or every error that was found.
+//!
+//! - `client`: the source of the client. `key`: the rules of `key` and `keys`.
+//! - `uses`: the search for arguments in an expression.
 
 pub(crate) mod client;
 pub(crate) mod key;
@@ -17,7 +20,7 @@ use crate::rules;
 use crate::self_name;
 use crate::target::{Returns, Target};
 
-/// What to generate; every rule has been checked.
+/// The code to generate, in parts; every rule has been checked.
 pub(crate) struct Plan {
     pub(crate) krate: Path,
     pub(crate) keys: Keys,
@@ -28,7 +31,7 @@ pub(crate) struct Plan {
     pub(crate) lease: Option<Time>,
     pub(crate) hold: Option<Time>,
     pub(crate) admission: Option<Expr>,
-    /// Where it is not given, the function's path.
+    /// The function's path where it is not given.
     pub(crate) name: Option<LitStr>,
     pub(crate) guard: Option<Ident>,
     pub(crate) on_busy: Option<OnBusy>,
@@ -37,7 +40,7 @@ pub(crate) struct Plan {
     pub(crate) reentrant: Option<Expr>,
 }
 
-/// Who may hold the lock beside the function; where it is not given, nobody.
+/// The others who may hold the lock beside the function; nobody where it is not given.
 pub(crate) enum Sharing {
     /// Any number of others who share it.
     Shared,
@@ -45,7 +48,7 @@ pub(crate) enum Sharing {
     Permits(Expr),
 }
 
-/// What to return when the lock was not had.
+/// The value to return when the lock was not had, or what makes it.
 pub(crate) struct OnBusy {
     pub(crate) expr: Expr,
     /// A closure or a path is called with the error; anything else is the value.
@@ -54,7 +57,7 @@ pub(crate) struct OnBusy {
     pub(crate) uses_arguments: bool,
 }
 
-/// What happens to the body when the lock is lost.
+/// The fate of the body when the lock is lost.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum OnLost {
     Cancel,
@@ -86,7 +89,7 @@ pub(crate) fn plan(args: Args, target: &Target) -> syn::Result<Plan> {
     let mut errors = Errors::default();
     let options = sort(args, target, &mut errors);
     let keys = errors.keep(key::plan(options.key, options.keys, target));
-    // Where a client was given but refused, the error is there; the state is not asked in its place.
+    // A client that was given but refused has its error there; the state is not asked in its place.
     let client = errors.keep(client::plan(options.client, target));
     if matches!(target.returns, Returns::Response) && !rules::HAS_AXUM {
         let output = &target.function.sig.output;

@@ -1,4 +1,4 @@
-//! Whether an expression uses an argument, which it can't once the body owns the arguments.
+//! The search for arguments in an expression, which can't use one once the body owns them.
 
 use syn::visit::{self, Visit};
 use syn::{Expr, ExprClosure, ExprPath, Macro, Pat, PatIdent};

@@ -20,7 +20,7 @@ pub(crate) type AnswerBody = Either<Full<Bytes>, UnsyncBoxBody<Bytes, BoxError>>
 /// A closure of the application that answers in the place of the layer.
 type Custom<C> = dyn Fn(&Refusal<'_, C>) -> Response<AnswerBody> + Send + Sync;
 
-/// What the application has chosen in place of the default answers.
+/// The choices of the application in place of the default answers.
 #[derive(Clone)]
 pub(crate) struct Answers<C> {
     /// One at most for each cause.

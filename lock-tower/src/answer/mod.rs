@@ -1,4 +1,4 @@
-//! What the layer answers when the handler did not run to its end.
+//! The answers of the layer when the handler did not run to its end.
 //!
 //! Every answer is `application/problem+json` (RFC 9457) with a `code` that stays the same over
 //! versions, and with `Retry-After` where coming back may help:
@@ -61,6 +61,13 @@
 //! Each answer carries a [`HandlerRan`](lock_core::scope::HandlerRan) in the extensions of the response:
 //! `No` where the handler never began, `InPart` where it was stopped. A layer outside reads it where
 //! the status does not tell the two apart.
+
+// Files:
+//
+// - `answers`: the choices of the application, and the defaults. `cause`: why a layer answers.
+// - `refusal`: a refused request, with all that is known. `reject`: a refusal before any wait.
+// - `reply`: the answer in the form that the client reads.
+// - `grpc`: an answer as trailers. `protobuf`: the bytes of its details.
 
 mod answers;
 mod cause;

@@ -32,7 +32,7 @@ pub struct Refusal<'a, C = Cause> {
 }
 
 impl<'a, C: Copy> Refusal<'a, C> {
-    /// What stood in the way.
+    /// The cause of the refusal.
     #[must_use]
     pub fn cause(&self) -> C {
         self.cause
@@ -106,7 +106,7 @@ impl<'a, C: Copy> Refusal<'a, C> {
     }
 }
 
-/// Of a lock layer.
+/// The refusals of a lock layer.
 impl<'a> Refusal<'a> {
     /// The key, where there is one. It may hold what another client must not see.
     #[must_use]

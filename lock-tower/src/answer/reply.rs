@@ -1,4 +1,4 @@
-//! What is answered in place of a handler, in the form that the client reads.
+//! The answer in place of a handler, in the form that the client reads.
 
 use std::borrow::Cow;
 

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::pieces::Pieces;
 use crate::{BoxError, clock};
 
-/// Whether a response is read already.
+/// The reading of a response: done, or still under way.
 pub(super) enum Capture<R> {
     Done(Captured<R>),
     /// As far as it was there, and nobody has said how much is to come.
@@ -40,7 +40,7 @@ pub(super) struct Reading<R> {
     pub(super) until: Instant,
 }
 
-/// Where the reading stopped.
+/// The place where the reading stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     End,
@@ -100,18 +100,18 @@ impl<R> Reading<R> {
         Ok(Stop::End)
     }
 
-    /// What was read by now.
+    /// The data that was read by now.
     pub(super) fn so_far(&self) -> Bytes {
         self.read.so_far()
     }
 
-    /// What was read to the end.
+    /// The data that was read to the end, and the trailers.
     pub(super) fn into_whole(mut self) -> (Bytes, Option<HeaderMap>) {
         let trailers = self.read.trailers.take();
         (self.read.into_bytes(), trailers)
     }
 
-    /// What is left.
+    /// The rest of the body.
     pub(super) fn into_rest(self) -> Pin<Box<R>> {
         self.body
     }

@@ -39,7 +39,7 @@ pub enum Cause {
     Unavailable,
     /// lock-core's own line of this process is full.
     Overloaded,
-    /// What is stored under this key is no response that this version can read.
+    /// The record under this key is no response that this version can read.
     Record,
     /// An option of the layer or the engine is out of bounds.
     Misconfigured,

@@ -1,4 +1,4 @@
-//! What a layer was told, shared by the services it makes.
+//! The configuration of a layer, shared by the services it makes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use super::places::{Bounds, Places};
 use crate::OnLost;
 use crate::answer::Answers;
 
-/// What happens to a request that cannot be protected, as the lock service or the record store is
-/// out of reach.
+/// The fate of a request that cannot be protected, as the lock service or the record store is out
+/// of reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnStoreDown {
@@ -30,7 +30,7 @@ pub enum OnStoreDown {
     FailOpen,
 }
 
-/// What happens to a handler whose client goes away.
+/// The fate of a handler whose client goes away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnDisconnect {

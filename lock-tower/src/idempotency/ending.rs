@@ -47,7 +47,7 @@ impl Draft {
         }
     }
 
-    /// What its head says.
+    /// The handler's word about its work, by the head of its response.
     pub(super) fn said(&self) -> Said {
         self.said
     }

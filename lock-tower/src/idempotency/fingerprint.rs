@@ -1,4 +1,4 @@
-//! What makes two requests the same request.
+//! The fingerprint, which makes two requests the same request.
 
 use http::request::Parts;
 use http::{HeaderName, Uri, header};
@@ -9,7 +9,7 @@ use super::query::canonical;
 /// Tells a later way of taking fingerprints from this one.
 const WAY: &[u8] = b"http/1";
 
-/// What the bytes of a body mean depends on these.
+/// The headers that the meaning of a body's bytes depends on.
 const REPRESENTATION: [HeaderName; 2] = [header::CONTENT_TYPE, header::CONTENT_ENCODING];
 
 /// SHA-256 over method, path, canonical query, content type and coding, chosen headers and body,

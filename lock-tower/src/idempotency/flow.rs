@@ -47,7 +47,7 @@ where
     R::Error: Into<BoxError>,
 {
     let (inlet, outlet) = passage();
-    // What was there before anybody had to wait.
+    // The data that was there before anybody had to wait.
     let so_far = reading.so_far();
     if !so_far.is_empty() {
         inlet.pass(&so_far);
@@ -69,7 +69,7 @@ where
     ///
     /// Dropping it breaks the caller's body, and gives the execution up.
     async fn run(self) {
-        // What is bound last is dropped first.
+        // The binding that is made last is dropped first.
         let Self { _place, config, running, draft, inlet, mut reading } = self;
         let lost = (config.on_lost == OnLost::Cancel).then(|| running.lost());
         let until = reading.until;

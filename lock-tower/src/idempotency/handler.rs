@@ -21,7 +21,7 @@ use super::{flow, streams};
 use crate::answer::Wire;
 use crate::{BoxError, OnLost};
 
-/// What came of the handler.
+/// The result of the handler.
 enum Ran<R> {
     /// Nothing that a retry should be answered with.
     NotStored(Response<R>, Got),

@@ -1,4 +1,4 @@
-//! Which headers of a response are replayed.
+//! The headers of a response that are replayed.
 
 use http::header::{self, HeaderMap, HeaderName};
 
@@ -65,7 +65,7 @@ impl Replayed {
         Ok(())
     }
 
-    /// What is kept of these headers, in their order and with their repeats.
+    /// The part of these headers that is kept, in their order and with their repeats.
     pub(super) fn of(&self, headers: &HeaderMap) -> HeaderMap {
         let mut kept = HeaderMap::new();
         for (name, value) in headers {

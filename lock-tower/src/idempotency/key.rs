@@ -71,7 +71,7 @@ fn is_bare(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'"' | b',' | b';' | b'\\')
 }
 
-/// What stands after the opening quote.
+/// The key after the opening quote.
 fn quoted(value: &[u8]) -> Result<Cow<'_, [u8]>, KeyFault> {
     let mut at = 0;
     // Filled from the first escape on; without one the key stands in the header as it is.

@@ -109,7 +109,7 @@ impl IdempotencyLayer {
 }
 
 impl<C> IdempotencyLayer<C> {
-    /// Whose key it is: the tenant or the user that authentication has found. Two scopes never
+    /// The owner of the key: the tenant or the user that authentication has found. Two scopes never
     /// share a record, so a client cannot be given the response of another, whatever key it sends.
     ///
     /// A service of several hosts puts the host into it, which is no part of what makes two
@@ -218,10 +218,10 @@ impl<C> IdempotencyLayer<C> {
         self
     }
 
-    /// Which responses are stored, by status and headers. After one that is not, a retry runs the
-    /// handler again. It replaces [`stored_by_default`](super::stored_by_default) and what is known
-    /// of gRPC, whose errors have the status 200. Of those that stand in the head of a response,
-    /// these are stored by default: `INVALID_ARGUMENT`, `NOT_FOUND`, `ALREADY_EXISTS`,
+    /// The responses that are stored, by status and headers. After one that is not, a retry runs
+    /// the handler again. It replaces [`stored_by_default`](super::stored_by_default) and what is
+    /// known of gRPC, whose errors have the status 200. Of those that stand in the head of a
+    /// response, these are stored by default: `INVALID_ARGUMENT`, `NOT_FOUND`, `ALREADY_EXISTS`,
     /// `FAILED_PRECONDITION` and `OUT_OF_RANGE`. One behind messages always is.
     ///
     /// Protocol upgrades are not asked about: they never run twice. Where the closure panics the
@@ -313,21 +313,21 @@ impl<C> IdempotencyLayer<C> {
         self
     }
 
-    /// What a request does while another with its key runs.
+    /// The choice for a request while another with its key runs.
     pub fn duplicates(mut self, duplicates: Duplicates) -> Self {
         self.config.engine = self.config.engine.with_duplicates(duplicates);
         self
     }
 
-    /// What a request does when one with its key began before and nobody knows how it ended.
+    /// The choice for a request when one with its key began before and nobody knows how it ended.
     ///
     /// A timeout, load shedding or a lock *inside* of this layer cuts the handler and answers for
     /// it. These answers have no outcome:
     ///
-    /// - What carries [`HandlerRan::InPart`](lock_core::scope::HandlerRan), as the answers of a
-    ///   [`LockLayer`](crate::LockLayer) do, whatever its status.
-    /// - What a lock inside has cut ([`CutWatch`](lock_core::scope::CutWatch)), whatever its error was
-    ///   made into, unless the response is stored.
+    /// - Those that carry [`HandlerRan::InPart`](lock_core::scope::HandlerRan), as the answers of a
+    ///   [`LockLayer`](crate::LockLayer) do, whatever their status.
+    /// - Those of a handler that a lock inside has cut ([`CutWatch`](lock_core::scope::CutWatch)),
+    ///   whatever its error was made into, unless the response is stored.
     /// - Under [`OnUnknown::Refuse`] also an error of the service, a panic, and a 408 or 5xx that
     ///   is not stored: a cut that does not say so looks like them.
     ///
@@ -340,13 +340,13 @@ impl<C> IdempotencyLayer<C> {
         self
     }
 
-    /// What happens while the lock service or the record store is out of reach.
+    /// The fate of a request while the lock service or the record store is out of reach.
     pub fn on_store_down(mut self, action: OnStoreDown) -> Self {
         self.config.on_store_down = action;
         self
     }
 
-    /// What happens to a handler whose client goes away.
+    /// The fate of a handler whose client goes away.
     ///
     /// With [`OnDisconnect::Finish`] every handler runs in a task of its own from the start, in the
     /// tracing span of the request. Task-local values of other middleware do not reach it, and
@@ -356,8 +356,8 @@ impl<C> IdempotencyLayer<C> {
         self
     }
 
-    /// What happens when the lock is lost while the handler runs. Either way a response that is to
-    /// be stored is not sent once a later request has taken over. The caller gets 503
+    /// The fate of a handler whose lock is lost while it runs. Either way a response that is to be
+    /// stored is not sent once a later request has taken over. The caller gets 503
     /// `idempotency_lost`, and comes back for the response that is stored. With [`OnLost::Report`]
     /// one that is not to be stored, as a 5xx, is sent all the same: it tells its caller to come
     /// back, too.

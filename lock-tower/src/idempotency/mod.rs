@@ -109,6 +109,18 @@
 //! a higher fencing token, or is refused, as [`on_unknown`](lock_core::idempotency::Idempotency)
 //! says. Send the token with each write and let the resource refuse a smaller one.
 
+// Files:
+//
+// - `layer`: the layer and its options. `config`: the options as its services share them.
+// - `service`, `future`: the service and its future. `exchange`: one request with a key.
+// - `key`, `scope`: the key and its owner. `fingerprint`, `query`: what makes requests the same.
+// - `places`: the requests that may be in memory and do not run yet.
+// - `handler`, `running`: the handler under its execution. `task`: tasks that outlive a request.
+// - `outcome`, `ending`: how far the handler got, and how its execution ends.
+// - `capture`, `record`, `headers`: the response, read for its record and kept there.
+// - `flow`, `passage`, `streams`: responses whose length nobody has said.
+// - `body`: the body of the response. `cause`, `refusal`: the answers of the layer.
+
 mod body;
 mod capture;
 mod cause;

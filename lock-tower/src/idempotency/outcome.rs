@@ -1,4 +1,4 @@
-//! What is known of a handler that has ended: how far it got, what it says, and whose outcome the
+//! The end of a handler, as far as it is known: how far it got, what it says, and whose outcome the
 //! record has.
 
 use http::{HeaderMap, Response, StatusCode, response};
@@ -11,11 +11,11 @@ pub(super) enum Got {
     Answered,
     /// To the middle, where it was stopped.
     InPart,
-    /// What it came to looks like a cut: a layer between may have stopped it and answered for it.
+    /// To an answer that looks like a cut: a layer between may have stopped it and answered for it.
     Unsaid,
 }
 
-/// Whose outcome the record has.
+/// The execution whose outcome the record has.
 pub(super) enum Left {
     /// As it was to be; or in flight, where the store did not answer: the response is the
     /// caller's either way.
@@ -31,7 +31,7 @@ pub(super) enum Left {
     Unknown,
 }
 
-/// What a handler says that it has done.
+/// The handler's word about its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Said {
     Done,
@@ -49,7 +49,7 @@ impl Said {
 }
 
 impl Got {
-    /// What somebody who answered in the handler's place says.
+    /// The word of somebody who answered in the handler's place.
     pub(super) fn told<R>(response: &Response<R>) -> Option<Self> {
         response.extensions().get::<HandlerRan>().map(|ran| match ran {
             HandlerRan::No => Self::Answered,
@@ -68,7 +68,7 @@ impl Got {
     }
 }
 
-/// What a response of gRPC says, where it says it in its head.
+/// The status of a gRPC response that has it in its head.
 pub(super) fn grpc_status(headers: &HeaderMap) -> Option<u32> {
     headers.get("grpc-status")?.to_str().ok()?.parse().ok()
 }

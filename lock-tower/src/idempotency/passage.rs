@@ -14,7 +14,7 @@ use http_body::{Body, Frame, SizeHint};
 use crate::BoxError;
 use crate::pieces::{Pieces, Polled, poll_body};
 
-/// What comes after all pieces.
+/// The tail of a body, after all pieces.
 pub(super) enum Tail<R> {
     End(Option<HeaderMap>),
     Broken(BoxError),
@@ -22,7 +22,7 @@ pub(super) enum Tail<R> {
     Rest(Pin<Box<R>>),
 }
 
-/// What both ends see.
+/// The state that both ends see.
 struct Shared<R> {
     /// Not taken by the caller yet.
     fresh: Pieces,
@@ -34,12 +34,12 @@ struct Shared<R> {
 
 type Both<R> = Arc<Mutex<Shared<R>>>;
 
-/// Where the task puts pieces in. Dropped without a [`Tail`], it breaks the body.
+/// The end where the task puts pieces in. Dropped without a [`Tail`], it breaks the body.
 pub(super) struct Inlet<R> {
     both: Both<R>,
 }
 
-/// Where the caller takes pieces out.
+/// The end where the caller takes pieces out.
 pub(super) struct Outlet<R> {
     state: State<R>,
 }

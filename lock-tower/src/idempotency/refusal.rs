@@ -1,4 +1,4 @@
-//! What an idempotency layer refuses, and in which words.
+//! The refusals of an idempotency layer, and their words.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -118,7 +118,7 @@ impl<'a> Refusal<'a> {
         let detail = "a request with this key is being worked on";
         let refusal =
             Self::said(Cause::InFlight, StatusCode::CONFLICT, "idempotency_in_flight", detail);
-        // What has run for a while goes on for about as long.
+        // A request that has run for a while goes on for about as long.
         Self { age: Some(age), ..refusal.come_back(age.min(IN_FLIGHT_RETRY_MAX)) }
     }
 

@@ -1,4 +1,4 @@
-//! Whose key it is.
+//! The owner of a key.
 
 use std::fmt;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl fmt::Debug for HasScope {
     }
 }
 
-/// What the closure of [`IdempotencyLayer::scope`](super::IdempotencyLayer::scope) says about a
+/// The answer of [`IdempotencyLayer::scope`](super::IdempotencyLayer::scope)'s closure about a
 /// request: a [`Scope`], or a refusal.
 #[derive(Debug)]
 pub struct ScopeOutcome(Result<Scope, Reject>);

@@ -35,7 +35,7 @@ pub struct IdempotencyService<S> {
     config: Arc<Config>,
 }
 
-/// What is to be done with a request, by its head.
+/// The decision about a request, by its head.
 enum Verdict<'a> {
     Pass,
     Run { scope: Scope, key: Vec<u8>, place: Place },

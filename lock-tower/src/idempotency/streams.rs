@@ -1,4 +1,4 @@
-//! Which responses say that they are streams.
+//! The responses that say that they are streams.
 
 use http::{HeaderMap, header};
 

@@ -1,4 +1,4 @@
-//! What outlives the future of a request.
+//! Tasks that outlive the future of a request.
 
 use std::future::Future;
 

@@ -1,4 +1,4 @@
-//! What a client would rather have.
+//! The kind of answer that a client would rather have.
 
 use http::HeaderMap;
 use http::header::ACCEPT;

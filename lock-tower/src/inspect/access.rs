@@ -1,4 +1,4 @@
-//! Who may look, who may act, and what a browser may do with the answers.
+//! Access: who may look, who may act, and what a browser may do with the answers.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What all requests share.
+//! The state that all requests share.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,18 +15,18 @@ use crate::permits::Permits;
 /// Streams of events that are open at a time.
 pub(super) const VIEWERS_MAX: usize = 32;
 
-/// Who looks, or with what a request is refused.
+/// The closure that says who looks, or refuses the request with a response.
 pub(super) type Authenticate<V> = dyn Fn(&Parts) -> Result<V, Box<Response>> + Send + Sync;
 /// Resolves once, when streams of events are to end.
 pub(super) type Ended = Shared<BoxFuture<'static, ()>>;
 /// Whether a viewer may take a key away.
 pub(super) type Guard<V> = dyn Fn(&V, &Key) -> bool + Send + Sync;
 
-/// What all requests share.
+/// The state that all requests share.
 pub(super) struct Desk<V> {
     pub(super) locks: LockClient,
     pub(super) authenticate: Box<Authenticate<V>>,
-    /// Who may take a key away; nobody without one.
+    /// The closure that says who may take a key away; nobody may without one.
     pub(super) guard: Option<Box<Guard<V>>>,
     pub(super) refresh: Duration,
     pub(super) rows_max: usize,

@@ -19,10 +19,10 @@ use super::view;
 use crate::clock;
 use crate::permits::Permit;
 
-/// Who looks on for longer is asked again who it is.
+/// The longest life of a stream: a viewer who looks on is asked again who it is.
 const STREAM_WITHIN: Duration = Duration::from_secs(300);
 
-/// What nginx calls by this name would hold events back.
+/// The header that turns off a buffer of nginx, which would hold events back.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// One viewer. Dropped with the connection, it leaves nothing behind.

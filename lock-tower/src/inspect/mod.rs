@@ -1,4 +1,5 @@
-//! Who holds which lock in a running service, who waits, and for how long: for people who watch it.
+//! The locks of a running service, for people who watch it: who holds them, who waits, and for how
+//! long.
 //!
 //! When an endpoint stands still, the first question is who has the lock. The inspector answers it
 //! from inside the service, on routes that an application merges into its own:
@@ -67,6 +68,13 @@
 //! | the store cannot take a key away | 501 | `inspect_unsupported` |
 //! | the store did not answer | 503 | `inspect_unavailable` |
 //! | too many streams of events | 429 | `inspect_viewers` |
+
+// Files:
+//
+// - `inspector`: the options. `routes`: the routes. `desk`: the state that all requests share.
+// - `access`: who may look, and who may act. `accept`: the kind of answer a client prefers.
+// - `answers`, `view`: the answers, and their JSON. `events`: snapshots as server-sent events.
+// - `page`: the three files of the page.
 
 mod accept;
 mod access;

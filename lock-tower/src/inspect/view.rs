@@ -1,4 +1,4 @@
-//! What is told, as JSON.
+//! The answers as JSON.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn quantiles(seen: Quantiles) -> Value {
     json!({ "p50_ms": ms(seen.p50), "p90_ms": ms(seen.p90), "p99_ms": ms(seen.p99) })
 }
 
-/// What the store says of one key.
+/// The store's view of one key.
 pub(super) fn inspection(key: &Key, seen: &Inspection) -> Value {
     let holder = |holder: &Holder| {
         json!({

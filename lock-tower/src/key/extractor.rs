@@ -39,7 +39,7 @@ pub trait KeyExtractor<B>: Clone + Send + Sync + 'static {
     }
 }
 
-/// What a [`KeyExtractor`] found, with the request to pass on.
+/// The finding of a [`KeyExtractor`], with the request to pass on.
 #[derive(Debug)]
 pub enum Extracted<B> {
     /// The request runs under the lock of this key.
@@ -60,7 +60,7 @@ impl<B> Extracted<B> {
     }
 }
 
-/// What [`key_fn`](super::key_fn)'s closure says about a request; made of a key, an `Option`, a
+/// The answer of [`key_fn`](super::key_fn)'s closure about a request; made of a key, an `Option`, a
 /// `Result`, a status or a [`Reject`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyOutcome {

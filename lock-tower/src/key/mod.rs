@@ -1,4 +1,4 @@
-//! What a request is serialised by.
+//! The keys that requests are serialised by.
 //!
 //! Two requests wait for each other when they have the same key. So the key must say exactly what
 //! they compete for, and nothing that a client sends may turn it into another one. The extractors
@@ -47,6 +47,14 @@
 //! two routes share a lock only if they begin with the same one. Each other segment has one name in
 //! braces at most, with fixed text around it if need be. The value is encoded, so that it cannot
 //! leave its segment. A template that is none panics where it is written, and says why.
+
+// Files:
+//
+// - `extractor`: the seam between a request and its key.
+// - `header`, `path`, `query`, `json`: keys of values there. `head`: by a closure, or constant.
+// - `combine`, `when`: keys made of others.
+// - `template`: keys with holes. `typed`: values that have one spelling.
+// - `body`, `whole`: a body that is read and given again. `pointer`: a value inside of it.
 
 mod body;
 mod combine;

@@ -76,7 +76,7 @@ enum Found<'de> {
     Value(&'de RawValue),
 }
 
-/// Where the rest of the pointer is looked up.
+/// The rest of the pointer, which is to be looked up in a value.
 struct At<'p>(&'p [String]);
 
 impl<'de> DeserializeSeed<'de> for At<'_> {
@@ -157,7 +157,7 @@ impl<'de> Visitor<'de> for Step<'_> {
     }
 }
 
-/// Of an element: a number without leading zeros, as RFC 6901 has it.
+/// The index of an element: a number without leading zeros, as RFC 6901 has it.
 fn index(token: &str) -> Option<usize> {
     let index = token.parse::<usize>().ok()?;
     (index.to_string() == token).then_some(index)

@@ -13,12 +13,12 @@ use crate::answer::Reject;
 
 const NOT_CANONICAL: &str = "lock_key_not_canonical";
 
-/// What the messages about a template say.
+/// The words of the messages about a template.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kind {
     /// The function that takes the template.
     pub(super) call: &'static str,
-    /// What a hole stands for; its name follows.
+    /// The thing that a hole stands for; its name follows.
     pub(super) what: &'static str,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Template<N> {
     optional: bool,
 }
 
-/// What stands between two `:` of a template.
+/// The part between two `:` of a template.
 #[derive(Debug, Clone)]
 enum Segment<N> {
     Fixed(Box<str>),
@@ -49,13 +49,13 @@ struct Hole<N> {
     typed: Option<Typed>,
 }
 
-/// What a request has for a hole.
+/// The value that a request has for a hole.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Value<'a> {
     Missing,
     One(Cow<'a, str>),
     Several,
-    /// What follows the name of the hole in the sentence for people.
+    /// The words that follow the name of the hole in the sentence for people.
     Rejected(&'static str),
     /// As `Rejected`, for one of several spellings.
     NotCanonical(&'static str),

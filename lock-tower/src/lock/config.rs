@@ -1,4 +1,4 @@
-//! What a layer was told, shared by the services it makes.
+//! The configuration of a layer, shared by the services it makes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub enum HoldUntil {
     ResponseBody,
 }
 
-/// What happens when the lock is lost while the handler runs.
+/// The fate of a handler whose lock is lost while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnLost {
@@ -41,7 +41,7 @@ pub enum OnLost {
     Report,
 }
 
-/// What retries are paid from.
+/// The budget that retries are paid from.
 #[derive(Clone)]
 pub(super) struct RetryBudget {
     budget: Arc<TpsBudget>,
@@ -60,7 +60,7 @@ impl RetryBudget {
         self.budget.deposit();
     }
 
-    /// What each retry calls, to pay for itself.
+    /// The closure that each retry calls, to pay for itself.
     pub(super) fn pay(&self) -> Arc<dyn Fn() -> bool + Send + Sync> {
         Arc::clone(&self.pay)
     }
@@ -72,7 +72,7 @@ impl fmt::Debug for RetryBudget {
     }
 }
 
-/// Which requests share their key.
+/// The predicate of the requests that share their key.
 #[derive(Clone)]
 pub(super) struct SharedIf(Arc<dyn Fn(&Parts) -> bool + Send + Sync>);
 

@@ -19,7 +19,7 @@ use super::config::{Config, HoldUntil, OnLost};
 use super::hold::{Hold, is_upgrade};
 use crate::answer::{Refusal, Wire};
 
-/// What the head of the request, which the handler has, said.
+/// The facts from the head of the request, which the handler has.
 pub(super) struct Asked {
     pub(super) wire: Wire,
     pub(super) method: Method,
@@ -53,7 +53,8 @@ impl<F: Future> Held<F> {
         Self: Future<Output: Send> + Send + 'static,
     {
         let held = self.in_current_span();
-        // What the request is called under goes along, for a lock or a watch outside of this layer.
+        // The scope that the request is called under goes along, for a lock or a watch outside of
+        // this layer.
         match LockScope::current() {
             Some(scope) => tokio::spawn(scope.run(held)),
             None => tokio::spawn(held),

@@ -115,8 +115,8 @@ pub struct UpgradeLock {
 }
 
 impl UpgradeLock {
-    /// Of the request with these extensions; `None` where no layer around the handler holds its
-    /// lock until the end of the response.
+    /// The lock of the request with these extensions; `None` where no layer around the handler
+    /// holds its lock until the end of the response.
     pub fn of(extensions: &Extensions) -> Option<Self> {
         let Offer(offered) = extensions.get()?;
         let guards: Vec<_> = offered.iter().filter_map(Weak::upgrade).collect();

@@ -138,9 +138,9 @@ impl LockLayer {
 }
 
 impl<K> LockLayer<K> {
-    /// What requests are serialised by: an extractor of [`key`](crate::key), such as
-    /// `path("order:{id}").parsed::<u64>()`. Without the type the key is the spelling: `/pay/1`
-    /// and `/pay/01` are two locks, also where the handler takes both for one number.
+    /// The key that requests are serialised by: an extractor of [`key`](crate::key), such as
+    /// `path("order:{id}").parsed::<u64>()`. Without the type the key is the spelling: `/pay/1` and
+    /// `/pay/01` are two locks, also where the handler takes both for one number.
     pub fn key<E>(self, key: E) -> LockLayer<E> {
         LockLayer { key, config: self.config }
     }
@@ -168,7 +168,7 @@ impl<K> LockLayer<K> {
     /// new name when a rollout changes the number; until the rollout ends, both limits stand beside
     /// each other. See [`LockOptions::permits`](lock_core::LockOptions::permits).
     ///
-    /// Of this, [`shared_if`](Self::shared_if) and [`shared`](Self::shared) the last one counts.
+    /// The last one of this, [`shared_if`](Self::shared_if) and [`shared`](Self::shared) counts.
     #[doc(alias("semaphore", "concurrency limit"))]
     pub fn permits(self, of: u32) -> Self {
         self.mode(Mode::Permit { of }, None)
@@ -200,7 +200,7 @@ impl<K> LockLayer<K> {
     /// with [`Rejection::Upgrade`](lock_core::error::Rejection::Upgrade). See
     /// [`LockOptions::shared`](lock_core::LockOptions::shared).
     ///
-    /// Of this, [`permits`](Self::permits) and [`shared`](Self::shared) the last one counts.
+    /// The last one of this, [`permits`](Self::permits) and [`shared`](Self::shared) counts.
     pub fn shared_if<P>(self, predicate: P) -> Self
     where
         P: Fn(&Parts) -> bool + Send + Sync + 'static,
@@ -288,7 +288,7 @@ impl<K> LockLayer<K> {
         self
     }
 
-    /// What the lock is for. It is shown to operators where the store has a place for it
+    /// The purpose of the lock. It is shown to operators where the store has a place for it
     /// (ZooKeeper: the data of the claim's node), and has at most 128 bytes and no control
     /// characters.
     pub fn name(mut self, name: &'static str) -> Self {
@@ -300,7 +300,7 @@ impl<K> LockLayer<K> {
     /// included. The next request is answered with 429 `lock_waiters_per_key` at once. Zero is
     /// taken for 1.
     ///
-    /// What counts is the line of the key in the lock client. Requests of other layers and other
+    /// Only the line of the key in the lock client counts. Requests of other layers and other
     /// acquires stand in it too; who holds the lock does not. A request that pauses between two
     /// tries is not in line: its next try is answered with 429 if the line is full then.
     pub fn waiters_per_key(mut self, waiters: usize) -> Self {
@@ -315,9 +315,9 @@ impl<K> LockLayer<K> {
         self
     }
 
-    /// What retries are paid from. Every request deposits once and every retry withdraws once;
-    /// when the budget is used up, a try that failed is answered instead of repeated. Give several
-    /// layers one `Arc` to let them share it.
+    /// The budget that retries are paid from. Every request deposits once and every retry withdraws
+    /// once; when the budget is used up, a try that failed is answered instead of repeated. Give
+    /// several layers one `Arc` to let them share it.
     pub fn retry_budget(mut self, budget: impl Into<Arc<TpsBudget>>) -> Self {
         self.config.retry_budget = RetryBudget::new(budget.into());
         self
@@ -375,7 +375,7 @@ impl<K> LockLayer<K> {
         self
     }
 
-    /// What happens when the lock is lost while the handler runs.
+    /// The fate of a handler whose lock is lost while it runs.
     pub fn on_lost(mut self, action: OnLost) -> Self {
         self.config.on_lost = action;
         self

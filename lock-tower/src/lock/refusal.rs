@@ -1,4 +1,4 @@
-//! What a lock layer refuses, and in which words.
+//! The refusals of a lock layer, and their words.
 
 use http::StatusCode;
 use lock_core::error::{LostError, Rejection};

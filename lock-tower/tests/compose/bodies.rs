@@ -23,7 +23,7 @@ fn gzip_order() -> Request<Body> {
     request
 }
 
-/// What `text` is when it is compressed.
+/// The bytes of `text` when it is compressed.
 async fn gzip(text: &'static str) -> Bytes {
     let plain =
         service_fn(async |_: Request<Body>| Ok::<_, std::io::Error>(Response::new(text.into())));

@@ -71,7 +71,7 @@ stands_everywhere! {
     accepted_types: ValidateRequestHeaderLayer::accept("text/plain"),
     governor: governed!(rate!(100)),
     compression: CompressionLayer::new(),
-    // What nobody has compressed passes.
+    // A body that nobody has compressed passes.
     decompression: DecompressionLayer::new(),
     compression_and_its_end: outside!(DecompressionLayer::new(), CompressionLayer::new()),
     request_decompression: RequestDecompressionLayer::new(),

@@ -32,7 +32,7 @@ use crate::stage::{Stage, governed, order, outside, rate, sold};
 
 const LONG: Duration = Duration::from_secs(30);
 
-/// What a service has around its routes, from the outside to the inside.
+/// The layers that a service has around its routes, from the outside to the inside.
 macro_rules! usual {
     () => {
         ServiceBuilder::new()

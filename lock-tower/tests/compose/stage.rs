@@ -17,7 +17,7 @@ use lock_tower::{FencingToken, IdempotencyLayer, LockLayer};
 
 use crate::common::{Answer, send, settle};
 
-/// What is ordered; long enough to be worth compressing.
+/// The order; long enough to be worth compressing.
 pub(crate) const ORDER: &str = "a lamp, a lamp, a lamp, a lamp, a lamp, a lamp, a lamp";
 
 #[derive(Clone)]

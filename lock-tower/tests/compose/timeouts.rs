@@ -1,4 +1,4 @@
-//! What a timeout does to those who wait, to a handler and to a body, in each place.
+//! Timeouts, and what each does to those who wait, to a handler and to a body, in each place.
 
 use std::time::Duration;
 

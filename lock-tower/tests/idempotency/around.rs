@@ -1,5 +1,4 @@
-//! What limits around the layer do to a handler, as the
-//! documentation tells.
+//! Limits around the layer, and what they do to a handler, as the documentation tells.
 
 use lock_core::LockOptions;
 use lock_core::idempotency::OnUnknown;

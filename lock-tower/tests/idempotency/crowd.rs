@@ -1,4 +1,4 @@
-//! What one tenant's requests may take of the memory, and what they leave to the others.
+//! The memory that one tenant's requests may take, and what they leave to the others.
 
 use std::convert::Infallible;
 
@@ -148,7 +148,7 @@ async fn the_bytes_of_one_tenants_uploads_are_counted_as_they_arrive_and_keep_no
             move |key| spawn(&app, to("/fast", tenant, &format!("{bytes}.{key}"), upload(bytes)));
         (0..count).map(one).collect()
     };
-    // What has not arrived is in nobody's memory, however many they are.
+    // Bodies that have not arrived are in nobody's memory, however many they are.
     assert!(refused(uploads("a", 100, 0)).await.is_empty());
     let too_many = refused(uploads("a", 4, 80)).await;
     assert_eq!(too_many.len(), 1);

@@ -129,7 +129,7 @@ async fn rule_4_a_duplicate_is_refused_at_once_where_that_was_chosen() {
     answer.assert_problem(409, "idempotency_in_flight");
     assert!((1..=2).contains(&answer.retry_after().unwrap()));
     assert_eq!(begun.elapsed(), Duration::ZERO);
-    // What has run for 20 s is not told to be done in one.
+    // A request that has run for 20 s is not told to be done in one.
     tokio::time::sleep(Duration::from_secs(20)).await;
     let answer = send(&app, order("k")).await;
     assert!((20..=26).contains(&answer.retry_after().unwrap()), "{answer:?}");

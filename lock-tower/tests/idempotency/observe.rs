@@ -1,4 +1,4 @@
-//! What those who watch a service see of the layer's answers.
+//! The layer's answers, as those see them who watch a service.
 
 use lock_core::idempotency::Duplicates;
 use lock_tower::metrics::names;

@@ -104,7 +104,8 @@ async fn rule_9_neither_key_nor_scope_is_in_any_log() {
     let _said = tracing::subscriber::set_default(said.clone());
     let (engine, records) = engine();
     let app = Runs::default().shop(per_tenant(&engine), |_| "ran");
-    // What another test logs for the first time at this moment may be noted as wanted by nobody.
+    // A line that another test logs for the first time at this moment may be noted as wanted by
+    // nobody.
     send(&app, of("the-tenant", "first,")).await;
     tracing::callsite::rebuild_interest_cache();
     for key in ["the-secret-key", "\"the-secret-key\"", "the-secret-key,", "\"the-secret-key"] {

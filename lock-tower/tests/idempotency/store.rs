@@ -54,7 +54,7 @@ async fn rule_12_a_service_may_choose_to_run_without_protection() {
     }
     records.heal();
     assert_eq!(send(&app, order("k")).await.text, "one of them: true");
-    // That somebody else's value is there is no outage.
+    // A value of somebody else is no outage.
     records.fail(FaultKind::ForeignValue);
     send(&app, order("k")).await.assert_problem(500, "idempotency_record_unreadable");
 }

@@ -1,4 +1,4 @@
-//! What each extractor takes for a key, and what it refuses.
+//! The keys that each extractor takes, and what it refuses.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -50,7 +50,7 @@ async fn spellings_of_one_number_are_refused_but_for_one_before_the_handler_runs
     assert_eq!(probe.entered(), 1);
 }
 
-/// What the docs say of a key without a type: all four are inside at once.
+/// A key without a type, as the docs have it: all four are inside at once.
 #[tokio::test(start_paused = true)]
 async fn a_key_without_a_type_is_the_spelling() {
     let probe = Probe::new();

@@ -9,11 +9,12 @@ use clap::Parser;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "bench")]
 pub(crate) struct Arguments {
-    /// Which works to run, by their name or a part of several names: single, many-keys, hot-64, hot-1000, processes,
-    /// strict, readers, writer, permits, handoff, linger, held, quorum, overload, burst, zk-single, zk-hot-64, zk-strict,
-    /// zk-handoff, sqlite-single, sqlite-hot-64, sqlite-processes, postgres-single, postgres-hot-64,
-    /// postgres-processes, postgres-held, mariadb-single, mariadb-hot-64, mariadb-processes,
-    /// mariadb-held, etcd-single, etcd-hot-64, etcd-strict. All by default.
+    /// The works to run, by their name or a part of several names: single, many-keys, hot-64,
+    /// hot-1000, processes, strict, readers, writer, permits, handoff, linger, held, quorum,
+    /// overload, burst, zk-single, zk-hot-64, zk-strict, zk-handoff, sqlite-single, sqlite-hot-64,
+    /// sqlite-processes, postgres-single, postgres-hot-64, postgres-processes, postgres-held,
+    /// mariadb-single, mariadb-hot-64, mariadb-processes, mariadb-held, etcd-single, etcd-hot-64,
+    /// etcd-strict. All by default.
     pub(crate) names: Vec<String>,
     /// How often each work measures each rival.
     #[arg(long, default_value_t = 3)]
@@ -27,7 +28,7 @@ pub(crate) struct Arguments {
     /// Runs as one of the processes of a work; for the bench itself.
     #[arg(long, hide = true)]
     pub(crate) child: Option<String>,
-    /// What cargo says to a bench.
+    /// The flag that cargo gives to a bench.
     #[arg(long, hide = true)]
     pub(crate) bench: bool,
 }

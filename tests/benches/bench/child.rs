@@ -18,7 +18,7 @@ use crate::measure::{Grant, TaskLog, Window};
 use crate::rivals::Contender;
 use crate::works::{handoff, held, single};
 
-/// What a child does.
+/// The plan that a child follows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Plan {
     /// A task on each key, which may be the same one.
@@ -58,7 +58,7 @@ pub(crate) async fn run(plan: &str) {
     }
 }
 
-/// What the parent says.
+/// The lines of the parent.
 pub(crate) struct Input(Lines<tokio::io::BufReader<Stdin>>);
 
 impl Input {

@@ -1,4 +1,4 @@
-//! What a lock costs, beside what others cost, in one run.
+//! The cost of a lock, beside that of others, in one run.
 //!
 //! `cargo bench -p tests` prints a table per work, ready for `docs/benchmarks.md`, and whether
 //! each target is met. Every work measures its rivals in turn within each repeat, so that the
@@ -26,7 +26,7 @@ fn main() {
     let runtime = runtime.expect("a runtime");
     if let Some(plan) = &arguments.child {
         runtime.block_on(child::run(plan));
-        // What the run left waiting need not end in good order.
+        // Tasks that the run left waiting need not end in good order.
         std::process::exit(0);
     }
     let mut report = Report::new(&arguments);

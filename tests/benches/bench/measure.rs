@@ -55,7 +55,7 @@ pub(crate) struct Grant {
     pub(crate) wait_ns: u64,
 }
 
-/// What one task got within the window.
+/// The grants of one task within the window.
 #[derive(Debug, Default)]
 pub(crate) struct TaskLog {
     pub(crate) grants: Vec<Grant>,
@@ -106,7 +106,8 @@ pub(crate) async fn contend<R: Rival>(rival: R, keys: Vec<String>, window: Windo
     logs.into_iter().collect()
 }
 
-/// What the clients of a run have sent, by the server's count, and what that is called.
+/// The number that the clients of a run have sent, by the server's count, and the name of its
+/// figure.
 pub(crate) type Sent = Option<(&'static str, u64)>;
 
 /// Runs `contender` in this process and notes its figures. `sent` counts within the window.
@@ -164,7 +165,7 @@ pub(crate) fn note(series: &mut Series, name: &str, logs: &[TaskLog], window: Wi
         for grant in &log.grants {
             waits.record(grant.wait_ns);
         }
-        // Who still waits at the end has waited at least until then.
+        // A task that still waits at the end has waited at least until then.
         if let Some(since_ns) = log.waiting_since_ns.filter(|since| *since < window.end_ns) {
             waits.record(window.end_ns - since_ns);
         }
@@ -184,7 +185,7 @@ pub(crate) fn note(series: &mut Series, name: &str, logs: &[TaskLog], window: Wi
 pub(crate) const RATE: &str = "acquisitions/s";
 pub(crate) const COMMANDS: &str = "commands each";
 pub(crate) const PACKETS: &str = "packets each";
-/// Of the process that takes and gives back, user and system.
+/// The time of the process that takes and gives back, user and system.
 pub(crate) const CPU: &str = "client CPU µs each";
 pub(crate) const SERVER_CPU: &str = "server CPU µs each";
 pub(crate) const JAIN: &str = "Jain, tasks";
@@ -193,7 +194,7 @@ pub(crate) const WAIT_P50: &str = "wait p50 ms";
 pub(crate) const WAIT_P99: &str = "wait p99 ms";
 pub(crate) const WAIT_MAX: &str = "longest wait ms";
 
-/// What a free key may cost this process, beside a lock with neither line nor tokens.
+/// The most that a free key may cost this process, beside a lock with neither line nor tokens.
 pub(crate) const CPU_TO_RSLOCK_MAX: f64 = 1.2;
 
 /// The most that the server may spend on a free key, by what two scripts cost it that set and

@@ -20,11 +20,11 @@ const FRONT_ROWS: [(&str, &str, &str); 7] = [
 /// And its columns.
 const FRONT_RIVALS: [&str; 4] = ["ours", "rslock 0.10", "poller, 1 ms", "tokio::sync::Mutex"];
 
-/// What one work has measured.
+/// The measurements of one work.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) name: &'static str,
-    /// What is done, in one line.
+    /// A title that says in one line what is done.
     pub(crate) title: String,
     pub(crate) series: Series,
     /// Ours and the figure that rivals are compared by, for each comparison.

@@ -1,4 +1,4 @@
-//! What the works run against, for the head of the report.
+//! The names and versions of what the works run against, for the head of the report.
 
 use std::process::Command;
 

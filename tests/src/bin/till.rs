@@ -86,7 +86,7 @@ fn main() -> Result<(), Trouble> {
     runtime.block_on(till(arguments))
 }
 
-/// What is wrong with a disk.
+/// A trouble with a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Disk {
     /// It has no room.
@@ -96,7 +96,7 @@ enum Disk {
 }
 
 impl Mode {
-    /// What is wrong with the disk, and whether that is over with the rollback.
+    /// The trouble with the disk, and whether that is over with the rollback.
     fn disk(self) -> Option<(Disk, bool)> {
         match self {
             Self::DiskFailsOnce => Some((Disk::Full, true)),

@@ -26,7 +26,7 @@ pub(super) struct Link {
 #[derive(Debug, Default)]
 struct State {
     waiting: HashMap<u64, oneshot::Sender<Answer>>,
-    /// What went wrong, by session.
+    /// Problems of pages, by session.
     problems: HashMap<String, Vec<String>>,
 }
 
@@ -47,7 +47,7 @@ impl Link {
                 link.heard(serde_json::from_slice(&message).unwrap_or_default());
                 message.clear();
             }
-            // Who still waits is told that nobody will answer.
+            // Callers that still wait are told that nobody will answer.
             if let Some(link) = reader.upgrade() {
                 link.state().waiting.clear();
             }
@@ -123,7 +123,7 @@ impl Link {
     }
 }
 
-/// What an event says went wrong, if it does.
+/// The problem that an event tells of, if it does.
 fn problem(method: &Value, params: &Value) -> Option<String> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     match method.as_str()? {

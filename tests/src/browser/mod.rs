@@ -51,7 +51,7 @@ const ARGUMENTS: [&str; 10] = [
     "--disable-background-networking",
     "--disable-extensions",
     "--no-first-run",
-    // Of the machine's fonts and scroll bars as little as can be.
+    // A picture has as little as can be of the machine's fonts and scroll bars.
     "--hide-scrollbars",
 ];
 

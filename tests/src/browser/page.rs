@@ -46,7 +46,7 @@ impl Page {
         self.until("the page is loaded", "document.readyState === 'complete'").await;
     }
 
-    /// What an expression of JavaScript gives; a promise is awaited.
+    /// The value of an expression of JavaScript; a promise is awaited.
     ///
     /// # Panics
     ///
@@ -128,7 +128,7 @@ impl Page {
         self.ask("Emulation.setEmulatedMedia", json!({ "features": [feature] })).await;
     }
 
-    /// What is seen now, as a PNG.
+    /// The page as it is seen now, as a PNG.
     pub async fn screenshot(&self) -> Vec<u8> {
         let taken = self.ask("Page.captureScreenshot", json!({ "format": "png" })).await;
         STANDARD.decode(taken["data"].as_str().unwrap_or_default()).expect("an image")

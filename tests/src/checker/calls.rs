@@ -72,7 +72,7 @@ pub(super) struct Calls<'a> {
     pub(super) releases: Vec<Call<'a>>,
     pub(super) writes: Vec<Call<'a>>,
     pub(super) holds: Vec<Hold<'a>>,
-    /// What holders wrote whose time was over and who were not told.
+    /// The lines of holders whose time was over and who were not told.
     pub(super) untold: Vec<&'a Event>,
     /// How many losses were told.
     pub(super) losses: u64,
@@ -98,7 +98,7 @@ impl<'a> Calls<'a> {
                     let index = calls.begin(event);
                     open.insert(process, (event.f, index));
                 }
-                // What a holder knows of its hold answers no call.
+                // A line about what a holder knows of its hold answers no call.
                 (Kind::Ok, _) if event.f == Fun::Renew => calls.know_hold(event),
                 (Kind::Ok, _) if event.f == Fun::Downgrade => {
                     if let Some(hold) = calls.hold_of(event) {

@@ -1,4 +1,4 @@
-//! What must hold of a run in which faults happen at known times, by what holders knew.
+//! The demands on a run in which faults happen at known times, by what holders knew.
 //!
 //! A holder that was stopped cannot release, and a machine that is busy notices late. So these
 //! rules take a hold for as long as its holder *knew* of it, which it wrote down
@@ -29,10 +29,10 @@ pub struct Excuse {
     pub unavailable: bool,
 }
 
-/// What is demanded of such a run; see [`Checker::under_faults`](super::Checker::under_faults).
+/// The demands on such a run; see [`Checker::under_faults`](super::Checker::under_faults).
 #[derive(Clone, Debug, Default)]
 pub struct UnderFaults {
-    /// What the faults of the run may break.
+    /// The excuses for what the faults of the run may break.
     pub excuses: Vec<Excuse>,
     /// Within which time of a second grant the first holder must know of its loss (V3).
     pub told_within: Duration,

@@ -35,6 +35,11 @@
 //! let report = Checker::new().exclusive().check(&history.events()).unwrap();
 //! assert_eq!(report.grants, 2);
 //! ```
+//!
+//! - `calls`: pairs the lines of a history into calls.
+//! - `rules`: one function for each demand. `faults`: the demands on a run with known faults.
+//! - `violation`: the reasons to refuse a history. `shortest`: the shortest history that shows one.
+//! - `table`, `table_faults`: histories that must be refused, and their good twins.
 
 mod calls;
 mod faults;
@@ -54,7 +59,7 @@ pub use faults::{Excuse, UnderFaults};
 pub use shortest::shortest;
 pub use violation::Violation;
 
-/// What is demanded of a history.
+/// The demands on a history.
 #[derive(Clone, Debug)]
 pub struct Checker {
     exclusive: bool,

@@ -30,7 +30,7 @@ pub(super) fn growing_tokens(
         checker.faults.as_ref().is_some_and(|rule| rule.excuses_token(hold.from_ns))
     };
     for holds in by_token(calls).values() {
-        // Who is excused comes behind nobody.
+        // An excused hold comes behind nobody.
         let invoked = |hold: &Hold<'_>| if excused(hold) { 0 } else { hold.grant.invoke.t_ns };
         let span = |hold: &Hold<'_>| Span {
             token: hold.token,
@@ -172,7 +172,7 @@ fn by_token<'a>(calls: &Calls<'a>) -> HashMap<&'a str, Vec<Hold<'a>>> {
     by_key
 }
 
-/// What was asked for at one time and had at another, under a token.
+/// A grant or a write: asked for at one time and had at another, under a token.
 #[derive(Clone, Copy)]
 struct Span {
     token: u64,
@@ -182,8 +182,8 @@ struct Span {
     done_ns: u64,
 }
 
-/// Of spans by rising token, the pairs of tokens `(higher, lower)` where the higher was done before
-/// the lower was invoked, and one of them is alone.
+/// The pairs of tokens `(higher, lower)` where the higher was done before the lower was invoked. At
+/// least one of the two is alone. `spans` come by rising token.
 fn backward(spans: impl Iterator<Item = Span>) -> Vec<(u64, u64)> {
     let mut found = Vec::new();
     // The latest invocation among strictly lower tokens, and among all so far: of those who were

@@ -7,7 +7,7 @@ use super::{Checker, Excuse, UnderFaults, Violation, shortest};
 use crate::history::Fun::{Acquire, Release, Renew};
 use crate::history::Kind::{Fail, Info, Invoke, Ok as Done};
 
-/// What holders knew, under faults that excuse what `excuse` says until 100.
+/// A checker of what holders knew, under faults that excuse what `excuse` says until 100.
 fn known(excuse: Excuse) -> Checker {
     let excuses = vec![Excuse { until_ns: 100, ..excuse }];
     let (told_within, granted_within) = (Duration::from_nanos(20), Duration::from_nanos(10));

@@ -1,4 +1,4 @@
-//! What a history can be refused for.
+//! The reasons to refuse a history.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use std::fmt;
 pub enum Violation {
     /// The events do not pair up: the harness is at fault, not the lock.
     Malformed {
-        /// Whose event.
+        /// The process of the event.
         process: String,
         /// When.
         t_ns: u64,
-        /// What is wrong with it.
+        /// The mistake in it.
         what: &'static str,
     },
     /// Two grants of one key carry one token.
@@ -21,7 +21,7 @@ pub enum Violation {
         key: String,
         /// The token.
         token: u64,
-        /// Who got it.
+        /// The processes that got it.
         processes: [String; 2],
     },
     /// A grant was complete before one with a lower token was even asked for.
@@ -48,14 +48,14 @@ pub enum Violation {
         key: String,
         /// The token; `None` if the event has none.
         token: Option<u64>,
-        /// Whose call.
+        /// The process that called.
         process: String,
     },
     /// An acquire answered after its budget and the slack, or never.
     LateAnswer {
         /// The key.
         key: String,
-        /// Whose call.
+        /// The process that called.
         process: String,
         /// How long it may take.
         budget_ns: u64,
@@ -86,7 +86,7 @@ pub enum Violation {
     NotTold {
         /// The key.
         key: String,
-        /// Whose hold.
+        /// The process that held.
         process: String,
         /// Its token.
         token: Option<u64>,
@@ -97,7 +97,7 @@ pub enum Violation {
         key: String,
         /// The token of the hold that was given back.
         token: Option<u64>,
-        /// Who waited.
+        /// The process that waited.
         waiter: String,
         /// For how long.
         for_ns: u64,
@@ -106,9 +106,9 @@ pub enum Violation {
     WrongAnswer {
         /// The key.
         key: String,
-        /// Whose call.
+        /// The process that called.
         process: String,
-        /// What it was told.
+        /// The error that it was told.
         error: String,
         /// After which time.
         took_ns: u64,
@@ -165,7 +165,7 @@ impl Violation {
         }
     }
 
-    /// Whose call shows it.
+    /// The process whose call shows it.
     pub(super) fn process(&self) -> Option<&str> {
         match self {
             Violation::Malformed { process, .. }

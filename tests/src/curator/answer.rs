@@ -1,8 +1,8 @@
-//! What the Java program says.
+//! The answers and events of the Java program.
 
 use serde::Deserialize;
 
-/// Which of Curator's locks a handle takes.
+/// The lock of Curator's that a handle takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Recipe {
@@ -53,14 +53,14 @@ pub struct Failure {
     pub t_ns: u64,
 }
 
-/// What happened without being asked for.
+/// An event that nobody asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
     /// The connection came to another state.
     State {
-        /// Which.
+        /// The new state.
         state: State,
         /// When Curator's listener was told: nanoseconds of `CLOCK_MONOTONIC`.
         t_ns: u64,

@@ -79,8 +79,8 @@ impl Curator {
     ///
     /// # Errors
     ///
-    /// What Curator throws, as without a connection, or `IllegalStateException` if `handle` holds
-    /// a lock already.
+    /// The exception that Curator throws, as without a connection. It is an `IllegalStateException`
+    /// if `handle` holds a lock already.
     pub fn acquire(
         &self,
         handle: &str,
@@ -165,7 +165,7 @@ impl Curator {
     ///
     /// # Errors
     ///
-    /// What Curator throws, as without a connection.
+    /// The exception that Curator throws, as without a connection.
     pub fn participants(
         &self,
         path: &str,
@@ -178,7 +178,7 @@ impl Curator {
     ///
     /// # Errors
     ///
-    /// What Curator throws, as without a connection.
+    /// The exception that Curator throws, as without a connection.
     pub fn leader(
         &self,
         path: &str,
@@ -208,7 +208,7 @@ impl Curator {
     ///
     /// # Errors
     ///
-    /// What Curator throws, as without a connection.
+    /// The exception that Curator throws, as without a connection.
     pub fn revoke(&self, node: &str) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
         let answer = self.ask(format!("revoke {}", word(node)), PATIENCE);
         async { answer.await.map(drop) }

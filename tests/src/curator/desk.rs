@@ -66,7 +66,7 @@ impl Desk {
         let mut calls = self.calls.lock().expect("no holder panics");
         let call = calls.open.as_mut().and_then(|open| open.remove(&answer.id));
         if let Some(call) = call {
-            // Who asked may have stopped listening.
+            // The caller may have stopped listening.
             let _ = call.send(answer);
         }
     }

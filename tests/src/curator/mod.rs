@@ -23,6 +23,11 @@
 //!
 //! The sources are compiled at the first use and again when they change. The JVM is Debian's, as
 //! are Curator's jars; when one is missing, a fixture panics with the package's name.
+//!
+//! - `client`: Curator on command. `bench`: Curator measured.
+//! - `program`: the Java program: found, compiled, ready to be run.
+//! - `process`: its JVM and its lines.
+//! - `answer`: its answers and events. `desk`: brings them to who waits for them.
 
 mod answer;
 mod bench;

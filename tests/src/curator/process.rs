@@ -16,7 +16,7 @@ use super::program::{Program, unstarted};
 use crate::process::{call_off, watch};
 use crate::wait::within;
 
-/// What the program prints.
+/// The lines that the program prints.
 pub(super) type Output = Lines<BufReader<ChildStdout>>;
 
 /// A running Java program, killed when dropped. It ends by itself when this process is gone and
@@ -111,7 +111,7 @@ impl Drop for Process {
     }
 }
 
-/// What a program wrote to its standard error; there still when the program is gone.
+/// The standard error of a program; there still when the program is gone.
 #[derive(Clone, Debug)]
 pub(super) struct Stderr(Arc<File>);
 

@@ -15,7 +15,7 @@ const JARS: &str = "/usr/share/java";
 /// Names a folder with the jars of another Curator and all that it needs.
 const OTHER_JARS: &str = "CURATOR_JARS";
 
-/// What the program needs; Debian's jars name the jars that they need in turn.
+/// The jars that the program needs; Debian's name the jars that they need in turn.
 const NEEDED: [&str; 8] = [
     "curator-recipes.jar",
     "curator-framework.jar",

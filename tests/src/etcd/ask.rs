@@ -26,7 +26,7 @@ pub struct Kv {
     pub lease: i64,
 }
 
-/// What a login was given.
+/// The token that a login was given.
 #[derive(Clone, Debug)]
 pub struct Token(String);
 

@@ -58,7 +58,7 @@ impl EtcdCluster {
         &mut self.members[at]
     }
 
-    /// Which member leads.
+    /// The number of the member that leads.
     ///
     /// # Panics
     ///

@@ -134,7 +134,7 @@ impl EtcdServer {
         format!("etcd://{}", self.addr())
     }
 
-    /// What has signed its certificate, and those of clients.
+    /// The file of the certificate that has signed its own, and those of clients.
     #[must_use]
     pub fn ca(&self) -> PathBuf {
         self.file("ca.pem")
@@ -146,7 +146,7 @@ impl EtcdServer {
         self.folder.path().join(name)
     }
 
-    /// What it has logged since its first start.
+    /// Its log since its first start.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(self.file("log")).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What the fixture itself asks of its server.
+//! Statements of the fixture itself at its server.
 
 use sqlx::ConnectOptions;
 use sqlx::mysql::{MySqlConnectOptions, MySqlRow, MySqlSslMode};
@@ -6,7 +6,7 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlRow, MySqlSslMode};
 use super::server::{MariaDbServer, OWNER, PASSWORD};
 
 impl MariaDbServer {
-    /// As whom the fixture connects: the owner, who may do everything.
+    /// The login of the fixture: the owner, who may do everything.
     #[must_use]
     pub fn options(&self) -> MySqlConnectOptions {
         MySqlConnectOptions::new()
@@ -23,7 +23,7 @@ impl MariaDbServer {
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// The error that the server answers with.
     pub fn try_sql(&self, text: impl Into<String>) -> Result<Vec<MySqlRow>, sqlx::Error> {
         self.admin().ask(self.options(), text.into())
     }

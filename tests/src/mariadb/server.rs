@@ -25,7 +25,7 @@ const USER: OtherUser = OtherUser("mysql");
 /// Not in everybody's search path.
 const PROGRAM: &str = "/usr/sbin/mariadbd";
 
-/// Who may do everything there, and everybody's password.
+/// The user who may do everything there, and everybody's password.
 pub(super) const OWNER: &str = "owner";
 pub(super) const PASSWORD: &str = "secret";
 
@@ -150,7 +150,7 @@ impl MariaDbServer {
         &self.admin
     }
 
-    /// What the server has logged.
+    /// The server's log.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_file()).unwrap_or_default()
@@ -195,7 +195,7 @@ impl MariaDbServer {
         self.kill();
         let deadline = Instant::now() + START_LIMIT;
         while let Err(log) = self.launch() {
-            // What was killed may take a moment to be gone.
+            // A killed server may take a moment to be gone.
             assert!(Instant::now() < deadline, "MariaDB did not restart:\n{log}");
             sleep(Duration::from_millis(20));
         }

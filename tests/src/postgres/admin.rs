@@ -1,4 +1,4 @@
-//! What the fixture itself asks of its server.
+//! Statements of the fixture itself at its server.
 
 use sqlx::ConnectOptions;
 use sqlx::postgres::{PgConnectOptions, PgRow, PgSslMode};
@@ -6,7 +6,7 @@ use sqlx::postgres::{PgConnectOptions, PgRow, PgSslMode};
 use super::server::PostgresServer;
 
 impl PostgresServer {
-    /// As whom the fixture connects: the superuser.
+    /// The login of the fixture: the superuser.
     #[must_use]
     pub fn options(&self) -> PgConnectOptions {
         PgConnectOptions::new_without_pgpass()
@@ -23,7 +23,7 @@ impl PostgresServer {
     ///
     /// # Errors
     ///
-    /// What the server says.
+    /// The error that the server answers with.
     pub fn try_sql(&self, text: impl Into<String>) -> Result<Vec<PgRow>, sqlx::Error> {
         self.admin().ask(self.options(), text.into())
     }

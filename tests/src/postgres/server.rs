@@ -198,7 +198,7 @@ impl PostgresServer {
         &self.admin
     }
 
-    /// What the server has logged.
+    /// The server's log.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_file()).unwrap_or_default()
@@ -250,7 +250,7 @@ impl PostgresServer {
         self.kill();
         let deadline = Instant::now() + START_LIMIT;
         while let Err(log) = self.launch() {
-            // What was killed may take a moment to be gone.
+            // A killed server may take a moment to be gone.
             assert!(Instant::now() < deadline, "PostgreSQL did not restart:\n{log}");
             sleep(Duration::from_millis(20));
         }

@@ -1,4 +1,4 @@
-//! What the test sets and reads, shared with the proxy's thread.
+//! The settings and counters of a proxy, shared by the test and the proxy's thread.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub enum Flow {
     BlackHole,
 }
 
-/// What has passed a [`Proxy`](super::Proxy) since its start.
+/// The counts of what has passed a [`Proxy`](super::Proxy) since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Connections accepted from clients.

@@ -58,13 +58,13 @@ fn message(bytes: &[u8]) -> Option<&[u8]> {
     (bytes.get(3) == Some(&DATA)).then(|| bytes.get(HEAD + 5..)).flatten()
 }
 
-/// What a message asks for, by the fields that it has.
+/// The verb of a message, by the fields that it has.
 fn verb_of(message: &[u8]) -> &'static str {
     let mut verb = "WATCH";
     let mut rest = message;
     while let Some((field, value, behind)) = next(rest) {
         match (field, value.and_then(<[u8]>::first)) {
-            // What a transaction does first if all compares hold.
+            // The first operation of a transaction if all compares hold.
             (2, Some(0x12)) => return "PUT",
             (2, Some(0x1a)) => return "DELETE",
             (2, Some(_)) => verb = "RANGE",

@@ -20,7 +20,7 @@ pub(super) enum End {
     Reset,
 }
 
-/// What the two directions of one connection know of each other.
+/// The state that the two directions of one connection share.
 pub(super) struct Link<'a> {
     pub(super) protocol: &'static dyn Protocol,
     pub(super) shared: &'a Shared,

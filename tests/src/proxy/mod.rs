@@ -30,6 +30,12 @@
 //!
 //! The proxy runs on a thread of its own, so it works while the test's runtime is blocked or its
 //! clock is paused.
+//!
+//! - `connection`: the proxy's thread: accepting, serving, ending.
+//! - `link`: one connection, with its faults.
+//! - `control`: the settings and counters. `trap`: faults for one chosen request.
+//! - `frames`: reading whole frames. `protocol`: the facts that a proxy has to know of them.
+//! - `resp`, `jute`, `grpc`, `pg`, `my`: protocols of Redis, ZooKeeper, etcd, PostgreSQL, MySQL.
 
 mod connection;
 mod control;
@@ -240,7 +246,7 @@ impl Proxy {
         *self.shared.renamed.lock().expect("no proxy panicked") = servers.to_vec();
     }
 
-    /// What has passed so far.
+    /// The counts of what has passed so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         *self.shared.counters.borrow()

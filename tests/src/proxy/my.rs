@@ -103,7 +103,7 @@ fn skip(bytes: &[u8], from: usize, packets: usize) -> Option<usize> {
     (0..packets).try_fold(from, |at, _| Some(at + Packet::first(bytes.get(at..)?)?.end))
 }
 
-/// What a request asks for; "" if that is unknown.
+/// The verb of a request; "" if that is unknown.
 fn verb_of(packet: &Packet<'_>) -> &'static str {
     match (packet.number, packet.body.first()) {
         (0, Some(0x01)) => "QUIT",

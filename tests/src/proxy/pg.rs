@@ -65,7 +65,7 @@ fn request_len(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// What a request asks for; "" if that is unknown.
+/// The verb of a request; "" if that is unknown.
 fn verb_of(bytes: &[u8]) -> &'static str {
     match bytes.first() {
         Some(0) => "STARTUP",

@@ -1,4 +1,4 @@
-//! What a proxy has to know of the frames that pass it, whatever the protocol.
+//! The facts that a proxy has to know of the frames that pass it, whatever the protocol.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::control::Direction;
 /// The language of a client and its server. A store's own is a file beside this one, or outside of
 /// this crate.
 pub trait Protocol: Debug + Send + Sync + 'static {
-    /// What a URL begins with.
+    /// The scheme that a URL begins with.
     fn scheme(&self) -> &'static str;
 
     /// The length in bytes of the first whole frame in `bytes`, which pass in this direction; `None` if it
@@ -37,9 +37,9 @@ pub const PING: i32 = -2;
 /// A frame from the client.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// What it asks for, in upper case; "" if that is unknown.
+    /// The command, in upper case; "" if that is unknown.
     pub verb: String,
-    /// What its reply will be known by; `None` if it has no reply of its own.
+    /// The ticket that its reply will be known by; `None` if it has no reply of its own.
     pub ticket: Option<i32>,
     /// True if pushes follow.
     pub subscribes: bool,

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::protocol::Request;
 use crate::wait::within;
 
-/// Which request a [`Trap`] waits for.
+/// A description of the request that a [`Trap`] waits for.
 #[derive(Clone, Debug, Default)]
 pub struct Match {
     verb: Option<String>,
@@ -71,7 +71,7 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     part.is_empty() || bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// What happens to the request that a [`Trap`] catches.
+/// The fate of the request that a [`Trap`] catches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// It waits before the server until [`Trap::release`], and what comes behind it on its

@@ -14,12 +14,12 @@ impl RedisServer {
         let before_us = self.time_us();
         MovableClock::new(self.folder()).move_by(by_ms);
         let went_us = self.time_us() - before_us;
-        // What a busy machine adds between the two readings.
+        // A busy machine may add 5 s between the two readings.
         let reads_it = (by_ms * 1_000..by_ms * 1_000 + 5_000_000).contains(&went_us);
         assert!(reads_it, "the clock was to be moved by {by_ms} ms, and went {went_us} us");
     }
 
-    /// What the server's clock reads, in microseconds since 1970.
+    /// The time on the server's clock, in microseconds since 1970.
     ///
     /// # Panics
     ///

@@ -37,7 +37,7 @@ impl RedisCluster {
     ///
     /// # Cancel safety
     ///
-    /// What was started is stopped.
+    /// The nodes that were started are stopped.
     pub async fn start() -> Self {
         Self::with(RedisOptions::new()).await
     }
@@ -173,7 +173,7 @@ impl RedisCluster {
         self.nodes.iter().filter(master).collect()
     }
 
-    /// What the nodes call themselves, by number.
+    /// The ids of the nodes, by number.
     #[must_use]
     pub fn ids(&self) -> &[String] {
         &self.ids

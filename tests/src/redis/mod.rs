@@ -12,6 +12,10 @@
 //! server.restart(); // same port, same directory
 //! assert_eq!(server.keys(), []);
 //! ```
+//!
+//! - `server`: starting, stopping and freezing a server. `options`: its configuration.
+//! - `observe`: looking into a running server. `clock`: a server whose wall clock a test can move.
+//! - `cluster`: a Redis Cluster. `sentinel_set`: a master, its replicas and their sentinels.
 
 mod clock;
 mod cluster;

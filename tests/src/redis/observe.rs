@@ -11,7 +11,7 @@ use super::server::{Admin, RedisServer};
 pub struct KeyInfo {
     /// The name, with anything that is not UTF-8 replaced.
     pub name: String,
-    /// What `TYPE` says: `string`, `list`, `hash`, `zset` …
+    /// The type, as `TYPE` has it: `string`, `list`, `hash`, `zset` …
     pub kind: String,
     /// Milliseconds to live; `None` if the key never expires.
     pub ttl_ms: Option<u64>,
@@ -28,7 +28,7 @@ impl KeyInfo {
     }
 }
 
-/// What `INFO commandstats` says of one command.
+/// The figures of `INFO commandstats` for one command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandStat {
     /// How often it ran, scripts' inner calls included.
@@ -109,7 +109,7 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// What the server answered, or why it could not be asked.
+    /// The server's answer, or why it could not be asked.
     pub fn try_command<T: FromRedisValue>(&self, words: &[&str]) -> redis::RedisResult<T> {
         let mut admin = self.admin.lock().expect("no fixture panicked");
         let mut command = redis::cmd(words[0]);

@@ -119,7 +119,7 @@ impl RedisServer {
         self.process.is_some()
     }
 
-    /// What the server has logged.
+    /// The server's log.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(self.directory.path().join("redis.log")).unwrap_or_default()

@@ -16,8 +16,8 @@ use crate::worker::{Worker, binary};
 /// How late an answer at the end of a budget may come on a busy machine; 20 ms on an idle one.
 pub const LATE: Duration = Duration::from_millis(500);
 
-/// What callers of this and of other processes did, in a file that they share, and the resource
-/// that their locks protect.
+/// The calls of this and of other processes, in a file that they share, and the resource that their
+/// locks protect.
 #[derive(Debug)]
 pub struct History {
     _folder: TempDir,

@@ -1,4 +1,4 @@
-//! What a layout of servers must offer to be tried.
+//! The demands on a layout of servers that is to be tried.
 
 use std::fmt;
 use std::future::Future;
@@ -88,12 +88,12 @@ pub struct Times {
     pub recheck: Duration,
 }
 
-/// What is left of the locks when the servers that serve them are killed and started again.
+/// The locks that are left when the servers that serve them are killed and started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
     /// All that was answered.
     Everything,
-    /// What its successor knew, if there is one.
+    /// All that its successor knew, if there is one.
     Perhaps,
     /// Nothing.
     Nothing,
@@ -107,11 +107,11 @@ pub struct Kind {
     pub store: &'static str,
     /// Starts one, and waits until it serves.
     pub start: fn() -> BoxFuture<'static, Box<dyn Layout>>,
-    /// What a restart leaves.
+    /// The locks that a restart leaves.
     pub keeps: Keeps,
-    /// What its stores can do, by the names of [`Capabilities`].
+    /// The capabilities of its stores, by the names of [`Capabilities`].
     pub can: &'static [&'static str],
-    /// What cannot be done to it, and why.
+    /// The powers that cannot be used on it, and why.
     pub lacks: &'static [(Power, &'static str)],
     /// Scenes that are known to fail on it, and why: each a bug to be mended.
     pub fails: &'static [(&'static str, &'static str)],
@@ -164,7 +164,7 @@ impl Kind {
     }
 }
 
-/// What a store can do, by the names that this has for it.
+/// The capabilities of a store, by the names that this has for them.
 #[must_use]
 pub fn capable_of(can: Capabilities) -> Vec<&'static str> {
     let all = [
@@ -191,7 +191,7 @@ pub fn capable_of(can: Capabilities) -> Vec<&'static str> {
 /// All calls block the calling thread for as long as they take, and panic where the layout
 /// [lacks](Kind::lacks) what they need.
 pub trait Layout: fmt::Debug + Send + Sync {
-    /// What it is one of.
+    /// The kind that it is of.
     fn kind(&self) -> &'static Kind;
 
     /// The URL straight to the servers.

@@ -40,7 +40,7 @@ impl Line {
         None
     }
 
-    /// What the client connects to.
+    /// The URL that the client connects to.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url

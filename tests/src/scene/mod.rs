@@ -22,8 +22,14 @@
 //! permit. Its `Stage` says in which mode its holders have the key, and `Stage::client` wants what
 //! nobody can have beside them. What several holders suffer together is in `faults/modes.rs`.
 //!
-//! What is one store's own (a switch of sentinels, slots that move, rights, formats) is no scene,
-//! and stays in the suite of that store.
+//! A fault of one store's own is no scene, and stays in the suite of that store: a switch of
+//! sentinels, slots that move, rights, formats.
+//!
+//! - `table`: every scene, and which faults it shows. `faults`: the scenes.
+//! - `layout`: the demands on a layout. `layouts`: all of them.
+//! - `pool`: started layouts, shared by the scenes of one binary.
+//! - `stage`: a layout as one scene has it.
+//! - `line`: the way of one client to its servers. `history`: the history of one run.
 
 mod faults;
 mod history;

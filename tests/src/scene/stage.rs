@@ -14,7 +14,7 @@ use crate::redis::RedisServer;
 use crate::support::{self, SLACK, Stopwatch, ms};
 use crate::wait::eventually;
 
-/// Who else uses the layout.
+/// The other users of the layout.
 pub(super) enum Seat<'a> {
     /// Other scenes, at the same time.
     Shared(RwLockReadGuard<'a, Option<Box<dyn Layout>>>),
@@ -99,7 +99,7 @@ impl Stage<'_> {
         Client { locks, line }
     }
 
-    /// What nobody can hold beside a holder.
+    /// A mode that nobody can have beside a holder.
     fn rival(&self) -> Mode {
         match self.mode {
             Mode::Shared => Mode::Exclusive,

@@ -23,11 +23,11 @@ pub(super) enum Run {
 
 /// A fault, done to a layout, and what must come of it.
 pub struct Scene {
-    /// What must come of it, as a sentence.
+    /// The outcome that it must have, as a sentence.
     pub name: &'static str,
     /// The faults of the matrix that it shows.
     pub faults: &'static [&'static str],
-    /// What is done to the layout.
+    /// The powers that it uses on the layout.
     pub needs: &'static [Power],
     pub(super) run: Run,
 }

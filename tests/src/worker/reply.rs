@@ -20,8 +20,8 @@ pub struct Reply {
     /// Whether the resource accepted a `write`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<bool>,
-    /// Which error: `timeout`, `overloaded`, `unavailable`, `rejected`, `closed`, `not_held`,
-    /// `busy` (a `try` that found the key taken), `lost`, `usage`.
+    /// The error: `timeout`, `overloaded`, `unavailable`, `rejected`, `closed`, `not_held`, `busy`
+    /// (a `try` that found the key taken), `lost`, `usage`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The error's text, or the cause of a loss.
@@ -83,7 +83,7 @@ impl Reply {
         self.accepted.unwrap_or_else(|| panic!("no verdict in {self:?}"))
     }
 
-    /// Which error, or "".
+    /// The error, or "".
     #[must_use]
     pub fn error(&self) -> &str {
         self.error.as_deref().unwrap_or_default()

@@ -11,7 +11,7 @@ use zookeeper_client::{Client, Error, SessionState};
 /// The credentials of a user who passes every ACL.
 const SUPER: &[u8] = b"super:for-the-fixture-only";
 
-/// What the server knows of [`SUPER`]: the name, and the SHA-1 of all of it in base64.
+/// The digest of [`SUPER`] for the server: the name, and the SHA-1 of all of it in base64.
 pub(super) const SUPER_DIGEST: &str = "super:vmSeKGhrQGyoqcqB+GELkchxwxg=";
 
 /// How long one request may take: 5 s. The client itself waits without bound for a connection.

@@ -11,7 +11,8 @@ use crate::wait::PATIENCE;
 /// The operation that closes a session.
 const CLOSE: i32 = -11;
 
-/// What ZooKeeper mixes into a session's id to make its password, the same in every server.
+/// The number that ZooKeeper mixes into a session's id to make its password, the same in every
+/// server.
 const SECRET: i64 = 0xB341_5C00;
 
 impl ZooKeeperServer {
@@ -75,7 +76,7 @@ fn open(addr: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// What takes session `id` over.
+/// The request that takes session `id` over.
 fn connect(id: i64, timeout: Duration) -> Vec<u8> {
     let timeout_ms = i32::try_from(timeout.as_millis()).expect("a short timeout");
     let mut connect = Vec::new();

@@ -22,14 +22,14 @@ const PROBE_LIMIT: Duration = Duration::from_secs(1);
 /// The place of a server in an ensemble.
 #[derive(Debug)]
 pub(super) struct Seat {
-    /// What tells the members apart, from 1.
+    /// The number that tells the members apart, from 1.
     pub(super) id: usize,
-    /// What the configuration says of the members.
+    /// The lines of the configuration that name the members.
     pub(super) members: String,
 }
 
 impl ZooKeeperServer {
-    /// What the server is: `standalone`, `leader` or `follower`; `None` while it serves nobody.
+    /// The mode of the server: `standalone`, `leader` or `follower`; `None` while it serves nobody.
     #[must_use]
     pub fn mode(&self) -> Option<String> {
         // The folder tells our server from one that took the port first.

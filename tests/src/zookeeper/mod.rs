@@ -18,6 +18,14 @@
 //!
 //! They run the classes of Debian's `zookeeper` on a Java of the path, without the package's
 //! service. A server serves 0.3 s to 1 s after its start.
+//!
+//! - `server`: starting, stopping and pausing a server. `launch`: its process.
+//! - `options`: its configuration.
+//! - `ensemble`: several servers that form a quorum.
+//! - `admin`: the fixture's own session. `words`: the four-letter words, which need none.
+//! - `nodes`: its nodes, seen and changed by hand.
+//! - `observe`: the server about itself and its clients.
+//! - `expire`: ending a client's session from outside. `transactions`: the server's log of changes.
 
 mod admin;
 mod ensemble;

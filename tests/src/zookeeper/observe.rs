@@ -20,7 +20,7 @@ pub struct Session {
     pub ephemerals: Vec<String>,
 }
 
-/// What the fixture itself has asked a server, so that it can be left out of what is observed.
+/// The fixture's own questions to a server, so that they can be left out of what is observed.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     pub(super) admin: Option<Admin>,

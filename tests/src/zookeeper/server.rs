@@ -109,7 +109,7 @@ impl ZooKeeperServer {
         self.process.as_ref().expect("the server runs").id()
     }
 
-    /// What the server has logged since its last start.
+    /// The server's log since its last start.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_file()).unwrap_or_default()

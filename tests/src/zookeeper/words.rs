@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::observe::Session;
 
-/// What a server answers before its start is complete, and outside a quorum.
+/// The answer of a server before its start is complete, and outside a quorum.
 const NOT_SERVING: &[u8] = b"not currently serving requests\n";
 
 /// Asks the server at `addr` one word, as `mntr`.
@@ -54,7 +54,7 @@ pub(super) fn field<'a>(answer: &'a str, name: &str, separator: char) -> Option<
         .map(|(_, value)| value.trim())
 }
 
-/// What `dump` says of sessions, by id.
+/// The sessions in an answer to `dump`, by id.
 ///
 /// Its parts each begin with a line that ends in `dump:`: sessions, ephemeral nodes, connections.
 pub(super) fn sessions(dump: &str) -> Vec<Session> {

@@ -10,7 +10,7 @@ use tests::wait::eventually;
 
 use crate::application::{Application, alone, claim, conduct};
 
-/// What a request may take, and some more.
+/// The time that a request may take, and some more.
 const GIVEN_UP: Duration = Duration::from_millis(2_200);
 
 /// V6: an attempt that was not answered is withdrawn by the conductor while the application is

@@ -1,4 +1,4 @@
-//! What is asked of Redis while the application's runtime is blocked, from the thread and runtime of
+//! The requests to Redis while the application's runtime is blocked, from the thread and runtime of
 //! a conductor.
 //!
 //! The invariants are numbered as in the binary `faults`: **V1** no accepted write goes back, **V3**

@@ -12,7 +12,7 @@ use crate::application::{Application, Claim, alone, claim, conduct};
 
 const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// What an application did before it was blocked.
+/// The claims that an application made before it was blocked.
 struct Begun {
     backend: Redis,
     held: Vec<Claim>,

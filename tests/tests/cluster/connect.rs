@@ -1,4 +1,4 @@
-//! What is said at connect.
+//! The answers at connect.
 
 use lock_core::LockClient;
 use lock_core::error::ConnectError;

@@ -31,7 +31,8 @@ async fn many_keys_over_all_slots_leave_few_subscriptions_and_are_renewed_togeth
     let (spread, round) = (began.elapsed(), u64::try_from(KEYS).unwrap());
     // Keys that were had at other times are renewed at other times: a node is asked each 5 ms then.
     let apart = u64::try_from(3 * spread.as_millis() / 5).unwrap();
-    // What a busy machine answers late is asked once more, and each key by itself: the least of three.
+    // A busy machine may answer late, and then each key is asked for once more by itself. So the
+    // least of three counts.
     let mut least = u64::MAX;
     for _ in 0..3 {
         let (renewed, asked) = (locks.stats().renewals, locks.stats().store_requests);

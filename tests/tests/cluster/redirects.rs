@@ -1,4 +1,4 @@
-//! What nodes answer that do not serve a slot: each is met, and nobody notices.
+//! The answers of nodes that do not serve a slot: each is met, and nobody notices.
 
 use tests::redis::RedisCluster;
 use tests::stalls::Stopwatch;

@@ -32,7 +32,7 @@ fn set(cluster: &RedisCluster, rules: &[&str]) {
     }
 }
 
-/// What the nodes refused to the user of the lock, by their logs.
+/// The rights that the nodes refused to the user of the lock, by their logs.
 fn refusals(cluster: &RedisCluster) -> Vec<String> {
     let log = |node: &tests::redis::RedisServer| -> Vec<Vec<redis::Value>> {
         node.command(&["ACL", "LOG"])

@@ -1,4 +1,4 @@
-//! What the tests of this binary share.
+//! Helpers that the tests of this binary share.
 
 use lock_core::LockClient;
 use tests::redis::{RedisCluster, RedisServer};
@@ -21,7 +21,7 @@ pub(crate) async fn line_of(cluster: &RedisCluster, key: &str, n: u64) {
     .await;
 }
 
-/// What there is at the nodes that run beyond the clocks.
+/// All that is left at the masters that run, beyond the clocks.
 pub(crate) fn left_at(cluster: &RedisCluster) -> Vec<String> {
     let mut left: Vec<_> =
         cluster.masters().into_iter().flat_map(RedisServer::left_by_locks).collect();

@@ -1,4 +1,4 @@
-//! What a server can be made to say.
+//! Answers that a server can be made to give.
 
 use lock_core::backend::FaultKind;
 use lock_core::error::ConnectError;

@@ -7,10 +7,10 @@ use lock_core::LockClient;
 use tests::etcd::EtcdServer;
 pub(crate) use tests::support::*;
 
-/// That of all tests of this binary that do nothing to it.
+/// The server of all tests of this binary that do nothing to it.
 pub(crate) static SERVER: LazyLock<EtcdServer> = LazyLock::new(EtcdServer::start);
 
-/// What the keys of one test begin with.
+/// The path that the keys of one test begin with.
 pub(crate) fn path() -> String {
     static PATHS: AtomicU32 = AtomicU32::new(0);
     format!("own-{}", PATHS.fetch_add(1, Ordering::Relaxed))

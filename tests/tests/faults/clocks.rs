@@ -167,7 +167,7 @@ async fn a_mark_beyond_what_a_token_can_be_is_an_error_that_says_how_to_mend_it(
             let said = format!("{error} {:?}", std::error::Error::source(&error));
             assert!(said.contains("`DEL lock:clock`") && said.contains("2^53"), "{mark}: {said}");
         }
-        // Of those that are asked together, none.
+        // None of those that are asked together is granted.
         let many: Vec<_> = (0..200).map(|n| locks.lock(format!("m:{n}")).acquire()).collect();
         for one in many.into_iter().map(tokio::spawn).collect::<Vec<_>>() {
             let error = one.await.unwrap().unwrap_err();

@@ -1,4 +1,4 @@
-//! What is checked when a client connects.
+//! Checks when a client connects.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
@@ -135,7 +135,8 @@ async fn a_unix_socket_serves_locks_and_pushes() {
     nothing_left(&server, [a, b, other]).await;
 }
 
-/// What Redis can renew in time is a bound that the client tells before anything is sent.
+/// The shortest lease that Redis can renew in time is a bound: the client tells it before anything
+/// is sent.
 #[tokio::test]
 async fn a_lease_under_100_ms_is_refused_by_name() {
     let server = RedisServer::start();

@@ -42,7 +42,7 @@ async fn strange_keys_are_encoded_and_no_two_of_them_are_one_lock() {
     nothing_left(&server, [locks, other]).await;
 }
 
-/// What each of the keys is made to be, in turn.
+/// The values that each of the keys is made to have, in turn.
 const FOREIGN: [(&str, &[&str]); 4] = [
     ("list", &["RPUSH", "KEY", "a", "b"]),
     ("string", &["SET", "KEY", "hello"]),

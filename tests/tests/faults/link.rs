@@ -45,7 +45,7 @@ async fn a_hung_renewal_of_a_long_lease_loses_no_short_one_beside_it() {
     .await;
     assert_eq!(short.token(), token);
     assert!(long.is_held());
-    // What is silent would keep the server's side open.
+    // A silent connection would keep the server's side open.
     drop((hung, long, short));
     proxy.cut();
     nothing_left(&server, [locks]).await;

@@ -166,7 +166,7 @@ async fn a_hundred_thousand_keys_leave_one_key_at_the_server() {
     }
     let kept = clients[0].lock("awaited").await.unwrap();
     doomed.ask("flood awaited 3 60000").await.expect_success();
-    // Of these, holder and line die together.
+    // The holder of this key and its line die together.
     doomed.ask("flood held:0 3 60000").await.expect_success();
     line_of(&server, "awaited", 3).await;
     line_of(&server, "held:0", 3).await;

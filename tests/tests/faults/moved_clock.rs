@@ -166,7 +166,8 @@ async fn tokens_grow_over_restarts_without_data_once_the_clock_has_caught_up() {
     let mut scene = Scene::new(RedisOptions::new()).await;
     let moves_ms = [0, -10, 1_000, -900, 3_600_000, -300];
     for by_ms in moves_ms {
-        // Of an empty server, the first takes a key that is free, the second one that it waits for.
+        // The server is empty: the first takes a key that is free, the second one that it waits
+        // for.
         scene.change(Change::Remote, by_ms).await;
         scene.has_caught_up().await;
         scene.change(Change::Restarted, 0).await;

@@ -110,8 +110,8 @@ async fn a_rotated_password_is_permanent_until_it_is_put_right() {
     nothing_left(&server, [locks]).await;
 }
 
-/// What one may do with locks: share, take, wait, be handed the key, renew, lose, inspect, try, give up,
-/// and take it away from another.
+/// The whole life of a lock: share, take, wait, be handed the key, renew, lose, inspect, try, give
+/// up, and take it away from another.
 async fn whole_life(server: &RedisServer, url: &str) {
     let (a, b) = (connect(url, ms(2_000)).await, connect(url, ms(2_000)).await);
     let readers = [a.lock("k").shared().await.unwrap(), b.lock("k").shared().await.unwrap()];
@@ -161,7 +161,7 @@ fn due_of(server: &RedisServer) -> Vec<String> {
     server.command(&["HKEYS", "lock:{k}:due"])
 }
 
-/// What the server refused to the user of the lock, by its log.
+/// The rights that the server refused to the user of the lock, by its log.
 fn refusals(server: &RedisServer) -> Vec<String> {
     let log: Vec<Vec<redis::Value>> = server.command(&["ACL", "LOG"]);
     let object = |entry: &Vec<redis::Value>| {

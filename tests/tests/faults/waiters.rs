@@ -32,7 +32,7 @@ async fn barge(actor: Actor, ended: Arc<AtomicBool>) -> Vec<u64> {
     tokens
 }
 
-/// What the clock of the server read when it wrote this line of `MONITOR`, in tokens.
+/// The time on the server's clock when it wrote this line of `MONITOR`, in tokens.
 fn ticks(line: &str) -> u64 {
     let (seconds, micros) = line.split_once(' ').unwrap().0.split_once('.').unwrap();
     let [seconds, micros] = [seconds, micros].map(|part| part.parse::<u64>().unwrap());

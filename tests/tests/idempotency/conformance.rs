@@ -11,7 +11,7 @@ use tests::redis::RedisServer;
 
 use crate::support::{pool, record_key};
 
-/// What is done to a record, as Lua, and what it is then.
+/// The damages that are done to a record, as Lua, and what it is then.
 const DAMAGES: [(&str, &str); 12] = [
     ("'idem1' .. string.sub(value, 6)", "a record of another version"),
     ("string.sub(value, 1, -2)", "a record cut by one byte"),

@@ -41,8 +41,8 @@ async fn of_a_hundred_duplicates_of_four_clients_one_runs_and_all_are_given_its_
     }
 }
 
-/// Who waits in another process is woken by the hand-off, not by a recheck, which would come half
-/// a second later.
+/// A waiter in another process is woken by the hand-off, not by a recheck, which would come half a
+/// second later.
 #[tokio::test]
 async fn a_duplicate_in_another_process_is_woken_by_the_completion() {
     let server = RedisServer::start();

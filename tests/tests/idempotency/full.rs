@@ -10,7 +10,7 @@ use tests::redis::RedisServer;
 
 use crate::support::{id_of, ms, replay, run, state_of};
 
-/// What is in flight lives on and can be aborted; an outcome is written when there is room.
+/// A record in flight lives on and can be aborted; an outcome is written when there is room.
 #[tokio::test]
 async fn when_memory_is_full_records_live_on_and_end_and_outcomes_are_kept_for_later() {
     let server = RedisServer::start();

@@ -113,7 +113,7 @@ async fn a_right_taken_away_at_runtime_is_permanent() {
     run(&once, "b").await.abort().await.expect("in time");
 }
 
-/// What somebody else stored there is not overwritten, and not replayed.
+/// A value that somebody else stored there is not overwritten, and not replayed.
 #[tokio::test]
 async fn a_foreign_value_at_a_record_is_refused_and_left_alone() {
     let server = RedisServer::start();

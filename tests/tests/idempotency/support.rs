@@ -1,4 +1,4 @@
-//! What the tests of this binary share.
+//! Helpers that the tests of this binary share.
 
 use std::time::Duration;
 
@@ -54,7 +54,8 @@ pub(crate) fn call_for(once: &Idempotency, key: &str, n: u64) -> Match {
     Match::verb("EVALSHA").containing(record_key(id_of(once, key))).after(n)
 }
 
-/// What the record is, without its payload: its state, or nothing. The mark of an abort is none.
+/// The state of the record, without its payload; nothing if there is none. The mark of an abort is
+/// none.
 pub(crate) fn state_of(server: &RedisServer, once: &Idempotency, key: &str) -> Option<char> {
     let head: Option<String> =
         server.command(&["GETRANGE", &record_key(id_of(once, key)), "5", "5"]);

@@ -126,8 +126,8 @@ async fn a_permit_of_the_dead_is_free_when_their_session_ends() {
     both.nobody_is_left().await;
 }
 
-/// What Java's `Revoker` writes over the data of a permit reaches its holder, and takes neither its
-/// number from it nor the limit from the key.
+/// The word that Java's `Revoker` writes over the data of a permit reaches its holder. It takes
+/// neither its number from it nor the limit from the key.
 #[tokio::test]
 async fn our_permit_that_java_revokes_keeps_its_number() {
     let both = both().await;

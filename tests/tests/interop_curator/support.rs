@@ -1,4 +1,4 @@
-//! What the tests of this binary share.
+//! Helpers that the tests of this binary share.
 
 use std::time::Duration;
 

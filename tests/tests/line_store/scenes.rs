@@ -1,4 +1,4 @@
-//! What befalls it behind a [`LockClient`], over links that fail.
+//! Faults of the store behind a [`LockClient`], over links that fail.
 
 use std::time::Duration;
 

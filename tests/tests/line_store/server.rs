@@ -20,7 +20,7 @@ const WAITER_LIVES: Duration = Duration::from_secs(15);
 /// Waiters ask again after this at the latest, as a push may be lost.
 const RECHECK: Duration = Duration::from_millis(500);
 
-/// Whom to tell.
+/// The claim to tell, and its session.
 #[derive(Debug, Clone)]
 struct With {
     session: String,

@@ -1,4 +1,4 @@
-//! What is said over the link: a request is a line, answered by a line, in order; a line that begins
+//! The speech over the link: a request is a line, answered by a line, in order. A line that begins
 //! with `*` is a push.
 
 use lock_core::Mode;

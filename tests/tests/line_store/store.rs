@@ -22,11 +22,11 @@ use crate::speech::{claim_of, mode_of, mode_word};
 /// How long an answer may take.
 const REQUEST_WITHIN: Duration = Duration::from_secs(2);
 
-/// Whose runtime serves the connection.
+/// The runtime that serves the connection.
 #[derive(Debug, Clone)]
 pub(crate) enum Served {
     AtHome(Arc<Home>),
-    /// That of whoever asked first: the trap.
+    /// The runtime of whoever asked first: the trap.
     ByTheCaller,
 }
 
@@ -166,7 +166,7 @@ async fn serve(mut socket: TcpStream, mut asked: mpsc::UnboundedReceiver<Asked>,
             }
         }
     }
-    // What was pushed meanwhile is lost: all ask.
+    // Pushes that came meanwhile are lost: all ask.
     told.lock().expect("no panic").values().for_each(|events| events.notify_one());
 }
 

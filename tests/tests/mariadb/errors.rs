@@ -1,4 +1,4 @@
-//! What is wrong with a database is told, with what to do.
+//! Troubles of a database: each is told, with what to do.
 
 use lock_core::LockClient;
 use lock_core::sql::{self, DatabaseError};
@@ -167,7 +167,7 @@ async fn a_statement_that_a_deadlock_ends_is_asked_again() {
          UPDATE two_{table} SET n = n + 1"
     ));
     let mut stranger = place.stranger().await;
-    // Of much weight, so that the server ends the other one.
+    // A transaction of much weight, so that the server ends the other one.
     let heavy = format!(
         "BEGIN; INSERT INTO two_{table} \
          WITH RECURSIVE n AS (SELECT 2 AS id UNION ALL SELECT id + 1 FROM n WHERE id < 900) \

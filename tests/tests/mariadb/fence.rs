@@ -10,7 +10,7 @@ use crate::support::*;
 /// How the application's transactions are isolated.
 const LEVELS: [&str; 3] = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
 
-/// What is written, and fenced.
+/// The resource that is written, and fenced.
 const DOCUMENT: &str = "document:1";
 
 /// An application with a document, whose login may do no more than it must.

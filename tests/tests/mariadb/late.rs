@@ -12,7 +12,7 @@ use crate::support::*;
 /// It takes nothing.
 #[tokio::test]
 async fn a_grant_that_is_asked_for_late_is_none() {
-    // Of its own, as it is counted what the server does.
+    // A server of its own, as it is counted what the server does.
     let place = Place::alone();
     // The row is there, or it is made.
     for key in ["new", "used"] {
@@ -23,7 +23,7 @@ async fn a_grant_that_is_asked_for_late_is_none() {
             place.table
         );
         let locks = connect(&url, ms(30_000)).await;
-        // What it sends then is prepared.
+        // Its statements are prepared from then on.
         for key in ["other", "used"] {
             locks.lock(key).await.expect("a free key").release().await.expect("a release");
         }
@@ -126,7 +126,7 @@ async fn many_holds_are_renewed_together_and_one_that_is_locked_holds_up_no_othe
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_and_single_verbs_do_not_stand_in_each_others_way() {
     const KEYS: usize = 40;
-    // Of its own, as its deadlocks are counted.
+    // A server of its own, as its deadlocks are counted.
     let place = Place::alone();
     let (one, two) =
         (connect(&place.new_url(), ms(3_000)).await, connect(&place.new_url(), ms(3_000)).await);

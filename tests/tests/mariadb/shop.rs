@@ -9,7 +9,7 @@ use sqlx::{MySql, MySqlPool};
 
 use crate::support::Place;
 
-/// What the application keeps its tables in.
+/// The database that the application keeps its tables in.
 pub(crate) type Db = MySql;
 
 /// An application whose tables are in a database of its own.
@@ -62,7 +62,7 @@ impl Shop {
     }
 }
 
-/// Which row, given the id.
+/// The condition for a row, given the id.
 pub(crate) const WHERE_ID: &str = "WHERE id = ?";
 
 /// Each row that there is, and its state.

@@ -37,7 +37,7 @@ impl Shop {
         stderr.read_line(&mut line).expect("its first message");
         let words = line.split(' ').find(|word| word.starts_with("http://127.0.0.1:"));
         let url = words.unwrap_or_else(|| panic!("no address: {line}")).trim_end().to_owned();
-        // What else it has to say is read, so that it need not wait for that.
+        // All else that it has to say is read, so that it need not wait for that.
         std::thread::spawn(move || stderr.lines().for_each(drop));
         Self { process, url }
     }

@@ -22,7 +22,7 @@ fn app(locks: &LockClient) -> Router {
         .into_router()
 }
 
-/// What may be in a key, an owner or a name, and must stay text.
+/// Texts that may be in a key, an owner or a name, and must stay text.
 const HOSTILE: [&str; 6] = [
     "</script><img src=x onerror=alert(1)>",
     "<script>alert(2)</script>",

@@ -1,4 +1,4 @@
-//! What is wrong with a database is told, with what to do.
+//! Troubles of a database: each is told, with what to do.
 
 use lock_core::LockClient;
 use lock_core::sql::{self, DatabaseError};

@@ -177,7 +177,7 @@ async fn of_two_that_write_at_once_the_older_comes_first_or_not_at_all() {
     }
 }
 
-/// What a snapshot is too old for is told by the server, to the later holder too, and passes anew.
+/// The server tells that a snapshot is too old, to the later holder too. A new transaction passes.
 #[tokio::test]
 async fn a_snapshot_that_is_older_than_the_last_write_is_told_to_begin_anew() {
     for level in ["REPEATABLE READ", "SERIALIZABLE"] {

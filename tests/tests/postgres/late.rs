@@ -20,7 +20,7 @@ async fn a_grant_that_is_asked_for_late_is_none() {
             place.table
         );
         let locks = connect(&url, ms(30_000)).await;
-        // What it sends then is prepared.
+        // Its statements are prepared from then on.
         for key in ["other", "used"] {
             locks.lock(key).await.expect("a free key").release().await.expect("a release");
         }

@@ -1,4 +1,4 @@
-//! What can be done to a lock in PostgreSQL alone, and the scenes of all layouts on it.
+//! Faults of a lock in PostgreSQL alone, and the scenes of all layouts on it.
 //!
 //! Each test names its fault (F…) and the invariants (V…) that it defends, as `docs/faults.md` has
 //! them. Bounds on time are wide, for a machine that is busy with other things; no assertion is

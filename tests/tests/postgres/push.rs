@@ -1,4 +1,4 @@
-//! What processes tell each other, and what becomes of it.
+//! Pushes between processes, and what becomes of them.
 
 use std::time::Duration;
 

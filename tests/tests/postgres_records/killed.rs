@@ -94,7 +94,7 @@ async fn killed_at(mode: &str, request: u64, action: Action) -> bool {
     };
     // It may be at its end where the last word of all was caught: a farewell has no answer.
     drop(process.kill().await);
-    // What was on its way arrives all the same.
+    // The request or answer that was on its way arrives all the same.
     drop(trap);
     till.is_settled().await;
 

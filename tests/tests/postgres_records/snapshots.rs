@@ -71,7 +71,7 @@ async fn a_record_that_is_gone_is_stale_at_every_level() {
     }
 }
 
-/// What fails in a transaction fails all of it, and nobody takes its commit for one.
+/// A statement that fails in a transaction fails all of it, and nobody takes its commit for one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_in_which_a_statement_has_failed_is_not_completed() {
     let shop = Shop::new().await;
@@ -95,8 +95,9 @@ async fn a_transaction_in_which_a_statement_has_failed_is_not_completed() {
     assert_eq!((shop.payments().await, replay(&once, "k").await), (1, paid()));
 }
 
-/// Of two processes one has taken over, and gives the record back between the two statements in which
-/// the other finds that out. It is that one's again then: completed, and not only said to be.
+/// One of two processes has taken over. It gives the record back between the two statements in
+/// which the other finds that out. The record is the other's again then: completed, and not only
+/// said to be.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_record_that_is_given_back_in_between_is_completed() {
     let shop = Shop::new().await;

@@ -1,5 +1,5 @@
-//! What the tests of this binary share: a schema of a test's own on one server, and an application
-//! in it that may do no more than it must.
+//! Helpers that the tests of this binary share: a schema of a test's own on one server, and an
+//! application in it that may do no more than it must.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,13 +12,13 @@ use sqlx::{PgPool, Postgres, Transaction};
 use tests::database::Shared;
 use tests::postgres::PostgresServer;
 
-/// What the application keeps its tables in.
+/// The database that the application keeps its tables in.
 pub(crate) type Db = Postgres;
 
 /// The secret of each process.
 pub(crate) const SECRET: &str = "the secret of these tests";
 
-/// What an application has beside the records; `{s}` is its schema.
+/// The tables that an application has beside the records; `{s}` is its schema.
 const TABLES: [&str; 3] = [
     "payments (id bigserial PRIMARY KEY, amount bigint NOT NULL)",
     "parents (id bigint PRIMARY KEY)",
@@ -97,7 +97,7 @@ fn options(server: &PostgresServer, name: &str) -> PgConnectOptions {
     server.options().username(name).application_name(name).options([("search_path", name)])
 }
 
-/// Which row, given the id.
+/// The condition for a row, given the id.
 pub(crate) const WHERE_ID: &str = "WHERE id = $1";
 
 /// Each row that there is, and its state.

@@ -1,4 +1,4 @@
-//! What may be wrong with a table or a login, and rows that nobody needs any more.
+//! Troubles of a table or a login, and rows that nobody needs any more.
 
 use std::time::Duration;
 

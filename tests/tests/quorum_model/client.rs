@@ -39,7 +39,7 @@ pub(crate) enum Phase {
     },
 }
 
-/// What a client knows.
+/// The knowledge of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
     /// The claims made so far.
@@ -51,11 +51,11 @@ pub(crate) struct Client {
     pub(crate) phase: Phase,
 }
 
-/// What a client sends when it fixes the token.
+/// The requests of a client when it fixes the token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) token: Token,
-    /// What the members answered.
+    /// The answers of the members.
     pub(crate) answers: [Token; MEMBERS],
     /// The members to be raised.
     pub(crate) behind: Set,

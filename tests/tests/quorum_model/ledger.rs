@@ -1,4 +1,4 @@
-//! What an observer notes who sees everything at once, and the resource that the lock protects.
+//! The notes of an observer who sees everything at once, and the resource that the lock protects.
 
 use crate::member::Token;
 use crate::rules::Rules;
@@ -18,7 +18,7 @@ pub(crate) struct Ledger {
     pub(crate) broken: Broken,
 }
 
-/// What went wrong.
+/// The properties that were broken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Broken {
     /// A grant with a token that is not above that of the grant before.

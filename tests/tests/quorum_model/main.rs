@@ -30,7 +30,7 @@
 //! members lose their data, is bounded by [`Rules`]. Each rule has a switch, and for each switch
 //! there is a test which shows that the properties fail without the rule.
 //!
-//! What the refutations teach, beside that the rules are needed:
+//! The lessons of the refutations, beside that the rules are needed:
 //!
 //! - The owner alone is no condition for a raise. Where a lease ended early, another may have been
 //!   granted in between, and a late attempt may have made the claim the owner again.
@@ -189,7 +189,7 @@ fn a_repair_with_what_was_read_after_an_earlier_loss_is_refuted() {
     refuted(rules, &[ORDER, UNIQUE]);
 }
 
-/// What counted the second member is known to the first only as its minimum token.
+/// The token that counted at the second member is known to the first only as its minimum.
 #[test]
 fn a_repair_that_does_not_count_the_minimum_of_another_is_refuted() {
     let rules = Rules { losses: 2, repair: Repair::WithoutFloors, ..Rules::default() };

@@ -15,20 +15,20 @@ pub(crate) type Token = u8;
 /// A set of members, or of clients: bit `i` is number `i`.
 pub(crate) type Set = u8;
 
-/// What a member keeps of the key.
+/// The data that a member keeps of the key.
 ///
 /// The line of waiters is left out: who waits at a minority gives it back. A crash that keeps the
 /// data is left out too, because a member that is down is one that takes no step for a while, and
 /// the schedules in which it takes none are explored anyway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Member {
-    /// Who holds the key here.
+    /// The claim that holds the key here.
     pub(crate) owner: Option<ClaimId>,
-    /// What the owner was answered, and is answered again.
+    /// The answer that the owner was given, and is given again.
     answer: Token,
     /// The highest token reserved here. It outlives the owner.
     pub(crate) last: Token,
-    /// What it was told when it was repaired: its tokens are above this, too.
+    /// The minimum that it was told when it was repaired: its tokens are above this, too.
     token_min: Token,
     /// The transactions of [`Store::Numbers`].
     counter: Token,
@@ -50,7 +50,7 @@ pub(crate) enum Health {
     Quarantined,
 }
 
-/// What was read from the others to repair a member.
+/// The readings from the others to repair a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Readings {
     /// The members read.
@@ -168,7 +168,7 @@ impl Member {
             && (self.waited(rules) || rules.repair == Repair::Early)
     }
 
-    /// What is read of it to repair another.
+    /// The token that is read of it to repair another.
     pub(crate) fn reached(&self, rules: &Rules) -> Token {
         match rules.repair {
             Repair::WithoutFloors => self.last,

@@ -1,4 +1,4 @@
-//! What must always hold, and what must be possible at all.
+//! The properties that must always hold, and those that must be possible at all.
 
 use stateright::Property;
 

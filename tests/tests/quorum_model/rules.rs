@@ -17,7 +17,7 @@ pub(crate) enum Store {
     },
 }
 
-/// Which members are told the token before the grant counts.
+/// The members that are told the token before the grant counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteBack {
     /// A majority must have acknowledged it.
@@ -44,7 +44,7 @@ pub(crate) enum Raise {
     Anyway,
 }
 
-/// What a member that lost its data must learn before it grants again.
+/// The knowledge that a member that lost its data must gain before it grants again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repair {
     /// The highest `last` or minimum token of a majority, not counting itself, each read after the
@@ -71,13 +71,13 @@ pub(crate) struct Rules {
     pub(crate) claims: [u8; CLIENTS_MAX],
     /// How a member numbers a grant.
     pub(crate) store: Store,
-    /// Which members are told the token.
+    /// The members that are told the token.
     pub(crate) write_back: WriteBack,
     /// When a member obeys a raise.
     pub(crate) raise: Raise,
     /// Whether a member that lost its data waits for the end of every lease that it had granted.
     pub(crate) quarantine: bool,
-    /// What such a member must learn.
+    /// The knowledge that such a member must gain.
     pub(crate) repair: Repair,
     /// Whether holders write to the resource.
     pub(crate) writes: bool,

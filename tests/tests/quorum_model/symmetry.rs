@@ -51,7 +51,7 @@ fn moved<const N: usize>(set: Set, places: [usize; N]) -> Set {
 }
 
 impl System {
-    /// What is known of a client, but for the numbers of members.
+    /// All that is known of a client, but for the numbers of members.
     fn client_key(&self, client: usize) -> (u8, u8, Token, u8, [Token; MEMBERS], [u8; 5]) {
         let one = &self.clients[client];
         let (kind, known) = match one.phase {

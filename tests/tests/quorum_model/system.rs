@@ -11,7 +11,7 @@ use crate::step::Step;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct System {
     pub(crate) members: [Member; MEMBERS],
-    /// What was read to repair each member.
+    /// The readings to repair each member.
     pub(crate) readings: [Readings; MEMBERS],
     pub(crate) clients: [Client; CLIENTS_MAX],
     /// The highest token granted when the first attempt of each client's claim arrived, plus one;
@@ -19,7 +19,7 @@ pub(crate) struct System {
     pub(crate) minimums: [Token; CLIENTS_MAX],
     pub(crate) network: Network,
     pub(crate) ledger: Ledger,
-    /// What may still go wrong.
+    /// The faults that may still come.
     pub(crate) duplicates: u8,
     pub(crate) losses: u8,
     pub(crate) early_ends: u8,

@@ -1,4 +1,4 @@
-//! What a key costs.
+//! The cost of a key.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ async fn a_free_key_costs_two_requests_in_every_mode() {
     assert_eq!(keys(&server), Vec::<String>::new());
 }
 
-/// What the scripts of a key call that only one holds at a time: nothing of several.
+/// The scripts of a key that only one holds at a time call nothing of several holders.
 #[tokio::test]
 async fn who_wants_a_key_alone_looks_at_nothing_of_those_who_would_share_it() {
     let server = RedisServer::start();

@@ -1,4 +1,4 @@
-//! What a leader publishes at the server, and whom it counts for.
+//! The value that a leader publishes at the server, and whom it counts for.
 
 use lock_core::backend::{Backend, Claim, ClaimId, Following, Terms};
 use lock_core::redis::Redis;
@@ -24,7 +24,7 @@ fn candidate(store: &Redis, value: &str) -> Asker {
 }
 
 impl Asker {
-    /// What is told of the leader.
+    /// The leader's value that is told.
     async fn leader(&mut self) -> Option<String> {
         let Following { leader, .. } = answered!(self.claim.follow());
         leader.map(|leader| leader.value.to_string())

@@ -56,7 +56,7 @@ async fn all_readers_end_at_once_as_a_writer_comes_and_only_it_holds_the_key() {
     }
 }
 
-/// Who waits asks again when the first of the leases may be over.
+/// A waiter asks again when the first of the leases may be over.
 #[tokio::test]
 async fn who_waits_is_told_when_the_first_lease_ends() {
     let server = server();

@@ -1,4 +1,4 @@
-//! Who is told what.
+//! The pushes: who is told what.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -25,7 +25,7 @@ async fn others_that_set_the_key_if_it_is_absent_stay_out_until_the_last_reader_
     assert!(sets_if_absent(&server));
     // And the other way round: it is asked for often, as nobody pushes its release.
     assert!(first.waits().await.1 <= ms(50));
-    // What merely looks like ours is theirs too.
+    // A value that merely looks like ours is theirs too.
     server.command::<()>(&["SET", LOCK, "lock:permits:mine"]);
     for mode in [READER, WRITER, of(2)] {
         let mut asker = claim(&one, mode);
@@ -128,7 +128,7 @@ async fn what_is_of_another_type_is_an_error_and_stays() {
     assert_eq!(keys(&server), [HELD]);
 }
 
-/// Who waits for its turn is not taken out of the line before it is sure to have it.
+/// A waiter whose turn it is stays in the line until it is sure to have the key.
 #[tokio::test]
 async fn who_cannot_be_let_in_keeps_its_place_whoever_comes_by() {
     let server = RedisServer::start();
@@ -173,7 +173,7 @@ async fn a_right_that_readers_miss_takes_no_other_hold_with_it() {
         server.command::<()>(&["ACL", "SETUSER", "default", &format!("+{right}")]);
         reader.renews().await;
     }
-    // What is of another type is told of that one alone, too.
+    // A value of another type is told of that one alone, too.
     server.command::<()>(&["RENAME", HELD, "aside"]);
     server.command::<()>(&["SET", HELD, "theirs"]);
     let (renewed, _) = tokio::join!(reader.claim.renew(), other.renews());
@@ -184,7 +184,8 @@ async fn a_right_that_readers_miss_takes_no_other_hold_with_it() {
     assert_eq!(keys(&server), Vec::<String>::new());
 }
 
-/// What a server that took over does not know of: that the writer became a reader, and who came then.
+/// A server that took over does not know two things: that the writer became a reader, and who came
+/// then.
 #[tokio::test]
 async fn a_downgrade_that_a_failover_lost_is_asked_for_again_and_no_token_is_given_twice() {
     let server = RedisServer::start();

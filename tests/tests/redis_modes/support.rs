@@ -1,4 +1,4 @@
-//! What the tests of this binary share: claims at the seam, one request at a time.
+//! Helpers that the tests of this binary share: claims at the seam, one request at a time.
 
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ pub(crate) fn left(server: &RedisServer, name: &str) -> Duration {
     ms(key.ttl_ms.expect("an end"))
 }
 
-/// What a client of another library does.
+/// The request of a client of another library.
 pub(crate) fn sets_if_absent(server: &RedisServer) -> bool {
     server.command::<Option<String>>(&["SET", LOCK, "theirs", "NX", "PX", "60000"]).is_some()
 }

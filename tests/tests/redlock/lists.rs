@@ -1,4 +1,4 @@
-//! Which servers are one quorum.
+//! Servers that are one quorum, and those that are not.
 
 use lock_core::LockClient;
 use lock_core::error::ConnectError;
@@ -101,7 +101,7 @@ async fn the_rights_of_the_page_and_info_are_enough_for_a_whole_life_of_a_lock()
     drop(other.await.unwrap().unwrap());
     let before = servers.enrolment(0).expect("a member");
     servers.all[0].restart();
-    // Of a key that no claim is open for any more: the member is asked.
+    // The member is asked about a key that no claim is open for any more.
     drop(lock(&locks, "another").await);
     servers.repaired(0, &before).await;
 }

@@ -20,7 +20,7 @@ async fn commands_go_through_the_pools_and_a_member_that_was_started_anew_is_see
     let before = lock(&locks, "k").await.token();
     let enrolment = servers.enrolment(0).expect("a member");
     servers.all[0].restart();
-    // Of a key that no claim is open for any more: the member is asked.
+    // The member is asked about a key that no claim is open for any more.
     drop(lock(&locks, "another").await);
     servers.repaired(0, &enrolment).await;
     servers.all[1].kill();

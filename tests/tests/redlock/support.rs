@@ -1,4 +1,4 @@
-//! What the tests of this binary share.
+//! Helpers that the tests of this binary share.
 
 use std::net::SocketAddr;
 use std::time::Duration;

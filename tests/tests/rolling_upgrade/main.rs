@@ -24,7 +24,8 @@ const KEYS: [&str; 4] = [LOCK, "lock:{k}:queue", "lock:{k}:due", "lock:{k}:fence
 
 const LEASE_MS: u64 = 30_000;
 
-/// What version 1 asked for at each grant; blocks ended at the clock, and began up to 131 ms before.
+/// The tokens that version 1 asked for at each grant; blocks ended at the clock, and began up to
+/// 131 ms before.
 const TOKENS: u64 = 1 << 20;
 
 /// How long a waiter counts as alive, and how long a grant that was pushed to it lives.
@@ -35,7 +36,7 @@ const CLAIM_LEASE_MS: u64 = 1_500;
 const RECHECK_MS: u64 = 500;
 const RECHECK_FOREIGN_MS: u64 = 50;
 
-/// What a busy machine may add to a bound.
+/// The time that a busy machine may add to a bound.
 const SLACK: Duration = Duration::from_millis(1_500);
 
 fn script(body: &str) -> String {
@@ -116,7 +117,7 @@ impl Version1 {
         let mut handed = None;
         let mut latest = u64::MAX;
         loop {
-            // Of an earlier hand-off if it is not above what the server said since.
+            // The token is of an earlier hand-off if it is not above what the server said since.
             if let Some(first) = handed.take().filter(|first| *first > latest) {
                 return first;
             }

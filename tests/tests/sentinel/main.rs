@@ -1,4 +1,4 @@
-//! What is done to a lock at the master of a Sentinel set, and what must come of it.
+//! Faults of a lock at the master of a Sentinel set, and what must come of them.
 //!
 //! Each test names its fault (F…) and the invariants that it defends, as tests/faults does.
 

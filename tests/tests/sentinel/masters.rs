@@ -141,7 +141,7 @@ async fn a_master_that_only_reads_is_unavailable_until_it_writes_again() {
 async fn a_server_that_is_named_and_is_no_master_is_not_connected_to() {
     let (_turn, set) = a_set().await;
     let old = set.master();
-    // Of nobody.
+    // A replica of nobody.
     set.server(old).command::<()>(&["REPLICAOF", "127.0.0.1", "1"]);
     let url = set.url();
     let connecting = async {

@@ -151,8 +151,8 @@ async fn a_wait_for_replicas_holds_up_nothing_else() {
     nothing_left(&set, &[master], [locks]).await;
 }
 
-/// Who is blocked has nothing to be replicated: it waits for none, and keeps no connection from
-/// those whose grant does.
+/// A blocked claim has nothing to be replicated. It waits for no replica, and keeps no connection
+/// from those whose grant does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_is_blocked_does_not_wait_for_replicas() {
     const BLOCKED: usize = 48;

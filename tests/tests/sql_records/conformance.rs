@@ -12,7 +12,8 @@ use tokio::sync::OnceCell;
 
 use crate::support::{LEFT, Shop, WHERE_ID, bytes, dumped};
 
-/// What is done to a row, with these bytes in hexadecimal for `{}`, and what it is then.
+/// The damages that are done to a row, with these bytes in hexadecimal for `{}`, and what it is
+/// then.
 const DAMAGES: [(&str, &str, &str); 15] = [
     ("layout = 2", "", "a record of another version"),
     ("layout = 0", "", "a record of no version"),

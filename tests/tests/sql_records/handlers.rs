@@ -17,7 +17,7 @@ use tower::ServiceExt as _;
 
 use crate::support::{self, Db};
 
-/// What a handler is to do.
+/// The state of the handlers.
 #[derive(Clone)]
 struct Shop {
     pool: Pool<Db>,

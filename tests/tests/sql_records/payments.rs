@@ -1,4 +1,5 @@
-//! What an application writes in the transaction that completes its record, whatever its database.
+//! The payment that an application writes in the transaction that completes its record, whatever
+//! its database.
 
 use bytes::Bytes;
 use sqlx::Transaction;

@@ -1,4 +1,4 @@
-//! What is wrong with a file or its tables is told with what to do, and nothing is lost by it.
+//! Troubles of a file or its tables: each is told with what to do, and nothing is lost by it.
 
 use lock_core::LockClient;
 use lock_core::sql::{self, DatabaseError, SqliteConfig, TableName};
@@ -157,7 +157,7 @@ async fn a_full_disk_is_told_and_is_gone_when_there_is_room() {
     let error = told.expect("it fills up");
     assert!(matches!(error, DatabaseError::Full { .. }), "{error}");
     assert!(error.to_string().contains("free some room"), "{error}");
-    // What was held is held, and is given back in the room that it has.
+    // Keys that were held are held, and are given back in the room that there is.
     for guard in guards {
         assert!(guard.is_held());
         guard.release().await.expect("a release");

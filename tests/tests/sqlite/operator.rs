@@ -1,4 +1,4 @@
-//! What an operator sees at a SQL prompt, and brings along.
+//! The view that an operator sees at a SQL prompt, and the pool that is brought along.
 
 use lock_core::LockClient;
 use lock_core::sql::SqliteConfig;

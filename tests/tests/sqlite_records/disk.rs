@@ -9,7 +9,8 @@ use tokio::process::Command;
 
 use crate::support::{File, pool};
 
-/// What `till` says of its commit, what is in the books, and how many records are completed.
+/// The words of `till` on its commit, the payments in the books, and the number of records that are
+/// completed.
 async fn commit(mode: &str) -> (String, i64, i64) {
     let file = File::new();
     drop(file.records().await);
@@ -36,7 +37,7 @@ async fn commit(mode: &str) -> (String, i64, i64) {
     let paid = number("SELECT count(*) FROM payments").await;
     assert_eq!(100 - number("SELECT balance FROM accounts").await, 5 * paid);
     let done = number("SELECT count(*) FROM lock_records WHERE state = 'done'").await;
-    // What a power cut would leave: the log is read anew, without what processes know of it.
+    // A power cut would leave this: the log is read anew, without what processes know of it.
     let (copy, log) = (file.path().with_extension("copy"), file.path().with_extension("db-wal"));
     fs::copy(file.path(), &copy).expect("a copy");
     fs::copy(log, copy.with_extension("copy-wal")).expect("a copy");

@@ -1,4 +1,4 @@
-//! What may be wrong with a file or a table, and rows that nobody needs any more.
+//! Troubles of a file or a table, and rows that nobody needs any more.
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ use lock_core::sql::SqlRecords;
 
 type Deed = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
 
-/// What is done around the first abort.
+/// A store of records that does something before and after the first abort.
 pub(crate) struct Gate {
     records: SqlRecords,
     before: Mutex<Option<Deed>>,

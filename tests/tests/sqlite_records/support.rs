@@ -1,4 +1,4 @@
-//! What the tests of this binary share.
+//! Helpers that the tests of this binary share.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use sqlx::{Row as _, Sqlite, SqlitePool, Transaction};
 use tempfile::TempDir;
 
-/// What the application keeps its tables in.
+/// The database that the application keeps its tables in.
 pub(crate) type Db = Sqlite;
 
 /// A file of an application, in a folder that goes with it.
@@ -117,7 +117,7 @@ impl Shop {
     }
 }
 
-/// Which row, given the id.
+/// The condition for a row, given the id.
 pub(crate) const WHERE_ID: &str = "WHERE id = ?";
 
 /// Each row that there is, and its state.

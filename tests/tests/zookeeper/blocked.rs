@@ -43,7 +43,7 @@ fn ends(blocked: Application, then: impl Future<Output = ()>) {
 /// Freezes the server, and gives the instant at which the hold ends then.
 fn freeze(server: &Zoo, guard: &LockGuard) -> Instant {
     server.pause();
-    // What was answered just before is counted by now, or never is.
+    // An answer that came just before is counted by now, or never is.
     let left = guard.lease_left();
     assert!(left < SHORT, "{left:?}");
     Instant::now() + left
@@ -166,7 +166,7 @@ fn a_session_is_closed_at_once_wherever_its_client_goes() {
     drop(runtime);
     gone("with its runtime");
 
-    // What is left of it is the guard, whose drop is settled by the client's own thread.
+    // The guard is all that is left of the client; its drop is settled by the client's own thread.
     let (locks, runtime) = made();
     let guard = runtime.block_on(locks.lock("k").acquire()).unwrap();
     drop(locks);

@@ -1,4 +1,4 @@
-//! What the application does to its own locks, and to the runtime of its client.
+//! Actions of the application on its own locks, and on the runtime of its client.
 
 use std::time::Duration;
 

@@ -67,7 +67,7 @@ async fn a_term_goes_on_over_links_that_break_one_after_the_other() {
     nothing_left(&server, [one, two]).await;
 }
 
-/// Who follows has one watch on who leads, and learns of the next from it; an operator's wish that
+/// A follower has one watch on the leader, and learns of the next from it. An operator's wish that
 /// the leader resign does not change what it published.
 #[tokio::test]
 async fn a_leader_that_is_asked_to_resign_is_shown_as_it_was() {

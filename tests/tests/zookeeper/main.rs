@@ -1,4 +1,4 @@
-//! What can be done to a lock on one ZooKeeper server alone, and the scenes of all layouts on it.
+//! Faults of a lock on one ZooKeeper server alone, and the scenes of all layouts on it.
 //!
 //! Each test names its fault (F…) and the invariants (V…) that it defends, as `docs/faults.md` has
 //! them. Most sessions here are longer than a test: what must come at once is then told from what

@@ -15,7 +15,7 @@ const WRITER: Mode = Mode::Exclusive;
 const READER: Mode = Mode::Shared;
 const OF_TWO: Mode = Mode::Permit { of: 2 };
 
-/// What a link can do to one request.
+/// The actions of a link on one request.
 const ACTIONS: [Action; 3] = [Action::SwallowReply, Action::DropRequest, Action::HoldReply];
 
 async fn open(url: &str) -> AnyBackend {
@@ -484,7 +484,7 @@ async fn directories_of_permits_that_are_removed_are_not_noticed() {
     eventually("nothing is left", || server.tree("/").is_empty()).await;
 }
 
-/// What a claim costs, without what the session sends by itself.
+/// The requests of a claim, without what the session sends by itself.
 #[tokio::test]
 async fn how_many_requests_each_mode_takes() {
     let server = Zoo::start().await;

@@ -1,4 +1,4 @@
-//! What an operator does to lock nodes by hand.
+//! Actions of an operator on lock nodes by hand.
 
 use lock_core::error::LossReason;
 use tests::checker::Checker;

@@ -26,7 +26,7 @@ async fn owned_by_another(server: &Zoo, paths: &[&str], mode: CreateMode) -> Cli
     client
 }
 
-/// What an error for good says, with the password nowhere in it.
+/// The text of an error for good, with the password nowhere in it.
 fn refused(error: &(dyn std::error::Error + 'static), retryable: bool) -> String {
     let text = everything(error);
     assert!(!retryable, "{text}");
@@ -129,7 +129,7 @@ async fn a_holder_that_may_not_read_its_own_node_asks_at_its_renewals_only() {
     other.auth("digest", b"another:other-secret").await.unwrap();
     let own = format!("/k/{}", server.line("k")[0]);
     other.set_acl(&own, &[Acl::new(Permission::ALL, AuthId::authed())], None).await.unwrap();
-    // What it is told of makes it look.
+    // The event that it is told of makes it look.
     other.set_data(&own, b"changed", None).await.unwrap();
     let (asked, ticks) = (locks.stats().store_requests, ticking.stats().renewals);
     eventually("two sessions have passed", || ticking.stats().renewals >= ticks + 9).await;

@@ -39,8 +39,8 @@ async fn a_holder_whose_session_expires_is_told_and_its_next_grant_is_a_new_one(
     nothing_left(&server, [locks]).await;
 }
 
-/// What a client waits for that says nothing and hears nothing, before it gives its session up: 7/5
-/// of it, and what a busy machine adds.
+/// The time of a silent client before it gives its session up: 7/5 of the session, and what a busy
+/// machine adds.
 const GIVEN_UP: Duration = ms(4_500);
 
 /// A client whose link swallows everything gives its session up, while the server keeps that and its

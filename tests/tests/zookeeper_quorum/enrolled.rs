@@ -53,7 +53,7 @@ async fn fault_of(claim: &mut impl Claim) -> FaultKind {
     claim.attempt().await.expect_err("a fault").kind()
 }
 
-/// What the first token of a grant is.
+/// The first token of a grant.
 async fn first_token(claim: &mut impl Claim) -> u64 {
     match claim.attempt().await.expect("an answer") {
         Attempt::Granted(grant) => grant.tokens.first().expect("a token"),

@@ -13,7 +13,7 @@ use crate::support::*;
 
 const KEY: &str = "k";
 
-/// What the counters of this file begin at.
+/// The number that the counters of this file begin at.
 const CLOCK: u64 = 1_000_000;
 
 type ZooKeeperClaim = <ZooKeeper as Backend>::Claim;

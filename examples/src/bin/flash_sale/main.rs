@@ -45,10 +45,10 @@ use report::Report;
 use rush::{Click, Rush};
 use shop::{Shop, Storage};
 
-/// What went wrong, for the person at the terminal.
+/// The error of a run, for the person at the terminal.
 type Trouble = Box<dyn std::error::Error + Send + Sync>;
 
-/// What is on sale.
+/// The item that is on sale.
 const SKU: &str = "sneaker";
 
 /// As a shell reports a program that ctrl-c ended.

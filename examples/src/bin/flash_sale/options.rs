@@ -132,7 +132,7 @@ impl Options {
     }
 }
 
-/// What every serving process is told.
+/// The plan that every serving process is given.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) locks: String,

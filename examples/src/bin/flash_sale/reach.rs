@@ -33,7 +33,7 @@ impl Reach {
         Ok(())
     }
 
-    /// What all processes have counted, together.
+    /// The counts of all processes, together.
     pub(crate) async fn counts(&self) -> Result<Counts, Trouble> {
         let mut all = Vec::new();
         for address in &self.servers {
@@ -43,7 +43,7 @@ impl Reach {
         Ok(all.into_iter().sum())
     }
 
-    /// What one server does at this moment.
+    /// The state of one server at this moment.
     pub(crate) async fn now(&self, server: SocketAddr) -> Result<Now, Trouble> {
         let (_, body) = self.web.get(server, "/now").await?;
         Ok(serde_json::from_slice(&body)?)

@@ -10,7 +10,7 @@ use crate::rush::{CLICKS_TWICE, Outcome};
 use crate::server::Counts;
 use crate::shop::Books;
 
-/// What `--json` prints; the names are the program's face.
+/// The figures that `--json` prints; the names are the program's face.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Figures {
     /// Orders in the books.

@@ -29,7 +29,7 @@ pub(crate) enum Left {
     Failed,
 }
 
-/// What all buyers saw.
+/// The answers that all buyers saw, counted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outcome {
     pub(crate) with_item: u64,
@@ -142,7 +142,7 @@ impl Shopper {
         let json = serde_json::to_string(&order).unwrap_or_default();
         let answer = self.web.post(self.address, &self.path, json).await;
         let answered = clock::now();
-        // Who got no lock has waited all the time; only the handler knows better.
+        // A buyer who got no lock has waited all the time; only the handler knows better.
         let (waited, server) = (answered - begun, self.server);
         let mut click = Click { left: Left::Failed, waited, answered, server, token: None };
         let Ok((status, body)) = answer else { return click };

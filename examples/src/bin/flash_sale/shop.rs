@@ -52,7 +52,7 @@ impl Storage {
     }
 }
 
-/// What a seller sees before the decision.
+/// The shelf as a seller sees it before the decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Look {
     pub(crate) left: i64,
@@ -80,7 +80,7 @@ pub(crate) enum Written {
     Stale,
 }
 
-/// What the books say in the end.
+/// The numbers of the books in the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Books {
     pub(crate) left: i64,

@@ -1,13 +1,13 @@
-//! Which `wait` and `retries` to choose, and why.
+//! The `wait` and `retries` to choose, and why.
 
 use std::time::Duration;
 
 use crate::capacity::Capacity;
 
-/// What `LockLayer` lets wait for one key unless it is told otherwise.
+/// The number of requests that `LockLayer` lets wait for one key unless it is told otherwise.
 const WAITERS_DEFAULT: u64 = 1_000;
 
-/// What to choose, or why nothing will do.
+/// The values to choose, or why nothing will do.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Advice {
     /// A `wait` and `retries` that keep the budget.

@@ -1,4 +1,4 @@
-//! What the key can serve: a few callers that are never without a request.
+//! The capacity of the key, by a few callers that are never without a request.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::{Trouble, clock, point};
 /// So many that the key is never idle, and so few that none waits for long.
 const CALLERS: usize = 4;
 
-/// Who was not served leaves the key alone for a moment.
+/// A caller that was not served leaves the key alone for so long.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What was measured.
+/// The capacity that was measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Capacity {
     pub(crate) per_s: f64,
@@ -43,7 +43,7 @@ pub(crate) async fn measure(target: &Target, span: Duration) -> Result<Capacity,
         callers.spawn(keep_calling(target.clone(), done.clone(), begun));
     }
     sleep_until(end).await;
-    // Who holds the key longer than that gives it back as it goes.
+    // A caller that holds the key longer than that gives it back as it goes.
     callers.shutdown().await;
     let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
     // One request has no gap before it.
@@ -64,7 +64,7 @@ async fn keep_calling(target: Target, done: Arc<Mutex<Done>>, begun: Instant) {
         match ended {
             Ok(End::Done) if now >= begun => {
                 let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-                // Who was served a moment earlier may come a moment later to this line.
+                // A caller that was served a moment earlier may come a moment later to this line.
                 let before = done.last.unwrap_or(begun);
                 let gap = now.saturating_duration_since(before).as_micros();
                 done.gaps_us.saturating_record(u64::try_from(gap).unwrap_or(u64::MAX));

@@ -68,7 +68,7 @@ fn places(points: &[(f64, Point)]) -> std::ops::Range<f64> {
     -0.4..points.len().max(1) as f64 - 0.6
 }
 
-/// What stands below a place.
+/// The words below a place.
 fn label(points: &[(f64, Point)], place: f64) -> String {
     let is_one = (place - place.round()).abs() < 1e-6 && place > -0.5;
     let point = points.get(place.round() as usize).filter(|_| is_one);

@@ -14,7 +14,7 @@ use crate::target::Target;
 /// More than this a program of this kind cannot send in time.
 pub(crate) const PER_S_MAX: f64 = 50_000.0;
 
-/// What to send.
+/// The plan of a load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) per_s: f64,

@@ -34,7 +34,7 @@ use advice::Advice;
 use arguments::Arguments;
 use target::Target;
 
-/// What went wrong, for the person at the terminal.
+/// The error of a run, for the person at the terminal.
 type Trouble = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
@@ -55,7 +55,7 @@ fn failed(error: &(dyn std::error::Error + 'static)) -> ExitCode {
 }
 
 async fn run(arguments: &Arguments) -> Result<(), Trouble> {
-    // What cannot be written should be known before a minute of load.
+    // A chart that cannot be written should be known of before a minute of load.
     let svg = arguments.svg.as_deref().map(chart::create).transpose()?;
     let in_flight_max = limits::in_flight_max(arguments);
     let bar = arguments.progress_bar();

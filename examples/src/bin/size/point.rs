@@ -1,4 +1,4 @@
-//! What came of one load.
+//! The outcome of one load.
 
 use std::time::Duration;
 
@@ -88,8 +88,8 @@ impl Tally {
                 if took > self.budget {
                     self.late += 1;
                 } else if at <= self.span {
-                    // What the line still held at the end is more than a load of this length can
-                    // ask of the key.
+                    // The requests that the line still held at the end are more than a load of this
+                    // length can ask of the key.
                     self.served += 1;
                 }
             }

@@ -1,4 +1,4 @@
-//! What is printed.
+//! The words and tables that are printed.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ pub(crate) fn curve(measured: &Capacity, points: &[(f64, Point)]) -> Table {
     table
 }
 
-/// What was measured, what to choose and why, and what to know of the figures.
+/// The verdict: what was measured, what to choose and why, and what to know of the figures.
 pub(crate) fn verdict(
     arguments: &Arguments,
     measured: &Capacity,

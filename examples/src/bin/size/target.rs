@@ -1,4 +1,4 @@
-//! What one request is: a key taken, held and given back, or a call of an endpoint.
+//! The target of a request: a key taken, held and given back, or a call of an endpoint.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,7 +138,7 @@ impl Endpoint {
     }
 }
 
-/// What an answer means; `None` for one that is no answer to a load.
+/// The end that an answer means; `None` for one that is no answer to a load.
 fn ended(status: StatusCode, body: &[u8]) -> Option<End> {
     if status.is_success() {
         return Some(End::Done);

@@ -67,18 +67,18 @@ use crate::token::TokenBlock;
 /// A claim as a register knows it.
 #[derive(Debug, Clone)]
 pub struct Place<T> {
-    /// Whose it is.
+    /// The claim that has this place.
     pub claim: ClaimId,
-    /// How it wants the key, or has it.
+    /// The mode in which it wants the key, or has it.
     pub mode: Mode,
-    /// How long a grant of it lives.
+    /// The time that a grant of it lives.
     pub lease: Duration,
     /// The most tokens to reserve for it.
     pub tokens_max: u32,
-    /// When it is taken out of the line unless it asked again; never, where a store sees the end
-    /// of those who wait.
+    /// The time when it is taken out of the line unless it asked again. None where a store sees the
+    /// end of those who wait.
     pub due: Option<Duration>,
-    /// What the store keeps with it.
+    /// Data that the store keeps with it.
     pub with: T,
 }
 
@@ -87,13 +87,13 @@ pub struct Place<T> {
 pub struct Owner<T> {
     /// The claim.
     pub place: Place<T>,
-    /// When its lease ends.
+    /// The end of its lease.
     pub until: Duration,
     /// Those that were reserved for it last.
     pub tokens: TokenBlock,
     /// The first of those it was granted with; a renewal brings others.
     pub first: Option<u64>,
-    /// Of permits, the lowest that was free; 0 in other modes.
+    /// The number of its permit, the lowest that was free; 0 in other modes.
     pub slot: u32,
     /// Another claim handed it the key.
     pub handed_on: bool,
@@ -103,10 +103,11 @@ pub struct Owner<T> {
     pub tried: bool,
 }
 
-/// When a verb is served, and what it needs of its store. Times count from any one instant.
+/// The time when a verb is served, and what it needs of its store. Times count from any one
+/// instant.
 #[allow(missing_debug_implementations)]
 pub struct Turn<'a, T> {
-    /// When it is.
+    /// The time when it is served.
     pub now: Duration,
     /// Reserves tokens behind the last one of the key, at most so many.
     pub mint: &'a dyn Fn(Option<u64>, u32) -> TokenBlock,
@@ -121,11 +122,11 @@ pub struct Turn<'a, T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OtherLimit(pub u32);
 
-/// Who holds a key, and who waits for it. One that is held by nobody and waited for by nobody is
-/// as good as none.
+/// The claims that hold a key, and those that wait for it. A register with neither is as good as
+/// none.
 #[derive(Debug, Clone)]
 pub struct Register<T> {
-    /// Of compatible modes.
+    /// The claims that hold it, in compatible modes.
     owners: SmallVec<[Owner<T>; 1]>,
     line: VecDeque<Place<T>>,
     /// The last token that was reserved for this key.
@@ -176,7 +177,7 @@ impl<T> Register<T> {
         self.line.iter()
     }
 
-    /// Whether somebody waits.
+    /// Whether a claim waits.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
         !self.line.is_empty()
@@ -188,7 +189,7 @@ impl<T> Register<T> {
         self.last
     }
 
-    /// Whether nobody is in line, and nobody was granted the key but for leases that are over.
+    /// Whether no claim is in line, and none holds the key but under a lease that is over.
     #[must_use]
     pub fn is_idle(&self, now: Duration) -> bool {
         self.line.is_empty() && self.owners(now).next().is_none()
@@ -227,7 +228,7 @@ impl<T> Register<T> {
                     self.owners.iter().for_each(|owner| (turn.wake)(&owner.place.with));
                 }
             }
-            // Of several none is in the way more than the others.
+            // Among several owners, none is more in the way than the others.
             None => {
                 if let [owner] = &mut self.owners[..]
                     && !owner.tried
@@ -264,7 +265,7 @@ impl<T> Register<T> {
         Renewal::Held(self.grant(at, turn.now))
     }
 
-    /// Whether somebody who did not wait was refused the key since this was asked last.
+    /// Whether a claim that did not wait was refused the key since this was asked last.
     pub fn was_tried(&mut self, claim: ClaimId) -> bool {
         let owner = self.owner_of(claim).map(|at| &mut self.owners[at]);
         owner.is_some_and(|owner| std::mem::take(&mut owner.tried))
@@ -344,7 +345,7 @@ impl<T> Register<T> {
         self.owners.iter().position(|owner| owner.place.claim == claim)
     }
 
-    /// Whether one of this mode can hold the key beside all who do.
+    /// Whether a claim of this mode can hold the key beside all that do.
     fn is_open_to(&self, mode: Mode) -> bool {
         match mode {
             Mode::Exclusive => self.owners.is_empty(),

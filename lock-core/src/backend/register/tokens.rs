@@ -1,4 +1,4 @@
-//! Which block of fencing tokens is reserved next, by the clock of the store.
+//! The next block of fencing tokens to reserve, by the clock of the store.
 //!
 //! A block ends at the store's wall clock. It never runs ahead of that by more than it has tokens,
 //! unless the clock was set back. So a store that lost its data begins above every token it ever
@@ -25,7 +25,8 @@ pub(crate) const PER_US: u64 = 8;
 /// A block that is ahead of the clock by less is not taken for a clock that was set back.
 pub(crate) const AHEAD_MAX: u64 = 1_000_000 * PER_US;
 
-/// What a wall clock reads in tokens, of microseconds since 1970: 8 a microsecond since 2020.
+/// The reading of a wall clock in tokens, 8 a microsecond since 2020. It is given in microseconds
+/// since 1970.
 #[must_use]
 pub fn ticks(wall_us: u64) -> u64 {
     wall_us.saturating_sub(EPOCH_US) * PER_US

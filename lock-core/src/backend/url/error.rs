@@ -1,23 +1,23 @@
-//! Why a URL is refused.
+//! The reason why a URL is refused.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Which part of a URL is refused.
+/// The part of a URL that is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UrlPart {
     /// The URL as a whole: a character that no part of it may hold.
     Whole,
-    /// What stands before the first colon.
+    /// The text before the first colon.
     Scheme,
     /// User and password.
     Login,
     /// The hosts and their ports.
     Hosts,
-    /// What follows the hosts, up to the `?`.
+    /// The text behind the hosts, up to the `?`.
     Path,
-    /// What follows the `?`.
+    /// The text behind the `?`.
     Parameters,
 }
 
@@ -34,8 +34,8 @@ impl fmt::Display for UrlPart {
     }
 }
 
-/// Why a URL is refused: in which part, and what would do instead. It repeats nothing that may be a
-/// piece of a password.
+/// The reason why a URL is refused: the part of it, and what would do instead. It repeats nothing
+/// that may be a piece of a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("bad {part}: {reason}")]
 pub struct UrlError {
@@ -44,13 +44,13 @@ pub struct UrlError {
 }
 
 impl UrlError {
-    /// For a store that reads more out of a URL than its scheme says. The reason is shown, so it
-    /// must repeat neither login nor secret parameter.
+    /// Made by a store that reads more out of a URL than its scheme says. The reason is shown, so
+    /// it must repeat neither login nor secret parameter.
     pub fn new(part: UrlPart, reason: impl Into<Cow<'static, str>>) -> Self {
         Self { part, reason: reason.into() }
     }
 
-    /// Which part is refused.
+    /// The part that is refused.
     #[must_use]
     pub fn part(&self) -> UrlPart {
         self.part

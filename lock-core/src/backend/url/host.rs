@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! The host and the port of a server.
 
 use std::fmt;
 use std::net::Ipv6Addr;

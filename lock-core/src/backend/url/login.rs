@@ -1,4 +1,4 @@
-//! As whom to connect.
+//! The login to connect with.
 
 use std::fmt;
 

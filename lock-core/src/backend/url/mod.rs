@@ -1,8 +1,5 @@
 //! The URLs that name stores: one grammar, one reader, for every store.
 //!
-//! Files: `scheme` (what is allowed), `read` (the reader, and what it refuses), `store_url` (what was
-//! read, with `host` and `login`), `error`.
-//!
 //! A [`Scheme`] says what the URLs of one kind of store may hold, and [`StoreUrl::parse`] reads
 //! them by it. So each store gets hosts with ports, a login that nothing shows, a path and the
 //! parameters that it knows, and refuses all else in the same words.
@@ -28,6 +25,9 @@
 //!   refused.
 //!
 //! No error, and no `Debug` of anything here, shows a login or the value of a secret parameter.
+//!
+//! - `scheme`: the parts that are allowed. `read`: the reader, and what it refuses.
+//! - `store_url`: the parts that were read, with `host` and `login`. `error`: why one is refused.
 
 mod error;
 mod host;

@@ -109,7 +109,7 @@ fn misspelt<'a>(given: &str, schemes: &'a [Scheme]) -> Option<&'a Scheme> {
     of(first).filter(|_| has_said).or_else(|| of(first.strip_suffix('s')?))
 }
 
-/// What stands before the path, and the path.
+/// The text before the path, and the path.
 fn parts<'a>(rest: &'a str, scheme: &Scheme) -> Result<(&'a str, &'a str), UrlError> {
     let name = scheme.name;
     if scheme.place == Place::Name {

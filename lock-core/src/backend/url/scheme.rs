@@ -1,7 +1,7 @@
-//! What the URLs of one scheme may hold.
+//! The parts that the URLs of one scheme may hold.
 
-/// What the URLs of one scheme may hold. It begins with as little as can be, `name:` and perhaps a
-/// plain name behind it, and each method adds a part.
+/// The parts that the URLs of one scheme may hold. It begins with as little as can be, `name:` and
+/// perhaps a plain name behind it. Each method adds a part.
 ///
 /// ```
 /// use lock_core::backend::Scheme;
@@ -27,7 +27,7 @@ pub struct Scheme {
     pub(super) needs: Option<&'static str>,
 }
 
-/// What follows the scheme.
+/// The place that the URL names behind its scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// A plain name, or nothing.
@@ -189,7 +189,7 @@ impl Scheme {
         [Some(plain), tls, alias].into_iter().flatten()
     }
 
-    /// As URLs spell it.
+    /// The scheme as URLs spell it.
     pub(super) fn spelled(&self, tls: bool) -> String {
         format!("{}{}", self.name, if tls { "+tls" } else { "" })
     }

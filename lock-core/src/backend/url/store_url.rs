@@ -1,4 +1,4 @@
-//! What a URL says.
+//! The parts of a URL.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::read::{self, Read};
 use super::{Host, Login, Scheme, UrlError, UrlPart};
 
-/// What a URL says, decoded, and checked by its [`Scheme`]. `Debug` shows neither a login nor the
-/// value of a secret parameter.
+/// The parts of a URL, decoded, and checked by its [`Scheme`]. `Debug` shows neither a login nor
+/// the value of a secret parameter.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrl(pub(super) Read);
 
@@ -38,13 +38,13 @@ impl StoreUrl {
         self.0.tls
     }
 
-    /// As whom to connect; where each host may have a login, that of the first.
+    /// The login to connect with; where each host may have one, that of the first.
     #[must_use]
     pub fn login(&self) -> Option<&Login> {
         self.0.logins.first()?.as_ref()
     }
 
-    /// As whom to connect to the host at a place of the list: its own login, or that of the first.
+    /// The login for the host at a place of the list: its own, or that of the first.
     #[must_use]
     pub fn login_at(&self, place: usize) -> Option<&Login> {
         self.0.logins.get(place).and_then(Option::as_ref).or_else(|| self.login())
@@ -56,8 +56,8 @@ impl StoreUrl {
         &self.0.hosts
     }
 
-    /// What follows the hosts, with the slash that it begins with; empty if that is all. Of a
-    /// scheme without hosts, the plain name.
+    /// The text behind the hosts, with the slash that it begins with; empty if that is all. In a
+    /// scheme without hosts it is the plain name.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.0.path

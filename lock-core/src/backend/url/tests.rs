@@ -1,5 +1,5 @@
-//! What is read out of a URL, and which part is refused. That nothing shows a secret is tried over
-//! all stores, in `connect`.
+//! The parts that are read out of a URL, and the part that is refused. That nothing shows a secret
+//! is tried over all stores, in `connect`.
 
 use super::*;
 

@@ -99,8 +99,8 @@ impl Call {
     }
 }
 
-/// What can be done with the function's value. Made apart from [`run`], so that a type that lacks
-/// it is one error, where the type is written.
+/// The ways to keep, to replay and to refuse the function's value. Made apart from [`run`], so that
+/// a type that lacks them is one error, where the type is written.
 #[derive(Debug)]
 pub struct Values<R> {
     keep: fn(&R) -> Keep,
@@ -217,6 +217,6 @@ fn kept(kept: Result<(), CompleteError>) -> Result<(), IdempotencyError> {
 
 /// The value is not to be kept.
 async fn abort(execution: Execution) {
-    // Whether the record is gone already is of no concern to who failed.
+    // The record may be gone already, which is of no concern to a caller that failed.
     drop(execution.abort().await);
 }

@@ -1,5 +1,8 @@
-//! What `#[idempotent]` expands to: where the engine comes from ([`EngineSource`]), which record
-//! is meant ([`Call`]), and how the function is run or replayed under it ([`run`]).
+//! The code behind `#[idempotent]`: where the engine comes from ([`EngineSource`]), which record is
+//! meant ([`Call`]), and how the function is run or replayed under it ([`run`]).
+//!
+//! - `source`: the engine and the scope of a call. `axum`: the engine from the state.
+//! - `call`: one call.
 
 #[cfg(feature = "axum")]
 mod axum;

@@ -6,7 +6,8 @@ use crate::error::KeyError;
 use crate::idempotency::{Idempotency, Scope};
 use crate::key::IntoKey;
 
-/// What `client = expr` takes: an [`Idempotency`], or an `Option`, a reference or an `Arc` of one.
+/// The value of `client = expr`: an [`Idempotency`], or an `Option`, a reference or an `Arc` of
+/// one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an idempotency client",
     label = "expected `Idempotency`, or an `Option`, a reference or an `Arc` of one"
@@ -40,7 +41,7 @@ impl<C: EngineSource> EngineSource for Option<C> {
     }
 }
 
-/// What `scope = expr` takes: a [`Scope`], or what makes a key.
+/// The value of `scope = expr`: a [`Scope`], or a value that makes a key.
 pub trait IntoScope {
     /// Makes the scope.
     ///

@@ -186,7 +186,7 @@ fn a_budget_must_hold_the_hold_too_unless_that_is_hopeless() {
 }
 
 proptest! {
-    /// Who is let in waits no longer than its budget, in 19 of 20 cases.
+    /// A waiter that is let in waits no longer than its budget, in 19 of 20 cases.
     #[test]
     fn those_who_are_let_in_are_served_in_time(
         mean_us in 100_u64..50_000,

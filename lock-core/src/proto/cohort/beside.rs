@@ -184,7 +184,7 @@ impl<R> Beside<R> {
         self.lanes.last()?.place.mode()
     }
 
-    /// Where one more claim finds its place.
+    /// The lane in which one more claim finds its place.
     pub(super) fn vacant(&self) -> usize {
         self.vacant.first().copied().unwrap_or(self.lanes.len() + 1)
     }
@@ -203,7 +203,7 @@ impl<R> Beside<R> {
         self.holders.first_key_value().map(|(token, _)| *token)
     }
 
-    /// Where the hold under `token` is.
+    /// The lane of the hold under `token`.
     pub(super) fn lane_of(&self, token: u64) -> Option<usize> {
         self.holders.get(&token).copied()
     }

@@ -88,7 +88,7 @@ impl<W, R> Cohort<W, R> {
         }
     }
 
-    /// Where the claim of a lane stands from now on.
+    /// Sets where the claim of a lane stands from now on.
     #[inline(always)]
     pub(super) fn put(&mut self, lane: usize, place: Place<R>) {
         match lane {
@@ -244,7 +244,7 @@ impl<W, R> Cohort<W, R> {
         first.into_iter().chain(readers.and_then(|more| more.readers.limit())).min()
     }
 
-    /// Where the hold under `token` is. Most keys have no other.
+    /// The spot of the hold under `token`. Most keys have no other.
     #[inline]
     pub(super) fn spot_of(&self, token: u64) -> Option<Spot> {
         match &self.place {
@@ -303,7 +303,7 @@ impl<W, R> Cohort<W, R> {
     }
 }
 
-/// Where a hold is.
+/// The spot of a hold: by which claim it is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spot {
     /// It is that of the claim in this lane, or of several readers one.

@@ -102,7 +102,7 @@ pub(crate) struct Ask {
     pub(crate) budget: Duration,
     /// Whether to be refused, at arrival or as soon as it is seen, when waiting is of no use.
     pub(crate) admission: bool,
-    /// Where so many wait in line already, it is not let in.
+    /// The length of the line at which it is not let in.
     pub(crate) waiters_max: usize,
     pub(crate) hold_limit: Option<Duration>,
     pub(crate) linger: Duration,
@@ -338,7 +338,7 @@ struct Held<R> {
     over: bool,
 }
 
-/// Whether a writer becomes a reader.
+/// The downgrade of a writer to a reader, as far as it got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Downgrade {
     No,

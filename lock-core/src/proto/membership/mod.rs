@@ -1,4 +1,4 @@
-//! Which members of a quorum may grant, and what is to be done for those that may not.
+//! The members of a quorum that may grant, and what is to be done for those that may not.
 //!
 //! A member that lost its data has forgotten what it granted, and how far its tokens were. So two
 //! things are asked of it:
@@ -137,7 +137,7 @@ impl Membership {
         };
         let seen = Seen { sent, heard, probe };
         let standing = self.identity.standing_since(&seen, seat.met);
-        // Of this enrolment: a member is early again with another one.
+        // It counts for this enrolment alone: a member is early again with another one.
         seat.past = (standing == Standing::Unrepaired).then(|| seat.past.unwrap_or(heard));
         seat.failed = false;
         seat.seen = Some(seen);

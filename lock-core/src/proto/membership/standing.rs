@@ -1,4 +1,4 @@
-//! Where one member stands, by what it says of itself.
+//! The standing of one member, by what it says of itself.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(crate) struct Identity {
     pub(crate) lease_max: Duration,
 }
 
-/// Where a member stands.
+/// The standing of a member: whether it may grant, or why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// It has no enrolment.

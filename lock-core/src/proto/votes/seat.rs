@@ -41,7 +41,7 @@ pub(super) struct Share {
     pub(super) handed_on: bool,
 }
 
-/// Whether a share is part of the hold that goes on.
+/// The part of a share in the hold that goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     // ## Kept

@@ -1,12 +1,12 @@
-//! What is remembered, by record and by the end of its life.
+//! The rows, by record and by the end of their lives.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::records::RecordId;
 use crate::records::row::{Row, State};
 
-/// How many marks of aborts there are at most; beyond, the oldest goes. Few are enough: what is
-/// asked of a store in this process is not long on its way.
+/// The largest number of marks of aborts; beyond it, the oldest goes. Few are enough, as a request
+/// to a store in this process is not long on its way.
 const MARKS_MAX: usize = 1 << 12;
 
 #[derive(Default)]

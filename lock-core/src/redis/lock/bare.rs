@@ -14,13 +14,13 @@ use crate::redis::protocol::names::{Names, Owner};
 use crate::redis::protocol::script::{ATTEMPT, WITHDRAW};
 use crate::redis::topology::new_session;
 
-/// As if a client had connected.
+/// A session as of a client that has connected.
 #[derive(Debug, Clone)]
 pub struct BareSession {
     session: Arc<str>,
 }
 
-/// As if a waiter had opened a claim. Each has an id of its own, as each acquire has.
+/// A claim as of a waiter that has opened one. Each has an id of its own, as each acquire has.
 #[derive(Debug)]
 pub struct BareClaim {
     names: Names,

@@ -55,8 +55,8 @@ const RENEW_WITHIN_MIN: Duration = Duration::from_millis(50);
 /// The answer of a script that found several holders, and would have to name their keys.
 pub(super) const NAME_ALL: Value = Value::Int(3);
 
-/// How many attempts without an answer are remembered, the latest ones. Those before were sent to a
-/// server that has hung for so long that another may have taken its place.
+/// The number of attempts without an answer that are remembered, the latest ones. Those before were
+/// sent to a server that has hung for so long that another may have taken its place.
 const DOUBTS_MAX: usize = 8;
 
 /// One process's place in the contention for a key at a Redis server.
@@ -100,7 +100,7 @@ pub(super) struct More {
     listening: Option<Listening>,
     /// The last attempt that was answered with "blocked".
     blocked: Option<Blocked>,
-    /// Where its tokens end, in a quorum.
+    /// The clock that its tokens end at, in a quorum.
     pub(super) clock: Option<u64>,
     /// The connections over which attempts were sent whose effect is not known. Those may take
     /// effect later still, and only there is a withdrawal sure to come after them.
@@ -115,7 +115,7 @@ pub(super) struct More {
     pub(super) follows: bool,
 }
 
-/// When tokens were asked for, and how many.
+/// The time when tokens were asked for, and the number of them.
 #[derive(Debug, Default)]
 struct Refill {
     at: Option<Instant>,
@@ -125,7 +125,7 @@ struct Refill {
 /// The key as it is known since an attempt was blocked.
 #[derive(Debug, Clone, Copy)]
 struct Blocked {
-    /// When the attempt was sent: a hand-off that counts is later.
+    /// The time when the attempt was sent: a hand-off that counts is later.
     sent: Instant,
     /// The last token of the server then, or its clock in tokens if that is more; in a quorum, the
     /// last token of the key. A hand-off that counts has greater ones.
@@ -193,7 +193,7 @@ impl RedisClaim {
         }
     }
 
-    /// Whether what is pushed to it now would be heard.
+    /// Whether a push to it would be heard now.
     pub(super) fn is_heard(&self) -> bool {
         self.servers.is_heard(self.listening())
     }
@@ -203,9 +203,9 @@ impl RedisClaim {
         self.servers.heard(self.listening()).await;
     }
 
-    /// How many tokens a renewal may bring: none in a quorum, whose members agree on them when they
-    /// grant. Beside others who hold the key, more from renewal to renewal, as long as those are made
-    /// for want of them.
+    /// The number of tokens that a renewal may bring: none in a quorum, whose members agree on them
+    /// when they grant. Beside others who hold the key, more from renewal to renewal, as long as
+    /// those are made for want of them.
     fn tokens_wanted(&mut self) -> u32 {
         if self.clock().is_some() {
             return 0;
@@ -239,7 +239,7 @@ impl RedisClaim {
         if fault.kind() != FaultKind::Refused {
             return fault;
         }
-        // On the heap, as it is rare, and every request has room for what it holds.
+        // The check is on the heap, as it is rare, and every request has room for what it holds.
         match Box::pin(probe::rights(&self.servers)).await {
             Err(named) if named.kind() == FaultKind::Refused => named,
             _ => fault,
@@ -257,7 +257,7 @@ impl RedisClaim {
             return Ok((answer, None));
         };
         let replicas = Replicas { count: wanted, timeout };
-        // On the heap, as few ask for them.
+        // The call is on the heap, as few ask for replicas.
         let asking = Box::pin(self.servers.call_and_wait(attempt, replicas));
         let (answer, acknowledged) = asking.await?;
         let found = NotReplicated { wanted, acknowledged, timeout };
@@ -441,7 +441,7 @@ impl Claim for RedisClaim {
         }
         self.open_inbox();
         let handed = self.inbox.as_ref().and_then(|inbox| inbox.handed());
-        // At this moment, not when it came: there may have been another master since.
+        // Its term is looked at now, not when it came: there may have been another master since.
         let handed = handed.filter(|handed| self.servers.is_current(handed.term));
         // With replicas, a grant that was pushed counts only once they have it, too: ask.
         if let Some(handed) = handed.filter(|_| self.replicas().is_none())
@@ -519,8 +519,8 @@ impl Claim for RedisClaim {
                     self.holds(tokens);
                 }
                 if let Some(began) = began {
-                    // In the time of the renewal, and renewed all the same: what was published lasts
-                    // for two leases.
+                    // The value is published in the time of the renewal, and the hold is renewed
+                    // all the same. A published value lasts for two leases.
                     let spent = clock::now().saturating_duration_since(began);
                     drop(Box::pin(self.publish(within.saturating_sub(spent))).await);
                 }
@@ -611,7 +611,7 @@ impl Drop for RedisClaim {
     }
 }
 
-/// How a claim that attempts stands with the server.
+/// The standing of a claim that attempts at the server.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::redis) enum Stands {
     /// Nothing of it is there.

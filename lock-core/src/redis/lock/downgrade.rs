@@ -1,4 +1,4 @@
-//! From a claim that holds its key alone to one that shares it.
+//! The way from a claim that holds its key alone to one that shares it.
 
 use redis::Value;
 
@@ -16,7 +16,7 @@ impl RedisClaim {
         if self.clock().is_some() {
             return Err(no_quorum());
         }
-        // From now on, as its answer may be lost.
+        // It counts as shared from now on, as the answer may be lost.
         self.together = true;
         if let Some(inbox) = &self.inbox {
             self.wanted |= inbox.clear_wanted();

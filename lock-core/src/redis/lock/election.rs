@@ -23,7 +23,7 @@ use crate::redis::wire::request::{Call, REQUEST_WITHIN};
 use crate::token::FencingToken;
 use crate::view::Leader;
 
-/// For how long a follower is told without asking again.
+/// The time for which a follower is told without asking again.
 const TOLD_FOR: Duration = Duration::from_secs(30);
 
 /// A resignation that is done waits no longer for its followers to be told.

@@ -18,14 +18,15 @@ use crate::redis::topology::single::Over;
 use crate::redis::wire::fault;
 use crate::redis::wire::request::{Call, Failure, Unserved};
 
-/// How long the last token of a key outlives the last lease under it, at a member of a quorum.
+/// The time by which the last token of a key outlives the last lease under it, at a member of a
+/// quorum.
 const FENCE_KEPT: Duration = Duration::from_secs(60 * 60);
 
 /// The answer of a member's script where the enrolment is not the one that is stored.
 const REFUSED: Value = Value::Int(-2);
 
 impl RedisClaim {
-    /// How a member of a quorum is asked; a lock of one server has none.
+    /// The pass under which a member of a quorum is asked; a lock of one server has none.
     pub(super) fn pass(&self) -> Option<Pass> {
         self.clock().and_then(|_| self.servers.gate.pass())
     }

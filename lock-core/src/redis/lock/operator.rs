@@ -1,4 +1,4 @@
-//! Requests of an operator: who holds a key and who waits, and to take it away.
+//! Requests of an operator: to see who holds a key and who waits, and to take it away.
 
 use std::time::Duration;
 

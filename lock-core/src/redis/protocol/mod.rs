@@ -1,5 +1,8 @@
-//! What is said at the server: names, scripts, and where both are in a cluster. Pure; the contract
-//! is docs/redis.md.
+//! The words at the server: names, scripts, and where both are in a cluster. Pure; the contract is
+//! docs/redis.md.
+//!
+//! - `names`: the names of keys. `modes`: the text of modes.
+//! - `script/`: one script for each verb. `slots`: slots, and a channel for each.
 
 pub(in crate::redis) mod modes;
 pub(in crate::redis) mod names;

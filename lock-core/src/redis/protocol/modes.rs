@@ -1,4 +1,4 @@
-//! How modes are written: at the lock of a key that some hold together, and with those who wait.
+//! The text of modes, at the lock of a key that some hold together, and with those who wait.
 
 use crate::backend::Mode;
 
@@ -10,7 +10,7 @@ const SHARED: &str = "shared";
 /// Before how many permits there are.
 const PERMITS: &str = "permits:";
 
-/// As it is told to scripts; `None` for one that holds its key alone.
+/// The mode as it is told to scripts; `None` for one that holds its key alone.
 pub(in crate::redis) fn written(mode: Mode) -> Option<String> {
     match mode {
         Mode::Exclusive => None,
@@ -27,13 +27,13 @@ fn read(text: &str) -> Option<Mode> {
     Some(Mode::Permit { of })
 }
 
-/// How a key is held together, by what is at the lock; `None` if it is not.
+/// The mode in which a key is held together, by the value of the lock; `None` if it is not.
 pub(in crate::redis) fn at_lock(value: &[u8]) -> Option<Mode> {
     read(std::str::from_utf8(value).ok()?.strip_prefix(TOGETHER)?)
 }
 
-/// What one waits for, by what is noted of it: until when it counts as alive, its lease, and the
-/// mode if it does not want the key alone.
+/// The mode that a claim waits for, by the note of it. The note tells until when it counts as
+/// alive, its lease, and the mode if it does not want the key alone.
 pub(in crate::redis) fn of_waiter(due: &str) -> Mode {
     due.splitn(3, ':').nth(2).and_then(read).unwrap_or_default()
 }

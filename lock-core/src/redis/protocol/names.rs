@@ -1,4 +1,4 @@
-//! How things are called at the server.
+//! The names of things at the server.
 
 use std::fmt;
 use std::io::Write as _;
@@ -22,11 +22,11 @@ pub(in crate::redis) struct Name<'a> {
 
 const PREFIX: &str = "lock:{";
 
-/// What a member of a quorum keeps, without an end: its enrolment, and the highest token that it
-/// reserved. No lock has such a name, as theirs are in braces.
+/// The keys that a member of a quorum keeps, without an end: its enrolment, and the highest token
+/// that it reserved. No lock has such a name, as theirs are in braces.
 pub(in crate::redis) const QUORUM: [&str; 2] = ["lock:quorum", "lock:quorum:high"];
 
-/// What a server keeps, without an end: the highest token that it gave.
+/// The key that a server keeps, without an end: the highest token that it gave.
 pub(in crate::redis) const CLOCK: &str = "lock:clock";
 
 /// The same for the slot that has this tag, in a cluster.
@@ -39,7 +39,7 @@ impl Names {
         Self(key.clone())
     }
 
-    /// What has them all in one slot of a cluster: what is in the braces.
+    /// The part in braces, which has them all in one slot of a cluster.
     pub(in crate::redis) fn tag(&self) -> &[u8] {
         self.0.as_str().as_bytes()
     }
@@ -69,7 +69,7 @@ impl Names {
         self.with(":slots")
     }
 
-    /// What the leader of an election publishes.
+    /// The value that the leader of an election publishes.
     pub(in crate::redis) fn value(&self) -> Name<'_> {
         self.with(":value")
     }
@@ -79,7 +79,7 @@ impl Names {
         self.with(":followers")
     }
 
-    /// At a member of a quorum, the last token that it reserved for this key.
+    /// The last token that a member of a quorum reserved for this key.
     pub(in crate::redis) fn fence(&self) -> Name<'_> {
         self.with(":fence")
     }
@@ -90,7 +90,7 @@ impl Names {
 }
 
 impl Name<'_> {
-    /// How long it is.
+    /// The length of the name.
     pub(in crate::redis) fn bytes(&self) -> usize {
         PREFIX.len() + self.key.as_str().len() + 1 + self.suffix.len()
     }
@@ -132,7 +132,7 @@ pub(in crate::redis) struct Owner<'a> {
 const CLAIM_DIGITS: usize = 32;
 
 impl Owner<'_> {
-    /// How long it is.
+    /// The length of the text.
     pub(in crate::redis) fn bytes(&self) -> usize {
         CLAIM_DIGITS + 1 + self.session.len()
     }
@@ -158,8 +158,8 @@ impl fmt::Display for Owner<'_> {
 }
 
 impl ToRedisArgs for Owner<'_> {
-    /// As it is displayed, without the machinery for that: it is a part of every request, and of a
-    /// renewal many times.
+    /// Writes what `Display` does, without its machinery: an owner is a part of every request, and
+    /// of a renewal many times.
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
         let mut digits = [self.separator() as u8; CLAIM_DIGITS + 1];
         for (pair, byte) in digits.chunks_exact_mut(2).zip(self.claim.bits().to_be_bytes()) {

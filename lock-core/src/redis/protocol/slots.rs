@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-/// How many a cluster has.
+/// The number of slots in a cluster.
 pub(in crate::redis) const SLOTS: u16 = 16_384;
 
 /// The slot of a key or a channel: of its hash tag, if it has one.

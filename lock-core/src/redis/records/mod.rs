@@ -7,7 +7,9 @@
 //! A record has a head of 192 bytes that begins with `idem2`, and its payload; see `record.lua`.
 //! All times are the server's.
 //!
-//! - One script per verb. - `script`: how they are made. - `reply`: what they answer.
+//! - `peek.lua`, `claim.lua`, `complete.lua`, `abort.lua`: one script for each verb.
+//! - `record.lua`: their reader and writer of records. `rights.lua`: the check of a user's rights.
+//! - `script`: the scripts, put together. `reply`: their answers.
 
 mod reply;
 mod script;
@@ -70,7 +72,7 @@ impl RedisRecords {
     ///
     /// # Cancel safety
     ///
-    /// What was begun ends by itself, within 2 s.
+    /// A connect that was begun ends by itself, within 2 s.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
         super::needs_runtime()?;
         let connected = match Meant::by(&StoreUrl::parse(url, &STORES)?)? {
@@ -102,7 +104,7 @@ impl RedisRecords {
     ///
     /// # Errors
     ///
-    /// As [`connect`](Self::connect), and when the pool has no connection within 2 s.
+    /// The same as of [`connect`](Self::connect), and when the pool has no connection within 2 s.
     /// [`ConnectError::NoRuntime`] also in a runtime without I/O.
     ///
     /// # Cancel safety
@@ -122,7 +124,7 @@ impl RedisRecords {
         Ok(self)
     }
 
-    /// Whether the user may run every command of the scripts; names those that it may not.
+    /// Checks that the user may run every command of the scripts; names those that it may not.
     async fn rights(&self, probe: &str, refused: &[&str]) -> Result<(), Fault> {
         let answer = self.call(on(&RIGHTS, probe)).await?;
         let tried = Vec::<String>::from_redis_value(answer)

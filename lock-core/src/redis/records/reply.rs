@@ -1,4 +1,4 @@
-//! What the scripts answer.
+//! The answers of the scripts.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! On which terms a member of a quorum is asked. It is probed over each new connection before
-//! anything is attempted over it, and serves under its enrolment only.
+//! The terms on which a member of a quorum is asked. The member is probed over each new connection
+//! before anything is attempted over it, and serves under its enrolment only.
 //!
 //! A restart ends all connections, so a server that may have lost writes is always probed first:
 //! its `run_id` is another then, whatever it kept. A deletion by hand shows in the scripts, which
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::single::Over;
 use crate::backend::Enrolment;
 
-/// What was seen of a member of a quorum, and on which terms it is asked now.
+/// The last probe of a member of a quorum, and the terms on which it is asked now.
 #[derive(Debug, Default)]
 pub(in crate::redis) struct Gate {
     state: Mutex<State>,
@@ -24,13 +24,13 @@ pub(in crate::redis) struct Gate {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How it is served; `None` if it is no member.
+    /// The terms on which it is asked; `None` if it is no member.
     pass: Option<Pass>,
     /// The connection over which it was probed last, and its incarnation as that showed it.
     probed: Option<(Over, String)>,
 }
 
-/// On which terms a member is asked.
+/// The terms on which a member is asked.
 #[derive(Debug, Clone)]
 pub(in crate::redis) enum Pass {
     Shut,
@@ -73,7 +73,7 @@ impl Gate {
         self.state().probed = Some((over, incarnation.to_owned()));
     }
 
-    /// Whether nothing was checked yet.
+    /// Whether its rights were not checked yet.
     pub(in crate::redis) fn is_unprobed(&self) -> bool {
         !self.probed.load(Ordering::Acquire)
     }

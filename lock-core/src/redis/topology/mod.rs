@@ -1,4 +1,5 @@
-//! Who is asked, and whose answer counts: one server, the master that sentinels name, or a cluster.
+//! The servers that are asked, and whose answers count: one, the master that sentinels name, or a
+//! cluster.
 //!
 //! - [`origin`]: which server a URL means.
 //! - [`single`]: that server.
@@ -41,7 +42,7 @@ use crate::backend::Replicas;
 use crate::backend::{ClaimId, Fault, FaultKind};
 use crate::ground::{background, clock, timeout};
 
-/// How long a claim that has to wait lets it take until its pushes are heard.
+/// The longest that a claim which has to wait is kept until its pushes are heard.
 const HEARD_WITHIN: Duration = Duration::from_millis(300);
 
 /// The servers of a client, its name there, and what they push to it.
@@ -54,7 +55,7 @@ pub(in crate::redis) struct Topology {
     /// A key that no lock has, and the channel on which its grants would be pushed.
     probe: (String, String),
     requests: Arc<AtomicU64>,
-    /// What it is as a member of a quorum.
+    /// The gate that a member of a quorum is asked through.
     pub(in crate::redis) gate: Gate,
 }
 
@@ -127,7 +128,7 @@ impl Topology {
         let requests = Arc::new(AtomicU64::new(0));
         let cluster =
             Cluster::connect(target, session.clone(), inboxes.clone(), requests.clone()).await?;
-        // At a node that answers: another may be about to be succeeded.
+        // The key is at a node that answers: another may be about to be succeeded.
         let (slot, refused) = cluster.refused(true).await?;
         let key = format!("lock:{{{}}}:probe-{session}", slots::tag_of(slot));
         let this = Self {
@@ -174,7 +175,7 @@ impl Topology {
         }
     }
 
-    /// Whether what was pushed in this term counts still.
+    /// Whether a push of this term counts still.
     pub(in crate::redis) fn is_current(&self, term: u64) -> bool {
         match &self.servers {
             Servers::Single(single) => single.main.is_current(term),
@@ -220,7 +221,7 @@ impl Topology {
         Call { script, command: script.on(names, tag, together), slot }
     }
 
-    /// Where the keys of a lock are in a cluster.
+    /// The slot of a lock's keys in a cluster.
     pub(in crate::redis) fn slot(&self, names: &Names) -> u16 {
         self.cluster().map_or(0, |_| slots::slot_of(names.tag()))
     }
@@ -230,7 +231,7 @@ impl Topology {
         self.cluster()?.listen(self.slot(names), claim)
     }
 
-    /// Whether what is pushed for a claim now would be heard.
+    /// Whether a push for a claim would be heard now.
     pub(in crate::redis) fn is_heard(&self, listening: Option<&Listening>) -> bool {
         match &self.servers {
             Servers::Single(single) => single.is_heard(),
@@ -270,10 +271,10 @@ impl Topology {
     pub(in crate::redis) async fn call(&self, call: Call) -> Result<Value, Unserved> {
         let single = match &self.servers {
             Servers::Single(single) => single,
-            // On the heap: its way is long, and all would carry it.
+            // The call is on the heap: its way is long, and all would carry it.
             Servers::Cluster(cluster) => return Box::pin(cluster.call(&call)).await,
         };
-        // What is not as it mostly is, is on the heap: a call is a part of every request.
+        // Rare ways are on the heap, as a call is a part of every request.
         let answer = match single.at_hand() {
             Some((connection, current, _asking)) => {
                 self.requests.fetch_add(1, Ordering::Relaxed);

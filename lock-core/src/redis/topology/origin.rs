@@ -1,4 +1,4 @@
-//! Which server, or which cluster, a URL means.
+//! The server, or the cluster, that a URL means.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::redis::schemes;
 use crate::redis::wire::access::{self, Access};
 use crate::redis::wire::route::{self, Route};
 
-/// What a URL means.
+/// The meaning of a URL.
 #[derive(Debug)]
 pub(in crate::redis) enum Meant {
     Single(Origin),
@@ -21,7 +21,7 @@ pub(in crate::redis) enum Meant {
 }
 
 impl Meant {
-    /// Of a URL of [`schemes::STORES`].
+    /// The meaning of a URL of [`schemes::STORES`].
     pub(in crate::redis) fn by(url: &StoreUrl) -> Result<Self, ConnectError> {
         if url.scheme() == schemes::CLUSTER.name() {
             return Ok(Self::Cluster(cluster::Target::of(url)?));
@@ -40,7 +40,7 @@ pub(in crate::redis) enum Origin {
 }
 
 impl Origin {
-    /// What a URL of one server, or of sentinels, means.
+    /// The meaning of a URL of one server, or of sentinels.
     fn of(url: &StoreUrl) -> Result<Self, ConnectError> {
         let home = || Home::shared().map_err(ConnectError::Store);
         if url.scheme() == schemes::SENTINEL.name() {
@@ -60,7 +60,7 @@ impl Origin {
         Ok(Self::Server(route::to(client.map_err(ConnectError::Store)?, home()?)))
     }
 
-    /// How a connection finds it.
+    /// The route by which a connection finds it.
     pub(in crate::redis) fn route(&self) -> Arc<dyn Route> {
         match self {
             Self::Server(route) => route.clone(),

@@ -1,4 +1,4 @@
-//! Whether an application's pool leads to the master.
+//! The check that an application's pool leads to the master.
 //!
 //! The pool of a Sentinel set may keep a connection to a server that was the master once and does
 //! not know that it is no more. What is granted there must not count. So where the URL names
@@ -29,7 +29,7 @@ pub(in crate::redis) struct Pooled {
     /// It was seen to lead to the server and database of the URL. Nothing of a lock goes through it
     /// before.
     fits: AtomicBool,
-    /// Who the master of a term is: a name that a server has from its start to its end.
+    /// The master of a term, by a name that a server has from its start to its end.
     master: Mutex<Option<(u64, String)>>,
 }
 

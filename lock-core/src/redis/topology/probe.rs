@@ -1,4 +1,4 @@
-//! Whether the servers will serve every verb.
+//! The checks that the servers will serve every verb.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::redis::wire::connection::Connection;
 use crate::redis::wire::fault;
 use crate::redis::wire::request::REQUEST_WITHIN;
 
-/// Whether the user may run every command of the scripts; names those that it may not.
+/// Checks that the user may run every command of the scripts; names those that it may not.
 pub(in crate::redis) async fn rights(servers: &Topology) -> Result<(), Fault> {
     let refused = match servers.cluster() {
         Some(cluster) => cluster.refused(true).await?.1,
@@ -110,7 +110,7 @@ pub(in crate::redis) fn evicting(info: &str) -> Option<&str> {
     evicts.then_some(policy)
 }
 
-/// Whether the application's pool leads to the database that pushes and renewals use.
+/// Checks that the application's pool leads to the database that pushes and renewals use.
 pub(in crate::redis) async fn pool(servers: &Topology) -> Result<(), Fault> {
     let name = servers.probe_key();
     let mut set = Cmd::new();

@@ -18,7 +18,7 @@ use crate::redis::wire::pool::RedisPool;
 use crate::redis::wire::renewals::{Renewals, Shape};
 use crate::redis::wire::request::{self, Request, Unserved, WrongServer};
 
-/// Which of the connections to a server, one after the other.
+/// The number of a connection to a server, one after the other.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::redis) struct Over(pub(super) u64);
 
@@ -26,7 +26,7 @@ pub(in crate::redis) struct Over(pub(super) u64);
 #[derive(Debug)]
 pub(in crate::redis) struct SingleServer {
     pub(in crate::redis) renewals: Renewals,
-    /// What claims on free keys ask together.
+    /// The requests of claims on free keys, which go together.
     free_keys: FreeKeys,
     /// All but renewals and what waits for replicas, and pushes.
     pub(in crate::redis) main: Arc<Connection>,
@@ -90,19 +90,19 @@ impl SingleServer {
         self.renewals.follow();
     }
 
-    /// What a request is sent over at once: it is there, and leads to this server only. What is sent
-    /// counts as asking until the last of these is dropped.
+    /// The connection that a request is sent over at once: it is there, and leads to this server
+    /// only. The request counts as asking until the last of these is dropped.
     pub(super) fn at_hand(&self) -> Option<(&Arc<Connection>, Current, Asking<'_>)> {
         let free_keys = self.free_keys()?;
         Some((&self.main, self.main.at_hand()?, free_keys.asking()))
     }
 
-    /// Where claims on free keys ask together, if whoever polls this has that.
+    /// The place where claims on free keys ask together, if whoever polls this has one.
     pub(super) fn free_keys(&self) -> Option<&FreeKeys> {
         self.pool().is_none().then_some(&self.free_keys)
     }
 
-    /// Whether what is pushed now would be heard; if not, it is seen to.
+    /// Whether a push would be heard now; if not, it is seen to.
     pub(in crate::redis) fn is_heard(&self) -> bool {
         // Over the connection that listens, nothing is sent before it does.
         self.pool.is_none() || self.main.is_there()
@@ -146,7 +146,7 @@ impl SingleServer {
     ) -> Result<Value, WrongServer> {
         let Some(pool) = &self.pool else { return Err(WrongServer::nowhere()) };
         self.requests.fetch_add(1, Ordering::Relaxed);
-        // On the heap: few have a pool, and all would carry its place.
+        // The request is on the heap: few have a pool, and all would carry its place.
         Box::pin(pool.send(request, &self.main)).await
     }
 

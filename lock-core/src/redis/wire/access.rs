@@ -1,4 +1,4 @@
-//! As whom, and how, servers are connected to.
+//! The login and the settings with which servers are connected to.
 
 use std::fmt;
 

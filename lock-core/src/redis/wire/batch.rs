@@ -15,10 +15,10 @@ use tokio::sync::mpsc;
 use super::request::Sent;
 use crate::backend::io::Home;
 
-/// What one number and its separators take in a request, at most.
+/// The most bytes that one number and its separators take in a request.
 pub(super) const NUMBER_BYTES: usize = 20;
 
-/// Where claims are gathered: `P` is what one asks, `A` its answer.
+/// The place where claims are gathered: `P` is the request of one, `A` its answer.
 #[derive(Debug)]
 pub(super) struct Batches<P, A> {
     home: Arc<Home>,
@@ -36,7 +36,7 @@ struct Task<P, A> {
     open: Arc<Batch<P, A>>,
 }
 
-/// What a task sends, in its order.
+/// The batches that a task sends, in their order.
 pub(super) type Queue<P, A> = mpsc::UnboundedReceiver<Underway<P, A>>;
 
 impl<P, A> Batches<P, A> {
@@ -125,7 +125,7 @@ impl<P, A> Batch<P, A> {
         Ok(at)
     }
 
-    /// How many claims were added.
+    /// The number of claims that were added.
     fn size(&self) -> usize {
         self.gathered().waiting.len()
     }
@@ -195,7 +195,7 @@ pub(super) struct Waiting<P, A> {
     at: usize,
 }
 
-/// What is known of a claim that waits no more.
+/// The state of a claim that waits no more.
 #[derive(Debug)]
 pub(super) enum Left<A> {
     /// Its batch was not sent, and will go without it.

@@ -42,7 +42,7 @@ pub(in crate::redis) struct Connection {
     opened: Notify,
 }
 
-/// What a connection has to do with pushes.
+/// The part of a connection that is about pushes.
 #[derive(Debug)]
 struct Push {
     role: Role,
@@ -93,23 +93,23 @@ impl Latest {
 #[derive(Debug, Clone)]
 pub(in crate::redis) struct Current {
     pub(in crate::redis) connection: MultiplexedConnection,
-    /// Where it is served.
+    /// The runtime that serves it.
     runtime: Handle,
     number: u64,
-    /// When this is over, what it still answers does not count.
+    /// The term that it was made in: when that is over, what it still answers does not count.
     term: u64,
 }
 
 impl Current {
-    /// As that over which something was sent.
+    /// The connection as that over which something was sent.
     pub(in crate::redis) fn sent(&self) -> Arc<Sent> {
         let (connection, runtime) = (self.connection.clone(), self.runtime.clone());
         Sent { connection, runtime }.into()
     }
 }
 
-/// With more holds than this, none is tracked: what that costs the server is as much again as to
-/// renew them.
+/// The most holds that are tracked; with more, none is. Tracking costs the server as much again as
+/// renewing them.
 const TRACKED_MAX: usize = 10_000;
 
 /// The pause between two tries to reach a server that another may succeed.
@@ -183,7 +183,7 @@ impl Connection {
         current.filter(|current| self.route.is_current(current.term))
     }
 
-    /// Where it is made and served.
+    /// The home where it is made and served.
     pub(in crate::redis) fn home(&self) -> &Arc<Home> {
         self.route.home()
     }
@@ -211,7 +211,7 @@ impl Connection {
             Ok(made)
         });
         *failed = noted.as_ref().err().map(|fault| (clock::now(), fault.clone()));
-        // Whoever is woken may do anything.
+        // The mutex goes first, as whoever is woken may do anything.
         drop(failed);
         let connection = noted?;
         self.opened.notify_waiters();
@@ -293,7 +293,7 @@ impl Connection {
         Ok(Current { connection, runtime, number, term })
     }
 
-    /// Whether what came in this term counts still.
+    /// Whether an answer or a push of this term counts still.
     pub(in crate::redis) fn is_current(&self, term: u64) -> bool {
         self.route.is_current(term)
     }
@@ -451,7 +451,7 @@ impl Connection {
             return Ok((current, within.min(REQUEST_WITHIN)));
         }
         let until = clock::now().plus(REQUEST_WITHIN);
-        // On the heap, as connecting is rare, and calls are not.
+        // The connecting is on the heap, as it is rare, and calls are not.
         let connection = Box::pin(self.get(within)).await.map_err(unsent)?;
         let left = until.saturating_duration_since(clock::now());
         Ok((connection, within.min(left)))
@@ -463,7 +463,7 @@ impl Connection {
         Unserved { fault, sent: Some(Sent { connection, runtime }.into()) }
     }
 
-    /// What is answered while the term goes on.
+    /// The answer, if it comes while the term goes on.
     async fn in_term<T>(
         &self,
         term: u64,

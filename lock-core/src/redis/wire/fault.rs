@@ -1,4 +1,4 @@
-//! What an error of the server or the link means for a verb.
+//! The meaning of an error of the server or the link for a verb.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::task::JoinError;
 
 use crate::backend::{Fault, FaultKind};
 
-/// What the server says of a user without a right; inside a script the code is lost, so the text
+/// The server's words about a user without a right. Inside a script the code is lost, so the text
 /// decides.
 const REFUSALS: [&str; 9] = [
     "noauth",
@@ -21,7 +21,7 @@ const REFUSALS: [&str; 9] = [
     "invalid username-password",
 ];
 
-/// What the server says of a missing right on keys or channels: Redis, and Valkey.
+/// The words of Redis and of Valkey about a missing right on keys or channels.
 const OUT_OF_REACH: [&str; 3] = ["one of the", "access a key", "access a channel"];
 
 /// Sorts an error. Texts of the server name commands and keys, never a password.
@@ -93,7 +93,7 @@ pub(in crate::redis) fn timed_out(within: Duration) -> Fault {
     Fault::new(FaultKind::Transient, format!("redis did not answer within {within:?}"))
 }
 
-/// What was to connect has ended without an answer.
+/// The task that was to connect has ended without an answer.
 pub(in crate::redis) fn not_made(ended: &JoinError) -> Fault {
     let what = match ended.is_panic() {
         true => "what connects to redis panicked, which is a bug: the panic was printed",

@@ -26,8 +26,8 @@ use crate::ground::timeout;
 use crate::redis::protocol::names::{Names, Owner};
 use crate::redis::protocol::script::MANY;
 
-/// With so many requests under way, the next go together. With fewer a call for several costs more
-/// than it saves: they wait for it, and a task is woken for them.
+/// The number of requests under way from which on the next go together. With fewer a call for
+/// several costs more than it saves: they wait for it, and a task is woken for them.
 const CROWD: usize = 32;
 
 /// Calls for several that are under way at most: while the server works on one, the next is on its
@@ -37,7 +37,7 @@ const CALLS_MAX: usize = 2;
 /// Claims per call at most, so that none holds the server up.
 const BATCH_MAX: usize = 64;
 
-/// What one claim asks.
+/// The request of one claim.
 #[derive(Debug, Clone)]
 pub(in crate::redis) struct Part {
     pub(in crate::redis) names: Names,
@@ -53,7 +53,7 @@ pub(in crate::redis) enum Verb {
     Give,
 }
 
-/// What came of it.
+/// The answer to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::redis) enum Answer {
     /// It has the key, with tokens from this one on.
@@ -170,7 +170,7 @@ impl Post {
         if parts.is_empty() {
             return;
         }
-        // What is given back can be taken in the same call.
+        // A key that is given back can be taken in the same call.
         parts.sort_by_key(|(_, part)| part.verb != Verb::Give);
         let call = self.call(&parts);
         self.requests.fetch_add(1, Ordering::Relaxed);
@@ -269,7 +269,7 @@ mod tests {
         Some((rest[..keys].to_vec(), rest[keys].parse().unwrap()))
     }
 
-    /// To those that take: a token by the key's name, and none for every third.
+    /// The answer to those that take is a token by the key's name, and none for every third.
     fn serve(words: &[&str]) -> Option<String> {
         let Some((keys, gives)) = read(words) else { return Some("+OK\r\n".into()) };
         let answers = keys.iter().enumerate().map(|(at, key)| {
@@ -311,7 +311,7 @@ mod tests {
         free.post.requests.load(Ordering::Relaxed)
     }
 
-    /// As many calls as may be are under way.
+    /// Waits until as many calls are under way as may be.
     async fn all_are_under_way(free: &FreeKeys) {
         while calls(free) < CALLS_MAX as u64 {
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! What is said over a new connection before anything is asked.
+//! The words over a new connection before anything is asked.
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
@@ -6,7 +6,7 @@ use redis::{Cmd, Value};
 use super::fault;
 use crate::backend::{Fault, FaultKind};
 
-/// Whether a server that sentinels name is the master. It may not be yet, or not any more.
+/// Checks that a server that sentinels name is the master. It may not be yet, or not any more.
 pub(super) async fn master(connection: &mut MultiplexedConnection) -> Result<(), Fault> {
     let mut role = Cmd::new();
     role.arg("ROLE");

@@ -13,7 +13,7 @@ use crate::backend::{Change, ClaimId};
 use crate::redis::protocol::names;
 use crate::token::TokenBlock;
 
-/// What was pushed to one claim and not looked at yet. Every held key has one.
+/// The pushes to one claim that it has not looked at yet. Every held key has an inbox.
 #[derive(Debug)]
 pub(in crate::redis) struct Inbox {
     /// The claim, in halves: whole, it would be aligned as 16 bytes are.
@@ -25,16 +25,16 @@ pub(in crate::redis) struct Inbox {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::redis) struct Handed {
     pub(in crate::redis) tokens: TokenBlock,
-    /// Of a permit its number, or 0.
+    /// The number of a permit, or 0.
     pub(in crate::redis) slot: u32,
     pub(in crate::redis) wanted: bool,
-    /// In which it was pushed: once that is over, it does not count.
+    /// The term in which it was pushed: once that is over, it does not count.
     pub(in crate::redis) term: u64,
 }
 
 #[derive(Debug, Default)]
 struct Events {
-    /// On the heap, as a claim that is held has none.
+    /// The hand-off is on the heap, as a claim that is held has none.
     handed: Option<Box<Handed>>,
     wanted: bool,
     /// Somebody who does not wait was refused the key.
@@ -45,7 +45,7 @@ struct Events {
     waker: Option<Waker>,
 }
 
-/// Why the store is to be asked, the graver one behind.
+/// The reasons why the store is to be asked, the graver one behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Why {
     /// It said so.
@@ -75,7 +75,7 @@ impl Events {
         }
     }
 
-    /// Why the store is to be asked; that there is another server outweighs all that one pushes.
+    /// The reason why the store is to be asked. Another server outweighs all that this one pushes.
     fn change(&self, holding: bool) -> Option<Change> {
         let pushed = if holding { self.wanted } else { self.handed.is_some() };
         self.ask.map(Why::change).or(pushed.then_some(Change::Here))
@@ -143,8 +143,8 @@ impl Inbox {
         })
     }
 
-    /// Whether there is something that `holding` claims or waiting ones care for. For one who
-    /// listens: the last to poll is woken.
+    /// Resolves when there is something that `holding` claims or waiting ones care for. One may
+    /// listen: the last to poll is woken.
     pub(in crate::redis) fn poll_changed(&self, holding: bool, cx: &Context<'_>) -> Poll<Change> {
         let mut events = self.events();
         if let Some(change) = events.change(holding) {
@@ -216,7 +216,7 @@ impl Inboxes {
         self.by_key().insert_unique(hash, [hash, halves(claim)[0]], |[hash, _]| *hash);
     }
 
-    /// How many claims are renewed.
+    /// The number of claims that are renewed.
     pub(in crate::redis) fn renewed_here(&self) -> usize {
         self.by_key().len()
     }
@@ -285,7 +285,7 @@ impl Inboxes {
         self.stir_some(claims, Why::Elsewhere);
     }
 
-    /// As [`is_back`](Self::is_back), for some of them.
+    /// The same as [`is_back`](Self::is_back), for some of them.
     pub(in crate::redis) fn are_to_ask(&self, claims: &[ClaimId]) {
         self.stir_some(claims, Why::Back);
     }
@@ -303,8 +303,8 @@ impl Inboxes {
         wake(self.put_in(term, push));
     }
 
-    /// As [`deliver_in`](Self::deliver_in), where a mutex is held: who is returned is to be woken
-    /// without it. Servers without terms are in term 0.
+    /// The same as [`deliver_in`](Self::deliver_in), where a mutex is held: who is returned is to
+    /// be woken without it. Servers without terms are in term 0.
     #[must_use]
     pub(in crate::redis) fn put_in(&self, term: u64, push: &PushInfo) -> Option<Waker> {
         if !matches!(push.kind, PushKind::Message | PushKind::SMessage) {
@@ -312,7 +312,7 @@ impl Inboxes {
         }
         let [_, Value::BulkString(message)] = &push.data[..] else { return None };
         let (claim, what) = parse(message)?;
-        // Of a claim that is gone already: the store finds out by the lease.
+        // The push may be of a claim that is gone already: the store finds out by the lease.
         let inbox = self.get(claim)?;
         match what {
             What::Handed(handed) => inbox.put(|events| events.hand(Handed { term, ..handed })),

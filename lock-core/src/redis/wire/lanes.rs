@@ -30,7 +30,7 @@ const IDLE_MAX: Duration = Duration::from_secs(10);
 pub(in crate::redis) struct Lanes {
     route: Arc<dyn Route>,
     free: Semaphore,
-    /// With the time of their last use, the latest at the end.
+    /// The idle connections, with the time of their last use, the latest at the end.
     idle: Mutex<Vec<(Instant, Arc<Connection>)>>,
 }
 

@@ -27,12 +27,13 @@
 //! - Wakers and subscribers run under none of the mutexes here, as they may drop guards and claims
 //!   of the same client.
 //!
-//! - [`route`]: where a connection leads. [`access`]: as whom, and how.
-//! - [`connection`]: one that comes back. [`request`]: what is sent over it, and what comes of it.
-//! - [`inbox`]: pushes, by claim. [`hello`]: what is said first.
+//! - [`route`]: where a connection leads. [`access`]: the login, and the settings.
+//! - [`connection`]: one that comes back. [`request`]: a request over it, and what comes of it.
+//! - [`inbox`]: pushes, by claim. [`hello`]: the first words.
 //! - [`lanes`]: connections of attempts that wait for replicas.
 //! - [`batch`]: claims that ask together: [`renewals`], and those of [`free`] keys.
-//! - [`pool`]: an application's own connections.
+//! - [`pool`]: an application's own connections; `no_pool` where it has none. `fake`: a server of
+//!   tests.
 //! - [`fault`]: what an error means. [`refusal`]: the word of a server that hangs up.
 
 use std::time::Duration;

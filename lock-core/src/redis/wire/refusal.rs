@@ -1,8 +1,8 @@
-//! Why a server lets nobody in.
+//! The reason why a server lets nobody in.
 //!
-//! One that is full says so and hangs up, before it is asked anything. Who has written by then is told
-//! of a broken pipe, and the word is lost. So it is looked for once more, over a connection that
-//! nothing is written to.
+//! A server that is full says so and hangs up, before it is asked anything. A client that has
+//! written by then is told of a broken pipe, and the word is lost. So it is looked for once more,
+//! over a connection that nothing is written to.
 
 use std::io;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio::net::UnixStream;
 
 use crate::ground::timeout;
 
-/// How long a server may take for its word. It comes with the connection.
+/// The time that a server may take for its word. It comes with the connection.
 const SAID_WITHIN: Duration = Duration::from_millis(200);
 
 /// Longer than any such word.
@@ -37,7 +37,7 @@ async fn told(client: &Client, error: RedisError) -> RedisError {
     said.ok().and_then(Result::ok).as_deref().and_then(word).unwrap_or(error)
 }
 
-/// What the server says first.
+/// The first words of the server.
 async fn listen(client: &Client) -> io::Result<Vec<u8>> {
     let mut said = vec![0; WORD_BYTES_MAX];
     let length = match client.get_connection_info().addr() {

@@ -40,25 +40,26 @@ pub(in crate::redis) struct Renew {
     pub(in crate::redis) names: Names,
     pub(in crate::redis) claim: ClaimId,
     pub(in crate::redis) lease_ms: u64,
-    /// How many further tokens it may have, if others hold its key as well; 0 for none in any case.
+    /// The number of further tokens that it may have, if others hold its key as well; 0 for none in
+    /// any case.
     pub(in crate::redis) tokens: u32,
-    /// How long the store has to answer, so that there is time for another try.
+    /// The time that the store has to answer, so that there is time for another try.
     pub(in crate::redis) within: Duration,
     /// It holds its key with others, as far as it knows.
     pub(in crate::redis) together: bool,
     /// The number of its permit, if it has one. The server may have lost it.
     pub(in crate::redis) permit: Option<u32>,
-    /// Where its keys are in a cluster.
+    /// The slot of its keys in a cluster.
     pub(in crate::redis) slot: u16,
 }
 
-/// What the server says of a claim.
+/// The server's answer about a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::redis) enum Renewed {
     Held {
-        /// Where its new tokens begin, if those that it has do not go on.
+        /// The first of its new tokens, if those that it has do not go on.
         first: Option<u64>,
-        /// Where its tokens end now, if there are more.
+        /// The last of its tokens now, if there are more.
         last: Option<u64>,
         /// Whether others wait; `None` where that was out of reach.
         wanted: Option<bool>,
@@ -99,7 +100,7 @@ impl Renewed {
     }
 }
 
-/// What the server says of one claim of many, as if that had been asked for alone.
+/// The server's error about one claim of many, as if that had been asked for alone.
 fn refused(error: &[u8]) -> Failure {
     let line = String::from_utf8_lossy(error).replace(['\r', '\n'], " ");
     match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()) {
@@ -117,7 +118,7 @@ type Due = (usize, Renew);
 
 type Answer = Result<Renewed, Failure>;
 
-/// What one call may renew.
+/// The claims that one call may renew.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::redis) enum Shape {
     /// Any claims together.
@@ -127,14 +128,14 @@ pub(in crate::redis) enum Shape {
     BySlot,
 }
 
-/// Where claims that are due are sent.
+/// The place where claims that are due are sent.
 #[derive(Debug)]
 pub(in crate::redis) struct Renewals {
     batches: Batches<Renew, Answer>,
     post: Arc<Post>,
 }
 
-/// How requests are sent.
+/// The means to send requests.
 #[derive(Debug)]
 struct Post {
     connection: Arc<Connection>,
@@ -164,8 +165,8 @@ impl Renewals {
 
     /// Renews one claim with the next batch.
     pub(in crate::redis) async fn renew(&self, renew: Renew) -> Answer {
-        // To connect takes as long as an answer may. The bound is whoever asks's own: what sends the
-        // batch may be held up, and the claim is to be tried again meanwhile.
+        // A connect takes as long as an answer may. The bound is that of whoever asks. The task
+        // that sends the batch may be held up, and the claim is to be tried again meanwhile.
         let within = (2 * renew.within).min(REQUEST_WITHIN).saturating_add(APART);
         let answer = self.batches.add(renew, |queue| serve(self.post.clone(), queue));
         let late = |_| Err(Failure::Other(fault::timed_out(within)));
@@ -366,7 +367,7 @@ mod tests {
         renewals.post.requests.load(Ordering::Relaxed)
     }
 
-    /// That all claims of a call are held, with the number of them as their last token.
+    /// The answer that all claims of a call are held, with the number of them as their last token.
     fn held(words: &[&str]) -> Option<String> {
         let ["EVALSHA", _, keys, rest @ ..] = words else { return Some("+OK\r\n".into()) };
         let claims = (rest.len() - keys.parse::<usize>().unwrap() - 2) / 2;
@@ -437,7 +438,8 @@ mod tests {
         }
     }
 
-    /// What sends the batches is held up, as by a panic in progress or a subscriber of the application.
+    /// The task that sends the batches is held up, as by a panic in progress or a subscriber of the
+    /// application.
     #[tokio::test]
     async fn a_renewal_ends_in_time_also_where_nothing_is_sent() {
         let renewals = renewals(fake::start(held), Shape::Whole);

@@ -1,4 +1,4 @@
-//! What is sent over one connection, and what comes of it.
+//! A request over one connection, and what comes of it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use crate::backend::{Fault, FaultKind};
 use crate::ground::{Plus as _, clock, timeout};
 use crate::redis::protocol::script::Script;
 
-/// How long one request, or one connect, may take.
+/// The time that one request, or one connect, may take.
 pub(in crate::redis) const REQUEST_WITHIN: Duration = Duration::from_secs(2);
 
 /// A script, with what it is called, and where its keys are in a cluster.
 #[derive(Debug, Clone)]
 pub(in crate::redis) struct Call {
     pub(in crate::redis) script: &'static Script,
-    /// By the hash of the script.
+    /// The command that calls the script by its hash.
     pub(in crate::redis) command: Cmd,
     pub(in crate::redis) slot: u16,
 }
@@ -39,7 +39,7 @@ impl Call {
     }
 }
 
-/// What is sent over one connection.
+/// A request over one connection.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::redis) struct Request<'a> {
     pub(in crate::redis) command: &'a Cmd,
@@ -48,7 +48,7 @@ pub(in crate::redis) struct Request<'a> {
     pub(in crate::redis) replicas: Option<Replicas>,
 }
 
-/// How long before the end of a request the server is to have answered its `WAIT`.
+/// The time before the end of a request by which the server is to have answered its `WAIT`.
 const WAIT_MARGIN: Duration = Duration::from_millis(100);
 
 impl Request<'_> {
@@ -130,7 +130,7 @@ pub(in crate::redis) async fn send(
     answered(timeout::within(within, connection.req_packed_command(command)).await, within)
 }
 
-/// What came of a command that had so much time.
+/// The outcome of a command that had so much time.
 pub(in crate::redis) fn answered(
     answer: Result<Result<Value, RedisError>, timeout::Late>,
     within: Duration,
@@ -146,7 +146,7 @@ pub(in crate::redis) fn answered(
 #[derive(Debug, Clone)]
 pub(in crate::redis) struct Unserved {
     pub(in crate::redis) fault: Failure,
-    /// Where it was sent.
+    /// The connection over which it was sent.
     pub(in crate::redis) sent: Option<Arc<Sent>>,
 }
 
@@ -167,7 +167,7 @@ impl Unserved {
     }
 }
 
-/// Why.
+/// The reason why a request was not served.
 #[derive(Debug, Clone)]
 pub(in crate::redis) enum Failure {
     Server(RedisError),
@@ -181,8 +181,8 @@ impl Failure {
         matches!(self, Self::Server(error) if error.kind() == kind)
     }
 
-    /// Whether the connection is of no use any more. A server that only reads was a master once,
-    /// or is none yet: what was connected to may be another by now.
+    /// Whether the connection is of no use any more. A server that only reads was a master once, or
+    /// is none yet. The server at its address may be another by now.
     pub(in crate::redis) fn is_lasting(&self) -> bool {
         match self {
             Self::Server(error) => error.is_unrecoverable_error() || fault::is_read_only(error),

@@ -1,4 +1,4 @@
-//! Where connections lead, and where they live.
+//! The way of connections to a server, and the home where they live.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use redis::Client;
 use crate::backend::Fault;
 use crate::backend::io::Home;
 
-/// To which server a connection is made, and whether that is still the one to ask.
+/// The server that a connection is made to, and whether that is still the one to ask.
 ///
 /// The time of one server in this place is a *term*. Each connection carries the number of the term
 /// that it was made in: when the term is over, what it still answers does not count.
 pub(in crate::redis) trait Route: fmt::Debug + Send + Sync {
-    /// Where its connections are made and served.
+    /// The home where its connections are made and served.
     fn home(&self) -> &Arc<Home>;
 
     /// Whether it is the same server for ever: its term does not end.
@@ -23,7 +23,7 @@ pub(in crate::redis) trait Route: fmt::Debug + Send + Sync {
     /// A client of the server that is to be asked now, and the number of its term.
     fn server(&self) -> BoxFuture<'_, Result<(Client, u64), Fault>>;
 
-    /// Whether what is answered in this term counts.
+    /// Whether an answer of this term counts.
     fn is_current(&self, term: u64) -> bool;
 
     /// Resolves when this term is over; `None` if it never is.
@@ -64,12 +64,12 @@ impl Route for Fixed {
     fn look(&self) {}
 }
 
-/// To this server, always.
+/// A route to this server, always.
 pub(in crate::redis) fn to(server: Client, home: Arc<Home>) -> Arc<dyn Route> {
     Arc::new(Fixed { server, home })
 }
 
-/// To a server of a test. The home is nobody else's.
+/// A route to a server of a test. The home is nobody else's.
 #[cfg(test)]
 pub(in crate::redis) fn to_port(port: u16) -> Arc<dyn Route> {
     let at = crate::backend::url::Host::new("127.0.0.1", port);

@@ -1,5 +1,5 @@
-//! Who leads, and those who follow. Where [`Capabilities::election`](crate::backend::Capabilities) does not
-//! hold, following is refused and nothing else is checked.
+//! The leader, and those who follow. Where [`Capabilities::election`](crate::backend::Capabilities)
+//! does not hold, following is refused and nothing else is checked.
 
 use super::drive::{Asker, Case, Process, is_lost};
 use crate::backend::{Claim, FaultKind, Grant, Mode, Renewal};
@@ -69,7 +69,7 @@ pub async fn those_who_follow_are_told_who_leads_and_who_comes_next(subject: &dy
     case.is_free(&one).await;
 }
 
-/// Whether or not another comes after it.
+/// It is so with another candidate behind it and without.
 pub async fn a_leader_that_died_is_no_leader_at_its_lease_end(subject: &dyn Subject) {
     for has_next in [false, true] {
         let case = Case::new(subject, "dead leader");

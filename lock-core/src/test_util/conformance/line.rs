@@ -16,7 +16,7 @@ const PROCESSES: usize = 4;
 const CLAIMS: usize = 4;
 const ROUNDS: usize = 5;
 
-/// What the holder of the moment left for the others to see.
+/// The traces that the holder of the moment left for the others to see.
 #[derive(Default)]
 struct Inside {
     until: Option<Instant>,
@@ -73,7 +73,7 @@ pub async fn one_claim_holds_a_key_at_a_time(subject: &dyn Subject) {
     case.is_free(&first).await;
 }
 
-/// Where [`Capabilities::fifo`](crate::backend::Capabilities) holds; nothing is checked elsewhere.
+/// It is checked only where [`Capabilities::fifo`](crate::backend::Capabilities) holds.
 pub async fn claims_are_granted_in_their_order_of_arrival(subject: &dyn Subject) {
     let case = Case::new(subject, "fifo");
     let one = case.process().await;

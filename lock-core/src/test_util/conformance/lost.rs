@@ -94,7 +94,7 @@ pub async fn a_withdrawal_whose_reply_was_lost_has_freed_the_key(subject: &dyn S
     case.is_free(&one).await;
 }
 
-/// Whether it had been granted or put in line.
+/// It is so for one that was granted and for one that was put in line.
 pub async fn an_attempt_whose_reply_was_lost_leaves_nothing_when_withdrawn(subject: &dyn Subject) {
     let case = Case::new(subject, "lost and withdrawn");
     let one = case.process().await;

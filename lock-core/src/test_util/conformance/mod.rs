@@ -1,5 +1,5 @@
-//! What the engine relies on, one function per property, which panics with what it saw when the
-//! property does not hold. Each makes keys of its own, so they may run at the same time on one
+//! The properties that the engine relies on, one function each, which panics with what it saw when
+//! its property does not hold. Each makes keys of its own, so they may run at the same time on one
 //! store; only [`nothing_is_left_behind`] wants it for itself.
 //!
 //! - `line`: one holder, the order of the line, giving up, dying.

@@ -1,4 +1,4 @@
-//! Who may run.
+//! Claims: who may run.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::idempotency::{Claimed, Found, Outcome, Written};
 /// How many claim at once.
 const CLAIMS: u64 = 100;
 
-/// Of how many processes they are.
+/// The number of processes that they are of.
 const PROCESSES: u64 = 4;
 
 /// A claim on a free record is granted, and every process sees it in flight under its token.
@@ -24,7 +24,7 @@ pub async fn an_absent_record_is_claimed_and_then_in_flight_for_all(subject: &dy
     }
 }
 
-/// What a hundred claims of four processes, under tokens from 1 to 100, come to.
+/// The results of a hundred claims of four processes, under tokens from 1 to 100.
 async fn rush(subject: &dyn RecordSubject, refusing: bool) -> (Process, Vec<(u64, Claimed)>) {
     let id = fresh_id();
     let mut processes = Vec::new();
@@ -138,8 +138,8 @@ pub async fn a_claim_under_a_smaller_token_finds_the_execution_in_flight(
     assert_eq!(claimed, Claimed::Claimed { replaced: Some(token(great)) });
 }
 
-/// Whether in flight, or completed with a payload or without: what was asked for otherwise is told
-/// so, and the record is as it was.
+/// A request under another fingerprint is told so, and the record is as it was: in flight, or
+/// completed with a payload or without.
 pub async fn another_fingerprint_is_a_mismatch_and_leaves_the_record_alone(
     subject: &dyn RecordSubject,
 ) {
@@ -165,7 +165,7 @@ pub async fn another_fingerprint_is_a_mismatch_and_leaves_the_record_alone(
     }
 }
 
-/// What is done to one record is not done to another.
+/// A change to one record leaves another alone.
 pub async fn records_of_two_ids_do_not_touch_one_another(subject: &dyn RecordSubject) {
     let a = Process::open(subject, fresh_id()).await;
     let b = a.elsewhere();

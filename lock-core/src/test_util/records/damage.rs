@@ -1,4 +1,4 @@
-//! What is no record.
+//! Values that are no records.
 
 use super::drive::{Process, fresh_id, payload, token};
 use super::subject::RecordSubject;

@@ -69,7 +69,7 @@ pub async fn a_completion_begins_a_life_of_its_own(subject: &dyn RecordSubject) 
     assert_eq!(process.peek().await, Found::Done("done".into()));
 }
 
-/// What is put back lives as long as it was to, not longer.
+/// A record that is put back lives as long as it was to, not longer.
 pub async fn what_an_abort_puts_back_ends_with_its_own_life(subject: &dyn RecordSubject) {
     let process = Process::open(subject, fresh_id()).await;
     process.with_ttl(subject.ttl()).claim_free(7).await;
@@ -99,7 +99,7 @@ pub async fn nothing_is_left_behind(subject: &dyn RecordSubject) {
     assert_eq!(other.abort(3).await, Written::Yes);
     assert_eq!(other.peek().await, Found::Absent);
     process.is_gone_within(subject.ttl() + subject.slack()).await;
-    // What other properties have left in a store that they share ends later.
+    // Records that other properties have left in a store that they share end later.
     let ours = process.id.to_string();
     let left = subject.left_behind().await;
     let left: Vec<_> = left.iter().filter(|line| line.contains(&ours)).collect();

@@ -31,8 +31,9 @@
 //! instead. [`ScriptedRecords`] makes any store slow, silent or forgetful on command, to test what
 //! stands above it.
 //!
-//! - `claims`: who may run. - `outcomes`: completing and aborting. - `life`: when a record ends.
-//! - `damage`: what is no record. - `drive`: the verbs, for the properties.
+//! - `claims`: who may run. `outcomes`: completing and aborting. `life`: when a record ends.
+//! - `damage`: values that are no records. `drive`: the verbs, for the properties.
+//! - `subject`: the record store that the suite is run on. `scripted`: one that does as it is told.
 
 mod claims;
 mod damage;

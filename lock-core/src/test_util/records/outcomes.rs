@@ -138,7 +138,7 @@ pub async fn an_abort_after_a_takeover_puts_back_what_it_took_over_from(
     for (value, before) in [(8, 7), (9, 8), (10, 9)] {
         assert_eq!(process.claim(value).await, Claimed::Claimed { replaced: Some(token(before)) });
     }
-    // Of a row, the last two and the first are known.
+    // The last two of a row are known, and the first.
     for (value, back) in [(10, 9), (9, 7)] {
         for _ in 0..2 {
             assert_eq!(process.abort(value).await, Written::Yes);

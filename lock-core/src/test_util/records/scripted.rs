@@ -37,14 +37,14 @@ impl RecordVerb {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RecordCall {
-    /// What was asked.
+    /// The verb that was asked.
     pub verb: RecordVerb,
-    /// For which record.
+    /// The record that it was asked for.
     pub id: RecordId,
-    /// What became of it.
+    /// Its fate, as the script had it.
     pub act: Act,
-    /// What the store answered, as its `Debug` has it, whether the caller got to see it or not;
-    /// `None` if it was not reached, or failed by itself.
+    /// The store's answer, as its `Debug` has it, whether the caller got to see it or not; `None`
+    /// if it was not reached, or failed by itself.
     pub reply: Option<String>,
 }
 

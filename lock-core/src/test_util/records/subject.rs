@@ -1,4 +1,4 @@
-//! What the suite needs to know of a record store.
+//! The record store that the suite is run on.
 
 use std::fmt::Debug;
 use std::future::ready;
@@ -34,15 +34,15 @@ pub trait RecordSubject: Debug + Send + Sync {
         Box::pin(ready(None))
     }
 
-    /// What is stored in the place of the record of `id`, in any form that tells two things
-    /// apart. Only asked for after [`damage`](Self::damage).
+    /// The content of the place of the record of `id`, in any form that tells two things apart.
+    /// Only asked for after [`damage`](Self::damage).
     fn dump(&self, id: RecordId) -> BoxFuture<'_, Vec<u8>> {
         let _ = id;
         Box::pin(ready(Vec::new()))
     }
 
-    /// What the store keeps now: one line for people per thing, with the id of the record where
-    /// it is of one. By default nothing is looked at.
+    /// The things that the store keeps now: one line for people each, with the id of the record
+    /// where it is of one. By default nothing is looked at.
     fn left_behind(&self) -> BoxFuture<'_, Vec<String>> {
         Box::pin(ready(Vec::new()))
     }

@@ -1,4 +1,4 @@
-//! How a claim of a quorum comes by its tokens.
+//! The tokens of a claim in a quorum.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::zookeeper::member::counter::{self, Counter, Moved};
 use crate::zookeeper::node::lock_node::{LockNode, Presence};
 use crate::zookeeper::session::{REQUEST_WITHIN, Session};
 
-/// Which bits of a claim's id tell its places apart: the quorum uses those below for its own, and
-/// those above are common to all.
+/// The bits of a claim's id that tell its places apart. The quorum uses those below for its own,
+/// and those above are common to all.
 const PLACE_SHIFT: u32 = 20;
 const PLACES_MAX: u32 = 1 << 12;
 
-/// Where the tokens of a quorum's claim come from.
+/// The source of the tokens of a quorum's claim.
 #[derive(Debug)]
 pub(in crate::zookeeper) struct Counting {
-    /// Where the next block ends.
+    /// The end of the next block.
     clock: u64,
     /// The node of the counter.
     path: Arc<str>,
@@ -156,7 +156,7 @@ impl ZooKeeperClaim {
         let Presence::There { name, .. } = node.presence() else { return Ok(false) };
         let Some(counting) = &self.counting else { return Ok(false) };
         let (session, at) = (&node.session, node.path(&name));
-        // Who looks at the key is told where the claim's own block begins.
+        // An operator who looks at the key is told where the claim's own block begins.
         let first = counting.block.and_then(|block| block.first()).unwrap_or(to).min(to);
         let data = counter::data(TokenBlock::new(first, to), self.id);
         loop {

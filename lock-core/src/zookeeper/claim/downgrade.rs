@@ -142,7 +142,8 @@ impl ZooKeeperClaim {
         })
     }
 
-    /// What a claim with a reader's node does with the other one, by what was read of the line.
+    /// Passes the key from the claim's other node to its reader's, if the line that was read lets
+    /// it.
     pub(in crate::zookeeper) async fn pass_on(
         &mut self,
         node: &Arc<LockNode>,

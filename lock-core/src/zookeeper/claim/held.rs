@@ -19,11 +19,11 @@ use crate::zookeeper::session::REQUEST_WITHIN;
 /// A hold that is over before this does not ask to be told of others, which saves two requests.
 const WATCH_AFTER: Duration = Duration::from_millis(2);
 
-/// What a holder knows.
+/// The state of a holder.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::zookeeper) struct Held {
     pub(in crate::zookeeper) since: Instant,
-    /// When its node and the line were read.
+    /// The time when its node and the line were read.
     pub(in crate::zookeeper) looked: Instant,
     pub(in crate::zookeeper) wanted: bool,
     pub(in crate::zookeeper) revoke_requested: bool,

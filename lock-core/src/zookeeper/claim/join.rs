@@ -23,7 +23,7 @@ use crate::zookeeper::protocol::tokens::{CZXID_END, tokens};
 use crate::zookeeper::session::ticket::Ticket;
 use crate::zookeeper::session::{Answer, Session};
 
-/// What was read for a claim that may turn out to be the first.
+/// Data that were read for a claim that may turn out to be the first.
 #[derive(Debug, Default)]
 pub(in crate::zookeeper) struct Basis {
     pub(in crate::zookeeper) ticket: Option<Ticket>,
@@ -33,7 +33,7 @@ pub(in crate::zookeeper) struct Basis {
     pub(in crate::zookeeper) permits: Option<Answer<Vec<String>>>,
 }
 
-/// What one step came to; without an attempt, the next step follows.
+/// The outcome of one step; without an attempt, the next step follows.
 pub(in crate::zookeeper) type Stepped = Result<Option<Attempt>, Fault>;
 
 impl ZooKeeperClaim {
@@ -85,8 +85,8 @@ impl ZooKeeperClaim {
         }
     }
 
-    /// What the last answer said, if that was a moment ago and the watch that it set stands. A
-    /// watch whose word was lost is made up for by reading the line at a third of the session.
+    /// The last answer again, if it came a moment ago and the watch that it set stands. A watch
+    /// whose word was lost is made up for by reading the line at a third of the session.
     fn is_still_blocked(&self, node: &LockNode, now: Instant) -> Option<Attempt> {
         let waiting = self.waiting.as_ref()?;
         let stands = self.watch.as_ref().is_some_and(|watch| !watch.is_over());
@@ -110,7 +110,7 @@ impl ZooKeeperClaim {
         Attempt::Blocked { ahead: Some(ahead), recheck: self.recheck(session) }
     }
 
-    /// What a failure means for a claim with a node.
+    /// The outcome of a failure for a claim with a node.
     pub(in crate::zookeeper) fn not_served(
         &mut self,
         node: &LockNode,
@@ -149,7 +149,8 @@ impl ZooKeeperClaim {
         let node = LockNode::new(session.clone(), directory.clone(), self.kind, prefix, lease_end);
         // Owned before anything is sent, so that nothing can be left behind.
         self.node = Some(node.clone());
-        // What is being left has another name, and is a task's. From here on this node is left.
+        // A node that is being left has another name, and is a task's. From here on this node is
+        // left.
         self.leaving = None;
         if std::mem::take(&mut self.made_directory) {
             node.makes_directory();
@@ -195,7 +196,7 @@ impl ZooKeeperClaim {
         }
     }
 
-    /// How many there are beside whom a claim that may not queue does not hold the key.
+    /// The number of claims beside which a claim that may not queue does not hold the key.
     async fn others(&self, session: &Session, directory: &str, until: Instant) -> Answer<usize> {
         let children = line::children(session, directory, until).await?;
         let line = Line::of(&children);
@@ -259,7 +260,7 @@ impl ZooKeeperClaim {
         Ok(None)
     }
 
-    /// What the children say about a claim with a node.
+    /// The standing of a claim with a node, by what the children say.
     async fn stand(
         &mut self,
         node: &Arc<LockNode>,
@@ -292,7 +293,7 @@ impl ZooKeeperClaim {
         let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
         if !self.terms.queues {
             let outside = self.outside(&node.session, ahead as usize);
-            // What was joined in vain is left at once.
+            // A line that was joined in vain is left at once.
             return self.withdraw().await.map(|_| Some(outside));
         }
         let same = self.waiting.take().is_some_and(|waiting| waiting.awaits == awaits);
@@ -318,7 +319,8 @@ impl ZooKeeperClaim {
             // It has left: whoever is before us now is in the next list.
             Err(failure) if failure.is_no_node() => Ok(None),
             Err(Failure::Over) => Ok(None),
-            // Who hides its data stands in line all the same; looked for again by the clock.
+            // A claim that hides its data stands in line all the same. It is looked for again by
+            // the clock.
             Err(Failure::Answer(Error::NoAuth)) => Ok(blocked),
             Err(failure) => Err(failure.into_fault()),
         }
@@ -362,13 +364,13 @@ impl ZooKeeperClaim {
         grant.map(|grant| Some(Attempt::Granted(grant)))
     }
 
-    /// Where a claim stands that is not in the line.
+    /// The standing of a claim that is not in the line.
     pub(in crate::zookeeper) fn outside(&self, session: &Session, others: usize) -> Attempt {
         Attempt::Blocked { ahead: u32::try_from(others).ok(), recheck: self.recheck(session) }
     }
 }
 
-/// Why a node that was made cannot serve.
+/// The reason why a node that was made cannot serve.
 pub(in crate::zookeeper) fn used_up(directory: &str, number: i64, czxid: u64) -> Option<Fault> {
     let what = if children::is_used_up(number) {
         format!(

@@ -24,7 +24,7 @@ pub(in crate::zookeeper) enum Leaving {
     Unknown,
 }
 
-/// What became of one deletion.
+/// The outcome of one deletion.
 #[derive(Debug)]
 enum Deleted {
     Done,

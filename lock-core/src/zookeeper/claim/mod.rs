@@ -44,12 +44,12 @@ pub struct ZooKeeperClaim {
     pub(in crate::zookeeper) directory: Result<Arc<str>, Fault>,
     /// The directory of permits, if it wants one.
     pub(in crate::zookeeper) leases: Option<Arc<str>>,
-    /// What its node in the line stands for.
+    /// The kind of its node in the line.
     pub(in crate::zookeeper) kind: Kind,
     /// The id of the next node.
     pub(in crate::zookeeper) id: ClaimId,
     pub(in crate::zookeeper) terms: Terms,
-    /// What it publishes, if it stands for election.
+    /// The value that it publishes, if it stands for election.
     pub(in crate::zookeeper) value: Option<Arc<str>>,
     pub(in crate::zookeeper) node: Option<Arc<LockNode>>,
     /// The node that it is to go on with: a reader's in place of a writer's, or a permit in place of
@@ -63,17 +63,17 @@ pub struct ZooKeeperClaim {
     pub(in crate::zookeeper) held: Option<Held>,
     pub(in crate::zookeeper) watch: Option<Watch>,
     pub(in crate::zookeeper) leaving: Option<Leaving>,
-    /// Where the tokens come from in a quorum; alone, they come from the node.
+    /// The source of the tokens in a quorum; alone, they come from the node.
     pub(in crate::zookeeper) counting: Option<Counting>,
 }
 
-/// What a waiter knows.
+/// The state of a waiter.
 #[derive(Debug)]
 pub(in crate::zookeeper) struct Waiting {
     pub(in crate::zookeeper) ahead: u32,
     /// The node that it waits for the end of.
     pub(in crate::zookeeper) awaits: String,
-    /// When the line was read.
+    /// The time when the line was read.
     pub(in crate::zookeeper) seen: Instant,
     /// Whether it may have changed since, before the watch was set.
     pub(in crate::zookeeper) is_stale: bool,
@@ -146,7 +146,7 @@ impl ZooKeeperClaim {
             .clone()
     }
 
-    /// How the name of the next node begins.
+    /// The beginning of the next node's name.
     pub(in crate::zookeeper) fn prefix(&self, kind: Kind) -> String {
         let Some(of) = self.limit() else { return names::prefix(self.id, kind) };
         let slot = (kind == Kind::Lease).then_some(self.slot);

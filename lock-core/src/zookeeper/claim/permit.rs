@@ -42,7 +42,7 @@ impl ZooKeeperClaim {
     ) -> Option<Fault> {
         let of = self.limit()?;
         let other = permits.limit().filter(|other| *other != of)?;
-        // What is not deleted at once is in the background.
+        // Nodes that are not deleted at once are deleted in the background.
         drop(self.withdraw().await);
         Some(Fault::other_limit(other))
     }

@@ -1,4 +1,4 @@
-//! Who holds a key and who waits, with what each says of itself.
+//! The holders of a key and those who wait, with what each says of itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use crate::zookeeper::session::requests::czxid;
 use crate::zookeeper::session::sessions::Sessions;
 use crate::zookeeper::session::{REQUEST_WITHIN, Session};
 
-/// How many of a line are asked for what they say of themselves.
+/// The most claims of a line that are asked what they say of themselves.
 const ASKED_MAX: usize = 128;
 
-/// What the nodes say of themselves, and when they were made; of more than [`ASKED_MAX`], and of
-/// those that hide it, nothing. Those that are gone are left out.
+/// The words of the nodes about themselves, and when they were made. Nodes beyond [`ASKED_MAX`],
+/// and those that hide it, have none. Those that are gone are left out.
 async fn read<'a>(
     session: &Session,
     directory: &str,
@@ -45,7 +45,7 @@ async fn read<'a>(
             Some(answer) => match answer.await {
                 Ok(said) => Some(said),
                 Err(Failure::Answer(Error::NoNode)) => continue,
-                // Who it is can be told, what it says cannot.
+                // The claim can be told, but not what it says.
                 Err(Failure::Answer(Error::NoAuth)) => None,
                 Err(failure) => return Err(failure.into_fault()),
             },
@@ -56,7 +56,8 @@ async fn read<'a>(
     Ok(read)
 }
 
-/// Who holds a key and who waits: those in the line, and behind them those of its permits.
+/// The holders of a key and those who wait: those in the line, and behind them those of its
+/// permits.
 pub(in crate::zookeeper) async fn inspect(
     sessions: &Arc<Sessions>,
     key: &Key,
@@ -92,7 +93,7 @@ pub(in crate::zookeeper) async fn inspect(
     Ok(Inspection::new(holders, waiters))
 }
 
-/// Of each of Curator's clients that has the mutex one node more may be among the permits: it waits.
+/// A client of Curator's that has the mutex may have one node more among the permits: it waits.
 async fn inspect_permits(
     session: &Session,
     directory: &str,
@@ -152,7 +153,7 @@ async fn token(
     let root = &sessions.target.root;
     match counter::first_token(session, root, key.as_str(), claim, until).await {
         Ok(token) => Ok(token),
-        // Who it is can be told all the same.
+        // The claim can be told all the same.
         Err(Failure::Answer(_) | Failure::Unfit(_)) => Ok(None),
         Err(failure) => Err(failure.into_fault()),
     }

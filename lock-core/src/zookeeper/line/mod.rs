@@ -18,7 +18,7 @@ use crate::zookeeper::protocol::children::{self, Line, Permit, Permits, Place};
 use crate::zookeeper::session::sessions::Sessions;
 use crate::zookeeper::session::{Answer, REQUEST_WITHIN, Session};
 
-/// How often to look again for a holder that was gone when it was asked for.
+/// The most times to look again for a holder that was gone when it was asked for.
 const TRIES_MAX: u32 = 10;
 
 /// The path of a key's directory, unless ZooKeeper keeps it for itself.
@@ -74,8 +74,8 @@ pub(in crate::zookeeper) async fn find(
 }
 
 impl Found {
-    /// How many permits there are, by those in use or else by who wants one; of clients that do
-    /// not tell, as many as they seem to share.
+    /// The number of permits, by those in use or else by those who want one. Where clients do not
+    /// tell, it is as many as they seem to share.
     pub(in crate::zookeeper) fn limit(&self) -> u32 {
         let permits = Permits::of(&self.leases);
         let line = Line::of(&self.wishes);
@@ -143,7 +143,7 @@ pub(in crate::zookeeper) async fn request_revoke(
     Err(fault::timed_out(REQUEST_WITHIN))
 }
 
-/// What a leader publishes must stay. `false` if it is gone.
+/// Asks a leader to resign; the value that it publishes must stay. `false` if it is gone.
 async fn ask_to_resign(session: &Session, path: &str, until: Instant) -> Result<bool, Fault> {
     for _ in 0..TRIES_MAX {
         let (data, stat) = match session.get(path, until).await {
@@ -160,7 +160,7 @@ async fn ask_to_resign(session: &Session, path: &str, until: Instant) -> Result<
     Err(fault::timed_out(REQUEST_WITHIN))
 }
 
-/// Whether what was to be changed was there.
+/// Whether the node that was to be changed was there.
 fn there(answer: Answer<()>) -> Result<bool, Fault> {
     match answer {
         Ok(()) => Ok(true),

@@ -27,7 +27,7 @@ use crate::zookeeper::names;
 use crate::zookeeper::session::ticket::Ticket;
 use crate::zookeeper::session::{Answer, Session};
 
-/// How many counters there are at a server, whatever the number of keys: enough that two keys
+/// The number of counters at a server, whatever the number of keys. There are enough that two keys
 /// which are granted in one moment seldom meet.
 const SLOTS: u64 = 1_024;
 
@@ -43,7 +43,7 @@ pub(in crate::zookeeper) struct Counter {
     version: Option<i32>,
 }
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::zookeeper) enum Moved {
     Done,
@@ -67,7 +67,7 @@ pub(in crate::zookeeper) fn path(root: &str, key: &str) -> String {
     names::counter(root, (hash ^ (hash >> 32)) % SLOTS)
 }
 
-/// What a counter holds after a block for a lock node of this id.
+/// The data of a counter after a block for a lock node of this id.
 pub(in crate::zookeeper) fn data(block: TokenBlock, node: ClaimId) -> Vec<u8> {
     format!("{}:{}:{node}", block.last().unwrap_or(0), block.left()).into_bytes()
 }

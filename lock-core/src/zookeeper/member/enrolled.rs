@@ -107,7 +107,8 @@ impl Session {
         Ok(stat.map_or(Duration::ZERO, |stat| since_epoch(stat.mtime)))
     }
 
-    /// When the path of all locks was made, or the directory of the sessions where there is none.
+    /// The time when the path of all locks was made, or the directory of the sessions where there
+    /// is none.
     async fn born(&self, root: &str, until: Instant) -> Answer<Option<Duration>> {
         let sessions = names::sessions(root);
         let oldest = if root.is_empty() { &sessions } else { root };

@@ -1,8 +1,8 @@
 //! The place of one claim in a lock directory: a node, or a node that may be there.
 //!
-//! Whoever drops it has the node deleted: until it is gone, it was never there, or the session is
-//! over, whatever becomes of the caller. A claim whose node was given up gets the next one under
-//! another id, so that no deletion can ever meet a later node of the same claim.
+//! A place that is dropped has its node deleted, whatever becomes of the caller. Tries go on until
+//! the node is gone, was never there, or the session is over. A claim whose node was given up gets
+//! the next one under another id, so that no deletion can ever meet a later node of the same claim.
 
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
@@ -24,7 +24,7 @@ pub(in crate::zookeeper) struct LockNode {
     place: Mutex<Place>,
 }
 
-/// What is known of the node.
+/// The state of the node, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::zookeeper) enum Presence {
     // ## Asked => (There | Absent | GivenUp)
@@ -158,7 +158,7 @@ impl LockNode {
         })
     }
 
-    /// What must be deleted from now on by whoever takes this.
+    /// The removal that whoever takes this must see to from now on.
     pub(in crate::zookeeper) fn give_up(&self) -> Option<Removal> {
         self.take(&mut self.place())
     }
@@ -186,7 +186,7 @@ impl Leased for LockNode {
     }
 }
 
-/// As the session knows it.
+/// The node as the session knows it.
 fn leased(node: &Arc<LockNode>) -> Weak<dyn Leased> {
     let weak: Weak<LockNode> = Arc::downgrade(node);
     weak

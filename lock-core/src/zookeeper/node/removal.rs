@@ -15,17 +15,17 @@ use crate::zookeeper::session::{Answer, REQUEST_WITHIN, Session};
 /// Before what the server refuses is tried again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 
-/// What is to be deleted.
+/// The nodes that are to be deleted.
 #[derive(Debug)]
 pub(in crate::zookeeper) struct Removal {
     pub(in crate::zookeeper) directory: Arc<str>,
-    /// Whether the directory was made for a node that may never have come: the server removes by
-    /// itself only what has had a child.
+    /// Whether the directory was made for a node that may never have come. The server removes by
+    /// itself only a directory that has had a child.
     pub(in crate::zookeeper) unused: bool,
     pub(in crate::zookeeper) what: What,
 }
 
-/// Which node.
+/// The node to delete.
 #[derive(Debug)]
 pub(in crate::zookeeper) enum What {
     /// None: it was never there.
@@ -57,7 +57,7 @@ async fn run(session: Weak<Session>, mut removal: Removal) -> bool {
         }
         match try_once(&current, &mut removal).await {
             Ok(()) => return true,
-            // How it ended is seen above.
+            // The next turn sees above how the session ended.
             Err(Failure::Over) => {}
             Err(failure) => {
                 failures += 1;

@@ -31,7 +31,7 @@ pub(in crate::zookeeper) struct Watch {
     task: Option<JoinHandle<()>>,
 }
 
-/// Where a holder sees who waits.
+/// The place where a holder sees those who wait.
 #[derive(Debug)]
 pub(in crate::zookeeper) struct Behind {
     /// The directory with the line.
@@ -39,10 +39,10 @@ pub(in crate::zookeeper) struct Behind {
     pub(in crate::zookeeper) holder: Holder,
 }
 
-/// Who looks.
+/// The holder who looks.
 #[derive(Debug)]
 pub(in crate::zookeeper) enum Holder {
-    /// Whoever comes waits for it: one change of the line says it all.
+    /// A holder that all who come wait for: one change of the line says it all.
     Alone(Arc<str>),
     /// The reader with this node, behind whom others may come who do not wait.
     Reader(Arc<str>),

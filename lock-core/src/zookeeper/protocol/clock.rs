@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use crate::ground::Plus as _;
 use crate::proto::lease::margin;
 
-/// How many answered writes are remembered, and how far they are apart at least, as a part of the
-/// timeout. Together they reach back further than a report of a follower may take.
+/// The number of answered writes that are remembered, and how far they are apart at least, as a
+/// part of the timeout. Together they reach back further than a report of a follower may take.
 const REMEMBERED: usize = 12;
 const APART: u32 = 24;
 
@@ -31,7 +31,7 @@ const APART: u32 = 24;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SessionClock {
     timeout: Duration,
-    /// When the last answered write was sent.
+    /// The time when the last answered write was sent.
     proved: Instant,
     /// The leader has counted the session anew at this time or later.
     counted: Instant,
@@ -72,8 +72,8 @@ impl SessionClock {
         end.checked_sub(margin(self.timeout * 2 / 3)).unwrap_or(self.counted)
     }
 
-    /// When the next write is due: at a third of the timeout, or as soon as it makes up for a time
-    /// in which this process stood still.
+    /// The time when the next write is due, at a third of the timeout. It is due sooner while that
+    /// makes up for a time in which this process stood still.
     pub(crate) fn beat_at(&self) -> Instant {
         let steady = self.counted.plus(self.timeout) >= self.proved.plus(self.timeout * 2 / 3);
         self.proved.plus(if steady { self.timeout / 3 } else { self.timeout * 7 / APART })

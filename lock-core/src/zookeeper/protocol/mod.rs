@@ -1,4 +1,4 @@
-//! What ZooKeeper's answers come to. Pure: no I/O, no clock, no runtime, no randomness.
+//! The meaning of ZooKeeper's answers. Pure: no I/O, no clock, no runtime, no randomness.
 //!
 //! - [`children`]: the line in a directory.
 //! - [`clock`]: until when a session surely lives.

@@ -61,7 +61,7 @@ pub(in crate::zookeeper) async fn keep(
             }
         }
         let clock = liveness.clock();
-        // What was under way over a link that broke is lost: on the new one it is sent at once.
+        // A write under way over a link that broke is lost: on the new one it is sent at once.
         if now >= beat_at || linked {
             beats.spawn(async move { session.beat().await });
             beat_at = now.plus(clock.beat_again());

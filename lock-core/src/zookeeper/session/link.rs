@@ -83,8 +83,9 @@ impl Link {
     }
 }
 
-/// For so long without a connection a session of this timeout is looked for: nearly as long as the
-/// server keeps it. The library's deadline is at least a timeout after the connection went.
+/// The time for which a session of this timeout is looked for without a connection. It is nearly as
+/// long as the server keeps it. The library's deadline is at least a timeout after the connection
+/// went.
 pub(in crate::zookeeper) fn is_looked_for(timeout: Duration) -> Duration {
     timeout - timeout / 20
 }

@@ -1,5 +1,5 @@
-//! What is known of a session's life: until when it surely lives, whether it is over, and which
-//! claims have a node in it.
+//! The life of a session: until when it surely lives, whether it is over, and which claims have a
+//! node in it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use crate::ground::{clock, lock};
 use crate::zookeeper::protocol::clock::SessionClock;
 
-/// How a session ended.
+/// The end of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::zookeeper) enum End {
     /// The server has counted it out, or the client has, which waits for longer: whatever was
@@ -21,7 +21,7 @@ pub(in crate::zookeeper) enum End {
     GivenUp,
 }
 
-/// What has a place in a session until its lease ends.
+/// The holder of a place in a session, until its lease ends.
 pub(in crate::zookeeper) trait Leased: fmt::Debug + Send + Sync {
     /// Gives the place up if its lease is over, else comes back at its end.
     fn expire(self: Arc<Self>, now: Instant);
@@ -35,7 +35,7 @@ pub(in crate::zookeeper) type Entry = (Instant, u64);
 pub(in crate::zookeeper) struct Liveness {
     clock: watch::Sender<SessionClock>,
     end: watch::Sender<Option<End>>,
-    /// When the server last answered anything.
+    /// The time when the server last answered anything.
     heard: Mutex<Instant>,
     nodes: Mutex<Nodes>,
     /// Makes the keeper look again.
@@ -47,7 +47,7 @@ pub(in crate::zookeeper) struct Liveness {
 struct Nodes {
     due: BTreeMap<Entry, Weak<dyn Leased>>,
     entered: u64,
-    /// When the keeper looks next.
+    /// The time when the keeper looks next.
     wakes_at: Instant,
 }
 
@@ -145,7 +145,7 @@ impl Liveness {
         due
     }
 
-    /// When the keeper must look again: at `beat_at`, or when a lease ends before that.
+    /// The time when the keeper must look again: at `beat_at`, or when a lease ends before that.
     pub(in crate::zookeeper) fn wakes_at(&self, beat_at: Instant) -> Instant {
         let mut nodes = lock(&self.nodes);
         let lease_end = nodes.due.first_key_value().map(|((until, _), _)| *until);

@@ -4,14 +4,14 @@
 //! That makes a lost reply harmless: a [`list`](Session::list) behind an answered write sees what
 //! became of everything that was asked for before.
 //!
-//! - [`requests`]: what is asked for in it.
+//! A request is sent when its method is called, not when its future is polled first, so two calls
+//! before one await take one round trip. Those that are `async` send more than one.
+//!
+//! - [`requests`]: the requests of a session.
 //! - [`sessions`]: a new one after one has ended.
 //! - [`liveness`], [`keepalive`]: what keeps it.
 //! - [`link`]: the client library's task of it, and its end.
-//! - [`ticket`]: what it knows of the server's enrolment.
-//!
-//! A request is sent when its method is called, not when its future is polled first, so two calls
-//! before one await take one round trip. Those that are `async` send more than one.
+//! - [`ticket`]: the enrolment that a server must have.
 
 mod keepalive;
 mod link;
@@ -39,17 +39,18 @@ use crate::zookeeper::protocol::clock::SessionClock;
 use crate::zookeeper::target::Target;
 use liveness::{End, Liveness};
 
-/// How long one request may take.
+/// The time that one request may take.
 pub(in crate::zookeeper) const REQUEST_WITHIN: Duration = Duration::from_secs(2);
 
 /// A client that has no link gives its session up within the timeout. A client that says
 /// nothing for this many timeouts is not run any more.
 const SILENT_FOR: u32 = 2;
 
-/// How often a directory that is removed over and over is made again.
+/// The most times that a directory which is removed over and over is made again.
 const MAKES_MAX: u32 = 5;
 
-/// How many looks at the server are remembered: each client is about to act on one at most.
+/// The number of looks at the server that are remembered: each client is about to act on one at
+/// most.
 const LOOKS_MAX: usize = 8;
 
 pub(in crate::zookeeper) type Answer<T> = Result<T, Failure>;
@@ -62,11 +63,11 @@ pub(in crate::zookeeper) struct Session {
     /// The node that is written to prove that the session lives.
     pub(in crate::zookeeper) node: String,
     pub(in crate::zookeeper) liveness: Arc<Liveness>,
-    /// Where the tasks of the session run.
+    /// The home of the session's tasks.
     pub(in crate::zookeeper) home: Arc<Home>,
     link: Arc<Link>,
     requests: Arc<AtomicU64>,
-    /// What was read of the server's enrolment in this session.
+    /// The ticket by which the server's enrolment was last read in this session.
     ticket: Mutex<Option<Ticket>>,
     /// The server's clock at the last looks at it in this session.
     looks: Mutex<VecDeque<Duration>>,
@@ -187,7 +188,7 @@ impl Session {
         Err(if self.liveness.is_over() { Failure::Over } else { failure })
     }
 
-    /// As [`ask`](Self::ask), for a write: its answer proves that the session lived.
+    /// The same as [`ask`](Self::ask), for a write: its answer proves that the session lived.
     async fn tell<T>(
         &self,
         sent: Instant,

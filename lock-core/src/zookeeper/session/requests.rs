@@ -1,4 +1,4 @@
-//! What is asked for in a session.
+//! The requests of a session.
 
 use std::future::Future;
 use std::time::Instant;
@@ -124,7 +124,7 @@ impl Session {
         self.ask(until, self.client.list_and_watch_children(path))
     }
 
-    /// Whether a node is there, and word when it comes, goes or changes.
+    /// Tells whether a node is there, and sends word when it comes, goes or changes.
     pub(in crate::zookeeper) fn watch_presence<'a>(
         &'a self,
         path: &'a str,

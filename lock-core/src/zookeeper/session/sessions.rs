@@ -14,7 +14,7 @@ use crate::ground::{Plus as _, clock, lock, timeout};
 use crate::zookeeper::fault;
 use crate::zookeeper::target::Target;
 
-/// How long the opening of a session may take.
+/// The time that the opening of a session may take.
 const OPEN_WITHIN: Duration = Duration::from_secs(5);
 
 /// Those who waited for one opening share its failure for this long.
@@ -29,7 +29,7 @@ pub(in crate::zookeeper) struct Sessions {
     /// Held while a session is opened; the last failure and its time.
     opening: tokio::sync::Mutex<Option<(Instant, Fault)>>,
     requests: Arc<AtomicU64>,
-    /// When attempts are served.
+    /// The rule by which attempts are served.
     pub(in crate::zookeeper) rule: RwLock<Rule>,
     rules: AtomicU64,
     /// Whether tokens come from counters, as at a member of a quorum.
@@ -99,7 +99,7 @@ impl Sessions {
         }
     }
 
-    /// Where sessions live, and to its end, whatever becomes of the caller.
+    /// Opens a session where sessions live. It goes on to its end, whatever becomes of the caller.
     fn opening(self: &Arc<Self>) -> JoinHandle<Result<Arc<Session>, Fault>> {
         let this = self.clone();
         self.home.spawn(async move { this.open().await })
@@ -133,7 +133,7 @@ impl Sessions {
     }
 }
 
-/// What became of an opening; one that panicked has said so.
+/// The outcome of an opening; one that panicked has said so.
 fn opened(done: Result<Result<Arc<Session>, Fault>, JoinError>) -> Result<Arc<Session>, Fault> {
     done.unwrap_or_else(|_| Err(fault::session_over()))
 }

@@ -1,10 +1,10 @@
-//! Which enrolment a server must have for an attempt to be served, as far as a session knows.
+//! The enrolment that a server must have for an attempt to be served, as far as a session knows.
 
 use std::sync::Arc;
 
 use crate::backend::Enrolment;
 
-/// When attempts are served.
+/// The rule by which attempts are served.
 #[derive(Debug, Clone, Default)]
 pub(in crate::zookeeper) enum Rule {
     /// The store is on its own.
@@ -15,7 +15,7 @@ pub(in crate::zookeeper) enum Rule {
     Under(Arc<Enrolment>, u64),
 }
 
-/// That the server had the right enrolment when it was read in this session.
+/// The proof that the server had the right enrolment when it was read in this session.
 #[derive(Debug, Clone)]
 pub(in crate::zookeeper) struct Ticket {
     pub(in crate::zookeeper) path: Arc<str>,

@@ -61,7 +61,7 @@ async fn all_keys_together_end_within_the_budget_whatever_verb_hangs() -> Test {
                 assert!(error.is_timeout() || error.is_unavailable(), "{act:?} {verbs:?}: {error}");
                 stage.script.heal();
                 held.release().await?;
-                // What is slow stays slow.
+                // A slow request stays slow.
                 stage.rival.lock_all(KEYS).wait(secs(5)).await?.release().await?;
                 stage.is_clean(secs(20)).await;
             }

@@ -16,7 +16,7 @@ const TASKS: usize = 16;
 const ROUNDS: usize = 12;
 const KEYS: usize = 6;
 
-/// Who is inside of which key.
+/// The keys that somebody is inside of.
 #[derive(Default)]
 struct Rooms {
     taken: [AtomicBool; KEYS],

@@ -24,7 +24,7 @@ async fn is_taken(client: &LockClient, key: &str) -> Result<bool, AcquireError> 
     }
 }
 
-/// Which of [`KEYS`] another process finds taken.
+/// The keys of [`KEYS`] that another process finds taken.
 async fn taken(stage: &Stage) -> Result<[bool; 3], AcquireError> {
     let mut taken = [false; 3];
     for (is, key) in taken.iter_mut().zip(KEYS) {

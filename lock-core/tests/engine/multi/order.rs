@@ -1,4 +1,4 @@
-//! Which keys, and in which order.
+//! The keys that are taken, and their order.
 
 use lock_core::error::{KeyError, Rejection};
 use lock_core::limits::KEYS_MAX;

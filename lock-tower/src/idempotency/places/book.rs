@@ -35,7 +35,7 @@ pub(in crate::idempotency) enum Full {
     Bytes,
 }
 
-/// What a request is for.
+/// The record and the scope that a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Who {
     pub(super) record: RecordId,
@@ -52,7 +52,7 @@ pub(super) enum Kind {
     Duplicate,
 }
 
-/// Who is here: is read, waits, or runs.
+/// The requests that are here: being read, waiting, or running.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     records: HashMap<RecordId, Here>,
@@ -308,7 +308,7 @@ mod tests {
         assert!(book.scopes.capacity() <= CAPACITY_KEPT);
     }
 
-    /// What happens to the n-th of those who are here.
+    /// An event for the n-th of those who are here.
     #[derive(Debug, Clone)]
     enum Step {
         Enter { scope: u8, record: u8 },

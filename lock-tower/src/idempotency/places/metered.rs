@@ -19,7 +19,7 @@ pin_project! {
     }
 }
 
-/// What arrived is more than may be in memory.
+/// More bytes arrived than may be in memory.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("too many bytes of requests wait")]
 pub(in crate::idempotency) struct NoRoom(pub(in crate::idempotency) Full);

@@ -12,7 +12,7 @@ use self::book::{Book, Kind, Who};
 pub(super) use self::book::{Bounds, Full};
 pub(super) use self::metered::{Metered, NoRoom};
 
-/// Who is here, of a layer and its clones.
+/// The requests that are here, of a layer and its clones.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     book: Mutex<Book>,
@@ -28,11 +28,11 @@ pub(super) struct Place {
     waits: Option<Waits>,
 }
 
-/// What a request takes up until it runs.
+/// The room that a request takes up until it runs.
 #[derive(Debug)]
 struct Waits {
     kind: Kind,
-    /// Of its body, in memory.
+    /// The bytes of its body in memory.
     bytes: usize,
 }
 

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Each holder of a row, and each who waits for one, has a connection.
 const CONNECTIONS: u32 = 16;
 
-/// Which of them.
+/// The way in which a rival locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// Two updates of one row, whoever else has it.

@@ -11,12 +11,12 @@ use tests::etcd::EtcdCluster;
 
 use crate::measure::Window;
 
-/// What one process answers.
+/// The answer of one process.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Figures {
-    /// Of each goroutine.
+    /// The grants of each goroutine.
     pub(crate) grants: Vec<u64>,
-    /// Of a cycle.
+    /// The median time of a cycle.
     pub(crate) p50_us: f64,
 }
 

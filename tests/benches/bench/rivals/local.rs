@@ -1,4 +1,4 @@
-//! What a lock costs that leaves no process.
+//! Locks of Tokio, which do not leave the process.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Who is measured.
+//! The rivals that are measured, ours among them.
 
 pub(crate) mod database;
 pub(crate) mod etcd_go;

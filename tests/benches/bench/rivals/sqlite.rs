@@ -15,7 +15,7 @@ const EVERY: Duration = Duration::from_millis(1);
 /// How long SQLite itself waits for a busy file.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Which of them.
+/// The way in which a rival locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// Two updates of one row, whoever else has it.

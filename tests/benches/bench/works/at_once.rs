@@ -49,7 +49,7 @@ fn free<E: std::fmt::Debug>(held: Result<LockGuard, E>) -> LockGuard {
     held.expect("a free place")
 }
 
-/// What the release of one costs, in microseconds, while all are watched.
+/// The cost of the release of one, in microseconds, while all are watched.
 async fn released(held: impl Iterator<Item = LockGuard>) -> f64 {
     let held: Vec<_> = held.collect();
     let mut lost: Vec<_> = held.iter().map(|guard| Box::pin(guard.lost())).collect();

@@ -31,7 +31,8 @@ const TASKS: usize = 16;
 /// A database, and what a user would take in place of ours.
 pub(crate) trait Database {
     const TITLE: &str;
-    /// Of the works: a free key, one hot key in one process and in several, and keys that are held.
+    /// The names of the works: a free key, one hot key in one process and in several, and keys that
+    /// are held.
     const NAMES: [&str; 4];
     const UPDATES: Contender;
     const UNIQUE: Contender;

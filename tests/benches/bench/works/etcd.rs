@@ -85,7 +85,7 @@ impl Ground {
     }
 }
 
-/// What clients have sent to this member, by its own count.
+/// The number of messages that clients have sent to this member, by its own count.
 fn messages(member: &EtcdServer) -> u64 {
     let mut stream = TcpStream::connect(member.addr()).expect("a member");
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("a member that reads");

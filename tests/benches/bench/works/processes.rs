@@ -97,11 +97,11 @@ pub(crate) struct Team {
     pub(crate) keys: Vec<String>,
 }
 
-/// What a team has done.
+/// The results of a team.
 pub(crate) struct Ran {
-    /// Of each process.
+    /// The logs of each process.
     pub(crate) logs: Vec<Vec<TaskLog>>,
-    /// Of all processes.
+    /// The processor time of all processes.
     pub(crate) cpu_ns: f64,
     pub(crate) window: Window,
     pub(crate) sent: Sent,

@@ -54,7 +54,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Work {
     }
 }
 
-/// Who takes turns, each with a name and its connections.
+/// A rival that takes turns, with its connections.
 enum Runner {
     Ours(LockClient),
     Bare(Vec<Evalsha>),

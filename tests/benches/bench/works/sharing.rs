@@ -20,7 +20,7 @@ use crate::series::Series;
 /// Those who read beside each other.
 const READERS: usize = 64;
 
-/// What others have of the slice once one of another process waits.
+/// The time of the slice that others have once one of another process waits.
 const SLICE_MS: f64 = 20.0;
 
 pub(crate) async fn readers(arguments: &Arguments) -> Work {

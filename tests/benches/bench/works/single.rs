@@ -67,7 +67,7 @@ pub(crate) async fn cycle_in_blocks(rival: &Connected, key: &str, block: usize, 
     }
 }
 
-/// What a child has done for a line.
+/// The figures of a child for one line.
 #[derive(Debug, Serialize, Deserialize)]
 struct Block {
     cycles_ns: Vec<u64>,

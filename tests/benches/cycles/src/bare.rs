@@ -70,7 +70,7 @@ async fn patient(url: &str) -> MultiplexedConnection {
     client.get_multiplexed_async_connection_with_config(&config).await.expect("a server")
 }
 
-/// What the server calls the script.
+/// Loads the script; the name that the server has for it.
 async fn load(connection: &mut MultiplexedConnection, source: &str) -> String {
     let mut load = redis::cmd("SCRIPT");
     load.arg("LOAD").arg(source).query_async(connection).await.expect("a server")

@@ -1,4 +1,4 @@
-//! What an order does: it goes on the list, waits at its gate, and writes under its token.
+//! The work of an order: it goes on the list, waits at its gate, and writes under its token.
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use tests::worker::program::Misbehaviour;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "soak", max_term_width = 100)]
 pub(crate) struct Arguments {
-    /// What is soaked: memory, redis, redis+sentinel, redis+cluster, redlock, zookeeper,
+    /// The store to soak: memory, redis, redis+sentinel, redis+cluster, redlock, zookeeper,
     /// zookeeper+ensemble or zookeeper+quorum. Its servers are started here, on free ports
     #[arg(long, value_name = "STORE", default_value = "memory", value_parser = kind)]
     pub(crate) store: &'static Kind,
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     seconds: u64,
 
-    /// What everything random follows from; by default another one each time
+    /// The seed that everything random follows from; by default another one each time
     #[arg(long, value_name = "N", default_value_t = another_seed())]
     pub(crate) seed: u64,
 

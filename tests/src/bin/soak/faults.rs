@@ -9,7 +9,7 @@ use std::time::Duration;
 use tests::checker::Excuse;
 use tests::scene::{Keeps, Kind, Power, Times};
 
-/// What is done.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum What {
     Stop,
@@ -42,7 +42,7 @@ pub(crate) enum Lane {
     Servers,
 }
 
-/// What a fault may break, until it is over and its [grace] with it.
+/// The guarantees that a fault may break, until it is over and its [grace] with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Breaks {
     /// Two holders for a moment, told apart by their tokens; the first one is told, and what it
@@ -256,10 +256,10 @@ impl Row {
         is_known && self.needs.is_none_or(|need| kind.lacks(need).is_none())
     }
 
-    /// What it may break there.
+    /// The guarantees that it may break on such a layout.
     pub(crate) fn breaks(&self, kind: &Kind) -> Breaks {
         let two_holders = match self.what {
-            // What a server knew comes back with it.
+            // The server comes back with all that it knew.
             What::Restart if kind.keeps == Keeps::Everything => false,
             // A member that lost its data grants nothing until every lease is over.
             What::Restart | What::Wipe if is_quorum(kind) => false,
@@ -278,7 +278,7 @@ impl Row {
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
     pub(crate) what: What,
-    /// To whom, for people.
+    /// The target, in words for people.
     pub(crate) target: String,
     pub(crate) from_ns: u64,
     pub(crate) until_ns: u64,
@@ -303,7 +303,7 @@ fn ns(time: Duration) -> u64 {
 }
 
 impl Done {
-    /// What it excuses.
+    /// The excuses that it gives.
     pub(crate) fn excuses(&self, kind: &Kind, times: &Times) -> [Excuse; 3] {
         let breaks = row_of(self.what).breaks(kind);
         let until = |after: Duration| {

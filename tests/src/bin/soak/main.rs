@@ -14,7 +14,7 @@
 //! token of each key. So a run of an hour takes no more memory than one of a minute. The first
 //! invariant that does not hold ends the run, with the seed and the shortest history that shows it.
 //!
-//! What a fault may break, and for how long, is in one table; whatever is not in it must hold.
+//! One table has all that a fault may break, and for how long; whatever is not in it must hold.
 //!
 //! - [`arguments`]: the command line.
 //! - [`faults`]: the table of faults: who can suffer them, and what each may break.

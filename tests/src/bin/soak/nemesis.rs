@@ -39,7 +39,7 @@ impl Stop {
     }
 }
 
-/// What was done so far.
+/// The faults that were done so far.
 #[derive(Debug, Default)]
 pub(crate) struct Log(Mutex<Vec<Done>>);
 
@@ -204,7 +204,7 @@ fn to_server(step: &Step, layout: &mut dyn Layout, key: &str, wait: &dyn Fn(u64)
             format!("server {one:?}")
         }
         What::Restart => {
-            // Of a quorum whose members forget, one at a time.
+            // Members of a quorum that forgets come one at a time.
             let one = if layout.kind().store == "redlock" { &one[..1] } else { &one[..] };
             one.iter().for_each(|server| layout.kill(*server));
             wait(step.for_ms);

@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The figures of a run, and its report.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,7 +25,7 @@ pub(crate) struct Figures {
     busy: Duration,
     /// Grants of each second.
     pub(crate) per_second: Vec<u32>,
-    /// What was done, and from when to when in seconds of the run.
+    /// The faults that were done, and from when to when in seconds of the run.
     pub(crate) faults: Vec<(What, f64, f64)>,
     /// The most tasks that were alive in a process that rests, after each round.
     tasks: Vec<u64>,

@@ -20,7 +20,7 @@ use crate::workers::{Crew, SCOPE};
 /// How long a round is, but for the last.
 const ROUND: Duration = Duration::from_secs(12);
 
-/// What is shorter is no round.
+/// The shortest time that another round is begun for.
 const ROUND_MIN: Duration = Duration::from_secs(4);
 
 /// How long after the last process the places of dead ones in a line are there yet, at the most.

@@ -1,4 +1,4 @@
-//! Which faults come, by the seed.
+//! The faults to come, by the seed.
 
 use fastrand::Rng;
 use tests::scene::Kind;

@@ -20,13 +20,13 @@ pub(crate) enum Verdict {
     Broken(Box<Broken>),
 }
 
-/// What does not hold.
+/// A finding: something that does not hold.
 #[derive(Debug)]
 pub(crate) struct Broken {
     pub(crate) what: String,
     /// The shortest history that shows it; empty where none does.
     pub(crate) history: Vec<Event>,
-    /// What was done while it happened.
+    /// The faults that were done about then.
     pub(crate) faults: Vec<Done>,
     /// The whole history of the round.
     pub(crate) round: Vec<Event>,
@@ -65,7 +65,7 @@ impl fmt::Display for Broken {
     }
 }
 
-/// What one round hands to the next.
+/// The events and faults that one round hands to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     /// The grants and writes with the highest tokens, as if they had just been made.
@@ -116,7 +116,7 @@ fn without(report: Report, carried: u64) -> Report {
     Report { grants, ..report }
 }
 
-/// What is handed on of a key.
+/// The kinds of events that are handed on of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Best {
     Alone,

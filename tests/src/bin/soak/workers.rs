@@ -14,7 +14,7 @@ use tests::worker::Worker;
 use crate::WORKER;
 use crate::arguments::Arguments;
 
-/// What the keys of a soak begin with.
+/// The word that the keys of a soak begin with.
 pub(crate) const SCOPE: &str = "soak";
 
 /// How long a process tries to connect: longer than any fault lasts.
@@ -37,19 +37,19 @@ pub(crate) struct Place {
 pub(crate) struct Crew {
     pub(crate) places: Vec<Place>,
     pub(crate) lines: Vec<Line>,
-    /// Who was killed, since the history was last taken.
+    /// The processes that were killed since the history was last taken.
     pub(crate) killed: Vec<String>,
     pub(crate) ground: Ground,
 }
 
-/// What they stand on.
+/// The ground of all workers: arguments, a folder, and the resource.
 pub(crate) struct Ground {
     arguments: Arguments,
     folder: TempDir,
     resource: RedisServer,
 }
 
-/// What is left in a process that rests.
+/// The counts of what is left in a process that rests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Left {
     /// Keys, waiters, holds.

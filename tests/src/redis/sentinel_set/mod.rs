@@ -26,7 +26,7 @@ const MASTER: &str = "the-master";
 /// How a [`SentinelSet`] is configured.
 #[derive(Clone, Debug)]
 pub struct SentinelOptions {
-    /// Of the servers.
+    /// The options of the servers.
     pub server: RedisOptions,
     /// The password of the servers' default user, which is set in `server` too.
     pub password: Option<String>,
@@ -175,7 +175,7 @@ impl SentinelSet {
         (0..self.servers.len()).filter(|server| *server != than).collect()
     }
 
-    /// Which server the sentinels name, of those that answer the first.
+    /// The number of the server that the sentinels name; the first one that answers is believed.
     ///
     /// # Panics
     ///

@@ -257,7 +257,7 @@ pub(crate) async fn whatever_is_dropped_at_any_poll_leaves_the_lock_to_the_next(
             let began = Stopwatch::start();
             let next = within(key, take(&other, key)).await;
             let next = next.unwrap_or_else(|error| panic!("{key}, after {polls} polls: {error}"));
-            // What was left behind would be there for a lease.
+            // A claim that was left behind would be there for a lease.
             let took = began.own();
             assert!(took < ms(2_000) + SLACK, "{key}, after {polls} polls: {took:?}");
             assert!(

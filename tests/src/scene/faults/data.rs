@@ -67,7 +67,7 @@ pub(crate) async fn empty_and_enormous_keys_are_refused_and_nothing_is_sent(stag
         let error = locks.lock(text.repeat(times)).await.expect_err("a refusal");
         let is_told = match &error {
             AcquireError::Rejected(Rejection::Key(KeyError::Empty)) => length == 0,
-            // What it is encoded as may be longer.
+            // The encoded key may be longer.
             AcquireError::Rejected(Rejection::Key(KeyError::TooLong { bytes, .. })) => {
                 *bytes >= length
             }

@@ -206,7 +206,7 @@ pub(crate) async fn connections_that_go_silent_cost_no_hold(stage: &mut Stage<'_
     .await;
     assert_eq!(guard.token(), token);
     drop(guard);
-    // What is silent would keep the servers' side open.
+    // A silent connection would keep the servers' side open.
     locks.line.cut();
     stage.nothing_left([locks]).await;
 }

@@ -3,6 +3,14 @@
 //!
 //! Bounds on time are wide, for a machine that is busy with other things; no assertion is decided
 //! by a sleep.
+//!
+//! - `processes`, `waiters`: processes and waiters that are stopped and killed.
+//! - `blocked`: runtimes.
+//! - `server`: servers that are killed, that hang, and whose clocks jump.
+//! - `link`: links that are silent, slow or cut. `replies`: requests and answers that are lost.
+//! - `client`: what the application does to its own locks. `cancel`: futures that are dropped.
+//! - `data`: locks deleted by hand, and strange keys. `modes`: several hold a key at a time.
+//! - `chaos`: faults at random, judged by the history.
 
 pub(super) mod blocked;
 pub(super) mod cancel;

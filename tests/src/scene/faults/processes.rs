@@ -103,7 +103,7 @@ pub(crate) async fn the_key_of_a_killed_holder_is_granted_when_its_lease_has_end
     stage.nothing_left([locks]).await;
 }
 
-/// What dies here: its lease is long, and its session short where it ends with that.
+/// The tempo of what dies here: its lease is long, and its session short where it ends with that.
 fn dying(stage: &Stage<'_>) -> Tempo {
     match stage.times(Tempo::Brisk).session {
         Duration::ZERO => Tempo::Patient,

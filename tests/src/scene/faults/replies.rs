@@ -33,7 +33,7 @@ pub(crate) async fn an_acquire_whose_request_is_lost_is_made_again(stage: &mut S
     let guard = locks.lock(&key).await.expect("a grant");
     assert!(snare.has_sprung());
     assert_eq!(stage.layout().in_line(&stage.scope, &key), 0, "it has the key once");
-    // What is left of the first try is cleared away meanwhile, and nothing else.
+    // The rest of the first try is cleared away meanwhile, and nothing else.
     eventually("renewals", || locks.stats().renewals >= 3).await;
     assert!(guard.is_held() && !stage.is_free(&key));
     guard.release().await.expect("a release");

@@ -41,7 +41,7 @@ struct Ensemble {
 }
 
 impl Ensemble {
-    /// What the leader knows is the latest.
+    /// The leader: its knowledge is the latest.
     fn leader(&self) -> &ZooKeeperServer {
         self.ensemble.server(self.ensemble.leader())
     }

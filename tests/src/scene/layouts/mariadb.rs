@@ -25,7 +25,7 @@ pub const MARIADB: Kind = Kind {
             Box::new(OnServer { server: Server::with(options) }) as Box<dyn Layout>
         })
     },
-    // What was killed is the server, not the machine.
+    // The server was killed, not the machine.
     keeps: Keeps::Everything,
     can: &[
         "fencing",
@@ -44,13 +44,13 @@ pub const MARIADB: Kind = Kind {
     brisk: times(2_000),
 };
 
-/// Who owns the tables.
+/// The owner of the tables.
 const OWNER: &str = "owner";
 
 /// There is no such view.
 const MISSING: &str = "42S02";
 
-/// What the protocol calls a statement that is run with its values.
+/// The protocol's name for a statement that is run with its values.
 const RUN: &str = "EXECUTE";
 
 /// How many wait.

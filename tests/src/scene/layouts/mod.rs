@@ -1,4 +1,10 @@
 //! The layouts, one file each: a type with what it is made of, its [`Layout`] and its [`Kind`].
+//!
+//! - `memory`: the store in this process. `sqlite`: a file.
+//! - `on_server`: one server of a database, of which `postgres` and `mariadb` spell the rest.
+//! - `redis`: one server. `sentinel`, `cluster`: several. `redlock`: a quorum of them.
+//! - `zookeeper`: one server. `ensemble`: three. `zookeeper_quorum`: a quorum of them.
+//! - `etcd`: one member. `etcd_cluster`: three.
 
 mod cluster;
 mod ensemble;
@@ -32,11 +38,11 @@ pub use sqlite::SQLITE;
 pub use zookeeper::ZOOKEEPER;
 pub use zookeeper_quorum::ZOOKEEPER_QUORUM;
 
-/// Of every quorum.
+/// The power that every quorum lacks, and why.
 const NO_SHARE: (Power, &str) =
     (Power::Share, "readers and permits would need a majority that agrees on all of them");
 
-/// What a quorum can do, whose members' lines differ.
+/// The capabilities of a quorum, whose members' lines differ.
 const OF_A_QUORUM: &[&str] = &["fencing", "push", "force_release"];
 
 /// All of them.

@@ -153,14 +153,14 @@ pub(super) fn delete(server: &RedisServer, key: &str) {
     server.command::<()>(&["DEL", &format!("lock:{{{key}}}")]);
 }
 
-/// What there is at a server of the keys of this scope.
+/// The keys of this scope that are left at a server.
 pub(super) fn left(server: &RedisServer, scope: &str) -> Vec<String> {
     let ours = format!("lock:{{{scope}-");
     let keys = server.keys().into_iter().filter(|key| key.name.starts_with(&ours));
     keys.filter(|key| !stays(key)).map(|key| format!("{key:?}")).collect()
 }
 
-/// What docs name: clocks, and the counters of keys at the members of a quorum.
+/// Whether docs say that it stays: a clock, or the counter of a key at a member of a quorum.
 fn stays(key: &KeyInfo) -> bool {
     key.is_clock() || (key.name.ends_with(":fence") && key.ttl_ms.is_some())
 }

@@ -77,7 +77,7 @@ impl InAFile {
         block_on(options.connect()).ok()
     }
 
-    /// What is said of a key: whether it is free, and how many wait.
+    /// The status of a key: whether it is free, and how many wait.
     fn status(&self, scope: &str, key: &str) -> (bool, i64) {
         let Some(mut connection) = self.connection(scope) else { return (true, 0) };
         let query = sqlx::query("SELECT status <> 'held', waiting FROM lock_status WHERE name = ?");

@@ -187,7 +187,7 @@ pub(super) fn left(server: &ZooKeeperServer, scope: &str) -> Vec<String> {
 }
 
 pub(super) fn delete(server: &ZooKeeperServer, root: &str, key: &str) {
-    // Who waits for a permit has the key of the door, which is nobody's lock.
+    // A waiter for a permit has the key of the door, which is nobody's lock.
     let line = claims(server, root, key);
     if let Some(first) = line.iter().find(|name| !name.starts_with("locks/")) {
         server.delete(&format!("/{root}/{key}/{first}"));

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::session::kind_of;
 
-/// What each task does, `rounds` times.
+/// The work of each task, done `rounds` times.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) key: String,
@@ -22,7 +22,7 @@ pub(super) struct Plan {
     pub(super) process: String,
 }
 
-/// What came of it.
+/// The counts of what came of it.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Counts {
     acquired: u64,

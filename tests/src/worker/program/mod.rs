@@ -1,4 +1,4 @@
-//! What the binary `worker` does: it holds locks on command, to be frozen and killed.
+//! The binary `worker`: it holds locks on command, to be frozen and killed.
 //!
 //! One command per line of standard input, one line of JSON per command on standard output.
 //! Commands about a hold may leave out the key: the last one acquired is meant.
@@ -13,6 +13,9 @@
 //! roam SCOPE KEYS TASKS SEED       rest                  (tasks that do what callers do, at random)
 //! stats   shutdown GRACE_MS   exit
 //! ```
+//!
+//! - `session`: the commands. `contend`: many tasks on one key.
+//! - `roam`: tasks that do what callers do, at random.
 
 mod contend;
 mod roam;
@@ -54,7 +57,7 @@ struct Arguments {
     /// How long an idle lease is kept, in milliseconds.
     #[arg(long, default_value_t = 0)]
     linger_ms: u64,
-    /// Which fairness the client uses.
+    /// The fairness that the client uses.
     #[arg(long, value_enum, default_value_t = FairnessName::Batched)]
     fairness: FairnessName,
     /// Shares the keys that it acquires.
@@ -69,7 +72,7 @@ struct Arguments {
     /// For how long it tries to connect, in milliseconds; once by default.
     #[arg(long, default_value_t = 0)]
     connect_ms: u64,
-    /// What the tasks of `roam` do wrong, so that a test sees it found.
+    /// The wrong that the tasks of `roam` do, so that a test sees it found.
     #[arg(long, hide = true)]
     misbehave: Option<Misbehaviour>,
 }

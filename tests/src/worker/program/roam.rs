@@ -37,7 +37,7 @@ const PERMITS: u32 = 3;
 /// The most tasks of one client.
 const TASKS_OF_CLIENT: u64 = 2;
 
-/// What all tasks of a process share.
+/// The plan that all tasks of a process share.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) scope: String,
@@ -114,7 +114,7 @@ struct Roamer {
     rest: watch::Receiver<bool>,
 }
 
-/// What becomes of an acquire.
+/// The end of an acquire.
 enum Answer {
     Granted(LockGuard),
     Taken,
@@ -180,7 +180,7 @@ impl Roamer {
         let lease = if self.rng.bool() { self.plan.lease / 2 } else { self.plan.lease };
         let way = self.rng.u8(..10);
         let call = self.process.invoke(Fun::Acquire, key);
-        // What a try may take is up to the store.
+        // The time of a try is up to the store.
         let call = if way == 0 { call.begin() } else { call.budget_ms(wait_ms).begin() };
         let builder = self.locks.lock(key).lease(lease).wait(Duration::from_millis(wait_ms));
         let builder = match mode {
@@ -215,7 +215,7 @@ impl Roamer {
                 sleep(Duration::from_millis(wait_ms + 2_000) / 100).await;
             }
         }
-        // Who asks for the time right after the answer charges nobody for what comes then.
+        // The time is read right after the answer, so that nobody is charged for what comes then.
         self.written_down(call.at(now_ns()), answer, mode)
     }
 

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 use super::roam::{self, Roamers};
 use super::{Arguments, contend};
 
-/// What the worker holds.
+/// The state of the worker: its holds, and all that it has them with.
 pub(super) struct Session {
     arguments: Arguments,
     client: LockClient,
@@ -289,7 +289,7 @@ impl Session {
         Ok(Reply::done())
     }
 
-    /// What is left of the tasks of `roam` is nothing: the answer has what is.
+    /// Has the tasks of `roam` rest. They should leave nothing; the answer has what they left.
     async fn rest(&mut self) -> Outcome {
         let Some(roamers) = self.roamers.take() else {
             return Err(Reply::failed("usage", "nobody roams"));
@@ -303,7 +303,7 @@ impl Session {
         let held: usize = clients.iter().map(|client| client.stats().held).sum();
         let waiters: usize = clients.iter().map(|client| client.stats().waiters).sum();
         let tasks = Handle::current().metrics().num_alive_tasks();
-        // That of this process goes with it, so nobody else can look.
+        // The memory of this process goes with it, so nobody else can look.
         let memory = self.arguments.url.strip_prefix("memory:");
         let left = memory.map_or(0, |name| Memory::named(name).keys());
         let value = json!({

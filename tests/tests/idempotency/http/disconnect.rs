@@ -29,10 +29,10 @@ async fn the_order_of_a_client_that_goes_away_is_dropped_where_that_was_chosen()
     gone.abort();
     let keys = || shop.redis.keys().into_iter().map(|key| key.name);
     let record = keys().find(|name| name.starts_with("idem:")).expect("it runs");
-    // What is left is the mark of an abort.
+    // The mark of an abort is all that is left.
     let state = || shop.redis.command::<String>(&["GETRANGE", &record, "5", "5"]);
     eventually("the record is taken back", || state() == "a").await;
-    // Which is before its lock is: a duplicate is refused while that is held.
+    // The record is taken back before its lock is free: a duplicate is refused while that is held.
     eventually("its lock is free", || !keys().any(|name| name.starts_with("lock:{"))).await;
     assert_eq!(one.count("aborted").await, 1);
     Order::new("k").send(&other).await.assert_sold();

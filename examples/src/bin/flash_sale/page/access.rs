@@ -8,7 +8,7 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// What the page sends along with all that changes something: no page of another site can.
+/// The header that the page sends with all that changes something: no page of another site can.
 const OURS: HeaderName = HeaderName::from_static("x-flash-sale");
 
 const POLICY: HeaderValue = HeaderValue::from_static(

@@ -1,4 +1,4 @@
-//! What is known of one rush while it goes on.
+//! The board of one rush, with what is known of it while it goes on.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const GRANTS_SHOWN_MAX: usize = 1_600;
 /// Over how long the throughput is counted.
 const RATE_OVER: Duration = Duration::from_secs(1);
 
-/// What a rush is to be like.
+/// The wishes for a rush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Ask {
@@ -50,7 +50,7 @@ pub(super) struct Board {
     rate_max: usize,
 }
 
-/// What a board tells.
+/// The figures that a board tells.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Told {
     ask: Ask,
@@ -91,7 +91,7 @@ impl Board {
         self.ask.stock.into()
     }
 
-    /// What the servers have counted since it began.
+    /// The counts of the servers since it began.
     pub(super) fn since(&self, counts: Counts) -> Counts {
         counts - self.before
     }

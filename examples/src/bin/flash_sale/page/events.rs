@@ -1,4 +1,4 @@
-//! What is to be seen, as server-sent events.
+//! The view as server-sent events.
 
 use std::convert::Infallible;
 use std::sync::Arc;

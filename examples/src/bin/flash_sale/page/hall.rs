@@ -32,12 +32,12 @@ const NOW_WITHIN: Duration = Duration::from_secs(1);
 pub(super) struct Hall {
     store: String,
     hold: Duration,
-    /// Of the command line, for the page to begin with.
+    /// The numbers of the command line, for the page to begin with.
     buyers: u32,
     stock: u32,
     reach: Reach,
     shop: Shop,
-    /// Of the last rush, once its shelf was full.
+    /// The board of the last rush, once its shelf was full.
     board: Mutex<Option<Board>>,
     /// Whether somebody has asked for a rush that is not over.
     busy: AtomicBool,
@@ -50,7 +50,7 @@ pub(super) struct Hall {
     pub(super) stop: Stop,
 }
 
-/// What is to be seen.
+/// The view that viewers are sent.
 #[derive(Debug, Serialize)]
 pub(super) struct View {
     store: String,
@@ -133,7 +133,7 @@ impl Hall {
         Ok(())
     }
 
-    /// What each server does now; nothing of one that does not answer.
+    /// The state of each server now; nothing of one that does not answer.
     async fn ask_all(&self) -> Vec<Option<Now>> {
         let mut asked = JoinSet::new();
         for (number, server) in self.reach.servers().iter().copied().enumerate() {

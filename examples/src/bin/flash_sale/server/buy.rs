@@ -17,7 +17,7 @@ use crate::clock;
 use crate::once;
 use crate::shop::{Sale, Written};
 
-/// What a buyer sends.
+/// The order that a buyer sends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) buyer: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Order {
     pub(crate) order: String,
 }
 
-/// What a buyer gets, with an item or without.
+/// The receipt that a buyer gets, with an item or without.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Receipt {
     pub(crate) code: Code,

@@ -1,4 +1,4 @@
-//! What a process has counted.
+//! The counts of a process.
 
 use std::iter::Sum;
 use std::ops::{Add, Sub};

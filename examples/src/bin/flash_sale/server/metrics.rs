@@ -1,4 +1,4 @@
-//! What a process has measured, for Prometheus.
+//! The metrics of a process, for Prometheus.
 
 use std::sync::OnceLock;
 use std::time::Duration;

@@ -75,7 +75,7 @@ struct App {
     stale_writes: Arc<AtomicU64>,
 }
 
-// What `#[distributed_lock]` finds its client by.
+// `#[distributed_lock]` finds its client by this.
 impl FromRef<App> for LockClient {
     fn from_ref(app: &App) -> Self {
         app.locks.clone()

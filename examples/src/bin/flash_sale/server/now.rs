@@ -1,4 +1,4 @@
-//! What a server does at this moment.
+//! The state of a server at this moment.
 
 use axum::Json;
 use axum::extract::State;

@@ -103,7 +103,7 @@ fn permits_have_the_lowest_free_slot_and_one_limit() {
     assert_eq!(desk.joins(4, Mode::Permit { of: 3 }), Err(1_002));
     assert!(desk.leaves(1));
     assert_eq!((desk.joins(3, ONE_OF_TWO), desk.holders()), (Ok(0), vec![2, 3]));
-    // What waits counts as in use as well.
+    // Permits that are waited for count as in use as well.
     assert_eq!(desk.joins(5, WRITER), Err(2));
     assert_eq!(desk.joins(6, ONE_OF_TWO), Err(3));
     assert!(desk.leaves(2) && desk.leaves(3));
@@ -180,7 +180,7 @@ fn a_raise_is_of_those_who_hold_it_and_takes_nothing_back() {
     assert_eq!(desk.register.last(), Some(last + 9));
 }
 
-/// What somebody does.
+/// A deed of one claim.
 #[derive(Debug, Clone, Copy)]
 enum Deed {
     Join(u8, Mode),

@@ -1,4 +1,4 @@
-//! Who is refused, and when.
+//! Refusals: of whom, and when.
 
 use super::super::*;
 use super::tables::held;

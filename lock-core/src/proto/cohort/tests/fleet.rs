@@ -20,7 +20,7 @@ enum Request {
     Downgrade,
 }
 
-/// What a driver has open in one lane.
+/// The claim that a driver has open in one lane, and its requests.
 #[derive(Debug, Default)]
 struct Lane {
     claim: Option<(ClaimId, Terms)>,
@@ -42,7 +42,7 @@ struct Process {
     guards: Vec<(u64, Mode)>,
 }
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fate {
     Served,
@@ -430,8 +430,8 @@ impl Process {
         }
     }
 
-    /// Who could be let in beside those who hold the key, but for the wish of another process, is not
-    /// left to wait for longer than that process would: it may have given up.
+    /// A waiter who could be let in beside those who hold the key, but for the wish of another
+    /// process, is not left to wait for longer than that process would: it may have given up.
     fn asks_soon(&self, now: Instant) {
         let Some(held) = self.cohort.held_in(0).filter(|held| held.holder.is_some()) else {
             return;
@@ -461,7 +461,7 @@ impl Process {
         self.check_counts();
     }
 
-    /// What is known of all lanes is what they are.
+    /// The counts over all lanes are those of the lanes.
     fn check_counts(&self) {
         let cohort = &self.cohort;
         let places = || (0..cohort.opened()).filter_map(|lane| cohort.place(lane));

@@ -1,4 +1,4 @@
-//! What the store of a [`World`] says, and what the machine knows by it.
+//! The answers of the store of a [`World`], and what the machine knows by them.
 
 use super::super::*;
 use super::world::{Request, World, fault, ms};

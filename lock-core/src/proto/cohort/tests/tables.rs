@@ -83,7 +83,7 @@ fn a_lease_that_is_over_is_never_handed_on() {
         assert!(world.told.is_empty(), "{age:?}");
         world.poked = true;
         world.turn();
-        // What is left of it is renewed, and what is over is given back.
+        // A lease with time left is renewed, and one that is over is given back.
         let next = if good { Request::Renew } else { Request::Attempt };
         assert_eq!(world.asking.map(|asking| asking.0), Some(next), "{age:?}");
         assert_eq!(world.leaving.is_some(), !good, "{age:?}");
@@ -190,7 +190,7 @@ fn a_claim_whose_opener_has_left_is_not_given_to_one_that_wants_more_replicas() 
     world.finish();
 }
 
-/// Of 2 wanted replicas 1 acknowledged, within 9 ms.
+/// One of 2 wanted replicas acknowledged, within 9 ms.
 fn not_replicated(world: &mut World) {
     let found = NotReplicated { wanted: 2, acknowledged: 1, timeout: ms(9) };
     world.answer_attempt(Err(Fault::not_replicated(found)));

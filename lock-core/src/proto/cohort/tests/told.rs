@@ -1,4 +1,4 @@
-//! What a holder is told, and what comes of it.
+//! News for a holder, and what comes of it.
 
 use super::super::*;
 use super::tables::{MAX, held};
@@ -36,7 +36,7 @@ fn a_holder_that_is_asked_is_told_once_and_holds_on() {
     world.finish();
 }
 
-/// Who waits may be blocked, and the hold would be lost with it.
+/// A waiter may be blocked, and the hold would be lost with it.
 #[test]
 fn what_a_renewal_waits_for_is_told_to_nobody_in_line() {
     let mut world = held(100, false, 1, 64, ms(20));

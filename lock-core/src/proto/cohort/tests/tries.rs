@@ -1,4 +1,4 @@
-//! What tries that must not stand in line are told, when several ask at once.
+//! The answers to tries that must not stand in line, when several ask at once.
 
 use super::super::*;
 use super::world::{LEASE, ask, fault, ms};
@@ -59,7 +59,7 @@ impl Tries {
         self.cohort.attempted(lane, sent, Ok(answer), self.now, pause, &mut Effects::none());
     }
 
-    /// Who waits, in the order of arrival, and whether the others have it.
+    /// The seats in the order of arrival: `None` for one that waits, else whether it was granted.
     fn told(&self) -> Vec<Option<bool>> {
         let state = |seat: &SeatId| match &self.cohort.line.get(*seat).expect("unread").state {
             SeatState::Waiting(_) => None,

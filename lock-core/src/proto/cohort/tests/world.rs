@@ -48,7 +48,7 @@ pub(super) struct World {
     holds: usize,
     pub(super) driven: bool,
     pub(super) poked: bool,
-    /// Where the driver waits, and whether it listens for pushes there.
+    /// The wait of the driver, with its end if it has one, and whether it listens for pushes.
     pub(super) wait: Option<Option<Instant>>,
     pub(super) listens: bool,
     pub(super) asking: Option<(Request, Instant)>,
@@ -71,7 +71,7 @@ pub(super) struct World {
     pub(super) timed_out: u32,
     /// Refusals because waiting was of no use.
     pub(super) refused: u32,
-    /// Who watches a hold, and who of them was told since.
+    /// The watchers of holds, and those of them that were told since.
     watching: Vec<u32>,
     pub(super) heard: Vec<u32>,
     names: u32,
@@ -81,7 +81,7 @@ pub(super) struct World {
     /// Since when the machine knows that others wait, and the hand-offs since.
     pub(super) wanted: Option<(Instant, u32)>,
     handoffs: u64,
-    /// What the store says in its answers: somebody asked the holder to give the key up.
+    /// The store's word in its answers: somebody asked the holder to give the key up.
     pub(super) revoke: bool,
     /// The machine knows so of its claim.
     pub(super) revoked: bool,
@@ -151,7 +151,7 @@ impl World {
         self.names
     }
 
-    /// What the caller of the machine does with the effects, and what they must look like.
+    /// Does with the effects what the caller of the machine does, and checks them.
     pub(super) fn apply(&mut self, fx: Effects<u32, u32>) {
         assert!(!(fx.spawn && self.driven), "a second driver");
         self.holds += fx.changes.granted as usize;
@@ -468,7 +468,7 @@ impl World {
         let busy = !self.waiting.is_empty() || !matches!(self.cohort.place, Place::Vacant);
         assert!(!busy || self.driven, "nobody drives");
         if let (true, false, Some(until)) = (self.driven, self.poked, self.wait) {
-            // What happened since was no reason to wake the driver.
+            // The events since were no reason to wake the driver.
             self.check_wait(until);
         }
     }

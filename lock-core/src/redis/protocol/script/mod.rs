@@ -1,17 +1,25 @@
 //! One script per verb, with shared functions.
 //!
-//! What `KEYS` holds:
+//! The names in `KEYS`:
 //!
-//! - At one server, the lock alone. The names of the others follow from it, and the server lets
+//! - The lock alone, at one server. The names of the others follow from it, and the server lets
 //!   scripts use them.
-//! - In a cluster also the clock of the slot, the queue and the due times: each key that is on its
+//! - The clock of the slot, the queue and the due times too, in a cluster: each key that is on its
 //!   way with its slot has to be named. Where several hold the key together, also who they are, and
 //!   the numbers of their permits. A claim that wants the key alone does not name these before a
 //!   script says so: they are hardly ever there, and on the way of a slot a key that is not there
-//!   is one that may be elsewhere.
-//!   An election's are the lock, the clock of the slot, what is published, and who is told of it.
-//! - In `quorum/`, the lock, the queue, the due times and the fence. At a server that is enrolled
+//!   is one that may be elsewhere. An election's are the lock, the clock of the slot, what is
+//!   published, and who is told of it.
+//! - The lock, the queue, the due times and the fence, in `quorum/`. At a server that is enrolled
 //!   as a member also its enrolment and its highest token.
+//!
+//! The scripts:
+//!
+//! - `attempt`, `renew`, `withdraw`, `downgrade`: the verbs of a claim. `many`: those on free keys.
+//! - `publish`, `follow`: an election. `inspect`, `force_release`: the verbs of an operator.
+//! - `keep`, `free`: the lock key alone, while a slot moves. `keep_share`: a share beside it.
+//! - `rights`: the check of a user's rights. `quorum/`: the verbs at a member of a quorum.
+//! - `owner`, `held`, `mode`, `promote`, `ticks`, `tokens`: shared functions.
 
 use std::sync::{LazyLock, OnceLock};
 

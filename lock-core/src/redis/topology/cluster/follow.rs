@@ -26,7 +26,7 @@ const REDIRECT_PAUSES: Pauses = Pauses::new(Duration::from_millis(5), Duration::
 /// the others are asked. This is shorter than any node timeout by which a cluster can be run.
 const SUSPECT: Duration = Duration::from_millis(500);
 
-/// How long a release waits for the keys of its lock to be in one place again.
+/// The time that a release waits for the keys of its lock to be in one place again.
 const RELEASE_UNSTABLE: Duration = Duration::from_millis(100);
 
 /// A call that waits for the cluster leaves the last try so much of its time, or a fifth of it if
@@ -46,7 +46,7 @@ struct Way<'a> {
     until: Instant,
     /// Until when it is worth waiting for keys that are on their way.
     unstable_until: Instant,
-    /// When the last answer is due.
+    /// The time when the last answer is due.
     end: Instant,
     /// Whether it goes where the slot is on its way to.
     follows_ask: bool,
@@ -133,7 +133,7 @@ impl Cluster {
         self.keep_fresh();
         loop {
             let Some(server) = self.owner(slot) else { return Err(nobody()) };
-            // What is left for a node behind a redirection, not the whole again.
+            // A node behind a redirection has the time that is left, not the whole again.
             renew.within = left(end);
             let asked = clock::now();
             let answer = server.renewals.renew(renew.clone()).await;
@@ -224,7 +224,7 @@ impl Cluster {
                     // Two nodes that name each other are about to agree.
                     redirects > 2 && !pause(&mut pauses, way.until).await
                 }
-                // Who waits for replicas waits for the end of the move, too.
+                // A call that waits for replicas waits for the end of the move, too.
                 Some(Redirect::Ask(_)) if matches!(way.lane, Lane::Waiting(_)) => {
                     !pause(&mut pauses, way.unstable_until).await
                 }
@@ -257,7 +257,8 @@ impl Cluster {
     /// Whether a node that was asked then, and has answered, serves the slot still.
     async fn still_owns(&self, slot: u16, server: &Server, asked: Instant) -> bool {
         if clock::now() >= asked.plus(SUSPECT) {
-            // On the heap, as it is rare. The answer waits for no longer than another request.
+            // The look is on the heap, as it is rare. The answer waits for no longer than another
+            // request.
             drop(Box::pin(self.look_now()).await);
         }
         self.owns(slot, server)
@@ -272,7 +273,7 @@ impl Cluster {
     }
 }
 
-/// What is said at the lock of a key that several hold together: who does is said elsewhere.
+/// The answer where several hold the key together: who does is said elsewhere.
 const TOGETHER: Value = Value::Int(2);
 
 /// Keeps a claim's share of a key for a lease, or what is noted beside it; without one the share is
@@ -284,7 +285,7 @@ fn keep_share(name: Name<'_>, owner: Owner<'_>, slot: u16, lease: Option<(u64, b
     Call { script: &KEEP_SHARE, command, slot }
 }
 
-/// How long an answer that is due at `end` may take.
+/// The time that an answer which is due at `end` may take.
 fn left(end: Instant) -> Duration {
     end.saturating_duration_since(clock::now()).max(REQUEST_LEAST)
 }
@@ -296,7 +297,8 @@ async fn pause(pauses: &mut u32, until: Instant) -> bool {
     if clock::now().plus(pause) >= until {
         return false;
     }
-    // Of whoever polls: the caller's runtime may be blocked or gone before it is over.
+    // The timer is that of whoever polls: the caller's runtime may be blocked or gone before it is
+    // over.
     clock::alarm_in(pause).await;
     true
 }

@@ -1,4 +1,4 @@
-//! Which master serves which slot, as the nodes tell it.
+//! The layout of a cluster: which master serves which slot, as the nodes tell it.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::redis::protocol::slots::SLOTS;
 /// Masters that one answer may list.
 const MASTERS_MAX: usize = 4_096;
 
-/// Where a node is reached.
+/// The address at which a node is reached.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(in crate::redis) struct Addr {
     pub(super) host: Box<str>,
@@ -20,7 +20,7 @@ impl Addr {
         Self { host: host.into(), port }
     }
 
-    /// As what it is connected to.
+    /// The host that is connected to.
     pub(super) fn host(&self) -> Host {
         Host::new(&*self.host, self.port)
     }
@@ -95,7 +95,7 @@ fn range(text: &str) -> Option<(u16, u16)> {
     (from <= to && to < SLOTS).then_some((from, to))
 }
 
-/// What this client believes.
+/// The layout that this client believes in.
 #[derive(Debug)]
 pub(super) struct Table {
     /// Per slot, the number of its owner in `masters` and the epoch under which it owns it.
@@ -305,7 +305,7 @@ c h:3@3 master - 0 0 3 connected 9-later\n";
         assert!(!table.moved(0, &two, &three));
         assert!(table.moved(0, &one, &three));
         assert_eq!([0, 1].map(|slot| owner(&table, slot)), ["h:3", "h:2"]);
-        // What the nodes tell later wins.
+        // The layout that the nodes tell later wins.
         learn(&mut table, &[("h:1", 1, "0"), ("h:2", 2, "1")]);
         assert_eq!(owner(&table, 0), "h:1");
     }

@@ -14,7 +14,7 @@ use crate::ground::{FAULT_PAUSES, clock, timeout};
 use crate::redis::protocol::slots;
 use crate::redis::wire::request::REQUEST_WITHIN;
 
-/// Whose channels, and where.
+/// The server whose channels are listened to, and its cluster.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     pub(super) client: Client,

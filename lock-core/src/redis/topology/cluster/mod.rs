@@ -8,14 +8,14 @@
 //! over the connection that it went over, renewals have connections of their own, and times are
 //! bounded.
 //!
-//! - Who serves what is read from `CLUSTER NODES`, which tells the configuration epoch of each
+//! - The owners of slots are read from `CLUSTER NODES`, which tells the configuration epoch of each
 //!   master. Up to three nodes are asked at once, every 4 to 6 s while in use, and at once after a
-//!   redirection, a lost connection or an ended subscription. Those who wait for a look
-//!   share the first that begins behind them. What a node says of a slot does not
-//!   count if another owns it under a later epoch. A redirection counts if it is by the node that
-//!   is believed to own the slot. An owner that two answers or more do not name, and that does not
-//!   answer itself, is forgotten: a cluster that was made anew begins with early epochs.
-//! - What a superseded node says does not count. An answer is taken only if the node that gave it
+//!   redirection, a lost connection or an ended subscription. Those who wait for a look share the
+//!   first that begins behind them. What a node says of a slot does not count if another owns it
+//!   under a later epoch. A redirection counts if it is by the node that is believed to own the
+//!   slot. An owner that two answers or more do not name, and that does not answer itself, is
+//!   forgotten: a cluster that was made anew begins with early epochs.
+//! - Answers of a superseded node do not count. An answer is taken only if the node that gave it
 //!   still owns the slot by what is known when the answer is there, or was asked at the owner's
 //!   wish (`ASK`). One that took half a second or more is taken only after a look at the others: a
 //!   master that hung goes on for a moment before it hears that it was succeeded. The same goes for
@@ -27,20 +27,19 @@
 //!   without new tokens. A release tries for 0.1 s, then frees the lock key alone, without a
 //!   hand-off, and waiters find that by their recheck. It does so at once where the node says
 //!   `ASK`: nobody can listen yet where the slot is on its way to.
-//! - Whoever waits for the cluster keeps 0.2 s, or a fifth, for the last try: a time-out of a few
-//!   milliseconds would break a connection that is well.
+//! - A call that waits for the cluster keeps 0.2 s, or a fifth, for the last try: a time-out of a
+//!   few milliseconds would break a connection that is well.
 //! - Pushes are sharded: one channel for a client and a *slot*, `lock:push:{tag}:<session>` with a
 //!   short tag of the slot, so subscriptions are bounded by slots and not by keys. 256 unused ones
 //!   are kept at each server. The first claim of a slot subscribes beside its attempt; if it is
 //!   blocked, and was not listening when it asked, it asks once more.
 //!
-//! - `layout`: which master serves which slot.
-//! - `refresh`: learning that.
+//! - `layout`: the master of each slot. `refresh`: learning it.
 //! - `follow`: from the server that is believed to serve a slot to the one that does.
-//! - `redirect`: what those answer that do not.
-//! - `server`: the connections to one server.
+//! - `redirect`: the answers of those that do not.
+//! - `server`: the connections to one server. `rights`: the check of what only a cluster needs.
 //! - `pushes`, `listener`: the channels listened to there.
-//! - `target`: where to begin.
+//! - `target`: the nodes that are asked first.
 
 mod follow;
 mod layout;
@@ -71,7 +70,7 @@ use crate::redis::wire::access::Access;
 use crate::redis::wire::inbox::Inboxes;
 use crate::redis::wire::request::{Failure, REQUEST_WITHIN, Unserved};
 
-/// What is known of a cluster, and the connections to its nodes.
+/// A cluster, by what is known of it, and the connections to its nodes.
 #[derive(Debug)]
 pub(in crate::redis) struct Cluster {
     session: Arc<str>,
@@ -88,7 +87,7 @@ pub(in crate::redis) struct Cluster {
     home: Arc<Home>,
     /// Held while somebody looks at once: when the last such look began, and what came of it.
     looked: tokio::sync::Mutex<Option<(Instant, Result<(), Fault>)>>,
-    /// When the last look ended, and when the next is due.
+    /// The time when the last look ended, and when the next is due.
     look_at: Mutex<(Option<Instant>, Option<Instant>)>,
     this: Weak<Self>,
 }

@@ -21,11 +21,11 @@ const UNUSED_MAX: usize = 256;
 /// A subscription that was not confirmed for so long is asked for again.
 const ASK_AGAIN: Duration = Duration::from_millis(400);
 
-/// Which channels one node is listened to for. Subscriptions are sent and not waited for; what the
-/// server says of them comes as a push.
+/// The channels that one node is listened to for. Subscriptions are sent and not waited for; the
+/// server's answer to them comes as a push.
 #[derive(Debug)]
 pub(super) struct Pushes {
-    /// To the task, once there is something to listen to.
+    /// Commands to the task, once there is something to listen to.
     commands: Mutex<Option<mpsc::UnboundedSender<Command>>>,
     heard: Arc<Confirmed>,
     target: Target,

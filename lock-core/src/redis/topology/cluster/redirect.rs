@@ -1,11 +1,11 @@
-//! What a node answers that does not serve a slot, or not now. Nothing was done then.
+//! The answers of a node that does not serve a slot, or not now. Nothing was done then.
 
 use redis::{ErrorKind, ServerErrorKind};
 
 use super::layout::Addr;
 use crate::redis::wire::request::Failure;
 
-/// Where a node says that a slot is, or why it does not serve it now.
+/// A node's word on where a slot is, or why it does not serve it now.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Redirect {
     /// Another node owns the slot.

@@ -25,7 +25,7 @@ const EVERY: Duration = Duration::from_secs(4);
 /// Nodes that are asked at the same time: one of them may be cut off, and not know.
 const ASKED_AT_ONCE: usize = 3;
 
-/// How long the others are waited for after the first that answers.
+/// The time that the others are waited for after the first that answers.
 const OTHERS_WITHIN: Duration = Duration::from_millis(100);
 
 /// A node that takes longer is not waited for.
@@ -88,7 +88,7 @@ impl Cluster {
         looking.await.unwrap_or_else(|_| Err(fault::timed_out(REQUEST_WITHIN)))
     }
 
-    /// What came of a look that began then or later.
+    /// The outcome of a look that began then or later.
     async fn look_since(&self, asked: Instant) -> Result<(), Fault> {
         let mut looked = self.looked.lock().await;
         if let Some((began, came)) = &*looked
@@ -127,7 +127,7 @@ impl Cluster {
                         }
                         all.push(told);
                     }
-                    // What is refused for good tells more than who is away.
+                    // A refusal for good tells more than a node that is away.
                     Err(fault) if why.is_transient() => why = fault,
                     Err(_) => {}
                 }
@@ -196,7 +196,7 @@ impl Cluster {
     }
 }
 
-/// What a server says that is no node of a cluster.
+/// The fault of a server that is no node of a cluster, in words that help.
 fn not_a_cluster(fault: Fault) -> Fault {
     if !fault.to_string().contains("cluster support disabled") {
         return fault;
@@ -218,8 +218,8 @@ mod tests {
     use super::*;
     use crate::redis::wire::fake;
 
-    /// As right after a stall: all that was under way is answered at once, and none of it counts
-    /// before a look that begins behind its answer.
+    /// This is so right after a stall. All that was under way is answered at once, and none of it
+    /// counts before a look that begins behind its answer.
     #[tokio::test]
     async fn those_who_look_at_the_same_time_share_a_look_that_begins_behind_them() {
         let (looks, own) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(0)));

@@ -1,4 +1,4 @@
-//! Whether the user may do what only a cluster needs, and no script can try.
+//! The check that the user may do what only a cluster needs, and no script can try.
 
 use redis::{AsyncConnectionConfig, Pipeline, Value};
 

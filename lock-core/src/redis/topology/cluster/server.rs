@@ -92,7 +92,7 @@ impl Server {
         if !asking {
             return connection.call(command, within).await;
         }
-        // What is asked for is the very next command, whoever sends it: they must go together.
+        // `ASKING` holds for the very next command, whoever sends it: both must go together.
         let answers = connection.call_each(|| asked(command), within).await?;
         let refused = |error| Unserved { fault: Failure::Server(error), sent: None };
         let mut last = Value::Nil;

@@ -1,10 +1,10 @@
-//! From a URL to the nodes that are asked first.
+//! The way from a URL to the nodes that are asked first.
 
 use super::layout::Addr;
 use crate::backend::{StoreUrl, UrlError, UrlPart};
 use crate::redis::wire::access::Access;
 
-/// What a URL of a cluster says.
+/// The parts of a cluster's URL.
 #[derive(Debug)]
 pub(in crate::redis) struct Target {
     pub(super) seeds: Vec<Addr>,
@@ -20,7 +20,7 @@ impl Target {
         Ok(Self { seeds, access: Access::of(url) })
     }
 
-    /// Of a test.
+    /// The target of a test.
     #[cfg(test)]
     pub(super) fn at(port: u16) -> Self {
         Self { seeds: vec![Addr::new("127.0.0.1", port)], access: Access::default() }

@@ -1,4 +1,4 @@
-//! What the answers of the sentinels come to. Pure: no clock, no connection.
+//! The meaning of the sentinels' answers. Pure: no clock, no connection.
 //!
 //! A failover raises the epoch of a master's configuration, and each sentinel knows the greatest
 //! epoch that it has heard of. So the master with the greatest epoch is the master, and whoever
@@ -26,7 +26,7 @@ pub(in crate::redis) struct Master {
     pub(super) epoch: u64,
 }
 
-/// What one sentinel says.
+/// The report of one sentinel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Report {
     pub(super) master: Master,
@@ -37,9 +37,9 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Of the answers to `SENTINEL get-master-addr-by-name`, `master`, `get-master-addr-by-name`,
-    /// `sentinels` and `myid`. `None` if a switch came in between, or they are of no use: the
-    /// sentinel does not know the master, or has only just begun to.
+    /// The report in the answers to `SENTINEL get-master-addr-by-name`, `master`,
+    /// `get-master-addr-by-name`, `sentinels` and `myid`. `None` if a switch came in between, or
+    /// they are of no use: the sentinel does not know the master, or has only just begun to.
     pub(super) fn read(answers: &[Value]) -> Option<Self> {
         let [before, master, after, others, id] = answers else { return None };
         let (before, after) = (address_pair(before)?, address_pair(after)?);

@@ -1,4 +1,4 @@
-//! Which sentinels there are, and what they said.
+//! The sentinels that are known, and what they said.
 
 use std::time::{Duration, Instant};
 
@@ -15,13 +15,13 @@ const SILENT_FOR: Duration = Duration::from_secs(60);
 pub(super) struct Known {
     pub(super) watched: Vec<Watched>,
     pub(super) poll: Poll,
-    /// How often a master was elected.
+    /// The number of times that a master was elected.
     pub(super) terms: u64,
-    /// Who was elected last.
+    /// The master that was elected last.
     pub(super) elected: Option<Master>,
-    /// When any of them answered last.
+    /// The time when any of them answered last.
     pub(super) heard: Option<Instant>,
-    /// When all were last asked in vain.
+    /// The time when all were last asked in vain.
     pub(super) unheard: Option<Instant>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Watched {
     /// Whether the URL names it.
     is_named: bool,
     heard: Instant,
-    /// When it answered last.
+    /// The time when it answered last.
     answered: Option<Instant>,
     pub(super) task: Option<AbortHandle>,
 }
@@ -84,8 +84,8 @@ impl Known {
         self.watched.iter().find(same).map_or(at, |one| &one.at)
     }
 
-    /// Of how many a majority is wanted: those of the URL, and others that have answered of late.
-    /// A sentinel tells of its dead peers for ever.
+    /// The number that a majority is wanted of: those of the URL, and others that have answered of
+    /// late. A sentinel tells of its dead peers for ever.
     pub(super) fn voters(&self, now: Instant) -> usize {
         let is_there = |one: &&Watched| {
             let since = |at| now.saturating_duration_since(at);

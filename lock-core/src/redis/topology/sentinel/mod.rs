@@ -6,9 +6,13 @@
 //! to a server carries the number of the term that it was made in: when the term is over, what it
 //! still answers does not count.
 //!
-//! What this cannot do is told by nobody: a client that is cut off from all sentinels together
-//! with the old master goes on to use it. For that there is `min-replicas-to-write`, by which a
-//! master that is left alone refuses.
+//! One failure is told by nobody. A client that is cut off from all sentinels together with the old
+//! master goes on to use it. For that there is `min-replicas-to-write`, by which a master that is
+//! left alone refuses.
+//!
+//! - `target`: the sentinels to ask, and the logins. `ask`: asking one of them.
+//! - `answer`: the meaning of their answers. `known`: the sentinels that are known.
+//! - `sentinels`: the master by what they say. `watch`: the task that listens to one.
 
 mod answer;
 mod ask;

@@ -1,4 +1,4 @@
-//! Who is the master now.
+//! The sentinels, who tell which server is the master now.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,14 +18,14 @@ use crate::backend::url::Host;
 use crate::backend::{Fault, FaultKind};
 use crate::ground::{Plus as _, clock, timeout};
 
-/// What was heard longer ago than this is asked for before anything is connected to.
+/// News older than this are asked for anew before anything is connected to.
 const FRESH_FOR: Duration = Duration::from_secs(3);
 
-/// Where nobody answered, nobody is asked again for this long: the known master need not wait for
-/// sentinels that are away.
+/// A silence of all is shared for this long, and nobody is asked again: the known master need not
+/// wait for sentinels that are away.
 const SILENCE_SHARED: Duration = Duration::from_secs(1);
 
-/// How long those that have not answered yet are waited for after the first that has.
+/// The time that the others are waited for after the first that has answered.
 const OTHERS_WITHIN: Duration = Duration::from_millis(100);
 
 /// The time of one master, as this client was told of it.
@@ -61,7 +61,7 @@ pub(in crate::redis) struct Sentinels {
     pub(super) term: tokio::sync::watch::Sender<Option<Term>>,
     /// Tells the watching tasks to ask at once.
     pub(super) looks: tokio::sync::watch::Sender<()>,
-    /// Who is told of each switch.
+    /// The follower that is told of each switch.
     follower: Mutex<Follower>,
     /// Held while all are asked anew.
     asking: tokio::sync::Mutex<()>,
@@ -181,7 +181,7 @@ impl Sentinels {
                 // It is new, or a switch came in between. Another may know.
                 Ok(Some((Ok(None), _))) => ignorant += 1,
                 Ok(Some((Err(fault), _))) => {
-                    // What can't pass by itself says most.
+                    // A fault that can't pass by itself says most.
                     let says_more = why.as_ref().is_none_or(Fault::is_transient);
                     why = if says_more { Some(fault) } else { why };
                 }
@@ -250,7 +250,7 @@ impl Sentinels {
                 tracing::info!(master = %master.at, before = %before.at, "redis has another master");
             }
             self.term.send_if_modified(|term| {
-                // In the order in which they were elected.
+                // Masters are told in the order in which they were elected.
                 let is_later = term.as_ref().is_none_or(|term| term.number < number);
                 if is_later {
                     *term = Some(Term { number, master });
@@ -273,7 +273,8 @@ async fn tell(
     mut terms: tokio::sync::watch::Receiver<Option<Term>>,
 ) {
     loop {
-        // At first, too: there may have been a switch since the last one to tell was gone.
+        // The follower is told at first, too: there may have been a switch since the last one to
+        // tell was gone.
         let term = terms.borrow_and_update().as_ref().map_or(0, |term| term.number);
         if of.swap(term, Ordering::AcqRel) != term && !told() {
             return;

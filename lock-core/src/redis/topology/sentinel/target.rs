@@ -1,4 +1,4 @@
-//! From a URL to the sentinels, the name of the master and who is asked as whom.
+//! The way from a URL to the sentinels, the name of the master and the logins.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use crate::backend::url::{Host, Login};
 use crate::backend::{StoreUrl, UrlError, UrlPart};
 use crate::redis::wire::access::{self, Access};
 
-/// How long a sentinel has to answer, and to be connected to. One that takes longer is passed
+/// The time that a sentinel has to answer, and to be connected to. One that takes longer is passed
 /// over.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// What to ask, and how to reach whoever is named.
+/// The sentinels to ask, and the way to reach the server that they name.
 #[derive(Debug, Clone)]
 pub(in crate::redis) struct Target {
-    /// In the order of the URL, each once.
+    /// The sentinels in the order of the URL, each once.
     pub(super) sentinels: Vec<Host>,
     /// The name of the master at the sentinels.
     pub(super) master: String,
-    /// To a sentinel.
+    /// The access to a sentinel.
     pub(super) sentinel: Access,
-    /// To a server that the sentinels name.
+    /// The access to a server that the sentinels name.
     pub(super) server: Access,
     /// [`ANSWER_WITHIN`], but in tests.
     pub(super) within: Duration,

@@ -4,15 +4,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::sentinels::Term;
 use super::{Sentinels, Target};
-use crate::backend::FaultKind;
 use crate::backend::io::Home;
 use crate::backend::url::Host;
+use crate::backend::{Fault, FaultKind};
 use crate::ground::clock;
 use crate::redis::wire::access::Access;
 use crate::redis::wire::fake;
 
-/// What tells the sentinels from each other.
+/// The next id of a sentinel, which tells it from the others.
 static NEXT_ID: AtomicUsize = AtomicUsize::new(1);
 
 /// A sentinel that names the master at this port with this epoch, or knows of none, after a time.
@@ -79,8 +80,15 @@ fn sentinels_within(within: Duration, fakes: &[Fake]) -> Arc<Sentinels> {
     Sentinels::new(target, Home::shared().unwrap())
 }
 
+/// Asked at home, as it has to be: elsewhere a sentinel's own task may have elected a master whose
+/// term has not begun yet.
+async fn term(sentinels: &Arc<Sentinels>) -> Result<Term, Fault> {
+    let this = sentinels.clone();
+    sentinels.home.spawn(async move { this.term().await }).await.unwrap()
+}
+
 async fn master(sentinels: &Arc<Sentinels>) -> u16 {
-    let term = sentinels.term().await.unwrap();
+    let term = term(sentinels).await.unwrap();
     let client = sentinels.client(&term).unwrap();
     let addr = client.get_connection_info().addr().to_string();
     addr.rsplit_once(':').unwrap().1.parse().unwrap()
@@ -107,7 +115,7 @@ async fn that_there_is_no_such_master_is_final_only_once_all_have_said_so() {
             fakes[1].hush();
         }
         let within = Duration::from_secs(if silent { 3 } else { 60 });
-        let fault = sentinels_within(within, &fakes).term().await.unwrap_err();
+        let fault = term(&sentinels_within(within, &fakes)).await.unwrap_err();
         assert_eq!(fault.kind() == FaultKind::Refused, !silent, "{fault}");
         assert!(fault.to_string().contains("no master named `m`"), "{fault}");
     }
@@ -120,7 +128,7 @@ async fn sentinels_that_are_silent_hold_the_known_master_up_once() {
     let all = sentinels_within(within, &fakes);
     assert_eq!(master(&all).await, 2);
     fakes.iter().for_each(Fake::hush);
-    // As after a while.
+    // The answers are as old as after a while.
     all.known().heard = None;
     let start = clock::now();
     let others = [master(&all), master(&all), master(&all)];

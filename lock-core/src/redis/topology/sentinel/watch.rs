@@ -21,8 +21,8 @@ const ASK_EVERY: Duration = Duration::from_secs(1);
 /// Not more often than this, whoever is in a hurry.
 const ASK_PAUSE: Duration = Duration::from_millis(25);
 
-/// What a sentinel publishes when there is another master, the earliest first: that which leads
-/// the failover knows of it before its own `+switch-master`.
+/// The messages of a sentinel when there is another master, the earliest first. The sentinel that
+/// leads the failover knows of it before its own `+switch-master`.
 const CHANNELS: [&str; 3] = ["+promoted-slave", "+failover-state-reconf-slaves", "+switch-master"];
 
 /// Starts the task.
@@ -70,8 +70,8 @@ async fn connect(
     };
     let hint = hint.clone();
     let config = AsyncConnectionConfig::new().set_push_sender(move |info: redis::PushInfo| {
-        // What it says does not count, only that there is something to ask about. So does a
-        // connection that is gone.
+        // The words of a message do not count, only that there is something to ask about. A
+        // connection that is gone tells the same.
         if matches!(info.kind, PushKind::Message | PushKind::Disconnection) {
             hint.notify_one();
         }
@@ -103,7 +103,7 @@ async fn follow(
         let Some(target) = this.upgrade().map(|sentinels| sentinels.target.clone()) else {
             return gone();
         };
-        // What comes up from here on is asked about anew.
+        // Changes from here on are asked about anew.
         looks.mark_unchanged();
         let answer = ask::ask(connection, &target).await;
         let Some(sentinels) = this.upgrade() else { return gone() };

@@ -117,7 +117,7 @@ fn a_connection_serves_others_while_the_runtime_that_asked_for_it_first_is_block
     assert_eq!(lock(&connection.latest).current.as_ref().unwrap().number, number, "one for all");
 }
 
-/// To nowhere: what asks it panics.
+/// A route to nowhere: whoever asks it panics.
 #[derive(Debug)]
 struct Panics(Arc<Home>);
 

@@ -16,7 +16,7 @@ mod tests;
 
 pub(crate) use permits::{Permit, Permits, limit};
 
-/// What a numbered node stands for, by the mark before its number.
+/// The kind of a numbered node, by the mark before its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// A claim on the key alone, in the name of `InterProcessMutex`.
@@ -34,7 +34,7 @@ pub(crate) enum Kind {
 impl Kind {
     const ALL: [Self; 5] = [Self::Mutex, Self::Writer, Self::Reader, Self::Latch, Self::Lease];
 
-    /// What precedes the number.
+    /// The mark before the number.
     pub(crate) const fn mark(self) -> &'static str {
         match self {
             Self::Mutex => "lock-",
@@ -50,7 +50,7 @@ impl Kind {
 /// the line around. A directory is refused this long before.
 const SEQUENCE_END: i64 = i32::MAX as i64 - (1 << 16);
 
-/// How Curator begins the name of a node whose creation it can recognise after a lost reply. A
+/// The beginning of the name of a node whose creation Curator can recognise after a lost reply. A
 /// UUID and a dash follow.
 pub(crate) const PROTECTED: &str = "_c_";
 
@@ -93,7 +93,8 @@ pub(crate) fn number(name: &str) -> i64 {
     Node::of(name).and_then(|node| node.sequence.parse().ok()).unwrap_or(-1)
 }
 
-/// What tells the nodes of one claim from those of others; `None` if it has no UUID.
+/// The part of a name that tells the nodes of one claim from those of others; `None` if it has no
+/// UUID.
 pub(crate) fn claim(name: &str) -> Option<&str> {
     Node::of(name)?.claim()
 }
@@ -125,14 +126,14 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Where one claim stands.
+/// The standing of one claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing<'a> {
-    /// How many are ahead.
+    /// The number of claims ahead.
     pub(crate) ahead: u32,
     /// The node without whose end the claim is not granted; `None` if it holds the key.
     pub(crate) awaits: Option<&'a str>,
-    /// Whether anybody waits.
+    /// Whether a claim waits.
     pub(crate) wanted: bool,
 }
 
@@ -176,13 +177,13 @@ impl<'a> Line<'a> {
         &self.places[self.holders..]
     }
 
-    /// Whether one who comes now holds the key at once.
+    /// Whether a claim that comes now holds the key at once.
     pub(crate) fn is_open_to(&self, kind: Kind) -> bool {
         self.waiters().is_empty()
             && self.holders().iter().all(|place| place.shares && kind == Kind::Reader)
     }
 
-    /// Where the claim with this node stands; `None` if it is not there.
+    /// The standing of the claim with this node; `None` if it is not there.
     pub(crate) fn standing(&self, own: &str) -> Option<Standing<'a>> {
         let at =
             self.places.iter().position(|place| place.name() == own || place.also == Some(own))?;

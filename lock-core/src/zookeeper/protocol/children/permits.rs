@@ -4,18 +4,18 @@ use std::fmt;
 
 use super::{Kind, Node};
 
-/// Which one of how many permits a claim has, or that it wants one. It stands in the name of the
+/// The permit that a claim has, of how many, or its wish for one. It stands in the name of the
 /// node, between the claim's id and the mark, as data can be overwritten: Curator's `Revoker` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Permit {
     /// Its number, once it is had.
     pub(crate) slot: Option<u32>,
-    /// How many there are.
+    /// The number of permits.
     pub(crate) of: u32,
 }
 
 impl Permit {
-    /// What the name of a node says; nothing where it is another client's.
+    /// The permit that the name of a node tells; none where it is another client's.
     pub(crate) fn of(name: &str) -> Option<Self> {
         let said = Node::of(name)?.split()?.1.strip_prefix('-')?.strip_suffix('-')?;
         let (slot, of) = match said.strip_prefix("slot") {
@@ -34,7 +34,7 @@ impl fmt::Display for Permit {
     }
 }
 
-/// How many permits there are, by the first of these nodes that says so.
+/// The number of permits, by the first of these nodes that says so.
 pub(crate) fn limit<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<u32> {
     names.into_iter().find_map(Permit::of).map(|permit| permit.of)
 }
@@ -58,12 +58,12 @@ impl<'a> Permits<'a> {
         &self.names
     }
 
-    /// Whether these are as many as there are.
+    /// Whether as many permits are in use as there are.
     pub(crate) fn is_full(&self, of: u32) -> bool {
         self.names.len() >= of as usize
     }
 
-    /// How many there are, by those of ours.
+    /// The number of permits, by those of ours.
     pub(crate) fn limit(&self) -> Option<u32> {
         limit(self.names.iter().copied())
     }
@@ -75,9 +75,9 @@ impl<'a> Permits<'a> {
         slots.into_iter().fold(0, |free, slot| free + u32::from(slot == free))
     }
 
-    /// Whether `own`, one of ours, is good; `None` if it is not there. Two count at one time where
-    /// somebody took a mutex away: the later one then is too many, or has the number of the other,
-    /// or goes by another limit.
+    /// Whether `own`, one of ours, is good; `None` if it is not there. Two claims count at one time
+    /// where somebody took a mutex away. The later one then is too many, has the number of the
+    /// other, or goes by another limit.
     pub(crate) fn admit(&self, own: &str) -> Option<bool> {
         let at = self.names.iter().position(|name| *name == own)?;
         let Permit { slot, of } = Permit::of(own)?;

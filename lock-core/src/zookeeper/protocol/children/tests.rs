@@ -70,7 +70,7 @@ fn children(letters: &str) -> Vec<String> {
     (0..).zip(letters.chars()).map(node).collect()
 }
 
-/// Who holds, and of each node whose end it waits for: `-` if it holds, `.` if it is no place.
+/// The node whose end each node waits for: `-` if it holds, `.` if it is no place.
 #[test]
 fn writers_wait_for_all_before_them_and_readers_for_writers() {
     for (letters, awaited) in [
@@ -82,7 +82,7 @@ fn writers_wait_for_all_before_them_and_readers_for_writers() {
         // kazoo#649: a reader that waited for the writer behind it would wait for ever.
         ("rw", "-0"),
         ("rrwr", "--12"),
-        // Of several writers the nearest, so that each end of one wakes few.
+        // A reader waits for the nearest of several writers, so that each end of one wakes few.
         ("rwmr", "-012"),
         ("mrrw", "-002"),
         ("wrmrr", "-0122"),
@@ -269,7 +269,7 @@ fn a_directory_is_refused_before_its_numbers_run_out_and_after() {
     for bad in [SEQUENCE_END, i64::from(i32::MAX), i64::from(i32::MIN), -1, 1 << 40] {
         assert!(is_used_up(bad), "{bad}");
     }
-    // As many claims as may be under way while the last of them is answered.
+    // So many claims may be under way while the last of them is answered.
     assert_eq!(i64::from(i32::MAX) - SEQUENCE_END, 65_536);
 }
 
@@ -287,7 +287,7 @@ fn the_number_of_a_node_is_what_the_server_gave_it() {
     assert!(is_used_up(number("lock-")) && is_used_up(number("config")));
 }
 
-/// What can happen to a line.
+/// A change that can happen to a line.
 #[derive(Debug, Clone)]
 enum Act {
     Comes(Kind),
@@ -392,7 +392,7 @@ proptest! {
                 let standing = line.standing(place.name()).unwrap();
                 prop_assert_eq!(standing.awaits.is_none(), at < line.holders);
                 prop_assert_eq!(standing.ahead as usize, at);
-                // Whoever is waited for came before: nobody waits in a circle.
+                // A claim that is waited for came before: nobody waits in a circle.
                 let before = names(&line.places[..at]);
                 prop_assert!(standing.awaits.is_none_or(|other| before.contains(&other)));
             }

@@ -12,7 +12,7 @@ use crate::series::Series;
 use offer::{Load, Outcome};
 use service::Rival;
 
-/// What a handler does under the lock.
+/// The time of a handler under the lock.
 const HOLD: Duration = Duration::from_millis(5);
 
 /// `wait` 2 s, two tries: what a caller is ready to wait for an answer.

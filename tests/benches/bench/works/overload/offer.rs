@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::service::{End, Service};
 use crate::series::Latencies;
 
-/// What to send.
+/// The requests to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) per_s: f64,
@@ -19,7 +19,7 @@ pub(crate) struct Load {
     pub(crate) seed: u64,
 }
 
-/// What came of it; all times count from when a request was due.
+/// The outcome of a load; all times count from when a request was due.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) span: Duration,

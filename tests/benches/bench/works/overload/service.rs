@@ -14,7 +14,7 @@ use tower::limit::ConcurrencyLimitLayer;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, ServiceExt, service_fn};
 
-/// What keeps requests of the key apart.
+/// The means that keeps requests of the key apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rival {
     Admission,

@@ -61,17 +61,17 @@ const SOON: &str = "who waits and lives has the key soon, once all goes well";
 const SOME_WRITER: [Mode; PARTIES] = [Mode::Exclusive, Mode::Shared, Mode::Shared];
 const MORE_WRITERS: [Mode; PARTIES] = [Mode::Shared, Mode::Exclusive, Mode::Exclusive];
 
-/// How the system works, how large it is, and what may go wrong.
+/// The rules of the system, its size, and what may go wrong.
 #[derive(Clone, Debug)]
 struct Rules {
-    /// What each party wants, and how often.
+    /// The mode that each party wants, and how often.
     modes: [Mode; PARTIES],
     claims: [u8; PARTIES],
-    /// For how many seconds it is looked at.
+    /// The number of seconds that it is looked at.
     seconds: u8,
     renewals: u8,
     downgrades: u8,
-    /// How many messages are lost, and how many arrive twice.
+    /// The number of messages that are lost, and of those that arrive twice.
     losses: u8,
     doubles: u8,
     crashes: u8,
@@ -90,9 +90,9 @@ struct Rules {
     reader_at_once: bool,
     /// Whether a downgrade keeps the key.
     keeps_place: bool,
-    /// Whether who gives the key back serves those in line.
+    /// Whether a claim that gives the key back serves those in line.
     serves_line: bool,
-    /// Whether who waits asks again, as pushes get lost.
+    /// Whether a claim that waits asks again, as pushes get lost.
     asks_again: bool,
     /// Whether a newcomer stands behind those in line.
     stands_behind: bool,

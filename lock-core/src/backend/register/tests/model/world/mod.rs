@@ -17,16 +17,16 @@ pub(super) const PARTIES: usize = 3;
 const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(2);
 
-/// How a party stands with its latest claim.
+/// The standing of a party's latest claim.
 #[derive(Clone, Copy, Debug)]
 enum Stand {
     /// It has none, or that one is over.
     Away,
-    /// With when the last attempt was sent that was answered, and the last token told.
+    /// It waits. It knows when its last answered attempt was sent, and the last token told.
     Waiting(Option<(u8, u64)>),
     Holding {
         lease: LeaseClock,
-        /// When its last renewal was sent.
+        /// The time when its last renewal was sent.
         sent: u8,
         token: u64,
         mode: Mode,
@@ -38,7 +38,7 @@ enum Stand {
 #[derive(Clone, Copy, Debug)]
 struct Party {
     stand: Stand,
-    /// How many claims it has opened, and will.
+    /// The number of claims that it has opened, and of those that it will.
     opened: u8,
     left: u8,
     is_dead: bool,
@@ -58,10 +58,10 @@ enum Verb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Message {
     Request(Name, Verb, u8),
-    /// To what was sent then: a token and for how many seconds it is good.
+    /// The answer to a request that was sent then: a token, and the seconds that it is good for.
     Granted(Name, u8, u64, u8),
     Downgraded(Name, u8, u64, u8),
-    /// With the last token given.
+    /// The answer "blocked", with the last token given.
     Blocked(Name, u8, u64),
     Lost(Name),
     Pushed(Name, u64),
@@ -81,7 +81,7 @@ pub(super) enum Step {
     Tick,
 }
 
-/// What was seen to be wrong.
+/// The faults that were seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Broken {
     pub(super) revived: bool,
@@ -90,7 +90,7 @@ pub(super) struct Broken {
     pub(super) left_alone: bool,
 }
 
-/// What was seen at all.
+/// The events that were seen at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Seen {
     pub(super) writer_after: bool,
@@ -102,12 +102,12 @@ pub(super) struct Seen {
 #[derive(Clone, Debug)]
 pub(super) struct World {
     register: Register<Name>,
-    /// What the store keeps of a register that it forgot.
+    /// The token that the store keeps of a register that it forgot.
     kept: u64,
     now: u8,
     parties: [Party; PARTIES],
     network: Vec<Message>,
-    /// What may still happen.
+    /// The numbers of events that may still happen.
     renewals: u8,
     downgrades: u8,
     losses: u8,
@@ -168,7 +168,7 @@ impl World {
         (party as u8, self.parties[party].opened)
     }
 
-    /// In which modes parties believe to hold the key, the dead until their time is over.
+    /// The modes in which parties believe to hold the key, the dead until their time is over.
     pub(super) fn believers(&self) -> impl Iterator<Item = Mode> + '_ {
         self.parties.iter().filter_map(|party| match party.stand {
             Stand::Holding { lease, mode, .. } if lease.is_valid(own(self.now)) => Some(mode),
@@ -270,7 +270,7 @@ impl World {
         self.network.sort_unstable();
     }
 
-    /// Who finds its time over has no claim any more.
+    /// A party that finds its time over has no claim any more.
     fn tick(&mut self) {
         self.now += 1;
         for at in 0..PARTIES {
@@ -288,7 +288,7 @@ impl World {
         }
     }
 
-    /// What is sent to a claim that has ended, or to one that is dead, is as good as lost.
+    /// Messages to a claim that has ended, or to a dead party, are as good as lost.
     fn throw_away(&mut self) {
         let parties = self.parties;
         self.network.retain(|message| {
@@ -413,8 +413,8 @@ impl World {
             self.parties.iter().any(is_downgraded) && self.believers().count() > 1;
     }
 
-    /// From here on nothing is lost or late, and who holds the key gives it back: whether all who
-    /// wait and live come to hold it.
+    /// Whether all who wait and live come to hold the key. From here on nothing is lost or late,
+    /// and a holder gives it back.
     pub(super) fn ends_well(&self, rules: &Rules) -> bool {
         let waits = |party: &Party| !party.is_dead && matches!(party.stand, Stand::Waiting(_));
         let mut wait: Vec<_> = (0..PARTIES).filter(|at| waits(&self.parties[*at])).collect();

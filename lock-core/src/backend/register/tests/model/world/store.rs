@@ -7,7 +7,7 @@ use crate::backend::register::{Place, Turn};
 use crate::backend::{Attempt, ClaimId, Grant, Renewal};
 use crate::token::TokenBlock;
 
-/// How long a place in line lives unless its claim asks again.
+/// The time that a place in line lives unless its claim asks again.
 const DUE: Duration = Duration::from_secs(2);
 
 fn id((party, claim): Name) -> ClaimId {

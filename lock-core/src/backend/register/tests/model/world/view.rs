@@ -1,4 +1,4 @@
-//! What a state is known by.
+//! The view by which a state is known.
 
 use std::hash::{Hash, Hasher};
 
@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 use super::*;
 
 impl World {
-    /// What a state is known by: times from now on, tokens by their order, and the last two
-    /// parties, who want the same, whichever way round.
+    /// The view by which a state is known: times from now on, and tokens by their order. The last
+    /// two parties want the same, so their order does not count.
     fn view(&self) -> (Vec<u64>, [u8; 6], (Broken, Seen)) {
         let Self { now, renewals, downgrades, losses, doubles, crashes, .. } = *self;
         let view = self.seen_as([0, 1, 2]).min(self.seen_as([0, 2, 1]));
