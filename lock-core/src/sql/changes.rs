@@ -61,6 +61,9 @@ pub(super) struct Changes {
 struct Listeners {
     last: watch::Sender<Last>,
     claims: SmallVec<[Listener; 2]>,
+    /// When the key had another holder, or the first began to listen. Those who wait write the row
+    /// now and then as well, which says nothing of it.
+    changed_hands: Instant,
     /// When to look at this key next, where each is looked at by itself.
     look_at: Instant,
 }
@@ -87,6 +90,12 @@ pub(super) enum Why {
 const PLACE_STEP: Duration = Duration::from_millis(50);
 const PLACE_MOST: Duration = Duration::from_millis(500);
 
+/// And for each place as soon as this where the key has just changed hands. The pause is a quarter of
+/// the time since then: a key that changes hands quickly is looked at often, and one that is held for
+/// long is not.
+const PLACE_SOON: Duration = Duration::from_millis(10);
+const PAUSES_SINCE: u32 = 4;
+
 /// So many keys are looked at within one pace of those who hold. Where there are more, each has its
 /// turn less often: what it is for, that a holder hears of others, its renewals tell as well.
 const HELD_AT_PACE: usize = 256;
@@ -107,7 +116,7 @@ impl Listeners {
     }
 
     /// How long to wait with the next look at this key.
-    fn pace(&self, first: Duration, holding: Duration) -> Duration {
+    fn pace(&self, now: Instant, first: Duration, holding: Duration) -> Duration {
         let waiting = self.claims.iter().filter(|listener| listener.why == Why::Waits);
         let place = match &*self.last.borrow() {
             // Where it stands nowhere it may be the next all the same.
@@ -116,18 +125,18 @@ impl Listeners {
                 waiting.map(|listener| row.place_of(listener.claim).unwrap_or(0)).min()
             }
         };
-        match place.map(|place| u32::try_from(place).unwrap_or(u32::MAX)) {
-            None => holding,
-            Some(0) => first,
-            Some(place) => PLACE_STEP.saturating_mul(place.saturating_add(1)).min(PLACE_MOST),
-        }
+        let Some(place) = place else { return holding };
+        let nth = u32::try_from(place).unwrap_or(u32::MAX).saturating_add(1);
+        let most = if place == 0 { first } else { PLACE_STEP.saturating_mul(nth).min(PLACE_MOST) };
+        let least = PLACE_SOON.saturating_mul(nth).min(most);
+        (now.saturating_duration_since(self.changed_hands) / PAUSES_SINCE).clamp(least, most)
     }
 
     /// Looks later than now by the pace; not later than it was to look already.
     fn hurry(&mut self, hearing: Hearing, keys: usize) {
         if let Hearing::LooksByPlace { first, holding } = hearing {
-            let holding = self.idle_pace(keys, holding);
-            let next = clock::now().plus(jittered(self.pace(first, holding)));
+            let (now, holding) = (clock::now(), self.idle_pace(keys, holding));
+            let next = now.plus(jittered(self.pace(now, first, holding)));
             self.look_at = self.look_at.min(next);
         }
     }
@@ -197,8 +206,9 @@ impl Changes {
         let listeners = keys.entry(key.clone()).or_insert_with(|| {
             let (last, _) = watch::channel(Last::Unseen);
             // The first look is soon, by whoever reads or by its pace.
-            let look_at = clock::now().plus(PLACE_MOST);
-            Listeners { last, claims: SmallVec::new(), look_at }
+            let changed_hands = clock::now();
+            let look_at = changed_hands.plus(PLACE_MOST);
+            Listeners { last, claims: SmallVec::new(), changed_hands, look_at }
         });
         listeners.claims.push(Listener { claim, why });
         listeners.hurry(hearing, all);
@@ -249,9 +259,13 @@ impl Changes {
         let mut keys = lock(&self.keys);
         let all = keys.len();
         let Some(listeners) = keys.get_mut(key) else { return };
+        let mut changed_hands = false;
         let is_told = listeners.last.send_if_modified(|last| {
             let is_news = match last {
-                Last::Row(last) => last.version < row.version,
+                Last::Row(last) => {
+                    changed_hands = last.holder != row.holder;
+                    last.version < row.version
+                }
                 Last::Unseen | Last::Gone => true,
             };
             if is_news {
@@ -260,6 +274,9 @@ impl Changes {
             is_news
         });
         if is_told {
+            if changed_hands {
+                listeners.changed_hands = clock::now();
+            }
             listeners.hurry(hearing, all);
         }
     }
@@ -316,7 +333,7 @@ impl Changes {
                     continue;
                 }
                 let holding = listeners.idle_pace(all, holding);
-                listeners.look_at = now.plus(jittered(listeners.pace(first, holding)));
+                listeners.look_at = now.plus(jittered(listeners.pace(now, first, holding)));
                 due.push(key.clone());
             }
             if due.is_empty() {
@@ -478,8 +495,8 @@ mod tests {
         }
         let begun = clock::now();
         // All were to be looked at soon, as it was not known where they stand.
-        assert_eq!(changes.due(begun.plus(PLACE_MOST)).unwrap().len(), 4);
-        let now = begun.plus(PLACE_MOST);
+        let now = begun.plus(PLACE_MOST * PAUSES_SINCE);
+        assert_eq!(changes.due(now).unwrap().len(), 4);
         let at = |key: &Key| lock(&changes.keys)[key].look_at.duration_since(now);
         let within = |pause: Duration, base: Duration| pause >= base / 2 && pause <= base * 3 / 2;
         let bases = [HOLDING, WAITING, PLACE_STEP * 3, PLACE_MOST];
@@ -491,6 +508,37 @@ mod tests {
         assert!(at(&keys[3]) <= WAITING * 2);
         drop(ears);
         assert_eq!(changes.look_at(now), None);
+    }
+
+    #[test]
+    fn a_key_that_changes_hands_is_looked_at_soon_and_ever_less_often_from_then_on() {
+        let first = Duration::from_millis(30);
+        let changes = Arc::new(Changes::new(Hearing::LooksByPlace { first, holding: HOLDING }));
+        let key = Key::new("k").unwrap();
+        let _ear = changes.listen(&key, claim(777), Why::Waits, false);
+        let waits = |others: u128, version| {
+            let line: String =
+                (1..=others).map(|n| format!("{} x 1 1 1 = -\n", claim(n))).collect();
+            let holder = Some(version.to_string());
+            Row { line: format!("{line}{} x 1 1 1 = -\n", claim(777)), holder, ..row(version) }
+        };
+        let paces = |past_ms: &[u64]| {
+            let keys = lock(&changes.keys);
+            let listeners = &keys[&key];
+            let at = |ms: &u64| listeners.changed_hands.plus(Duration::from_millis(*ms));
+            let pace = |ms: &u64| listeners.pace(at(ms), first, HOLDING);
+            past_ms.iter().map(|ms| pace(ms).as_millis()).collect::<Vec<_>>()
+        };
+        changes.tell(&key, waits(0, 1));
+        assert_eq!(paces(&[0, 40, 80, 120, 9_000]), [10, 10, 20, 30, 30]);
+        changes.tell(&key, waits(2, 2));
+        assert_eq!(paces(&[0, 120, 400, 600, 9_000]), [30, 30, 100, 150, 150]);
+        changes.tell(&key, waits(99, 3));
+        assert_eq!(paces(&[0, 9_000]), [500, 500]);
+        // Who waits writes its place anew.
+        let before = lock(&changes.keys)[&key].changed_hands;
+        changes.tell(&key, Row { version: 4, ..waits(99, 3) });
+        assert_eq!(lock(&changes.keys)[&key].changed_hands, before);
     }
 
     #[cfg(feature = "postgres")]
