@@ -3,8 +3,8 @@
 //! A watch begins behind the revision that was read, so nothing can happen in between. With the
 //! stream all watches on it end, and whoever has one looks: what was not told is read.
 //!
-//! A stream keeps the login that it was opened with. A member that does not take it any more refuses
-//! new watches on it, and not always by their names. So a refusal ends the stream.
+//! A stream keeps the login that it was opened with. A member that does not take it any more
+//! refuses new watches on it, and not always by their names. So a refusal ends the stream.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -28,14 +28,14 @@ const OPEN_WITHIN: Duration = Duration::from_secs(2);
 
 type Ear = Arc<watch::Sender<bool>>;
 
-/// What is watched.
+/// The keys and the events that are watched.
 #[derive(Debug, Clone)]
 pub(super) struct Wanted {
     pub(super) range: Range,
     pub(super) events: Events,
 }
 
-/// Which events are told of.
+/// The events that are told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Events {
     All,
@@ -54,11 +54,11 @@ pub(super) struct Hub {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Where requests go, and which stream that is.
+    /// The way of requests into the stream, and the number of that stream.
     stream: Option<mpsc::UnboundedSender<WatchRequest>>,
     number: u64,
     last: i64,
-    /// Who is told, by the id of the watch, and on which stream that is.
+    /// The ears that are told, by the id of the watch, each with the number of its stream.
     ears: HashMap<i64, (u64, Ear)>,
 }
 
